@@ -1,0 +1,54 @@
+# Two commands set everything up: `make demo` and `make test`. Both use one virtual environment.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test lint types lit unit docs wheel bench format clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+$(VENV)/.run: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.run ## predict a real sharded training step
+	$(BIN)/hespas run docs/examples/llama3-100m.json
+
+test: lint types lit unit docs wheel ## everything CI runs
+
+lint: $(VENV)/.dev ## formatting and lint
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/.dev ## static types
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+lit: $(VENV)/.dev ## FileCheck tests of the passes
+	$(BIN)/lit -q -j2 test/lit
+
+unit: $(VENV)/.dev ## pytest
+	$(BIN)/pytest
+
+docs: $(VENV)/.dev ## build the documentation site
+	$(BIN)/mkdocs build --strict --quiet --site-dir build/site
+
+wheel: $(VENV)/.dev ## build the wheel and the sdist, install the wheel elsewhere and run it
+	$(BIN)/python test/check_wheel.py
+
+bench: $(VENV)/.dev ## time the passes against a bare parse
+	$(BIN)/python -m benchmarks
+
+format: $(VENV)/.dev ## format and fix
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## remove what was built
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
