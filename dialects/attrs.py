@@ -1,0 +1,319 @@
+"""The ``hespas`` attributes: one dataclass each, which is schema, documentation, reader and writer.
+
+On the IR an attribute is a discardable dictionary of builtin attributes (``hespas.cost = {flops =
+4 : i64, ...}``), so that an annotated module stays valid in every MLIR tool. The Python type of a
+field decides its attribute: ``int`` is ``i64``, ``float`` is ``f64``, ``str`` a string, ``bool`` a
+bool, ``tuple[int, ...]`` an ``array<i64>``. A field whose default is ``None`` is left out when
+unset.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, ClassVar, Self, get_type_hints
+
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import TRIPS, ir
+from hespas.dialects.vocabulary import BOUNDS, COMM_KINDS, KERNEL_KINDS, SPLITS
+
+
+def _doc(text: str, *, default: Any = MISSING, choices: tuple[str, ...] = ()) -> Any:
+    return field(default=default, metadata={"doc": text, "choices": choices})
+
+
+class Record:
+    """Reading and writing of one dictionary attribute; subclasses are frozen dataclasses."""
+
+    NAME: ClassVar[str]
+    HOLDERS: ClassVar[str]
+
+    def to_attr(self, context: ir.Context) -> ir.DictAttr:
+        """The dictionary attribute; fields that are ``None`` are left out."""
+        entries = {}
+        for name, kind in _kinds(type(self)):
+            value = getattr(self, name)
+            if value is not None:
+                entries[name] = _TO_ATTR[kind](value, context)
+        return ir.DictAttr.get(entries, context)
+
+    def set_on(self, op: ir.Operation) -> None:
+        op.attributes[self.NAME] = self.to_attr(op.context)
+
+    @classmethod
+    def of(cls, op: ir.Operation) -> Self | None:
+        """The attribute on ``op``, or None; raises HespasError where it breaks the schema."""
+        attributes = op.attributes
+        return cls.from_attr(attributes[cls.NAME], op) if cls.NAME in attributes else None
+
+    @classmethod
+    def from_attr(cls, attr: ir.Attribute, op: ir.Operation | None = None) -> Self:
+        """The record in ``attr``; ``op`` is named in the error where it breaks the schema."""
+        if not isinstance(attr, ir.DictAttr):
+            raise HespasError(f"{cls.NAME} must be a dictionary, not {attr}", op=op)
+        values = {}
+        for name, kind in _kinds(cls):
+            if name in attr:
+                try:
+                    values[name] = _FROM_ATTR[kind](attr[name])
+                except (TypeError, ValueError, AttributeError):
+                    message = (
+                        f"{cls.NAME}: field '{name}' must be {KIND_NAMES[kind]}, not {attr[name]}"
+                    )
+                    raise HespasError(message, op=op) from None
+            elif _required(cls, name):
+                raise HespasError(f"{cls.NAME} lacks the field '{name}'", op=op)
+        if len(values) < len(attr):
+            known = [name for name, _ in _kinds(cls)]
+            extra = next(entry.name for entry in attr if entry.name not in known)
+            message = f"{cls.NAME} has an unknown field '{extra}'"
+            raise HespasError(message, op=op, remedy=f"its fields are {', '.join(known)}")
+        record = cls(**values)
+        problem = record.problem()
+        if problem:
+            raise HespasError(f"{cls.NAME}: {problem}", op=op)
+        return record
+
+    def problem(self) -> str:
+        """What breaks the schema beyond types, or ""."""
+        for f in fields(self):  # type: ignore[arg-type]
+            choices = f.metadata["choices"]
+            value = getattr(self, f.name)
+            if choices and value is not None and value not in choices:
+                return f"{f.name} is '{value}', not one of {', '.join(choices)}"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost(Record):
+    """The cost of one execution of an op, kernel, region or call, loops in it multiplied out."""
+
+    NAME: ClassVar[str] = "hespas.cost"
+    HOLDERS: ClassVar[str] = "any op, kernel function, region function, call"
+
+    estimator: str = _doc("name of the estimator that wrote it")
+    flops: int = _doc("floating-point (or integer) operations")
+    read_bytes: int = _doc("bytes read from device memory")
+    write_bytes: int = _doc("bytes written to device memory")
+    latency_ns: float = _doc("time in nanoseconds")
+    bound: str = _doc("what limits it", choices=BOUNDS)
+    dtype: str = _doc("element type whose peak rate applies; 'none' where there are no operations")
+    trips: int = _doc("times the body runs: 1 except on loops", default=1)
+    energy_nj: float | None = _doc("energy in nanojoules, where a power model is set", default=None)
+    gap: str | None = _doc(
+        "why part of it could not be estimated; its time is missing", default=None
+    )
+
+    def problem(self) -> str:
+        for name in ("flops", "read_bytes", "write_bytes", "latency_ns", "energy_nj"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                return f"{name} is {value}, less than 0"
+        return Record.problem(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel(Record):
+    """One launched kernel."""
+
+    NAME: ClassVar[str] = "hespas.kernel"
+    HOLDERS: ClassVar[str] = "kernel function, fusion or op"
+
+    kind: str = _doc("what kind of kernel", choices=KERNEL_KINDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Region(Record):
+    """One compute region: an outlined function, the calls to it, or a single op left in place."""
+
+    NAME: ClassVar[str] = "hespas.region"
+    HOLDERS: ClassVar[str] = "region function, its calls, a single op left in place"
+
+    id: int = _doc("number in program order, from 0")
+    ops: int = _doc("ops in the region, nested ones not counted")
+    digest: str = _doc("content hash: equal digest, equal cost")
+
+
+@dataclass(frozen=True, slots=True)
+class Comm(Record):
+    """One collective or point-to-point operation, in device ids."""
+
+    NAME: ClassVar[str] = "hespas.comm"
+    HOLDERS: ClassVar[str] = "collective or point-to-point op"
+
+    kind: str = _doc("which collective", choices=COMM_KINDS)
+    operand_bytes: int = _doc("bytes of the operands on one device")
+    result_bytes: int = _doc("bytes of the results on one device")
+    groups: tuple[int, ...] = _doc("communicator ids, keys of hespas.communicators; empty: permute")
+    pairs: tuple[int, ...] = _doc(
+        "permute: source, target, source, target, ... device ids", default=()
+    )
+    is_async: bool = _doc("it overlaps the ops up to the hespas.wait on its result", default=False)
+    note: str | None = _doc(
+        "an assumption made, e.g. an upper bound of a ragged size", default=None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Target(Record):
+    """What the module runs on, and where the constants of its annotation come from."""
+
+    NAME: ClassVar[str] = "hespas.target"
+    HOLDERS: ClassVar[str] = "module"
+
+    devices: int = _doc("replicas x partitions")
+    replicas: int = _doc("device id = replica * partitions + partition")
+    partitions: int = _doc("see replicas")
+    node: str | None = _doc("node preset or file the annotation was made for", default=None)
+    estimator: str | None = _doc("estimator and its version", default=None)
+    constants: str | None = _doc("provenance of the constants", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Split(Record):
+    """How the module was split; ``emit-chakra`` adds program order to the data flow for linear."""
+
+    NAME: ClassVar[str] = "hespas.split"
+    HOLDERS: ClassVar[str] = "module"
+
+    strategy: str = _doc("linear or individual", choices=SPLITS)
+    merge: bool = _doc(
+        "individual: ops that no collective tells apart share a region", default=False
+    )
+    block_limit: int = _doc("most ops in a region; 0 for no limit", default=0)
+
+
+RECORDS: tuple[type[Record], ...] = (Cost, Kernel, Region, Comm, Target, Split)
+
+WAIT = "hespas.wait"  # unit attribute: an optimization_barrier that ends an async collective
+COMMUNICATORS = "hespas.communicators"  # module: {"1" = array<i64: device ids, ascending>, ...}
+TRIPS_NOTE = "hespas.trips_note"  # string: the trip count is assumed or given, and why
+PLAIN: dict[str, tuple[str, str]] = {
+    TRIPS: ("stablehlo.while", "times the loop body runs, an i64"),
+    TRIPS_NOTE: ("stablehlo.while", "why the trip count is not the program's own, a string"),
+    WAIT: ("stablehlo.optimization_barrier", "unit: here an async collective must have finished"),
+    COMMUNICATORS: (
+        "module",
+        "dictionary from communicator id, from 1, to its ascending device ids",
+    ),
+}
+
+
+def communicators(module: ir.Module) -> dict[int, tuple[int, ...]]:
+    """The communicators of a module: id to ascending device ids; raises HespasError."""
+    attributes = module.operation.attributes
+    if COMMUNICATORS not in attributes:
+        return {}
+    attr = attributes[COMMUNICATORS]
+    if not isinstance(attr, ir.DictAttr):
+        raise HespasError(f"{COMMUNICATORS} must be a dictionary", op=module.operation)
+    result = {}
+    for entry in attr:
+        ranks = attr[entry.name]
+        if not entry.name.isdecimal() or not isinstance(ranks, ir.DenseI64ArrayAttr):
+            message = f"{COMMUNICATORS} must map ids to array<i64>, not {entry.name} to {ranks}"
+            raise HespasError(message, op=module.operation)
+        result[int(entry.name)] = tuple(ranks)
+    return result
+
+
+def set_communicators(module: ir.Module, groups: dict[int, tuple[int, ...]]) -> None:
+    """Write the communicators of a module; ids from 1, ranks ascending."""
+    with module.context:
+        entries: dict[str, ir.Attribute] = {
+            str(i): ir.DenseI64ArrayAttr.get(list(ranks)) for i, ranks in groups.items()
+        }
+        module.operation.attributes[COMMUNICATORS] = ir.DictAttr.get(entries)
+
+
+def trips_of(op: ir.Operation) -> int | None:
+    """The trip count that ``prepare`` wrote on a loop, or None; raises HespasError."""
+    if TRIPS not in op.attributes:
+        return None
+    attr = op.attributes[TRIPS]
+    if not isinstance(attr, ir.IntegerAttr):
+        raise HespasError(f"{TRIPS} must be an i64, not {attr}", op=op)
+    return attr.value
+
+
+KIND_NAMES = {
+    "int": "an i64",
+    "float": "an f64",
+    "str": "a string",
+    "bool": "a bool",
+    "ints": "an array<i64>",
+}
+
+
+@functools.cache
+def _kinds(cls: type[Record]) -> tuple[tuple[str, str], ...]:
+    names = {int: "int", float: "float", str: "str", bool: "bool"}
+    hints = get_type_hints(cls)
+    result = []
+    for f in fields(cls):  # type: ignore[arg-type]
+        hint = hints[f.name]
+        options = [t for t in getattr(hint, "__args__", ()) if t is not type(None)]
+        if hint not in names and getattr(hint, "__origin__", None) is not tuple:
+            hint = options[0]
+        result.append((f.name, names.get(hint, "ints")))
+    return tuple(result)
+
+
+def _required(cls: type[Record], name: str) -> bool:
+    return cls.__dataclass_fields__[name].default is MISSING  # type: ignore[attr-defined]
+
+
+def _i64(value: int, context: ir.Context) -> ir.Attribute:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), value)
+
+
+def _f64(value: float, context: ir.Context) -> ir.Attribute:
+    return ir.FloatAttr.get(ir.F64Type.get(context), value, ir.Location.unknown(context))
+
+
+_TO_ATTR: dict[str, Any] = {
+    "int": _i64,
+    "float": _f64,
+    "str": lambda value, context: ir.StringAttr.get(value, context),
+    "bool": lambda value, context: ir.BoolAttr.get(value, context),
+    "ints": lambda value, context: ir.DenseI64ArrayAttr.get(list(value), context),
+}
+
+
+def _integer(attr: Any) -> int:
+    if not isinstance(attr, ir.IntegerAttr) or isinstance(attr, ir.BoolAttr):
+        raise TypeError
+    return attr.value
+
+
+def _float(attr: Any) -> float:
+    if not isinstance(attr, ir.FloatAttr):
+        raise TypeError
+    return attr.value
+
+
+def _string(attr: Any) -> str:
+    if not isinstance(attr, ir.StringAttr):
+        raise TypeError
+    return attr.value
+
+
+def _bool(attr: Any) -> bool:
+    if not isinstance(attr, ir.BoolAttr):
+        raise TypeError
+    return attr.value
+
+
+def _ints(attr: Any) -> tuple[int, ...]:
+    if not isinstance(attr, ir.DenseI64ArrayAttr):
+        raise TypeError
+    return tuple(attr)
+
+
+_FROM_ATTR: dict[str, Any] = {
+    "int": _integer,
+    "float": _float,
+    "str": _string,
+    "bool": _bool,
+    "ints": _ints,
+}

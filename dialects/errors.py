@@ -1,0 +1,68 @@
+"""The one exception that reaches the user: what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hespas.dialects.mlir import ir
+
+
+class HespasError(Exception):
+    """An error the user can act on; tools print it on one line and exit with 1.
+
+    ``where`` is ``file:line:col`` where known, ``op`` the operation's name, ``remedy`` what to do.
+    """
+
+    def __init__(
+        self, message: str, *, op: ir.Operation | None = None, where: str = "", remedy: str = ""
+    ) -> None:
+        self.message = message
+        self.op_name = op.name if op is not None else ""
+        self.where = where or (position(op.location) if op is not None else "")
+        self.remedy = remedy
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        text = f"{self.where}: error: " if self.where else "error: "
+        if self.op_name:
+            text += f"'{self.op_name}': "
+        text += self.message
+        return f"{text}; {self.remedy}" if self.remedy else text
+
+
+class UsageError(HespasError):
+    """A wrong command line; tools exit with 2."""
+
+
+def position(location: ir.Location) -> str:
+    """``file:line:col`` of a location, through names, call sites and fusions; "" if none."""
+    for leaf in _leaves(location):
+        if type(leaf).__name__ == "FileLineColLoc":
+            return f"{leaf.filename}:{leaf.start_line}:{leaf.start_col}"
+    return ""
+
+
+def name_of(location: ir.Location) -> str:
+    """The outermost framework name of a location (``jit(f)/layer/dot_general``); "" if none."""
+    for leaf in _leaves(location, names=True):
+        if type(leaf).__name__ == "NameLoc":
+            return leaf.name_str
+    return ""
+
+
+def _leaves(location: Any, names: bool = False) -> Iterator[Any]:
+    kind = type(location).__name__
+    if kind == "NameLoc":
+        if names:
+            yield location
+        yield from _leaves(location.child_loc, names)
+    elif kind == "CallSiteLoc":
+        yield from _leaves(location.callee, names)
+        yield from _leaves(location.caller, names)
+    elif kind == "FusedLoc":
+        for child in location.locations:
+            yield from _leaves(child, names)
+    else:
+        yield location

@@ -1,0 +1,263 @@
+"""The MLIR bindings: the one module that touches jaxlib and its private names.
+
+``test/unit/test_bindings.py`` is the contract: it fails when a jaxlib release moves one of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from jaxlib.mlir import ir
+from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+from jaxlib.mlir.dialects import chlo, func, mhlo, mpmd, sdy, stablehlo
+from jaxlib.mlir.passmanager import PassManager
+
+__all__ = [
+    "AxisGroups",
+    "MeshShape",
+    "PassManager",
+    "axis_groups_of",
+    "calls",
+    "deserialize_portable_artifact",
+    "func",
+    "functions",
+    "has_private_symbol",
+    "hlo_proto_to_stablehlo",
+    "hlo_text_to_proto",
+    "ir",
+    "make_context",
+    "mesh_shape",
+    "meshes",
+    "op_text",
+    "compile_for_dump",
+    "refine_shapes",
+    "register_passes",
+    "symbol",
+    "xla_cost_analysis",
+]
+
+
+TRIPS = "hespas.trips"  # the one attribute of ours that changes an op's cost
+
+
+def make_context() -> ir.Context:
+    """A context with func, stablehlo, chlo, vhlo, mhlo, sdy, mpmd and upstream MLIR."""
+    registry = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    context = ir.Context()
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    for dialect in (sdy, mpmd, chlo, stablehlo):
+        dialect.register_dialect(context)
+    mhlo.register_mhlo_dialect(context)
+    return context
+
+
+_passes_registered = False
+
+
+def register_passes() -> None:
+    """Make the native passes (canonicalize, stablehlo-*, sdy-*, ...) known to ``PassManager``."""
+    global _passes_registered
+    if not _passes_registered:
+        stablehlo.register_stablehlo_passes()
+        mhlo.register_mhlo_passes()
+        _passes_registered = True
+
+
+def functions(module: ir.Module) -> dict[str, ir.Operation]:
+    """The module's ``func.func`` ops by symbol name, in order."""
+    return {
+        symbol(op.operation): op.operation
+        for op in module.body.operations
+        if op.operation.name == "func.func"
+    }
+
+
+def symbol(op: ir.Operation) -> str:
+    """The symbol name of a function."""
+    return cast(ir.StringAttr, op.attributes["sym_name"]).value
+
+
+def has_private_symbol(function: ir.Operation) -> bool:
+    """Whether a function is private."""
+    attributes = function.attributes
+    if "sym_visibility" not in attributes:
+        return False
+    return cast(ir.StringAttr, attributes["sym_visibility"]).value == "private"
+
+
+def calls(op: ir.Operation) -> Iterator[ir.Operation]:
+    """Every ``func.call`` in ``op``, nested ones included."""
+    found: list[ir.Operation] = []
+
+    def visit(inner: ir.Operation) -> ir.WalkResult:
+        if inner.name == "func.call":
+            found.append(inner)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(visit)
+    yield from found
+
+
+def op_text(op: ir.Operation) -> str:
+    """The op's text without operand names, locations and ``hespas.*`` attributes.
+
+    Equal text means an equal op.
+
+    Operands print as ``<<UNKNOWN SSA VALUE>>``, so the text names content, not position. It is
+    printed from a detached clone: printing in place would number the whole parent each time.
+    """
+    clone = op.clone().operation
+    text = cast(str, clone.get_asm(use_local_scope=True, assume_verified=True))
+    if "hespas." not in text:
+        return text
+
+    def strip(inner: ir.Operation) -> ir.WalkResult:
+        for name in [n for n in inner.attributes if n.startswith("hespas.") and n != TRIPS]:
+            del inner.attributes[name]
+        return ir.WalkResult.ADVANCE
+
+    clone.walk(strip)
+    return cast(str, clone.get_asm(use_local_scope=True, assume_verified=True))
+
+
+def deserialize_portable_artifact(context: ir.Context, data: bytes) -> ir.Module:
+    """The StableHLO module of a portable artifact (VHLO bytecode)."""
+    return stablehlo.deserialize_portable_artifact(context, data)
+
+
+def hlo_text_to_proto(text: str) -> bytes:
+    """HLO text to a serialised HloModuleProto; raises RuntimeError."""
+    # Imported here: it takes 0.1 s, and few inputs need it.
+    from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
+
+    return _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
+
+
+def hlo_proto_to_stablehlo(proto: bytes) -> bytes:
+    """A serialised HloModuleProto to StableHLO bytecode; raises RuntimeError."""
+    from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
+
+    return _jax.mlir.hlo_to_stablehlo(proto)
+
+
+def xla_cost_analysis(module: ir.Module) -> dict[str, float]:
+    """XLA's HloCostAnalysis of a module's entry, not compiled: 'flops', 'bytes accessed', ...
+
+    Loop bodies are counted once. Raises RuntimeError for ops that have no HLO form.
+    """
+    import jaxlib._jax as xla
+    from jaxlib.xla_client import make_cpu_client
+
+    computation = xla.mlir.mlir_module_to_xla_computation(
+        str(module), use_tuple_args=False, return_tuple=False
+    )
+    return dict(xla.hlo_module_cost_analysis(make_cpu_client(), computation.get_hlo_module()))
+
+
+def compile_for_dump(
+    bytecode: bytes,
+    folder: str,
+    passes: str,
+    *,
+    replicas: int,
+    partitions: int,
+    shardy: bool,
+    free_parameters: list[bool],
+    free_results: list[bool],
+) -> None:
+    """Compile for ``replicas * partitions`` CPU devices, and dump the HLO after some XLA passes.
+
+    ``passes`` is a regular expression on their names; the dumps are HLO protobufs in ``folder``.
+    ``free_*`` say which parameters and results the partitioner may shard as it likes.
+    """
+    import numpy
+    from jaxlib import xla_client
+
+    devices = replicas * partitions
+    options = xla_client.CompileOptions()
+    options.num_replicas, options.num_partitions = replicas, partitions
+    assignment = numpy.arange(devices).reshape(replicas, partitions)
+    options.device_assignment = xla_client.DeviceAssignment.create(assignment)
+    build = options.executable_build_options
+    build.use_spmd_partitioning = True
+    build.use_shardy_partitioner = shardy
+    build.allow_spmd_sharding_propagation_to_parameters = free_parameters
+    build.allow_spmd_sharding_propagation_to_output = free_results
+    debug = build.debug_options
+    debug.xla_dump_to = folder
+    debug.xla_dump_hlo_pass_re = passes
+    debug.xla_dump_hlo_as_proto = True
+    client = xla_client.make_cpu_client(num_devices=devices)
+    where = xla_client.DeviceList(tuple(client.local_devices()[:devices]))
+    client.compile_and_load(bytecode, where, options)
+
+
+def refine_shapes(module: ir.Module) -> None:
+    """Propagate static argument shapes through a dynamic module and check its shape assertions."""
+    from jaxlib import _jax
+
+    _jax.mlir.refine_polymorphic_shapes(module)
+
+
+@dataclass(frozen=True)
+class MeshShape:
+    """A mesh: axis sizes, major first; device ids in row-major order, empty for 0, 1, 2 ..."""
+
+    axes: dict[str, int]
+    device_ids: tuple[int, ...] = ()
+
+    @property
+    def devices(self) -> int:
+        product = 1
+        for size in self.axes.values():
+            product *= size
+        return product
+
+
+@dataclass(frozen=True)
+class AxisGroups:
+    """``#stablehlo.replica_group_mesh_axes``: a mesh or its symbol; (axis, pre-size, size or 0)."""
+
+    mesh: MeshShape | str
+    axes: tuple[tuple[str, int, int], ...]
+
+
+def meshes(module: ir.Module) -> dict[str, ir.Operation]:
+    """The module's ``sdy.mesh`` ops by symbol name."""
+    return {
+        symbol(op.operation): op.operation
+        for op in module.body.operations
+        if op.operation.name == "sdy.mesh"
+    }
+
+
+def mesh_shape(mesh: ir.Operation) -> MeshShape:
+    """The shape of an ``sdy.mesh``."""
+    attr = sdy.MeshAttr(mesh.attributes["mesh"])
+    axes = {axis.name: axis.size for axis in map(sdy.MeshAxisAttr, attr.axes)}
+    return MeshShape(axes, tuple(attr.device_ids))
+
+
+def axis_groups_of(attr: ir.Attribute) -> AxisGroups | None:
+    """``attr`` as groups by mesh axes, or None where it is of another form."""
+    if not stablehlo.ReplicaGroupMeshAxesAttr.isinstance(attr):
+        return None
+    groups = stablehlo.ReplicaGroupMeshAxesAttr(attr)
+    axes = []
+    for ref in map(stablehlo.AxisRefAttr, groups.axes):
+        part = ref.sub_axis_info
+        info = stablehlo.SubAxisInfoAttr(part) if part is not None else None
+        axes.append((ref.name, info.pre_size, info.size) if info else (ref.name, 1, 0))
+    if stablehlo.MeshAttr.isinstance(groups.mesh):
+        mesh = stablehlo.MeshAttr(groups.mesh)
+        sizes = {axis.name: axis.size for axis in map(stablehlo.MeshAxisAttr, mesh.axes)}
+        ids = tuple(mesh.device_ids) if mesh.device_ids is not None else ()
+        return AxisGroups(MeshShape(sizes, ids), tuple(axes))
+    return AxisGroups(groups.mesh.value, tuple(axes))

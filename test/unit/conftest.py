@@ -1,0 +1,43 @@
+"""Fixtures: a context, a parser, and the shared workloads where they are at hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hespas.dialects.mlir import ir, make_context
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def workloads() -> Path | None:
+    """The folder of shared workloads: ``HESPAS_WORKLOADS``, or ``../shared/workloads``."""
+    folder = Path(os.environ.get("HESPAS_WORKLOADS", ROOT.parent / "shared" / "workloads"))
+    return folder if folder.is_dir() else None
+
+
+@pytest.fixture(scope="session")
+def context() -> ir.Context:
+    return make_context()
+
+
+@pytest.fixture
+def parse(context: ir.Context) -> Callable[[str], ir.Module]:
+    return lambda text: ir.Module.parse(text, context)
+
+
+@pytest.fixture
+def workload() -> Iterator[Callable[[str], Path]]:
+    """A shared workload by its path without ``.xz``; the test is skipped where there are none."""
+
+    def find(name: str) -> Path:
+        folder = workloads()
+        if folder is None:
+            pytest.skip("the shared workloads are not here: set HESPAS_WORKLOADS")
+        plain = folder / name
+        return plain if plain.exists() else folder / f"{name}.xz"
+
+    yield find

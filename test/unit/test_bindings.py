@@ -1,0 +1,87 @@
+"""The contract with jaxlib: every private name we use is there and does what we rely on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from hespas.dialects import mlir
+from hespas.dialects.mlir import PassManager, calls, functions, ir, op_text, register_passes
+
+TEXT = """
+module @m {
+  func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = stablehlo.add %0, %0 {hespas.cost = {flops = 4 : i64}} : tensor<4xf32>
+    %2 = stablehlo.add %1, %1 : tensor<4xf32>
+    return %2 : tensor<4xf32>
+  }
+  func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }
+}
+"""
+
+
+def test_every_dialect_is_there(context):
+    for op in (
+        "func.func", "stablehlo.add", "chlo.erf", "vhlo.add_v1", "mhlo.fusion",
+        "sdy.manual_computation", "scf.for", "tensor.dim",
+    ):  # fmt: skip
+        assert context.is_registered_operation(op) or op == "tensor.dim", op
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["canonicalize", "cse", "symbol-dce", "func.func(chlo-legalize-to-stablehlo)",
+     "stablehlo-refine-shapes", "sdy-propagation-pipeline"],
+)  # fmt: skip
+def test_native_passes_are_registered(name, context):
+    register_passes()
+    with context:
+        PassManager.parse(f"builtin.module({name})")
+
+
+def test_core_does_not_import_jax_or_heavy_packages():
+    code = (
+        "import sys; import hespas.tools.hespas_opt, hespas.passes.pipeline, hespas.frontends; "
+        "print([m for m in ('jax', 'pydantic', 'rich', 'xdsl', 'google.protobuf') "
+        "if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_functions_and_calls(parse):
+    module = parse(TEXT)
+    found = functions(module)
+    assert list(found) == ["main", "f"]
+    assert [mlir.has_private_symbol(f) for f in found.values()] == [False, True]
+    assert [c.name for c in calls(found["main"])] == ["func.call"]
+
+
+def test_op_text_tells_content_not_place(parse):
+    module = parse(TEXT)
+    main = functions(module)["main"]
+    ops = [view.operation for view in main.regions[0].blocks[0].operations]
+    assert op_text(ops[1]) == op_text(ops[2])
+    assert "hespas.cost" in ops[1].attributes, "the op itself keeps its attributes"
+
+
+def test_hash_of_operations_is_structural(parse):
+    """Why nothing may be keyed by an operation: its hash changes with its attributes."""
+    module = parse(TEXT)
+    op = functions(module)["main"].regions[0].blocks[0].operations[1].operation
+    before = hash(op)
+    op.attributes["x"] = ir.StringAttr.get("y", op.context)
+    assert hash(op) != before
+
+
+def test_python_passes_run_in_the_pass_manager(parse):
+    module = parse(TEXT)
+    seen = []
+    with module.context:
+        manager = PassManager("builtin.module")
+        manager.add(lambda op, _pass: seen.append(op.operation.name), "ours")
+        manager.run(module.operation)
+    assert seen == ["builtin.module"]
