@@ -1,0 +1,116 @@
+"""What a pass is: a frozen dataclass whose fields are its options."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
+
+from hespas.dialects.errors import HespasError
+
+if TYPE_CHECKING:
+    from hespas.dialects.mlir import ir
+
+
+def option(default: Any, help: str) -> Any:
+    """A pass option: ``block_limit`` is spelled ``block-limit`` on the command line."""
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass
+class Run:
+    """What one run of a pipeline shares: where messages go, and what was found on the way."""
+
+    input_name: str = "-"
+    keep_going: bool = False
+    note: Callable[[str], None] = lambda text: print(text, file=sys.stderr)
+    warnings: list[str] = field(default_factory=list)
+    results: dict[str, Any] = field(default_factory=dict)
+
+    def warn(self, text: str) -> None:
+        """Say and keep a warning; the summary and ``--json`` repeat it."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+            self.note(f"warning: {text}")
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Base of all passes: ``name`` is its flag, the first line of the docstring its help.
+
+    ``prepares`` says that it runs ``prepare`` first where that was not done.
+    """
+
+    name: ClassVar[str]
+    prepares: ClassVar[bool] = False
+
+    def apply(self, module: ir.Module, run: Run) -> None:
+        """Transform ``module`` in place; raises HespasError."""
+        raise TypeError(f"{type(self).__name__} does not define apply")
+
+    @classmethod
+    def summary(cls) -> str:
+        return (cls.__doc__ or "").strip().split("\n", 1)[0]
+
+    @classmethod
+    def options(cls) -> list[tuple[str, dataclasses.Field[Any]]]:
+        """Options as spelled on the command line, with their fields."""
+        return [(f.name.replace("_", "-"), f) for f in dataclasses.fields(cls)]
+
+    def spelling(self) -> str:
+        """The textual form without default options: ``split-linear{block-limit=64}``."""
+        parts = []
+        for spelled, f in self.options():
+            value = getattr(self, f.name)
+            if value != f.default:
+                text = str(value)
+                quoted = f'"{text}"' if any(c in text for c in ' ,{}"') else text
+                parts.append(spelled if value is True else f"{spelled}={quoted}")
+        return f"{self.name}{{{' '.join(parts)}}}" if parts else self.name
+
+
+def build(cls: type[Pass], given: dict[str, str | bool]) -> Pass:
+    """The pass with options from text; raises HespasError for an unknown name or a wrong value."""
+    known = dict(cls.options())
+    hints = get_type_hints(cls)
+    values = {}
+    for spelled, text in given.items():
+        if spelled not in known:
+            raise HespasError(
+                f"{cls.name} has no option '{spelled}'", remedy=nearest(spelled, list(known))
+            )
+        f = known[spelled]
+        values[f.name] = _convert(cls.name, spelled, hints[f.name], text)
+    return cls(**values)
+
+
+def _convert(pass_name: str, spelled: str, hint: Any, text: str | bool) -> Any:
+    kinds = {hint, *getattr(hint, "__args__", ())}
+    if bool in kinds:
+        words = {True: True, "true": True, "1": True, False: False, "false": False, "0": False}
+        if text in words:
+            return words[text]
+        raise HespasError(f"{pass_name}: option '{spelled}' takes true or false, not '{text}'")
+    if isinstance(text, bool):
+        raise HespasError(f"{pass_name}: option '{spelled}' needs a value")
+    for kind in (int, float):
+        if kind in kinds:
+            try:
+                return kind(text)
+            except ValueError:
+                wanted = "a whole number" if kind is int else "a number"
+                message = f"{pass_name}: option '{spelled}' takes {wanted}, not '{text}'"
+                raise HespasError(message) from None
+    return text
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """A remedy that suggests the near name, or lists the known ones."""
+    import difflib
+
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean '{close[0]}'?"
+    return f"known: {', '.join(sorted(known))}" if known else "it takes none"

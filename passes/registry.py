@@ -1,0 +1,54 @@
+"""Every pass by name. A pass module is imported when its pass is first asked for.
+
+A package adds passes by the entry point ``hespas.passes``: name = "module:Class".
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from hespas.dialects.errors import UsageError
+from hespas.passes.base import Pass, nearest
+
+PASSES = {
+    "emit-chakra": "hespas.passes.emit.emit_chakra:EmitChakraPass",
+    "op-stats": "hespas.passes.emit.op_stats:OpStatsPass",
+    "prepare": "hespas.passes.prepare.prepare:PreparePass",
+    "roofline-annotate": "hespas.passes.annotate.roofline_annotate:RooflineAnnotatePass",
+    "split-individual": "hespas.passes.split.split_individual:SplitIndividualPass",
+    "split-linear": "hespas.passes.split.split_linear:SplitLinearPass",
+}
+
+
+def names() -> list[str]:
+    """The names of all passes, alphabetical."""
+    return sorted({**PASSES, **_plugins()})
+
+
+def is_pass(name: str) -> bool:
+    return name in PASSES or name in _plugins()
+
+
+def get(name: str) -> type[Pass]:
+    """The pass class; raises UsageError that suggests the near name."""
+    place = PASSES.get(name) or _plugins().get(name)
+    if place is None:
+        raise UsageError(f"no pass is named '{name}'", remedy=nearest(name, names()))
+    module, _, cls = place.partition(":")
+    return getattr(importlib.import_module(module), cls)
+
+
+_found: dict[str, str] | None = None
+
+
+def _plugins() -> dict[str, str]:
+    global _found
+    if _found is None:
+        from importlib.metadata import entry_points
+
+        _found = {}
+        for point in entry_points(group="hespas.passes"):
+            if point.name in PASSES or point.name in _found:
+                raise UsageError(f"two packages define the pass '{point.name}'")
+            _found[point.name] = point.value
+    return _found

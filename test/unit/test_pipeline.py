@@ -1,0 +1,107 @@
+"""Textual pipelines: parsing, printing, options, native passes, ``prepare`` put in."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hespas import passes
+from hespas.dialects.attrs import Split, Target
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.passes import pipeline, registry
+from hespas.passes.base import Run, build
+from hespas.passes.pipeline import NativePass, parse, parse_options, spelling
+from hespas.passes.split.split_linear import SplitLinearPass
+
+IDENTITY = "func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
+
+
+def test_every_pass_loads_and_says_what_it_does():
+    for name in registry.names():
+        cls = registry.get(name)
+        assert cls.name == name
+        assert cls.summary().endswith(".")
+        assert all(field.metadata["help"] for _, field in cls.options())
+        assert spelling(parse(name)) == name
+
+
+def test_options_reach_the_pass_and_print_back():
+    steps = parse('split-linear{block-limit=64},func.func(cse),roofline-annotate{node="a b.json"}')
+    assert steps[0] == SplitLinearPass(block_limit=64)
+    assert steps[1] == NativePass("func.func(cse)")
+    assert parse(spelling(steps)) == steps
+    assert spelling(parse("split-individual{merge}")) == "split-individual{merge}"
+
+
+@given(limit=st.integers(0, 10**9), policy=st.sampled_from(["isolated", "end-block"]))
+def test_spelling_round_trips(limit, policy):
+    step = SplitLinearPass(block_limit=limit, separator_policy=policy)
+    assert parse(spelling([step])) == [step]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("", {}),
+        ("a=1 b=x", {"a": "1", "b": "x"}),
+        ("a=1,merge", {"a": "1", "merge": True}),
+        ('node="x y, z"', {"node": "x y, z"}),
+        ("block_limit=3", {"block-limit": "3"}),
+    ],
+)
+def test_option_syntax(text, options):
+    assert parse_options(text) == options
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("split-linear{block-limt=3}", "did you mean 'block-limit'"),
+        ("split-linear{block-limit=many}", "takes a whole number, not 'many'"),
+        ("split-linear{block-limit}", "needs a value"),
+        ("split-individual{merge=perhaps}", "takes true or false"),
+        ("split-linear{block-limit=1", "unbalanced"),
+        ("split-linear,,cse", "an empty pass name"),
+        ("split-linear{a=1 a=2}", "given twice"),
+        ("split-linear{=}", "cannot read the options"),
+    ],
+)
+def test_bad_pipelines_say_what_is_wrong(text, says):
+    with pytest.raises(HespasError, match=says):
+        parse(text)
+
+
+def test_an_unknown_pass_suggests_the_near_name(parse):
+    with pytest.raises(UsageError, match="did you mean 'split-linear'"):
+        passes.run(parse(IDENTITY), "split-liner")
+
+
+def test_native_passes_mix_with_ours(parse):
+    module = parse(IDENTITY)
+    names = []
+    passes.run(module, "cse,split-linear,symbol-dce", after=lambda _m, step: names.append(step.name))
+    assert names == ["cse", "prepare", "split-linear", "symbol-dce"]
+    assert Target.of(module.operation) == Target(1, 1, 1)
+    assert Split.of(module.operation) == Split("linear")
+
+
+def test_prepare_is_not_repeated(parse):
+    module = parse(IDENTITY)
+    passes.run(module, "prepare")
+    assert [s.name for s in pipeline.complete(module, pipeline.parse("split-linear"))] == [
+        "split-linear"
+    ]
+
+
+def test_warnings_are_kept_once():
+    said = []
+    run = Run(note=said.append)
+    run.warn("same")
+    run.warn("same")
+    assert run.warnings == ["same"] and said == ["warning: same"]
+
+
+def test_values_out_of_range_are_refused(parse):
+    with pytest.raises(HespasError, match="less than 0"):
+        build(SplitLinearPass, {"block-limit": "-1"}).apply(parse(IDENTITY), Run())
