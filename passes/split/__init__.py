@@ -1,0 +1,1 @@
+"""Splitting: compute regions become functions, collectives stay between the calls."""

@@ -1,0 +1,164 @@
+"""A block as the split passes see it: compute ops, cuts, constants, and who produces what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hespas.dialects.attrs import WAIT, Comm, Region, Split
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import functions, has_private_symbol, ir
+
+TERMINATORS = frozenset(
+    ("func.return", "stablehlo.return", "mhlo.return", "sdy.return", "builtin.module")
+)
+CONTROL = frozenset(("stablehlo.while", "stablehlo.if", "stablehlo.case"))
+SEALED = frozenset(("mhlo.fusion", "stablehlo.constant"))  # their regions capture nothing
+SMALL_CONSTANT_ELEMENTS = 64
+
+
+@dataclass(slots=True)
+class Body:
+    """One block to split: its ops in order, and per op what the split decisions need.
+
+    ``inputs[i]`` lists the values op ``i`` reads, once per occurrence, those captured by its nested
+    regions included; ``producer`` maps a value to (op index, result number).
+    """
+
+    block: ir.Block
+    ops: list[ir.Operation] = field(default_factory=list)
+    inputs: list[list[ir.Value]] = field(default_factory=list)
+    producer: dict[ir.Value, tuple[int, int]] = field(default_factory=dict)
+    comms: list[int] = field(default_factory=list)  # collectives, and control flow around them
+    waits: list[int] = field(default_factory=list)
+    constants: set[int] = field(default_factory=set)  # small ones, cloned to where they are used
+
+    @property
+    def compute(self) -> list[int]:
+        """Indices of the ops that belong to a region, in program order."""
+        cuts = {*self.comms, *self.waits, len(self.ops) - 1}
+        return [i for i in range(len(self.ops)) if i not in cuts and i not in self.constants]
+
+
+def entry(module: ir.Module) -> ir.Operation:
+    """The entry function: the public one, ``main`` where there are several; raises HespasError."""
+    found = functions(module)
+    public = [op for op in found.values() if not has_private_symbol(op)]
+    if len(public) == 1:
+        return public[0]
+    if "main" in found:
+        return found["main"]
+    what = "has no functions" if not found else "has several public functions and none is 'main'"
+    raise HespasError(f"the module {what}", op=module.operation, remedy="name the entry 'main'")
+
+
+def bodies(module: ir.Module) -> Iterator[Body]:
+    """The blocks to split: those of control flow with collectives, then the entry's."""
+    function = entry(module)
+    if not list(function.regions[0].blocks):
+        raise HespasError("the entry function has no body", op=function)
+    yield from _bodies(function.regions[0].blocks[0])
+
+
+def _bodies(block: ir.Block) -> Iterator[Body]:
+    body = Body(block)
+    for i, view in enumerate(block.operations):
+        op = view.operation
+        name = op.name
+        if name in CONTROL and communicates(op):
+            for region in op.regions:
+                yield from _bodies(region.blocks[0])
+            body.comms.append(i)
+        elif is_comm(op):
+            body.comms.append(i)
+        elif name == "stablehlo.optimization_barrier" and WAIT in op.attributes:
+            body.waits.append(i)
+        elif name == "stablehlo.constant" and is_small(op):
+            body.constants.add(i)
+        body.ops.append(op)
+        body.inputs.append(reads(op))
+        for number, result in enumerate(op.results):
+            body.producer[result] = (i, number)
+    yield body
+
+
+COLLECTIVES = frozenset(
+    f"{dialect}.{name}"
+    for dialect in ("stablehlo", "mhlo")
+    for name in (
+        "all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute",
+        "custom_call", "recv", "reduce_scatter", "send",
+    )
+)  # fmt: skip
+
+
+def is_comm(op: ir.Operation) -> bool:
+    """Whether ``prepare`` marked the op as a collective or point-to-point op."""
+    return op.name in COLLECTIVES and Comm.NAME in op.attributes
+
+
+def communicates(op: ir.Operation) -> bool:
+    """Whether there is a collective in the op's regions."""
+    found = False
+
+    def visit(inner: ir.Operation) -> ir.WalkResult:
+        nonlocal found
+        found = is_comm(inner)
+        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+
+    op.walk(visit)
+    return found
+
+
+def is_small(constant: ir.Operation) -> bool:
+    """Whether a constant is cheap to repeat in the text: a splat, or few elements."""
+    kind = constant.results[0].type
+    if isinstance(kind, ir.ShapedType) and kind.has_static_shape:
+        elements = 1
+        for extent in kind.shape:
+            elements *= extent
+        if elements <= SMALL_CONSTANT_ELEMENTS:
+            return True
+    try:
+        value = constant.attributes["value"]
+    except TypeError:  # complex elements: the bindings cannot hold them
+        return False
+    return isinstance(value, ir.DenseElementsAttr) and value.is_splat
+
+
+def reads(op: ir.Operation) -> list[ir.Value]:
+    """The values an op reads from outside itself, once per occurrence, in a fixed order."""
+    values = list(op.operands)
+    if op.name not in SEALED and len(op.regions):
+        values += [value for _, _, value in captures(op)]
+    return values
+
+
+def captures(op: ir.Operation) -> list[tuple[ir.Operation, int, ir.Value]]:
+    """(nested op, operand number, value) for each read inside ``op`` of a value from outside it."""
+    inside: set[ir.Value] = set()
+    outside: list[tuple[ir.Operation, int, ir.Value]] = []
+
+    def visit(inner: ir.Operation) -> ir.WalkResult:
+        if inner != op:
+            outside.extend(
+                (inner, k, value) for k, value in enumerate(inner.operands) if value not in inside
+            )
+            inside.update(inner.results)
+        for region in inner.regions:
+            for block in region.blocks:
+                inside.update(block.arguments)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return outside
+
+
+def check_order(module: ir.Module, pass_name: str) -> None:
+    """Raise HespasError where the module is split already."""
+    if Split.NAME in module.operation.attributes:
+        raise HespasError(
+            f"{pass_name}: the module is split already",
+            op=module.operation,
+            remedy=f"run one split pass only, or start from the module without {Region.NAME}",
+        )

@@ -1,0 +1,91 @@
+"""``--split-individual``: each op its own region, or, merged, as few as keep every overlap.
+
+Merging is exact with regard to the collectives. They run in program order (ASTRA-sim has one
+communication slot a device, and ranks must agree on the order), so what an op waits for is told by
+one number, the latest collective it depends on, and what it holds up by another, the earliest
+collective that depends on it. Ops with equal numbers form a region: each of them must be done
+before that earliest collective may start, so none delays a collective whose inputs are ready. Both
+numbers only grow along data flow, so the regions have no cycles, and ordering them by what they
+hold up is a valid program order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hespas.dialects.attrs import Split
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import ir
+from hespas.passes.base import Pass, Run, option
+from hespas.passes.split.blocks import Body, bodies, check_order
+from hespas.passes.split.outline import Outliner
+
+
+@dataclass(frozen=True)
+class SplitIndividualPass(Pass):
+    """Make each compute op a region, data flow the only order; ``merge`` for few regions."""
+
+    name: ClassVar[str] = "split-individual"
+    prepares: ClassVar[bool] = True
+
+    merge: bool = option(False, "merge ops that no collective tells apart")
+    block_limit: int = option(0, "most ops in a merged region; 0: no limit")
+
+    def apply(self, module: ir.Module, run: Run) -> None:
+        check_order(module, self.name)
+        if self.block_limit < 0:
+            raise HespasError(f"{self.name}: block-limit is {self.block_limit}, less than 0")
+        outliner = Outliner(module)
+        for body in bodies(module):
+            if self.merge:
+                outliner.split(body, self._merged(body), reorder=True)
+            else:
+                outliner.split(body, [[i] for i in body.compute])
+        Split("individual", self.merge, self.block_limit).set_on(module.operation)
+
+    def _merged(self, body: Body) -> list[list[int]]:
+        """Units in order of urgency: what collective 0 waits for, collective 0, and so on."""
+        after, before = levels(body)
+        end = len(body.ops) - 1
+        number = {i: k for k, i in enumerate(body.comms)}
+        waits = set(body.waits)
+        groups: dict[tuple[int, int, int], list[int]] = {}
+        ordered: list[tuple[tuple[float, ...], list[int]]] = []
+        for i in range(end):
+            if i in body.constants:
+                continue
+            if i in number:
+                ordered.append(((number[i], float("inf")), [i]))
+            elif i in waits:
+                ordered.append(((before[i], after[i], 0, i), [i]))
+            else:
+                group = groups.setdefault((before[i], after[i], 1), [])
+                group.append(i)
+        for key, group in groups.items():
+            step = self.block_limit or len(group)
+            ordered += [
+                ((*key, start), group[start : start + step])
+                for start in range(0, len(group), step)
+            ]
+        ordered.sort(key=lambda unit: unit[0])
+        return [unit for _, unit in ordered]
+
+
+def levels(body: Body) -> tuple[list[int], list[int]]:
+    """Per op the number of the latest collective it depends on (-1: none), and of the earliest that
+    depends on it (the number of collectives: none)."""
+    number = {i: k for k, i in enumerate(body.comms)}
+    count = len(body.ops)
+    after, before = [-1] * count, [len(body.comms)] * count
+    sources = [
+        {body.producer[value][0] for value in values if value in body.producer}
+        for values in body.inputs
+    ]
+    for i in range(count):
+        after[i] = max((number.get(p, after[p]) for p in sources[i]), default=-1)
+    for i in reversed(range(count)):
+        mine = number.get(i, before[i])
+        for p in sources[i]:
+            before[p] = min(before[p], mine)
+    return after, before

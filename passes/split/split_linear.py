@@ -1,0 +1,88 @@
+"""``--split-linear``: every run of compute ops between collectives is one region."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hespas.dialects.attrs import Split
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import ir
+from hespas.passes.base import Pass, Run, nearest, option
+from hespas.passes.split.blocks import Body, bodies, check_order
+from hespas.passes.split.outline import Outliner
+
+SEPARATORS = {
+    "communication": r"(?!)",  # collectives always separate
+    "convolution": r"\.(dynamic_conv|convolution)$",
+    "dot-general": r"\.dot(_general)?$",
+    "reduce": r"\.reduce$",
+    "return": r"\.return$",  # nothing but the end
+}
+POLICIES = ("isolated", "end-block", "start-block")
+
+
+@dataclass(frozen=True)
+class SplitLinearPass(Pass):
+    """Outline each run of compute ops between collectives, in program order."""
+
+    name: ClassVar[str] = "split-linear"
+    prepares: ClassVar[bool] = True
+
+    block_limit: int = option(0, "most ops in a region; 0: no limit")
+    separator: str = option("communication", f"ops that also cut: {', '.join(SEPARATORS)}")
+    separator_policy: str = option(
+        "isolated", f"where a separator goes, alone or at an end: {', '.join(POLICIES)}"
+    )
+
+    def apply(self, module: ir.Module, run: Run) -> None:
+        check_order(module, self.name)
+        cuts = _separator(self.separator)
+        if self.separator_policy not in POLICIES:
+            raise HespasError(
+                f"{self.name}: no separator-policy is called '{self.separator_policy}'",
+                remedy=nearest(self.separator_policy, list(POLICIES)),
+            )
+        if self.block_limit < 0:
+            raise HespasError(f"{self.name}: block-limit is {self.block_limit}, less than 0")
+        outliner = Outliner(module)
+        for body in bodies(module):
+            outliner.split(body, self._units(body, cuts))
+        Split("linear", block_limit=self.block_limit).set_on(module.operation)
+
+    def _units(self, body: Body, cuts: Callable[[str], bool]) -> list[list[int]]:
+        units: list[list[int]] = []
+        current: list[int] = []
+
+        def close() -> None:
+            nonlocal current
+            if current:
+                units.append(current)
+            current = []
+
+        breaks = {*body.comms, *body.waits}
+        last = len(body.ops) - 1
+        for i, op in enumerate(body.ops[:last]):
+            if i in breaks:
+                close()
+            elif i not in body.constants:
+                separates = cuts(op.name)
+                if separates and self.separator_policy != "end-block":
+                    close()
+                current.append(i)
+                full = self.block_limit and len(current) >= self.block_limit
+                if full or (separates and self.separator_policy != "start-block"):
+                    close()
+        close()
+        return units
+
+
+def _separator(name: str) -> Callable[[str], bool]:
+    if name not in SEPARATORS:
+        raise HespasError(
+            f"split-linear: no separator is called '{name}'", remedy=nearest(name, list(SEPARATORS))
+        )
+    pattern = re.compile(SEPARATORS[name])
+    return lambda op_name: pattern.search(op_name) is not None

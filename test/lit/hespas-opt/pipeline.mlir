@@ -1,0 +1,39 @@
+// RUN: hespas-opt %s --cse --split-linear=block-limit=2 --print-pipeline --disable-output 2>&1 | filecheck %s --check-prefix=ORDER
+// RUN: hespas-opt %s -p "builtin.module(cse, split-linear{block-limit=2})" --print-pipeline --disable-output 2>&1 | filecheck %s --check-prefix=ORDER
+// RUN: hespas-opt %s --cse --mlir-print-ir-after=cse --disable-output 2>&1 | filecheck %s --check-prefix=AFTER
+// RUN: hespas-opt %s --split-linear --timing --disable-output 2>&1 | filecheck %s --check-prefix=TIME
+// RUN: hespas-opt %s --mlir-print-op-generic | filecheck %s --check-prefix=GENERIC
+// RUN: hespas-opt %s --mlir-print-debuginfo | filecheck %s --check-prefix=LOC
+// RUN: hespas-opt %s --emit-bytecode | hespas-opt - | filecheck %s --check-prefix=BACK
+// RUN: not hespas-opt %s --split-liner 2>&1 | filecheck %s --check-prefix=NEAR
+// RUN: not hespas-opt %s --split-linear=limit=2 2>&1 | filecheck %s --check-prefix=OPTION
+// RUN: not hespas-opt %s -p "split-linear{" 2>&1 | filecheck %s --check-prefix=SYNTAX
+// RUN: not hespas-opt %s --mlir-print-ir-after=cse 2>&1 | filecheck %s --check-prefix=NOTTHERE
+// RUN: not hespas-opt %s.missing 2>&1 | filecheck %s --check-prefix=MISSING
+// RUN: hespas-opt --help | filecheck %s --check-prefix=HELP
+// RUN: hespas-opt --version | filecheck %s --check-prefix=VERSION
+
+// ORDER: cse,split-linear{block-limit=2}
+// AFTER: IR after cse
+// AFTER: stablehlo.add
+// TIME-DAG: s  prepare
+// TIME-DAG: s  split-linear
+// GENERIC: "stablehlo.add"(
+// LOC: loc("{{.*}}pipeline.mlir":
+// BACK: stablehlo.add
+// NEAR: error: 'split-liner' is no pass of hespas{{.*}}did you mean 'split-linear'?
+// OPTION: error: split-linear has no option 'limit'; did you mean 'block-limit'?
+// SYNTAX: error: unbalanced brackets
+// NOTTHERE: error: --mlir-print-ir-after: 'cse' is not in the pipeline
+// MISSING: pipeline.mlir.missing: error: cannot read it: No such file or directory
+// HELP: --emit-chakra
+// HELP: --prepare
+// HELP: --split-linear
+// HELP-NEXT: Outline each run
+// HELP: block-limit: most ops in a region; 0: no limit (default 0)
+// VERSION: hespas-opt 0.1
+
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = stablehlo.add %x, %x : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}

@@ -1,0 +1,98 @@
+"""Running per-device programs through PJRT on CPU, collectives included, on made-up inputs."""
+
+from __future__ import annotations
+
+import functools
+import io
+import math
+import re
+
+import numpy as np
+from jaxlib import xla_client
+
+from hespas.dialects.mlir import ir
+
+DEVICES = 8
+SCALES = {"f": 0.125, "b": 0.125, "c": "(0.125, 0.0)"}  # by first letter of the element type
+
+
+@functools.cache
+def client() -> xla_client.Client:
+    return xla_client.make_cpu_client(num_devices=DEVICES)
+
+
+def runnable(module: ir.Module) -> ir.Module:
+    """A copy without arguments: a new main makes inputs that differ by element and by device.
+
+    Devices are replicas, since XLA refuses a partitioned module without shardings.
+    """
+    text = str(module)
+    text = re.sub(r"channel_handle = #stablehlo.channel_handle<[^>]*>(, )?", "", text)
+    text = re.sub(r"(, )?use_global_device_ids", "", text).replace("partition_id", "replica_id")
+    text = re.sub(r"mhlo.num_(partitions|replicas) = \d+ : i32(, )?", "", text)
+    text = re.sub(r" <\{\}>", "", text)
+    text = re.sub(r"func.func (public )?@main\(", "func.func private @program(", text)
+    program = next(
+        op.operation
+        for op in module.body.operations
+        if op.operation.attributes["sym_name"].value == "main"
+    )
+    kind = program.attributes["function_type"].value
+    copy = ir.Module.parse(text, module.context)
+    made = ir.Module.parse(main_text(list(kind.inputs), list(kind.results)), module.context)
+    point = ir.InsertionPoint(copy.body)
+    for function in made.body.operations:
+        if function.operation.attributes["sym_name"].value == "main":
+            function.operation.clone(point)
+    return copy
+
+
+def main_text(inputs: list[ir.Type], results: list[ir.Type]) -> str:
+    lines, names = ["%id = stablehlo.replica_id : tensor<ui32>"], []
+    for k, kind in enumerate(inputs):
+        element = str(kind.element_type)
+        flat = math.prod(kind.shape)
+        dims = "".join(f"{extent}x" for extent in kind.shape)
+        wide, long = f"tensor<{flat}xui32>", f"tensor<{flat}x{element}>"
+        modulus = 7 if element[0] in SCALES else 2
+        lines += [
+            f"%i{k} = stablehlo.iota dim = 0 : {wide}",
+            f"%b{k} = stablehlo.broadcast_in_dim %id, dims = [] : (tensor<ui32>) -> {wide}",
+            f"%c{k} = stablehlo.constant dense<{3 + k}> : {wide}",
+            f"%m{k} = stablehlo.multiply %i{k}, %c{k} : {wide}",
+            f"%s{k} = stablehlo.add %m{k}, %b{k} : {wide}",
+            f"%n{k} = stablehlo.constant dense<{modulus}> : {wide}",
+            f"%r{k} = stablehlo.remainder %s{k}, %n{k} : {wide}",
+            f"%t{k} = stablehlo.convert %r{k} : ({wide}) -> {long}",
+            f"%f{k} = stablehlo.constant dense<{SCALES.get(element[0], 1)}> : {long}",
+            f"%u{k} = stablehlo.multiply %t{k}, %f{k} : {long}",
+            f"%o{k} = stablehlo.reshape %u{k} : ({long}) -> tensor<{dims}{element}>",
+        ]
+        names.append(f"%o{k}")
+    given, taken = ", ".join(map(str, inputs)), ", ".join(map(str, results))
+    outs = [f"%res#{k}" if len(results) > 1 else "%res" for k in range(len(results))]
+    bind = f"%res:{len(results)} = " if len(results) > 1 else "%res = "
+    return (
+        f"module {{ func.func public @main() -> ({taken}) {{\n" + "\n".join(lines) + "\n"
+        f"{bind}func.call @program({', '.join(names)}) : ({given}) -> ({taken})\n"
+        f"return {', '.join(outs)} : {taken} }}\n"
+        f"func.func private @program({given}) -> ({taken}) }}"
+    )
+
+
+def execute(module: ir.Module, devices: int = DEVICES) -> list[list[np.ndarray]]:
+    """Per result the array of each device."""
+    options = xla_client.CompileOptions()
+    options.num_replicas, options.num_partitions = devices, 1
+    options.device_assignment = xla_client.DeviceAssignment.create(
+        np.arange(devices).reshape(devices, 1)
+    )
+    buffer = io.BytesIO()
+    runnable(module).operation.write_bytecode(buffer)
+    where = xla_client.DeviceList(tuple(client().local_devices()[:devices]))
+    program = client().compile_and_load(buffer.getvalue(), where, options)
+    results = program.execute_sharded([]).disassemble_into_single_device_arrays()
+    return [
+        [np.asarray(shard._single_device_array_to_np_array_did_copy()[0]) for shard in column]
+        for column in results
+    ]

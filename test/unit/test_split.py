@@ -1,0 +1,196 @@
+"""Splitting: equal results by execution, exact dependencies, nothing lost, collectives in order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from execution import execute
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hespas import frontends, passes
+from hespas.dialects.attrs import Region, Split
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import functions, ir, op_text
+from hespas.passes.split.blocks import bodies, entry, is_comm
+
+PROGRAMS = [
+    "adamw_update", "allgather_matmul", "collectives_all", "control_flow", "conv_block_grad",
+    "conv_variants_spatial", "decode_step", "elementwise_all", "fft_signal", "gather_scatter",
+    "gnn_message_passing", "lstm_scan", "mlp_dp_train", "mlp_fsdp_tp_grad", "mlp_tp_shardmap",
+    "moe_all_to_all", "moe_einsum_gspmd", "pipeline_ppermute", "pooling_windows",
+    "reshard_transpose", "rng_dropout", "shape_ops", "sort_topk", "summa_like_matmul", "zero_rs_ag",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_split_programs_compute_the_same(program, workload, context):
+    path = workload(f"zoo/{program}/spmd.mlir")
+    plain = frontends.read(str(path), context)
+    passes.run(plain, "prepare")
+    expected = execute(plain)
+    for pipeline in ("split-linear", "split-individual{merge}"):
+        module = frontends.read(str(path), context)
+        passes.run(module, pipeline)
+        for ours, theirs in zip(execute(module), expected, strict=True):
+            for a, b in zip(ours, theirs, strict=True):
+                if a.dtype.kind in "iub":
+                    np.testing.assert_array_equal(a, b)
+                else:
+                    wide = np.complex128 if a.dtype.kind == "c" else np.float64
+                    a, b = a.astype(wide), b.astype(wide)
+                    np.testing.assert_allclose(a, b, rtol=2e-2, atol=1e-6 * np.nanmax(abs(b)))
+
+
+@st.composite
+def programs(draw):
+    """A random program over tensor<4xf32>: text of ops, some of them collectives."""
+    count = draw(st.integers(1, 24))
+    lines, values = ["%c = stablehlo.constant dense<2.0> : tensor<4xf32>"], ["%x", "%y", "%c"]
+    for k in range(count):
+        kind = draw(st.sampled_from(["add", "multiply", "tanh", "all_reduce", "all_gather"]))
+        pick = st.sampled_from(values)
+        if kind in ("add", "multiply"):
+            lines.append(f"%v{k} = stablehlo.{kind} {draw(pick)}, {draw(pick)} : tensor<4xf32>")
+        elif kind == "tanh":
+            lines.append(f"%v{k} = stablehlo.tanh {draw(pick)} : tensor<4xf32>")
+        else:
+            groups = draw(st.sampled_from(["[[0, 1, 2, 3]]", "[[0, 1], [2, 3]]"]))
+            shape = "1x4" if groups == "[[0, 1, 2, 3]]" else "2x2"
+            lines.append(
+                f'%v{k} = "stablehlo.all_reduce"({draw(pick)}) '
+                f"<{{replica_groups = dense<{groups}> : tensor<{shape}xi64>}}> ({{\n"
+                "^bb0(%a: tensor<f32>, %b: tensor<f32>):\n"
+                "  %s = stablehlo.add %a, %b : tensor<f32>\n"
+                "  stablehlo.return %s : tensor<f32>\n}) : (tensor<4xf32>) -> tensor<4xf32>"
+            )
+        values.append(f"%v{k}")
+    outs = draw(st.lists(st.sampled_from(values[3:]), min_size=1, max_size=3))
+    kinds = ", ".join(["tensor<4xf32>"] * len(outs))
+    return (
+        "module attributes {mhlo.num_replicas = 4 : i32, mhlo.num_partitions = 1 : i32} {\n"
+        f"func.func public @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> ({kinds}) {{\n"
+        + "\n".join(lines)
+        + f"\nreturn {', '.join(outs)} : {kinds}\n}} }}"
+    )
+
+
+def flat_ops(module: ir.Module) -> list[list[ir.Operation]]:
+    """The entry's ops, each call replaced by the ops of its region function."""
+    found = functions(module)
+    result = []
+    for view in entry(module).regions[0].blocks[0].operations:
+        op = view.operation
+        if op.name == "func.call":
+            body = found[op.attributes["callee"].value].regions[0].blocks[0].operations
+            result.append([inner.operation for inner in list(body)[:-1]])
+        else:
+            result.append([op])
+    return result
+
+
+def texts(module: ir.Module) -> list[str]:
+    return sorted(
+        op_text(op)
+        for group in flat_ops(module)
+        for op in group
+        if op.name not in ("stablehlo.constant", "func.return")
+    )
+
+
+def needs(module: ir.Module) -> list[list[str]]:
+    """Per collective, in order, the texts of all compute ops that must be done before it starts.
+
+    Collectives run in program order, so a collective needs what the ones before it need.
+    """
+    found = functions(module)
+    done: dict[ir.Value, frozenset[int]] = {}
+    spelled: dict[int, str] = {}
+    before: frozenset[int] = frozenset()
+    result = []
+    for view in entry(module).regions[0].blocks[0].operations:
+        op = view.operation
+        required = frozenset().union(*(done.get(v, frozenset()) for v in op.operands))
+        if is_comm(op):
+            before |= required
+            result.append(sorted(spelled[i] for i in before))
+            required = before
+        elif op.name not in ("stablehlo.constant", "func.return"):
+            inner = [op]
+            if op.name == "func.call":
+                body = found[op.attributes["callee"].value].regions[0].blocks[0].operations
+                inner = [
+                    x.operation for x in list(body)[:-1] if x.operation.name != "stablehlo.constant"
+                ]
+            for x in inner:
+                spelled[len(spelled)] = op_text(x)
+                required |= {len(spelled) - 1}
+        for value in op.results:
+            done[value] = required
+    return result
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=programs(), limit=st.sampled_from([0, 1, 3]))
+def test_any_split_keeps_ops_order_and_needs(text, limit, context):
+    plain = ir.Module.parse(text, context)
+    passes.run(plain, "prepare")
+    collectives = [op_text(g[0]) for g in flat_ops(plain) if is_comm(g[0])]
+    for pipeline in ("split-linear", "split-individual", "split-individual{merge}"):
+        module = ir.Module.parse(text, context)
+        if limit and pipeline != "split-individual":
+            pipeline = pipeline.rstrip("}") + ("," if "{" in pipeline else "{")
+            pipeline += f"block-limit={limit}}}"
+        passes.run(module, pipeline)
+        assert module.operation.verify()
+        assert texts(module) == texts(plain)
+        assert [op_text(g[0]) for g in flat_ops(module) if is_comm(g[0])] == collectives
+        split = Split.of(module.operation)
+        assert split is not None
+        if split.strategy == "individual":
+            assert needs(module) == needs(plain)
+        if limit and "limit" in pipeline:
+            for view in entry(module).regions[0].blocks[0].operations:
+                region = Region.of(view.operation)
+                assert region is None or region.ops <= limit
+
+
+def test_equal_regions_are_one_function(workload, context):
+    module = frontends.read(str(workload("llama3/llama3-100m-opt-a100.mlir")), context)
+    passes.run(module, "split-linear")
+    calls = sum(
+        view.operation.name == "func.call" for view in entry(module).regions[0].blocks[0].operations
+    )
+    assert len(functions(module)) - 1 < calls / 2
+
+
+def test_ids_count_the_regions_in_order(workload, context):
+    module = frontends.read(str(workload("llama3/llama3-100m.mlir")), context)
+    passes.run(module, "split-individual{merge}")
+    regions = [
+        region
+        for view in entry(module).regions[0].blocks[0].operations
+        if (region := Region.of(view.operation)) is not None
+    ]
+    assert [region.id for region in regions] == list(range(len(regions)))
+
+
+def test_a_second_split_is_refused(parse):
+    module = parse("func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }")
+    passes.run(module, "split-linear")
+    with pytest.raises(HespasError, match="split already"):
+        passes.run(module, "split-individual")
+
+
+def test_a_loop_with_a_collective_is_split_inside(workload, context):
+    module = frontends.read(str(workload("scaling/llama2-7b-L32-scan-fsdp8.mlir")), context)
+    passes.run(module, "split-linear")
+    loops = [
+        view.operation
+        for view in entry(module).regions[0].blocks[0].operations
+        if view.operation.name == "stablehlo.while"
+    ]
+    assert loops and all(Region.NAME not in loop.attributes for loop in loops)
+    inner = [view.operation for view in loops[0].regions[1].blocks[0].operations]
+    assert any(op.name == "func.call" and Region.NAME in op.attributes for op in inner)
+    assert len(list(bodies(module))) >= 1 + 2 * len(loops)
