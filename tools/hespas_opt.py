@@ -1,0 +1,232 @@
+"""``hespas-opt``: read a module, run passes in the order of their flags, print the module."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.passes import pipeline, registry
+from hespas.passes.base import Run, build
+from hespas.passes.pipeline import NativePass, Step
+from hespas.tools import common
+
+DESCRIPTION = """\
+Reads StableHLO (MLIR text or bytecode, portable artifact, HLO text or protobuf, also .xz or .gz)
+from a file or stdin, runs passes in the order of their flags, and prints the module.
+
+  hespas-opt in.mlir --split-linear --roofline-annotate=node=A100_SXM_40GB --emit-chakra=output=out
+  hespas-opt in.mlir -p "split-linear{block-limit=64},cse,roofline-annotate{node=H100_80GB}"
+
+Any pass of MLIR, StableHLO, mhlo or Shardy is a flag too: --canonicalize --cse --symbol-dce ...
+Options of a pass follow '=': several separated by commas, or by spaces within quotes.
+"""
+
+
+def arguments(with_passes: bool = False) -> argparse.ArgumentParser:
+    """The parser of everything but pass flags; their help is built only when it is shown."""
+    parser = argparse.ArgumentParser(
+        "hespas-opt",
+        description=DESCRIPTION,
+        epilog=_pass_help() if with_passes else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        add_help=False,
+    )
+    add = parser.add_argument
+    add("input", nargs="?", default="-", help="file to read; - for stdin (default)")
+    add("-h", "--help", action="store_true", help="show this help and exit")
+    add("--version", action="store_true", help="show the version and exit")
+    add("-o", dest="output", default="-", metavar="FILE", help="write the module here")
+    add("--disable-output", action="store_true", help="do not print the module")
+    add("--emit-bytecode", action="store_true", help="write MLIR bytecode")
+    add("--mlir-print-op-generic", action="store_true", help="print the generic form")
+    add("--mlir-print-debuginfo", action="store_true", help="print locations")
+    add(
+        "--mlir-elide-elementsattrs-if-larger", type=int, metavar="N",
+        help="elide constants of more than N elements",
+    )  # fmt: skip
+    add("--typed-attributes", action="store_true", help="print #hespas.cost<...>, not dictionaries")
+    add("--allow-unregistered-dialect", action="store_true", help="accept ops of unknown dialects")
+    add("--split-input-file", action="store_true", help="treat parts between '// -----' alone")
+    add("--verify-diagnostics", action="store_true", help="check expected-error comments")
+    add("--print-pipeline", action="store_true", help="say the pipeline on stderr before it runs")
+    add(
+        "--mlir-print-ir-after", action="append", default=[], metavar="PASS",
+        help="print the module on stderr after this pass",
+    )  # fmt: skip
+    add("--mlir-print-ir-after-all", action="store_true", help="... after every pass")
+    add("--timing", "--mlir-timing", action="store_true", help="say seconds per pass on stderr")
+    add("--keep-going", action="store_true", help="tag and count what no rule can cost")
+    add("-p", "--pass-pipeline", metavar="TEXT", help="textual pipeline; mixes with pass flags")
+    return parser
+
+
+def _pass_help() -> str:
+    lines = ["passes:"]
+    for name in registry.names():
+        cls = registry.get(name)
+        lines.append(f"  --{name}")
+        lines.append(f"      {cls.summary()}")
+        for spelled, field in cls.options():
+            default = f" (default {field.default})" if field.default not in ("", None) else ""
+            lines.append(f"        {spelled}: {field.metadata['help']}{default}")
+    return "\n".join(lines)
+
+
+def parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Step]]:
+    """Options, and the steps in the order of their flags; raises UsageError."""
+    parser = arguments()
+    own = {string for action in parser._actions for string in action.option_strings}
+    steps: list[Step] = []
+    rest: list[str] = []
+    items = iter(argv)
+    for item in items:
+        flag, equals, value = item.partition("=")
+        if flag in ("-p", "--pass-pipeline"):
+            text = value if equals else next(items, None)
+            if text is None:
+                raise UsageError(f"{flag} needs a pipeline")
+            steps += pipeline.parse(text)
+        elif flag.startswith("--") and len(flag) > 2 and flag not in own:
+            steps.append(_step(flag[2:], value))
+        else:
+            rest.append(item)
+            if item in ("-o", "--mlir-print-ir-after", "--mlir-elide-elementsattrs-if-larger"):
+                rest += [value for value in [next(items, None)] if value is not None]
+    try:
+        parser.error = _usage  # type: ignore[method-assign]
+        return parser.parse_args(rest), steps
+    except argparse.ArgumentError as error:
+        raise UsageError(str(error)) from None
+
+
+def _usage(message: str) -> Any:
+    raise UsageError(message, remedy="see hespas-opt --help")
+
+
+def _step(name: str, options: str) -> Step:
+    if registry.is_pass(name):
+        return build(registry.get(name), pipeline.parse_options(options))
+    return NativePass(f"{name}{{{options}}}" if options else name)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the tool; returns its exit code, raises HespasError."""
+    options, steps = parse_arguments(argv)
+    if options.help:
+        print(arguments(with_passes=True).format_help(), end="")
+        return 0
+    if options.version:
+        from hespas import __version__
+
+        print(f"hespas-opt {__version__}")
+        return 0
+    if options.print_pipeline:
+        print(pipeline.spelling(steps), file=sys.stderr)
+
+    from hespas import frontends
+
+    name, data = frontends.load(options.input)
+    if not (options.split_input_file or options.verify_diagnostics):
+        emit(options, process(options, steps, data, name))
+        return 0
+    from hespas.tools import diagnostics
+
+    chunks = diagnostics.split(data, name) if options.split_input_file else [(0, data)]
+    outputs, failures = [], []
+    for line, chunk in chunks:
+        try:
+            outputs.append(process(options, steps, chunk, name, line))
+            said = []
+        except HespasError as error:
+            if not options.verify_diagnostics:
+                raise
+            said = [error]
+        if options.verify_diagnostics:
+            failures += diagnostics.mismatches(chunk, line, name, said)
+    if failures:
+        print("\n".join(failures), file=sys.stderr)
+        return common.EXIT_ERROR
+    if not options.verify_diagnostics:
+        emit(options, b"// -----\n\n".join(outputs))
+    return 0
+
+
+def process(
+    options: argparse.Namespace, steps: Sequence[Step], data: bytes, name: str, line: int = 0
+) -> bytes:
+    """One module through the pipeline, to its text or bytecode; raises HespasError."""
+    from hespas import frontends
+    from hespas.dialects.mlir import make_context
+
+    context = make_context()
+    context.allow_unregistered_dialects = options.allow_unregistered_dialect
+    # Blank lines stand for the parts before this one, so that locations are those of the file.
+    module = frontends.parse(b"\n" * line + data, name, context)
+    run = Run(input_name=name, keep_going=options.keep_going)
+    shown = {part for item in options.mlir_print_ir_after for part in item.split(",")}
+
+    def after(current: Any, step: Step) -> None:
+        if options.mlir_print_ir_after_all or step.name in shown:
+            print(f"// -----// IR after {step.spelling()} //----- //", file=sys.stderr)
+            print(current, file=sys.stderr)
+
+    timings: list[tuple[str, float]] | None = [] if options.timing else None
+    pipeline.run(module, steps, run, after=after, timings=timings)
+    for spelled, seconds in timings or []:
+        print(f"{seconds:10.4f} s  {spelled}", file=sys.stderr)
+    unknown = shown - {step.name for step in steps} - {"prepare"}
+    if unknown:
+        raise UsageError(f"--mlir-print-ir-after: '{unknown.pop()}' is not in the pipeline")
+    if options.disable_output or options.output == "/dev/null":
+        return b""
+    return render(options, module)
+
+
+def render(options: argparse.Namespace, module: Any) -> bytes:
+    """The module as bytes in the form the options ask for."""
+    if options.typed_attributes:
+        from hespas.dialects import typed
+
+        return typed.to_typed(module).encode()
+    if options.emit_bytecode:
+        import io
+
+        buffer = io.BytesIO()
+        module.operation.write_bytecode(buffer)
+        return buffer.getvalue()
+    return module.operation.get_asm(
+        binary=True,
+        enable_debug_info=options.mlir_print_debuginfo,
+        print_generic_op_form=options.mlir_print_op_generic,
+        large_elements_limit=options.mlir_elide_elementsattrs_if_larger,
+        assume_verified=True,
+    )
+
+
+def emit(options: argparse.Namespace, data: bytes) -> None:
+    """Write the output whole or not at all."""
+    if options.disable_output:
+        return
+    if options.output == "-":
+        out = getattr(sys.stdout, "buffer", None)
+        if out is None:
+            sys.stdout.write(data.decode())
+        else:
+            sys.stdout.flush()
+            out.write(data)
+        if data and not data.endswith(b"\n") and not options.emit_bytecode:
+            sys.stdout.write("\n")
+        return
+    common.write_whole(options.output, data)
+
+
+def script() -> None:
+    common.script(main)
+
+
+if __name__ == "__main__":
+    script()
