@@ -1,0 +1,65 @@
+"""Modules to time: a real one, and a made one of any size."""
+
+from __future__ import annotations
+
+import lzma
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+OPS_PER_LAYER = 20
+
+
+def real(folder: Path) -> Path:
+    """The largest optimised Llama-3 training step at hand, unpacked into ``folder``."""
+    shared = Path(os.environ.get("HESPAS_WORKLOADS", ROOT.parent / "shared" / "workloads"))
+    for packed in (
+        shared / "llama3" / "llama3-3b-opt-a100.mlir.xz",
+        ROOT / "docs" / "examples" / "llama3-100m-opt-a100.mlir.xz",
+    ):
+        if packed.exists():
+            plain = folder / packed.stem
+            plain.write_bytes(lzma.decompress(packed.read_bytes()))
+            return plain
+    raise FileNotFoundError("no workload is at hand")
+
+
+def layers(folder: Path, ops: int) -> Path:
+    """A chain of equal transformer-like layers, about ``ops`` ops, a collective in each."""
+    lines = []
+    for k in range(ops // OPS_PER_LAYER):
+        lines.append(LAYER.replace("@", f"{k}_").replace("PREVIOUS", f"x{k - 1}_"))
+    last = f"%x{ops // OPS_PER_LAYER - 1}_"
+    text = (
+        "module @layers attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {\n"
+        "func.func public @main(%x-1_: tensor<256x512xbf16>, %w: tensor<512x512xbf16>)"
+        " -> tensor<256x512xbf16> {\n" + "".join(lines) + f"return {last} : tensor<256x512xbf16>\n}} }}\n"
+    ).replace("%x-1_", "%first")
+    path = folder / f"layers-{ops}.mlir"
+    path.write_text(text)
+    return path
+
+
+T, W, S = "tensor<256x512xbf16>", "tensor<512x512xbf16>", "tensor<256x1xf32>"
+LAYER = f"""\
+%a@ = stablehlo.dot_general %PREVIOUS, %w, contracting_dims = [1] x [0] : ({T}, {W}) -> {T}
+%b@ = stablehlo.tanh %a@ : {T}
+%c@ = stablehlo.multiply %a@, %b@ : {T}
+%d@ = stablehlo.add %c@, %PREVIOUS : {T}
+%e@ = stablehlo.dot_general %d@, %w, contracting_dims = [1] x [0] : ({T}, {W}) -> {T}
+%f@ = stablehlo.exponential %e@ : {T}
+%g@ = stablehlo.add %f@, %d@ : {T}
+%h@ = stablehlo.negate %g@ : {T}
+%i@ = stablehlo.maximum %h@, %g@ : {T}
+%j@ = stablehlo.dot_general %i@, %w, contracting_dims = [1] x [0] : ({T}, {W}) -> {T}
+%k@ = stablehlo.subtract %j@, %i@ : {T}
+%l@ = stablehlo.abs %k@ : {T}
+%m@ = stablehlo.rsqrt %l@ : {T}
+%n@ = stablehlo.multiply %m@, %k@ : {T}
+%o@ = "stablehlo.all_reduce"(%n@) <{{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>, use_global_device_ids}}> ({{
+^bb0(%p: tensor<bf16>, %q: tensor<bf16>):
+%r = stablehlo.add %p, %q : tensor<bf16>
+stablehlo.return %r : tensor<bf16>
+}}) : ({T}) -> {T}
+%x@ = stablehlo.add %o@, %PREVIOUS : {T}
+"""  # noqa: E501
