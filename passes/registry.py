@@ -11,6 +11,7 @@ from hespas.dialects.errors import UsageError
 from hespas.passes.base import Pass, nearest
 
 PASSES = {
+    "annotate": "hespas.passes.annotate.annotate:AnnotatePass",
     "emit-chakra": "hespas.passes.emit.emit_chakra:EmitChakraPass",
     "op-stats": "hespas.passes.emit.op_stats:OpStatsPass",
     "prepare": "hespas.passes.prepare.prepare:PreparePass",

@@ -1,0 +1,59 @@
+"""The small part of YAML that ``network.yml`` uses: keys with a scalar or a list of scalars."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hespas.dialects.errors import HespasError
+
+
+def read_flow(path: Path) -> dict[str, Any]:
+    """``key: [a, b]``, ``key: a``, ``key:`` and ``- a`` lines; raises HespasError with the line."""
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except OSError as error:
+        raise HespasError(f"{error.strerror or error}", where=str(path)) from None
+    except UnicodeDecodeError:
+        raise HespasError("is not UTF-8 text", where=str(path)) from None
+    found: dict[str, Any] = {}
+    open_list: list[Any] | None = None
+    pending, start = "", 0
+    for number, line in enumerate(lines, 1):
+        text = f"{pending} {line.split('#', 1)[0]}".strip()
+        if not text or text == "---":
+            continue
+        start = start if pending else number
+        if text.count("[") > text.count("]"):  # a list over several lines
+            pending = text
+            continue
+        pending = ""
+        if text.startswith("- ") and open_list is not None:
+            open_list.append(_scalar(text[2:]))
+            continue
+        key, colon, value = (part.strip() for part in text.partition(":"))
+        if not colon or not key or key in found:
+            what = f"the key '{key}' is there twice" if key in found else "expected 'key: [values]'"
+            raise HespasError(what, where=f"{path}:{start}")
+        open_list = None
+        if not value:
+            open_list = found[key] = []
+        elif value.startswith("["):
+            if not value.endswith("]"):
+                raise HespasError("expected ']' at the end of the list", where=f"{path}:{start}")
+            found[key] = [_scalar(item) for item in value[1:-1].split(",") if item.strip()]
+        else:
+            found[key] = _scalar(value)
+    if pending:
+        raise HespasError("the list has no ']'", where=f"{path}:{start}")
+    return found
+
+
+def _scalar(text: str) -> Any:
+    text = text.strip().strip("'\"")
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text

@@ -1,0 +1,233 @@
+"""Validation of configuration files: what each key is, and a message that names the wrong one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from hespas.configs import read_json
+from hespas.configs.flow import read_flow
+from hespas.configs.node import RULES, UNITS, Node, check_rate_key
+from hespas.configs.system import COLLECTIVES, System
+from hespas.dialects.errors import HespasError
+from hespas.passes.base import nearest
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Implementation = Annotated[
+    str,
+    Field(
+        pattern=r"^(ring|oneRing|(oneD|d)irect\d*|halvingDoubling|oneHalvingDoubling|doubleBinaryTree)$"
+    ),
+]
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+
+class NodeFile(_Strict):
+    """A node file, of the form of ``configs/nodes/*.json``; see ``Node`` for the units."""
+
+    name: str
+    memory_bandwidth_bytes_per_s: Positive
+    peaks_flops: dict[Literal["matrix", "vector"], dict[str, Positive]] = Field(
+        default_factory=dict
+    )
+    default_flops: Positive | None = None
+    fallbacks: dict[str, str] = Field(default_factory=dict)
+    memory_bytes: Annotated[int, Field(gt=0)] | None = None
+    l2_bytes: Annotated[int, Field(gt=0)] | None = None
+    tdp_w: Positive | None = None
+    hbm_power_share: Share | None = None
+    vendor: str = ""
+    description: str = ""
+    sources: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _types_exist(self) -> NodeFile:
+        keys = [f"{unit}.{dtype}" for unit, table in self.peaks_flops.items() for dtype in table]
+        for key in (*keys, *self.fallbacks, *self.fallbacks.values()):
+            problem = check_rate_key(key) or ("" if "." in key else f"'{key}' names no unit")
+            if problem:
+                raise ValueError(problem)
+        if not keys and self.default_flops is None:
+            raise ValueError("there are no peak rates: give peaks_flops or default_flops")
+        return self
+
+    def node(self) -> Node:
+        return Node.from_data(self.model_dump())
+
+
+class PublishedHardware(_Strict):
+    """The hardware section of the published tools' configuration; rates hold for both units.
+
+    The cache keys are accepted and have no effect on an analytical estimator.
+    """
+
+    peak_flops: Positive | None = None
+    memory_bandwidth: Positive
+    per_datatype_flops: dict[str, Positive] = Field(default_factory=dict)
+    tdp_W: Positive | None = None
+    hbm_power_ratio: Share | None = None
+    warn_on_unknown_type: bool = True
+    error_on_unknown_type: bool = False
+    type: str | None = None
+    num_npus: Annotated[int, Field(gt=0)] | None = None
+    cache_dir: str | None = None
+    disable_cache: bool | None = None
+    in_memory_only_cache: bool | None = None
+
+    @model_validator(mode="after")
+    def _has_rates(self) -> PublishedHardware:
+        if self.peak_flops is None and not self.per_datatype_flops:
+            raise ValueError("there are no peak rates: give peak_flops or per_datatype_flops")
+        for name in self.per_datatype_flops:
+            problem = check_rate_key(published_dtype(name))
+            if problem:
+                raise ValueError(f"per_datatype_flops: {problem}")
+        return self
+
+    def node(self, name: str) -> Node:
+        rates: dict[str, float] = {}
+        for spelled, rate in self.per_datatype_flops.items():
+            key = published_dtype(spelled)
+            # Eight spellings of f8 become one: the slowest, where they differ.
+            rates[key] = min(rate, rates.get(key, rate))
+        strict = self.error_on_unknown_type
+        return Node(
+            name,
+            self.memory_bandwidth,
+            dict.fromkeys(UNITS, rates),
+            default_flops=None if strict else self.peak_flops,
+            fallbacks=dict.fromkeys(RULES, "") if strict else {},
+            tdp_w=self.tdp_W,
+            hbm_power_share=self.hbm_power_ratio,
+            warn_default=self.warn_on_unknown_type,
+        )
+
+
+def published_dtype(name: str) -> str:
+    """The element type in a published table: "ui8" is "i8", "f8E4M3FN" is "f8"."""
+    if name[:2] in ("ui", "si"):
+        return name[1:]
+    return name[:2] if name[:2] in ("f8", "f6", "f4") else name
+
+
+def node(data: dict[str, Any], path: str) -> Node:
+    """The node that a file's JSON object describes, in either form; raises HespasError."""
+    hardware = data
+    if "perf_estimator" in data:
+        estimator = data["perf_estimator"]
+        hardware = estimator.get("hardware") if isinstance(estimator, dict) else None
+        if not isinstance(hardware, dict):
+            raise HespasError("perf_estimator has no object 'hardware'", where=path)
+    if hardware.keys() & {"peak_flops", "memory_bandwidth", "per_datatype_flops"}:
+        return _valid(PublishedHardware, hardware, path).node(Path(path).stem)
+    return _valid(NodeFile, hardware, path).node()
+
+
+class Network(_Strict):
+    """``network.yml``: one entry per dimension."""
+
+    topology: Annotated[list[Literal["Ring", "FullyConnected", "Switch"]], Field(min_length=1)]
+    npus_count: list[Annotated[int, Field(gt=1)]]
+    bandwidth: list[Positive]
+    latency: list[Annotated[float, Field(ge=0, allow_inf_nan=False)]]
+
+    @model_validator(mode="after")
+    def _lengths_agree(self) -> Network:
+        for name in ("npus_count", "bandwidth", "latency"):
+            count = len(getattr(self, name))
+            if count != len(self.topology):
+                raise ValueError(
+                    f"{name} has {count} entries, and topology {len(self.topology)} dimensions"
+                )
+        return self
+
+
+class SystemFile(_Strict):
+    """``system.json``: the keys that ASTRA-sim reads; the ones it defaults badly are required."""
+
+    scheduling_policy: Annotated[Literal["LIFO", "FIFO"], Field(alias="scheduling-policy")]
+    collective_optimization: Annotated[
+        Literal["localBWAware", "baseline"], Field(alias="collective-optimization")
+    ]
+    preferred_dataset_splits: Annotated[int, Field(gt=0, alias="preferred-dataset-splits")]
+    active_chunks: Annotated[int, Field(gt=0, alias="active-chunks-per-dimension")] = 1
+    endpoint_delay: Annotated[int, Field(gt=0, alias="endpoint-delay")]
+    local_mem_bw: Annotated[float, Field(gt=0, alias="local-mem-bw")]
+    all_reduce: Annotated[list[Implementation], Field(alias="all-reduce-implementation")]
+    all_gather: Annotated[list[Implementation], Field(alias="all-gather-implementation")]
+    reduce_scatter: Annotated[list[Implementation], Field(alias="reduce-scatter-implementation")]
+    all_to_all: Annotated[list[Implementation], Field(alias="all-to-all-implementation")]
+    boost_mode: Annotated[int, Field(alias="boost-mode")] = 0
+    trace_enabled: Annotated[int, Field(alias="trace-enabled")] = 1
+    roofline_enabled: Annotated[int, Field(alias="roofline-enabled")] = 0
+    peak_perf: Annotated[float | None, Field(gt=0, alias="peak-perf")] = None
+    local_reduction_delay: Annotated[int | None, Field(alias="local-reduction-delay")] = None
+
+
+class RemoteMemory(_Strict):
+    """``remote_memory.json``: hespas models no remote memory."""
+
+    memory_type: Annotated[Literal["NO_MEMORY_EXPANSION"], Field(alias="memory-type")]
+
+
+def system(folder: Path) -> System:
+    """The system in a folder, checked; raises HespasError with the file and the key."""
+    network = _valid(Network, read_flow(folder / "network.yml"), str(folder / "network.yml"))
+    place = str(folder / "system.json")
+    keys = _valid(SystemFile, read_json(place), place)
+    remote = folder / "remote_memory.json"
+    if remote.exists():
+        _valid(RemoteMemory, read_json(remote), str(remote))
+    implementations = {}
+    for name in COLLECTIVES:
+        chosen = tuple(getattr(keys, name.replace("-", "_")))
+        if len(chosen) != len(network.topology):
+            raise HespasError(
+                f"{name}-implementation has {len(chosen)} entries, and network.yml "
+                f"{len(network.topology)} dimensions",
+                where=place,
+                remedy="give one per dimension",
+            )
+        implementations[name] = chosen
+    return System(
+        folder.name,
+        folder,
+        tuple(network.topology),
+        tuple(network.npus_count),
+        tuple(network.bandwidth),
+        tuple(network.latency),
+        implementations,
+        keys.scheduling_policy,
+        keys.collective_optimization,
+        keys.active_chunks,
+        keys.preferred_dataset_splits,
+        keys.endpoint_delay,
+        keys.local_mem_bw,
+    )
+
+
+def _valid(model: type[M], data: dict[str, Any], place: str) -> M:
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            fields = model.model_fields
+            known = [f.alias or name for name, f in fields.items()]
+            message, remedy = f"unknown key '{key}'", nearest(key, known)
+        elif first["type"] == "missing":
+            message, remedy = f"the key '{key}' is missing", ""
+        else:
+            said = first["msg"].removeprefix("Value error, ")
+            message, remedy = f"'{key}': {said}" if key else said, ""
+        raise HespasError(message, where=place, remedy=remedy) from None

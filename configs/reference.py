@@ -1,0 +1,106 @@
+"""The presets as a page: ``python -m hespas.configs.reference > docs/reference/presets.md``."""
+
+from __future__ import annotations
+
+from hespas import configs
+from hespas.configs.node import DTYPES, RULES, UNITS, Node
+
+HEAD = f"""# Node and system presets
+
+This page is generated from `configs/nodes` and `configs/systems` by
+`python -m hespas.configs.reference`.
+
+Rates are dense peaks in 1e12 operations per second, bandwidth in 1e9 bytes per second, memory in
+1e9 bytes. The default node is `{configs.DEFAULT_NODE}`. The source of each number is in the
+preset's own file under `sources`. † marks those whose source says "(remembered, not sourced)" of
+the number or of a part of it: the first to check.
+"""
+
+RATES = """
+A type without a rate of its own takes, in this order: the preset's fallback (last column); f32 for
+tf32; the rate for all types that `peak-flops` gives; the general rule below. Each use is counted in
+`constants` of `hespas.target`. A type for which none of these gives a rate is an error, or a gap
+with `--keep-going`.
+"""
+
+SYSTEMS = """
+## Systems
+
+One entry per network dimension, the first the fastest varying digit of the device id. Bandwidth in
+GB/s of 2**30 bytes per device, as ASTRA-sim reads it; latency in ns per hop. Sources and
+corrections are in each preset's `provenance.json`.
+"""
+
+
+def markdown() -> str:
+    """The whole page."""
+    nodes = [configs.node(name) for name in configs.node_names()]
+    parts = [HEAD, "\n## Nodes\n\n", _memory(nodes)]
+    for unit in UNITS:
+        parts += [f"\n### Rates of the {unit} unit\n\n", _rates(nodes, unit)]
+    parts += [RATES, "\n| type | takes the rate of |\n|---|---|\n"]
+    parts += [f"| {key} | {other} |\n" for key, other in RULES.items()]
+    parts += [SYSTEMS, "\n", _systems()]
+    return "".join(parts)
+
+
+def _memory(nodes: list[Node]) -> str:
+    rows = ["| node | what | bandwidth | memory | power W |\n|---|---|---|---|---|\n"]
+    for node in nodes:
+        bandwidth = _number(node, "memory_bandwidth_bytes_per_s", 1e9)
+        memory = _number(node, "memory_bytes", 1e9)
+        power = _number(node, "tdp_w", 1)
+        rows.append(f"| {node.name} | {node.description} | {bandwidth} | {memory} | {power} |\n")
+    return "".join(rows)
+
+
+def _rates(nodes: list[Node], unit: str) -> str:
+    used = [d for d in DTYPES if any(d in node.peaks_flops.get(unit, {}) for node in nodes)]
+    rows = [f"| node | {' | '.join(used)} | fallbacks |\n|---|{'---|' * len(used)}---|\n"]
+    for node in nodes:
+        table = node.peaks_flops.get(unit, {})
+        cells = [
+            _cell(node, f"peaks_flops.{unit}.{d}", table[d] / 1e12) if d in table else "-"
+            for d in used
+        ]
+        own = [
+            f"{key.partition('.')[2]} as {other}"
+            for key, other in node.fallbacks.items()
+            if key.startswith(unit)
+        ]
+        rows.append(f"| {node.name} | {' | '.join(cells)} | {', '.join(own) or '-'} |\n")
+    return "".join(rows)
+
+
+def _number(node: Node, field: str, unit: float) -> str:
+    value = getattr(node, field)
+    return "-" if value is None else _cell(node, field, value / unit)
+
+
+def _cell(node: Node, source: str, value: float) -> str:
+    remembered = "(remembered" in node.sources[source]
+    return f"{value:.5g}{'†' if remembered else ''}"
+
+
+def _systems() -> str:
+    rows = [
+        "| system | devices | topology | bandwidth | latency | all-reduce | memory bandwidth |\n"
+        "|---|---|---|---|---|---|---|\n"
+    ]
+    for name in configs.system_names():
+        s = configs.system(name)
+        topology = " + ".join(
+            f"{kind} {n}" for kind, n in zip(s.topology, s.npus_count, strict=True)
+        )
+        bandwidth = ", ".join(f"{v:g}" for v in s.bandwidth_gib_s)
+        latency = ", ".join(f"{v:g}" for v in s.latency_ns)
+        algorithms = ", ".join(s.implementations["all-reduce"])
+        rows.append(
+            f"| {name} | {s.devices} | {topology} | {bandwidth} | {latency} | {algorithms} "
+            f"| {s.local_mem_bw_gb_s:g} |\n"
+        )
+    return "".join(rows)
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

@@ -1,0 +1,71 @@
+"""Sums of costs, independent of order and grouping, so that annotating and splitting commute."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from hespas.dialects.attrs import Cost
+
+SHOWN_GAPS = 3
+
+
+def aggregate(costs: Iterable[Cost], estimator: str = "") -> Cost:
+    """The cost of running ``costs`` one after the other.
+
+    Times are added exactly and rounded once, so the order does not matter. ``bound`` is the one
+    with the most time, ``dtype`` the one with the most operations, ties by name. ``estimator``
+    names the result where there are no costs.
+    """
+    costs = list(costs)
+    time_ns: dict[str, list[float]] = {}
+    flops: dict[str, int] = {}
+    for cost in costs:
+        if cost.latency_ns:
+            time_ns.setdefault(cost.bound, []).append(cost.latency_ns)
+        if cost.flops:
+            flops[cost.dtype] = flops.get(cost.dtype, 0) + cost.flops
+    energies = [cost.energy_nj for cost in costs if cost.energy_nj is not None]
+    gap = _gaps(costs)
+    idle = "unknown" if gap else "none"
+    return Cost(
+        estimator="+".join(sorted({cost.estimator for cost in costs})) or estimator,
+        flops=sum(flops.values()),
+        read_bytes=sum(cost.read_bytes for cost in costs),
+        write_bytes=sum(cost.write_bytes for cost in costs),
+        latency_ns=math.fsum(cost.latency_ns for cost in costs),
+        bound=max(time_ns, key=lambda b: (math.fsum(time_ns[b]), b)) if time_ns else idle,
+        dtype=max(flops, key=lambda d: (flops[d], d)) if flops else "none",
+        energy_nj=math.fsum(energies) if energies else None,
+        gap=gap,
+    )
+
+
+def repeated(cost: Cost, trips: int, gap: str | None = None) -> Cost:
+    """The cost of a loop that runs ``cost`` ``trips`` times; ``gap`` says what is unsure."""
+    return replace(
+        cost,
+        flops=cost.flops * trips,
+        read_bytes=cost.read_bytes * trips,
+        write_bytes=cost.write_bytes * trips,
+        latency_ns=cost.latency_ns * trips,
+        energy_nj=None if cost.energy_nj is None else cost.energy_nj * trips,
+        trips=trips,
+        gap="; ".join(part for part in (gap, cost.gap) if part) or None,
+    )
+
+
+def dearest(costs: Sequence[Cost]) -> Cost:
+    """The branch that takes longest; where two take as long, the one with more operations.
+
+    A gap in any branch counts: that one might have been the longest.
+    """
+    longest = max(costs, key=lambda cost: (cost.latency_ns, cost.flops))
+    return replace(longest, gap=_gaps(costs))
+
+
+def _gaps(costs: Sequence[Cost]) -> str | None:
+    reasons = sorted({cost.gap for cost in costs if cost.gap})
+    more = [f"and {len(reasons) - SHOWN_GAPS} more"] if len(reasons) > SHOWN_GAPS else []
+    return "; ".join([*reasons[:SHOWN_GAPS], *more]) or None

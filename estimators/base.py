@@ -1,0 +1,67 @@
+"""What an estimator is: one class that turns an item (op, kernel or region) into a ``Cost``."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Literal
+
+from hespas.dialects.attrs import Cost, Region
+from hespas.dialects.mlir import ir, op_text
+from hespas.estimators.work import Work, op_work
+
+
+class Item:
+    """One thing to estimate: an op, a fusion, or a region function."""
+
+    def __init__(self, op: ir.Operation, text: str | None = None) -> None:
+        self.op = op
+        self._text = text
+
+    @functools.cached_property
+    def work(self) -> Work:
+        """Operations and bytes of the op; raises UnknownCost."""
+        return op_work(self.op)
+
+    def text(self) -> str:
+        """The op's text without names and locations: equal text, equal cost."""
+        if self._text is None:
+            self._text = op_text(self.op)
+        return self._text
+
+    @property
+    def digest(self) -> str:
+        """Content hash, for caches; a region has its own, which its name does not change."""
+        region = Region.of(self.op)
+        if region is not None:
+            return region.digest
+        return hashlib.sha256(self.text().encode()).hexdigest()[:16]
+
+
+class Estimator(ABC):
+    """Base of all estimators; a package adds its own by the entry point ``hespas.estimators``.
+
+    ``version`` changes when results change, ``Config`` is the dataclass or pydantic model that the
+    constructor takes; where it has a field ``node``, that is given the chosen ``configs`` node.
+    ``granularity`` "op" and "kernel" want single ops and fusions, "region" whole region functions
+    of a split module and the ops left between them. ``measures`` says that it runs code, so that
+    its results depend on the machine.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[str]
+    granularity: ClassVar[Literal["op", "kernel", "region"]] = "op"
+    measures: ClassVar[bool] = False
+    Config: ClassVar[type[Any]]
+
+    @abstractmethod
+    def __init__(self, config: Any) -> None: ...
+
+    @abstractmethod
+    def estimate(self, item: Item) -> Cost:
+        """The cost of one execution of ``item``; raises UnknownCost."""
+
+    def provenance(self) -> str:
+        """Where the constants behind the estimates so far come from, in one line."""
+        return ""

@@ -1,0 +1,126 @@
+"""``--roofline-annotate``: the roofline cost of every op on one accelerator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from hespas import configs
+from hespas.configs.node import Node, check_rate_key
+from hespas.dialects.attrs import Target
+from hespas.dialects.errors import UsageError
+from hespas.dialects.mlir import ir
+from hespas.estimators.roofline import Roofline, RooflineConfig
+from hespas.passes.annotate.traverse import annotate, target_of
+from hespas.passes.base import Pass, Run, option
+
+CUSTOM = "custom"  # the name of a node that options alone describe
+
+
+@dataclass(frozen=True)
+class RooflineAnnotatePass(Pass):
+    """Write the roofline cost of every op, region and call for one accelerator."""
+
+    name: ClassVar[str] = "roofline-annotate"
+    prepares: ClassVar[bool] = True
+
+    node: str = option(
+        "", f"node preset or .json file; else the module's own, else {configs.DEFAULT_NODE}"
+    )
+    peak_flops: float | None = option(None, "operations/s of types that the node has no rate for")
+    memory_bandwidth: float | None = option(None, "bytes/s of device memory")
+    per_datatype_flops: str = option(
+        "", "operations/s by type, for one unit or both: f32=1e12;matrix.bf16=1e14"
+    )
+    tdp: float | None = option(None, "power limit in watts; needs hbm-power-share")
+    hbm_power_share: float | None = option(
+        None, "memory's part of the power limit, 0 to 1; with it, energy is estimated"
+    )
+    keep_going: bool = option(False, "tag and count ops without a cost rule instead of stopping")
+
+    def apply(self, module: ir.Module, run: Run) -> None:
+        chosen, node = self.choose(target_of(module), run)
+        estimator = Roofline(RooflineConfig(node))
+        annotate(module, estimator, run, node=chosen, keep_going=self.keep_going)
+        for what in sorted(estimator.fallbacks):
+            if what.endswith(" at default") and node.warn_default:
+                run.warn(f"{node.name} has no own rate for this type: {what} rate")
+        run.results["node"] = node
+
+    def choose(self, target: Target, run: Run) -> tuple[str, Node]:
+        """The node and the name to keep for it: the option, the module's, or the default."""
+        if self.peak_flops is not None and not self.node:
+            if self.memory_bandwidth is not None:
+                return CUSTOM, self._with_options(Node(CUSTOM, self.memory_bandwidth))
+            if target.node in (None, CUSTOM):
+                raise UsageError(
+                    f"{self.name}: peak-flops alone does not describe a node",
+                    remedy="give memory-bandwidth too, or name a node",
+                )
+        name = choose_node(self.name, self.node, target, run)
+        return name, self._with_options(configs.node(name))
+
+    def _with_options(self, node: Node) -> Node:
+        changed = list(node.changed)
+        for option_name, field_name, value in (
+            ("peak-flops", "default_flops", self.peak_flops),
+            ("memory-bandwidth", "memory_bandwidth_bytes_per_s", self.memory_bandwidth),
+            ("tdp", "tdp_w", self.tdp),
+            ("hbm-power-share", "hbm_power_share", self.hbm_power_share),
+        ):
+            if value is None:
+                continue
+            high = 1 if option_name == "hbm-power-share" else float("inf")
+            if not (0 < value < float("inf")) or value > high:
+                limit = " and at most 1" if high == 1 else ""
+                raise UsageError(f"{self.name}: {option_name} must be more than 0{limit}")
+            node = replace(node, **{field_name: value})
+            changed.append(option_name)
+        node = replace(node, changed=tuple(changed))
+        if self.tdp is not None and node.hbm_power_share is None:
+            raise UsageError(
+                f"{self.name}: tdp needs hbm-power-share",
+                remedy="give memory's part of the power limit, e.g. hbm-power-share=0.4",
+            )
+        if self.hbm_power_share is not None and node.tdp_w is None:
+            raise UsageError(
+                f"{self.name}: {node.name} has no known power limit", remedy="give tdp in watts"
+            )
+        if self.per_datatype_flops:
+            rates = parse_rates(self.per_datatype_flops)
+            node = node.with_rates(rates, what="per-datatype-flops")
+        return node
+
+
+def choose_node(pass_name: str, given: str, target: Target, run: Run) -> str:
+    """The name of the node: the one given, the module's own, or the default, which is said."""
+    name = given or target.node or ""
+    if name == CUSTOM:
+        raise UsageError(
+            f"{pass_name}: the module was annotated for a node given by options",
+            remedy="name a node, or give peak-flops and memory-bandwidth again",
+        )
+    if not name:
+        name = configs.DEFAULT_NODE
+        run.note(f"{pass_name}: node {name} (the default; node=NAME chooses another)")
+    return name
+
+
+def parse_rates(text: str) -> dict[str, float]:
+    """``f32=1e12;matrix.bf16=1e14`` to operations per second; raises UsageError."""
+    rates = {}
+    for item in text.split(";"):
+        key, equals, number = (part.strip() for part in item.partition("="))
+        if not item.strip():
+            continue
+        problem = check_rate_key(key)
+        if problem:
+            raise UsageError(f"per-datatype-flops: {problem}")
+        try:
+            rate = float(number)
+        except ValueError:
+            rate = 0.0
+        if not equals or not 0 < rate < float("inf"):
+            raise UsageError(f"per-datatype-flops: '{item.strip()}' is not type=operations/s")
+        rates[key] = rate
+    return rates

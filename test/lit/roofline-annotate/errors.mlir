@@ -1,0 +1,15 @@
+// RUN: hespas-opt %s --roofline-annotate=node=A100_SXM_40GB --split-input-file --verify-diagnostics
+// RUN: hespas-opt %s --roofline-annotate=node=A100_SXM_40GB --split-input-file --keep-going 2>&1 | filecheck %s
+
+/// An op that no rule can cost stops the pass; with --keep-going it is tagged and counted.
+
+// CHECK: warning: 2 ops without a cost, first {{.*}}:10:{{[0-9]+}}: stablehlo.custom_call: {{.*}}mystery
+module {
+  func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    // expected-error @+1 {{mystery}}
+    %0 = stablehlo.custom_call @mystery(%x) : (tensor<8xf32>) -> tensor<8xf32>
+    // CHECK: stablehlo.custom_call @mystery({{.*}}hespas.cost = {bound = "unknown", {{.*}}gap = "stablehlo.custom_call: {{.*}}latency_ns = 0.000000e+00
+    %1 = stablehlo.custom_call @mystery(%0) : (tensor<8xf32>) -> tensor<8xf32>
+    return %1 : tensor<8xf32>
+  }
+}

@@ -1,0 +1,14 @@
+// RUN: not hespas-opt %s --roofline-annotate=node=H100 2>&1 | filecheck %s --check-prefix=NODE
+// RUN: not hespas-opt %s --roofline-annotate=nod=H100_80GB 2>&1 | filecheck %s --check-prefix=OPTION
+// RUN: not hespas-opt %s --roofline-annotate=node=none.json 2>&1 | filecheck %s --check-prefix=FILE
+
+/// A wrong name is one line that suggests the near one.
+
+// NODE: error: no node preset is named 'H100'; did you mean 'H100_80GB'?
+// OPTION: error: roofline-annotate has no option 'nod'; did you mean 'node'?
+// FILE: none.json: error: No such file or directory
+module {
+  func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    return %x : tensor<8xf32>
+  }
+}

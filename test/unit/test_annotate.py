@@ -1,0 +1,457 @@
+"""The annotate walk: every op that runs is charged once per execution, split or not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hespas import configs, frontends, passes
+from hespas.configs.node import Node
+from hespas.dialects.attrs import Comm, Cost, Kernel, Region, Target
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.dialects.mlir import functions, ir
+from hespas.estimators import registry
+from hespas.estimators.base import Estimator, Item
+from hespas.passes.annotate.traverse import Annotator
+from hespas.passes.base import Run
+
+X = "tensor<64x64xf32>"
+BYTES = 64 * 64 * 4
+# 1e9 bytes/s and a compute rate out of reach: a nanosecond per byte.
+FLAT = "roofline-annotate{peak-flops=1e30 memory-bandwidth=1e9}"
+REDUCE = f"""%{{0}} = "stablehlo.all_reduce"(%{{1}}) <{{{{replica_groups = dense<[[0, 1]]> :
+    tensor<1x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+    use_global_device_ids}}}}> ({{{{
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }}}}) : ({X}) -> {X}"""
+
+
+def program(body: str, result: str, more: str = "") -> str:
+    return f"""module attributes {{mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32}} {{
+  func.func public @main(%x: {X}, %y: {X}) -> {X} {{
+    {body}
+    return %{result} : {X}
+  }}
+  {more}
+}}"""
+
+
+def loop(name: str, trips: int, body: str, result: str, start: str) -> str:
+    """A loop over ``%acc``, as JAX's fori_loop makes it."""
+    return f"""
+    %{name}_0 = stablehlo.constant dense<0> : tensor<i32>
+    %{name}:2 = stablehlo.while(%i = %{name}_0, %acc = %{start}) : tensor<i32>, {X}
+     cond {{
+      %n = stablehlo.constant dense<{trips}> : tensor<i32>
+      %lt = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    }} do {{
+      {body}
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %next, %{result} : tensor<i32>, {X}
+    }}"""
+
+
+LOOP_BYTES = (4 + 4 + 1) + (4 + 4 + 4)  # the compare and the counter's add
+
+ADD = f"stablehlo.add %x, %y : {X}"
+
+
+def annotate(parse, text: str, pipeline: str = FLAT, **options) -> tuple[ir.Module, Run]:
+    module = parse(text)
+    run = Run(note=lambda text: None, **options)
+    passes.run(module, pipeline, run)
+    return module, run
+
+
+def body(module: ir.Module, name: str = "main") -> list[ir.Operation]:
+    return [view.operation for view in functions(module)[name].regions[0].blocks[0].operations]
+
+
+def by_name(module: ir.Module, name: str) -> ir.Operation:
+    return next(op for op in body(module) if op.name == name)
+
+
+def cost(op: ir.Operation) -> Cost:
+    found = Cost.of(op)
+    assert found is not None, op.name
+    return found
+
+
+def test_ops_and_target(parse):
+    module, run = annotate(parse, program(f"%0 = {ADD}\n%1 = stablehlo.tanh %0 : {X}", "1"))
+    add, tanh, ret = body(module)
+    assert cost(add).latency_ns == 3 * BYTES
+    assert cost(tanh).latency_ns == 2 * BYTES
+    assert Cost.NAME not in ret.attributes
+    assert cost(add) == Cost("roofline", 64 * 64, 2 * BYTES, BYTES, 3.0 * BYTES, "memory", "f32")
+    target = Target.of(module.operation)
+    assert target is not None
+    assert (target.node, target.estimator, target.devices) == ("custom", "roofline 1", 2)
+    assert run.results["cost"].latency_ns == 5 * BYTES
+
+
+def test_collectives_cost_nothing_here(parse):
+    module, run = annotate(parse, program(REDUCE.format("0", "x"), "0"))
+    reduce = by_name(module, "stablehlo.all_reduce")
+    assert Cost.NAME not in reduce.attributes
+    assert Comm.NAME in reduce.attributes
+    assert all(
+        Cost.NAME not in view.operation.attributes
+        for view in reduce.regions[0].blocks[0].operations
+    )
+    assert run.results["cost"].latency_ns == 0
+
+
+def test_loop_multiplies_by_trips(parse):
+    text = program(loop("w", 5, f"%t = stablehlo.add %acc, %y : {X}", "t", "x"), "w#1")
+    module, run = annotate(parse, text)
+    found = cost(by_name(module, "stablehlo.while"))
+    assert found.trips == 5
+    assert found.latency_ns == 5 * (3 * BYTES + LOOP_BYTES)
+    assert found.flops == 5 * (64 * 64 + 2)
+    assert run.results["cost"].latency_ns == found.latency_ns
+
+
+def test_nested_loops_multiply(parse):
+    inner = loop("v", 3, f"%t = stablehlo.tanh %acc : {X}", "t", "a")
+    # The inner loop shadows nothing: its values are renamed.
+    for name in ("i", "acc", "n", "lt", "one", "next"):
+        inner = inner.replace(f"%{name} ", f"%{name}2 ").replace(f"%{name},", f"%{name}2,")
+    inner = inner.replace("%acc2 = %a)", "%acc2 = %acc)").replace("%lt :", "%lt2 :")
+    module, _ = annotate(parse, program(loop("w", 5, inner, "v#1", "x"), "w#1"))
+    found = cost(by_name(module, "stablehlo.while"))
+    assert found.latency_ns == 5 * (3 * (2 * BYTES + LOOP_BYTES) + LOOP_BYTES)
+
+
+def test_dearest_branch(parse):
+    text = program(
+        f"""%p = stablehlo.constant dense<true> : tensor<i1>
+    %0 = "stablehlo.if"(%p) ({{
+      %1 = stablehlo.tanh %x : {X}
+      stablehlo.return %1 : {X}
+    }}, {{
+      %1 = {ADD}
+      %2 = stablehlo.tanh %1 : {X}
+      stablehlo.return %2 : {X}
+    }}) : (tensor<i1>) -> {X}""",
+        "0",
+    )
+    module, run = annotate(parse, text)
+    assert cost(by_name(module, "stablehlo.if")).latency_ns == 5 * BYTES
+    assert run.results["cost"].latency_ns == 5 * BYTES
+
+
+CALLED = f"""func.func private @f(%x: {X}, %y: {X}) -> {X} {{
+    %0 = {ADD}
+    return %0 : {X}
+  }}"""
+
+
+def test_calls_are_charged_each_time(parse):
+    text = program(
+        f"%0 = call @f(%x, %y) : ({X}, {X}) -> {X}\n%1 = call @f(%0, %y) : ({X}, {X}) -> {X}",
+        "1",
+        CALLED,
+    )
+    module, run = annotate(parse, text)
+    calls = [op for op in body(module) if op.name == "func.call"]
+    assert [cost(op).latency_ns for op in calls] == [3 * BYTES] * 2
+    assert cost(body(module, "f")[0]).latency_ns == 3 * BYTES
+    assert run.results["cost"].latency_ns == 6 * BYTES
+
+
+def test_fusion_is_one_kernel(parse):
+    text = program(
+        f"""%0 = "mhlo.fusion"(%x, %y) <{{fusion_kind = #mhlo<fusion_kind kLoop>}}> ({{
+    ^bb0(%a: {X}, %b: {X}):
+      %1 = stablehlo.add %a, %b : {X}
+      %2 = stablehlo.tanh %1 : {X}
+      "mhlo.return"(%2) : ({X}) -> ()
+    }}) : ({X}, {X}) -> {X}""",
+        "0",
+    )
+    module, _ = annotate(parse, text)
+    fusion = by_name(module, "mhlo.fusion")
+    assert cost(fusion).latency_ns == 3 * BYTES
+    kernel = Kernel.of(fusion)
+    assert kernel is not None and kernel.kind == "loop"
+    inner = [view.operation for view in fusion.regions[0].blocks[0].operations]
+    assert all(Cost.NAME not in op.attributes for op in inner)
+
+
+def test_annotating_again_overwrites(parse):
+    text = program(f"%0 = {ADD}", "0")
+    module, _ = annotate(parse, text)
+    before = str(module)
+    passes.run(module, FLAT, Run(note=lambda text: None))
+    assert str(module) == before
+    passes.run(module, "roofline-annotate{node=H100_80GB}", Run(note=lambda text: None))
+    assert cost(body(module)[0]).latency_ns == pytest.approx(3 * BYTES / 3.35e12 * 1e9)
+
+
+UNKNOWN = program(f"%0 = stablehlo.custom_call @mystery(%x) : ({X}) -> {X}\n%1 = {ADD}", "0")
+
+
+def test_unknown_is_an_error(parse):
+    with pytest.raises(HespasError, match=r"custom_call.*mystery.*--keep-going"):
+        annotate(parse, UNKNOWN)
+
+
+def test_keep_going_tags_and_counts(parse):
+    for pipeline, options in ((FLAT, {"keep_going": True}), (FLAT[:-1] + " keep-going}", {})):
+        module, run = annotate(parse, UNKNOWN, pipeline, **options)
+        found = cost(by_name(module, "stablehlo.custom_call"))
+        assert (found.bound, found.latency_ns) == ("unknown", 0.0)
+        assert found.gap is not None and "mystery" in found.gap
+        assert run.results["cost"].gap == found.gap
+        assert run.results["cost"].latency_ns == 3 * BYTES
+        assert sum("1 op without a cost" in text for text in run.warnings) == 1
+
+
+def test_missing_rate_is_an_error_with_a_remedy(parse):
+    module = program(f"%0 = {ADD}", "0").replace("f32", "f64")
+    with pytest.raises(HespasError, match=r"'stablehlo.add': .*no peak rate for f64 .*peak-flops"):
+        annotate(parse, module, "roofline-annotate{node=TPUv4}")
+
+
+def test_recursion_is_refused(parse):
+    again = f"""func.func private @f(%x: {X}, %y: {X}) -> {X} {{
+    %0 = call @f(%x, %y) : ({X}, {X}) -> {X}
+    return %0 : {X}
+  }}"""
+    with pytest.raises(HespasError, match=r"f calls itself|recurs"):
+        annotate(parse, program(f"%0 = call @f(%x, %y) : ({X}, {X}) -> {X}", "0", again))
+
+
+def test_default_node_is_said(parse):
+    said: list[str] = []
+    module = parse(program(f"%0 = {ADD}", "0"))
+    passes.run(module, "roofline-annotate", Run(note=said.append))
+    assert said == ["roofline-annotate: node H100_80GB (the default; node=NAME chooses another)"]
+    said.clear()
+    passes.run(module, "roofline-annotate", Run(note=said.append))
+    assert said == []  # the module's own node
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("node=H100", "did you mean 'H100_80GB'"),
+        ("nod=H100_80GB", "no option 'nod'; did you mean 'node'"),
+        ("peak-flops=1e12", "peak-flops alone does not describe a node"),
+        ("node=H100_80GB memory-bandwidth=0", "memory-bandwidth must be more than 0"),
+        ("node=H100_80GB hbm-power-share=2", "hbm-power-share must be more than 0 and at most 1"),
+        ("node=H100_80GB tdp=300", "tdp needs hbm-power-share"),
+        ("node=TPUv5e hbm-power-share=0.3", "TPUv5e has no known power limit"),
+        ("node=H100_80GB per-datatype-flops=bf61=1", "no type is named 'bf61'"),
+        ("node=H100_80GB per-datatype-flops=tensor.f32=1", "no unit is named 'tensor'"),
+        ("node=H100_80GB per-datatype-flops=f32=fast", "'f32=fast' is not type=operations/s"),
+    ],
+)
+def test_wrong_options(parse, options, said):
+    with pytest.raises((HespasError, UsageError), match=said):
+        annotate(parse, program(f"%0 = {ADD}", "0"), f"roofline-annotate{{{options}}}")
+
+
+def test_options_change_the_node(parse):
+    options = "node=A100_SXM_40GB hbm-power-share=0.5 per-datatype-flops=vector.f32=1e9;f8=2e9"
+    module, run = annotate(parse, program(f"%0 = {ADD}", "0"), f"roofline-annotate{{{options}}}")
+    found = cost(body(module)[0])
+    assert (found.bound, found.latency_ns) == ("compute", 4096.0)
+    memory_share = 3 * BYTES / 1555e9 / 4096e-9
+    watts = 400 * 0.5 * (1 + memory_share)
+    assert found.energy_nj == pytest.approx(watts * 4096.0)
+    assert run.results["node"].peak("matrix", "f8").flops_per_s == 2e9
+    target = Target.of(module.operation)
+    assert target is not None and target.constants == (
+        "A100_SXM_40GB with hbm-power-share, per-datatype-flops given"
+    )
+
+
+@dataclass(frozen=True)
+class PerOpConfig:
+    node: Node
+    op_ns: float = 1.0
+
+
+class PerOp(Estimator):
+    """A user's estimator: so many nanoseconds for each op, or for each region."""
+
+    name: ClassVar[str] = "per-op"
+    version: ClassVar[str] = "7"
+    Config: ClassVar[type] = PerOpConfig
+
+    def __init__(self, config: PerOpConfig) -> None:
+        self.config = config
+        self.seen: list[str] = []
+
+    def estimate(self, item: Item) -> Cost:
+        self.seen.append(item.digest)
+        return Cost(self.name, 0, 0, 0, self.config.op_ns, "latency", "none")
+
+
+class PerRegion(PerOp):
+    granularity: ClassVar[Literal["op", "kernel", "region"]] = "region"
+
+
+@pytest.fixture
+def plugins(monkeypatch):
+    place = f"{__name__}:"
+    monkeypatch.setitem(registry.ESTIMATORS, "per-op", place + "PerOp")
+    monkeypatch.setitem(registry.ESTIMATORS, "per-region", place + "PerRegion")
+
+
+TWO_REGIONS = program(
+    f"%0 = {ADD}\n%1 = stablehlo.tanh %0 : {X}\n{REDUCE.format('2', '1')}\n"
+    f"%3 = stablehlo.add %2, %y : {X}\n%4 = stablehlo.tanh %3 : {X}",
+    "4",
+)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "total_ns"),
+    [
+        ("annotate{estimator=per-op}", 4.0),
+        ("split-linear,annotate{estimator=per-op settings=op-ns=2.5}", 10.0),
+        ("split-linear,annotate{estimator=per-region}", 2.0),
+        ("annotate{estimator=per-region}", 4.0),
+    ],
+)
+def test_any_estimator(parse, plugins, pipeline, total_ns):
+    module, run = annotate(parse, TWO_REGIONS, pipeline)
+    assert run.results["cost"].latency_ns == total_ns
+    target = Target.of(module.operation)
+    assert target is not None
+    assert (target.estimator, target.constants) == ("per-op 7", None)
+
+
+def test_a_region_is_estimated_once(parse, plugins):
+    module, _ = annotate(parse, TWO_REGIONS, "split-linear")
+    estimator = PerRegion(PerOpConfig(configs.node("H100_80GB")))
+    Annotator(module, estimator, Run()).program()
+    calls = [op for op in body(module) if op.name == "func.call"]
+    regions = [Region.of(op) for op in calls]
+    assert len(calls) == 2 and regions[0] is not None
+    assert estimator.seen == [regions[0].digest]
+    assert cost(calls[0]) == cost(calls[1]) == cost(functions(module)["region_0"])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("estimator=rofline", "did you mean 'roofline'"),
+        ("estimator=per-op settings=op_nss=3", "has no setting 'op_nss'; did you mean 'op-ns'"),
+        ("estimator=per-op settings=op-ns=fast", "setting 'op-ns': .*valid number"),
+        ("estimator=per-op settings=op-ns", "'op-ns' is not key=value"),
+        ("estimator=roofline settings=node=3", "has no setting 'node'"),
+    ],
+)
+def test_wrong_estimator_settings(parse, plugins, options, said):
+    with pytest.raises(UsageError, match=said):
+        annotate(parse, TWO_REGIONS, f"annotate{{{options}}}")
+
+
+def test_annotate_equals_roofline_annotate(parse):
+    one, _ = annotate(parse, TWO_REGIONS, "annotate{node=H200_141GB}")
+    two, _ = annotate(parse, TWO_REGIONS, "roofline-annotate{node=H200_141GB}")
+    assert str(one) == str(two)
+
+
+@st.composite
+def programs(draw) -> str:
+    """Adds, products, loops, calls and collectives; loops hold collectives at times."""
+    lines, values = [], ["x", "y"]
+    for k in range(draw(st.integers(1, 10))):
+        kind = draw(st.sampled_from(["add", "tanh", "dot", "reduce", "call", "loop", "loop_comm"]))
+        a, b = draw(st.sampled_from(values)), draw(st.sampled_from(values))
+        name = f"v{k}"
+        if kind == "add":
+            lines.append(f"%{name} = stablehlo.add %{a}, %{b} : {X}")
+        elif kind == "tanh":
+            lines.append(f"%{name} = stablehlo.tanh %{a} : {X}")
+        elif kind == "dot":
+            lines.append(f"%{name} = stablehlo.dot %{a}, %{b} : ({X}, {X}) -> {X}")
+        elif kind == "reduce":
+            lines.append(REDUCE.format(name, a))
+        elif kind == "call":
+            lines.append(f"%{name} = call @f(%{a}, %{b}) : ({X}, {X}) -> {X}")
+        else:
+            inner = f"%t0 = stablehlo.add %acc, %acc : {X}\n%t1 = stablehlo.tanh %t0 : {X}\n"
+            if kind == "loop_comm":
+                inner += REDUCE.format("t2", "t1") + f"\n%t3 = stablehlo.tanh %t2 : {X}\n"
+                inner += f"%t4 = stablehlo.dot %t3, %t3 : ({X}, {X}) -> {X}"
+            trips = draw(st.integers(1, 7))
+            lines.append(loop(name, trips, inner, "t4" if kind == "loop_comm" else "t1", a))
+            name += "#1"
+        values.append(name)
+    return program("\n    ".join(lines), values[-1], CALLED)
+
+
+def regions_and_loops(module: ir.Module) -> tuple[dict[str, Cost], list[Cost]]:
+    """The cost of each distinct region by digest, and of each loop in order."""
+    regions: dict[str, Cost] = {}
+    loops: list[Cost] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        region = Region.of(op)
+        if region is not None:
+            assert regions.setdefault(region.digest, cost(op)) == cost(op)
+        if op.name == "stablehlo.while":
+            loops.append(cost(op))
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return regions, loops
+
+
+def check_commutes(make, node: str = "A100_SXM_40GB") -> None:
+    quiet = {"note": lambda text: None, "keep_going": True}
+    roofline = f"roofline-annotate{{node={node}}}"
+    plain = make()
+    whole = passes.run(plain, roofline, Run(**quiet)).results["cost"]
+    for split in ("split-linear", "split-individual", "split-individual{merge}"):
+        after, before = make(), make()
+        total = passes.run(after, f"{split},{roofline}", Run(**quiet)).results["cost"]
+        passes.run(before, f"{roofline},{split}", Run(**quiet))
+        assert total == whole
+        assert regions_and_loops(after) == regions_and_loops(before)
+
+
+@settings(max_examples=25, deadline=None)
+@given(programs())
+def test_annotating_and_splitting_commute(context, text):
+    check_commutes(lambda: ir.Module.parse(text, context))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "zoo/control_flow/spmd.mlir",
+        "zoo/transformer_scan_train/spmd.mlir",
+        "zoo/moe_all_to_all/opt.mlir",
+        "llama3/llama3-100m-opt-a100.mlir",
+    ],
+)
+def test_workloads_commute(name, workload, context):
+    path = str(workload(name))
+    check_commutes(lambda: frontends.read(path, context))
+
+
+def test_each_op_is_charged_once(workload, context):
+    """The program's time is the sum over the entry's ops, which hold no loops or calls here."""
+    module = frontends.read(str(workload("llama3/llama3-100m-opt-a100.mlir")), context)
+    run = passes.run(module, "roofline-annotate", Run(note=lambda text: None))
+    entry = [view.operation for view in functions(module)["main"].regions[0].blocks[0].operations]
+    bare = [op for op in entry if Cost.NAME not in op.attributes]
+    assert all(Comm.NAME in op.attributes or op.name == "func.return" for op in bare)
+    times = [cost(op).latency_ns for op in entry if Cost.NAME in op.attributes]
+    assert run.results["cost"].latency_ns == math.fsum(times)

@@ -1,0 +1,251 @@
+"""Node and system presets: complete, sourced, dense, readable; and files that users give."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hespas import configs
+from hespas.configs import models
+from hespas.configs.node import DTYPES, UNITS, Node
+from hespas.configs.reference import markdown
+from hespas.dialects.errors import HespasError, UsageError
+
+PUBLISHED_NODES = [
+    "A100_PCIe_40GB",
+    "A100_PCIe_80GB",
+    "A100_SXM_40GB",
+    "A100_SXM_80GB",
+    "A40_48GB",
+    "H100_80GB",
+    "H200_141GB",
+    "B200_180GB",
+    "V100_32GB",
+    "MI300X",
+    "MI300X3D",
+    "MI300X3D_HBM3_16H",
+    "MI300X3D_HBM4",
+    "TPUv3",
+]
+PUBLISHED_SYSTEMS = [
+    "A100_SXM_40GB_4GPU",
+    "A100_SXM_40GB_4GPU_32_4_2",
+    "A100_SXM_40GB_8GPU_32_8",
+    "A100_SXM_80GB_4GPU",
+    "A40_48GB_2GPU",
+    "B200_180GB_8GPU_2",
+    "GPT3_455_MI300X_8",
+    "H100_80GB_4GPU",
+    "H200_141GB_4GPU",
+    "MI300X_4",
+    "MI300X_8",
+    "QuadAMDIP3D",
+    "MI300X3D_HBM4_Volumetric_8",
+    "TPUv3_2",
+    "TPUv3_4_2",
+    "V100_32GB_8GPU_32_4",
+]
+NUMBERS = ("memory_bandwidth_bytes_per_s", "memory_bytes", "l2_bytes", "tdp_w", "default_flops")
+
+
+@pytest.mark.parametrize("name", configs.node_names())
+def test_node_preset(name):
+    data = configs.read_json(configs._FOLDER / "nodes" / f"{name}.json")
+    checked = models.NodeFile.model_validate(data).node()
+    node = configs.node(name)
+    assert node == checked
+    assert node.name == name
+    numbers = {key for key in NUMBERS if data.get(key) is not None}
+    numbers |= {f"peaks_flops.{u}.{d}" for u, table in node.peaks_flops.items() for d in table}
+    numbers |= {f"fallbacks.{key}" for key in node.fallbacks}
+    assert set(node.sources) == numbers
+    assert all(node.sources.values())
+    for dtype in ("f32", "tf32", "bf16", "f16", "f8", "i8", "i32", "i64", "i1"):
+        for unit in UNITS:
+            assert node.peak(unit, dtype).flops_per_s > 0
+    assert node.peak("matrix", "bf16").flops_per_s >= node.peak("vector", "bf16").flops_per_s
+    # A slip of a power of ten shows: f32 vectors at 1 to 200 operations per byte of bandwidth.
+    ratio = node.peak("vector", "f32").flops_per_s / node.memory_bandwidth_bytes_per_s
+    assert 1 < ratio < 200
+
+
+def test_published_names_are_kept():
+    assert set(PUBLISHED_NODES) <= set(configs.node_names())
+    assert set(PUBLISHED_SYSTEMS) <= set(configs.system_names())
+    assert configs.DEFAULT_NODE in configs.node_names()
+
+
+def test_dense_peaks():
+    b200 = configs.node("B200_180GB").peaks_flops["matrix"]
+    assert b200["bf16"] == 2.25e15 and b200["f8"] == 4.5e15 and b200["tf32"] == 1.1e15
+    assert configs.node("H100_80GB").peaks_flops["matrix"]["f8"] == pytest.approx(1979e12, rel=1e-3)
+    a100 = configs.node("A100_SXM_40GB").peaks_flops
+    assert (a100["matrix"]["f64"], a100["vector"]["f64"]) == (19.5e12, 9.7e12)
+
+
+@pytest.mark.parametrize("name", configs.system_names())
+def test_system_preset(name):
+    system = configs.system(name)
+    assert system.name == name
+    assert system.endpoint_delay_ns >= 1 and system.local_mem_bw_gb_s > 0
+    keys = configs.read_json(system.folder / "system.json")
+    fields = models.SystemFile.model_fields.values()
+    assert {f.alias for f in fields if f.is_required()} <= set(keys)
+    assert "active-chunks-per-dimension" in keys
+    for kind, algorithm in zip(system.topology, system.implementations["all-reduce"], strict=True):
+        assert kind != "Switch" or len(system.topology) > 1 or algorithm == "ring"
+    provenance = configs.read_json(system.folder / "provenance.json")
+    assert {"topology", "npus_count", "bandwidth", "latency", "local-mem-bw"} <= set(
+        provenance["sources"]
+    )
+
+
+def test_fallbacks_in_order():
+    node = Node(
+        "n",
+        1e12,
+        {"matrix": {"bf16": 4.0, "i8": 8.0}, "vector": {"f32": 2.0}},
+        fallbacks={"matrix.f8": "matrix.i8"},
+    )
+    own = node.peak("matrix", "bf16")
+    assert (own.flops_per_s, own.via) == (4.0, "")
+    assert node.peak("matrix", "f8").via == "matrix.i8"  # the node's own word
+    assert node.peak("matrix", "tf32").via == "vector.f32"  # as f32, which the matrix unit lacks
+    assert node.peak("matrix", "f4").via == "matrix.i8"  # a rule, then the node's own word
+    assert node.peak("vector", "i64").via == "vector.f32"
+    with pytest.raises(HespasError, match=r"n has no peak rate for f64 .*per-datatype-flops=f64="):
+        node.peak("matrix", "f64")
+    given = Node("n", 1e12, {"vector": {"f32": 2.0}}, default_flops=1.0)
+    assert given.peak("vector", "bf16").via == "default"
+    assert given.peak("matrix", "tf32").via == "default"
+
+
+def test_every_type_ends_somewhere():
+    node = Node("n", 1.0, {"vector": {"f32": 1.0, "f64": 1.0}})
+    for unit in UNITS:
+        for dtype in DTYPES:
+            assert node.peak(unit, dtype).flops_per_s == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("H100", "H100_80GB"), ("A100_SXM_40", "A100_SXM_40GB"), ("mi300x", "MI300X")],
+)
+def test_unknown_preset_suggests(name, hint):
+    with pytest.raises(UsageError, match=f"did you mean '{hint}"):
+        configs.node(name)
+
+
+def test_unknown_system_suggests():
+    with pytest.raises(UsageError, match="did you mean 'H100_80GB_4GPU'"):
+        configs.system("H100_80G_4GPU")
+
+
+PUBLISHED = {
+    "peak_flops": 9.7e12,
+    "memory_bandwidth": 1555e9,
+    "per_datatype_flops": {"f32": 19.5e12, "tf32": 156e12, "bf16": 312e12, "ui8": 624e12},
+    "tdp_W": 400,
+    "hbm_power_ratio": 0.4,
+    "warn_on_unknown_type": True,
+    "disable_cache": True,
+}
+
+
+def write(path, data):
+    path.write_text(data if isinstance(data, str) else json.dumps(data))
+    return str(path)
+
+
+def test_published_hardware_file(tmp_path):
+    node = configs.node(write(tmp_path / "mine.json", PUBLISHED))
+    assert node.name == "mine"
+    assert node.memory_bandwidth_bytes_per_s == 1555e9
+    assert node.peak("vector", "bf16").flops_per_s == 312e12  # one table for both units
+    assert node.peak("matrix", "i8").flops_per_s == 624e12
+    assert node.peak("vector", "f16").via == "default"
+    assert (node.tdp_w, node.hbm_power_share) == (400, 0.4)
+    whole = {"mlir_file": "x", "perf_estimator": {"method": "roofline", "hardware": PUBLISHED}}
+    assert configs.node(write(tmp_path / "whole.json", whole)).peak("matrix", "tf32").via == ""
+    strict = configs.node(write(tmp_path / "s.json", {**PUBLISHED, "error_on_unknown_type": True}))
+    with pytest.raises(HespasError, match="no peak rate for f16"):
+        strict.peak("vector", "f16")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({**PUBLISHED, "peak_flop": 1}, "unknown key 'peak_flop'; did you mean 'peak_flops'"),
+        ({**PUBLISHED, "memory_bandwidth": -1}, "'memory_bandwidth': Input should be greater"),
+        ({**PUBLISHED, "memory_bandwidth": "fast"}, "'memory_bandwidth': .*valid number"),
+        ({**PUBLISHED, "per_datatype_flops": {"bf61": 1}}, "no type is named 'bf61'"),
+        ({"memory_bandwidth": 1}, "there are no peak rates"),
+        ({"name": "x", "peaks_flops": {"vector": {"f32": 1}}}, "'memory_bandwidth_bytes_per_s' is"),
+        ({"perf_estimator": 3}, "no object 'hardware'"),
+        ({}, "the key 'name' is missing"),
+        ("[1]", "must hold a JSON object"),
+        ('{"a": 1,\n}', r"f\.json:2:1: error: is not valid JSON"),
+    ],
+)
+def test_bad_node_files(tmp_path, data, said):
+    with pytest.raises(HespasError, match=said) as caught:
+        configs.node(write(tmp_path / "f.json", data))
+    assert "f.json" in str(caught.value)
+
+
+def test_missing_file_and_binary(tmp_path):
+    with pytest.raises(HespasError, match=r"none\.json: error: No such file"):
+        configs.node(str(tmp_path / "none.json"))
+    (tmp_path / "b.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(HespasError, match="not UTF-8"):
+        configs.node(str(tmp_path / "b.json"))
+
+
+NETWORK = "topology: [ Ring, Switch ]\nnpus_count: [ 4, 2 ]\nbandwidth: [ 100, 50.5 ]\nlatency:\n"
+LATENCY = "- 500\n- 1e3  # ns\n"
+
+
+def system_folder(tmp_path, network=NETWORK + LATENCY, **changes):
+    keys = configs.read_json(configs.system("B200_180GB_8GPU_2").folder / "system.json")
+    keys.update({key.replace("_", "-"): value for key, value in changes.items()})
+    write(tmp_path / "network.yml", network)
+    write(tmp_path / "system.json", {k: v for k, v in keys.items() if v is not None})
+    return str(tmp_path)
+
+
+def test_system_from_folder(tmp_path):
+    system = configs.system(system_folder(tmp_path))
+    assert (system.npus_count, system.devices) == ((4, 2), 8)
+    assert system.bandwidth_gib_s == (100.0, 50.5)
+    assert system.latency_ns == (500.0, 1000.0)
+
+
+@pytest.mark.parametrize(
+    ("network", "changes", "said"),
+    [
+        (NETWORK + "- 1\n", {}, "latency has 1 entries, and topology 2"),
+        (NETWORK.replace("4, 2", "4, 1") + LATENCY, {}, "'npus_count.1': .*greater than 1"),
+        (NETWORK.replace("Ring", "Torus") + LATENCY, {}, "'topology.0': Input should be 'Ring'"),
+        (NETWORK.replace("bandwidth", "band") + LATENCY, {}, "unknown key 'band'|'bandwidth' is"),
+        ("topology: [ Ring\n", {}, r"network\.yml:1: error: the list has no ']'"),
+        ("nonsense\n", {}, r"network\.yml:1: error: expected 'key"),
+        (NETWORK + LATENCY, {"preferred_dataset_splits": None}, "splits' is missing"),
+        (NETWORK + LATENCY, {"endpoint_delay": 0}, "'endpoint-delay': .*greater than 0"),
+        (
+            NETWORK + LATENCY,
+            {"all_reduce_implementation": ["ring"]},
+            "1 entries, and network",
+        ),
+        (NETWORK + LATENCY, {"all_reduce_implementation": ["rings"] * 2}, "should match pattern"),
+        (NETWORK + LATENCY, {"endpont_delay": 1}, "did you mean 'endpoint-delay'"),
+    ],
+)
+def test_bad_systems(tmp_path, network, changes, said):
+    with pytest.raises(HespasError, match=said):
+        configs.system(system_folder(tmp_path, network, **changes))
+
+
+def test_reference_page_is_up_to_date():
+    page = configs._FOLDER.resolve().parent / "docs" / "reference" / "presets.md"
+    assert page.read_text("utf-8") == markdown(), "run python -m hespas.configs.reference"

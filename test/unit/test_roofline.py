@@ -1,0 +1,177 @@
+"""The roofline's arithmetic: time, bound, utilisation, power, fallbacks, and the registry."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hespas import configs
+from hespas.configs.node import UNITS, Node
+from hespas.dialects.attrs import Cost
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.estimators import registry
+from hespas.estimators.aggregate import aggregate, dearest, repeated
+from hespas.estimators.roofline import Roofline, RooflineConfig
+from hespas.estimators.work import Part, Work
+
+SMALL = Node(
+    "small",
+    100.0,
+    {"matrix": {"bf16": 1000.0}, "vector": {"f32": 10.0}},
+    tdp_w=50.0,
+    hbm_power_share=0.4,
+)
+
+
+def roofline(node: Node) -> Roofline:
+    return Roofline(RooflineConfig(node))
+
+
+def work(*parts: Part, read: int = 0, write: int = 0) -> Work:
+    return Work("loop", read, write, parts)
+
+
+def test_compute_bound_adds_the_parts():
+    parts = Part("matrix", "bf16", 4000), Part("vector", "f32", 10)
+    cost = roofline(SMALL).cost(work(*parts, read=100, write=100))
+    assert cost.latency_ns == 5e9  # 4 s on the matrix unit and 1 s on the vector unit
+    assert (cost.bound, cost.dtype, cost.flops) == ("compute", "bf16", 4010)
+
+
+def test_memory_bound():
+    cost = roofline(SMALL).cost(work(Part("vector", "f32", 10), read=300, write=100))
+    assert (cost.latency_ns, cost.bound) == (4e9, "memory")
+
+
+def test_free():
+    cost = roofline(SMALL).cost(work())
+    assert (cost.latency_ns, cost.bound, cost.dtype, cost.energy_nj) == (0.0, "none", "none", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("flops", "read", "watts"),
+    [(40, 400, 50), (40, 0, 30), (0, 400, 20), (20, 400, 35)],
+)
+def test_power_is_shared_by_what_is_busy(flops, read, watts):
+    parts = (Part("vector", "f32", flops),) if flops else ()
+    cost = roofline(SMALL).cost(work(*parts, read=read))
+    assert cost.latency_ns == 4e9
+    assert cost.energy_nj == pytest.approx(watts * 4e9)
+
+
+def test_no_energy_without_both_constants():
+    node = replace(SMALL, hbm_power_share=None)
+    assert roofline(node).cost(work(read=1)).energy_nj is None
+
+
+def test_fallbacks_are_told_and_counted():
+    estimator = roofline(SMALL)
+    assert estimator.provenance() == "small"
+    for _ in range(2):
+        estimator.cost(work(Part("matrix", "f8", 10), Part("vector", "i32", 1)))
+    assert estimator.provenance() == (
+        "small; no own rate: matrix.f8 at matrix.bf16 (distinct ops: 2), "
+        "vector.i32 at vector.f32 (distinct ops: 2)"
+    )
+    with pytest.raises(HespasError, match="small has no peak rate for f64"):
+        estimator.cost(work(Part("vector", "f64", 1)))
+
+
+@given(
+    st.sampled_from(configs.node_names()),
+    st.lists(
+        st.tuples(
+            st.sampled_from(UNITS),
+            st.sampled_from(["f32", "tf32", "bf16", "f16", "f8", "i8", "i1"]),
+            st.integers(0, 10**18),
+        ),
+        max_size=4,
+    ),
+    st.integers(0, 10**15),
+    st.integers(0, 10**15),
+)
+def test_utilisation_is_at_most_one(name, parts, read, write):
+    node = replace(configs.node(name), tdp_w=400.0, hbm_power_share=0.4)
+    cost = roofline(node).cost(work(*(Part(*p) for p in parts), read=read, write=write))
+    seconds = cost.latency_ns * 1e-9
+    busy = sum(flops / node.peak(unit, dtype).flops_per_s for unit, dtype, flops in parts)
+    assert busy <= seconds * (1 + 1e-12)
+    assert (read + write) / node.memory_bandwidth_bytes_per_s <= seconds * (1 + 1e-12)
+    assert cost.energy_nj is not None
+    assert cost.energy_nj <= 400.0 * cost.latency_ns * (1 + 1e-12)
+    assert cost.problem() == ""
+
+
+COSTS = st.lists(
+    st.builds(
+        Cost,
+        st.just("e"),
+        st.integers(0, 10**15),
+        st.integers(0, 10**12),
+        st.integers(0, 10**12),
+        st.floats(0, 1e9),
+        st.sampled_from(["compute", "memory"]),
+        st.sampled_from(["f32", "bf16"]),
+        energy_nj=st.none() | st.floats(0, 1e9),
+        gap=st.none() | st.sampled_from(["a", "b", "c", "d"]),
+    ),
+    max_size=12,
+)
+
+
+@given(COSTS, st.randoms())
+def test_aggregate_does_not_depend_on_order(costs, random):
+    shuffled = list(costs)
+    random.shuffle(shuffled)
+    assert aggregate(shuffled, "e") == aggregate(costs, "e")
+
+
+def test_aggregate_names_the_larger_share():
+    a = Cost("e", 10, 1, 1, 5.0, "compute", "bf16")
+    b = Cost("e", 6, 1, 1, 3.0, "memory", "f32")
+    assert aggregate([a, b, b]) == Cost("e", 22, 3, 3, 11.0, "memory", "f32")
+    free = Cost("e", 0, 0, 0, 0.0, "none", "none")
+    assert aggregate([a, free]) == a
+    assert aggregate([], "e") == free
+    unknown = Cost("e", 0, 0, 0, 0.0, "unknown", "none", gap="no rule")
+    assert aggregate([free, unknown]).bound == "unknown"
+    assert aggregate([a, unknown]).gap == "no rule"
+
+
+def test_repeated_and_dearest():
+    a = Cost("e", 10, 1, 2, 5.0, "compute", "bf16", energy_nj=3.0)
+    three = repeated(a, 3, "assumed")
+    assert three == Cost("e", 30, 3, 6, 15.0, "compute", "bf16", 3, 9.0, "assumed")
+    assert repeated(a, 0).latency_ns == 0.0
+    b = Cost("e", 1, 1, 1, 1.0, "memory", "f32", gap="part missing")
+    assert dearest([a, b]) == replace(a, gap="part missing")
+
+
+def test_registry(monkeypatch):
+    assert registry.get("roofline") is Roofline
+    assert "roofline" in registry.names()
+    with pytest.raises(UsageError, match="did you mean 'roofline'"):
+        registry.get("rofline")
+    assert (Roofline.granularity, Roofline.measures) == ("op", False)
+
+
+def test_plugins_and_clashes(monkeypatch):
+    class Point:
+        def __init__(self, name, value):
+            self.name, self.value = name, value
+
+    found = [Point("mine", "hespas.estimators.roofline:Roofline")]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: found)
+    registry._all.cache_clear()
+    try:
+        assert registry.names() == ["mine", "roofline"]
+        assert registry.get("mine") is Roofline
+        found.append(Point("roofline", "other:Roofline"))
+        registry._all.cache_clear()
+        with pytest.raises(UsageError, match="two packages define the estimator 'roofline'"):
+            registry.names()
+    finally:
+        registry._all.cache_clear()
