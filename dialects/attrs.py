@@ -31,7 +31,7 @@ class Record:
     def to_attr(self, context: ir.Context) -> ir.DictAttr:
         """The dictionary attribute; fields that are ``None`` are left out."""
         entries = {}
-        for name, kind in _kinds(type(self)):
+        for name, kind in kinds(type(self)):
             value = getattr(self, name)
             if value is not None:
                 entries[name] = _TO_ATTR[kind](value, context)
@@ -52,7 +52,7 @@ class Record:
         if not isinstance(attr, ir.DictAttr):
             raise HespasError(f"{cls.NAME} must be a dictionary, not {attr}", op=op)
         values = {}
-        for name, kind in _kinds(cls):
+        for name, kind in kinds(cls):
             if name in attr:
                 try:
                     values[name] = _FROM_ATTR[kind](attr[name])
@@ -64,7 +64,7 @@ class Record:
             elif _required(cls, name):
                 raise HespasError(f"{cls.NAME} lacks the field '{name}'", op=op)
         if len(values) < len(attr):
-            known = [name for name, _ in _kinds(cls)]
+            known = [name for name, _ in kinds(cls)]
             extra = next(entry.name for entry in attr if entry.name not in known)
             message = f"{cls.NAME} has an unknown field '{extra}'"
             raise HespasError(message, op=op, remedy=f"its fields are {', '.join(known)}")
@@ -246,7 +246,8 @@ KIND_NAMES = {
 
 
 @functools.cache
-def _kinds(cls: type[Record]) -> tuple[tuple[str, str], ...]:
+def kinds(cls: type[Record]) -> tuple[tuple[str, str], ...]:
+    """(field, kind of attribute: a key of ``KIND_NAMES``) of a record, in order."""
     names = {int: "int", float: "float", str: "str", bool: "bool"}
     hints = get_type_hints(cls)
     result = []
@@ -283,6 +284,8 @@ _TO_ATTR: dict[str, Any] = {
 def _integer(attr: Any) -> int:
     if not isinstance(attr, ir.IntegerAttr) or isinstance(attr, ir.BoolAttr):
         raise TypeError
+    if attr.type.width != 64:  # type: ignore[attr-defined]
+        raise TypeError
     return attr.value
 
 
@@ -305,6 +308,8 @@ def _bool(attr: Any) -> bool:
 
 
 def _ints(attr: Any) -> tuple[int, ...]:
+    if isinstance(attr, ir.DenseIntElementsAttr):  # what a portable artifact makes of array<i64>
+        return tuple(attr[i] for i in range(len(attr)))
     if not isinstance(attr, ir.DenseI64ArrayAttr):
         raise TypeError
     return tuple(attr)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -21,8 +21,11 @@ __all__ = [
     "AxisGroups",
     "MeshShape",
     "PassManager",
+    "attribute",
     "axis_groups_of",
+    "call_target",
     "calls",
+    "compile_for_dump",
     "deserialize_portable_artifact",
     "func",
     "functions",
@@ -34,9 +37,10 @@ __all__ = [
     "mesh_shape",
     "meshes",
     "op_text",
-    "compile_for_dump",
+    "producer",
     "refine_shapes",
     "register_passes",
+    "replace_body",
     "symbol",
     "xla_cost_analysis",
 ]
@@ -82,6 +86,22 @@ def functions(module: ir.Module) -> dict[str, ir.Operation]:
 def symbol(op: ir.Operation) -> str:
     """The symbol name of a function."""
     return cast(ir.StringAttr, op.attributes["sym_name"]).value
+
+
+def attribute(op: ir.Operation, name: str) -> Any:
+    """The attribute of that name, in its own class: the stubs know the base class only."""
+    return op.attributes[name]
+
+
+def call_target(op: ir.Operation) -> str:
+    """The target of a custom call."""
+    return attribute(op, "call_target_name").value
+
+
+def producer(value: ir.Value) -> ir.Operation | None:
+    """The op that a value is the result of; None for a block argument."""
+    owner: Any = value.owner
+    return None if isinstance(value, ir.BlockArgument) else owner.operation
 
 
 def has_private_symbol(function: ir.Operation) -> bool:
@@ -150,15 +170,16 @@ def hlo_proto_to_stablehlo(proto: bytes) -> bytes:
 def xla_cost_analysis(module: ir.Module) -> dict[str, float]:
     """XLA's HloCostAnalysis of a module's entry, not compiled: 'flops', 'bytes accessed', ...
 
-    Loop bodies are counted once. Raises RuntimeError for ops that have no HLO form.
+    Loop bodies are counted once. Raises RuntimeError for ops that have no HLO form. Calls
+    of functions that the module lacks crash XLA: leave them out.
     """
-    import jaxlib._jax as xla
+    from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
     from jaxlib.xla_client import make_cpu_client
 
-    computation = xla.mlir.mlir_module_to_xla_computation(
+    computation = _jax.mlir.mlir_module_to_xla_computation(
         str(module), use_tuple_args=False, return_tuple=False
     )
-    return dict(xla.hlo_module_cost_analysis(make_cpu_client(), computation.get_hlo_module()))
+    return dict(_jax.hlo_module_cost_analysis(make_cpu_client(), computation.get_hlo_module()))
 
 
 def compile_for_dump(
@@ -199,11 +220,30 @@ def compile_for_dump(
     client.compile_and_load(bytecode, where, options)
 
 
-def refine_shapes(module: ir.Module) -> None:
-    """Propagate static argument shapes through a dynamic module and check its shape assertions."""
-    from jaxlib import _jax
+def refine_shapes(module: ir.Module, types: list[str]) -> ir.Module:
+    """A module of dynamic shapes for static argument types; checks its shape assertions.
 
-    _jax.mlir.refine_polymorphic_shapes(module)
+    ``module`` is left changed and of no use. Raises RuntimeError.
+    """
+    import io
+
+    from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
+
+    register_passes()
+    refine = f"builtin.module(stablehlo-refine-arguments{{types={','.join(types)}}})"
+    PassManager.parse(refine, module.context).run(module.operation)
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    refined = _jax.mlir.refine_polymorphic_shapes(buffer.getvalue())
+    return ir.Module.parse(refined, module.context)
+
+
+def replace_body(module: ir.Module, new: ir.Module) -> None:
+    """Put the contents of ``new`` in place of the module's own; module attributes stay."""
+    for op in list(module.body.operations):
+        op.operation.erase()
+    for op in list(new.body.operations):
+        module.body.append(op)
 
 
 @dataclass(frozen=True)
@@ -240,7 +280,7 @@ def meshes(module: ir.Module) -> dict[str, ir.Operation]:
 
 def mesh_shape(mesh: ir.Operation) -> MeshShape:
     """The shape of an ``sdy.mesh``."""
-    attr = sdy.MeshAttr(mesh.attributes["mesh"])
+    attr: Any = sdy.MeshAttr(mesh.attributes["mesh"])
     axes = {axis.name: axis.size for axis in map(sdy.MeshAxisAttr, attr.axes)}
     return MeshShape(axes, tuple(attr.device_ids))
 
@@ -249,14 +289,15 @@ def axis_groups_of(attr: ir.Attribute) -> AxisGroups | None:
     """``attr`` as groups by mesh axes, or None where it is of another form."""
     if not stablehlo.ReplicaGroupMeshAxesAttr.isinstance(attr):
         return None
-    groups = stablehlo.ReplicaGroupMeshAxesAttr(attr)
+    groups: Any = stablehlo.ReplicaGroupMeshAxesAttr(attr)
     axes = []
-    for ref in map(stablehlo.AxisRefAttr, groups.axes):
+    for named in groups.axes:
+        ref: Any = stablehlo.AxisRefAttr(named)
         part = ref.sub_axis_info
-        info = stablehlo.SubAxisInfoAttr(part) if part is not None else None
+        info: Any = stablehlo.SubAxisInfoAttr(part) if part is not None else None
         axes.append((ref.name, info.pre_size, info.size) if info else (ref.name, 1, 0))
     if stablehlo.MeshAttr.isinstance(groups.mesh):
-        mesh = stablehlo.MeshAttr(groups.mesh)
+        mesh: Any = stablehlo.MeshAttr(groups.mesh)
         sizes = {axis.name: axis.size for axis in map(stablehlo.MeshAxisAttr, mesh.axes)}
         ids = tuple(mesh.device_ids) if mesh.device_ids is not None else ()
         return AxisGroups(MeshShape(sizes, ids), tuple(axes))

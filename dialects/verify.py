@@ -1,0 +1,249 @@
+"""Verification of every ``hespas`` attribute of a module, beyond what MLIR itself checks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from hespas.dialects.attrs import (
+    COMMUNICATORS,
+    PLAIN,
+    RECORDS,
+    TRIPS,
+    TRIPS_NOTE,
+    WAIT,
+    Comm,
+    Cost,
+    Record,
+    Region,
+    Split,
+    Target,
+    communicators,
+)
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import functions, ir
+
+BY_NAME = {record.NAME: record for record in RECORDS}
+OF_MODULE = (Target.NAME, Split.NAME, COMMUNICATORS)
+LOOPS = ("stablehlo.while", "mhlo.while")
+SUMMED = ("flops", "read_bytes", "write_bytes", "latency_ns")
+ROUNDING = 1e-9  # relative; sums of float times depend on their order
+
+
+def verify(module: ir.Module) -> None:
+    """Raise HespasError for the first ``hespas`` attribute that is wrong; it counts the others.
+
+    Checked: every record against its schema and holder, communicators, groups and pairs within the
+    devices, trip counts, region ids and digests between functions and calls, and cost sums.
+    """
+    problems = problems_of(module)
+    if problems:
+        first, others = problems[0], len(problems) - 1
+        if others:
+            noun = "problem" if others == 1 else "problems"
+            first = HespasError(
+                f"{first.message}; and {others} more {noun} of hespas attributes", where=first.where
+            )
+        raise first
+
+
+def problems_of(module: ir.Module) -> list[HespasError]:
+    """Everything wrong with the ``hespas`` attributes of a module: the module's, then op by op."""
+    checker = _Checker(module)
+    checker.attempt(checker.module_attributes)
+    module.operation.walk(checker.visit)
+    checker.regions()
+    return checker.problems
+
+
+@dataclass
+class _Checker:
+    module: ir.Module
+    problems: list[HespasError] = field(default_factory=list)
+    devices: int | None = None
+    groups: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    parsed: dict[tuple[str, ir.Attribute], Record] = field(default_factory=dict)
+    functions: dict[str, ir.Operation] = field(default_factory=dict)
+    calls: list[tuple[ir.Operation, Region | None, Cost | None]] = field(default_factory=list)
+    ids: dict[int, str] = field(default_factory=dict)
+
+    def attempt(self, check: Callable[[], None]) -> None:
+        try:
+            check()
+        except HespasError as error:
+            self.problems.append(error)
+
+    def record(self, op: ir.Operation, name: str) -> Record:
+        """The record on an op; equal attributes are read once."""
+        key = (name, op.attributes[name])
+        if key not in self.parsed:
+            self.parsed[key] = BY_NAME[name].from_attr(key[1], op)
+        return self.parsed[key]
+
+    def module_attributes(self) -> None:
+        op = self.module.operation
+        self.functions = functions(self.module)
+        target = Target.of(op)
+        if target is not None:
+            self.devices = target.devices
+            if target.devices != target.replicas * target.partitions:
+                raise HespasError(
+                    f"{Target.NAME}: {target.devices} devices are not {target.replicas} replicas "
+                    f"x {target.partitions} partitions",
+                    op=op,
+                )
+        Split.of(op)
+        self.groups = communicators(self.module)
+        seen: dict[tuple[int, ...], int] = {}
+        for number, ranks in self.groups.items():
+            what = f"{COMMUNICATORS}: communicator {number}"
+            if number < 1:
+                raise HespasError(f"{what} is not numbered from 1", op=op)
+            if len(ranks) < 2:
+                raise HespasError(f"{what} has fewer than two members", op=op)
+            if any(a >= b for a, b in pairwise(ranks)):
+                raise HespasError(f"{what} is not ascending: {_listed(ranks)}", op=op)
+            self.within(ranks, what, op)
+            if ranks in seen:
+                raise HespasError(f"{what} has the members of {seen[ranks]}", op=op)
+            seen[ranks] = number
+
+    def within(self, ranks: tuple[int, ...], what: str, op: ir.Operation) -> None:
+        """Device ids exist on the target."""
+        wrong = [r for r in ranks if r < 0 or (self.devices is not None and r >= self.devices)]
+        if wrong:
+            of = "" if self.devices is None else f" of {self.devices}"
+            raise HespasError(f"{what} names device {wrong[0]}{of}", op=op)
+
+    def visit(self, op: ir.Operation) -> ir.WalkResult:
+        names = [name for name in op.attributes if name.startswith("hespas.")]
+        name = op.name
+        if names or name == "func.call":
+            before = len(self.problems)
+            for attribute in names:
+                self.attempt(lambda attribute=attribute: self.one(op, name, attribute))
+            if len(self.problems) == before:
+                self.attempt(lambda: self.together(op, name, names))
+        return ir.WalkResult.ADVANCE
+
+    def one(self, op: ir.Operation, op_name: str, name: str) -> None:
+        """One attribute against its schema and its holder."""
+        if name not in BY_NAME and name not in PLAIN:
+            raise HespasError(f"'{name}' is no attribute of hespas", op=op)
+        if (name in OF_MODULE) != (op_name == "builtin.module"):
+            holders = BY_NAME[name].HOLDERS if name in BY_NAME else PLAIN[name][0]
+            raise HespasError(f"{name} stands on: {holders}", op=op)
+        if name in OF_MODULE:
+            return  # checked before the walk
+        if name in BY_NAME:
+            record = self.record(op, name)
+            if isinstance(record, Comm):
+                self.comm(op, op_name, record)
+            return
+        attr = op.attributes[name]
+        if name in (TRIPS, TRIPS_NOTE) and op_name not in LOOPS:
+            raise HespasError(f"{name} stands on: {PLAIN[name][0]}", op=op)
+        if name == TRIPS and (
+            not isinstance(attr, ir.IntegerAttr) or str(attr.type) != "i64" or attr.value < 0
+        ):
+            raise HespasError(f"{TRIPS} must be an i64 of at least 0, not {attr}", op=op)
+        if name == WAIT and (
+            op_name != "stablehlo.optimization_barrier" or not isinstance(attr, ir.UnitAttr)
+        ):
+            raise HespasError(f"{WAIT} is a unit attribute on: {PLAIN[WAIT][0]}", op=op)
+
+    def comm(self, op: ir.Operation, op_name: str, comm: Comm) -> None:
+        if not op_name.startswith(("stablehlo.", "mhlo.")):
+            raise HespasError(f"{Comm.NAME} stands on: {Comm.HOLDERS}", op=op)
+        for number in comm.groups:
+            if number not in self.groups:
+                raise HespasError(
+                    f"{Comm.NAME}: communicator {number} is not in {COMMUNICATORS}", op=op
+                )
+        if comm.operand_bytes < 0 or comm.result_bytes < 0:
+            raise HespasError(f"{Comm.NAME}: a size is less than 0", op=op)
+        if comm.kind == "permute":
+            if comm.groups or len(comm.pairs) % 2:
+                raise HespasError(f"{Comm.NAME}: a permute has pairs and no groups", op=op)
+        elif comm.pairs:
+            raise HespasError(f"{Comm.NAME}: pairs are for a permute", op=op)
+        self.within(comm.pairs, Comm.NAME, op)
+
+    def together(self, op: ir.Operation, op_name: str, names: list[str]) -> None:
+        """Attributes of one op against each other, and what ``regions`` needs of it."""
+        if Comm.NAME in names and Cost.NAME in names:
+            raise HespasError(
+                f"a collective has {Comm.NAME} and no {Cost.NAME}: its time is the simulator's",
+                op=op,
+            )
+        region = self.record(op, Region.NAME) if Region.NAME in names else None
+        cost = self.record(op, Cost.NAME) if Cost.NAME in names else None
+        assert region is None or isinstance(region, Region)
+        assert cost is None or isinstance(cost, Cost)
+        if op_name == "func.call":
+            self.calls.append((op, region, cost))
+        if region is not None and op_name != "func.func":
+            if region.id in self.ids:
+                raise HespasError(f"{Region.NAME}: id {region.id} is used twice", op=op)
+            self.ids[region.id] = op_name
+
+    def regions(self) -> None:
+        """Functions against their calls, and their costs against their bodies."""
+        first: dict[str, int] = {}
+        for op, region, cost in self.calls:
+            self.attempt(lambda op=op, region=region, cost=cost: self.call(op, region, cost))
+            if region is not None:
+                callee = op.attributes["callee"].value  # type: ignore[attr-defined]
+                first[callee] = min(region.id, first.get(callee, region.id))
+        for name, function in self.functions.items():
+            if Region.NAME in function.attributes:
+                self.attempt(lambda n=name, f=function: self.function(f, first.get(n)))
+
+    def call(self, op: ir.Operation, region: Region | None, cost: Cost | None) -> None:
+        function = self.functions.get(op.attributes["callee"].value)  # type: ignore[attr-defined]
+        if function is None:
+            return  # MLIR's own verifier says so
+        outlined = Region.of(function)
+        if (outlined is None) != (region is None):
+            lacking = "the call" if region is None else "the function it calls"
+            raise HespasError(f"{lacking} lacks {Region.NAME}", op=op)
+        if outlined and region:
+            for name in ("ops", "digest"):
+                ours, theirs = getattr(region, name), getattr(outlined, name)
+                if ours != theirs:
+                    raise HespasError(
+                        f"{Region.NAME}: {name} is {ours}, but {theirs} on the function", op=op
+                    )
+        whole = Cost.of(function)
+        if whole is not None and cost is not None:
+            self.same(cost, whole, "the function it calls", op)
+
+    def function(self, function: ir.Operation, first: int | None) -> None:
+        region = Region.of(function)
+        if region is not None and first is not None and region.id != first:
+            raise HespasError(
+                f"{Region.NAME}: id is {region.id}, but its first call has {first}", op=function
+            )
+        whole = Cost.of(function)
+        body = [op.operation for op in function.regions[0].blocks[0].operations][:-1]
+        if whole is None or not body or not all(Cost.NAME in op.attributes for op in body):
+            return  # an estimator may know the whole only
+        costs = [self.record(op, Cost.NAME) for op in body]
+        for name in SUMMED:
+            total = math.fsum(getattr(cost, name) for cost in costs)
+            self.close(getattr(whole, name), total, name, "the sum over its ops", function)
+
+    def same(self, cost: Cost, other: Cost, whose: str, op: ir.Operation) -> None:
+        for name in SUMMED:
+            self.close(getattr(cost, name), getattr(other, name), name, whose, op)
+
+    def close(self, a: float, b: float, name: str, whose: str, op: ir.Operation) -> None:
+        if not math.isclose(a, b, rel_tol=ROUNDING):
+            raise HespasError(f"{Cost.NAME}: {name} is {a}, but that of {whose} is {b}", op=op)
+
+
+def _listed(ranks: tuple[int, ...]) -> str:
+    shown = ", ".join(str(rank) for rank in ranks[:8])
+    return f"{shown}, ..." if len(ranks) > 8 else shown

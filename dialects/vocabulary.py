@@ -1,0 +1,16 @@
+"""The words that fields of ``hespas`` attributes may hold. Importing it imports no bindings."""
+
+BOUNDS = ("compute", "memory", "launch", "latency", "none", "unknown")
+COMM_KINDS = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "broadcast",
+    "permute",
+)
+KERNEL_KINDS = (
+    "loop", "reduction", "transpose", "copy", "gemm", "conv", "attention", "sort", "gather",
+    "scatter", "scan", "fft", "rng", "linalg", "custom", "control", "free",
+)  # fmt: skip
+SPLITS = ("linear", "individual")

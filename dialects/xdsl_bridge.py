@@ -1,0 +1,280 @@
+"""Modules between MLIR's bindings and xDSL, in memory.
+
+``to_xdsl`` copies a native module into xDSL objects and ``to_native`` goes back; nothing is lost on
+the way, locations included. Builtin types and attributes of xDSL's own become xDSL's; every other
+attribute stays the native object, wrapped in one xDSL attribute that prints as the native text.
+
+An op becomes its xDSL class where the xDSL context knows one and the attributes of its definition
+and its result types are xDSL's; otherwise an unregistered op with the native name.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects import builtin as x
+from xdsl.ir import (
+    Attribute,
+    Block,
+    Operation,
+    OpTrait,
+    Region,
+    SSAValue,
+)
+from xdsl.irdl import IRDLOperation
+from xdsl.traits import SymbolTable
+
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import ir, make_context
+from hespas.dialects.xdsl_export import Exporter, Warn
+from hespas.dialects.xdsl_native import (
+    FORWARD,
+    NATIVE,
+    NativeAttr,
+    NativeLoc,
+    NativeText,
+    NativeType,
+)
+
+SCALARS: dict[str, Attribute] = {
+    "index": x.IndexType(),
+    "bf16": x.bf16,
+    "f16": x.f16,
+    "f32": x.f32,
+    "f64": x.f64,
+}
+
+
+def to_xdsl(module: ir.Module, context: Context | None = None) -> x.ModuleOp:
+    """A copy of ``module`` in xDSL; ``context`` says which ops xDSL knows (default: builtin)."""
+    copy = _Importer(context or _bare_context()).operation(module.operation, [])
+    assert isinstance(copy, x.ModuleOp)
+    return copy
+
+
+def to_native(
+    module: x.ModuleOp, context: ir.Context | None = None, *, warn: Warn = warnings.warn
+) -> ir.Module:
+    """A copy of ``module`` in MLIR; raises HespasError where MLIR does not take it.
+
+    ``context`` defaults to the one that the module came from, else to a new one that accepts
+    unregistered ops. ``hespas`` attributes in typed form become dictionaries. ``warn`` hears of
+    float constants that xDSL's parser has corrupted (see ``docs/how-to/xdsl.md``).
+    """
+    context = context or _context_of(module) or _open_context()
+    with context:
+        native = Exporter(context, warn).module(module)
+    try:
+        native.operation.verify()
+    except ir.MLIRError as error:
+        first = error.error_diagnostics[0]
+        raise HespasError(f"MLIR does not accept it: {first.message}") from None
+    return native
+
+
+def replace(module: x.ModuleOp, by: x.ModuleOp) -> None:
+    """Give ``module`` the contents of ``by``, which is left empty."""
+    module.detach_region(module.body)
+    module.add_region(by.detach_region(by.body))
+    module.attributes = by.attributes
+    module.properties = by.properties
+    module.location = by.location
+
+
+def _bare_context() -> Context:
+    context = Context(allow_unregistered=True)
+    context.load_dialect(x.Builtin)
+    return context
+
+
+def _open_context() -> ir.Context:
+    context = make_context()
+    context.allow_unregistered_dialects = True
+    return context
+
+
+def _context_of(module: x.ModuleOp) -> ir.Context | None:
+    location: Attribute = module.location
+    return location.data.context if isinstance(location, NativeLoc) else None
+
+
+# Native to xDSL
+
+Pairs = Sequence[tuple[ir.Block, Block]]
+
+
+@dataclass
+class _Importer:
+    context: Context
+    values: dict[ir.Value, SSAValue] = field(default_factory=dict)
+    attributes: dict[ir.Attribute, Attribute] = field(default_factory=dict)
+    types: dict[ir.Type, Attribute] = field(default_factory=dict)
+    registered: dict[str, type[IRDLOperation] | None] = field(
+        default_factory=lambda: {x.ModuleOp.name: x.ModuleOp}
+    )
+    unregistered: dict[str, type[Operation]] = field(default_factory=dict)
+    inherent: dict[tuple[str, str], bool] = field(default_factory=dict)
+
+    def operation(self, op: ir.Operation, siblings: Pairs) -> Operation:
+        """A copy of an op and all that it holds; ``siblings`` are the blocks of its region."""
+        name = op.name
+        native = op.attributes
+        entries: dict[str, Attribute] = {}
+        for index, key in enumerate(native):
+            try:
+                entries[key] = self.attribute(native[key])
+            except TypeError:
+                # To ask the NamedAttribute for its value would end the process; its text is safe.
+                entries[key] = NativeText(repr(native[index])[len(f"NamedAttribute({key}=") : -1])
+        result_types = [self.type(result.type) for result in op.results]
+        cls = self.registered_class(name)
+        declared = cls.get_irdl_definition().properties if cls else ()
+        typed = [*result_types, *(entries[key] for key in entries if key in declared)]
+        if cls is not None and not any(isinstance(value, NATIVE) for value in typed):
+            properties = {key for key in entries if key in declared}
+        else:
+            cls = self.unregistered_class(name)
+            properties = {key for key in entries if self.is_inherent(op, key)}
+        new = cls.create(
+            operands=[self.value(operand, op) for operand in op.operands],
+            result_types=result_types,
+            properties={key: entries[key] for key in entries if key in properties},
+            attributes={key: entries[key] for key in entries if key not in properties},
+            location=NativeLoc(op.location),  # type: ignore[arg-type]
+            successors=[
+                next(copy for block, copy in siblings if block == successor)
+                for successor in op.successors
+            ],
+            regions=[self.region(region) for region in op.regions],
+        )
+        for result, copy in zip(op.results, new.results, strict=True):
+            self.values[result] = copy
+        return new
+
+    def value(self, value: ir.Value, user: ir.Operation) -> SSAValue:
+        try:
+            return self.values[value]
+        except KeyError:
+            raise HespasError(FORWARD, op=user) from None
+
+    def region(self, region: ir.Region) -> Region:
+        pairs: list[tuple[ir.Block, Block]] = []
+        for block in region.blocks:
+            copy = Block(arg_types=[self.type(argument.type) for argument in block.arguments])
+            for argument, new in zip(block.arguments, copy.args, strict=True):
+                self.values[argument] = new
+                new.location = NativeLoc(argument.location)  # type: ignore[assignment]
+            pairs.append((block, copy))
+        for block, copy in pairs:
+            copy.add_ops([self.operation(op.operation, pairs) for op in block.operations])
+        return Region([copy for _, copy in pairs])
+
+    def registered_class(self, name: str) -> type[IRDLOperation] | None:
+        """xDSL's class of an op, where its context knows one."""
+        if name not in self.registered:
+            cls = self.context.get_optional_op(name)
+            known = cls if cls is not None and issubclass(cls, IRDLOperation) else None
+            self.registered[name] = known
+        return self.registered[name]
+
+    def unregistered_class(self, name: str) -> type[Operation]:
+        if name not in self.unregistered:
+            self.unregistered[name] = _unregistered(name)
+        return self.unregistered[name]
+
+    def is_inherent(self, op: ir.Operation, key: str) -> bool:
+        """Whether an attribute belongs to the op's definition: its view has a property for it."""
+        known = self.inherent.get((op.name, key))
+        if known is None:
+            classes = type(op.opview).__mro__
+            views = classes[: classes.index(ir.OpView)] if ir.OpView in classes else ()
+            known = any(isinstance(vars(view).get(key), property) for view in views)
+            self.inherent[op.name, key] = known
+        return known
+
+    def attribute(self, attr: ir.Attribute) -> Attribute:
+        found = self.attributes.get(attr)
+        if found is None:
+            found = self.attributes[attr] = self.convert(attr)
+        return found
+
+    def convert(self, attr: ir.Attribute) -> Attribute:
+        """The attribute as xDSL's own where that is exact, else wrapped."""
+        match attr:
+            case ir.StringAttr():
+                return x.StringAttr(attr.value)
+            case ir.BoolAttr():
+                return x.IntegerAttr.from_bool(attr.value)
+            case ir.IntegerAttr():
+                kind = self.type(attr.type)
+                if isinstance(kind, x.IndexType | x.IntegerType):
+                    return x.IntegerAttr(attr.value, kind)
+            case ir.FloatAttr():
+                kind = self.type(attr.type)
+                if isinstance(kind, x.Float32Type | x.Float64Type) and math.isfinite(attr.value):
+                    return x.FloatAttr(attr.value, kind)
+            case ir.UnitAttr():
+                return x.UnitAttr()
+            case ir.TypeAttr():
+                return self.type(attr.value)
+            case ir.FlatSymbolRefAttr():
+                return x.SymbolRefAttr(attr.value)
+            case ir.DenseI64ArrayAttr():
+                return x.DenseArrayBase.from_list(x.i64, list(attr))
+            case ir.DenseI32ArrayAttr():
+                return x.DenseArrayBase.from_list(x.i32, list(attr))
+            case ir.ArrayAttr() | ir.DictAttr():
+                try:
+                    if isinstance(attr, ir.ArrayAttr):
+                        return x.ArrayAttr([self.attribute(item) for item in attr])
+                    names = [entry.name for entry in attr]
+                    return x.DictionaryAttr({name: self.attribute(attr[name]) for name in names})
+                except TypeError:  # it holds a complex dense constant
+                    return NativeAttr(attr)
+        return NativeAttr(attr)
+
+    def type(self, kind: ir.Type) -> Attribute:
+        found = self.types.get(kind)
+        if found is None:
+            found = self.types[kind] = self.convert_type(kind)
+        return found
+
+    def convert_type(self, kind: ir.Type) -> Attribute:
+        if str(kind) in SCALARS:
+            return SCALARS[str(kind)]
+        match kind:
+            case ir.IntegerType():
+                sign = x.Signedness.SIGNLESS
+                if not kind.is_signless:
+                    sign = x.Signedness.SIGNED if kind.is_signed else x.Signedness.UNSIGNED
+                return x.IntegerType(kind.width, sign)
+            case ir.RankedTensorType():
+                element = self.type(kind.element_type)
+                if kind.encoding is None:
+                    shape = [
+                        x.DYNAMIC_INDEX if kind.is_dynamic_dim(i) else kind.get_dim_size(i)
+                        for i in range(kind.rank)
+                    ]
+                    return x.TensorType(element, shape)
+            case ir.FunctionType():
+                inputs = [self.type(part) for part in kind.inputs]
+                return x.FunctionType.from_lists(inputs, [self.type(r) for r in kind.results])
+        return NativeType(kind)
+
+
+def _unregistered(name: str) -> type[Operation]:
+    class NativeOp(x.UnregisteredOp.with_name(name)):
+        @classmethod
+        def has_trait(
+            cls, trait: type[OpTrait] | OpTrait, *, value_if_unregistered: bool = True
+        ) -> bool:
+            # Else xDSL looks for the callee of a call in a loop in the loop.
+            if trait is SymbolTable or isinstance(trait, SymbolTable):
+                return False
+            return value_if_unregistered
+
+    return NativeOp

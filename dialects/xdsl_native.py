@@ -1,0 +1,51 @@
+"""Native objects of MLIR's bindings held in an xDSL module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import BuiltinAttribute, Data, TypeAttribute
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+
+class Native(Data[Any], BuiltinAttribute):
+    """A native object in an xDSL module; it prints as the native text and cannot be parsed."""
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Any:
+        parser.raise_error(f"{cls.name} has no text of its own")
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(str(self.data))
+
+    def print_builtin(self, printer: Printer) -> None:
+        self.print_parameter(printer)
+
+
+class NativeAttr(Native):
+    """An attribute that stays native (``ir.Attribute``)."""
+
+    name = "hespas.native_attr"
+
+
+class NativeText(Native):
+    """The text of an attribute that the bindings cannot hand out: a complex dense constant."""
+
+    name = "hespas.native_text"
+
+
+class NativeType(Native, TypeAttribute):
+    """A type that stays native (``ir.Type``)."""
+
+    name = "hespas.native_type"
+
+
+class NativeLoc(Native):
+    """A source location (``ir.Location``), native because xDSL's have no ranges."""
+
+    name = "hespas.native_loc"
+
+
+NATIVE = (NativeAttr, NativeType, NativeText)
+FORWARD = "an operand is defined further down; such a graph region cannot cross the bridge"

@@ -1,0 +1,155 @@
+"""Records come back equal from every form a module is stored in; the documentation is current."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hespas.dialects import attrs, docs, typed
+from hespas.dialects.attrs import COMMUNICATORS, RECORDS, Cost, Kernel, Record, Region
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import ir, make_context
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = """
+func.func @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.add %arg0, %arg0 : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
+CONTEXT = make_context()
+I64 = st.integers(0, 2**63 - 1)
+TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+VALUES = {
+    "int": I64,
+    "float": st.floats(min_value=0, allow_nan=False, allow_infinity=False),
+    "str": TEXT,
+    "bool": st.booleans(),
+    "ints": st.lists(I64, max_size=4).map(tuple),
+}
+
+
+@st.composite
+def records(draw: st.DrawFn) -> Record:
+    cls = draw(st.sampled_from(RECORDS))
+    values: dict[str, Any] = {}
+    for name, kind in attrs.kinds(cls):
+        field = cls.__dataclass_fields__[name]  # type: ignore[attr-defined]
+        choices = field.metadata["choices"]
+        strategy = st.sampled_from(choices) if choices else VALUES[kind]
+        optional = field.default is None
+        values[name] = draw(st.none() | strategy if optional else strategy)
+    return cls(**values)
+
+
+def text(module: ir.Module) -> ir.Module:
+    return ir.Module.parse(str(module), make_context())
+
+
+def generic_text(module: ir.Module) -> ir.Module:
+    context = make_context()
+    context.allow_unregistered_dialects = True
+    printed = str(module.operation.get_asm(print_generic_op_form=True))
+    return ir.Module.parse(printed, context)
+
+
+def bytecode(module: ir.Module) -> ir.Module:
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return ir.Module.parse(buffer.getvalue(), make_context())
+
+
+def portable_artifact(module: ir.Module) -> ir.Module:
+    from jaxlib.mlir.dialects import stablehlo
+
+    version = stablehlo.get_current_version()
+    data = stablehlo.serialize_portable_artifact(module, version, True)
+    return stablehlo.deserialize_portable_artifact(make_context(), data)
+
+
+def typed_text(module: ir.Module) -> ir.Module:
+    context = make_context()
+    context.allow_unregistered_dialects = True
+    copy = ir.Module.parse(typed.to_typed(module), context)
+    typed.from_typed(copy)
+    return copy
+
+
+def first_op(module: ir.Module) -> ir.Operation:
+    return module.body.operations[0].operation.regions[0].blocks[0].operations[0].operation
+
+
+@pytest.mark.parametrize("store", [text, generic_text, bytecode, portable_artifact, typed_text])
+def test_every_record_survives(store: Callable[[ir.Module], ir.Module]) -> None:
+    @settings(max_examples=40, deadline=None, derandomize=True)
+    @given(record=records())
+    def survives(record: Record) -> None:
+        module = ir.Module.parse(PROGRAM, CONTEXT)
+        record.set_on(first_op(module))
+        stored = store(module)
+        assert type(record).of(first_op(stored)) == record
+
+    survives()
+
+
+def test_typed_form_reads_as_documented() -> None:
+    module = ir.Module.parse(PROGRAM, CONTEXT)
+    Region(id=0, ops=1, digest="5f").set_on(first_op(module))
+    printed = typed.to_typed(module)
+    assert 'hespas.region = #hespas.region<id = 0 : i64, ops = 1 : i64, digest = "5f">' in printed
+    assert "#hespas" not in str(module)
+
+
+@pytest.mark.parametrize(
+    ("record", "attr", "message"),
+    [
+        (Kernel, "4 : i64", "must be a dictionary"),
+        (Kernel, "{}", "lacks the field 'kind'"),
+        (Kernel, "{kind = 4 : i64}", "field 'kind' must be a string"),
+        (Kernel, '{kind = "gem"}', "kind is 'gem', not one of"),
+        (Kernel, '{kind = "gemm", kin = true}', "unknown field 'kin'"),
+        (Region, '{id = true, ops = 1 : i64, digest = ""}', "'id' must be an i64"),
+        (Region, '{id = 1.0 : f64, ops = 1 : i64, digest = ""}', "'id' must be an i64"),
+        (Region, '{id = 1 : i32, ops = 1 : i64, digest = ""}', "'id' must be an i64"),
+        (attrs.Split, '{strategy = "linear", merge = 1 : i64}', "'merge' must be a bool"),
+    ],
+)
+def test_what_breaks_the_schema_is_named(record: type[Record], attr: str, message: str) -> None:
+    module = ir.Module.parse(PROGRAM, CONTEXT)
+    op = first_op(module)
+    op.attributes[record.NAME] = ir.Attribute.parse(attr, CONTEXT)
+    with pytest.raises(HespasError, match=message) as caught:
+        record.of(op)
+    assert caught.value.op_name == "stablehlo.add"
+
+
+@pytest.mark.parametrize("value", [-1.0, math.nan])
+def test_costs_are_not_negative(value: float) -> None:
+    cost = Cost("roofline", 1, 1, 1, value, "memory", "f32")
+    with pytest.raises(HespasError, match="latency_ns"):
+        Cost.from_attr(cost.to_attr(CONTEXT))
+
+
+def test_communicators_round_trip() -> None:
+    module = ir.Module.parse(PROGRAM, CONTEXT)
+    assert attrs.communicators(module) == {}
+    groups = {1: (0, 1), 2: (2, 3, 5), 10: (0, 7)}
+    attrs.set_communicators(module, groups)
+    assert attrs.communicators(module) == groups
+    module.operation.attributes[COMMUNICATORS] = ir.Attribute.parse("{a = [1]}", CONTEXT)
+    with pytest.raises(HespasError, match="must map ids"):
+        attrs.communicators(module)
+
+
+def test_the_reference_is_current() -> None:
+    current = (ROOT / "docs" / "reference" / "dialect.md").read_text()
+    assert current == docs.markdown(), (
+        "run python -m hespas.dialects.docs > docs/reference/dialect.md"
+    )

@@ -1,0 +1,129 @@
+"""Verification: a right module passes, each single fault is named with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hespas import frontends, passes
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import ir
+from hespas.dialects.verify import problems_of, verify
+
+COST = (
+    '{estimator = "e", flops = 4 : i64, read_bytes = 32 : i64, write_bytes = 16 : i64, '
+    'latency_ns = 0.5 : f64, bound = "memory", dtype = "f32"}'
+)
+RIGHT = f"""
+module attributes {{
+  hespas.target = {{devices = 4 : i64, replicas = 1 : i64, partitions = 4 : i64}},
+  hespas.split = {{strategy = "linear"}},
+  hespas.communicators = {{"1" = array<i64: 0, 1>, "2" = array<i64: 2, 3>}}
+}} {{
+  func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {{
+    %0 = call @r(%a) {{hespas.region = {{id = 0 : i64, ops = 1 : i64, digest = "d"}}, hespas.cost = {COST}}} : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = "stablehlo.all_reduce"(%0) <{{replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>}}> ({{
+    ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+      %s = stablehlo.add %x, %y : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }}) {{hespas.comm = {{kind = "all_reduce", operand_bytes = 16 : i64, result_bytes = 16 : i64, groups = array<i64: 1, 2>, is_async = true}}}} : (tensor<4xf32>) -> tensor<4xf32>
+    %p = "stablehlo.collective_permute"(%1) <{{source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}}> {{hespas.comm = {{kind = "permute", operand_bytes = 16 : i64, result_bytes = 16 : i64, groups = array<i64>, pairs = array<i64: 0, 1>}}}} : (tensor<4xf32>) -> tensor<4xf32>
+    %2 = stablehlo.optimization_barrier {{hespas.wait}} %1 : tensor<4xf32>
+    %3 = call @r(%2) {{hespas.region = {{id = 1 : i64, ops = 1 : i64, digest = "d"}}}} : (tensor<4xf32>) -> tensor<4xf32>
+    %4 = stablehlo.while(%i = %3) : tensor<4xf32> attributes {{hespas.trips = 3 : i64}}
+    cond {{
+      %c = stablehlo.constant dense<false> : tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    }} do {{
+      stablehlo.return %i : tensor<4xf32>
+    }}
+    return %4 : tensor<4xf32>
+  }}
+  func.func private @r(%a: tensor<4xf32>) -> tensor<4xf32> attributes {{hespas.region = {{id = 0 : i64, ops = 1 : i64, digest = "d"}}, hespas.cost = {COST}}} {{
+    %0 = stablehlo.add %a, %a {{hespas.cost = {COST}}} : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }}
+}}
+"""  # noqa: E501
+
+
+def test_a_right_module_passes(parse: Callable[[str], ir.Module]) -> None:
+    verify(parse(RIGHT))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("hespas.wait", "hespas.weight", "'hespas.weight' is no attribute of hespas"),
+        ("{hespas.wait}", "{hespas.wait = 1 : i64}", "hespas.wait is a unit attribute"),
+        ("{hespas.wait}", "{hespas.trips = 3 : i64}", "hespas.trips stands on: stablehlo.while"),
+        ("{hespas.wait}", '{hespas.split = {strategy = "linear"}}', "stands on: module"),
+        ("hespas.trips = 3", "hespas.trips = -3", "hespas.trips must be an i64 of at least 0"),
+        ("devices = 4", "devices = 8", "8 devices are not 1 replicas x 4 partitions"),
+        ("i64: 2, 3>}", "i64: 3, 2>}", "communicator 2 is not ascending: 3, 2"),
+        ("i64: 2, 3>}", "i64: 2, 4>}", "communicator 2 names device 4 of 4"),
+        ("i64: 2, 3>}", "i64: 0, 1>}", "communicator 2 has the members of 1"),
+        ("i64: 2, 3>}", "i64: 2>}", "fewer than two members"),
+        ('"2" = array', '"0" = array', "communicator 0 is not numbered from 1"),
+        ("array<i64: 1, 2>", "array<i64: 1, 3>", "communicator 3 is not in hespas.communicators"),
+        ("pairs = array<i64: 0, 1>", "pairs = array<i64: 0, 9>", "names device 9 of 4"),
+        ("pairs = array<i64: 0, 1>", "pairs = array<i64: 0>", "a permute has pairs"),
+        ("{id = 1 : i64", "{id = 0 : i64", "id 0 is used twice"),
+        ('{id = 1 : i64, ops = 1 : i64, digest = "d"', '{id = 1 : i64, ops = 1 : i64, digest = "x"',
+         "digest is x, but d on the function"),
+        ("attributes {hespas.region = {id = 0", "attributes {hespas.region = {id = 1",
+         "id is 1, but its first call has 0"),
+        ("add %a, %a {hespas.cost = {estimator = \"e\", flops = 4",
+         "add %a, %a {hespas.cost = {estimator = \"e\", flops = 5",
+         "flops is 4, but that of the sum"),
+        ("hespas.comm = {kind = \"permute\"", "hespas.comm = {kind = \"pass\"", "not one of"),
+    ],
+)  # fmt: skip
+def test_each_fault_is_named(
+    parse: Callable[[str], ir.Module], old: str, new: str, message: str
+) -> None:
+    assert old in RIGHT
+    with pytest.raises(HespasError, match=message) as caught:
+        verify(parse(RIGHT.replace(old, new, 1)))
+    assert ":" in caught.value.where
+
+
+def test_a_call_differs_from_its_function(parse: Callable[[str], ir.Module]) -> None:
+    text = RIGHT.replace("latency_ns = 0.5", "latency_ns = 0.75", 1)
+    with pytest.raises(HespasError, match=r"latency_ns is 0.75, .* function it calls is 0.5"):
+        verify(parse(text))
+
+
+def test_a_collective_has_no_cost(parse: Callable[[str], ir.Module]) -> None:
+    text = RIGHT.replace("{hespas.comm", f"{{hespas.cost = {COST}, hespas.comm", 1)
+    with pytest.raises(HespasError, match=r"all_reduce.*the simulator's"):
+        verify(parse(text))
+
+
+def test_the_first_is_raised_and_the_others_counted(parse: Callable[[str], ir.Module]) -> None:
+    text = RIGHT.replace("hespas.trips = 3", "hespas.trips = -3").replace("hespas.wait", "hespas.w")
+    with pytest.raises(HespasError, match="and 1 more problem") as caught:
+        verify(parse(text))
+    assert "hespas.w'" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        "split-linear,roofline-annotate",
+        "roofline-annotate,split-individual{merge}",
+    ],
+)
+@pytest.mark.parametrize(
+    "name",
+    ["zoo/collectives_all/jax_sdy.mlir", "zoo/transformer_scan_train/jax_sdy.mlir",
+     "llama3/llama3-100m-opt-a100.mlir"],
+)  # fmt: skip
+def test_what_passes_leave_is_right(
+    workload: Callable[[str], Path], context: ir.Context, name: str, pipeline: str
+) -> None:
+    module = frontends.read(workload(name), context)
+    passes.run(module, pipeline)
+    assert problems_of(module) == []
