@@ -66,7 +66,7 @@ class Roofline(Estimator):
             work.read_bytes,
             work.write_bytes,
             1e9 * time_s,
-            limit if time_s else "none",
+            limit if time_s else "unknown" if work.gap else "none",
             work.dtype if flops else "none",
             trips=work.trips,
             energy_nj=self._energy_nj(compute_s, memory_s),

@@ -1,0 +1,183 @@
+"""cuBLAS, cuDNN and oneDNN calls, as XLA's compiled modules hold them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from hespas.dialects.mlir import ir
+from hespas.estimators.rules.base import (
+    KEEP_GOING,
+    Buffer,
+    Part,
+    UnknownCost,
+    Work,
+    attribute,
+    buffer,
+    matrix,
+    operand_buffers,
+    read_bytes,
+    tuple_members,
+    vector,
+)
+from hespas.estimators.rules.contraction import fma_flops, valid_positions, wider
+
+Config = Mapping[str, Any]
+
+# (operations, transcendentals) per element of the result; GELU is XLA's tanh approximation
+_EPILOGUES = {"BIAS": (1, 0), "RELU": (1, 0), "GELU": (8, 1), "SILU": (2, 1)}
+_ACTIVATIONS = {"kRelu": (1, 0), "kRelu6": (2, 0), "kElu": (2, 1), "kLeakyRelu": (2, 0)}
+_SOFTMAX_FLOPS = 5  # scale, maximum, subtract, sum, divide; the exponential is counted apart
+_BACKWARD_PRODUCTS = 5  # scores again, dV, dP, dQ, dK (Dao, "FlashAttention-2", 2023)
+
+
+def outputs(op: ir.Operation) -> list[Buffer]:
+    """The results, tuples taken apart, without the byte buffer that is a library's workspace."""
+    types = [
+        member
+        for value in op.results
+        for member in (
+            tuple_members(value.type) if isinstance(value.type, ir.TupleType) else [value.type]
+        )
+    ]
+    sizes = [buffer(type_) for type_ in types]
+    if len(sizes) > 1 and len(sizes[-1].shape) == 1 and sizes[-1].key == "i8":
+        sizes.pop()
+    return sizes
+
+
+def written(op: ir.Operation) -> int:
+    """Bytes of the results, the workspace left out."""
+    return sum(size.bytes for size in outputs(op))
+
+
+def _work(op: ir.Operation, kind: str, parts: tuple[Part, ...], transcendentals: int = 0) -> Work:
+    return Work(kind, read_bytes(op), written(op), parts, transcendentals)
+
+
+def _rate(config: Config, lhs: Buffer, rhs: Buffer) -> str:
+    key = wider(lhs, rhs).key
+    precision = _section(config, "precision_config").get("operand_precision", ())
+    return "tf32" if key == "f32" and "HIGHEST" not in precision else key
+
+
+def _section(config: Config, name: str) -> Config:
+    for value in (config, *config.values()):
+        if isinstance(value, Mapping) and isinstance(value.get(name), Mapping):
+            return value[name]
+    return {}
+
+
+def gemm(op: ir.Operation, config: Config) -> Work:
+    """A matrix product with its epilogue."""
+    lhs, rhs = operand_buffers(op)[:2]
+    out = outputs(op)[0]
+    dims = _section(config, "dot_dimension_numbers").get("lhs_contracting_dimensions")
+    if dims:
+        depth = math.prod(lhs.shape[int(d)] for d in dims)
+    else:  # (b m k)(b k n) = (b m n) b k**2
+        batch = math.prod(out.shape[:-2])
+        depth = math.isqrt(lhs.elements * rhs.elements // max(out.elements * batch, 1))
+    parts = matrix(_rate(config, lhs, rhs), fma_flops(out.elements * depth, lhs, rhs))
+    epilogue = _section({"_": config}, "gemm_backend_config").get("epilogue", "DEFAULT")
+    names = str(epilogue).split("_")
+    flops = sum(_EPILOGUES[name][0] for name in names if name in _EPILOGUES)
+    roots = sum(_EPILOGUES[name][1] for name in names if name in _EPILOGUES)
+    return _work(op, "gemm", parts + vector(out.key, flops * out.elements), roots * out.elements)
+
+
+def convolution(op: ir.Operation, config: Config) -> Work:
+    """A convolution, whose window and dimension numbers the importer has dropped.
+
+    The kernel's first dimension is its output features in both of cuDNN's layouts (OHWI, OIHW), so
+    that multiply-adds are output positions x kernel / output features whatever the layout; the
+    padding, which only takes some away, is inferred from the spatial sizes.
+    """
+    target = attribute(op, "call_target_name").value
+    first, second, *others = operand_buffers(op)
+    out = outputs(op)[0]
+    if "BackwardFilter" in target:
+        image, kernel, result = first, out, second
+    elif "BackwardInput" in target:
+        image, kernel, result = out, second, first
+    else:
+        image, kernel, result = first, second, out
+    count = result.elements * kernel.elements // max(kernel.shape[0], 1)
+    space = _spatial(image.shape, kernel.shape, result.shape)
+    for i in space:
+        size, window, extent = image.shape[i], kernel.shape[i], result.shape[i]
+        count = count * _valid(size, window, extent) // (window * extent)
+    parts = matrix(_rate(config, first, second), fma_flops(count, first, second))
+    if "Forward" not in target:
+        return _work(op, "conv", parts)
+    section = _section({"_": config}, "cudnn_conv_backend_config")
+    flops, roots = _ACTIVATIONS.get(section.get("activation_mode", "kNone"), (0, 0))
+    flops += (1 if others else 0) + (2 if len(others) > 1 else 0)  # bias; scaled side input
+    return _work(op, "conv", parts + vector(out.key, flops * out.elements), roots * out.elements)
+
+
+def _spatial(
+    image: tuple[int, ...], kernel: tuple[int, ...], result: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The spatial dimensions of an NHWC/OHWI or NCHW/OIHW convolution; () where it is neither."""
+    rank = len(image)
+    if len(kernel) != rank or len(result) != rank or image[0] != result[0]:
+        return ()
+    for feature, space in ((rank - 1, range(1, rank - 1)), (1, range(2, rank))):
+        channels = kernel[feature]
+        fits = result[feature] == kernel[0] and channels and image[feature] % channels == 0
+        if fits and all(_window(image[i], kernel[i], result[i]) for i in space):
+            return tuple(space)
+    return ()
+
+
+def _valid(size: int, kernel: int, out: int) -> int:
+    window = _window(size, kernel, out)
+    if window is None:
+        return kernel * out
+    stride, padding, dilation = window
+    return valid_positions(size, kernel, out, stride, padding, 1, dilation)
+
+
+@functools.lru_cache(maxsize=1024)
+def _window(size: int, kernel: int, out: int) -> tuple[int, int, int] | None:
+    """The least (dilation, stride, padding) that makes ``out`` of ``size``, as (s, p, d).
+
+    cuDNN pads both sides alike, XLA pads explicitly before it where they differ.
+    """
+    for dilation in range(1, 17):
+        extent = (kernel - 1) * dilation + 1
+        for stride in range(1, size + 1):
+            padding = max(0, -((size - extent - (out - 1) * stride) // 2))
+            if padding < extent and 0 <= size + 2 * padding - extent - (out - 1) * stride < stride:
+                return stride, padding, dilation
+        if kernel == 1:
+            break
+    return None
+
+
+def attention(op: ir.Operation, config: Config) -> Work:
+    """cuDNN's fused attention; the scores' shape [b, heads, t, s] is in its configuration."""
+    section = _section({"_": config}, "cudnn_fmha_backend_config") or config
+    shape = _section(section, "intermediate_tensor_shape") or _section(
+        {"_": section}, "intermediate_tensor_shape"
+    )
+    dims = [int(d) for d in shape.get("dimensions", ())]
+    if len(dims) != 4:
+        message = "its backend_config lacks the scores' shape (intermediate_tensor_shape)"
+        raise UnknownCost(message, op=op, remedy=KEEP_GOING)
+    batch, heads, queries, keys = dims
+    query = buffer(op.operands[0].type)
+    head_size = query.elements // max(batch * heads * queries, 1)
+    pairs = queries * keys
+    if "CAUSAL" in str(section.get("mask_type", "")):
+        short = min(queries, keys)
+        pairs -= short * (short - 1) // 2
+    scores = batch * heads * pairs
+    backward = "Backward" in attribute(op, "call_target_name").value
+    products = _BACKWARD_PRODUCTS if backward else 2
+    key = "tf32" if query.key == "f32" else query.key
+    parts = matrix(key, 2 * products * scores * head_size)
+    return _work(op, "attention", parts + vector("f32", _SOFTMAX_FLOPS * scores), scores)
