@@ -1,0 +1,1 @@
+"""The commands of ``hespas``, one module each with ``main(argv) -> exit code``."""

@@ -1,0 +1,62 @@
+"""``hespas nodes``: the node presets, with their main constants."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hespas.tools.commands.parser import Parser
+
+if TYPE_CHECKING:
+    from hespas.configs.node import Node
+
+SHOWN = ("f32", "tf32", "bf16", "f16", "f8", "i8")
+
+
+def main(argv: Sequence[str]) -> int:
+    """List the presets, or one in full as JSON; returns the exit code, raises HespasError."""
+    parser = Parser("hespas nodes", "List the node presets, with dense peak rates.")
+    parser.add_argument("name", nargs="?", help="one preset or file, all its constants as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args(argv)
+
+    from hespas import configs
+    from hespas.tools.commands import render
+
+    if options.name:
+        print(json.dumps(as_json(configs.node(options.name)), indent=1))
+        return 0
+    nodes = [configs.node(name) for name in configs.node_names()]
+    if options.json:
+        print(json.dumps([as_json(node) for node in nodes], indent=1))
+        return 0
+    header = ("node", *(f"{dtype} TFLOP/s" for dtype in SHOWN), "GB/s", "GB")
+    render.show([render.Table("", [_row(node) for node in nodes], header)])
+    return 0
+
+
+def as_json(node: Node) -> dict[str, Any]:
+    """All constants of a node, rates in operations/s, with their sources."""
+    return {
+        "name": node.name,
+        "vendor": node.vendor,
+        "description": node.description,
+        "memory_bandwidth_bytes_per_s": node.memory_bandwidth_bytes_per_s,
+        "memory_bytes": node.memory_bytes,
+        "l2_bytes": node.l2_bytes,
+        "tdp_w": node.tdp_w,
+        "hbm_power_share": node.hbm_power_share,
+        "default_flops": node.default_flops,
+        "peaks_flops": {unit: dict(rates) for unit, rates in node.peaks_flops.items()},
+        "fallbacks": dict(node.fallbacks),
+        "sources": dict(node.sources),
+    }
+
+
+def _row(node: Node) -> list[str]:
+    """The rates of the matrix unit, or of the vector unit for types that it lacks."""
+    rates = {**node.peaks_flops.get("vector", {}), **node.peaks_flops.get("matrix", {})}
+    cells = [f"{rates[dtype] / 1e12:g}" if dtype in rates else "-" for dtype in SHOWN]
+    memory = f"{node.memory_bytes / 1e9:.0f}" if node.memory_bytes else "-"
+    return [node.name, *cells, f"{node.memory_bandwidth_bytes_per_s / 1e9:g}", memory]

@@ -1,0 +1,118 @@
+"""``hespas run``: the whole flow in one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.tools.commands.parser import Parser
+
+if TYPE_CHECKING:
+    from hespas.tools.commands.config import RunConfig
+    from hespas.tools.commands.flow import Plan
+
+DESCRIPTION = """\
+Estimate a program: read it, split it at its collectives, annotate costs, write Chakra traces, and
+print a summary on stdout. CONFIG is a JSON file with the same keys as the flags (mlir, node,
+system, split, block_limit, estimator, output, keep_going, jobs), or a configuration of the
+published tools; flags override it. Paths are relative to where you are.
+
+  hespas run --mlir step.mlir --node A100_SXM_40GB --system A100_SXM_40GB_4GPU --output out
+"""
+
+
+def arguments() -> Parser:
+    parser = Parser("hespas run", DESCRIPTION)
+    add = parser.add_argument
+    add("config", nargs="?", help="configuration file (JSON)")
+    add("--mlir", metavar="FILE", help="the program, in any form that hespas reads; - for stdin")
+    add("--node", help="node preset or file; hespas nodes lists the presets")
+    add("--system", help="system preset or folder, checked against the program")
+    add("--split", help="linear, individual or individual-merge (default)")
+    add("--block-limit", type=int, metavar="N", help="most ops in a region; 0: no limit (default)")
+    add("--estimator", help="what estimates the regions: roofline (default)")
+    add("--output", metavar="DIR", help="folder for the traces; default: named after the program")
+    add("--json", action="store_true", help="print one JSON object instead of tables")
+    add(
+        "--keep-going", action="store_true", default=None,
+        help="tag and count what no rule can cost, instead of stopping",
+    )  # fmt: skip
+    add("--jobs", type=int, metavar="N", help="processes, for estimators that measure")
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; returns its exit code, raises HespasError."""
+    options = vars(arguments().parse_args(argv))
+    path, wants_json = options.pop("config"), options.pop("json")
+    flags = {name: value for name, value in options.items() if value is not None}
+
+    from hespas.tools.commands import flow, render, summary
+
+    plan = _plan(path, flags)
+    with flow.progress() as before:
+        outcome = flow.execute(plan, flow.to_stderr, before=before)
+    found = flow.summarise(plan, outcome)
+    if wants_json:
+        print(json.dumps(summary.as_json(found), indent=1))
+    else:
+        render.show(summary.as_tables(found))
+    return 0
+
+
+def _plan(path: str | None, flags: dict[str, Any]) -> Plan:
+    """The plan that a configuration file, in either form, and the flags make."""
+    from hespas.tools import published
+    from hespas.tools.commands import config, flow
+
+    given = _given(flags)
+    values = config.load_json(path) if path else {}
+    if path and published.is_published(values):
+        return _published_plan(values, path, given)
+    chosen = config.checked(config.RunConfig, {**values, **flags}, path or "hespas run")
+    if chosen.mlir is None:
+        raise UsageError("no program is given", remedy="name it with --mlir FILE")
+    if chosen.jobs > 1:
+        flow.to_stderr(f"note: jobs: the {chosen.estimator} estimator takes one process")
+    return flow.plan(chosen)
+
+
+def _given(flags: dict[str, Any]) -> RunConfig:
+    """The flags alone, checked: a wrong one is a wrong command line, not a wrong file."""
+    from hespas.tools.commands import config
+
+    try:
+        return config.checked(config.RunConfig, flags, "")
+    except HespasError as error:
+        raise UsageError(error.message, remedy=error.remedy) from None
+
+
+def _published_plan(values: dict[str, Any], path: str, given: RunConfig) -> Plan:
+    from hespas.tools import published
+    from hespas.tools.commands import flow
+
+    if given.estimator != "roofline":
+        raise UsageError(
+            f"--estimator {given.estimator} does not go with the published configuration {path}",
+            remedy="it has its own perf_estimator.method",
+        )
+    overrides: dict[str, Any] = {"mlir_file": given.mlir, "output_dir": given.output}
+    if "split" in given.model_fields_set:
+        strategy, _, merge = given.split.partition("-")
+        overrides |= {"split_strategy": f"{strategy}_split", "merge": bool(merge)}
+    if "block_limit" in given.model_fields_set:
+        overrides["block_lim"] = given.block_limit
+    found = published.interpret(values, path, overrides)
+    notes = list(found.notes)
+    if found.config.clean:
+        notes.append("clean: traces are always replaced; other files stay")
+    for text in notes:
+        flow.to_stderr(f"note: {text}")
+    return published.plan(
+        found,
+        node=given.node or "",
+        system=flow.system_of(given.system),
+        keep_going=given.keep_going,
+    )

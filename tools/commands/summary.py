@@ -1,0 +1,188 @@
+"""The result of a run: tables for people, one JSON object for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hespas.configs.system import System
+from hespas.dialects.attrs import Target
+from hespas.passes.emit.emit_chakra import Emitted
+from hespas.tools.commands.render import Table, percent, scaled, seconds
+
+SHOWN = 8
+NOT_SIMULATED = "not simulated yet: give the traces to ASTRA-sim"
+TABLES = {"op": "kinds", "bound": "bounds", "dtype": "dtypes"}  # by their names in the statistics
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What is known at the end of a run; ``stats`` is what module_stats.json holds."""
+
+    program: str
+    target: Target
+    system: System | None
+    split: str
+    emitted: Emitted
+    stats: dict[str, Any]
+    warnings: list[str]
+
+    @property
+    def time_ns(self) -> float:
+        """Compute time of one device."""
+        return self.stats["totals"]["time_ns"]
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes read and written on one device."""
+        totals = self.stats["totals"]
+        return totals["read_bytes"] + totals["write_bytes"]
+
+    def utilisation(self, what: str) -> float:
+        """Share of the peak ``flops`` or ``bandwidth`` in use; 0 where nothing takes time."""
+        return (self.stats["utilisation"] or {}).get(what, 0.0)
+
+    def shares(self, by: str) -> list[tuple[str, float]]:
+        """(name, ns) of what takes any time, longest first, by op, bound or dtype."""
+        rows = self.stats[TABLES[by]].items()
+        return [(name, row["time_ns"]) for name, row in rows if row["time_ns"]]
+
+
+@dataclass(frozen=True)
+class Collectives:
+    """All collectives of one kind and group size that one device takes part in."""
+
+    kind: str
+    group_size: int
+    count: int
+    operand_bytes: int
+
+
+def collectives(stats: dict[str, Any]) -> Iterator[Collectives]:
+    """By kind and group size, of the device that sends most; for permutes the average device."""
+    per_device: dict[tuple[str, int], dict[int, list[int]]] = {}
+    for row in stats["communicators"].values():
+        for kind, sums in row["collectives"].items():
+            devices = per_device.setdefault((kind, len(row["ranks"])), {})
+            for rank in row["ranks"]:
+                mine = devices.setdefault(rank, [0, 0])
+                mine[0] += sums["operand_bytes"]
+                mine[1] += sums["count"]
+    for (kind, size), devices in sorted(per_device.items()):
+        operand_bytes, count = max(devices.values())
+        yield Collectives(kind, size, count, operand_bytes)
+    transfers = stats["transfers"]
+    if transfers["count"]:
+        average = transfers["message_bytes"] // stats["program"]["devices"]
+        yield Collectives("permute", 2, transfers["count"], average)
+
+
+def as_json(found: Summary) -> dict[str, Any]:
+    """The object that ``--json`` prints: docs/reference/run-json.md."""
+    totals, reuse = found.stats["totals"], found.stats["reuse"]
+    energy_nj = totals["energy_nj"]
+    return {
+        "step_time_s": None,
+        "compute_s": found.time_ns * 1e-9,
+        "comm_s": None,
+        "exposed_comm_s": None,
+        "devices": found.target.devices,
+        "estimator": found.target.estimator,
+        "warnings": found.warnings,
+        "program": found.program,
+        "node": found.target.node,
+        "constants": found.target.constants,
+        "system": found.system.name if found.system else None,
+        "split": found.split,
+        "output": str(found.emitted.folder),
+        "nodes_per_device": found.emitted.nodes_per_device,
+        "flops": totals["flops"],
+        "read_bytes": totals["read_bytes"],
+        "write_bytes": totals["write_bytes"],
+        "energy_j": None if energy_nj is None else energy_nj * 1e-9,
+        "flops_utilisation": found.utilisation("flops"),
+        "bandwidth_utilisation": found.utilisation("bandwidth"),
+        "compute_s_by": {by: {name: ns * 1e-9 for name, ns in found.shares(by)} for by in TABLES},
+        "comm_ops": totals["comm_ops"],
+        "comm_bytes": totals["comm_operand_bytes"],
+        "collectives": [vars(row) for row in collectives(found.stats)],
+        "regions": reuse["regions"],
+        "distinct_regions": reuse["distinct_regions"],
+        "region_ops": reuse["ops"],
+        "distinct_region_ops": reuse["distinct_ops"],
+        "gaps": totals["gaps"],
+    }
+
+
+def as_tables(found: Summary) -> list[Table]:
+    """The summary for people."""
+    totals, target, reuse = found.stats["totals"], found.target, found.stats["reuse"]
+    layout = f"{target.replicas} replicas x {target.partitions} partitions"
+    head = [
+        ("program", found.program),
+        ("devices", f"{target.devices} ({layout})"),
+        ("node", _node(target)),
+        ("system", _system(found.system)),
+        ("estimator", target.estimator or "unknown"),
+    ]
+    flops, moved = scaled(totals["flops"], "FLOP"), scaled(found.moved_bytes, "B")
+    compute = [
+        ("time", seconds(found.time_ns * 1e-9)),
+        ("operations", f"{flops}, {percent(found.utilisation('flops'))} of the peak"),
+        ("memory traffic", f"{moved}, {percent(found.utilisation('bandwidth'))} of the bandwidth"),
+    ]
+    if totals["energy_nj"] is not None:
+        compute.append(("energy", scaled(totals["energy_nj"] * 1e-9, "J")))
+    regions = f"{reuse['regions']}, {reuse['distinct_regions']} distinct"
+    gaps = f"{totals['gaps']} ops: the time is too low" if totals["gaps"] else "nothing"
+    compute += [("regions", f"{regions} ({totals['count']} ops run)"), ("not estimated", gaps)]
+    end = [
+        ("step time", NOT_SIMULATED),
+        ("traces", f"{found.emitted.folder}, {found.emitted.nodes_per_device} nodes a device"),
+        ("warnings", str(len(found.warnings))),
+    ]
+    tables = [
+        Table("Program", head, left=2),
+        Table("Compute, one device", compute, left=2),
+        *(_shares(found, by) for by in TABLES),
+        _collectives(found),
+        Table("Result", end, left=2),
+    ]
+    return [table for table in tables if table.rows]
+
+
+def _node(target: Target) -> str:
+    """The node, and where its constants are from where that says more than its name."""
+    name, constants = target.node or "unknown", target.constants or "no constants known"
+    return name if constants == name else f"{name} ({constants.removeprefix(f'{name}; ')})"
+
+
+def _system(system: System | None) -> str:
+    if system is None:
+        return "none given"
+    shape = " x ".join(
+        f"{kind} {n}" for kind, n in zip(system.topology, system.npus_count, strict=True)
+    )
+    return f"{system.name} ({shape})"
+
+
+def _shares(found: Summary, by: str) -> Table:
+    items = found.shares(by)
+    shown, rest = items[:SHOWN], items[SHOWN:]
+    if rest:
+        shown = [*shown, (f"({len(rest)} more)", sum(ns for _, ns in rest))]
+    rows = [
+        ("no operations" if (by, name) == ("dtype", "none") else name,
+         seconds(ns * 1e-9), percent(ns / found.time_ns))
+        for name, ns in shown
+    ]  # fmt: skip
+    return Table(f"Compute time by {by}", rows, (by, "time", "share"))
+
+
+def _collectives(found: Summary) -> Table:
+    rows = [
+        (row.kind, str(row.group_size), str(row.count), scaled(row.operand_bytes, "B"))
+        for row in collectives(found.stats)
+    ]
+    return Table("Collectives, one device", rows, ("kind", "group", "count", "operand bytes"))

@@ -1,0 +1,59 @@
+"""``hespas``: the whole flow, and what belongs around it. A command is imported when it is used."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+
+from hespas.dialects.errors import UsageError
+from hespas.tools import common
+
+COMMANDS = {
+    "run": "estimate a program: read, split, annotate, write Chakra traces, print a summary",
+    "chakra": "check or print Chakra traces",
+    "nodes": "list the node presets",
+    "systems": "list the system presets",
+}
+
+USAGE = """\
+usage: hespas COMMAND [...]
+
+Predicts how fast a distributed ML program runs, from StableHLO to Chakra traces.
+
+commands:
+{commands}
+
+hespas COMMAND --help tells a command's options; hespas --version the version.
+hespas-opt runs single passes and prints IR.
+"""
+
+
+def usage() -> str:
+    """The help text."""
+    lines = [f"  {name:<9} {text}" for name, text in COMMANDS.items()]
+    return USAGE.format(commands="\n".join(lines))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the tool; returns its exit code, raises HespasError."""
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(usage(), end="")
+        return 0 if argv else common.EXIT_USAGE
+    if argv[0] == "--version":
+        from hespas import __version__
+
+        print(f"hespas {__version__}")
+        return 0
+    if argv[0] not in COMMANDS:
+        from hespas.passes.base import nearest
+
+        raise UsageError(f"no command is called '{argv[0]}'", remedy=nearest(argv[0], [*COMMANDS]))
+    return importlib.import_module(f"hespas.tools.commands.{argv[0]}").main(list(argv[1:]))
+
+
+def script() -> None:
+    common.script(main)
+
+
+if __name__ == "__main__":
+    script()
