@@ -63,7 +63,8 @@ def sample(command: Sequence[str]) -> Sample:
 
 def compare(command: Sequence[str], baseline: Sequence[str], rounds: int = 5) -> Pair:
     """``command`` and ``baseline`` in turn, after one round that does not count."""
-    sample(baseline), sample(command)
+    for warm_up in (baseline, command):
+        sample(warm_up)
     pairs = [(sample(command), sample(baseline)) for _ in range(rounds)]
     return Pair(
         _median([a for a, _ in pairs]),

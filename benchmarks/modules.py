@@ -26,14 +26,17 @@ def real(folder: Path) -> Path:
 
 def layers(folder: Path, ops: int) -> Path:
     """A chain of equal transformer-like layers, about ``ops`` ops, a collective in each."""
-    lines = []
-    for k in range(ops // OPS_PER_LAYER):
-        lines.append(LAYER.replace("@", f"{k}_").replace("PREVIOUS", f"x{k - 1}_"))
+    lines = [
+        LAYER.replace("@", f"{k}_").replace("PREVIOUS", f"x{k - 1}_")
+        for k in range(ops // OPS_PER_LAYER)
+    ]
     last = f"%x{ops // OPS_PER_LAYER - 1}_"
     text = (
         "module @layers attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {\n"
         "func.func public @main(%x-1_: tensor<256x512xbf16>, %w: tensor<512x512xbf16>)"
-        " -> tensor<256x512xbf16> {\n" + "".join(lines) + f"return {last} : tensor<256x512xbf16>\n}} }}\n"
+        " -> tensor<256x512xbf16> {\n"
+        + "".join(lines)
+        + f"return {last} : tensor<256x512xbf16>\n}} }}\n"
     ).replace("%x-1_", "%first")
     path = folder / f"layers-{ops}.mlir"
     path.write_text(text)

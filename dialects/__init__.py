@@ -1,1 +1,1 @@
-"""The hespas dialect: attribute schema, typed accessors, verification, and its xDSL and IRDL forms."""
+"""The hespas dialect: attribute schema, accessors, verification, its xDSL and IRDL forms."""

@@ -79,8 +79,9 @@ def test_an_unknown_pass_suggests_the_near_name(parse):
 
 def test_native_passes_mix_with_ours(parse):
     module = parse(IDENTITY)
-    names = []
-    passes.run(module, "cse,split-linear,symbol-dce", after=lambda _m, step: names.append(step.name))
+    names: list[str] = []
+    pipeline_text = "cse,split-linear,symbol-dce"
+    passes.run(module, pipeline_text, after=lambda _module, step: names.append(step.name))
     assert names == ["cse", "prepare", "split-linear", "symbol-dce"]
     assert Target.of(module.operation) == Target(1, 1, 1)
     assert Split.of(module.operation) == Split("linear")
