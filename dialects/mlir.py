@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
@@ -36,6 +38,7 @@ __all__ = [
     "make_context",
     "mesh_shape",
     "meshes",
+    "native_stderr",
     "op_text",
     "producer",
     "refine_shapes",
@@ -72,6 +75,26 @@ def register_passes() -> None:
         stablehlo.register_stablehlo_passes()
         mhlo.register_mhlo_passes()
         _passes_registered = True
+
+
+@contextlib.contextmanager
+def native_stderr() -> Iterator[list[str]]:
+    """Keeps what native code prints off the standard error; yields its lines, full at the end."""
+    lines: list[str] = []
+    try:
+        saved = os.dup(2)
+    except OSError:  # closed
+        yield lines
+        return
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield lines
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+            file.seek(0)
+            lines += file.read().decode(errors="replace").splitlines()
 
 
 def functions(module: ir.Module) -> dict[str, ir.Operation]:

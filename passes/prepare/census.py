@@ -1,0 +1,142 @@
+"""What a module holds, found in one native walk, so that every step can skip what is absent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import attribute, call_target, functions, has_private_symbol, ir, symbol
+
+COLLECTIVES = frozenset((
+    "stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.all_to_all",
+    "stablehlo.collective_broadcast", "stablehlo.collective_permute", "stablehlo.recv",
+    "stablehlo.reduce_scatter", "stablehlo.send", "mhlo.all_gather", "mhlo.all_reduce",
+    "mhlo.all_to_all", "mhlo.collective_broadcast", "mhlo.collective_permute",
+    "mhlo.reduce_scatter", "mhlo.recv", "mhlo.send",
+))  # fmt: skip
+COLLECTIVE_CALLS = frozenset(("ragged_all_to_all",))  # targets of custom calls
+MAYBE_COLLECTIVE = COLLECTIVES | {"stablehlo.custom_call", "mhlo.custom_call"}
+CALLEE = {
+    "func.call": "callee",
+    "stablehlo.composite": "decomposition",
+    "mhlo.async_start": "called_computation",
+}
+ASYNC = frozenset((
+    "mhlo.async_start", "mhlo.async_update", "mhlo.async_done", "stablehlo.async_start",
+    "stablehlo.async_done",
+))  # fmt: skip
+LOOPS = frozenset(("stablehlo.while", "mhlo.while"))
+WANTED = COLLECTIVES | ASYNC | LOOPS | CALLEE.keys() | {"stablehlo.custom_call", "mhlo.custom_call"}
+PLAIN_DIALECTS = ("stablehlo.", "mhlo.", "func.", "builtin.")
+
+
+@dataclass(slots=True)
+class Contents:
+    """The ops of one function that a step may want, in program order."""
+
+    function: ir.Operation
+    ops: list[tuple[str, ir.Operation]] = field(default_factory=list)  # with their names
+    callees: list[tuple[str, ir.Operation]] = field(default_factory=list)
+
+    def named(self, *names: str) -> list[ir.Operation]:
+        return [op for name, op in self.ops if name in names]
+
+    def collectives(self) -> list[ir.Operation]:
+        return [op for name, op in self.ops if name in MAYBE_COLLECTIVE and is_collective(op)]
+
+
+@dataclass(slots=True)
+class Census:
+    """The functions that the entry reaches, entry first, and the ops in them by need."""
+
+    entry: ir.Operation
+    functions: dict[str, Contents]
+
+    def ops(self, *names: str) -> list[ir.Operation]:
+        return [op for found in self.functions.values() for op in found.named(*names)]
+
+    def collectives(self) -> list[ir.Operation]:
+        return [op for found in self.functions.values() for op in found.collectives()]
+
+    def has(self, *prefixes: str) -> bool:
+        """Whether there is an op whose name starts with one of ``prefixes``."""
+        return any(name.startswith(prefixes) for f in self.functions.values() for name, _ in f.ops)
+
+
+def take(module: ir.Module) -> Census:
+    """Walk what the entry function reaches, and erase the functions that it does not.
+
+    XLA-optimised modules carry each fusion and reducer body a second time as a private function:
+    three quarters of the text of such a module is dead.
+    """
+    table = functions(module)
+    entry = entry_of(module, table)
+    found: dict[str, Contents] = {}
+    pending = [symbol(entry)]
+    while pending:
+        name = pending.pop()
+        if name in found or name not in table:
+            continue
+        found[name] = contents = _contents(table[name])
+        pending += [callee for callee, _ in contents.callees]
+    for name, function in table.items():
+        if name not in found and has_private_symbol(function):
+            function.erase()
+    return Census(entry, found)
+
+
+def entry_of(module: ir.Module, table: dict[str, ir.Operation]) -> ir.Operation:
+    """The entry function: the only public one, or ``main``; raises HespasError."""
+    public = [function for function in table.values() if not has_private_symbol(function)]
+    entry = public[0] if len(public) == 1 else table.get("main")
+    if entry is None:
+        what = "several public functions and none is 'main'" if public else "no public function"
+        raise HespasError(f"the module has {what}", op=module.operation, remedy="name one 'main'")
+    if not len(entry.regions[0].blocks):
+        raise HespasError("the entry function has no body", op=entry)
+    return entry
+
+
+def _contents(function: ir.Operation) -> Contents:
+    contents = Contents(function)
+    ops, wanted = contents.ops, dict.fromkeys(WANTED, True)
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        name = op.name
+        keep = wanted.get(name)
+        if keep is None:
+            keep = wanted[name] = not name.startswith(PLAIN_DIALECTS)
+        if keep:
+            ops.append((name, op))
+        return ir.WalkResult.ADVANCE
+
+    function.walk(visit, ir.WalkOrder.PRE_ORDER)
+    for name, op in ops:
+        contents.callees += [(callee, op) for callee in _symbols(name, op)]
+    return contents
+
+
+def _symbols(name: str, op: ir.Operation) -> Iterator[str]:
+    """The functions that an op names."""
+    if name in CALLEE:
+        yield attribute(op, CALLEE[name]).value
+    elif name.endswith(".custom_call"):
+        if "called_computations" in op.attributes:
+            for callee in attribute(op, "called_computations"):
+                yield callee.value
+    elif not name.startswith(PLAIN_DIALECTS):
+        for key in op.attributes:
+            attr = op.attributes[key]
+            if isinstance(attr, ir.FlatSymbolRefAttr):
+                yield attr.value
+
+
+def is_collective(op: ir.Operation) -> bool:
+    """Whether an op moves data between devices (or between a device and its host: send, recv)."""
+    name = op.name
+    if name in COLLECTIVES:
+        return True
+    if name.endswith(".custom_call"):
+        return call_target(op) in COLLECTIVE_CALLS
+    return False

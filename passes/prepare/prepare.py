@@ -1,0 +1,71 @@
+"""The pass that brings any module into the one form that the other passes read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hespas.dialects.errors import UsageError
+from hespas.dialects.mlir import functions, ir
+from hespas.passes.base import Pass, Run, option
+from hespas.passes.prepare.census import take
+from hespas.passes.prepare.collectives import describe
+from hespas.passes.prepare.dims import set_dims
+from hespas.passes.prepare.inline import inline
+from hespas.passes.prepare.legalise import legalise
+from hespas.passes.prepare.markers import remove_markers
+from hespas.passes.prepare.partition import partition
+from hespas.passes.prepare.trips import count_trips
+
+
+@dataclass(frozen=True)
+class PreparePass(Pass):
+    """One device's program: static local shapes, one entry, trip counts, communicators.
+
+    Each step looks at what one walk found and does nothing where there is nothing for it to do:
+    symbolic dimensions get sizes, global shapes are partitioned by their shardings, chlo and shape
+    ops are legalised, markers are removed, calls are inlined where they communicate or happen once,
+    async pairs become a collective and a wait, loops get their trip counts, and collectives the
+    devices they join. Running it twice changes nothing.
+    """
+
+    name: ClassVar[str] = "prepare"
+
+    dims: str = option(
+        "", "sizes of symbolic dimensions, b=8,s=1024 or arg0=8x1024x64; others: their bound or 128"
+    )
+    trip_count: str = option(
+        "", "count for loops whose count depends on data, or 'error'; empty: 1, with a warning"
+    )
+    partition: bool = option(
+        True, "divide global shapes by their shardings; false: take them as local"
+    )
+    devices: int = option(0, "devices that the module must be for; 0: what the module says")
+
+    def apply(self, module: ir.Module, run: Run) -> None:
+        self._check_options()
+        census = take(module)
+        for name, function in functions(module).items():
+            if name not in census.functions:
+                run.warn(f"the function @{name} is not called from the entry: it is left out")
+                function.erase()
+        if set_dims(module, census, self.dims, run):
+            census = take(module)
+        if self.partition and partition(module, census, run):
+            census = take(module)
+        if legalise(module, census):
+            census = take(module)
+        if remove_markers(census):
+            census = take(module)
+        if inline(census):
+            census = take(module)
+        count_trips(census, run, self.trip_count)
+        target = describe(module, census, self.devices)
+        target.set_on(module.operation)
+
+    def _check_options(self) -> None:
+        if self.trip_count not in ("", "error") and not self.trip_count.isdecimal():
+            message = f"takes a whole number or 'error', not '{self.trip_count}'"
+            raise UsageError(f"prepare: option 'trip-count' {message}")
+        if self.devices < 0:
+            raise UsageError(f"prepare: option 'devices' is {self.devices}, less than 0")

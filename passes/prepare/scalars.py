@@ -1,0 +1,218 @@
+"""Scalar values that can be read off the IR: constants, through whatever only forwards them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hespas.dialects.mlir import attribute, ir, producer, symbol
+
+Number = int | float | bool
+
+FORWARDS = frozenset((
+    "mhlo.bitcast", "mhlo.copy", "stablehlo.broadcast_in_dim", "stablehlo.convert",
+    "stablehlo.optimization_barrier", "stablehlo.reshape", "stablehlo.slice",
+    "stablehlo.transpose", "tensor.cast",
+))  # fmt: skip
+COMPARE: dict[str, Callable[[Number, Number], bool]] = {
+    "LT": lambda a, b: a < b,
+    "LE": lambda a, b: a <= b,
+    "GT": lambda a, b: a > b,
+    "GE": lambda a, b: a >= b,
+    "EQ": lambda a, b: a == b,
+    "NE": lambda a, b: a != b,
+}
+
+
+def _divide(a: Number, b: Number) -> Number | None:
+    if not b:
+        return None
+    if isinstance(a, float):
+        return a / b
+    quotient = abs(a) // abs(b)  # integers round towards zero
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def _remainder(a: Number, b: Number) -> Number | None:
+    quotient = _divide(a, b)
+    return None if quotient is None or isinstance(a, float) else a - b * quotient
+
+
+BINARY: dict[str, Callable[[Number, Number], Number | None]] = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "divide": _divide,
+    "remainder": _remainder,
+    "maximum": max,
+    "minimum": min,
+    "and": lambda a, b: a & b if isinstance(a, int) and isinstance(b, int) else None,
+    "or": lambda a, b: a | b if isinstance(a, int) and isinstance(b, int) else None,
+    "xor": lambda a, b: a ^ b if isinstance(a, int) and isinstance(b, int) else None,
+    "shift_left": lambda a, b: a << b if isinstance(a, int) and isinstance(b, int) else None,
+    "shift_right_logical": lambda a, b: (
+        a >> b if isinstance(a, int) and isinstance(b, int) and a >= 0 else None
+    ),
+    "shift_right_arithmetic": lambda a, b: (
+        a >> b if isinstance(a, int) and isinstance(b, int) else None
+    ),
+}
+UNARY: dict[str, Callable[[Number], Number | None]] = {
+    "negate": lambda a: -a,
+    "abs": abs,
+    "sign": lambda a: (a > 0) - (a < 0),
+    "not": lambda a: not a if isinstance(a, bool) else ~a if isinstance(a, int) else None,
+}
+
+Place = tuple[ir.Operation, int]  # an op and the number of one of its results
+Call = tuple[ir.Operation, ...]
+
+
+@dataclass
+class Scalars:
+    """Evaluates scalars; ``callers`` gives the calls of each function by name.
+
+    A value counts as known only where every path to it agrees: a function's argument where all
+    calls pass the same, a loop's argument where the body hands it on unchanged.
+    """
+
+    functions: Mapping[str, ir.Operation]
+    callers: Mapping[str, Sequence[ir.Operation]]
+    _known: dict[ir.Value, Number | None] = field(default_factory=dict)
+
+    def of(self, value: ir.Value) -> Number | None:
+        """The value of a scalar (or of all elements alike), or None where the IR does not tell."""
+        if value not in self._known:
+            self._known[value] = None  # a value that depends on itself is not known
+            self._known[value] = self.evaluate(value, {})
+        return self._known[value]
+
+    def evaluate(self, value: ir.Value, bound: Mapping[ir.Value, Number]) -> Number | None:
+        """The value where ``bound`` values are taken as given."""
+        if value in bound:
+            return bound[value]
+        if isinstance(value, ir.BlockArgument):
+            return self._argument(value, bound)
+        op = producer(value)
+        assert op is not None
+        return self._result(op, ir.OpResult(value).result_number, bound)
+
+    def _result(
+        self, op: ir.Operation, number: int, bound: Mapping[ir.Value, Number]
+    ) -> Number | None:
+        name = op.name
+        if name in ("stablehlo.constant", "mhlo.constant"):
+            return constant(op)
+        if name in FORWARDS:
+            source = op.operands[number if name == "stablehlo.optimization_barrier" else 0]
+            found = self.evaluate(source, bound)
+            return found if found is None else _as(op.results[number].type, found)
+        if name in ("stablehlo.get_tuple_element", "mhlo.get_tuple_element"):
+            maker = producer(op.operands[0])
+            if maker is None or maker.name != "stablehlo.tuple":
+                return None
+            return self.evaluate(maker.operands[attribute(op, "index").value], bound)
+        if name in ("mhlo.fusion", "func.call"):
+            return self._inside(op, number, bound)
+        if name in ("stablehlo.while",):
+            invariant = forwards_unchanged(op, number)
+            return self.evaluate(op.operands[number], bound) if invariant else None
+        return self._arithmetic(op, name.split(".", 1)[1], bound)
+
+    def _arithmetic(
+        self, op: ir.Operation, kind: str, bound: Mapping[ir.Value, Number]
+    ) -> Number | None:
+        if kind == "compare":
+            a, b = (self.evaluate(v, bound) for v in op.operands)
+            direction = str(op.attributes["comparison_direction"]).rsplit(" ", 1)[-1].rstrip(">")
+            return None if a is None or b is None else COMPARE[direction](a, b)
+        if kind == "select":
+            which = self.evaluate(op.operands[0], bound)
+            return None if which is None else self.evaluate(op.operands[1 if which else 2], bound)
+        if kind == "clamp":
+            low, x, high = (self.evaluate(v, bound) for v in op.operands)
+            return None if low is None or x is None or high is None else min(max(x, low), high)
+        result: Number | None = None
+        if kind in BINARY:
+            a, b = (self.evaluate(v, bound) for v in op.operands)
+            result = None if a is None or b is None else BINARY[kind](a, b)
+        elif kind in UNARY:
+            a = self.evaluate(op.operands[0], bound)
+            result = None if a is None else UNARY[kind](a)
+        return result if result is None else _as(op.results[0].type, result)
+
+    def _inside(
+        self, op: ir.Operation, number: int, bound: Mapping[ir.Value, Number]
+    ) -> Number | None:
+        """The value that the body of a fusion or of a called function returns."""
+        holder = self.functions.get(attribute(op, "callee").value) if op.name == "func.call" else op
+        if holder is None or not len(holder.regions[0].blocks):
+            return None
+        block = holder.regions[0].blocks[0]
+        inner = {}
+        for argument, operand in zip(block.arguments, op.operands, strict=True):
+            found = self.evaluate(operand, bound)
+            if found is not None:
+                inner[argument] = found
+        return self.evaluate(terminator(block).operands[number], inner)
+
+    def _argument(self, value: ir.BlockArgument, bound: Mapping[ir.Value, Number]) -> Number | None:
+        number = value.arg_number
+        parent = value.owner.owner.operation
+        if parent.name == "stablehlo.while":
+            if forwards_unchanged(parent, number):
+                return self.evaluate(parent.operands[number], bound)
+            return None
+        if parent.name == "mhlo.fusion":
+            return self.evaluate(parent.operands[number], bound)
+        if parent.name == "func.func":
+            calls = self.callers.get(symbol(parent), ())
+            found = {self.of(call.operands[number]) for call in calls}
+            return found.pop() if len(found) == 1 else None
+        return None
+
+
+def terminator(block: ir.Block) -> ir.Operation:
+    """The last op of a block."""
+    return block.operations[len(block.operations) - 1].operation
+
+
+def forwards_unchanged(loop: ir.Operation, number: int) -> bool:
+    """Whether a loop's body hands its argument ``number`` on as it is."""
+    body = loop.regions[1].blocks[0]
+    value = terminator(body).operands[number]
+    while not isinstance(value, ir.BlockArgument):
+        op = producer(value)
+        assert op is not None
+        if op.name == "stablehlo.optimization_barrier":
+            value = op.operands[ir.OpResult(value).result_number]
+        elif op.name in ("mhlo.copy", "mhlo.bitcast"):
+            value = op.operands[0]
+        else:
+            return False
+    return value.owner == body and value.arg_number == number
+
+
+def constant(op: ir.Operation) -> Number | None:
+    """The one number that a constant holds in all elements, or None."""
+    try:
+        attr = op.attributes["value"]
+    except TypeError:  # complex elements: the bindings cannot hold them
+        return None
+    if not isinstance(attr, ir.DenseIntElementsAttr | ir.DenseFPElementsAttr):
+        return None
+    if not (attr.is_splat or len(attr) == 1):
+        return None
+    return _as(op.results[0].type, attr[0])
+
+
+def _as(kind: ir.Type, number: Number) -> Number:
+    """The number in a tensor's element type; integers wrap around."""
+    element = kind.element_type if isinstance(kind, ir.ShapedType) else kind
+    if isinstance(element, ir.IntegerType):
+        if element.width == 1:
+            return bool(number)
+        number = int(number) & ((1 << element.width) - 1)
+        signed = not element.is_unsigned and number >> (element.width - 1)
+        return number - (1 << element.width) if signed else number
+    return float(number) if isinstance(element, ir.FloatType) else number

@@ -1,0 +1,61 @@
+// RUN: hespas-opt %s --prepare --split-input-file | filecheck %s
+
+/// An async pair becomes the collective, and a barrier where it must have finished. One computation
+/// called by two pairs is two collectives. Asynchronous work that does not communicate is just work.
+
+// CHECK-LABEL: func.func public @main
+// CHECK-SAME: (%[[X:.*]]: tensor<4xf32>)
+// CHECK-NEXT: %[[G:.*]] = "stablehlo.all_gather"(%[[X]])
+// CHECK-SAME: hespas.comm = {groups = array<i64: 1>, is_async = true, kind = "all_gather", operand_bytes = 16 : i64, pairs = array<i64>, result_bytes = 32 : i64}
+// CHECK-NEXT: %[[T:.*]] = stablehlo.tanh %[[X]]
+// CHECK-NEXT: %[[W:.*]] = stablehlo.optimization_barrier {hespas.wait} %[[G]] : tensor<8xf32>
+// CHECK-NEXT: %[[G2:.*]] = "stablehlo.all_gather"(%[[T]])
+// CHECK-SAME: is_async = true
+// CHECK-NEXT: %[[W2:.*]] = stablehlo.optimization_barrier {hespas.wait} %[[G2]]
+// CHECK-NEXT: %[[N:.*]] = stablehlo.negate %[[W]]
+// CHECK-NEXT: stablehlo.add %[[N]], %[[W2]]
+// CHECK-NOT: async
+// CHECK-NOT: func.func
+func.func public @main(%x: tensor<4xf32>) -> tensor<8xf32> {
+  %0 = "mhlo.async_start"(%x) <{called_computation = @gather, execution_thread = "main"}> : (tensor<4xf32>) -> !mhlo.async_bundle<tensor<4xf32>, tensor<8xf32>>
+  %1 = stablehlo.tanh %x : tensor<4xf32>
+  %2 = "mhlo.async_update"(%0) {called_computation = @gather, execution_thread = "main"} : (!mhlo.async_bundle<tensor<4xf32>, tensor<8xf32>>) -> !mhlo.async_bundle<tensor<4xf32>, tensor<8xf32>>
+  %3 = "mhlo.async_done"(%2) {called_computation = @gather, execution_thread = "main"} : (!mhlo.async_bundle<tensor<4xf32>, tensor<8xf32>>) -> tensor<8xf32>
+  %4 = "mhlo.async_start"(%1) <{called_computation = @gather, execution_thread = "main"}> : (tensor<4xf32>) -> !mhlo.async_bundle<tensor<4xf32>, tensor<8xf32>>
+  %5 = "mhlo.async_done"(%4) {called_computation = @gather, execution_thread = "main"} : (!mhlo.async_bundle<tensor<4xf32>, tensor<8xf32>>) -> tensor<8xf32>
+  %6 = "mhlo.async_start"(%3) <{called_computation = @negate, execution_thread = "main"}> : (tensor<8xf32>) -> !mhlo.async_bundle<tensor<8xf32>, tensor<8xf32>>
+  %7 = "mhlo.async_done"(%6) {called_computation = @negate, execution_thread = "main"} : (!mhlo.async_bundle<tensor<8xf32>, tensor<8xf32>>) -> tensor<8xf32>
+  %8 = stablehlo.add %7, %5 : tensor<8xf32>
+  return %8 : tensor<8xf32>
+}
+func.func private @gather(%x: tensor<4xf32>) -> tensor<8xf32> attributes {execution_thread = "main"} {
+  %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 0>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> : (tensor<4xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+func.func private @negate(%x: tensor<8xf32>) -> tensor<8xf32> attributes {execution_thread = "main"} {
+  %0 = stablehlo.negate %x : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+/// StableHLO's own form carries its computation as a region.
+
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT: %[[R:.*]] = "stablehlo.all_reduce"
+// CHECK: is_async = true
+// CHECK: stablehlo.optimization_barrier {hespas.wait} %[[R]]
+// CHECK-NOT: async_done
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = "stablehlo.async_start"(%x) ({
+  ^bb0(%a: tensor<4xf32>):
+    %1 = "stablehlo.all_reduce"(%a) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
+    ^bb1(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<4xf32>) -> tensor<4xf32>
+    stablehlo.return %1 : tensor<4xf32>
+  }) : (tensor<4xf32>) -> !stablehlo.future<tensor<4xf32>>
+  %2 = "stablehlo.async_done"(%0) : (!stablehlo.future<tensor<4xf32>>) -> tensor<4xf32>
+  return %2 : tensor<4xf32>
+}

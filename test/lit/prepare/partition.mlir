@@ -1,0 +1,75 @@
+// RUN: hespas-opt %s --prepare --split-input-file | filecheck %s
+
+/// Shardy: the manual body is one device's program; argument shapes become local.
+
+// CHECK-LABEL: module @manual
+// CHECK-SAME: hespas.target = {devices = 4 : i64, partitions = 4 : i64, replicas = 1 : i64}
+// CHECK: func.func public @main(%[[X:.*]]: tensor<2x8xf32>) -> (tensor<2x8xf32> {jax.result_info = "result"}) {
+// CHECK-NEXT: "stablehlo.all_reduce"(%[[X]])
+// CHECK-NOT: sdy
+module @manual attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<8x8xf32> {jax.result_info = "result"}) {
+    %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"x"}, {}]>] out_shardings=[<@mesh, [{"x"}, {}]>] manual_axes={"x"} (%y: tensor<2x8xf32>) {
+      %1 = "stablehlo.all_reduce"(%y) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %s = stablehlo.add %a, %b : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }) : (tensor<2x8xf32>) -> tensor<2x8xf32>
+      sdy.return %1 : tensor<2x8xf32>
+    } : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+/// Shardy, automatic: XLA's partitioner puts in the collective that the shardings ask for.
+
+// CHECK-LABEL: module @automatic
+// CHECK: func.func @main(%[[X:.*]]: tensor<8x2xf32>, %[[W:.*]]: tensor<2x8xf32>) -> tensor<8x8xf32>
+// CHECK-NEXT: %[[D:.*]] = stablehlo.dot %[[X]], %[[W]]
+// CHECK-NEXT: "stablehlo.all_reduce"(%[[D]])
+// CHECK-SAME: replica_groups = dense<{{\[\[}}0, 1, 2, 3]]>
+// CHECK-NOT: sdy
+module @automatic attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %w: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+/// GSPMD: shardings as strings, manual parts between custom calls.
+
+// CHECK-LABEL: module @gspmd
+// CHECK: func.func @main(%[[X:.*]]: tensor<2x8xf32>) -> tensor<2x8xf32>
+// CHECK-NEXT: stablehlo.tanh %[[X]]
+// CHECK-NOT: custom_call
+module @gspmd attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%x: tensor<8x8xf32> {mhlo.sharding = "{devices=[4,1]<=[4]}"}) -> (tensor<8x8xf32> {mhlo.sharding = "{devices=[4,1]<=[4]}"}) {
+    %0 = stablehlo.custom_call @Sharding(%x) {backend_config = "", mhlo.sharding = "{devices=[4,1]<=[4]}"} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    %1 = stablehlo.custom_call @SPMDFullToShardShape(%0) {backend_config = "", mhlo.sharding = "{manual}"} : (tensor<8x8xf32>) -> tensor<2x8xf32>
+    %2 = stablehlo.tanh %1 : tensor<2x8xf32>
+    %3 = stablehlo.custom_call @Sharding(%2) {backend_config = "", mhlo.sharding = "{manual}"} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+    %4 = stablehlo.custom_call @SPMDShardToFullShape(%3) {backend_config = "", mhlo.sharding = "{devices=[4,1]<=[4]}"} : (tensor<2x8xf32>) -> tensor<8x8xf32>
+    return %4 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+/// What XLA's importer wrote after partitioning keeps its shapes: the shardings are left over.
+
+// CHECK-LABEL: module @partitioned
+// CHECK-SAME: hespas.target = {devices = 4 : i64, partitions = 4 : i64, replicas = 1 : i64}
+// CHECK: func.func @main({{.*}}tensor<2x8xf32> {mhlo.sharding = "{devices=[4,1]<=[4]}"})
+// CHECK: stablehlo.all_gather
+module @partitioned attributes {mhlo.is_dynamic = false, mhlo.use_auto_spmd_partitioning = false} {
+  func.func @main(%x: tensor<2x8xf32> {mhlo.sharding = "{devices=[4,1]<=[4]}"}) -> tensor<8x8xf32> {
+    %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 0>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> : (tensor<2x8xf32>) -> tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}

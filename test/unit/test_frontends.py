@@ -1,0 +1,236 @@
+"""Reading modules: every format, and one clear error for what is none."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from jaxlib.mlir.dialects import stablehlo
+
+from hespas import frontends
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import functions, hlo_text_to_proto, ir, make_context
+
+TEXT = """module @m {
+  func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = stablehlo.add %x, %x : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+"""
+HLO = """HloModule m, num_partitions=2, replica_count=3
+
+ENTRY main {
+  x = f32[4]{0} parameter(0)
+  ROOT r = f32[4]{0} add(x, x)
+}
+"""
+
+
+def bytecode() -> bytes:
+    buffer = io.BytesIO()
+    ir.Module.parse(TEXT, make_context()).operation.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+def artifact() -> bytes:
+    return stablehlo.serialize_portable_artifact_str(TEXT, stablehlo.get_minimum_version())
+
+
+def proto() -> bytes:
+    return hlo_text_to_proto(HLO)
+
+
+def wrapped_proto() -> bytes:
+    """An HloProto: field 1 is the HloModuleProto."""
+    data = proto()
+    size, length = len(data), b""
+    while size > 127:
+        length += bytes([size & 127 | 128])
+        size >>= 7
+    return b"\x0a" + length + bytes([size]) + data
+
+
+FORMS: dict[str, Callable[[], bytes]] = {
+    "text": lambda: TEXT.encode(),
+    "text with a comment": lambda: b"// made by hand\n" + TEXT.encode(),
+    "bytecode": bytecode,
+    "portable artifact": artifact,
+    "HLO text": lambda: HLO.encode(),
+    "HloModuleProto": proto,
+    "HloProto": wrapped_proto,
+    "xz": lambda: lzma.compress(TEXT.encode()),
+    "gzip of HLO": lambda: gzip.compress(HLO.encode()),
+    "xz of bytecode": lambda: lzma.compress(bytecode()),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_same_program(
+    form: str, context: ir.Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = FORMS[form]()
+    path = tmp_path / "some.file"
+    path.write_bytes(data)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    for module in (
+        frontends.read(path, context),
+        frontends.parse(data, "m", context),
+        frontends.read("-", context),
+    ):
+        main = functions(module)["main"]
+        assert "stablehlo.add %arg0, %arg0 : tensor<4xf32>" in str(main)
+
+
+def test_hlo_text_keeps_its_device_counts(context: ir.Context) -> None:
+    text = str(frontends.parse(HLO.encode(), "m", context))
+    assert "mhlo.num_partitions = 2" in text
+    assert "mhlo.num_replicas = 3" in text
+
+
+def test_locations_name_the_file(context: ir.Context, tmp_path: Path) -> None:
+    path = tmp_path / "model.mlir"
+    path.write_text(TEXT)
+    main = functions(frontends.read(path, context))["main"]
+    assert f'"{path}":2:3' in str(main.location)
+
+
+COMBINED = """HloModule m, num_partitions=2
+
+ENTRY main {
+  p = f32[4]{0} parameter(0)
+  q = f32[8]{0} parameter(1)
+  c = (f32[4]{0}, f32[8]{0}) collective-permute(p, q), channel_id=1, source_target_pairs={{0,1}}
+  ROOT r = f32[4]{0} get-tuple-element(c), index=0
+}
+"""
+BAD: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "^f: error: the file is empty; hespas reads"),
+    "blank": (b" \n\n", "^f: error: the file is empty"),
+    "garbage": (b"what is this\n", "^f:1:1: error: custom op 'what' is unknown"),
+    "binary": (bytes(range(256)), "^f: error: unknown or damaged binary format; hespas reads"),
+    "not UTF-8": (b"module {\n  // \xff\n}", "^f:2:6: error: byte 0xff is not UTF-8"),
+    "truncated text": (TEXT[:90].encode(), r"^f:3:\d+: error: "),
+    "truncated bytecode": (bytecode()[:80], "^f: error: "),
+    "truncated artifact": (artifact()[:60], "^f: error: "),
+    "truncated xz": (lzma.compress(TEXT.encode())[:40], "^f: error: the xz file is damaged"),
+    "damaged gzip": (b"\x1f\x8b\x08abc", "^f: error: the gzip file is damaged"),
+    "zstd": (b"\x28\xb5\x2f\xfd\x00", "^f: error: zstd files are not read; run: zstd -d f"),
+    "truncated protobuf": (proto()[:100], "^f: error: unknown or damaged binary format"),
+    "unknown dialect": (
+        b"func.func @f() {\n  foo.bar\n}",
+        "^f:2:3: error: Dialect .foo' not found",
+    ),
+    "unregistered op": (
+        b'func.func @f() {\n  "foo.bar"() : () -> ()\n  return\n}',
+        "^f:2:12: error: .*; read it with --allow-unregistered-dialect",
+    ),
+    "unknown op": (
+        b'func.func @f() {\n  "stablehlo.no"() : () -> ()\n  return\n}',
+        "^f:2:3: error: .*stablehlo.no",
+    ),
+    "invalid op": (
+        TEXT.replace("%x, %x : t", "%x, %x : (t").encode(),
+        r"^f:3:\d+: error: ",
+    ),
+    "does not verify": (
+        b"func.func @f(%x: tensor<2xf32>) -> tensor<3xf32> {\n  return %x : tensor<2xf32>\n}",
+        "^f:2:3: error: type of return operand 0",
+    ),
+    "bad HLO": (
+        HLO.replace("add(", "plus(").encode(),
+        "^f:5:.*: error: not valid HLO text: .*plus",
+    ),
+    "combined": (
+        COMBINED.encode(),
+        "^f: error: XLA cannot express this HLO .* single operand; make the HLO with --xla_disable",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_one_clear_error(
+    case: str, context: ir.Context, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """One line that names the place; nothing of MLIR's or XLA's own on stderr."""
+    data, pattern = BAD[case]
+    with pytest.raises(HespasError, match=pattern) as caught:
+        frontends.parse(data, "f", context)
+    assert "\n" not in str(caught.value)
+    path = tmp_path / "f"
+    path.write_bytes(data)
+    with pytest.raises(HespasError) as from_file:
+        frontends.read(path, context)
+    assert from_file.value.where.startswith(str(path))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_newer_artifact_is_refused(context: ir.Context) -> None:
+    """An artifact's version is checked against what this StableHLO can read."""
+    data = artifact()
+    version = stablehlo.get_minimum_version().encode()
+    assert version in data
+    newer = data.replace(
+        b"StableHLO_v" + version, b"StableHLO_v" + version.replace(b"0.", b"9.", 1)
+    )
+    try:
+        frontends.parse(newer, "f", context)
+    except HespasError as error:
+        assert "version" in str(error)
+
+
+def test_unregistered_dialect_where_allowed() -> None:
+    context = make_context()
+    context.allow_unregistered_dialects = True
+    data = b'func.func @main() {\n  "foo.bar"() : () -> ()\n  return\n}'
+    assert "foo.bar" in str(frontends.parse(data, "f", context))
+
+
+def test_empty_module_is_read(context: ir.Context) -> None:
+    assert list(frontends.parse(b"module {}", "f", context).body.operations) == []
+
+
+@pytest.mark.parametrize("name", ["absent.mlir", "."])
+def test_unreadable_file(name: str, context: ir.Context, tmp_path: Path) -> None:
+    with pytest.raises(HespasError, match=r"cannot read it: (No such file|Is a directory)"):
+        frontends.read(tmp_path / name, context)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_forbidden_file(context: ir.Context, tmp_path: Path) -> None:
+    path = tmp_path / "secret.mlir"
+    path.write_text(TEXT)
+    path.chmod(0)
+    with pytest.raises(HespasError, match="cannot read it: Permission denied"):
+        frontends.read(path, context)
+
+
+def test_huge_constant(context: ir.Context, tmp_path: Path) -> None:
+    """50 MB of hex is parsed natively: no Python object per element, no second copy."""
+    size = 25_000_000
+    path = tmp_path / "huge.mlir"
+    with path.open("w") as file:
+        file.write(
+            f'func.func @main() -> tensor<{size}xi8> {{\n  %0 = stablehlo.constant dense<"0x'
+        )
+        file.write("0A" * size)
+        file.write(f'"> : tensor<{size}xi8>\n  return %0 : tensor<{size}xi8>\n}}\n')
+    start = time.perf_counter()
+    frontends.read(path, context)
+    assert time.perf_counter() - start < 5
+
+
+def test_from_jax() -> None:
+    jax = pytest.importorskip("jax")
+    lowered = jax.jit(lambda x: x + 1).lower(jax.ShapeDtypeStruct((4,), "float32"))
+    module = frontends.from_jax(lowered)
+    assert "stablehlo.add" in str(module)
+    assert frontends.from_jax(module) is module
+    with pytest.raises(HespasError, match="cannot take a module from a str"):
+        frontends.from_jax("module {}")

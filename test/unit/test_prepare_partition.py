@@ -1,0 +1,163 @@
+"""prepare: global shapes become those of one device, as in a real compile."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from execution import execute
+
+from hespas import frontends
+from hespas.dialects.attrs import Target, communicators
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import functions, ir, make_context
+from hespas.passes.base import Run
+from hespas.passes.prepare.prepare import PreparePass
+
+Workload = Callable[[str], object]
+
+COUNTED = re.compile(
+    r"(all_gather|all_reduce|all_to_all|collective_permute|reduce_scatter|dot|convolution)(_general)?$"
+)
+
+
+def prepare(module: ir.Module, **options: object) -> list[str]:
+    run = Run(note=lambda _: None)
+    PreparePass(**options).apply(module, run)  # type: ignore[arg-type]
+    assert module.operation.verify()
+    return run.warnings
+
+
+def census(module: ir.Module) -> Counter[str]:
+    """Collectives and matrix ops with the shapes they read."""
+    found: Counter[str] = Counter()
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        match = COUNTED.search(op.name)
+        if match:
+            found[f"{match[1]} {', '.join(str(value.type) for value in op.operands)}"] += 1
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
+
+
+@pytest.mark.parametrize("form", ["jax_sdy", "jax_gspmd"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        "adamw_update", "allgather_matmul", "bert_embedding_mlm_loss", "collectives_all",
+        "conv_block_grad", "conv_variants_spatial", "elementwise_all", "fft_signal",
+        "gather_scatter", "gnn_message_passing", "lstm_scan", "mlp_dp_train", "mlp_fsdp_tp_grad",
+        "mlp_tp_shardmap", "moe_all_to_all", "moe_einsum_gspmd", "pipeline_ppermute",
+        "pooling_windows", "reshard_transpose", "rng_dropout", "summa_like_matmul",
+        "transformer_block_fwd", "zero_rs_ag",
+    ],
+)  # fmt: skip
+def test_equals_the_compiled_program(
+    context: ir.Context, workload: Workload, program: str, form: str
+) -> None:
+    """The partitioned zoo program of XLA:GPU has the same collectives, local shapes and groups."""
+    module = frontends.read(str(workload(f"zoo/{program}/{form}.mlir")), context)
+    prepare(module)
+    reference = frontends.read(str(workload(f"zoo/{program}/spmd.mlir")), context)
+    prepare(reference)
+    assert census(module) == census(reference)
+    assert communicators(module) == communicators(reference)
+    assert Target.of(module.operation) == Target(devices=8, replicas=1, partitions=8)
+    assert "sdy." not in str(module)
+
+
+@pytest.mark.parametrize("program", ["mlp_tp_shardmap", "zero_rs_ag", "moe_all_to_all"])
+def test_manual_body_computes_what_xla_makes_of_it(
+    context: ir.Context, workload: Workload, program: str
+) -> None:
+    """Inlining the manual body, and XLA's partitioner on the same program, give equal results."""
+    results = []
+    for form in ("jax_sdy", "jax_gspmd"):
+        module = frontends.read(str(workload(f"zoo/{program}/{form}.mlir")), context)
+        prepare(module)
+        for name in ("mhlo.num_partitions", "mhlo.num_replicas"):
+            del module.operation.attributes[name]
+        results.append(execute(module))
+    for manual, xla in zip(*results, strict=True):
+        for a, b in zip(manual, xla, strict=True):
+            np.testing.assert_allclose(
+                a.astype(np.float32), b.astype(np.float32), rtol=2e-2, atol=1e-3
+            )
+
+
+def test_partition_off_takes_shapes_as_local(context: ir.Context, workload: Workload) -> None:
+    path = str(workload("zoo/allgather_matmul/jax_gspmd.mlir"))
+    module = frontends.read(path, context)
+    prepare(module, partition=False)
+    assert "tensor<2048x4096xbf16>" in str(functions(module)["main"].attributes["function_type"])
+
+
+@pytest.mark.parametrize(
+    ("sharding", "body", "why"),
+    [
+        ("{devices=[2]<=[2]}", '"foo.bar"() : () -> ()', "could not partition the module: "),
+        ("{devices=[two]<=[2]}", "", "the sharding of argument 0 divides nothing"),
+    ],
+)
+def test_refusal_names_the_remedy(sharding: str, body: str, why: str) -> None:
+    """What XLA does not take is refused with its reason, never costed at global shapes."""
+    context = make_context()
+    context.allow_unregistered_dialects = True
+    text = f"""module attributes {{mhlo.num_partitions = 2 : i32}} {{
+      func.func @main(%x: tensor<4xf32> {{mhlo.sharding = "{sharding}"}}) -> tensor<4xf32> {{
+        {body}
+        return %x : tensor<4xf32> }} }}"""
+    with pytest.raises(HespasError, match=f"{why}.*; export the module after"):
+        prepare(ir.Module.parse(text, context))
+
+
+@pytest.mark.parametrize(
+    ("dims", "expected"),
+    [
+        ("", "128x128x64xf32"),
+        ("b=8,s=32", "8x32x64xf32"),
+        ("arg0=4x16x64,arg2=4x16", "4x16x64xf32"),
+        ("b=2", "2x128x64xf32"),
+    ],
+)
+def test_symbolic_dimensions(
+    context: ir.Context, workload: Workload, dims: str, expected: str
+) -> None:
+    module = frontends.read(str(workload("zoo/misc/symbolic_shapes.mlir")), context)
+    warnings = prepare(module, dims=dims)
+    assert expected in str(functions(module)["main"].attributes["function_type"])
+    assert "?" not in str(module)
+    assert len(warnings) == (0 if "s=" in dims or "arg" in dims else 1)
+
+
+@pytest.mark.parametrize(
+    ("dims", "message"),
+    [
+        ("arg0=8x32x64,arg2=8x16", "does not allow these sizes"),
+        ("arg0=8x32", "does not fit argument 0"),
+        ("arg1=8x32", "argument 1 has no symbolic dimensions"),
+        ("q=3", "no dimension is named 'q'; known: b, s"),
+        ("b=many", "cannot read 'b=many'"),
+    ],
+)
+def test_wrong_dimensions(context: ir.Context, workload: Workload, dims: str, message: str) -> None:
+    module = frontends.read(str(workload("zoo/misc/symbolic_shapes.mlir")), context)
+    with pytest.raises(HespasError, match=message):
+        prepare(module, dims=dims)
+
+
+def test_dims_without_symbolic_dimensions(parse: Callable[[str], ir.Module]) -> None:
+    with pytest.raises(HespasError, match="has no symbolic dimensions"):
+        prepare(parse("func.func @main() { return }"), dims="b=8")
+
+
+def test_bounded_dimension_takes_its_bound(parse: Callable[[str], ir.Module]) -> None:
+    bounded = "tensor<?x4xf32, #stablehlo.bounds<12, ?>>"
+    module = parse(f"func.func @main(%x: {bounded}) -> {bounded} {{ return %x : {bounded} }}")
+    prepare(module)
+    assert "tensor<12x4xf32>" in str(module)

@@ -1,0 +1,150 @@
+"""prepare: trip counts of loops, from the IR alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from hespas import frontends
+from hespas.dialects.attrs import TRIPS, TRIPS_NOTE, trips_of
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import ir
+from hespas.passes.base import Run
+from hespas.passes.prepare.census import take
+from hespas.passes.prepare.prepare import PreparePass
+
+Parse = Callable[[str], ir.Module]
+
+
+def loops(module: ir.Module, **options: str) -> tuple[list[int | None], list[str]]:
+    """Trip counts in program order, and the warnings."""
+    run = Run(note=lambda _: None)
+    PreparePass(**options).apply(module, run)  # type: ignore[arg-type]
+    return [trips_of(op) for op in take(module).ops("stablehlo.while")], run.warnings
+
+
+def loop(start: int, bound: str, step: str, direction: str, kind: str = "i32") -> str:
+    t = f"tensor<{kind}>"
+    sign = "UNSIGNED" if kind.startswith("u") else "SIGNED"
+    return f"""func.func @main(%data: {t}) -> {t} {{
+      %c = stablehlo.constant dense<{start}> : {t}
+      %0 = stablehlo.while(%i = %c) : {t} cond {{
+        %n = {bound} : {t}
+        %p = stablehlo.compare {direction}, %i, %n, {sign} : ({t}, {t}) -> tensor<i1>
+        stablehlo.return %p : tensor<i1>
+      }} do {{
+        %s = stablehlo.constant dense<{step.split()[1]}> : {t}
+        %j = stablehlo.{step.split()[0]} %i, %s : {t}
+        stablehlo.return %j : {t}
+      }}
+      return %0 : {t} }}"""
+
+
+@pytest.mark.parametrize(
+    ("start", "bound", "step", "direction", "trips"),
+    [
+        (0, 10, "add 1", "LT", 10),
+        (0, 10, "add 3", "LT", 4),
+        (0, 10, "add 1", "LE", 11),
+        (10, 0, "subtract 1", "GT", 10),
+        (10, 0, "subtract 3", "GE", 4),
+        (10, 0, "add -2", "GT", 5),
+        (0, 12, "add 4", "NE", 3),
+        (5, 5, "add 1", "EQ", 1),
+        (7, 3, "add 1", "LT", 0),
+        (1, 1000, "multiply 2", "LT", 10),
+        (1024, 0, "divide 2", "GT", 11),
+        (0, 2000000000, "add 1", "LT", 2000000000),
+    ],
+)
+def test_counts(
+    parse: Parse, start: int, bound: int, step: str, direction: str, trips: int
+) -> None:
+    """Against the loop run in the head; counters that do not step evenly are run by prepare too."""
+    text = loop(start, f"stablehlo.constant dense<{bound}>", step, direction)
+    assert loops(parse(text)) == ([trips], [])
+
+
+def test_unsigned_counts_down_through_zero(parse: Parse) -> None:
+    text = loop(3, "stablehlo.constant dense<0>", "subtract 1", "NE", "ui32")
+    assert loops(parse(text))[0] == [3]
+
+
+def test_endless_loop_is_not_counted(parse: Parse) -> None:
+    text = loop(0, "stablehlo.constant dense<3>", "subtract 0", "LT")
+    assert len(loops(parse(text))[1]) == 1
+
+
+def test_bound_through_convert_barrier_fusion_and_call(parse: Parse) -> None:
+    """The bound is a constant, seen through what only forwards it, and carried around the loop."""
+    text = """func.func @main() -> tensor<i32> {
+      %big = stablehlo.constant dense<6> : tensor<1xi64>
+      %r = stablehlo.reshape %big : (tensor<1xi64>) -> tensor<i64>
+      %n = stablehlo.convert %r : (tensor<i64>) -> tensor<i32>
+      %b = stablehlo.optimization_barrier %n : tensor<i32>
+      %0 = call @run(%b) : (tensor<i32>) -> tensor<i32>
+      %1 = call @run(%b) : (tensor<i32>) -> tensor<i32>
+      return %1 : tensor<i32> }
+    func.func private @run(%n: tensor<i32>) -> tensor<i32> {
+      %c = stablehlo.constant dense<0> : tensor<i32>
+      %0:2 = stablehlo.while(%i = %c, %m = %n) : tensor<i32>, tensor<i32> cond {
+        %p = "mhlo.fusion"(%i, %m) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
+        ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+          %q = stablehlo.compare LT, %a, %b, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          mhlo.return %q : tensor<i1>
+        }) : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %p : tensor<i1>
+      } do {
+        %j = "mhlo.fusion"(%i) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
+        ^bb0(%a: tensor<i32>):
+          %one = stablehlo.constant dense<1> : tensor<i32>
+          %q = stablehlo.add %a, %one : tensor<i32>
+          mhlo.return %q : tensor<i32>
+        }) : (tensor<i32>) -> tensor<i32>
+        stablehlo.return %j, %m : tensor<i32>, tensor<i32>
+      }
+      return %0#0 : tensor<i32> }"""
+    assert loops(parse(text)) == ([6], [])
+
+
+def test_data_dependent_count(parse: Parse) -> None:
+    """1 with a warning and a note; the user's number with a note; or an error at the loop."""
+    text = loop(0, "stablehlo.add %data, %data", "add 1", "LT")
+    module = parse(text)
+    trips, warnings = loops(module)
+    assert trips == [1]
+    assert len(warnings) == 1
+    assert "trip-count=N" in warnings[0]
+    op = take(module).ops("stablehlo.while")[0]
+    assert "assumed" in str(op.attributes[TRIPS_NOTE])
+    module = parse(text)
+    assert loops(module, trip_count="7") == ([7], [])
+    assert "given" in str(take(module).ops("stablehlo.while")[0].attributes[TRIPS_NOTE])
+    assert loops(module) == ([7], [])  # a second run keeps what the first was told
+    with pytest.raises(HespasError, match=r":3:\d+: error: 'stablehlo.while': the trip count"):
+        loops(parse(text), trip_count="error")
+    with pytest.raises(HespasError, match="whole number"):
+        loops(parse(text), trip_count="many")
+
+
+@pytest.mark.parametrize(
+    ("name", "trips"),
+    [
+        ("scaling/llama2-7b-L32-scan-fsdp8.mlir", [32, 32]),
+        ("scaling/llama2-7b-L32-scan-fsdp8-opt-h100.mlir", [32, 32]),
+        ("zoo/lstm_scan/opt.mlir", [128]),
+        ("zoo/lstm_scan/jax_sdy.mlir", [128]),
+        ("zoo/transformer_scan_train/opt_cpu.mlir", [4, 4]),
+        ("zoo/pipeline_ppermute/final.mlir", [39]),
+        ("zoo/control_flow/spmd.mlir", [1, 1, 1024]),
+    ],
+)
+def test_workloads(
+    context: ir.Context, workload: Callable[[str], object], name: str, trips: list[int]
+) -> None:
+    module = frontends.read(str(workload(name)), context)
+    found, warnings = loops(module)
+    assert found == trips
+    assert len(warnings) == (2 if "control_flow" in name else 0)
+    assert TRIPS in str(module)
