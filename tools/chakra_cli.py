@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -12,20 +11,23 @@ from pathlib import Path
 from hespas.chakra import check as checking
 from hespas.chakra.reader import Node, read
 from hespas.chakra.schema import CollectiveCommType, NodeType
+from hespas.tools.commands.parser import Parser
 
 SHOWN = 50  # problems printed, of either kind
 
 
 def main(argv: Sequence[str]) -> int:
     """Run ``check`` or ``print``; returns the exit code, raises HespasError."""
-    parser = argparse.ArgumentParser(prog="hespas chakra", description="Chakra traces.")
+    parser = Parser("hespas chakra", "Check or print Chakra traces.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    one = commands.add_parser("check", help="find what ASTRA-sim would fail on in a trace folder")
+    one = commands.add_parser(
+        "check", description="", help="find what ASTRA-sim would fail on in a trace folder"
+    )
     one.add_argument("folder", help="with PREFIX.N.et files and comm_group.json")
     one.add_argument("--prefix", help="the traces' name, where there are several")
     one.add_argument("--json", action="store_true", help="one JSON object on stdout")
     one.add_argument("--strict", action="store_true", help="fail on warnings too")
-    two = commands.add_parser("print", help="print a trace file readably")
+    two = commands.add_parser("print", description="", help="print a trace file readably")
     two.add_argument("file", help="an .et file")
     two.add_argument("--limit", type=int, default=None, help="print the first N nodes only")
     found = parser.parse_args(list(argv))

@@ -9,12 +9,12 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
-from hespas.dialects.errors import HespasError
+from hespas.dialects.errors import HespasError, UsageError
 from hespas.dialects.mlir import functions, ir, symbol
 from hespas.passes.base import Pass, Run, nearest, option
+from hespas.passes.emit import file
 from hespas.passes.prepare.census import CALLEE, entry_of
 
 Key = tuple[str, tuple[str, ...]]
@@ -179,7 +179,7 @@ class OpStatsPass(Pass):
 
     def apply(self, module: ir.Module, run: Run) -> None:
         if self.format not in RENDER:
-            raise HespasError(
+            raise UsageError(
                 f"op-stats: there is no format '{self.format}'",
                 remedy=nearest(self.format, list(FORMATS)),
             )
@@ -191,4 +191,4 @@ class OpStatsPass(Pass):
         elif self.output == "-":
             sys.stdout.write(text)
         else:
-            Path(self.output).write_text(text, encoding="utf-8")
+            file.write_whole(self.output, text.encode())

@@ -1,0 +1,1 @@
+"""Chakra execution traces: the schema, writing, reading and checking."""

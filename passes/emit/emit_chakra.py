@@ -1,0 +1,112 @@
+"""``--emit-chakra``: Chakra traces, communicators and statistics of a split, annotated module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from hespas.chakra import writer
+from hespas.chakra.trace import FS_PER_NS, Compute, Trace
+from hespas.dialects.errors import UsageError
+from hespas.dialects.mlir import ir
+from hespas.passes.base import Pass, Run, nearest, option
+from hespas.passes.emit import stats
+from hespas.passes.emit.folder import output_folder
+from hespas.passes.emit.program import Program, build
+
+STATS_FILE = "module_stats.json"
+SUFFIXES = frozenset(
+    (".mlir", ".mlirbc", ".bc", ".stablehlo", ".vhlo", ".hlo", ".txt", ".pb", ".xz", ".gz", ".zst")
+)
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """What was written. Per device: ``compute_s`` seconds, collectives and their operand bytes.
+
+    ``nodes`` are counted by device, ``nodes_per_device`` is the most.
+    """
+
+    folder: Path
+    devices: int
+    nodes: tuple[int, ...]
+    nodes_per_device: int
+    compute_s: float
+    comm_ops: int
+    comm_bytes: int
+    gaps: int
+    trace_bytes: int
+    trace: Trace
+
+
+@dataclass(frozen=True)
+class EmitChakraPass(Pass):
+    """Write Chakra traces, one per device, with communicators and statistics, for ASTRA-sim."""
+
+    name: ClassVar[str] = "emit-chakra"
+
+    output: str = option("", "folder to write; default: the module's name, in the current folder")
+    time: str = option(
+        "both", "durations in us with carry, in ns for roofline mode: carry, exact, both"
+    )
+    stats: bool = option(True, f"write {STATS_FILE} too")
+    clean: bool = option(False, "empty the folder first, of other files too")
+
+    def apply(self, module: ir.Module, run: Run) -> None:
+        if self.time not in writer.TIMES:
+            raise UsageError(
+                f"{self.name}: there is no time '{self.time}'",
+                remedy=nearest(self.time, list(writer.TIMES)),
+            )
+        program = build(module, run)
+        place = self._place(module, run)
+        with output_folder(place, clean=self.clean) as folder:
+            written = writer.write(program.trace, folder, self.time)
+            if self.stats:
+                text = stats.render(stats.collect(module, program, run.results.get("node")))
+                (folder / STATS_FILE).write_text(text, encoding="utf-8")
+        run.results["emit"] = _result(place, program, written)
+        gaps = run.results["emit"].gaps
+        if gaps:
+            ops = "op" if gaps == 1 else "ops"
+            run.warn(f"the traces lack the time of {gaps} {ops} that could not be estimated")
+
+    def _place(self, module: ir.Module, run: Run) -> Path:
+        if self.output:
+            place = Path(self.output)
+        else:
+            place = Path(default_name(module, run.input_name))
+            run.note(f"{self.name}: traces in {place} (output=FOLDER chooses another)")
+        if "empty" in str(place.absolute()):
+            run.warn(f"{place}: ASTRA-sim reads no communicators from a path with 'empty' in it")
+        return place
+
+
+def default_name(module: ir.Module, input_name: str) -> str:
+    """The input file's name without folder and endings; the module's name for standard input."""
+    path = Path(input_name)
+    while path.suffix in SUFFIXES:
+        path = path.with_suffix("")
+    if input_name not in ("", "-", "<stdin>") and path.name:
+        return path.name
+    attributes = module.operation.attributes
+    return ir.StringAttr(attributes["sym_name"]).value if "sym_name" in attributes else "module"
+
+
+def _result(place: Path, program: Program, written: writer.Written) -> Emitted:
+    trace = program.trace
+    compute_fs = sum(s.what.latency_fs for s in trace.steps if isinstance(s.what, Compute))
+    comms = [task for task in program.tasks if task.comm is not None and task.whats]
+    return Emitted(
+        folder=place,
+        devices=trace.devices,
+        nodes=written.nodes,
+        nodes_per_device=max(written.nodes),
+        compute_s=compute_fs / FS_PER_NS / 1e9,
+        comm_ops=sum(task.runs for task in comms),
+        comm_bytes=sum(task.runs * task.comm.operand_bytes for task in comms if task.comm),
+        gaps=sum(1 for task in program.tasks if task.cost and task.cost.gap and task.runs),
+        trace_bytes=written.trace_bytes,
+        trace=trace,
+    )

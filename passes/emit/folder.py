@@ -1,0 +1,108 @@
+"""An output folder that is there whole or as it was: written elsewhere, then moved in."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from hespas.dialects.errors import HespasError
+from hespas.passes.emit.file import check_name
+
+OURS = re.compile(r"dev\.\d+\.et|comm_group\.json|module_stats\.json")
+
+
+@contextmanager
+def output_folder(place: Path, *, clean: bool = False) -> Iterator[Path]:
+    """A new folder to write into; in the end its files move to ``place``, on an error it goes.
+
+    What a former run left in ``place`` (the names in OURS) is replaced altogether, so that traces
+    of two runs never mix. Other files there stay, unless ``clean``, which empties the folder, and
+    to be safe only one that a former run has written. Raises HespasError where it cannot write.
+    """
+    check_name(str(place))
+    place = Path(os.path.abspath(place))
+    try:
+        foreign = _foreign(place, clean)
+        made = _missing(place.parent)
+    except OSError as error:
+        raise _cannot(place, error) from None
+    # Inside the place where there is one: it may be a mount point, or its parent not ours to write.
+    beside = place if place.is_dir() else place.parent
+    fresh = beside / f".{place.name}.{os.getpid()}.tmp"
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        fresh.mkdir()
+        yield fresh
+        with _uninterrupted():
+            _publish(fresh, place, foreign if clean else [])
+    except BaseException as error:
+        shutil.rmtree(fresh, ignore_errors=True)
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
+        if isinstance(error, OSError):
+            raise _cannot(place, error) from None
+        raise
+
+
+def _cannot(place: Path, error: OSError) -> HespasError:
+    return HespasError(f"cannot write the output: {error.strerror or error}", where=str(place))
+
+
+def _foreign(place: Path, clean: bool) -> list[Path]:
+    """What lies in the folder and is not ours; raises HespasError where it must not be touched."""
+    blocking = next(path for path in (place, *place.parents) if path.exists())
+    if not blocking.is_dir():
+        what = "this" if blocking == place else str(blocking)
+        raise HespasError(f"the output is to be a folder, and {what} is a file", where=str(place))
+    entries = _entries(place)
+    foreign = [path for path in entries if not OURS.fullmatch(path.name)]
+    if clean and foreign and len(foreign) == len(entries):
+        raise HespasError("clean would remove what no run of hespas has written", where=str(place))
+    return foreign
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def _missing(folder: Path) -> list[Path]:
+    """The folders that have to be made for ``folder`` to exist, innermost first."""
+    missing = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    return missing
+
+
+def _publish(fresh: Path, place: Path, remove: list[Path]) -> None:
+    if not place.exists():
+        fresh.rename(place)
+        return
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise PermissionError(13, "Permission denied", str(place))
+    new = {path.name for path in fresh.iterdir()}
+    for path in (*_entries(place), *remove):
+        if path in remove or (OURS.fullmatch(path.name) and path.name not in new):
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(True)
+    for name in sorted(new):
+        (fresh / name).replace(place / name)
+    fresh.rmdir()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold back ^C and SIGTERM, so that moving files in is not broken off half-way."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    old = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, old)

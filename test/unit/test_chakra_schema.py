@@ -1,0 +1,88 @@
+"""The schema, the hand-written encoder and the reader agree with protobuf."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hespas.chakra import encode, schema
+from hespas.chakra.reader import Node, TraceError, parse_node, read, records
+from hespas.dialects.errors import HespasError
+
+uint = st.integers(0, 2**63 - 1)
+text = st.text(max_size=200)
+
+
+def test_proto_file_is_the_schema():
+    proto = Path(schema.__file__).with_name("et.proto")
+    assert proto.read_text(encoding="utf-8") == schema.proto_text()
+
+
+def test_numbers_of_the_published_schema():
+    # mlcommons/chakra 21585d8, et_def.proto
+    numbers = {f.name: f.number for f in schema.MESSAGES["AttributeProto"]}
+    expected = {"int32_val": 7, "int64_val": 9, "uint64_val": 13, "bool_val": 27, "bool_list": 28}
+    assert {name: numbers[name] for name in expected} == expected
+    assert (numbers["string_val"], numbers["bytes_list"]) == (29, 32)
+    assert [f.number for f in schema.MESSAGES["Node"]] == list(range(1, 11))
+
+
+@given(uint, text, st.sampled_from(schema.NodeType), st.lists(uint, max_size=20), uint, text)
+def test_node_bytes_are_those_of_protobuf(number, name, kind, deps, micros, value):
+    attrs = (
+        encode.int_attr("is_cpu_op", 0, "bool")
+        + encode.IntAttr("num_ops", "int64")(number)
+        + encode.int_attr("tensor_size", micros, "uint64")
+        + encode.int_attr("comm_tag", number % 2**31, "int32")
+        + encode.text_attr("pg_name", value)
+    )
+    data = encode.node(number, encode.node_name(name), kind, deps, micros, attrs)
+    message = schema.message_class("Node")(
+        id=number, name=name, type=kind, data_deps=deps, duration_micros=micros
+    )
+    message.attr.add(name="is_cpu_op", bool_val=False)
+    message.attr.add(name="num_ops", int64_val=number)
+    message.attr.add(name="tensor_size", uint64_val=micros)
+    message.attr.add(name="comm_tag", int32_val=number % 2**31)
+    message.attr.add(name="pg_name", string_val=value)
+    # An INVALID node is proto3's default, which protobuf leaves out; we never write one.
+    if kind:
+        assert data == message.SerializeToString()
+    node = parse_node(data)
+    assert (node.id, node.name, node.type, node.data_deps) == (number, name, kind, tuple(deps))
+    assert node.attrs["pg_name"] == ("string", value)
+    assert node.attrs["is_cpu_op"] == ("bool", False)
+
+
+def test_metadata_is_a_message():
+    (data,) = records(encode.metadata(), Path("x"))
+    assert schema.message_class("GlobalMetadata").FromString(data).version == "0.0.4"
+
+
+def test_reads_list_attributes_and_ids_from_zero(tmp_path):
+    message = schema.message_class("Node")(name="n", type=7, ctrl_deps=[3])
+    message.attr.add(name="involved_dim").bool_list.values.extend([True, False])
+    data = encode.metadata() + encode.record(message.SerializeToString())
+    path = tmp_path / "dev.0.et"
+    path.write_bytes(data)
+    (node,) = read(path)
+    attrs = {"involved_dim": ("bool_list", [True, False])}
+    assert node == Node(0, "n", 7, ctrl_deps=(3,), attrs=attrs)
+
+
+@pytest.mark.parametrize("cut", [1, 3])
+def test_truncated_trace_is_an_error(tmp_path, cut):
+    path = tmp_path / "dev.0.et"
+    whole = encode.metadata() + encode.record(encode.node(1, b"", 4, (), 5, b""))
+    path.write_bytes(whole[:-cut])
+    with pytest.raises(TraceError, match="breaks off in record 1"):
+        list(read(path))
+
+
+@pytest.mark.parametrize("data", [b"\xff" * 20, b"\x05hello"])
+def test_garbage_is_an_error(tmp_path, data):
+    path = tmp_path / "dev.0.et"
+    path.write_bytes(data)
+    with pytest.raises(HespasError):
+        list(read(path))

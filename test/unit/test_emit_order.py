@@ -1,0 +1,208 @@
+"""Dependencies: any program gives a sound trace, and chaining changes no time."""
+
+import heapq
+import random
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hespas.chakra import writer
+from hespas.chakra.check import report
+from hespas.chakra.reader import read
+from hespas.chakra.trace import Collective, Compute, Step, Trace, Transfer, durations
+from hespas.passes.emit.order import DataFlow, Linear
+
+DEVICES = 4
+GROUPS = {1: (0, 1, 2, 3), 2: (0, 1), 3: (2, 3)}
+NS = 1_000_000  # femtoseconds
+
+
+class Loose(DataFlow):
+    """Data flow without chaining of compute steps and without any reduction."""
+
+    def join(self, values):
+        return tuple(sorted({d for v in values for d in v}))
+
+    def compute(self, what, value):
+        self.trace.chain[self._next] = self._next
+        return (self._add(what, tuple(sorted(value))),)
+
+
+def program(seed, order_class):
+    """A random program of compute, collectives that all or some ranks take part in, transfers."""
+    r = random.Random(seed)
+    trace = Trace(DEVICES, GROUPS)
+    order = order_class(trace)
+    values = [order.NOTHING]
+    for i in range(r.randint(0, 50)):
+        value = order.join([r.choice(values[-r.randint(1, 12) :]) for _ in range(r.randint(0, 3))])
+        kind = r.random()
+        is_async = r.random() < 0.5
+        if kind < 0.6:
+            values.append(order.compute(Compute(f"c{i}", r.randint(1, 60_000) * NS), value))
+        elif kind < 0.66:
+            values.append(value)
+        elif kind < 0.72:
+            values.append(order.wait(value))
+        elif kind < 0.88:
+            groups = r.choice([(1,), (2, 3), (2,), (3,)])
+            what = Collective(f"a{i}", r.choice([0, 2, 6, 7]), r.randint(1, 400_000), groups)
+            values.append(order.communicate(what, value, is_async))
+        else:
+            targets = r.sample(range(DEVICES), DEVICES)
+            some = [(s, t) for s, t in enumerate(targets) if s != t and r.random() < 0.6]
+            if some:
+                what = Transfer(f"p{i}", r.randint(1, 400_000), tuple(some))
+                values.append(order.communicate(what, value, is_async))
+    return trace
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([Linear, DataFlow]))
+def test_any_program_gives_a_sound_trace(seed, order_class):
+    with tempfile.TemporaryDirectory() as folder:
+        writer.write(program(seed, order_class), Path(folder))
+        found = report(folder)
+        assert found.problems == []
+        assert found.fixed_order
+        for rank in range(DEVICES):
+            assert all(d < n.id for n in read(Path(folder) / f"dev.{rank}.et") for d in n.deps)
+
+
+def finish(trace):
+    """The finish time of one device that takes part in everything: lowest id first, one compute and
+    one communication at a time, communication of a size-dependent length."""
+    steps = {step.id: step for step in trace.steps}
+    waiting = {step.id: len(step.deps) for step in trace.steps}
+    children = {}
+    for step in trace.steps:
+        for d in step.deps:
+            children.setdefault(d, []).append(step.id)
+    ready = {True: [], False: []}
+    running = {}
+    events = []
+    now = 0
+
+    def put(number):
+        heapq.heappush(ready[isinstance(steps[number].what, Compute)], number)
+
+    for number, count in waiting.items():
+        if not count:
+            put(number)
+    while True:
+        for slot, queue in ready.items():
+            if queue and slot not in running:
+                number = running[slot] = heapq.heappop(queue)
+                what = steps[number].what
+                took = what.latency_fs if isinstance(what, Compute) else what.size * 100 * NS
+                heapq.heappush(events, (now + took, slot, number))
+        if not events:
+            return now
+        now, slot, number = heapq.heappop(events)
+        del running[slot]
+        for child in children.get(number, ()):
+            waiting[child] -= 1
+            if not waiting[child]:
+                put(child)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32))
+def test_chaining_and_reduction_change_no_time(seed):
+    assert finish(program(seed, DataFlow)) == finish(program(seed, Loose))
+
+
+def test_chained_programs_have_few_dependencies():
+    trace = Trace(1)
+    order = DataFlow(trace)
+    values = [order.compute(Compute("c", NS), ()) for _ in range(200)]
+    whole = order.join(values)
+    order.compute(Compute("end", NS), whole)
+    assert trace.steps[-1].deps == (200,)
+
+
+def test_async_in_linear_order_overlaps_up_to_its_wait():
+    trace = Trace(2, {1: (0, 1)})
+    order = Linear(trace)
+    order.compute(Compute("before", NS), 0)
+    value = order.communicate(Collective("ar", 0, 8, (1,)), 0, True)
+    order.compute(Compute("beside", NS), 0)
+    order.wait(value)
+    order.compute(Compute("after", NS), 0)
+    assert [step.deps for step in trace.steps] == [(), (1,), (1,), (2, 3)]
+
+
+def test_async_in_linear_order_is_waited_for_by_its_first_use():
+    trace = Trace(2, {1: (0, 1)})
+    order = Linear(trace)
+    value = order.communicate(Collective("ar", 0, 8, (1,)), 0, True)
+    order.communicate(Collective("ag", 2, 8, (1,)), 0, True)
+    order.compute(Compute("beside", NS), 0)
+    order.compute(Compute("use", NS), value)
+    order.communicate(Collective("last", 0, 8, (1,)), 0, False)
+    assert [step.deps for step in trace.steps] == [(), (1,), (), (1, 3), (2, 4)]
+
+
+@given(st.lists(st.integers(0, 5_000_000_000), max_size=60))
+def test_durations_add_up(latencies_fs):
+    took = durations([Step(i, (), Compute("c", fs)) for i, fs in enumerate(latencies_fs)])
+    exact_ns = (sum(latencies_fs) + NS // 2) // NS
+    assert sum(d.nanos for d in took) == max(exact_ns, len(took))
+    assert all(d.nanos >= 1 and d.micros >= 0 for d in took)
+    simulated = sum(d.micros * 1000 or 1 for d in took)
+    assert abs(simulated - exact_ns) <= 1000 + len(took)
+
+
+def test_thousand_short_nodes_take_their_time_not_1000_ns_each():
+    took = durations([Step(i, (), Compute("c", 400 * NS)) for i in range(1000)])
+    assert {d.nanos for d in took} == {400}
+    assert abs(sum(d.micros * 1000 or 1 for d in took) - 400_000) <= 1000
+
+
+BINARY = shutil.which("AstraSim_Analytical_Congestion_Unaware")
+SYSTEM = """{"scheduling-policy": "FIFO", "endpoint-delay": 10, "active-chunks-per-dimension": 1,
+"preferred-dataset-splits": 1, "all-reduce-implementation": ["ring"],
+"all-gather-implementation": ["ring"], "reduce-scatter-implementation": ["ring"],
+"all-to-all-implementation": ["ring"], "collective-optimization": "localBWAware",
+"local-mem-bw": 1600, "roofline-enabled": 1, "peak-perf": 1}"""
+NETWORK = "topology: [Ring]\nnpus_count: [4]\nbandwidth: [100]\nlatency: [500]\n"
+
+
+def simulate(trace, folder):
+    """ASTRA-sim's (cycles, exposed communication) by rank."""
+    folder.mkdir()
+    writer.write(trace, folder)
+    (folder / "system.json").write_text(SYSTEM)
+    (folder / "network.yml").write_text(NETWORK)
+    (folder / "memory.json").write_text('{"memory-type": "NO_MEMORY_EXPANSION"}')
+    options = {
+        "workload-configuration": "dev",
+        "system-configuration": "system.json",
+        "network-configuration": "network.yml",
+        "remote-memory-configuration": "memory.json",
+        "comm-group-configuration": "comm_group.json",
+    }
+    words = [f"--{name}={folder / value}" for name, value in options.items()]
+    done = subprocess.run(
+        [str(BINARY), *words], cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+    pattern = r"sys\[(\d+)\] finished, (\d+) cycles, exposed communication (-?\d+)"
+    lines = re.findall(pattern, done.stdout + done.stderr)
+    return {int(rank): (int(cycles), int(exposed)) for rank, cycles, exposed in lines}
+
+
+@pytest.mark.skipif(BINARY is None, reason="ASTRA-sim is not on PATH")
+def test_on_the_real_astra_sim(tmp_path):
+    for seed in range(8):
+        trace = program(seed, DataFlow)
+        found = simulate(trace, tmp_path / f"chained{seed}")
+        assert len(found) == DEVICES
+        fs = sum(step.what.latency_fs for step in trace.steps if isinstance(step.what, Compute))
+        assert {cycles - exposed for cycles, exposed in found.values()} == {fs // NS}
+        assert found == simulate(program(seed, Loose), tmp_path / f"loose{seed}")
