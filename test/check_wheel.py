@@ -1,0 +1,57 @@
+"""Build the sdist and from it the wheel, install the wheel in an empty environment, and run it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+CHECK = """
+from hespas import configs, passes, frontends
+from hespas.dialects.mlir import make_context
+import hespas, pathlib
+place = pathlib.Path(hespas.__file__).parent
+assert 'site-packages' in str(place), place
+assert (place / 'py.typed').exists()
+assert len(configs.node_names()) > 20 and len(configs.system_names()) > 20
+for name in configs.node_names(): configs.node(name)
+for name in configs.system_names(): configs.system(name)
+"""
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    done = subprocess.run(
+        [str(word) for word in command], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        run(sys.executable, "-m", "build", "--outdir", folder, ROOT, cwd=folder)
+        wheel = next(folder.glob("*.whl"))
+        assert list(folder.glob("*.tar.gz")), "no sdist"
+        venv.create(folder / "env", with_pip=True)
+        python = folder / "env" / "bin" / "python"
+        run(python, "-m", "pip", "install", "--quiet", wheel, cwd=folder)
+        run(python, "-c", CHECK, cwd=folder)
+        example = ROOT / "docs" / "examples" / "llama3-100m-opt-a100.mlir.xz"
+        bin_ = folder / "env" / "bin"
+        run(
+            bin_ / "hespas-opt", example, "--split-linear", "--roofline-annotate=node=H100_80GB",
+            f"--emit-chakra=output={folder / 'out'}", "-o", folder / "out.mlir", cwd=folder,
+        )  # fmt: skip
+        run(bin_ / "hespas", "chakra", "check", folder / "out", cwd=folder)
+        for tool in ("hespas_chakra_gen", "hespas_mlir_splitter", "hespas_mlir_analyzer"):
+            run(bin_ / tool, "--help", cwd=folder)
+        print(f"wheel: {wheel.name} installs and runs")
+
+
+if __name__ == "__main__":
+    main()
