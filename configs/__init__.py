@@ -63,7 +63,7 @@ def system(name_or_path: str) -> System:
 def read_json(path: str | Path) -> dict[str, Any]:
     """The object in a JSON file; raises HespasError with the position of a mistake."""
     try:
-        data = json.loads(Path(path).read_text("utf-8"))
+        data = json.loads(Path(path).read_text("utf-8-sig"))
     except OSError as error:
         raise HespasError(f"{error.strerror or error}", where=str(path)) from None
     except UnicodeDecodeError:
@@ -71,6 +71,10 @@ def read_json(path: str | Path) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         where = f"{path}:{error.lineno}:{error.colno}"
         raise HespasError(f"is not valid JSON: {error.msg}", where=where) from None
+    except RecursionError:
+        raise HespasError("is nested too deeply", where=str(path)) from None
+    except ValueError:  # a null byte, half a character
+        raise HespasError(f"{str(path)!r} is no file name") from None
     if not isinstance(data, dict):
         raise HespasError("must hold a JSON object", where=str(path))
     return data

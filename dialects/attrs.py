@@ -146,7 +146,9 @@ class Comm(Record):
     result_bytes: int = _doc("bytes of the results on one device")
     groups: tuple[int, ...] = _doc("communicator ids, keys of hespas.communicators; empty: permute")
     pairs: tuple[int, ...] = _doc(
-        "permute: source, target, source, target, ... device ids", default=()
+        "permute: source, target, source, target, ... device ids; broadcast: source and lowest "
+        "member of each group where they differ",
+        default=(),
     )
     is_async: bool = _doc("it overlaps the ops up to the hespas.wait on its result", default=False)
     note: str | None = _doc(
@@ -188,6 +190,7 @@ RECORDS: tuple[type[Record], ...] = (Cost, Kernel, Region, Comm, Target, Split)
 WAIT = "hespas.wait"  # unit attribute: an optimization_barrier that ends an async collective
 COMMUNICATORS = "hespas.communicators"  # module: {"1" = array<i64: device ids, ascending>, ...}
 TRIPS_NOTE = "hespas.trips_note"  # string: the trip count is assumed or given, and why
+ASSUMED = "assumed"  # in a trips_note: nobody gave the count, so the cost of the loop has a gap
 PLAIN: dict[str, tuple[str, str]] = {
     TRIPS: ("stablehlo.while", "times the loop body runs, an i64"),
     TRIPS_NOTE: ("stablehlo.while", "why the trip count is not the program's own, a string"),

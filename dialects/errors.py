@@ -37,11 +37,19 @@ class UsageError(HespasError):
 
 
 def position(location: ir.Location) -> str:
-    """``file:line:col`` of a location, through names, call sites and fusions; "" if none."""
+    """``file:line:col`` of a location, through names, call sites, fusions; "" if none."""
     for leaf in _leaves(location):
         if type(leaf).__name__ == "FileLineColLoc":
+            if leaf.start_line == 0:  # of a module that the parser made itself
+                return leaf.filename
             return f"{leaf.filename}:{leaf.start_line}:{leaf.start_col}"
     return ""
+
+
+def in_file(where: str, name: str) -> str:
+    """``where`` with ``name`` for its file if it has none, or that of text parsed from memory."""
+    file, colon, rest = where.partition(":")
+    return f"{name}{colon}{rest}" if file in ("", "-") else where
 
 
 def name_of(location: ir.Location) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -44,7 +44,9 @@ __all__ = [
     "refine_shapes",
     "register_passes",
     "replace_body",
+    "string_of",
     "symbol",
+    "walk",
     "xla_cost_analysis",
 ]
 
@@ -116,9 +118,17 @@ def attribute(op: ir.Operation, name: str) -> Any:
     return op.attributes[name]
 
 
+def string_of(attr: ir.Attribute) -> str:
+    """The value of a string attribute; one of bytes, as of some backend_config, reads as text too.
+
+    ``StringAttr.value`` fails for what is not UTF-8.
+    """
+    return cast(ir.StringAttr, attr).value_bytes.decode(errors="replace")
+
+
 def call_target(op: ir.Operation) -> str:
     """The target of a custom call."""
-    return attribute(op, "call_target_name").value
+    return string_of(op.attributes["call_target_name"])
 
 
 def producer(value: ir.Value) -> ir.Operation | None:
@@ -146,6 +156,22 @@ def calls(op: ir.Operation) -> Iterator[ir.Operation]:
 
     op.walk(visit)
     yield from found
+
+
+def walk(op: ir.Operation, visit: Callable[[ir.Operation], ir.WalkResult]) -> None:
+    """``op.walk`` for a ``visit`` that may raise; MLIR's own turns its error into text."""
+    raised: list[Exception] = []
+
+    def careful(inner: ir.Operation) -> ir.WalkResult:
+        try:
+            return visit(inner)
+        except Exception as error:
+            raised.append(error)
+            return ir.WalkResult.INTERRUPT
+
+    op.walk(careful)
+    if raised:
+        raise raised[0]
 
 
 def op_text(op: ir.Operation) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hespas.dialects.attrs import RECORDS, Record
 from hespas.dialects.errors import HespasError
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import ir, walk
 
 BY_NAME = {record.NAME: record for record in RECORDS}
 
@@ -32,7 +32,7 @@ def to_typed(module: ir.Module, *, generic: bool = False, debug_info: bool = Fal
                 attributes[name] = known[attr]
         return ir.WalkResult.ADVANCE
 
-    copy.walk(visit)
+    walk(copy, visit)
     # The verifier would ask for the dialect to be registered.
     text = copy.get_asm(
         enable_debug_info=debug_info, print_generic_op_form=generic, assume_verified=True
@@ -51,7 +51,7 @@ def from_typed(module: ir.Module) -> None:
                 attributes[name] = _dictionary(name, attr, op)
         return ir.WalkResult.ADVANCE
 
-    module.operation.walk(visit)
+    walk(module.operation, visit)
 
 
 def _typed(record: Record, context: ir.Context) -> ir.Attribute:

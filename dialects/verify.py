@@ -167,8 +167,8 @@ class _Checker:
         if comm.kind == "permute":
             if comm.groups or len(comm.pairs) % 2:
                 raise HespasError(f"{Comm.NAME}: a permute has pairs and no groups", op=op)
-        elif comm.pairs:
-            raise HespasError(f"{Comm.NAME}: pairs are for a permute", op=op)
+        elif comm.pairs and comm.kind != "broadcast":
+            raise HespasError(f"{Comm.NAME}: pairs are for a permute or a broadcast", op=op)
         self.within(comm.pairs, Comm.NAME, op)
 
     def together(self, op: ir.Operation, op_name: str, names: list[str]) -> None:

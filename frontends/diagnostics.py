@@ -10,6 +10,8 @@ from typing import Any
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir
 
+DAMAGED = "the file is damaged"
+
 
 @contextmanager
 def quiet(context: ir.Context) -> Iterator[list[str]]:
@@ -17,7 +19,10 @@ def quiet(context: ir.Context) -> Iterator[list[str]]:
     seen: list[str] = []
 
     def keep(diagnostic: ir.Diagnostic) -> bool:
-        seen.append(diagnostic.message)
+        try:
+            seen.append(diagnostic.message)
+        except Exception:  # a name in damaged bytecode is not UTF-8; raising here ends the process
+            seen.append(DAMAGED)
         return True
 
     handler: Any = context.attach_diagnostic_handler(keep)

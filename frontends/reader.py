@@ -31,6 +31,7 @@ def read(path: str | os.PathLike[str], context: ir.Context) -> ir.Module:
 
     The content decides the format, never the file name; ``.xz`` and ``.gz`` are unpacked. Ops of
     unknown dialects are read where ``context.allow_unregistered_dialects`` is set.
+    ``hespas`` attributes that the module has already, typed ones too, are verified.
     """
     name = os.fspath(path)
     if _is_mlir_text(name):
@@ -59,6 +60,14 @@ def _is_mlir_text(name: str) -> bool:
     return head.isascii() and b"\0" not in head and head.lstrip().startswith(words)
 
 
+def shown(path: str | os.PathLike[str]) -> str:
+    """A file's name for errors, locations and reports: valid text, whatever its bytes are."""
+    try:
+        return os.fsencode(path).decode(errors="replace")
+    except UnicodeEncodeError:
+        return ascii(path)
+
+
 def load(path: str | os.PathLike[str]) -> tuple[str, bytes]:
     """(name for errors, content unpacked) of a file or of standard input; raises HespasError."""
     name = os.fspath(path)
@@ -68,9 +77,10 @@ def load(path: str | os.PathLike[str]) -> tuple[str, bytes]:
         return "<stdin>", _unpack(sys.stdin.buffer.read(), "<stdin>")
     try:
         with open(name, "rb") as file:
-            return name, _unpack(file.read(), name)
+            return shown(name), _unpack(file.read(), shown(name))
     except OSError as error:
-        raise HespasError(f"cannot read it: {error.strerror or error}", where=name) from None
+        reason = error.strerror or str(error)
+        raise HespasError(f"cannot read it: {reason}", where=shown(name)) from None
     except ValueError:  # a null byte, half a character
         raise HespasError(f"{name!r} is no file name") from None
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
-from hespas.dialects.errors import HespasError
+from hespas.dialects.errors import UsageError
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
+
+
+SUGGESTIONS = 4
+MAX_NUMBER = 2**63 - 1  # options end up in i64 attributes
 
 
 def option(default: Any, help: str) -> Any:
@@ -21,16 +26,22 @@ def option(default: Any, help: str) -> Any:
 
 @dataclass
 class Run:
-    """What one run of a pipeline shares: where messages go, and what was found on the way."""
+    """What one run of a pipeline shares: where messages go, and what was found on the way.
+
+    ``texts`` holds ``op_text`` of the ops of each region function, in order, while it is known.
+    """
 
     input_name: str = "-"
     keep_going: bool = False
     note: Callable[[str], None] = lambda text: print(text, file=sys.stderr)
     warnings: list[str] = field(default_factory=list)
     results: dict[str, Any] = field(default_factory=dict)
+    texts: dict[str, list[str]] = field(default_factory=dict)
 
     def warn(self, text: str) -> None:
         """Say and keep a warning; the summary and ``--json`` repeat it."""
+        # Text parsed from memory (compressed, from a pipe) has "-" for its file name.
+        text = re.sub(r"(?<!\S)-(?=:\d+:\d)", lambda _: self.input_name, text)
         if text not in self.warnings:
             self.warnings.append(text)
             self.note(f"warning: {text}")
@@ -40,11 +51,13 @@ class Run:
 class Pass:
     """Base of all passes: ``name`` is its flag, the first line of the docstring its help.
 
-    ``prepares`` says that it runs ``prepare`` first where that was not done.
+    ``prepares`` says that it runs ``prepare`` first where that was not done, ``only_marks`` that it
+    changes no op but for ``hespas.*`` attributes.
     """
 
     name: ClassVar[str]
     prepares: ClassVar[bool] = False
+    only_marks: ClassVar[bool] = False
 
     def apply(self, module: ir.Module, run: Run) -> None:
         """Transform ``module`` in place; raises HespasError."""
@@ -72,13 +85,13 @@ class Pass:
 
 
 def build(cls: type[Pass], given: dict[str, str | bool]) -> Pass:
-    """The pass with options from text; raises HespasError for an unknown name or a wrong value."""
+    """The pass with options from text; raises UsageError for an unknown name or a wrong value."""
     known = dict(cls.options())
     hints = get_type_hints(cls)
     values = {}
     for spelled, text in given.items():
         if spelled not in known:
-            raise HespasError(
+            raise UsageError(
                 f"{cls.name} has no option '{spelled}'", remedy=nearest(spelled, list(known))
             )
         f = known[spelled]
@@ -92,24 +105,30 @@ def _convert(pass_name: str, spelled: str, hint: Any, text: str | bool) -> Any:
         words = {True: True, "true": True, "1": True, False: False, "false": False, "0": False}
         if text in words:
             return words[text]
-        raise HespasError(f"{pass_name}: option '{spelled}' takes true or false, not '{text}'")
+        raise UsageError(f"{pass_name}: option '{spelled}' takes true or false, not '{text}'")
     if isinstance(text, bool):
-        raise HespasError(f"{pass_name}: option '{spelled}' needs a value")
+        raise UsageError(f"{pass_name}: option '{spelled}' needs a value")
     for kind in (int, float):
         if kind in kinds:
             try:
-                return kind(text)
+                value = kind(text)
+                if abs(value) <= MAX_NUMBER or kind is float:
+                    return value
             except ValueError:
-                wanted = "a whole number" if kind is int else "a number"
-                message = f"{pass_name}: option '{spelled}' takes {wanted}, not '{text}'"
-                raise HespasError(message) from None
+                pass
+            wanted = "a whole number" if kind is int else "a number"
+            raise UsageError(f"{pass_name}: option '{spelled}' takes {wanted}, not '{text}'")
     return text
 
 
 def nearest(word: str, known: list[str]) -> str:
-    """A remedy that suggests the near name, or lists the known ones."""
+    """A remedy that suggests the near names, or lists the known ones."""
     import difflib
 
+    longer = [name for name in known if word and name.lower().startswith(word.lower())]
+    if longer:
+        listed = ", ".join(f"'{name}'" for name in longer[:SUGGESTIONS])
+        return f"did you mean {listed}{' ...' if longer[SUGGESTIONS:] else ''}?"
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     if close:
         return f"did you mean '{close[0]}'?"

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hespas.dialects.attrs import Target
-from hespas.dialects.errors import HespasError, UsageError
-from hespas.dialects.mlir import PassManager, ir, register_passes
+from hespas.dialects.errors import HespasError, UsageError, in_file, position
+from hespas.dialects.mlir import PassManager, ir, native_stderr, register_passes
 from hespas.passes import registry
 from hespas.passes.base import Pass, Run, build, nearest
 
@@ -50,6 +50,8 @@ def run(
     register_passes()
     for step in complete(module, steps):
         start = time.perf_counter()
+        if not (isinstance(step, Pass) and step.only_marks):
+            run.texts.clear()
         _run_step(module, step, run)
         if timings is not None:
             timings.append((step.spelling(), time.perf_counter() - start))
@@ -78,35 +80,54 @@ def _run_step(module: ir.Module, step: Step, run: Run) -> None:
         if isinstance(step, Pass):
             # A Python pass must not name its op: it could not be scheduled.
             manager.add(lambda _op, _pass: _apply(step, module, run), step.name)
+            manager.enable_verifier(not step.only_marks)
         else:
-            try:
-                manager.add(step.text)
-            except (ValueError, ir.MLIRError) as error:
-                known = nearest(step.name, registry.names())
-                message = f"'{step.name}' is no pass of hespas, and MLIR says: {_first_line(error)}"
-                raise UsageError(message, remedy=known) from None
+            _add_native(manager, step)
         try:
             manager.run(module.operation)
         except ir.MLIRError as error:
-            raise HespasError(f"pass '{step.name}' failed: {_first_line(error)}") from None
+            raise _failure(error, step, run) from None
+
+
+def _add_native(manager: PassManager, step: NativePass) -> None:
+    """Add a pass that MLIR knows; raises UsageError for an unknown one and wrong options."""
+    with native_stderr() as said:  # where LLVM prints what is wrong with the value of an option
+        try:
+            manager.add(step.text)
+            return
+        except (ValueError, ir.MLIRError) as error:
+            text = str(error)
+    unknown = re.search(r"'([^']*)' does not refer to a registered pass", text)
+    if unknown:
+        known = nearest(unknown[1], registry.names())
+        raise UsageError(f"no pass is named '{unknown[1]}'", remedy=known)
+    reasons = [line.lstrip(": ") for line in said] or [
+        line.rpartition("error: ")[2] for line in text.splitlines() if "error: " in line
+    ]
+    reason = reasons[0] if reasons else _first_line(text)
+    raise UsageError(f"MLIR does not take the pass '{step.text}': {reason}")
+
+
+def _failure(error: ir.MLIRError, step: Step, run: Run) -> HespasError:
+    """What a failed pass reported, at the place it named."""
+    found = error.error_diagnostics
+    where = in_file(position(found[0].location) if found else "", run.input_name)
+    message = found[0].message.strip() if found else str(error)
+    return HespasError(f"pass '{step.name}' failed: {_first_line(message)}", where=where)
 
 
 def _apply(step: Pass, module: ir.Module, run: Run) -> None:
     try:
         step.apply(module, run)
+    except UsageError:
+        raise
     except HespasError as error:
-        # Text parsed from memory (compressed, from a pipe) has "-" for its file name.
-        if error.where.startswith("-:"):
-            error.where = run.input_name + error.where[1:]
+        error.where = in_file(error.where, run.input_name)
         raise
 
 
-def _first_line(error: Exception) -> str:
-    diagnostics = getattr(error, "error_diagnostics", None) or []
-    if diagnostics:
-        return str(diagnostics[0].message)
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
 
 
 def spelling(steps: Sequence[Step]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
@@ -11,6 +12,9 @@ from typing import NoReturn
 from hespas.dialects.errors import HespasError, UsageError
 
 EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPT = 1, 2, 130
+
+# What ``Operation.walk`` makes of a ^C that comes while the function it calls runs.
+INTERRUPTED_WALK = re.compile(r"^Exception raised in callback:.*^KeyboardInterrupt", re.S | re.M)
 
 Main = Callable[[Sequence[str]], int]
 
@@ -29,41 +33,54 @@ def entry(main: Main, argv: Sequence[str] | None = None) -> int:
         return EXIT_ERROR
     except BrokenPipeError:
         # The reader went away: let the interpreter's own flush at exit write to nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
         return EXIT_ERROR
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPT
+    except RuntimeError as error:
+        if INTERRUPTED_WALK.search(str(error)):
+            print("interrupted", file=sys.stderr)
+            return EXIT_INTERRUPT
+        raise
     except MemoryError:
         print("error: out of memory", file=sys.stderr)
         return EXIT_ERROR
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
+        where = f"{error.filename}: " if error.filename else "<stdout>: "
         print(f"{where}error: {error.strerror or error}", file=sys.stderr)
+        _drop_stdout()
         return EXIT_ERROR
 
 
-def write_whole(path: str, data: bytes) -> None:
-    """Write a file so that it is there whole or not at all; devices and pipes directly."""
-    target = os.path.realpath(path)
-    if os.path.exists(target) and not os.path.isfile(target):
-        with open(target, "wb") as file:
-            file.write(data)
+def _drop_stdout() -> None:
+    """Let what stdout still holds, and could not write, go nowhere at exit."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
         return
-    temporary = f"{target}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def script(main: Main) -> NoReturn:
     """Run as a console script, skipping interpreter teardown: freeing a large module takes long."""
+    _open_streams()
     code = entry(main)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
     os._exit(code)
+
+
+def _open_streams() -> None:
+    """Put something that cannot be written in place of a stdout that was closed at the start.
+
+    Else the first file that is opened would be taken for it. A closed stdin stays None.
+    """
+    for number, name, mode in ((1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, mode)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            setattr(sys, name, open(number, "w", encoding="utf-8", closefd=False))  # noqa: SIM115

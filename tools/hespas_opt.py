@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hespas.dialects.errors import HespasError, UsageError
 from hespas.passes import pipeline, registry
 from hespas.passes.base import Run, build
+from hespas.passes.emit import file
 from hespas.passes.pipeline import NativePass, Step
 from hespas.tools import common
 
@@ -129,17 +131,23 @@ def main(argv: Sequence[str]) -> int:
 
     from hespas import frontends
 
-    name, data = frontends.load(options.input)
+    if options.output != "-" and not options.disable_output:
+        file.check(options.output)
     if not (options.split_input_file or options.verify_diagnostics):
-        emit(options, process(options, steps, data, name))
+        name = "<stdin>" if options.input == "-" else frontends.shown(options.input)
+        read = functools.partial(frontends.read, options.input)
+        emit(options, process(options, steps, read, name))
         return 0
     from hespas.tools import diagnostics
 
+    name, data = frontends.load(options.input)
     chunks = diagnostics.split(data, name) if options.split_input_file else [(0, data)]
     outputs, failures = [], []
     for line, chunk in chunks:
         try:
-            outputs.append(process(options, steps, chunk, name, line))
+            # Blank lines stand for the parts before, so that locations are those of the file.
+            parse = functools.partial(frontends.parse, b"\n" * line + chunk, name)
+            outputs.append(process(options, steps, parse, name))
             said = []
         except HespasError as error:
             if not options.verify_diagnostics:
@@ -156,16 +164,17 @@ def main(argv: Sequence[str]) -> int:
 
 
 def process(
-    options: argparse.Namespace, steps: Sequence[Step], data: bytes, name: str, line: int = 0
+    options: argparse.Namespace, steps: Sequence[Step], read: Callable[[Any], Any], name: str
 ) -> bytes:
-    """One module through the pipeline, to its text or bytecode; raises HespasError."""
-    from hespas import frontends
+    """One module through the pipeline, to its text or bytecode; raises HespasError.
+
+    ``read`` gives the module in a context; ``name`` stands for its file in messages.
+    """
     from hespas.dialects.mlir import make_context
 
     context = make_context()
     context.allow_unregistered_dialects = options.allow_unregistered_dialect
-    # Blank lines stand for the parts before this one, so that locations are those of the file.
-    module = frontends.parse(b"\n" * line + data, name, context)
+    module = read(context)
     run = Run(input_name=name, keep_going=options.keep_going)
     shown = {part for item in options.mlir_print_ir_after for part in item.split(",")}
 
@@ -221,7 +230,7 @@ def emit(options: argparse.Namespace, data: bytes) -> None:
         if data and not data.endswith(b"\n") and not options.emit_bytecode:
             sys.stdout.write("\n")
         return
-    common.write_whole(options.output, data)
+    file.write_whole(options.output, data)
 
 
 def script() -> None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import call_target, ir, string_of
 from hespas.estimators.rules import libraries, linalg
 from hespas.estimators.rules.base import (
     FREE,
@@ -17,7 +17,6 @@ from hespas.estimators.rules.base import (
     Rule,
     UnknownCost,
     Work,
-    attribute,
     buffer,
     names,
     operand_buffers,
@@ -53,7 +52,7 @@ _OPAQUE = re.compile(r".*triton.*|tpu_custom_call|mosaic_gpu.*|AppleMLX.*")
 
 
 def _custom_call(op: ir.Operation) -> Work:
-    target = attribute(op, "call_target_name").value
+    target = call_target(op)
     if target in FREE_TARGETS:
         return FREE
     if target in COLLECTIVE_TARGETS:
@@ -82,7 +81,7 @@ def backend_config(op: ir.Operation) -> Config:
     attr = attributes[name]
     if isinstance(attr, ir.DictAttr):
         return {entry.name: _plain(entry.attr) for entry in attr}
-    return _json(attr.value) if isinstance(attr, ir.StringAttr) else {}
+    return _json(string_of(attr)) if isinstance(attr, ir.StringAttr) else {}
 
 
 def _plain(attr: Any) -> Any:

@@ -7,14 +7,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import call_target, ir
 from hespas.estimators.rules.base import (
     KEEP_GOING,
     Buffer,
     Part,
     UnknownCost,
     Work,
-    attribute,
     buffer,
     matrix,
     operand_buffers,
@@ -95,7 +94,7 @@ def convolution(op: ir.Operation, config: Config) -> Work:
     that multiply-adds are output positions x kernel / output features whatever the layout; the
     padding, which only takes some away, is inferred from the spatial sizes.
     """
-    target = attribute(op, "call_target_name").value
+    target = call_target(op)
     first, second, *others = operand_buffers(op)
     out = outputs(op)[0]
     if "BackwardFilter" in target:
@@ -176,7 +175,7 @@ def attention(op: ir.Operation, config: Config) -> Work:
         short = min(queries, keys)
         pairs -= short * (short - 1) // 2
     scores = batch * heads * pairs
-    backward = "Backward" in attribute(op, "call_target_name").value
+    backward = "Backward" in call_target(op)
     products = _BACKWARD_PRODUCTS if backward else 2
     key = "tf32" if query.key == "f32" else query.key
     parts = matrix(key, 2 * products * scores * head_size)

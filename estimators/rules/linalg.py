@@ -12,12 +12,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import call_target, ir
 from hespas.estimators.rules.base import (
     KEEP_GOING,
     UnknownCost,
     Work,
-    attribute,
     operand_buffers,
     vector,
 )
@@ -65,7 +64,7 @@ _ROUTINES: tuple[tuple[str, Callable[[int, int], float]], ...] = (
 
 def factorisation(op: ir.Operation, _: Mapping[str, Any]) -> Work:
     """The work of one routine on a batch of matrices, the first operand with two dimensions."""
-    target = attribute(op, "call_target_name").value
+    target = call_target(op)
     sizes = operand_buffers(op)
     read = sum(size.bytes for size in sizes)
     if re.search(r"trsm|triangularSolve", target):

@@ -20,6 +20,7 @@ class AnnotatePass(Pass):
 
     name: ClassVar[str] = "annotate"
     prepares: ClassVar[bool] = True
+    only_marks: ClassVar[bool] = True
 
     estimator: str = option("roofline", "built in, or by the entry point hespas.estimators")
     node: str = option(

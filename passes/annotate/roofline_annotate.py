@@ -23,6 +23,7 @@ class RooflineAnnotatePass(Pass):
 
     name: ClassVar[str] = "roofline-annotate"
     prepares: ClassVar[bool] = True
+    only_marks: ClassVar[bool] = True
 
     node: str = option(
         "", f"node preset or .json file; else the module's own, else {configs.DEFAULT_NODE}"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hespas.dialects.attrs import TRIPS_NOTE, Cost, Kernel, Region, Target, trips_of
+from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE, Cost, Kernel, Region, Target, trips_of
 from hespas.dialects.errors import HespasError, position
 from hespas.dialects.mlir import functions, ir, op_text
 from hespas.estimators.aggregate import aggregate, dearest, repeated
@@ -96,13 +98,16 @@ class Annotator:
         total = aggregate(self._region(function.regions[0]), self.estimator.name)
         for reason, count in sorted(self.gaps.items()):
             ops = "op" if count == 1 else "ops"
-            self.run.warn(f"{count} {ops} without a cost, first {self.first[reason]}: {reason}")
+            self.run.warn(
+                f"{count} {ops} without a full cost, first {self.first[reason]}: {reason}"
+            )
         return total
 
-    def _region(self, region: ir.Region) -> list[Cost]:
+    def _region(self, region: ir.Region, texts: Sequence[str] = ()) -> list[Cost]:
+        """The costs of the ops of a region; ``texts`` are theirs where they are known already."""
         costs: list[Cost] = []
         for block in region.blocks:
-            for view in block.operations:
+            for view, text in itertools.zip_longest(block.operations, texts):
                 op = view.operation
                 name = op.name
                 if name in TERMINATORS:
@@ -126,7 +131,7 @@ class Annotator:
                     cost = dearest([self._sum(branch) for branch in op.regions])
                     op.attributes[Cost.NAME] = cost.to_attr(op.context)
                 else:
-                    cost = self._leaf(op, name)
+                    cost = self._leaf(op, name, text)
                 costs.append(cost)
         return costs
 
@@ -148,8 +153,8 @@ class Annotator:
             reason = self._gap(op, error)
             self._count(op, reason)
             return repeated(once, 1, reason)
-        note = _text(op, TRIPS_NOTE) if TRIPS_NOTE in op.attributes else None
-        return repeated(once, trips, note)
+        note = _text(op, TRIPS_NOTE) if TRIPS_NOTE in op.attributes else ""
+        return repeated(once, trips, note if ASSUMED in note else None)
 
     def _callee(self, call: ir.Operation, name: str) -> _Function:
         if name in self.open:
@@ -164,7 +169,7 @@ class Annotator:
                 self.done[name] = _Function([priced.cost], priced.attr)
             else:
                 self.open.append(name)
-                costs = self._region(function.regions[0])
+                costs = self._region(function.regions[0], self.run.texts.get(name, ()))
                 self.open.pop()
                 total = aggregate(costs, self.estimator.name)
                 attr = total.to_attr(self.module.context)
@@ -173,9 +178,9 @@ class Annotator:
                 function.attributes[Cost.NAME] = self.done[name].attr
         return self.done[name]
 
-    def _leaf(self, op: ir.Operation, name: str) -> Cost:
+    def _leaf(self, op: ir.Operation, name: str, text: str | None) -> Cost:
         # The text of a free op can be long (a constant's values) and changes nothing.
-        text = name if _is_free(name) else op_text(op)
+        text = name if _is_free(name) else text or op_text(op)
         priced = self.priced.get(text)
         if priced is None:
             priced = self.priced[text] = self._price(Item(op, text), name)

@@ -45,6 +45,7 @@ class EmitChakraPass(Pass):
     """Write Chakra traces, one per device, with communicators and statistics, for ASTRA-sim."""
 
     name: ClassVar[str] = "emit-chakra"
+    only_marks: ClassVar[bool] = True
 
     output: str = option("", "folder to write; default: the module's name, in the current folder")
     time: str = option(
@@ -66,7 +67,7 @@ class EmitChakraPass(Pass):
             if self.stats:
                 text = stats.render(stats.collect(module, program, run.results.get("node")))
                 (folder / STATS_FILE).write_text(text, encoding="utf-8")
-        run.results["emit"] = _result(place, program, written)
+        run.results["emit"] = _result(place, program, written, stats.gaps(module, program))
         gaps = run.results["emit"].gaps
         if gaps:
             ops = "op" if gaps == 1 else "ops"
@@ -76,7 +77,8 @@ class EmitChakraPass(Pass):
         if self.output:
             place = Path(self.output)
         else:
-            place = Path(default_name(module, run.input_name))
+            name = default_name(module, run.input_name)
+            place = Path(f"{name}.traces" if Path(name).is_file() else name)
             run.note(f"{self.name}: traces in {place} (output=FOLDER chooses another)")
         if "empty" in str(place.absolute()):
             run.warn(f"{place}: ASTRA-sim reads no communicators from a path with 'empty' in it")
@@ -94,7 +96,7 @@ def default_name(module: ir.Module, input_name: str) -> str:
     return ir.StringAttr(attributes["sym_name"]).value if "sym_name" in attributes else "module"
 
 
-def _result(place: Path, program: Program, written: writer.Written) -> Emitted:
+def _result(place: Path, program: Program, written: writer.Written, gaps: int) -> Emitted:
     trace = program.trace
     compute_fs = sum(s.what.latency_fs for s in trace.steps if isinstance(s.what, Compute))
     comms = [task for task in program.tasks if task.comm is not None and task.whats]
@@ -106,7 +108,7 @@ def _result(place: Path, program: Program, written: writer.Written) -> Emitted:
         compute_s=compute_fs / FS_PER_NS / 1e9,
         comm_ops=sum(task.runs for task in comms),
         comm_bytes=sum(task.runs * task.comm.operand_bytes for task in comms if task.comm),
-        gaps=sum(1 for task in program.tasks if task.cost and task.cost.gap and task.runs),
+        gaps=gaps,
         trace_bytes=written.trace_bytes,
         trace=trace,
     )

@@ -171,6 +171,7 @@ class OpStatsPass(Pass):
     """
 
     name: ClassVar[str] = "op-stats"
+    only_marks: ClassVar[bool] = True
 
     expand: bool = option(False, "count inside fusions, calls and control flow too")
     format: str = option("table", "table, csv or json")

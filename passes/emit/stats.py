@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hespas.configs.node import Node
-from hespas.dialects.attrs import Cost, Split, Target, trips_of
+from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE, Cost, Split, Target, trips_of
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import functions, ir
 from hespas.passes.emit.program import Program
@@ -74,6 +74,20 @@ def collect(module: ir.Module, program: Program, node: Node | None = None) -> Ro
     }
 
 
+def gaps(module: ir.Module, program: Program) -> int:
+    """How many executions of ops, loops included, have time that could not be estimated."""
+    tasks = [task for task in program.tasks if task.runs and task.cost and task.cost.gap]
+    if not tasks:
+        return 0
+    leaves = _Leaves(module)
+    return sum(
+        count * task.runs
+        for task in tasks
+        for (_, attr), count in leaves.of(task.op).items()
+        if leaves.cost(attr).gap
+    )
+
+
 def render(found: Row) -> str:
     """The statistics as JSON, in a fixed order, rows of a table one a line."""
     parts = []
@@ -109,12 +123,28 @@ class _Leaves:
         if name in LOOPS:
             trips = trips_of(op) or 1
             once = self._blocks(op.regions)
-            return Counter({leaf: count * trips for leaf, count in once.items()})
+            found = Counter({leaf: count * trips for leaf, count in once.items()})
+            if self._assumed(op):
+                found[name, self._gap(op)] += 1
+            return found
         if name in BRANCHES:
             branches = [self._blocks([region]) for region in op.regions]
             return max(branches, key=self._time_ns)
         attributes = op.attributes
         return Counter({(name, attributes[Cost.NAME]): 1} if Cost.NAME in attributes else {})
+
+    def _assumed(self, loop: ir.Operation) -> bool:
+        attributes = loop.attributes
+        if TRIPS_NOTE not in attributes or Cost.NAME not in attributes:
+            return False
+        return ASSUMED in ir.StringAttr(attributes[TRIPS_NOTE]).value
+
+    def _gap(self, loop: ir.Operation) -> ir.Attribute:
+        """A cost of nothing that counts the gap of a loop itself: its body is counted in ops."""
+        cost = self.cost(loop.attributes[Cost.NAME])
+        return Cost(cost.estimator, 0, 0, 0, 0.0, "unknown", "none", gap=cost.gap).to_attr(
+            loop.context
+        )
 
     def _callee(self, name: str) -> Counter[Leaf]:
         if name not in self._called:

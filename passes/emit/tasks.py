@@ -10,7 +10,7 @@ from hespas.chakra.encode import IntAttr, text_attr
 from hespas.chakra.schema import CollectiveCommType
 from hespas.chakra.trace import FS_PER_NS, Collective, Compute, Transfer
 from hespas.dialects.attrs import Comm, Cost, Region
-from hespas.dialects.errors import HespasError, name_of, position
+from hespas.dialects.errors import HespasError, in_file, name_of, position
 from hespas.dialects.mlir import functions, ir
 from hespas.passes.split.outline import HERO
 
@@ -157,6 +157,8 @@ class TaskMaker:
     def _place(self, location: ir.Location) -> str:
         """``file:line:col``; the input file without its folder: moving it makes no change."""
         place = position(location)
+        if place:
+            place = in_file(place, self.input_name)
         if place.startswith(f"{self.input_name}:"):
             return os.path.basename(self.input_name) + place[len(self.input_name) :]
         return place

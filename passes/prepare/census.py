@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hespas.dialects.errors import HespasError
-from hespas.dialects.mlir import attribute, call_target, functions, has_private_symbol, ir, symbol
+from hespas.dialects.mlir import (
+    PassManager,
+    attribute,
+    call_target,
+    functions,
+    has_private_symbol,
+    ir,
+    register_passes,
+    symbol,
+)
 
 COLLECTIVES = frozenset((
     "stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.all_to_all",
@@ -28,6 +37,7 @@ ASYNC = frozenset((
 ))  # fmt: skip
 LOOPS = frozenset(("stablehlo.while", "mhlo.while"))
 WANTED = COLLECTIVES | ASYNC | LOOPS | CALLEE.keys() | {"stablehlo.custom_call", "mhlo.custom_call"}
+FUSION = "mhlo.fusion"
 PLAIN_DIALECTS = ("stablehlo.", "mhlo.", "func.", "builtin.")
 
 
@@ -65,13 +75,16 @@ class Census:
 
 
 def take(module: ir.Module) -> Census:
-    """Walk what the entry function reaches, and erase the functions that it does not.
+    """Walk what the entry function reaches; private functions that nothing names are erased.
 
     XLA-optimised modules carry each fusion and reducer body a second time as a private function:
     three quarters of the text of such a module is dead.
     """
+    entry = entry_of(module, functions(module))
+    if not has_private_symbol(entry):
+        register_passes()
+        PassManager.parse("builtin.module(symbol-dce)", module.context).run(module.operation)
     table = functions(module)
-    entry = entry_of(module, table)
     found: dict[str, Contents] = {}
     pending = [symbol(entry)]
     while pending:
@@ -80,9 +93,6 @@ def take(module: ir.Module) -> Census:
             continue
         found[name] = contents = _contents(table[name])
         pending += [callee for callee, _ in contents.callees]
-    for name, function in table.items():
-        if name not in found and has_private_symbol(function):
-            function.erase()
     return Census(entry, found)
 
 
@@ -109,7 +119,8 @@ def _contents(function: ir.Operation) -> Contents:
             keep = wanted[name] = not name.startswith(PLAIN_DIALECTS)
         if keep:
             ops.append((name, op))
-        return ir.WalkResult.ADVANCE
+        # A fusion is one kernel: it neither communicates nor loops over what does.
+        return ir.WalkResult.SKIP if name == FUSION else ir.WalkResult.ADVANCE
 
     function.walk(visit, ir.WalkOrder.PRE_ORDER)
     for name, op in ops:

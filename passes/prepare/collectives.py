@@ -162,7 +162,13 @@ def _comm(op: ir.Operation, grid: Grid, rows: dict[ir.Attribute, Groups], ids: _
     if key not in ids.of_attr:
         ids.of_attr[key] = ids.of(resolve(groups, key[1], grid))
     note = RAGGED if name == "ragged_all_to_all" else None
-    return Comm(KINDS[name], operand_bytes, result_bytes, ids.of_attr[key], (), is_async, note)
+    pairs = _sources(resolve(groups, key[1], grid)) if name == "collective_broadcast" else ()
+    return Comm(KINDS[name], operand_bytes, result_bytes, ids.of_attr[key], pairs, is_async, note)
+
+
+def _sources(groups: Groups) -> tuple[int, ...]:
+    """Source and lowest member of the groups whose source, their first member, is another."""
+    return tuple(device for g in groups if g and g[0] != min(g) for device in (g[0], min(g)))
 
 
 def _transfer(

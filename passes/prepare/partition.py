@@ -19,6 +19,7 @@ from hespas.dialects.mlir import (
     mesh_shape,
     meshes,
     replace_body,
+    string_of,
 )
 from hespas.frontends.protobuf import hlo_module_bytes
 from hespas.passes.base import Run
@@ -113,7 +114,7 @@ def _boundary(entry: ir.Operation) -> set[str]:
 
 
 def _text(attr: ir.Attribute) -> str:
-    return attr.value if isinstance(attr, ir.StringAttr) else str(attr)
+    return string_of(attr) if isinstance(attr, ir.StringAttr) else str(attr)
 
 
 def _has_sharded_op(census: Census) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hespas.dialects.attrs import TRIPS, TRIPS_NOTE, trips_of
+from hespas.dialects.attrs import ASSUMED, TRIPS, TRIPS_NOTE, trips_of
 from hespas.dialects.errors import HespasError, name_of, position
 from hespas.dialects.mlir import attribute, ir, producer
 from hespas.passes.base import Run
@@ -57,7 +57,7 @@ def _assumed(loop: ir.Operation, run: Run, unknown: str) -> tuple[int, str]:
         f"{where + ': ' if where else ''}the trip count of the loop depends on data: "
         "1 is assumed; set it with --prepare=trip-count=N"
     )
-    return 1, "trip count 1 assumed: it depends on data"
+    return 1, f"trip count 1 {ASSUMED}: it depends on data"
 
 
 def trip_count(loop: ir.Operation, scalars: Scalars) -> int | None:

@@ -47,9 +47,13 @@ class Made:
 
 @dataclass(slots=True)
 class Outliner:
-    """Turns the regions of a module's blocks into functions, one per distinct region."""
+    """Turns the regions of a module's blocks into functions, one per distinct region.
+
+    ``known`` collects the texts of each function's ops, which a pass that follows may want.
+    """
 
     module: ir.Module
+    known: dict[str, list[str]] = field(default_factory=dict)
     texts: dict[str, int] = field(default_factory=dict)
     spelled: list[str] = field(default_factory=list)
     made: dict[Key, Made] = field(default_factory=dict)
@@ -180,9 +184,8 @@ class Outliner:
             function = func.FuncOp(name, kind, visibility="private")
             block = function.add_entry_block()
         region.set_on(function.operation)
-        values = self._copy(
-            body, unit, dict(zip(shape.inputs, block.arguments, strict=True)), block
-        )
+        values = dict(zip(shape.inputs, block.arguments, strict=True))
+        self.known[name] = self._copy(body, unit, shape.key, values, block)
         with ir.InsertionPoint(block), body.ops[unit[0]].location:
             func.ReturnOp([values[v] for v in shape.outputs])
         return Made(name, region, self._cost(body, unit, function.operation))
@@ -191,21 +194,24 @@ class Outliner:
         self,
         body: Body,
         unit: Sequence[int],
+        key: Key,
         values: dict[ir.Value, ir.Value],
         block: ir.Block,
-    ) -> dict[ir.Value, ir.Value]:
-        """Clone the unit's ops, and constants they read, into ``block``; old to new values."""
+    ) -> list[str]:
+        """Clone the unit's ops, and constants they read, into ``block``; the texts of the clones.
+
+        ``values`` maps old values to new ones, and is extended.
+        """
         point = ir.InsertionPoint(block)
-
-        def new(value: ir.Value) -> ir.Value:
-            if value not in values:
-                constant = body.ops[body.producer[value][0]]
-                values[value] = constant.clone(point).operation.results[0]
-            return values[value]
-
-        for i in unit:
+        texts: list[str] = []
+        for i, (text, refs) in zip(unit, key.ops, strict=True):
             op = body.ops[i]
-            mapped = [new(value) for value in body.inputs[i]]
+            for value, ref in zip(body.inputs[i], refs, strict=True):
+                if value not in values:
+                    constant = body.ops[body.producer[value][0]]
+                    values[value] = constant.clone(point).operation.results[0]
+                    texts.append(self.spelled[ref[1]])
+            mapped = [values[value] for value in body.inputs[i]]
             clone = op.clone(point).operation
             own = len(op.operands)
             for k in range(own):
@@ -214,7 +220,8 @@ class Outliner:
                 for (inner, k, _), value in zip(captures(clone), mapped[own:], strict=True):
                     inner.operands[k] = value
             values.update(zip(op.results, clone.results, strict=True))
-        return values
+            texts.append(self.spelled[text])
+        return texts
 
     def _cost(self, body: Body, unit: Sequence[int], function: ir.Operation) -> ir.DictAttr | None:
         """The sum of the ops' costs, written on the function, where all of them have one."""
@@ -237,7 +244,8 @@ class Outliner:
         if key is not None:
             wiring = [
                 tuple(
-                    ("const", *ref[2:]) if ref[0] == "const" and not loops else ref for ref in refs
+                    ("const", self.spelled[ref[1]] if loops else "") if ref[0] == "const" else ref
+                    for ref in refs
                 )
                 for _, refs in key.ops
             ]

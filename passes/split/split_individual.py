@@ -1,12 +1,13 @@
-"""``--split-individual``: each op its own region, or, merged, as few as keep every overlap.
+"""``--split-individual``: each op its own region, or few, with no dependency added.
 
-Merging is exact with regard to the collectives. They run in program order (ASTRA-sim has one
-communication slot a device, and ranks must agree on the order), so what an op waits for is told by
-one number, the latest collective it depends on, and what it holds up by another, the earliest
+Merging adds none between compute and collectives. Collectives run in program order (ASTRA-sim has
+one communication slot a device, and ranks must agree on the order), so what an op waits for is told
+by one number, the latest collective it depends on, and what it holds up by another, the earliest
 collective that depends on it. Ops with equal numbers form a region: each of them must be done
 before that earliest collective may start, so none delays a collective whose inputs are ready. Both
 numbers only grow along data flow, so the regions have no cycles, and ordering them by what they
-hold up is a valid program order.
+hold up is a valid program order. A simulator cannot leave a region half-way, though: where that
+matters, ``block-limit`` keeps regions short.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attrs import Split
-from hespas.dialects.errors import HespasError
+from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import ir
 from hespas.passes.base import Pass, Run, option
 from hespas.passes.split.blocks import Body, bodies, check_order
@@ -35,8 +36,8 @@ class SplitIndividualPass(Pass):
     def apply(self, module: ir.Module, run: Run) -> None:
         check_order(module, self.name)
         if self.block_limit < 0:
-            raise HespasError(f"{self.name}: block-limit is {self.block_limit}, less than 0")
-        outliner = Outliner(module)
+            raise UsageError(f"{self.name}: block-limit is {self.block_limit}, less than 0")
+        outliner = Outliner(module, run.texts)
         for body in bodies(module):
             if self.merge:
                 outliner.split(body, self._merged(body), reorder=True)
@@ -65,8 +66,7 @@ class SplitIndividualPass(Pass):
         for key, group in groups.items():
             step = self.block_limit or len(group)
             ordered += [
-                ((*key, start), group[start : start + step])
-                for start in range(0, len(group), step)
+                ((*key, start), group[start : start + step]) for start in range(0, len(group), step)
             ]
         ordered.sort(key=lambda unit: unit[0])
         return [unit for _, unit in ordered]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attrs import Split
-from hespas.dialects.errors import HespasError
+from hespas.dialects.errors import HespasError, UsageError
 from hespas.dialects.mlir import ir
 from hespas.passes.base import Pass, Run, nearest, option
 from hespas.passes.split.blocks import Body, bodies, check_order
@@ -41,13 +41,13 @@ class SplitLinearPass(Pass):
         check_order(module, self.name)
         cuts = _separator(self.separator)
         if self.separator_policy not in POLICIES:
-            raise HespasError(
+            raise UsageError(
                 f"{self.name}: no separator-policy is called '{self.separator_policy}'",
                 remedy=nearest(self.separator_policy, list(POLICIES)),
             )
         if self.block_limit < 0:
-            raise HespasError(f"{self.name}: block-limit is {self.block_limit}, less than 0")
-        outliner = Outliner(module)
+            raise UsageError(f"{self.name}: block-limit is {self.block_limit}, less than 0")
+        outliner = Outliner(module, run.texts)
         for body in bodies(module):
             outliner.split(body, self._units(body, cuts))
         Split("linear", block_limit=self.block_limit).set_on(module.operation)

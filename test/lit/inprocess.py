@@ -108,11 +108,13 @@ class Stream(io.TextIOWrapper):
     """A text stream in memory with a ``buffer``, as the standard streams have."""
 
     def __init__(self, data: str = "") -> None:
-        super().__init__(io.BytesIO(data.encode()), encoding="utf-8", write_through=True)
+        super().__init__(
+            io.BytesIO(data.encode(errors="surrogateescape")), encoding="utf-8", write_through=True
+        )
 
     def text(self) -> str:
         self.flush()
-        return self.buffer.getvalue().decode()  # type: ignore[attr-defined]
+        return self.buffer.getvalue().decode(errors="surrogateescape")  # type: ignore[attr-defined]
 
 
 def filecheck(words: list[str]) -> int:

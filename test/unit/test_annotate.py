@@ -214,7 +214,18 @@ def test_keep_going_tags_and_counts(parse):
         assert found.gap is not None and "mystery" in found.gap
         assert run.results["cost"].gap == found.gap
         assert run.results["cost"].latency_ns == 3 * BYTES
-        assert sum("1 op without a cost" in text for text in run.warnings) == 1
+        assert sum("1 op without a full cost" in text for text in run.warnings) == 1
+
+
+def test_a_host_callback_costs_what_the_device_does(parse):
+    """It does not stop the flow; the host's time is tagged, counted and said."""
+    call = f"%0 = stablehlo.custom_call @xla_ffi_python_gpu_callback(%x) : ({X}) -> {X}"
+    module, run = annotate(parse, program(call, "0"), input_name="step.mlir")
+    found = cost(by_name(module, "stablehlo.custom_call"))
+    assert (found.read_bytes, found.write_bytes, found.latency_ns) == (BYTES, BYTES, 2 * BYTES)
+    assert found.gap == "@xla_ffi_python_gpu_callback runs on the host, whose time is not known"
+    assert run.results["cost"].gap == found.gap
+    assert run.warnings == [f"1 op without a full cost, first step.mlir:3:10: {found.gap}"]
 
 
 def test_missing_rate_is_an_error_with_a_remedy(parse):

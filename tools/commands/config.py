@@ -53,7 +53,9 @@ def checked(model: type[Model], values: dict[str, Any], where: str) -> Model:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        found = error.errors(include_url=False)
+        # A misspelt key is missing too: its own spelling tells more.
+        first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
         raise HespasError(*_problem(first, model), where=where) from None  # type: ignore[misc]
 
 

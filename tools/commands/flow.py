@@ -91,7 +91,7 @@ def execute(
     plan: Plan, note: Note, *, before: Callable[[Step], None] = lambda step: None
 ) -> Outcome:
     """Run the plan; ``before`` is called before each step. Raises HespasError."""
-    run = Run(input_name=plan.mlir, keep_going=plan.keep_going, note=note)
+    run = Run(input_name=frontends.shown(plan.mlir), keep_going=plan.keep_going, note=note)
     module = frontends.read(plan.mlir, make_context())
     timings: list[tuple[str, float]] = []
     unchecked = True
@@ -110,7 +110,7 @@ def summarise(plan: Plan, outcome: Outcome) -> Summary:
     split = Split.of(outcome.module.operation)
     assert split is not None
     return Summary(
-        program=plan.mlir,
+        program=frontends.shown(plan.mlir),
         target=outcome.target,
         system=plan.system,
         split=split.strategy + ("-merge" if split.merge else ""),

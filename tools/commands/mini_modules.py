@@ -10,8 +10,8 @@ from typing import Any
 
 from hespas.dialects.attrs import COMMUNICATORS, WAIT, Comm, Region, Target
 from hespas.dialects.mlir import func, functions, ir
+from hespas.passes.emit import file
 from hespas.passes.prepare.census import CALLEE, entry_of
-from hespas.tools import common
 
 KEPT = (COMMUNICATORS, Target.NAME, "mhlo.num_partitions", "mhlo.num_replicas")
 STEM = "mini_module_"
@@ -153,7 +153,7 @@ def write(folder: Path, found: list[MiniModule]) -> None:
         stem = f"{STEM}{piece.metadata['id']}"
         files = {f"{stem}.mlir": piece.text, f"{stem}.json": as_json(piece)}
         for name, text in files.items():
-            common.write_whole(str(folder / name), text.encode())
+            file.write_whole(str(folder / name), text.encode())
         names |= files.keys()
     for path in folder.glob(f"{STEM}*"):
         if path.name not in names and path.suffix in (".mlir", ".json"):

@@ -73,7 +73,8 @@ def _plan(path: str | None, flags: dict[str, Any]) -> Plan:
         return _published_plan(values, path, given)
     chosen = config.checked(config.RunConfig, {**values, **flags}, path or "hespas run")
     if chosen.mlir is None:
-        raise UsageError("no program is given", remedy="name it with --mlir FILE")
+        remedy = "name it with --mlir FILE"
+        raise UsageError("no program is given", where=path or "", remedy=remedy)
     if chosen.jobs > 1:
         flow.to_stderr(f"note: jobs: the {chosen.estimator} estimator takes one process")
     return flow.plan(chosen)

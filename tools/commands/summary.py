@@ -135,7 +135,9 @@ def as_tables(found: Summary) -> list[Table]:
     if totals["energy_nj"] is not None:
         compute.append(("energy", scaled(totals["energy_nj"] * 1e-9, "J")))
     regions = f"{reuse['regions']}, {reuse['distinct_regions']} distinct"
-    gaps = f"{totals['gaps']} ops: the time is too low" if totals["gaps"] else "nothing"
+    count = totals["gaps"]
+    ops = "1 op" if count == 1 else f"{count} ops"
+    gaps = f"{ops}: the time is too low" if count else "nothing"
     compute += [("regions", f"{regions} ({totals['count']} ops run)"), ("not estimated", gaps)]
     end = [
         ("step time", NOT_SIMULATED),

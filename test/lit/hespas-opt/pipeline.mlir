@@ -21,7 +21,7 @@
 // GENERIC: "stablehlo.add"(
 // LOC: loc("{{.*}}pipeline.mlir":
 // BACK: stablehlo.add
-// NEAR: error: 'split-liner' is no pass of hespas{{.*}}did you mean 'split-linear'?
+// NEAR: error: no pass is named 'split-liner'; did you mean 'split-linear'?
 // OPTION: error: split-linear has no option 'limit'; did you mean 'block-limit'?
 // SYNTAX: error: unbalanced brackets
 // NOTTHERE: error: --mlir-print-ir-after: 'cse' is not in the pipeline

@@ -3,7 +3,7 @@
 
 /// An op that no rule can cost stops the pass; with --keep-going it is tagged and counted.
 
-// CHECK: warning: 2 ops without a cost, first {{.*}}:10:{{[0-9]+}}: stablehlo.custom_call: {{.*}}mystery
+// CHECK: warning: 2 ops without a full cost, first {{.*}}:10:{{[0-9]+}}: stablehlo.custom_call: {{.*}}mystery
 module {
   func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     // expected-error @+1 {{mystery}}

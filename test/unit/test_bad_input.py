@@ -1,0 +1,551 @@
+"""Bad input of every kind, given to the tools: one line, the right exit code, nothing left behind.
+
+What the readers themselves make of damaged bytes is in ``test_frontends``.
+"""
+
+import errno
+import gzip
+import io
+import json
+import lzma
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from jaxlib.mlir.dialects import stablehlo
+
+from hespas.chakra import writer
+from hespas.dialects.mlir import hlo_text_to_proto, ir, make_context
+from hespas.passes.emit import stats
+from hespas.tools import hespas, hespas_chakra_gen, hespas_mlir_analyzer, hespas_opt
+from hespas.tools.common import Main, entry
+
+TEXT = """module @m attributes {mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+    %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
+      : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %1 = "stablehlo.all_reduce"(%0) <{
+      channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+      replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %1 : tensor<4x4xf32>
+  }
+}
+"""
+DOT = "stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]"
+HLO = """HloModule m
+
+ENTRY main {
+  x = f32[4,4] parameter(0)
+  ROOT d = f32[4,4] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+"""
+RECURSIVE = """func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
+LOOP = """func.func public @main(%n: tensor<i32>) -> tensor<i32> {
+  %c = stablehlo.constant dense<0> : tensor<i32>
+  %0 = stablehlo.while(%i = %c) : tensor<i32>
+  cond {
+    %p = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  } do {
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %j = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %j : tensor<i32>
+  }
+  return %0 : tensor<i32>
+}
+"""
+NODE = "--roofline-annotate=node=H100_80GB"
+PASSES = ("--split-linear", NODE, "--emit-chakra=output=out", "-o", "o.mlir")
+HARDWARE = {"peak_flops": 1e12, "memory_bandwidth": 1e12}
+PUBLISHED = {
+    "mlir_file": "m",
+    "output_dir": "out",
+    "perf_estimator": {"method": "roofline", "hardware": HARDWARE},
+}
+
+Check = Callable[..., None]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder with the good module ``m``."""
+    monkeypatch.chdir(tmp_path)
+    Path("m").write_text(TEXT)
+    return tmp_path
+
+
+def state(folder: Path) -> dict[str, bytes | None]:
+    """What lies in a folder."""
+    files = (path for path in folder.rglob("*"))
+    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in files}
+
+
+@pytest.fixture
+def refused(place: Path, capfd: pytest.CaptureFixture[str]) -> Check:
+    """Check that a tool ends with an exit code and one line that matches, and leaves nothing."""
+
+    def check(main: Main, argv: Sequence[str], said: str, code: int = 1) -> None:
+        before = state(place)
+        assert entry(main, argv) == code
+        out, err = capfd.readouterr()
+        assert out == ""
+        assert len(err.splitlines()) == 1, err
+        assert re.search(said, err), err
+        assert state(place) == before
+
+    return check
+
+
+def bytecode() -> bytes:
+    buffer = io.BytesIO()
+    ir.Module.parse(TEXT, make_context()).operation.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+def artifact() -> bytes:
+    module = ir.Module.parse(TEXT, make_context())
+    return stablehlo.serialize_portable_artifact(module, stablehlo.get_current_version())
+
+
+def newer_bytecode() -> bytes:
+    data = bytearray(bytecode())
+    data[4] = 99 << 1 | 1  # after the magic, one byte of a number of one byte
+    return bytes(data)
+
+
+def newer_artifact() -> bytes:
+    """An op that this VHLO does not have; its name stands in the string section."""
+    data = artifact()
+    assert b"dot_general_v" in data
+    return re.sub(rb"dot_general_v\d", b"dot_general_v9", data)
+
+
+MODULES: dict[str, tuple[str | bytes | Callable[[], bytes], str]] = {
+    "garbage": ("what is this {]", "^f:1:1: error: custom op 'what' is unknown"),
+    "a program": (Path(sys.executable).read_bytes()[:9000], "^f: error: unknown or damaged binary"),
+    "empty": ("", "^f: error: the file is empty; hespas reads MLIR text"),
+    "only a comment": ("// nothing\n", "^f: error: .* no public function; name one 'main'"),
+    "no ops": ("module {}", "^f:1:1: error: .* no public function; name one 'main'"),
+    "declaration": ("func.func @main()", "^f:1:1: error: .* declaration cannot have public"),
+    "truncated": (TEXT[:150], r"^f:3:\d+: error: "),
+    "truncated bytecode": (lambda: bytecode()[:-9], "^f: error: "),
+    "truncated artifact": (lambda: artifact()[:-9], "^f: error: "),
+    "truncated HLO": (HLO[:-20], r"^f:5:\d+: error: not valid HLO text"),
+    "truncated protobuf": (lambda: hlo_text_to_proto(HLO)[:60], "^f: error: unknown or damaged"),
+    "truncated xz": (lambda: lzma.compress(TEXT.encode())[:-9], "^f: error: the xz file is dam"),
+    "truncated gz": (lambda: gzip.compress(TEXT.encode())[:-9], "^f: error: the gzip file is dam"),
+    "xz of garbage": (lambda: lzma.compress(b"what"), "^f:1:1: error: custom op 'what'"),
+    "newer bytecode": (newer_bytecode, "^f: error: bytecode version 99 is newer"),
+    "newer artifact": (newer_artifact, "^f.* error: .*dot_general_v9.*; a newer version of"),
+    "latin-1": (TEXT.replace("@m", "@\xe9").encode("latin-1"), "^f:1:9: error: byte 0xe9 is not"),
+    "UTF-16": (TEXT.encode("utf-16"), "^f: error: unknown or damaged binary"),
+    "zero byte": (TEXT.replace("@m", "@\0"), "^f: error: unknown or damaged binary"),
+    "unclosed string": ('"' + "(" * 100_000, r"^f:1:100002: error: expected '\"'"),
+    "op of a newer StableHLO": (
+        TEXT.replace(DOT, '"stablehlo.new"(%x, %x)'),
+        "^f:3:10: error: .*'stablehlo.new'.*; a newer version of the dialect may have it",
+    ),
+    "unregistered op": (
+        TEXT.replace(DOT, '"tosa.matmul"(%x, %x)'),
+        "^f:3:23: error: .* unregistered dialect; read it with --allow-unregistered-dialect$",
+    ),
+    "unregistered attribute": (
+        TEXT.replace("mhlo.num_partitions = 4 : i32", "foo.bar = #foo.baz<1>"),
+        "^f:1:.* unregistered dialect; read it with --allow-unregistered-dialect$",
+    ),
+    "unknown spelling": (TEXT.replace(DOT, "tosa.matmul %x"), "^f:3:10: .*in generic form only"),
+    "invalid op": (TEXT.replace("[1] x [0]", "[7] x [0]"), "^f:3:10: error: .*7 is out of range"),
+    "no rank": (
+        "func.func @main(%x: tensor<*xf32>) -> tensor<*xf32> {\n"
+        "  %0 = stablehlo.abs %x : tensor<*xf32>\n  return %0 : tensor<*xf32>\n}",
+        r"^f:2:8: error: .* must be ranked",
+    ),
+    "recursion": (RECURSIVE, "^f:6:8: error: 'func.call': the function @f calls itself"),
+    "unknown custom call": (
+        TEXT.replace(DOT, "stablehlo.custom_call @mystery(%x, %x)"),
+        "^f:3:10: error: 'stablehlo.custom_call': .*mystery.*; .*keep-going",
+    ),
+    "ranks beyond the devices": (
+        TEXT.replace("num_partitions = 4", "num_partitions = 2"),
+        "^f:1:1: error: .* a collective names .*id [23]",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MODULES)
+def test_modules(refused: Check, case: str) -> None:
+    data, said = MODULES[case]
+    data = data() if callable(data) else data
+    Path("f").write_bytes(data.encode() if isinstance(data, str) else data)
+    refused(hespas_opt.main, ["f", *PASSES], said)
+    if case in ("garbage", "truncated bytecode", "recursion"):
+        refused(hespas.main, ["run", "--mlir", "f", "--node", "H100_80GB"], said)
+    if case == "garbage":
+        refused(hespas_mlir_analyzer.main, ["f"], said)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("absent", "^absent: error: cannot read it: No such file"),
+        (".", "^.: error: cannot read it: Is a directory"),
+        ("m/x", "^m/x: error: cannot read it: Not a directory"),
+        ("/proc/self/mem", "^/proc/self/mem: error: cannot read it: "),
+        ("a\0b", r"^error: 'a\\x00b' is no file name"),
+        ("n" * 300, "error: cannot read it: File name too long"),
+    ],
+)
+def test_unreadable_files(refused: Check, path: str, said: str) -> None:
+    refused(hespas_opt.main, [path, *PASSES], said)
+    refused(hespas.main, ["run", "--mlir", path, "--node", "H100_80GB"], said)
+
+
+def test_what_is_odd_and_works(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A byte-order mark, a name that is not UTF-8, no ops, symbolic sizes, binary strings."""
+    odd = os.fsdecode(b"\xe9.mlir")
+    Path(odd).write_bytes(b"\xef\xbb\xbf" + TEXT.encode())
+    assert entry(hespas_opt.main, [odd, *PASSES]) == 0
+    Path("zero").write_text("func.func public @main() { return }")
+    assert entry(hespas_opt.main, ["zero", *PASSES]) == 0
+    assert entry(hespas.main, ["run", "--mlir", "zero", "--node", "H100_80GB", "--json"]) == 0
+    out, err = capfd.readouterr()
+    assert json.loads(out)["compute_s"] == 0 and "zero" in err
+    Path("free").write_text(
+        LOOP.replace("tensor<i32>", "tensor<?xi32>").split("%c")[0] + "return %n : tensor<?xi32> }"
+    )
+    assert entry(hespas_opt.main, ["free", *PASSES]) == 0
+    assert re.fullmatch(r"warning: sizes assumed .*arg0_dim0=128; .*\n", capfd.readouterr().err)
+    binary = '@__cublas$gemm(%x, %x) {backend_config = "\\FF\\00"}'  # old GPU descriptors
+    Path("binary").write_text(TEXT.replace(DOT, f"stablehlo.custom_call {binary}"))
+    assert entry(hespas_opt.main, ["binary", *PASSES]) == 0
+
+
+def test_huge_constant(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """64 MB of data, 128 MB of text: through all passes in seconds, without a copy per pass."""
+    size = 16 << 20
+    with Path("huge").open("w") as file:
+        file.write(
+            f'func.func @main() -> tensor<{size}xf32> {{\n  %0 = stablehlo.constant dense<"0x'
+        )
+        for _ in range(16):
+            file.write("3F80ABCD" * (size // 16))
+        file.write(f'"> : tensor<{size}xf32>\n  %1 = stablehlo.add %0, %0 : tensor<{size}xf32>\n')
+        file.write(f"  return %1 : tensor<{size}xf32>\n}}\n")
+    argv = ["huge", "--split-individual=merge", NODE, "--emit-chakra=output=out", "-o", "/dev/null"]
+    code = "import sys; from hespas.tools.hespas_opt import script; script()"
+    start = time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    done = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, check=False)
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert seconds < 10
+    assert peak == before or peak < 600 << 10  # KiB: the bindings, the text, the data
+
+
+COMMANDS: list[tuple[list[str], str]] = [
+    (["--split-linea"], "^error: no pass is named 'split-linea'; did you mean 'split-linear'?"),
+    (["--magic-annotate"], "^error: no pass is named 'magic-annotate'; "),
+    (["-p", "func.func(magic)"], "^error: no pass is named 'magic'; "),
+    (["-p", "split-linear{"], "^error: unbalanced brackets"),
+    (["-p"], "^error: -p needs a pipeline"),
+    (["--split-linear=block-limt=3"], "no option 'block-limt'; did you mean 'block-limit'?"),
+    (["--split-linear=block-limit=x"], "'block-limit' takes a whole number, not 'x'"),
+    (["--split-linear=block-limit=-3"], "block-limit is -3, less than 0"),
+    ([f"--split-linear=block-limit={10**30}"], "'block-limit' takes a whole number, not '1000"),
+    (["--prepare=devices=-8"], "'devices' is -8, less than 0"),
+    (["--prepare=trip-count=-3"], "'trip-count' takes a whole number or 'error', not '-3'"),
+    (["--roofline-annotate=node=A100_SXM_40G"], "no node preset .*; did you mean 'A100_SXM_40GB'"),
+    (["--roofline-annotate=node=A100"], "did you mean 'A100_PCIe_40GB', .*'A100_SXM_80GB'?"),
+    (["--roofline-annotate=peak-flops=-1,memory-bandwidth=1e12"], "peak-flops must be more than 0"),
+    (["--canonicalize=max-iterations=x"], "MLIR does not take .*max-iterations.*'x' value invalid"),
+    (["--inline=foo=1"], "MLIR does not take the pass 'inline{foo=1}': .*no such option foo"),
+    (["--op-stats=format=xml"], "there is no format 'xml'"),
+    (["n"], "^error: unrecognized arguments: n; see hespas-opt --help"),
+    (["--mlir-print-ir-after=cse"], "'cse' is not in the pipeline"),
+]
+
+
+@pytest.mark.parametrize(("argv", "said"), COMMANDS, ids=[" ".join(a)[:40] for a, _ in COMMANDS])
+def test_command_lines(refused: Check, argv: list[str], said: str) -> None:
+    refused(hespas_opt.main, ["m", *([] if "-p" in argv[-1:] else ["-o", "o"]), *argv], said, 2)
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--emit-chakra=output=out"], "^m: error: .* not split; run split-linear or split-indi"),
+        ([NODE, "--emit-chakra=output=out"], "^m: error: .* not split; run split-linear"),
+        (["--split-linear", "--emit-chakra=output=out"],
+         "^m:3:10: error: 'stablehlo.dot_general': .*no hespas.cost; run an annotate pass first"),
+        (["--split-linear", "--split-individual"], "split already; run one split pass only"),
+        (["--prepare=devices=8"], "^m:1:1: error: .* for 1 x 4 devices .*, not 8; leave out dev"),
+        (["--prepare=dims=b=3"], "^m: error: prepare: dims=b=3, but .* no symbolic dimensions"),
+    ],
+)  # fmt: skip
+def test_order_and_devices(refused: Check, argv: list[str], said: str) -> None:
+    refused(hespas_opt.main, ["m", *argv, "-o", "o.mlir"], said)
+
+
+def test_unknown_trip_count(refused: Check, capfd: pytest.CaptureFixture[str]) -> None:
+    Path("loop").write_text(LOOP)
+    said = "^loop:3:8: error: 'stablehlo.while': the trip count .* depends on data; set trip-count"
+    refused(hespas_opt.main, ["loop", "--prepare=trip-count=error"], said)
+    assert entry(hespas_opt.main, ["loop", "--prepare", "-o", "/dev/null"]) == 0
+    assert capfd.readouterr().err.startswith("warning: loop:3:8: the trip count")
+
+
+CONFIGS: list[tuple[object, str, int]] = [
+    ('{"mlir": "m",\n "node": }', "^c:2:10: error: is not valid JSON", 1),
+    ("", "^c:1:1: error: is not valid JSON", 1),
+    ("[1]", "^c: error: must hold a JSON object", 1),
+    ("[" * 100_000, "^c: error: is nested too deeply", 1),
+    (b'{"mlir": "\xe9"}', "^c: error: is not UTF-8", 1),
+    ({"mlir": "m", "spilt": "linear"}, "^c: error: unknown key 'spilt'; did you mean 'split'?", 1),
+    ({"mlir": "m", "block_limit": "x"}, "^c: error: 'block_limit' is \"x\": .*integer", 1),
+    ({"mlir": "m", "block_limit": -1}, "^c: error: 'block_limit' is -1: ", 1),
+    ({"mlir": "m", "block_limit": 10**30}, "'block-limit' takes a whole number", 2),
+    ({"mlir": 3}, "^c: error: 'mlir' is 3: .*string", 1),
+    ({"mlir": "a\0b"}, "is no file name", 1),
+    ({"mlir": "\ud800"}, "is no file name", 1),
+    ({"mlir": "m", "output": "a\0b", "node": "H100_80GB"}, "is no file name", 1),
+    ({"node": "H100_80GB"}, "^c: error: no program is given; name it with --mlir FILE", 2),
+    ({"mlir": "m", "node": "H100_80G"}, "no node preset .*; did you mean 'H100_80GB'", 2),
+    ({"mlir": "m", "node": "no.json"}, "^no.json: error: No such file", 1),
+    ({"mlir": "m", "system": "H100"}, "no system preset is named 'H100'; did you mean 'H100_", 2),
+    ({"mlir": "m", "system": "A100_SXM_40GB_8GPU"},
+     "^m: error: .* runs on 4 devices, but system A100_SXM_40GB_8GPU has 8 .*; take a system", 1),
+    ({"mlir": "m", "estimator": "rofline"}, "no estimator .*; did you mean 'roofline'?", 2),
+    ({**PUBLISHED, "mlir_file": None}, "^c: error: the key 'mlir_file' is missing", 1),
+    ({**PUBLISHED, "split_strategy": "x"}, "^c: error: 'split_strategy' is 'x'; known", 1),
+    ({**PUBLISHED, "perf_estimator": {"method": "roofline", "hardware": {"peak_flop": 1}}},
+     "^c: error: unknown key 'perf_estimator.hardware.peak_flop'; did you mean 'peak_flops'?", 1),
+    ({**PUBLISHED, "perf_estimator": {
+        "method": "roofline", "hardware": {**HARDWARE, "memory_bandwidth": -1}}},
+     "^c: error: 'perf_estimator.hardware.memory_bandwidth' is -1: ", 1),
+    ({**PUBLISHED, "perf_estimator": {
+        "method": "roofline", "hardware": {**HARDWARE, "num_npus": 8}}},
+     "^m: error: .* on 4 devices, but num_npus is 8; leave num_npus out", 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "said", "code"), CONFIGS)
+def test_configurations(refused: Check, config: object, said: str, code: int) -> None:
+    text = config if isinstance(config, (str, bytes)) else json.dumps(config)
+    Path("c").write_bytes(text.encode() if isinstance(text, str) else text)
+    refused(hespas.main, ["run", "c"], said, code)
+    if isinstance(config, dict) and "perf_estimator" in config:
+        refused(hespas_chakra_gen.main, ["c"], said, code)
+
+
+@pytest.mark.parametrize(
+    ("argv", "said", "code"),
+    [
+        (["chakra", "check", "absent"], "^absent: error: there is no such folder", 1),
+        (["chakra", "check", "."], "^.: error: there are no traces", 1),
+        (["chakra", "print", "m"], "^m: error: ", 1),
+        (["chakra", "print", "."], "^.: error: Is a directory", 1),
+        (["chakra"], "^error: .*required: COMMAND; see hespas chakra --help", 2),
+        (["chakra", "chekc", "."], "^error: .*invalid choice: 'chekc'", 2),
+        (["nodes", "m/x.json"], "^m/x.json: error: Not a directory", 1),
+        (["run", "--mlir", "m", "--system", "."], "^network.yml: error: No such file", 1),
+    ],
+)
+def test_other_commands(refused: Check, argv: list[str], said: str, code: int) -> None:
+    refused(hespas.main, argv, said, code)
+
+
+ANNOTATED: list[tuple[str, str, str]] = [
+    ("flops = 128 : i64", "flops = 128.0 : f64", "3:10: .*'flops' must be an i64, not 1.28"),
+    ("flops = 128 : i64", "flops = -5 : i64", "3:10: .*flops is -5, less than 0"),
+    ("trips = 1", "tripz = 1", "3:10: .*unknown field 'tripz'; its fields are "),
+    ('bound = "memory"', 'bound = "magic"', "3:10: .*bound is 'magic', not one of compute"),
+    ("groups = array<i64: 1>", "groups = array<i64: 7>", "4:10: .*communicator 7 is not in"),
+    ("0, 1, 2, 3>}", "0, 1, 2, 9>}", "1:1: .*communicator 1 names device 9 of 4"),
+    ("devices = 4", "devices = 8", "1:1: .*8 devices are not 1 replicas x 4 partitions"),
+    ("hespas.region =", "hespas.regoin =", "3:10: .*'hespas.regoin' is no attribute of hespas"),
+    ("hespas.comm =", "hespas.target =", "4:10: .*hespas.target stands on: module"),
+]
+
+
+@pytest.fixture
+def annotated(place: Path) -> str:
+    assert entry(hespas_opt.main, ["m", "--split-linear", NODE, "-o", "a"]) == 0
+    return Path("a").read_text()
+
+
+@pytest.mark.parametrize(("good", "bad", "said"), ANNOTATED)
+def test_wrong_attributes(refused: Check, annotated: str, good: str, bad: str, said: str) -> None:
+    """They are refused when the module is read, whichever pass would use them."""
+    assert good in annotated
+    Path("a").write_text(annotated.replace(good, bad, 1))
+    refused(hespas_opt.main, ["a", "-o", "o"], f"^a:{said}")
+    refused(hespas.main, ["run", "--mlir", "a", "--output", "out"], f"^a:{said}")
+
+
+def test_attributes_in_every_form(refused: Check, annotated: str, tmp_path: Path) -> None:
+    """Good ones are taken from text, bytecode and artifact, dictionaries or typed."""
+    module = ir.Module.parse(annotated, make_context())
+    version = stablehlo.get_current_version()
+    Path("vhlo").write_bytes(stablehlo.serialize_portable_artifact(module, version))
+    assert entry(hespas_opt.main, ["a", "--emit-bytecode", "-o", "bytecode"]) == 0
+    assert entry(hespas_opt.main, ["a", "--typed-attributes", "-o", "typed"]) == 0
+    for name in ("a", "bytecode", "vhlo", "typed"):
+        assert entry(hespas_opt.main, [name, "--emit-chakra=output=out", "-o", "/dev/null"]) == 0
+    assert entry(hespas_opt.main, ["typed", "-o", "again"]) == 0
+    assert Path("again").read_text() == annotated
+    typed = Path("typed").read_text()
+    for good, bad, said in (
+        ("flops = 128 : i64", "flops = 1.0 : f64", "'flops' must be an i64"),
+        ("#hespas.cost<", "#hespas.cots<", "hespas.cost must be #hespas.cost<...>"),
+        ("return %1", '"foo.bar"() : () -> ()\n return %1', "--allow-unregistered-dialect"),
+    ):
+        Path("typed").write_text(typed.replace(good, bad))
+        refused(hespas_opt.main, ["typed", "-o", "o"], rf"^typed:\d+:\d+: error: .*{said}")
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("m/o", "^m/o: error: cannot write it: .*/m is a file, not a folder"),
+        (".", "^.: error: cannot write it: it is a folder"),
+        ("absent/o", "^absent/o: error: cannot write it: there is no such folder"),
+        ("", "^error: '' is no file name"),
+        ("n" * 300, "error: cannot write it: File name too long"),
+    ],
+)
+def test_module_places(refused: Check, output: str, said: str) -> None:
+    """Found before the work is done, so that no traces are left."""
+    traces = [] if len(output) > 255 else list(PASSES[:3])
+    refused(hespas_opt.main, ["m", *traces, "-o", output], said)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_full_places(refused: Check) -> None:
+    full = "^/dev/full: error: cannot write it: No space left"
+    refused(hespas_opt.main, ["m", "-o", "/dev/full"], full)
+    refused(hespas_opt.main, ["m", "--op-stats=output=/dev/full", "-o", "o"], full)
+    tool = [sys.executable, "-m", "hespas.tools.hespas", "nodes"]
+    with Path("/dev/full").open("w") as file:
+        done = subprocess.run(tool, stdout=file, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "<stdout>: error: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("m", "/m: error: the output is to be a folder, and this is a file"),
+        ("m/x/y", "/m/x/y: error: the output is to be a folder, and .*/m is a file"),
+        ("/proc/absent", "^/proc/absent: error: cannot write the output: "),
+        ("n" * 300, "error: cannot write the output: File name too long"),
+    ],
+)
+def test_trace_places(refused: Check, output: str, said: str) -> None:
+    traces = ["--split-linear", NODE, f"--emit-chakra=output={output}"]
+    refused(hespas_opt.main, ["m", *traces, "-o", "o"], said)
+    refused(hespas.main, ["run", "--mlir", "m", "--node", "H100_80GB", "--output", output], said)
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+@pytest.mark.parametrize(
+    ("raised", "said", "code"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "cannot write .*: No space left", 1),
+        (KeyboardInterrupt(), "^interrupted$", 130),
+        (MemoryError(), "^error: out of memory$", 1),
+    ],
+)
+def test_broken_off_while_writing(
+    refused: Check,
+    monkeypatch: pytest.MonkeyPatch,
+    earlier: bool,
+    raised: BaseException,
+    said: str,
+    code: int,
+) -> None:
+    """Traces of an earlier run stay as they were, new ones do not appear in part."""
+    if earlier:
+        assert entry(hespas_opt.main, ["m", *PASSES]) == 0
+
+    def fails(*_: object, **__: object) -> None:
+        raise raised
+
+    argv = ["m", "--split-individual", *PASSES[1:]]
+    for module, name in ((stats, "render"), (writer, "write"), (os, "replace")):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, fails)
+            # The module is written last, by the replacement of the file.
+            refused(
+                hespas_opt.main,
+                ["m", "-o", "o"] if name == "replace" else argv,
+                said,
+                code,
+            )
+
+
+def test_interrupted_walk(refused: Check) -> None:
+    """MLIR turns what a Python function raises during a walk into a RuntimeError of its text."""
+
+    def interrupted(argv: Sequence[str]) -> int:
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            raise KeyboardInterrupt
+
+        ir.Module.parse(TEXT, make_context()).operation.walk(visit)
+        return 0
+
+    refused(interrupted, [], "^interrupted$", 130)
+
+
+@pytest.mark.parametrize("delay_s", [0.05, 0.6])
+def test_interrupt_of_a_process(place: Path, delay_s: float) -> None:
+    """^C while it reads, and while passes run."""
+    example = ROOT / "docs" / "examples" / "llama3-100m-opt-a100.mlir.xz"
+    tool = [sys.executable, "-m", "hespas.tools.hespas_opt"]
+    work = ["--split-individual=merge", *[NODE] * 300, *PASSES[2:]]
+    before = state(place)
+    with subprocess.Popen(
+        [*tool, str(example), "--print-pipeline", *work], stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        process.stderr.readline()  # the pipeline: it has started
+        time.sleep(delay_s)
+        process.send_signal(signal.SIGINT)
+        err = process.communicate(timeout=20)[1]
+    assert (process.returncode, err) == (130, "interrupted\n")
+    assert state(place) == before
+
+
+def test_closed_streams(place: Path) -> None:
+    """A reader that goes away is no error to speak of; streams that are closed are."""
+    tool = f"{sys.executable} -m hespas.tools.hespas"
+    example = ROOT / "docs" / "examples" / "llama3-100m.mlir.xz"
+    for line, code, said in (
+        (f"({tool}_opt {example}; echo $? > code) | head -c 20 > head", 0, ""),
+        (f"{tool}_opt <&-", 1, "error: standard input is closed; name a file\n"),
+        (f"{tool} nodes >&-", 1, "<stdout>: error: Bad file descriptor\n"),
+        (f"{tool}_opt absent 2>&-", 1, ""),
+    ):
+        done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (code, said), line
+        assert done.stdout == ""
+    assert len(Path("head").read_bytes()) == 20
