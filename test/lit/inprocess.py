@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import os
 import re
 import shlex
 import sys
@@ -58,6 +59,7 @@ class InProcess(lit.formats.ShTest):
         if isinstance(script, lit.Test.Result):
             return script
         folder, base = lit.TestRunner.getTempPaths(test)
+        os.makedirs(folder, exist_ok=True)
         substitutions = lit.TestRunner.getDefaultSubstitutions(test, folder, base)
         lines = lit.TestRunner.applySubstitutions(script, substitutions)
         plain = []
