@@ -48,15 +48,19 @@ def run(
     steps = parse(pipeline) if isinstance(pipeline, str) else list(pipeline)
     run = run or Run()
     register_passes()
+    unverified = ""
     for step in complete(module, steps):
         start = time.perf_counter()
         if not (isinstance(step, Pass) and step.only_marks):
             run.texts.clear()
+            unverified = step.name if isinstance(step, Pass) else ""
         _run_step(module, step, run)
         if timings is not None:
             timings.append((step.spelling(), time.perf_counter() - start))
         if after is not None:
             after(module, step)
+    if unverified:
+        _verify(module, unverified)
     return run
 
 
@@ -80,13 +84,21 @@ def _run_step(module: ir.Module, step: Step, run: Run) -> None:
         if isinstance(step, Pass):
             # A Python pass must not name its op: it could not be scheduled.
             manager.add(lambda _op, _pass: _apply(step, module, run), step.name)
-            manager.enable_verifier(not step.only_marks)
+            manager.enable_verifier(False)  # once is enough: after the last of ours
         else:
             _add_native(manager, step)
         try:
             manager.run(module.operation)
         except ir.MLIRError as error:
             raise _failure(error, step, run) from None
+
+
+def _verify(module: ir.Module, name: str) -> None:
+    try:
+        module.operation.verify()
+    except ir.MLIRError as error:
+        message = f"up to '{name}' the passes made a module that is not valid: {error}"
+        raise HespasError(message, remedy="please report it") from None
 
 
 def _add_native(manager: PassManager, step: NativePass) -> None:

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 
 from hespas.dialects.attrs import Cost, Region
 from hespas.dialects.mlir import func, functions, ir, op_text
+from hespas.dialects.ops import LOOPS
 from hespas.estimators.aggregate import aggregate
 from hespas.passes.split.blocks import Body, captures
 
+SYMBOL = re.compile(r'@(?:"([^"]*)"|([\w.$-]+))')
 HERO = re.compile(r"\.(dot|convolution|fusion|custom_call|reduce|sort|scatter|gather)")
 
 Ref = tuple[
@@ -55,13 +57,18 @@ class Outliner:
     module: ir.Module
     known: dict[str, list[str]] = field(default_factory=dict)
     texts: dict[str, int] = field(default_factory=dict)
+    flat: dict[object, int] = field(default_factory=dict)
     spelled: list[str] = field(default_factory=list)
     made: dict[Key, Made] = field(default_factory=dict)
-    taken: set[str] = field(default_factory=set)
+    singles: dict[int, str] = field(default_factory=dict)
+    called: dict[str, str] = field(default_factory=dict)
+    callable: dict[str, ir.Operation] = field(init=False)
+    taken: set[str] = field(init=False)
     next_id: int = 0
 
     def __post_init__(self) -> None:
-        self.taken = set(functions(self.module))
+        self.callable = functions(self.module)
+        self.taken = set(self.callable)
 
     def split(self, body: Body, units: Sequence[Sequence[int]], reorder: bool = False) -> None:
         """Rewrite the block: ``units`` lists op indices in their new order.
@@ -81,8 +88,7 @@ class Outliner:
                 if reorder:
                     last.move_before(terminator)
                 if unit[0] in compute:
-                    digest = self._digest((self._text(last),))
-                    self._region(1, digest).set_on(last)
+                    self._region(1, self._single(self._text(last))).set_on(last)
                 continue
             shape = self._shape(body, unit, outputs[u])
             call = self._call(body, unit, shape, replaced, terminator if reorder else last)
@@ -138,10 +144,15 @@ class Outliner:
         return Shape(key, list(inputs), [outputs[place] for place in places])
 
     def _text(self, op: ir.Operation) -> int:
-        text = op_text(op)
-        number = self.texts.setdefault(text, len(self.texts))
-        if number == len(self.spelled):
-            self.spelled.append(text)
+        key = None if len(op.regions) else _flat_key(op)
+        number = self.flat.get(key)
+        if number is None:
+            text = op_text(op)
+            number = self.texts.setdefault(text, len(self.texts))
+            if number == len(self.spelled):
+                self.spelled.append(text)
+            if key is not None:
+                self.flat[key] = number
         return number
 
     def _call(
@@ -233,10 +244,33 @@ class Outliner:
         function.attributes[Cost.NAME] = attr
         return attr
 
+    def _single(self, text: int) -> str:
+        """The digest of a region of one op."""
+        if text not in self.singles:
+            self.singles[text] = self._digest((text,))
+        return self.singles[text]
+
+    def _function_texts(self, text: str) -> list[str]:
+        """The texts of the functions that an op calls: their names alone say nothing."""
+        found = []
+        for quoted, plain in SYMBOL.findall(text):
+            name = quoted or plain
+            if name in self.callable:
+                if name not in self.called:
+                    self.called[name] = ""  # should it call itself
+                    own = op_text(self.callable[name])
+                    self.called[name] = "\0".join([own, *self._function_texts(own)])
+                found.append(self.called[name])
+        return found
+
     def _digest(self, texts: Sequence[int], key: Key | None = None) -> str:
         """Content hash of a region; values of constants do not count where no loop reads them."""
         spelled = [self.spelled[number] for number in texts]
-        loops = any("stablehlo.while" in text for text in spelled)
+        called = dict.fromkeys(
+            t for text in spelled if "@" in text for t in self._function_texts(text)
+        )
+        spelled += called
+        loops = any(loop in text for text in spelled for loop in LOOPS)
         hasher = hashlib.sha256()
         for text in spelled:
             hasher.update((text if loops else _CONSTANT.sub(r"\1", text)).encode())
@@ -251,6 +285,20 @@ class Outliner:
             ]
             hasher.update(repr((wiring, key.outputs)).encode())
         return hasher.hexdigest()[:16]
+
+
+def _flat_key(op: ir.Operation) -> object:
+    """Equal for ops without regions whose texts are equal, and cheaper than the text."""
+    attributes = op.attributes
+    try:
+        return (
+            op.name,
+            tuple([(n, attributes[n]) for n in attributes if not n.startswith("hespas.")]),
+            tuple([value.type for value in op.operands]),
+            tuple([value.type for value in op.results]),
+        )
+    except TypeError:  # a constant of complex elements: the bindings cannot hold its value
+        return None
 
 
 _CONSTANT = re.compile(r"(stablehlo\.constant) dense(?:_resource)?<(?:[^<>]|<[^<>]*>)*>")
