@@ -51,7 +51,9 @@ def run(
     unverified = ""
     for step in complete(module, steps):
         start = time.perf_counter()
-        if not (isinstance(step, Pass) and step.only_marks):
+        if isinstance(step, Pass) and step.only_marks:
+            unverified = _verify(module, unverified)
+        else:
             run.texts.clear()
             unverified = step.name if isinstance(step, Pass) else ""
         _run_step(module, step, run)
@@ -59,8 +61,7 @@ def run(
             timings.append((step.spelling(), time.perf_counter() - start))
         if after is not None:
             after(module, step)
-    if unverified:
-        _verify(module, unverified)
+    _verify(module, unverified)
     return run
 
 
@@ -84,7 +85,7 @@ def _run_step(module: ir.Module, step: Step, run: Run) -> None:
         if isinstance(step, Pass):
             # A Python pass must not name its op: it could not be scheduled.
             manager.add(lambda _op, _pass: _apply(step, module, run), step.name)
-            manager.enable_verifier(False)  # once is enough: after the last of ours
+            manager.enable_verifier(False)  # ``run`` verifies once, before results are written
         else:
             _add_native(manager, step)
         try:
@@ -93,9 +94,12 @@ def _run_step(module: ir.Module, step: Step, run: Run) -> None:
             raise _failure(error, step, run) from None
 
 
-def _verify(module: ir.Module, name: str) -> None:
+def _verify(module: ir.Module, name: str) -> str:
+    """Verify what the passes up to ``name`` made, if there are any; returns ""."""
     try:
-        module.operation.verify()
+        if name:
+            module.operation.verify()
+        return ""
     except ir.MLIRError as error:
         message = f"up to '{name}' the passes made a module that is not valid: {error}"
         raise HespasError(message, remedy="please report it") from None
