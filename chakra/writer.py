@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hespas.chakra.encode import IntAttr, int_attr, metadata, node, node_name, record, text_attr
+from hespas.chakra.rules import MAX_TAG
 from hespas.chakra.schema import NodeType
 from hespas.chakra.trace import Collective, Compute, Duration, Step, Trace, Transfer, durations
 
 TIMES = ("both", "carry", "exact")
 
-# Attribute kinds that every version of ASTRA-sim since 2024 reads (facts: a wrong kind is read as 0
-# by the older feeder, and refused by the newer).
+# The kinds in rules.KINDS, which every version of ASTRA-sim since 2024 reads. A wrong kind is read
+# as 0 by the older feeder, and refused by the newer.
 _ON_DEVICE = int_attr("is_cpu_op", 0, "bool")
 _NUM_OPS, _TENSOR_SIZE = IntAttr("num_ops", "int64"), int_attr("tensor_size", 1, "uint64")
 _COMM_TYPE, _COMM_SIZE = IntAttr("comm_type", "int64"), IntAttr("comm_size", "int64")
@@ -37,11 +38,6 @@ class Written:
 
     nodes: tuple[int, ...]
     trace_bytes: int
-
-
-def file_names(trace: Trace) -> list[str]:
-    """The files that ``write`` makes."""
-    return [*(f"dev.{device}.et" for device in range(trace.devices)), "comm_group.json"]
 
 
 def write(trace: Trace, folder: Path, time: str = "both") -> Written:
@@ -167,7 +163,7 @@ def _encode(
         else:
             deps = ids.of(step)
             tag = step.id // 2  # two steps' ids are two apart at least, so tags are unique
-            attrs = _ON_DEVICE + _COMM_SIZE(what.size) + _COMM_TAG(tag % 500_000_000) + what.attrs
+            attrs = _ON_DEVICE + _COMM_SIZE(what.size) + _COMM_TAG(tag % MAX_TAG) + what.attrs
             made = []
             for k, kind in enumerate((NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)):
                 slot = slots.send(what) + k

@@ -1,18 +1,18 @@
-"""Validation of configuration files: what each key is, and a message that names the wrong one."""
+"""What each key of a node or system file is, and the ``Node`` or ``System`` that it describes."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hespas.configs import read_json
-from hespas.configs.flow import read_flow
+from hespas.configs.checked import checked
 from hespas.configs.node import RULES, UNITS, Node, check_rate_key
 from hespas.configs.system import COLLECTIVES, System
+from hespas.configs.yaml import read_yaml
 from hespas.dialects.errors import HespasError
-from hespas.passes.base import nearest
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -22,9 +22,6 @@ Implementation = Annotated[
         pattern=r"^(ring|oneRing|(oneD|d)irect\d*|halvingDoubling|oneHalvingDoubling|doubleBinaryTree)$"
     ),
 ]
-
-
-M = TypeVar("M", bound=BaseModel)
 
 
 class _Strict(BaseModel):
@@ -128,8 +125,8 @@ def node(data: dict[str, Any], path: str) -> Node:
         if not isinstance(hardware, dict):
             raise HespasError("perf_estimator has no object 'hardware'", where=path)
     if hardware.keys() & {"peak_flops", "memory_bandwidth", "per_datatype_flops"}:
-        return _valid(PublishedHardware, hardware, path).node(Path(path).stem)
-    return _valid(NodeFile, hardware, path).node()
+        return checked(PublishedHardware, hardware, path).node(Path(path).stem)
+    return checked(NodeFile, hardware, path).node()
 
 
 class Network(_Strict):
@@ -181,12 +178,12 @@ class RemoteMemory(_Strict):
 
 def system(folder: Path) -> System:
     """The system in a folder, checked; raises HespasError with the file and the key."""
-    network = _valid(Network, read_flow(folder / "network.yml"), str(folder / "network.yml"))
+    network = checked(Network, read_yaml(folder / "network.yml"), str(folder / "network.yml"))
     place = str(folder / "system.json")
-    keys = _valid(SystemFile, read_json(place), place)
+    keys = checked(SystemFile, read_json(place), place)
     remote = folder / "remote_memory.json"
     if remote.exists():
-        _valid(RemoteMemory, read_json(remote), str(remote))
+        checked(RemoteMemory, read_json(remote), str(remote))
     implementations = {}
     for name in COLLECTIVES:
         chosen = tuple(getattr(keys, name.replace("-", "_")))
@@ -213,21 +210,3 @@ def system(folder: Path) -> System:
         keys.endpoint_delay,
         keys.local_mem_bw,
     )
-
-
-def _valid(model: type[M], data: dict[str, Any], place: str) -> M:
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            fields = model.model_fields
-            known = [f.alias or name for name, f in fields.items()]
-            message, remedy = f"unknown key '{key}'", nearest(key, known)
-        elif first["type"] == "missing":
-            message, remedy = f"the key '{key}' is missing", ""
-        else:
-            said = first["msg"].removeprefix("Value error, ")
-            message, remedy = f"'{key}': {said}" if key else said, ""
-        raise HespasError(message, where=place, remedy=remedy) from None

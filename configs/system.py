@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +35,4 @@ class System:
     @property
     def devices(self) -> int:
         """How many devices the system has."""
-        count = 1
-        for n in self.npus_count:
-            count *= n
-        return count
+        return math.prod(self.npus_count)

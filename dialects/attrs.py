@@ -76,11 +76,10 @@ class Record:
 
     def problem(self) -> str:
         """What breaks the schema beyond types, or ""."""
-        for f in fields(self):  # type: ignore[arg-type]
-            choices = f.metadata["choices"]
-            value = getattr(self, f.name)
-            if choices and value is not None and value not in choices:
-                return f"{f.name} is '{value}', not one of {', '.join(choices)}"
+        for name, choices in _choices(type(self)):
+            value = getattr(self, name)
+            if value is not None and value not in choices:
+                return f"{name} is '{value}', not one of {', '.join(choices)}"
         return ""
 
 
@@ -154,6 +153,11 @@ class Comm(Record):
     note: str | None = _doc(
         "an assumption made, e.g. an upper bound of a ragged size", default=None
     )
+
+    @property
+    def sent_bytes(self) -> int:
+        """Operand bytes where data moves between devices, else 0: nobody else is in the groups."""
+        return self.operand_bytes if self.groups or self.pairs else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +265,13 @@ def kinds(cls: type[Record]) -> tuple[tuple[str, str], ...]:
             hint = options[0]
         result.append((f.name, names.get(hint, "ints")))
     return tuple(result)
+
+
+@functools.cache
+def _choices(cls: type[Record]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """(field, the words it may hold) of the fields that may hold some only."""
+    named = ((f.name, f.metadata["choices"]) for f in fields(cls))  # type: ignore[arg-type]
+    return tuple((name, choices) for name, choices in named if choices)
 
 
 def _required(cls: type[Record], name: str) -> bool:

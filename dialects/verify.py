@@ -24,10 +24,10 @@ from hespas.dialects.attrs import (
 )
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import functions, ir
+from hespas.dialects.ops import LOOPS
 
 BY_NAME = {record.NAME: record for record in RECORDS}
 OF_MODULE = (Target.NAME, Split.NAME, COMMUNICATORS)
-LOOPS = ("stablehlo.while", "mhlo.while")
 SUMMED = ("flops", "read_bytes", "write_bytes", "latency_ns")
 ROUNDING = 1e-9  # relative; sums of float times depend on their order
 

@@ -56,13 +56,16 @@ def repeated(cost: Cost, trips: int, gap: str | None = None) -> Cost:
     )
 
 
-def dearest(costs: Sequence[Cost]) -> Cost:
-    """The branch that takes longest; where two take as long, the one with more operations.
+def dearest(costs: Sequence[Cost], sent_bytes: Sequence[int] = ()) -> Cost:
+    """The branch that sends most; of equal ones the one that takes longest, then by operations.
 
+    Sending comes first because its time is not known here; the trace takes the same branch.
     A gap in any branch counts: that one might have been the longest.
     """
-    longest = max(costs, key=lambda cost: (cost.latency_ns, cost.flops))
-    return replace(longest, gap=_gaps(costs))
+    sent = sent_bytes or [0] * len(costs)
+    ranked = zip(sent, costs, strict=True)
+    _, chosen = max(ranked, key=lambda pair: (pair[0], pair[1].latency_ns, pair[1].flops))
+    return replace(chosen, gap=_gaps(costs))
 
 
 def _gaps(costs: Sequence[Cost]) -> str | None:

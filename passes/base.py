@@ -78,7 +78,7 @@ class Pass:
         for spelled, f in self.options():
             value = getattr(self, f.name)
             if value != f.default:
-                text = str(value)
+                text = str(value).lower() if isinstance(value, bool) else str(value)
                 quoted = f'"{text}"' if any(c in text for c in ' ,{}"') else text
                 parts.append(spelled if value is True else f"{spelled}={quoted}")
         return f"{self.name}{{{' '.join(parts)}}}" if parts else self.name

@@ -73,7 +73,8 @@ def _pass_help() -> str:
         lines.append(f"  --{name}")
         lines.append(f"      {cls.summary()}")
         for spelled, field in cls.options():
-            default = f" (default {field.default})" if field.default not in ("", None) else ""
+            value = str(field.default).lower() if field.default in (True, False) else field.default
+            default = f" (default {value})" if value not in ("", None) else ""
             lines.append(f"        {spelled}: {field.metadata['help']}{default}")
     return "\n".join(lines)
 
@@ -177,19 +178,19 @@ def process(
     module = read(context)
     run = Run(input_name=name, keep_going=options.keep_going)
     shown = {part for item in options.mlir_print_ir_after for part in item.split(",")}
+    unknown = shown - {step.name for step in steps} - {"prepare"}
+    if unknown:
+        raise UsageError(f"--mlir-print-ir-after: '{min(unknown)}' is not in the pipeline")
 
     def after(current: Any, step: Step) -> None:
         if options.mlir_print_ir_after_all or step.name in shown:
-            print(f"// -----// IR after {step.spelling()} //----- //", file=sys.stderr)
+            print(f"// -----// IR Dump After {step.spelling()} //----- //", file=sys.stderr)
             print(current, file=sys.stderr)
 
     timings: list[tuple[str, float]] | None = [] if options.timing else None
     pipeline.run(module, steps, run, after=after, timings=timings)
     for spelled, seconds in timings or []:
         print(f"{seconds:10.4f} s  {spelled}", file=sys.stderr)
-    unknown = shown - {step.name for step in steps} - {"prepare"}
-    if unknown:
-        raise UsageError(f"--mlir-print-ir-after: '{unknown.pop()}' is not in the pipeline")
     if options.disable_output or options.output == "/dev/null":
         return b""
     return render(options, module)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from hespas.configs.checked import checked
 from hespas.configs.models import PublishedHardware
 from hespas.dialects.errors import HespasError
 from hespas.passes.base import nearest
-from hespas.tools.commands.config import checked, load_json
+from hespas.tools.commands.config import load_json
 
 if TYPE_CHECKING:
     from hespas.passes.base import Pass

@@ -18,15 +18,15 @@ from hespas.estimators.rules.base import (
     UnknownCost,
     Work,
     buffer,
+    matrix,
     names,
     operand_buffers,
     read_bytes,
     vector,
 )
-from hespas.estimators.rules.libraries import written
+from hespas.estimators.rules.libraries import Config, find, written
 from hespas.estimators.rules.numerics import random_work, top_k_work
 
-Config = Mapping[str, Any]
 _Model = Callable[[ir.Operation, Config], Work]
 
 FREE_TARGETS = frozenset(
@@ -103,26 +103,12 @@ def _json(text: str) -> Config:
     return value if isinstance(value, dict) else {}
 
 
-def find(config: Any, name: str) -> Any:
-    """The first value under this key at any depth, or None."""
-    if isinstance(config, Mapping):
-        if name in config:
-            return config[name]
-        config = list(config.values())
-    if isinstance(config, list):
-        for item in config:
-            value = find(item, name)
-            if value is not None:
-                return value
-    return None
-
-
 def _declared(op: ir.Operation, estimate: Mapping[str, Any]) -> Work:
-    """A Pallas kernel whose author declared its cost."""
+    """A Pallas kernel whose author declared its cost; matrix units, so that time is a bound."""
     write = written(op)
     read = max(int(estimate.get("bytes_accessed", 0)) - write, 0) or read_bytes(op)
     key = buffer(op.operands[0].type).key if len(op.operands) else "f32"
-    parts = vector(key, int(estimate.get("flops", 0)))
+    parts = matrix(key, int(estimate.get("flops", 0)))
     return Work("custom", read, write, parts, int(estimate.get("transcendentals", 0)))
 
 
@@ -141,7 +127,8 @@ def _top_k(op: ir.Operation, _: Config) -> Work:
 
 def _radix_sort(op: ir.Operation, _: Config) -> Work:
     """CUB's radix sort: a pass of 8 bits over keys and values each way, and one to count them."""
-    data = [size for size in operand_buffers(op) if size.elements > 1]
+    sizes = operand_buffers(op)
+    data = [size for size in sizes if size.elements > 1] or sizes
     total = sum(size.bytes for size in data)
     keys = data[0]
     passes = -(-keys.bits // 8)
@@ -213,7 +200,11 @@ DOCUMENTED: tuple[tuple[str, str, str], ...] = (
         "by routine, after LAPACK Working Note 41 and Golub and Van Loan",
         "operands; results",
     ),
-    ("with a `cost_estimate` in the configuration (Pallas)", "as declared", "as declared"),
+    (
+        "with a `cost_estimate` in the configuration (Pallas)",
+        "as declared, at the matrix rate of the first operand's type",
+        "as declared",
+    ),
     ("`Sharding`, `SPMDFullToShardShape`, `xla.sdy.*`, `shape_assertion` ...", "0", "0"),
     ("`ragged_all_to_all`", "collective: simulated", "collective: simulated"),
     (

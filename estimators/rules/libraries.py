@@ -62,11 +62,23 @@ def _rate(config: Config, lhs: Buffer, rhs: Buffer) -> str:
     return "tf32" if key == "f32" and "HIGHEST" not in precision else key
 
 
+def find(config: Any, name: str) -> Any:
+    """The first value under this key at any depth, or None."""
+    if isinstance(config, Mapping):
+        if name in config:
+            return config[name]
+        config = list(config.values())
+    if isinstance(config, list):
+        for item in config:
+            value = find(item, name)
+            if value is not None:
+                return value
+    return None
+
+
 def _section(config: Config, name: str) -> Config:
-    for value in (config, *config.values()):
-        if isinstance(value, Mapping) and isinstance(value.get(name), Mapping):
-            return value[name]
-    return {}
+    value = find(config, name)
+    return value if isinstance(value, Mapping) else {}
 
 
 def gemm(op: ir.Operation, config: Config) -> Work:
@@ -80,7 +92,7 @@ def gemm(op: ir.Operation, config: Config) -> Work:
         batch = math.prod(out.shape[:-2])
         depth = math.isqrt(lhs.elements * rhs.elements // max(out.elements * batch, 1))
     parts = matrix(_rate(config, lhs, rhs), fma_flops(out.elements * depth, lhs, rhs))
-    epilogue = _section({"_": config}, "gemm_backend_config").get("epilogue", "DEFAULT")
+    epilogue = _section(config, "gemm_backend_config").get("epilogue", "DEFAULT")
     names = str(epilogue).split("_")
     flops = sum(_EPILOGUES[name][0] for name in names if name in _EPILOGUES)
     roots = sum(_EPILOGUES[name][1] for name in names if name in _EPILOGUES)
@@ -111,7 +123,7 @@ def convolution(op: ir.Operation, config: Config) -> Work:
     parts = matrix(_rate(config, first, second), fma_flops(count, first, second))
     if "Forward" not in target:
         return _work(op, "conv", parts)
-    section = _section({"_": config}, "cudnn_conv_backend_config")
+    section = _section(config, "cudnn_conv_backend_config")
     flops, roots = _ACTIVATIONS.get(section.get("activation_mode", "kNone"), (0, 0))
     flops += (1 if others else 0) + (2 if len(others) > 1 else 0)  # bias; scaled side input
     return _work(op, "conv", parts + vector(out.key, flops * out.elements), roots * out.elements)
@@ -159,10 +171,8 @@ def _window(size: int, kernel: int, out: int) -> tuple[int, int, int] | None:
 
 def attention(op: ir.Operation, config: Config) -> Work:
     """cuDNN's fused attention; the scores' shape [b, heads, t, s] is in its configuration."""
-    section = _section({"_": config}, "cudnn_fmha_backend_config") or config
-    shape = _section(section, "intermediate_tensor_shape") or _section(
-        {"_": section}, "intermediate_tensor_shape"
-    )
+    section = _section(config, "cudnn_fmha_backend_config") or config
+    shape = _section(section, "intermediate_tensor_shape")
     dims = [int(d) for d in shape.get("dimensions", ())]
     if len(dims) != 4:
         message = "its backend_config lacks the scores' shape (intermediate_tensor_shape)"

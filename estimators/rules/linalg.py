@@ -47,7 +47,7 @@ def _gesvd(m: int, n: int) -> float:
 
 # (part of the target's name, operations for an m x n matrix), the first that matches
 _ROUTINES: tuple[tuple[str, Callable[[int, int], float]], ...] = (
-    (r"lu_pivots", lambda m, n: m),
+    (r"lu_pivots", lambda m, n: m * n),
     (r"getrf|LuDecomposition", _getrf),
     (r"potrf|cholesky|Cholesky", lambda m, n: n**3 / 3),
     (r"geqp3|geqrf|Qr", _geqrf),
@@ -58,12 +58,12 @@ _ROUTINES: tuple[tuple[str, Callable[[int, int], float]], ...] = (
     (r"gees", lambda m, n: 25 * n**3),
     (r"gehrd", lambda m, n: 10 * n**3 / 3),
     (r"sytrd|hetrd", lambda m, n: 4 * n**3 / 3),
-    (r"gtsv", lambda m, n: 8 * m),
+    (r"gtsv", lambda m, n: 3 * m + 5 * m * n),  # Thomas: factors, then n right-hand sides
 )
 
 
 def factorisation(op: ir.Operation, _: Mapping[str, Any]) -> Work:
-    """The work of one routine on a batch of matrices, the first operand with two dimensions."""
+    """The work of one routine on a batch of matrices: the operand with the most dimensions."""
     target = call_target(op)
     sizes = operand_buffers(op)
     read = sum(size.bytes for size in sizes)
@@ -76,7 +76,7 @@ def factorisation(op: ir.Operation, _: Mapping[str, Any]) -> Work:
         return Work("linalg", read, written(op), parts)
     for pattern, flops in _ROUTINES:
         if re.search(pattern, target):
-            data = next((s for s in sizes if len(s.shape) > 1), sizes[0])
+            data = max(sizes, key=lambda size: len(size.shape))
             m, n = data.shape[-2:] if len(data.shape) > 1 else (data.elements, 1)
             count = data.elements // max(m * n, 1) * round(flops(m, n))
             count *= COMPLEX_FACTOR if data.is_complex else 1

@@ -12,16 +12,22 @@ from typing import Any
 from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE, Cost, Kernel, Region, Target, trips_of
 from hespas.dialects.errors import HespasError, position
 from hespas.dialects.mlir import functions, ir, op_text
+from hespas.dialects.ops import (
+    BRANCHES,
+    CALLEE,
+    FUSION,
+    LOOPS,
+    MAYBE_COLLECTIVE,
+    TERMINATORS,
+    entry,
+    is_collective,
+    is_comm,
+    sent_bytes,
+)
 from hespas.estimators.aggregate import aggregate, dearest, repeated
 from hespas.estimators.base import Estimator, Item
 from hespas.estimators.work import UnknownCost, rule_of
 from hespas.passes.base import Run
-from hespas.passes.split.blocks import COLLECTIVES, TERMINATORS, entry, is_comm
-
-LOOPS = frozenset(("stablehlo.while", "mhlo.while"))
-BRANCHES = frozenset(("stablehlo.if", "stablehlo.case", "mhlo.if", "mhlo.case"))
-CALLEE = {"func.call": "callee", "stablehlo.composite": "decomposition"}
-FUSION = "mhlo.fusion"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +98,8 @@ class Annotator:
 
     def program(self) -> Cost:
         """Annotate everything that the entry function runs; the cost of the whole program."""
-        function = entry(self.module)
-        if not list(function.regions[0].blocks):
-            raise HespasError("the entry function has no body", op=function)
-        total = aggregate(self._region(function.regions[0]), self.estimator.name)
+        costs = self._region(entry(self.module).regions[0])
+        total = aggregate(costs, self.estimator.name)
         for reason, count in sorted(self.gaps.items()):
             ops = "op" if count == 1 else "ops"
             self.run.warn(
@@ -112,10 +116,10 @@ class Annotator:
                 name = op.name
                 if name in TERMINATORS:
                     continue
-                if name in COLLECTIVES:
+                if name in MAYBE_COLLECTIVE:
                     if is_comm(op):
                         continue
-                    if not name.endswith("custom_call"):
+                    if is_collective(op):
                         raise HespasError(
                             "the collective has no hespas.comm", op=op, remedy="run prepare first"
                         )
@@ -128,7 +132,10 @@ class Annotator:
                     cost = self._loop(op)
                     op.attributes[Cost.NAME] = cost.to_attr(op.context)
                 elif name in BRANCHES:
-                    cost = dearest([self._sum(branch) for branch in op.regions])
+                    branches = list(op.regions)
+                    cost = dearest(
+                        [self._sum(branch) for branch in branches], list(map(sent_bytes, branches))
+                    )
                     op.attributes[Cost.NAME] = cost.to_attr(op.context)
                 else:
                     cost = self._leaf(op, name, text)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from hespas.chakra import writer
-from hespas.chakra.trace import FS_PER_NS, Compute, Trace
+from hespas.chakra.trace import Trace
 from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import ir
 from hespas.passes.base import Pass, Run, nearest, option
 from hespas.passes.emit import stats
 from hespas.passes.emit.folder import output_folder
-from hespas.passes.emit.program import Program, build
+from hespas.passes.emit.program import build
 
 STATS_FILE = "module_stats.json"
 SUFFIXES = frozenset(
@@ -23,21 +23,18 @@ SUFFIXES = frozenset(
 
 @dataclass(frozen=True)
 class Emitted:
-    """What was written. Per device: ``compute_s`` seconds, collectives and their operand bytes.
-
-    ``nodes`` are counted by device, ``nodes_per_device`` is the most.
-    """
+    """What was written: ``nodes`` counts by device, ``stats`` is what module_stats.json holds."""
 
     folder: Path
-    devices: int
-    nodes: tuple[int, ...]
-    nodes_per_device: int
-    compute_s: float
-    comm_ops: int
-    comm_bytes: int
-    gaps: int
-    trace_bytes: int
     trace: Trace
+    nodes: tuple[int, ...]
+    trace_bytes: int
+    stats: dict[str, Any]
+
+    @property
+    def nodes_per_device(self) -> int:
+        """Nodes in the longest trace."""
+        return max(self.nodes)
 
 
 @dataclass(frozen=True)
@@ -64,11 +61,13 @@ class EmitChakraPass(Pass):
         place = self._place(module, run)
         with output_folder(place, clean=self.clean) as folder:
             written = writer.write(program.trace, folder, self.time)
+            found = stats.collect(module, program, run.results.get("node"))
             if self.stats:
-                text = stats.render(stats.collect(module, program, run.results.get("node")))
-                (folder / STATS_FILE).write_text(text, encoding="utf-8")
-        run.results["emit"] = _result(place, program, written, stats.gaps(module, program))
-        gaps = run.results["emit"].gaps
+                (folder / STATS_FILE).write_text(stats.render(found), encoding="utf-8")
+        run.results["emit"] = Emitted(
+            place, program.trace, written.nodes, written.trace_bytes, found
+        )
+        gaps = found["totals"]["gaps"]
         if gaps:
             ops = "op" if gaps == 1 else "ops"
             run.warn(f"the traces lack the time of {gaps} {ops} that could not be estimated")
@@ -94,21 +93,3 @@ def default_name(module: ir.Module, input_name: str) -> str:
         return path.name
     attributes = module.operation.attributes
     return ir.StringAttr(attributes["sym_name"]).value if "sym_name" in attributes else "module"
-
-
-def _result(place: Path, program: Program, written: writer.Written, gaps: int) -> Emitted:
-    trace = program.trace
-    compute_fs = sum(s.what.latency_fs for s in trace.steps if isinstance(s.what, Compute))
-    comms = [task for task in program.tasks if task.comm is not None and task.whats]
-    return Emitted(
-        folder=place,
-        devices=trace.devices,
-        nodes=written.nodes,
-        nodes_per_device=max(written.nodes),
-        compute_s=compute_fs / FS_PER_NS / 1e9,
-        comm_ops=sum(task.runs for task in comms),
-        comm_bytes=sum(task.runs * task.comm.operand_bytes for task in comms if task.comm),
-        gaps=gaps,
-        trace_bytes=written.trace_bytes,
-        trace=trace,
-    )

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 from hespas.dialects.errors import HespasError, UsageError
 from hespas.dialects.mlir import functions, ir, symbol
+from hespas.dialects.ops import CALLEE, entry
 from hespas.passes.base import Pass, Run, nearest, option
 from hespas.passes.emit import file
-from hespas.passes.prepare.census import CALLEE, entry_of
 
 Key = tuple[str, tuple[str, ...]]
 
@@ -57,12 +57,10 @@ def census(module: ir.Module, *, expand: bool = False, by_operands: bool = False
     ``expand`` counts what fusions and calls hold in place of the fusion or call, and the bodies of
     control flow besides, all with their terminators. Reducer and comparator bodies never count.
     """
-    table = functions(module)
-    counter = _Counter(table, expand, by_operands)
-    entry = entry_of(module, table)
-    counts = counter.function(entry)
+    main = entry(module)
+    counts = _Counter(functions(module), expand, by_operands).function(main)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return Census(symbol(entry), expand, dict(ordered))
+    return Census(symbol(main), expand, dict(ordered))
 
 
 class _Counter:

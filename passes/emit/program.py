@@ -10,18 +10,23 @@ from hespas.chakra.trace import Compute, Trace
 from hespas.dialects.attrs import WAIT, Split, Target, communicators, trips_of
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir
+from hespas.dialects.ops import CONTROL, LOOPS, TERMINATORS, communicates, entry, is_comm
 from hespas.passes.base import Run
 from hespas.passes.emit.order import DataFlow, Linear, Order
-from hespas.passes.emit.tasks import Task, TaskMaker
-from hespas.passes.split.blocks import CONTROL, TERMINATORS, communicates, entry, is_comm, reads
+from hespas.passes.emit.tasks import Task, TaskMaker, is_assumed
+from hespas.passes.split.blocks import reads
 
 
 @dataclass(slots=True)
 class Program:
-    """The trace, and the ops that it was made from with how often each ran."""
+    """The trace, and the ops that it was made from with how often each ran.
+
+    ``assumed`` are the loops around collectives that ran and whose trip count nobody gave.
+    """
 
     trace: Trace
     tasks: list[Task]
+    assumed: list[Task]
 
 
 @dataclass(slots=True)
@@ -30,8 +35,7 @@ class _Item:
 
     reads: list[int]
     makes: list[int]
-    task: Task | None = None  # none: a wait, a loop or a branch
-    waits: bool = False
+    task: Task | None = None  # none: a wait, a branch, or a loop whose trip count is not assumed
     body: list[_Block] | None = None  # a loop: condition and body; a branch: the chosen one
     trips: int = -1
 
@@ -63,8 +67,8 @@ def build(module: ir.Module, run: Run) -> Program:
     trace = Trace(target.devices, groups)
     order: Order[Any] = Linear(trace) if split.strategy == "linear" else DataFlow(trace)
     values = [order.NOTHING] * len(reader.numbers)
-    _expand(block, order, values)
-    return Program(trace, reader.tasks)
+    _expand(block, order, values, order.NOTHING)
+    return Program(trace, reader.tasks, [loop for loop in reader.assumed if loop.runs])
 
 
 def _check_groups(groups: dict[int, tuple[int, ...]], devices: int) -> None:
@@ -85,6 +89,7 @@ class _Reader:
     run: Run
     numbers: dict[ir.Value, int] = field(default_factory=dict)
     tasks: list[Task] = field(default_factory=list)
+    assumed: list[Task] = field(default_factory=list)
 
     def block(self, block: ir.Block) -> _Block:
         arguments = self._values(block.arguments)
@@ -99,9 +104,8 @@ class _Reader:
                 items.append(self._item(op, self._task(self.maker.communicate(op))))
             elif name == "stablehlo.optimization_barrier" and WAIT in op.attributes:
                 items.append(self._item(op))
-                items[-1].waits = True
             elif name in CONTROL and communicates(op):
-                items.append(self._loop(op) if name == "stablehlo.while" else self._branch(op))
+                items.append(self._loop(op) if name in LOOPS else self._branch(op))
             else:
                 items.append(self._item(op, self._task(self.maker.compute(op, name))))
         return _Block(arguments, items, results)
@@ -129,48 +133,57 @@ class _Reader:
         item = self._item(op)
         item.body = [self.block(region.blocks[0]) for region in op.regions]
         item.trips = trips
+        if is_assumed(op):
+            item.task = Task(op, ())
+            self.assumed.append(item.task)
         return item
 
     def _branch(self, op: ir.Operation) -> _Item:
         branches = [self.block(region.blocks[0]) for region in op.regions]
-        chosen = max(branches, key=_weight)
+        number = max(range(len(branches)), key=lambda i: _weight(branches[i]))
         self.run.warn(
             f"{op.name} holds collectives and its branch is chosen at run time: the trace takes "
-            f"branch {branches.index(chosen)}, which communicates most"
+            f"branch {number}, which communicates most"
         )
-        return _Item(self._values(op.operands), self._values(op.results), body=[chosen])
+        return _Item(self._values(op.operands), self._values(op.results), body=[branches[number]])
 
 
 def _weight(block: _Block) -> tuple[int, float, int]:
-    """Bytes communicated, nanoseconds and operations computed in one run of a block."""
-    moved, time_ns, flops = 0, 0.0, 0
+    """What a branch is chosen by, here as for its cost (``estimators.aggregate.dearest``).
+
+    Bytes sent, nanoseconds and operations computed in one run of a block.
+    """
+    sent, time_ns, flops = 0, 0.0, 0
     for item in block.items:
         if item.task is not None:
             if item.task.comm is not None:
-                moved += item.task.comm.operand_bytes
+                sent += item.task.comm.sent_bytes
             elif item.task.cost is not None:
                 time_ns += item.task.cost.latency_ns
                 flops += item.task.cost.flops
         for inner in item.body or ():
             more, longer, harder = _weight(inner)
             times = max(item.trips, 0) if item.trips >= 0 else 1
-            moved += more * times
+            sent += more * times
             time_ns += longer * times
             flops += harder * times
-    return moved, time_ns, flops
+    return sent, time_ns, flops
 
 
-def _expand(block: _Block, order: Order[Any], values: list[Any]) -> None:
-    """Add the steps of one run of a block; ``values`` holds what each value comes from."""
+def _expand(block: _Block, order: Order[Any], values: list[Any], after: Any) -> None:
+    """Add the steps of one run of a block; ``values`` holds what each value comes from.
+
+    In a branch all of them wait for ``after``, what its choice comes from; else that is NOTHING.
+    """
     for item in block.items:
         inputs = [values[i] for i in item.reads]
         task = item.task
         if item.body is not None:
-            results = _control(item, order, values, inputs)
+            results = _control(item, order, values, inputs, after)
             for i, result in zip(item.makes, results, strict=True):
                 values[i] = result
             continue
-        value = order.join(inputs)
+        value = order.join([*inputs, after] if after else inputs)
         if task is None:
             value = order.wait(value)
         else:
@@ -187,7 +200,9 @@ def _expand(block: _Block, order: Order[Any], values: list[Any]) -> None:
             values[i] = value
 
 
-def _control(item: _Item, order: Order[Any], values: list[Any], inputs: list[Any]) -> list[Any]:
+def _control(
+    item: _Item, order: Order[Any], values: list[Any], inputs: list[Any], after: Any
+) -> list[Any]:
     """Run a loop its number of times, or a branch once; what its results come from.
 
     Each trip of a loop looks at the condition once, as its cost is counted. What comes after does
@@ -196,14 +211,17 @@ def _control(item: _Item, order: Order[Any], values: list[Any], inputs: list[Any
     assert item.body is not None
     if item.trips < 0:
         (chosen,) = item.body
-        _expand(chosen, order, values)
-        return [order.join([values[i], *inputs]) for i in chosen.results]
+        after = order.join([*inputs, after])
+        _expand(chosen, order, values, after)
+        return [order.join([values[i], after]) for i in chosen.results]
+    if item.task is not None:
+        item.task.runs += 1
     condition, body = item.body
     carried = inputs
     for _ in range(item.trips):
         for block in (condition, body):
             for i, value in zip(block.arguments, carried, strict=True):
                 values[i] = value
-            _expand(block, order, values)
+            _expand(block, order, values, after)
         carried = [values[i] for i in body.results]
     return carried

@@ -13,17 +13,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hespas.configs.node import Node
-from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE, Cost, Split, Target, trips_of
+from hespas.dialects.attrs import ASSUMED, Cost, Split, Target, trips_of
 from hespas.dialects.errors import HespasError
-from hespas.dialects.mlir import functions, ir
+from hespas.dialects.mlir import attribute, functions, ir
+from hespas.dialects.ops import BRANCHES, CALLEE, LOOPS, TERMINATORS
 from hespas.passes.emit.program import Program
-from hespas.passes.emit.tasks import Task
+from hespas.passes.emit.tasks import Task, is_assumed
 
 SCHEMA = "hespas.module_stats/1"
-
-CALLEE = {"func.call": "callee", "stablehlo.composite": "decomposition"}
-LOOPS = frozenset(("stablehlo.while", "mhlo.while"))
-BRANCHES = frozenset(("stablehlo.if", "stablehlo.case", "mhlo.if", "mhlo.case"))
 
 Leaf = tuple[str, ir.Attribute]  # an op's name and its cost
 Row = dict[str, Any]
@@ -40,6 +37,8 @@ def collect(module: ir.Module, program: Program, node: Node | None = None) -> Ro
         if task.cost is not None:
             for leaf, count in leaves.of(task.op).items():
                 counts[leaf] += count * task.runs
+    for loop in program.assumed:
+        counts[leaves.gap(loop.op)] += loop.runs
     ops = [(name, leaves.cost(attr), count) for (name, attr), count in counts.items()]
     return {
         "schema": SCHEMA,
@@ -74,20 +73,6 @@ def collect(module: ir.Module, program: Program, node: Node | None = None) -> Ro
     }
 
 
-def gaps(module: ir.Module, program: Program) -> int:
-    """How many executions of ops, loops included, have time that could not be estimated."""
-    tasks = [task for task in program.tasks if task.runs and task.cost and task.cost.gap]
-    if not tasks:
-        return 0
-    leaves = _Leaves(module)
-    return sum(
-        count * task.runs
-        for task in tasks
-        for (_, attr), count in leaves.of(task.op).items()
-        if leaves.cost(attr).gap
-    )
-
-
 def render(found: Row) -> str:
     """The statistics as JSON, in a fixed order, rows of a table one a line."""
     parts = []
@@ -119,36 +104,51 @@ class _Leaves:
     def of(self, op: ir.Operation) -> Counter[Leaf]:
         name = op.name
         if name in CALLEE:
-            return self._callee(ir.FlatSymbolRefAttr(op.attributes[CALLEE[name]]).value)
+            return self._callee(attribute(op, CALLEE[name]).value)
         if name in LOOPS:
-            trips = trips_of(op) or 1
-            once = self._blocks(op.regions)
-            found = Counter({leaf: count * trips for leaf, count in once.items()})
-            if self._assumed(op):
-                found[name, self._gap(op)] += 1
-            return found
+            return self._loop(op)
         if name in BRANCHES:
-            branches = [self._blocks([region]) for region in op.regions]
-            return max(branches, key=self._time_ns)
+            return self._branch(op)
         attributes = op.attributes
         return Counter({(name, attributes[Cost.NAME]): 1} if Cost.NAME in attributes else {})
 
-    def _assumed(self, loop: ir.Operation) -> bool:
-        attributes = loop.attributes
-        if TRIPS_NOTE not in attributes or Cost.NAME not in attributes:
-            return False
-        return ASSUMED in ir.StringAttr(attributes[TRIPS_NOTE]).value
+    def _loop(self, loop: ir.Operation) -> Counter[Leaf]:
+        trips = trips_of(loop)
+        found: Counter[Leaf] = Counter()
+        if trips != 0:
+            for leaf, count in self._blocks(loop.regions).items():
+                found[leaf] = count * (trips or 1)
+        if trips is None or is_assumed(loop):
+            found[self.gap(loop)] += 1
+        return found
 
-    def _gap(self, loop: ir.Operation) -> ir.Attribute:
-        """A cost of nothing that counts the gap of a loop itself: its body is counted in ops."""
-        cost = self.cost(loop.attributes[Cost.NAME])
-        return Cost(cost.estimator, 0, 0, 0, 0.0, "unknown", "none", gap=cost.gap).to_attr(
-            loop.context
-        )
+    def _branch(self, op: ir.Operation) -> Counter[Leaf]:
+        """The dearest branch, and the gap of another where it has none itself."""
+        chosen = max((self._blocks([region]) for region in op.regions), key=self._time_ns)
+        attributes = op.attributes
+        missing = Cost.NAME in attributes and self.cost(attributes[Cost.NAME]).gap
+        if missing and not any(self.cost(attr).gap for _, attr in chosen):
+            chosen[self.gap(op)] += 1
+        return chosen
+
+    def gap(self, op: ir.Operation) -> Leaf:
+        """A cost of nothing, for the gap of control flow itself: its body is counted in ops."""
+        attributes = op.attributes
+        estimator, reason = "", None
+        if Cost.NAME in attributes:
+            cost = self.cost(attributes[Cost.NAME])
+            estimator, reason = cost.estimator, cost.gap
+        nothing = Cost(estimator, 0, 0, 0, 0.0, "unknown", "none", gap=reason or ASSUMED)
+        return op.name, nothing.to_attr(op.context)
 
     def _callee(self, name: str) -> Counter[Leaf]:
         if name not in self._called:
-            self._called[name] = self._blocks(self._functions[name].regions)
+            function = self._functions[name]
+            attributes = function.attributes
+            if Cost.NAME in attributes and _is_estimated_whole(function):
+                self._called[name] = Counter({("func.call", attributes[Cost.NAME]): 1})
+            else:
+                self._called[name] = self._blocks(function.regions)
         return self._called[name]
 
     def _blocks(self, regions: Iterable[ir.Region]) -> Counter[Leaf]:
@@ -163,6 +163,12 @@ class _Leaves:
         costs = [(self.cost(attr), count) for (_, attr), count in leaves.items()]
         time_ns = math.fsum(cost.latency_ns * count for cost, count in costs)
         return time_ns, sum(cost.flops * count for cost, count in costs)
+
+
+def _is_estimated_whole(function: ir.Operation) -> bool:
+    """Whether a function has a cost and its ops have none."""
+    ops = (view.operation for view in function.regions[0].blocks[0].operations)
+    return not any(Cost.NAME in op.attributes for op in ops if op.name not in TERMINATORS)
 
 
 def _sums(costs: Iterable[tuple[Cost, int]]) -> Row:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hespas.chakra.encode import IntAttr, text_attr
 from hespas.chakra.schema import CollectiveCommType
 from hespas.chakra.trace import FS_PER_NS, Collective, Compute, Transfer
-from hespas.dialects.attrs import Comm, Cost, Region
+from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE, Comm, Cost, Region
 from hespas.dialects.errors import HespasError, in_file, name_of, position
 from hespas.dialects.mlir import functions, ir
 from hespas.passes.split.outline import HERO
@@ -169,6 +169,12 @@ class TaskMaker:
             names = [view.operation.name for view in self.functions[callee].regions[0].blocks[0]]
             self._heroes[callee] = _short(next(filter(HERO.search, names), names[0]))
         return self._heroes[callee]
+
+
+def is_assumed(loop: ir.Operation) -> bool:
+    """Whether nobody gave the trip count of a loop, so that its time has a gap."""
+    attributes = loop.attributes
+    return TRIPS_NOTE in attributes and ASSUMED in ir.StringAttr(attributes[TRIPS_NOTE]).value
 
 
 def _short(name: str) -> str:

@@ -5,39 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import (
     PassManager,
     attribute,
-    call_target,
     functions,
     has_private_symbol,
     ir,
     register_passes,
     symbol,
 )
+from hespas.dialects.ops import (
+    CALLEE,
+    CUSTOM_CALLS,
+    FUSION,
+    LOOPS,
+    MAYBE_COLLECTIVE,
+    entry,
+    is_collective,
+)
 
-COLLECTIVES = frozenset((
-    "stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.all_to_all",
-    "stablehlo.collective_broadcast", "stablehlo.collective_permute", "stablehlo.recv",
-    "stablehlo.reduce_scatter", "stablehlo.send", "mhlo.all_gather", "mhlo.all_reduce",
-    "mhlo.all_to_all", "mhlo.collective_broadcast", "mhlo.collective_permute",
-    "mhlo.reduce_scatter", "mhlo.recv", "mhlo.send",
-))  # fmt: skip
-COLLECTIVE_CALLS = frozenset(("ragged_all_to_all",))  # targets of custom calls
-MAYBE_COLLECTIVE = COLLECTIVES | {"stablehlo.custom_call", "mhlo.custom_call"}
-CALLEE = {
-    "func.call": "callee",
-    "stablehlo.composite": "decomposition",
-    "mhlo.async_start": "called_computation",
-}
 ASYNC = frozenset((
     "mhlo.async_start", "mhlo.async_update", "mhlo.async_done", "stablehlo.async_start",
     "stablehlo.async_done",
 ))  # fmt: skip
-LOOPS = frozenset(("stablehlo.while", "mhlo.while"))
-WANTED = COLLECTIVES | ASYNC | LOOPS | CALLEE.keys() | {"stablehlo.custom_call", "mhlo.custom_call"}
-FUSION = "mhlo.fusion"
+WANTED = MAYBE_COLLECTIVE | ASYNC | LOOPS | CALLEE.keys()
 PLAIN_DIALECTS = ("stablehlo.", "mhlo.", "func.", "builtin.")
 
 
@@ -80,34 +71,22 @@ def take(module: ir.Module) -> Census:
     XLA-optimised modules carry each fusion and reducer body a second time as a private function:
     three quarters of the text of such a module is dead.
     """
-    entry = entry_of(module, functions(module))
-    if not has_private_symbol(entry):
+    main = entry(module)
+    if not has_private_symbol(main):
         register_passes()
         manager = PassManager.parse("builtin.module(symbol-dce)", module.context)
         manager.enable_verifier(False)  # the pipeline verifies the outcome
         manager.run(module.operation)
     table = functions(module)
     found: dict[str, Contents] = {}
-    pending = [symbol(entry)]
+    pending = [symbol(main)]
     while pending:
         name = pending.pop()
         if name in found or name not in table:
             continue
         found[name] = contents = _contents(table[name])
         pending += [callee for callee, _ in contents.callees]
-    return Census(entry, found)
-
-
-def entry_of(module: ir.Module, table: dict[str, ir.Operation]) -> ir.Operation:
-    """The entry function: the only public one, or ``main``; raises HespasError."""
-    public = [function for function in table.values() if not has_private_symbol(function)]
-    entry = public[0] if len(public) == 1 else table.get("main")
-    if entry is None:
-        what = "several public functions and none is 'main'" if public else "no public function"
-        raise HespasError(f"the module has {what}", op=module.operation, remedy="name one 'main'")
-    if not len(entry.regions[0].blocks):
-        raise HespasError("the entry function has no body", op=entry)
-    return entry
+    return Census(main, found)
 
 
 def _contents(function: ir.Operation) -> Contents:
@@ -134,7 +113,7 @@ def _symbols(name: str, op: ir.Operation) -> Iterator[str]:
     """The functions that an op names."""
     if name in CALLEE:
         yield attribute(op, CALLEE[name]).value
-    elif name.endswith(".custom_call"):
+    elif name in CUSTOM_CALLS:
         if "called_computations" in op.attributes:
             for callee in attribute(op, "called_computations"):
                 yield callee.value
@@ -143,13 +122,3 @@ def _symbols(name: str, op: ir.Operation) -> Iterator[str]:
             attr = op.attributes[key]
             if isinstance(attr, ir.FlatSymbolRefAttr):
                 yield attr.value
-
-
-def is_collective(op: ir.Operation) -> bool:
-    """Whether an op moves data between devices (or between a device and its host: send, recv)."""
-    name = op.name
-    if name in COLLECTIVES:
-        return True
-    if name.endswith(".custom_call"):
-        return call_target(op) in COLLECTIVE_CALLS
-    return False

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 
 from hespas.dialects.attrs import Comm, Target, set_communicators
 from hespas.dialects.errors import HespasError
-from hespas.dialects.mlir import attribute, call_target, ir, meshes
+from hespas.dialects.mlir import attribute, call_target, ir, mesh_shape, meshes
 from hespas.estimators.rules.base import DynamicShape, buffer
 from hespas.passes.prepare.census import Census
 from hespas.passes.prepare.devices import (
     Grid,
     Groups,
     channel_of,
+    drop_boundary,
     grid_of,
     group_attr,
     group_rows,
@@ -61,10 +62,13 @@ def describe(module: ir.Module, census: Census, devices: int = 0) -> Target:
     ``devices`` is the number the user demands, 0 for none. Raises HespasError.
     """
     ops = census.collectives()
+    spread = max(
+        [_sharded_over(census.entry), *(mesh_shape(m).devices for m in meshes(module).values())]
+    )
     _spell_out_axes(module, ops)
     attrs = {attr for op in ops if (attr := groups_attr(op)) is not None}
     rows = {attr: group_rows(attr) for attr in attrs}
-    grid = _grid(module, census, ops, rows, devices)
+    grid = _grid(module, spread, ops, rows, devices)
     ids = _Ids()
     for op in ops:
         _comm(op, grid, rows, ids).set_on(op)
@@ -94,8 +98,11 @@ def _spell_out_axes(module: ir.Module, ops: list[ir.Operation]) -> None:
 
 
 def _forget_sharding(op: ir.Operation) -> ir.WalkResult:
-    if "sdy.sharding" in op.attributes:
-        del op.attributes["sdy.sharding"]
+    attributes = op.attributes
+    if "sdy.sharding" in attributes:
+        del attributes["sdy.sharding"]
+    if op.name == "func.func":
+        drop_boundary(op, ("sdy.sharding",))
     return ir.WalkResult.ADVANCE
 
 
@@ -114,7 +121,7 @@ def groups_attr(op: ir.Operation) -> ir.Attribute | None:
 
 def _grid(
     module: ir.Module,
-    census: Census,
+    spread: int,
     ops: list[ir.Operation],
     rows: dict[ir.Attribute, Groups],
     devices: int,
@@ -123,7 +130,7 @@ def _grid(
         attr: max((max(g) for g in groups if g), default=-1) for attr, groups in rows.items()
     }
     claims = {(mode_of(op), largest[attr]) for op in ops if (attr := groups_attr(op)) is not None}
-    return grid_of(module, claims, _sharded_over(census.entry), devices)
+    return grid_of(module, claims, spread, devices)
 
 
 def _sharded_over(entry: ir.Operation) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,12 +158,14 @@ def _product(numbers: Iterable[int]) -> int:
 
 
 def group_rows(attr: ir.Attribute) -> Groups:
-    """The rows of ``replica_groups`` or ``source_target_pairs``; padding (-1) dropped."""
+    """The rows of ``replica_groups`` or ``source_target_pairs``; padding (-1) dropped.
+
+    A group of nobody is none: ``dense<> : tensor<1x0xi64>`` means everybody, as no groups do.
+    """
     values: Sequence[int] = list(attr)  # type: ignore[call-overload]
     rows, width = attr.type.shape  # type: ignore[attr-defined]
-    return tuple(
-        tuple(v for v in values[i * width : (i + 1) * width] if v >= 0) for i in range(rows)
-    )
+    found = (tuple(v for v in values[i * width : (i + 1) * width] if v >= 0) for i in range(rows))
+    return tuple(group for group in found if group)
 
 
 def group_attr(groups: Groups, context: ir.Context) -> ir.Attribute:
@@ -172,3 +174,17 @@ def group_attr(groups: Groups, context: ir.Context) -> ir.Attribute:
     element = ir.IntegerType.get_signless(64, context)
     array: Any = numpy.array(groups, dtype=numpy.int64).reshape(shape)
     return ir.DenseElementsAttr.get(array, type=element, shape=shape, context=context)
+
+
+def drop_boundary(function: ir.Operation, names: Collection[str]) -> None:
+    """Take attributes off a function's arguments and results."""
+    for where in ("arg_attrs", "res_attrs"):
+        if where in function.attributes:
+            kept = [
+                ir.DictAttr.get(
+                    {item.name: item.attr for item in attr if item.name not in names},
+                    function.context,
+                )
+                for attr in attribute(function, where)
+            ]
+            function.attributes[where] = ir.ArrayAttr.get(kept, function.context)

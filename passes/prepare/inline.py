@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hespas.dialects.attrs import WAIT
+from hespas.dialects.attrs import WAIT, Region
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir
-from hespas.passes.prepare.census import CALLEE, Census, is_collective
+from hespas.dialects.ops import CALLEE, is_collective
+from hespas.passes.prepare.census import Census
 
 ASYNC_MARK = "hespas.async"  # unit attribute, inside prepare only: the collective of an async pair
 STARTS = ("mhlo.async_start", "stablehlo.async_start")
@@ -35,6 +36,8 @@ def inline(census: Census) -> bool:
             comm = callee in communicates
             mine |= comm
             kind = call.name
+            if Region.NAME in body.function.attributes:
+                continue  # of a split module
             wanted = comm or uses[callee] == 1 or kind != "func.call"
             if kind not in CALLEE or not wanted or not len(body.function.regions[0].blocks):
                 continue

@@ -13,7 +13,6 @@ from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import (
     attribute,
     call_target,
-    functions,
     hlo_proto_to_stablehlo,
     ir,
     mesh_shape,
@@ -21,16 +20,18 @@ from hespas.dialects.mlir import (
     replace_body,
     string_of,
 )
+from hespas.dialects.ops import entry
 from hespas.frontends.protobuf import hlo_module_bytes
 from hespas.passes.base import Run
 from hespas.passes.prepare import spmd_worker
-from hespas.passes.prepare.census import Census, entry_of
-from hespas.passes.prepare.devices import sharding_devices, stated
+from hespas.passes.prepare.census import Census
+from hespas.passes.prepare.devices import drop_boundary, sharding_devices, stated
 from hespas.passes.prepare.manual import inline_manual
 
 TIMEOUT_S = 1800
 MARKERS = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"))
 SHARDINGS = ("sdy.sharding", "mhlo.sharding")
+PARTITIONS = "mhlo.num_partitions"
 HLO_IMPORT = "mhlo.is_dynamic"  # XLA's importer writes it: the module comes out of XLA's pipeline
 EXPORT = "export the module after SPMD partitioning (XLA's dump after_spmd-partitioning)"
 
@@ -52,13 +53,16 @@ def partition(module: ir.Module, census: Census, run: Run) -> bool:
             )
         return False
     if inline_manual(census):
-        drop_shardings(census.entry)
+        drop_boundary(census.entry, SHARDINGS)  # not to be divided again
         return True
-    new = _partitioned(module, census)
-    _check_divided(module, census.entry, entry_of(new, functions(new)))
+    partitions = _partitions(module, census)
+    new = _partitioned(module, census, partitions)
+    _check_divided(module, census.entry, entry(new))
     replace_body(module, new)
     module.operation.walk(_drop_copy)
-    drop_shardings(entry_of(module, functions(module)))
+    drop_boundary(entry(module), SHARDINGS)
+    kind = ir.IntegerType.get_signless(32, module.context)
+    module.operation.attributes[PARTITIONS] = ir.IntegerAttr.get(kind, partitions)
     return True
 
 
@@ -85,11 +89,11 @@ def is_global(module: ir.Module, census: Census) -> bool:
     for call in census.ops("stablehlo.custom_call", "mhlo.custom_call"):
         if call_target(call) in MARKERS:
             return True
-    if HLO_IMPORT in attributes and "mhlo.num_partitions" not in attributes:
+    if HLO_IMPORT in attributes and PARTITIONS not in attributes:
         return False  # argument shardings are left over from the partitioner
     if any(_splits(text) for text in _boundary(census.entry)):
         return True
-    if meshes(module) or (stated(module, "mhlo.num_partitions") or 1) > 1:
+    if meshes(module) or (stated(module, PARTITIONS) or 1) > 1:
         return _has_sharded_op(census)
     return False
 
@@ -133,27 +137,31 @@ def _has_sharded_op(census: Census) -> bool:
     return False
 
 
-def _partitioned(module: ir.Module, census: Census) -> ir.Module:
+def _partitions(module: ir.Module, census: Census) -> int:
+    """How many devices the shapes are divided over; raises HespasError."""
+    implied = max(
+        [mesh_shape(mesh).devices for mesh in meshes(module).values()]
+        + [sharding_devices(text) for text in _boundary(census.entry)],
+        default=1,
+    )
+    partitions = stated(module, PARTITIONS) or implied
+    if implied > partitions:
+        raise HespasError(
+            f"shardings name {implied} devices, but {PARTITIONS} is {partitions}",
+            op=module.operation,
+        )
+    return partitions
+
+
+def _partitioned(module: ir.Module, census: Census, partitions: int) -> ir.Module:
     """The module of one device, through XLA's partitioner in a process of its own."""
     import subprocess  # these two add to every start-up, and few modules come here
     import tempfile
 
-    named = meshes(module)
-    implied = max(
-        [mesh_shape(mesh).devices for mesh in named.values()]
-        + [sharding_devices(text) for text in _boundary(census.entry)],
-        default=1,
-    )
-    partitions = stated(module, "mhlo.num_partitions") or implied
-    if implied > partitions:
-        raise HespasError(
-            f"shardings name {implied} devices, but mhlo.num_partitions is {partitions}",
-            op=module.operation,
-        )
     options = {
         "replicas": stated(module, "mhlo.num_replicas") or 1,
         "partitions": partitions,
-        "shardy": bool(named) or census.has("sdy."),
+        "shardy": bool(meshes(module)) or census.has("sdy."),
         "free_parameters": _free(census.entry, "arg_attrs", "function_inputs"),
         "free_results": _free(census.entry, "res_attrs", "function_results"),
     }
@@ -209,17 +217,3 @@ def _free(entry: ir.Operation, name: str, kind: str) -> list[bool]:
     if name not in entry.attributes:
         return [True] * count
     return [not any(key in attr for key in SHARDINGS) for attr in attribute(entry, name)]
-
-
-def drop_shardings(entry: ir.Operation) -> None:
-    """Take the shardings off the boundary: shapes are local now, and must not be divided again."""
-    for name in ("arg_attrs", "res_attrs"):
-        if name in entry.attributes:
-            kept = [
-                ir.DictAttr.get(
-                    {item.name: item.attr for item in attr if item.name not in SHARDINGS},
-                    entry.context,
-                )
-                for attr in attribute(entry, name)
-            ]
-            entry.attributes[name] = ir.ArrayAttr.get(kept, entry.context)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.errors import UsageError
+from hespas.dialects.errors import HespasError, UsageError
 from hespas.dialects.mlir import functions, ir
 from hespas.passes.base import Pass, Run, option
-from hespas.passes.prepare.census import take
+from hespas.passes.prepare.census import Census, take
 from hespas.passes.prepare.collectives import describe
 from hespas.passes.prepare.dims import set_dims
 from hespas.passes.prepare.inline import inline
@@ -59,6 +59,7 @@ class PreparePass(Pass):
             census = take(module)
         if inline(census):
             census = take(module)
+        _check_blocks(census)
         count_trips(census, run, self.trip_count)
         target = describe(module, census, self.devices)
         target.set_on(module.operation)
@@ -69,3 +70,14 @@ class PreparePass(Pass):
             raise UsageError(f"prepare: option 'trip-count' {message}")
         if self.devices < 0:
             raise UsageError(f"prepare: option 'devices' is {self.devices}, less than 0")
+
+
+def _check_blocks(census: Census) -> None:
+    """Refuse jumps between blocks: the other passes follow loops and branches that are ops."""
+    for name, found in census.functions.items():
+        if len(found.function.regions[0].blocks) > 1:
+            raise HespasError(
+                f"the function @{name} jumps between blocks",
+                op=found.function,
+                remedy="express its control flow by stablehlo.while, if and case",
+            )

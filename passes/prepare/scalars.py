@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hespas.dialects.mlir import attribute, ir, producer, symbol
+from hespas.dialects.ops import CALLEE, FUSION, LOOPS
 
 Number = int | float | bool
 
@@ -38,6 +41,11 @@ def _remainder(a: Number, b: Number) -> Number | None:
     return None if quotient is None or isinstance(a, float) else a - b * quotient
 
 
+def _shift(by: Callable[[int, int], int], a: Number, b: Number) -> Number | None:
+    """None for a count that no element type has: the specification leaves the result open."""
+    return by(a, b) if isinstance(a, int) and isinstance(b, int) and 0 <= b < 64 else None
+
+
 BINARY: dict[str, Callable[[Number, Number], Number | None]] = {
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,
@@ -49,13 +57,9 @@ BINARY: dict[str, Callable[[Number, Number], Number | None]] = {
     "and": lambda a, b: a & b if isinstance(a, int) and isinstance(b, int) else None,
     "or": lambda a, b: a | b if isinstance(a, int) and isinstance(b, int) else None,
     "xor": lambda a, b: a ^ b if isinstance(a, int) and isinstance(b, int) else None,
-    "shift_left": lambda a, b: a << b if isinstance(a, int) and isinstance(b, int) else None,
-    "shift_right_logical": lambda a, b: (
-        a >> b if isinstance(a, int) and isinstance(b, int) and a >= 0 else None
-    ),
-    "shift_right_arithmetic": lambda a, b: (
-        a >> b if isinstance(a, int) and isinstance(b, int) else None
-    ),
+    "shift_left": lambda a, b: _shift(operator.lshift, a, b),
+    "shift_right_logical": lambda a, b: _shift(operator.rshift, a, b) if a >= 0 else None,
+    "shift_right_arithmetic": lambda a, b: _shift(operator.rshift, a, b),
 }
 UNARY: dict[str, Callable[[Number], Number | None]] = {
     "negate": lambda a: -a,
@@ -112,12 +116,12 @@ class Scalars:
             if maker is None or maker.name != "stablehlo.tuple":
                 return None
             return self.evaluate(maker.operands[attribute(op, "index").value], bound)
-        if name in ("mhlo.fusion", "func.call"):
+        if name in (FUSION, "func.call"):
             return self._inside(op, number, bound)
-        if name in ("stablehlo.while",):
+        if name in LOOPS:
             invariant = forwards_unchanged(op, number)
             return self.evaluate(op.operands[number], bound) if invariant else None
-        return self._arithmetic(op, name.split(".", 1)[1], bound)
+        return self._arithmetic(op, kind_of(op), bound)
 
     def _arithmetic(
         self, op: ir.Operation, kind: str, bound: Mapping[ir.Value, Number]
@@ -159,17 +163,24 @@ class Scalars:
     def _argument(self, value: ir.BlockArgument, bound: Mapping[ir.Value, Number]) -> Number | None:
         number = value.arg_number
         parent = value.owner.owner.operation
-        if parent.name == "stablehlo.while":
+        if parent.name in LOOPS:
             if forwards_unchanged(parent, number):
                 return self.evaluate(parent.operands[number], bound)
             return None
-        if parent.name == "mhlo.fusion":
+        if parent.name == FUSION:
             return self.evaluate(parent.operands[number], bound)
         if parent.name == "func.func":
             calls = self.callers.get(symbol(parent), ())
+            if not all(call.name in CALLEE for call in calls):
+                return None
             found = {self.of(call.operands[number]) for call in calls}
             return found.pop() if len(found) == 1 else None
         return None
+
+
+def kind_of(op: ir.Operation) -> str:
+    """The op's name without its dialect."""
+    return op.name.partition(".")[2]
 
 
 def terminator(block: ir.Block) -> ir.Operation:
@@ -206,12 +217,14 @@ def constant(op: ir.Operation) -> Number | None:
     return _as(op.results[0].type, attr[0])
 
 
-def _as(kind: ir.Type, number: Number) -> Number:
-    """The number in a tensor's element type; integers wrap around."""
+def _as(kind: ir.Type, number: Number) -> Number | None:
+    """The number in a tensor's element type; integers wrap around, and none is infinite or NaN."""
     element = kind.element_type if isinstance(kind, ir.ShapedType) else kind
     if isinstance(element, ir.IntegerType):
         if element.width == 1:
             return bool(number)
+        if not math.isfinite(number):
+            return None
         number = int(number) & ((1 << element.width) - 1)
         signed = not element.is_unsigned and number >> (element.width - 1)
         return number - (1 << element.width) if signed else number

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from hespas.dialects.attrs import ASSUMED, TRIPS, TRIPS_NOTE, trips_of
 from hespas.dialects.errors import HespasError, name_of, position
 from hespas.dialects.mlir import attribute, ir, producer
+from hespas.dialects.ops import LOOPS
 from hespas.passes.base import Run
 from hespas.passes.prepare.census import Census
-from hespas.passes.prepare.scalars import Number, Scalars, forwards_unchanged, terminator
+from hespas.passes.prepare.scalars import Number, Scalars, forwards_unchanged, kind_of, terminator
 
 MOST_STEPS = 100_000  # of a loop that is run step by step because it does not count evenly
 
@@ -26,7 +27,7 @@ def count_trips(census: Census, run: Run, unknown: str) -> None:
             callers.setdefault(callee, []).append(op)
     table = {name: found.function for name, found in census.functions.items()}
     scalars = Scalars(table, callers)
-    for loop in census.ops("stablehlo.while"):
+    for loop in census.ops(*LOOPS):
         trips = trip_count(loop, scalars)
         note = ""
         if trips is None:
@@ -132,11 +133,11 @@ def _evenly(loop: ir.Operation, scalars: Scalars, start: Mapping[int, Number]) -
     cond, body = (region.blocks[0] for region in loop.regions)
     test = producer(terminator(cond).operands[0])
     moving = [number for number in start if not forwards_unchanged(loop, number)]
-    if test is None or test.name != "stablehlo.compare" or len(moving) != 1:
+    if test is None or kind_of(test) != "compare" or len(moving) != 1:
         return None
     counter = moving[0]
     step_op = producer(terminator(body).operands[counter])
-    if step_op is None or step_op.name not in ("stablehlo.add", "stablehlo.subtract"):
+    if step_op is None or kind_of(step_op) not in ("add", "subtract"):
         return None
     step = _step(step_op, body.arguments[counter], scalars)
     direction = str(test.attributes["comparison_direction"]).rsplit(" ", 1)[-1].rstrip(">")
@@ -156,12 +157,12 @@ MIRROR = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "NE"
 def _step(op: ir.Operation, counter: ir.Value, scalars: Scalars) -> Number | None:
     """What ``counter + step`` or ``counter - step`` adds, or None."""
     a, b = op.operands
-    if op.name == "stablehlo.add" and b == counter:
+    if kind_of(op) == "add" and b == counter:
         a, b = b, a
     if a != counter:
         return None
     step = scalars.evaluate(b, {})
-    return step if step is None or op.name == "stablehlo.add" else -step
+    return step if step is None or kind_of(op) == "add" else -step
 
 
 def _count(start: int, bound: int, step: int, direction: str) -> int | None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hespas.dialects.attrs import WAIT, Comm, Region, Split
+from hespas.dialects.attrs import WAIT, Region, Split
 from hespas.dialects.errors import HespasError
-from hespas.dialects.mlir import functions, has_private_symbol, ir
+from hespas.dialects.mlir import ir
+from hespas.dialects.ops import CONTROL, FUSION, communicates, entry, is_comm
 
-TERMINATORS = frozenset(
-    ("func.return", "stablehlo.return", "mhlo.return", "sdy.return", "builtin.module")
-)
-CONTROL = frozenset(("stablehlo.while", "stablehlo.if", "stablehlo.case"))
-SEALED = frozenset(("mhlo.fusion", "stablehlo.constant"))  # their regions capture nothing
+SEALED = frozenset((FUSION, "stablehlo.constant"))  # their regions capture nothing
 SMALL_CONSTANT_ELEMENTS = 64
 
 
@@ -40,24 +37,9 @@ class Body:
         return [i for i in range(len(self.ops)) if i not in cuts and i not in self.constants]
 
 
-def entry(module: ir.Module) -> ir.Operation:
-    """The entry function: the public one, ``main`` where there are several; raises HespasError."""
-    found = functions(module)
-    public = [op for op in found.values() if not has_private_symbol(op)]
-    if len(public) == 1:
-        return public[0]
-    if "main" in found:
-        return found["main"]
-    what = "has no functions" if not found else "has several public functions and none is 'main'"
-    raise HespasError(f"the module {what}", op=module.operation, remedy="name the entry 'main'")
-
-
 def bodies(module: ir.Module) -> Iterator[Body]:
     """The blocks to split: those of control flow with collectives, then the entry's."""
-    function = entry(module)
-    if not list(function.regions[0].blocks):
-        raise HespasError("the entry function has no body", op=function)
-    yield from _bodies(function.regions[0].blocks[0])
+    yield from _bodies(entry(module).regions[0].blocks[0])
 
 
 def _bodies(block: ir.Block) -> Iterator[Body]:
@@ -80,34 +62,6 @@ def _bodies(block: ir.Block) -> Iterator[Body]:
         for number, result in enumerate(op.results):
             body.producer[result] = (i, number)
     yield body
-
-
-COLLECTIVES = frozenset(
-    f"{dialect}.{name}"
-    for dialect in ("stablehlo", "mhlo")
-    for name in (
-        "all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute",
-        "custom_call", "recv", "reduce_scatter", "send",
-    )
-)  # fmt: skip
-
-
-def is_comm(op: ir.Operation) -> bool:
-    """Whether ``prepare`` marked the op as a collective or point-to-point op."""
-    return op.name in COLLECTIVES and Comm.NAME in op.attributes
-
-
-def communicates(op: ir.Operation) -> bool:
-    """Whether there is a collective in the op's regions."""
-    found = False
-
-    def visit(inner: ir.Operation) -> ir.WalkResult:
-        nonlocal found
-        found = is_comm(inner)
-        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
-
-    op.walk(visit)
-    return found
 
 
 def is_small(constant: ir.Operation) -> bool:

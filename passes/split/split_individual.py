@@ -51,7 +51,8 @@ class SplitIndividualPass(Pass):
         end = len(body.ops) - 1
         number = {i: k for k, i in enumerate(body.comms)}
         waits = set(body.waits)
-        groups: dict[tuple[int, int, int], list[int]] = {}
+        turns = _turns(body, after, before)
+        groups: dict[tuple[int, int, int, int], list[int]] = {}
         ordered: list[tuple[tuple[float, ...], list[int]]] = []
         for i in range(end):
             if i in body.constants:
@@ -59,9 +60,9 @@ class SplitIndividualPass(Pass):
             if i in number:
                 ordered.append(((number[i], float("inf")), [i]))
             elif i in waits:
-                ordered.append(((before[i], after[i], 0, i), [i]))
+                ordered.append(((before[i], after[i], turns[i], 0, i), [i]))
             else:
-                group = groups.setdefault((before[i], after[i], 1), [])
+                group = groups.setdefault((before[i], after[i], turns[i], 1), [])
                 group.append(i)
         for key, group in groups.items():
             step = self.block_limit or len(group)
@@ -78,10 +79,7 @@ def levels(body: Body) -> tuple[list[int], list[int]]:
     number = {i: k for k, i in enumerate(body.comms)}
     count = len(body.ops)
     after, before = [-1] * count, [len(body.comms)] * count
-    sources = [
-        {body.producer[value][0] for value in values if value in body.producer}
-        for values in body.inputs
-    ]
+    sources = _sources(body)
     for i in range(count):
         after[i] = max((number.get(p, after[p]) for p in sources[i]), default=-1)
     for i in reversed(range(count)):
@@ -89,3 +87,29 @@ def levels(body: Body) -> tuple[list[int], list[int]]:
         for p in sources[i]:
             before[p] = min(before[p], mine)
     return after, before
+
+
+def _turns(body: Body, after: list[int], before: list[int]) -> list[int]:
+    """Per op how many waits stand between it and ops of its own two numbers that it depends on.
+
+    Waits come first among equals. One that reads what an equal computes comes after that, and what
+    reads the wait after the wait; 0 everywhere unless an asynchronous computation computes too.
+    """
+    turns = [0] * len(body.ops)
+    if not body.waits:
+        return turns
+    waits = set(body.waits)
+    ahead = waits | body.constants
+    for i, sources in enumerate(_sources(body)):
+        for p in sources:
+            if (after[p], before[p]) == (after[i], before[i]):
+                turns[i] = max(turns[i], turns[p] + (i in waits and p not in ahead))
+    return turns
+
+
+def _sources(body: Body) -> list[set[int]]:
+    """Per op the ops that it reads from."""
+    return [
+        {body.producer[value][0] for value in values if value in body.producer}
+        for values in body.inputs
+    ]

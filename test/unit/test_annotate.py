@@ -150,6 +150,25 @@ def test_dearest_branch(parse):
     assert run.results["cost"].latency_ns == 5 * BYTES
 
 
+def test_a_branch_costs_what_its_trace_runs(parse):
+    text = program(
+        f"""%which = stablehlo.constant dense<true> : tensor<i1>
+    %0 = "stablehlo.if"(%which) ({{
+      %1 = {ADD}
+      %2 = stablehlo.tanh %1 : {X}
+      stablehlo.return %2 : {X}
+    }}, {{
+      {REDUCE.format("3", "x")}
+      %4 = stablehlo.tanh %3 : {X}
+      stablehlo.return %4 : {X}
+    }}) : (tensor<i1>) -> {X}""",
+        "0",
+    )
+    module, run = annotate(parse, text)
+    assert cost(by_name(module, "stablehlo.if")).latency_ns == 2 * BYTES
+    assert run.results["cost"].latency_ns == 2 * BYTES
+
+
 CALLED = f"""func.func private @f(%x: {X}, %y: {X}) -> {X} {{
     %0 = {ADD}
     return %0 : {X}

@@ -1,6 +1,7 @@
 """``hespas``: the flow, its summary and its errors."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from hespas.tools import hespas
 from hespas.tools.commands import render
 from hespas.tools.common import entry
 
+ROOT = Path(__file__).resolve().parents[2]
 ALONE = PROGRAM.replace("mhlo.num_partitions = 4", "mhlo.num_partitions = 1").replace(
     "[[0, 1, 2, 3]]> : tensor<1x4xi64>", "[[0]]> : tensor<1x1xi64>"
 )
@@ -47,7 +49,7 @@ def test_run_writes_traces_and_a_summary(place, capsys):
     out = capsys.readouterr().out
     assert Path("out/dev.3.et").exists() and not Path("out/dev.4.et").exists()
     for text in (
-        "4 (1 replicas x 4 partitions)", "A100_SXM_40GB_4GPU (FullyConnected 4)",
+        "4 (1 replica x 4 partitions)", "A100_SXM_40GB_4GPU (FullyConnected 4)",
         "stablehlo.dot_general", "Compute time by bound", "all_reduce", "32.768 kB",
         "step time  not simulated yet", "2, 1 distinct", "not estimated   nothing",
     ):  # fmt: skip
@@ -119,7 +121,7 @@ def test_a_program_for_one_device(place, capsys):
         (["--mlir", "step.mlir", "--node", "A100"], 2, "no node preset is named 'A100'"),
         (["--mlir", "step.mlir", "--system", "A100_4"], 2, "no system preset is named 'A100_4'"),
         (["--mlir", "step.mlir", "--system", "V100_32GB_8GPU"], 1,
-         "runs on 4 devices, but system V100_32GB_8GPU has 8 (8)"),
+         "runs on 4 devices, but system V100_32GB_8GPU has 8"),
         (["--mlir", "step.mlir", "--split", "lineal"], 2, "'split' is \"lineal\""),
         (["--mlir", "step.mlir", "--estimator", "rofline"], 2, "did you mean 'roofline'?"),
         (["--mlir", "step.mlir", "--block-limit", "-1"], 2, "'block_limit' is -1"),
@@ -131,6 +133,27 @@ def test_errors_are_one_line_and_leave_nothing(place, capsys, argv, code, messag
     said = [line for line in err.splitlines() if "(the default" not in line]
     assert len(said) == 1 and message in said[0] and not out
     assert [p.name for p in place.iterdir()] == ["step.mlir"]
+
+
+def test_estimators_of_other_packages_are_found(place, monkeypatch, capsys):
+    there = {"mine": "hespas.estimators.roofline:Roofline"}
+    monkeypatch.setattr("hespas.estimators.registry._all", lambda: there)
+    assert run("--mlir", "step.mlir", "--estimator", "mine", "--output", "out", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["estimator"] == "roofline 1"
+    assert run("--mlir", "step.mlir", "--estimator", "min") == 2
+    assert "no estimator is named 'min'; did you mean 'mine'?" in capsys.readouterr().err
+
+
+def test_the_documented_keys_are_those_printed(place, capsys):
+    assert run("--mlir", "step.mlir", "--output", "out", "--json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    stats = json.loads(Path("out/module_stats.json").read_text())
+    for page, keys in (("run-json", list(printed)), ("module-stats", list(stats))):
+        text = (ROOT / "docs" / "reference" / f"{page}.md").read_text()
+        table = re.search(r"^\|---.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+        assert table
+        cells = [row.split("|")[1] for row in table[1].splitlines()]
+        assert [key for cell in cells for key in re.findall(r"`(\w+)`", cell)] == keys
 
 
 def test_wrong_keys_are_named(place, capsys):
@@ -150,7 +173,8 @@ def test_presets_are_listed(capsys, command, name, key):
     assert entry(hespas.main, [command, "--json"]) == 0
     assert name in [preset["name"] for preset in json.loads(capsys.readouterr().out)]
     assert entry(hespas.main, [command, name]) == 0
-    assert key in json.loads(capsys.readouterr().out)
+    found = json.loads(capsys.readouterr().out)
+    assert key in found and found["sources"]
     assert entry(hespas.main, [command, name[:-2]]) == 2
     assert name in capsys.readouterr().err
 

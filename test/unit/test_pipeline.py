@@ -32,6 +32,7 @@ def test_options_reach_the_pass_and_print_back():
     assert steps[1] == NativePass("func.func(cse)")
     assert parse(spelling(steps)) == steps
     assert spelling(parse("split-individual{merge}")) == "split-individual{merge}"
+    assert spelling(parse("prepare{partition=0}")) == "prepare{partition=false}"
 
 
 @given(limit=st.integers(0, 10**9), policy=st.sampled_from(["isolated", "end-block"]))

@@ -161,3 +161,26 @@ def test_bounded_dimension_takes_its_bound(parse: Callable[[str], ir.Module]) ->
     module = parse(f"func.func @main(%x: {bounded}) -> {bounded} {{ return %x : {bounded} }}")
     prepare(module)
     assert "tensor<12x4xf32>" in str(module)
+
+
+@pytest.mark.parametrize(("partition", "kind"), [(True, "2x4xf32"), (False, "8x4xf32")])
+def test_devices_of_a_mesh_without_collectives(partition, kind, parse):
+    boundary = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
+    module = parse(f"""module {{
+      sdy.mesh @mesh = <["x"=4]>
+      func.func @main(%a: tensor<8x4xf32> {boundary}) -> (tensor<8x4xf32> {boundary}) {{
+        %0 = stablehlo.negate %a : tensor<8x4xf32>
+        return %0 : tensor<8x4xf32> }} }}""")
+    prepare(module, partition=partition)
+    target = Target.of(module.operation)
+    assert target is not None and target.devices == 4
+    assert f"negate %arg0 : tensor<{kind}>" in str(module)
+
+
+def test_jumps_between_blocks_are_refused(parse):
+    module = parse("""func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      cf.br ^bb1(%x : tensor<4xf32>)
+    ^bb1(%y: tensor<4xf32>):
+      return %y : tensor<4xf32> }""")
+    with pytest.raises(HespasError, match="@main jumps between blocks"):
+        prepare(module)

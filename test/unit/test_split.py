@@ -12,7 +12,8 @@ from hespas import frontends, passes
 from hespas.dialects.attrs import Region, Split
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import functions, ir, op_text
-from hespas.passes.split.blocks import bodies, entry, is_comm
+from hespas.dialects.ops import entry, is_comm
+from hespas.passes.split.blocks import bodies
 
 PROGRAMS = [
     "adamw_update", "allgather_matmul", "collectives_all", "control_flow", "conv_block_grad",
@@ -194,3 +195,64 @@ def test_a_loop_with_a_collective_is_split_inside(workload, context):
     inner = [view.operation for view in loops[0].regions[1].blocks[0].operations]
     assert any(op.name == "func.call" and Region.NAME in op.attributes for op in inner)
     assert len(list(bodies(module))) >= 1 + 2 * len(loops)
+
+
+def test_a_wait_comes_after_the_asynchronous_computation_that_it_ends(parse):
+    text = """module attributes {mhlo.num_partitions = 2 : i32} {
+      func.func public @main(%x: tensor<4xf32>) -> tensor<8xf32> {
+        %0 = "mhlo.async_start"(%x) <{called_computation = @f, execution_thread = "main"}>
+          : (tensor<4xf32>) -> !mhlo.async_bundle<tensor<4xf32>, tensor<8xf32>>
+        %1 = "mhlo.async_done"(%0) {called_computation = @f, execution_thread = "main"}
+          : (!mhlo.async_bundle<tensor<4xf32>, tensor<8xf32>>) -> tensor<8xf32>
+        %2 = stablehlo.tanh %1 : tensor<8xf32>
+        %3 = stablehlo.negate %2 : tensor<8xf32>
+        return %3 : tensor<8xf32>
+      }
+      func.func private @f(%x: tensor<4xf32>) -> tensor<8xf32>
+          attributes {execution_thread = "main"} {
+        %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, use_global_device_ids,
+          channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+          replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<8xf32>
+        %1 = stablehlo.negate %0 : tensor<8xf32>
+        %2 = stablehlo.tanh %1 : tensor<8xf32>
+        return %2 : tensor<8xf32>
+      }
+    }"""
+    module = parse(text)
+    passes.run(module, "split-individual{merge}")
+    names = [view.operation.name for view in entry(module).regions[0].blocks[0].operations]
+    assert names == [
+        "stablehlo.all_gather", "func.call", "stablehlo.optimization_barrier", "func.call",
+        "func.return",
+    ]  # fmt: skip
+
+
+def test_a_digest_tells_called_functions_apart(parse):
+    def digest(op: str) -> str:
+        module = parse(f"""
+          func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
+            %0 = call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
+            %1 = call @f(%0) : (tensor<4xf32>) -> tensor<4xf32>
+            return %1 : tensor<4xf32>
+          }}
+          func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> {{
+            %0 = stablehlo.{op} %x : tensor<4xf32>
+            return %0 : tensor<4xf32>
+          }}""")
+        passes.run(module, "split-linear")
+        region = Region.of(functions(module)["region_0"])
+        assert region is not None
+        return region.digest
+
+    assert digest("tanh") == digest("tanh") != digest("negate")
+
+
+def test_preparing_again_keeps_regions(parse):
+    module = parse("""func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = stablehlo.tanh %x : tensor<4xf32>
+      %1 = stablehlo.negate %0 : tensor<4xf32>
+      return %1 : tensor<4xf32> }""")
+    passes.run(module, "split-linear")
+    split = str(module)
+    passes.run(module, "prepare")
+    assert str(module) == split

@@ -296,6 +296,13 @@ QKV = "tensor<2x128x4x64xbf16>"
             "tuple<tensor<40x30xf64>, tensor<30xi32>, tensor<i32>>",
             Work("linalg", 9600, 9724, (Part("vector", "f64", 27000),)),
         ),
+        (  # 8 systems of 30 equations, 3 right-hand sides: 8 x (3 x 30 + 5 x 30 x 3)
+            "lapack_sgtsv_ffi",
+            "",
+            ("tensor<8x30xf32>", "tensor<8x30xf32>", "tensor<8x30xf32>", "tensor<8x30x3xf32>"),
+            "tensor<8x30x3xf32>",
+            Work("linalg", 5760, 2880, (Part("vector", "f32", 4320),)),
+        ),
         (
             "TopK",
             "",
@@ -310,7 +317,7 @@ QKV = "tensor<2x128x4x64xbf16>"
             r"\22bytes_accessed\22:48}}}",
             ("tensor<4xf32>",),
             "tensor<4xf32>",
-            Work("custom", 32, 16, (Part("vector", "f32", 7),), 3),
+            Work("custom", 32, 16, (Part("matrix", "f32", 7),), 3),
         ),
         (
             "xla_ffi_python_cpu_callback",

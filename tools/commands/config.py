@@ -1,18 +1,13 @@
-"""Configuration files: JSON, checked against a model, errors in one line that name the key."""
+"""The configuration file of ``hespas run``, and the reading of any JSON configuration."""
 
 from __future__ import annotations
 
-import json
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from hespas.configs import read_json
 from hespas.dialects.errors import HespasError
-
-SPLITS = ("linear", "individual", "individual-merge")
-
-Model = TypeVar("Model", bound=BaseModel)
 
 
 class RunConfig(BaseModel):
@@ -46,41 +41,3 @@ def _if_program(path: str) -> str:
     name = path.removesuffix(".xz").removesuffix(".gz")
     program = name.endswith((".mlir", ".mlirbc", ".hlo", ".pb", ".txt"))
     return "a program goes with --mlir" if program else ""
-
-
-def checked(model: type[Model], values: dict[str, Any], where: str) -> Model:
-    """``values`` as a ``model``; raises HespasError for the first wrong key or value."""
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        found = error.errors(include_url=False)
-        # A misspelt key is missing too: its own spelling tells more.
-        first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
-        raise HespasError(*_problem(first, model), where=where) from None  # type: ignore[misc]
-
-
-def _problem(first: Any, model: type[BaseModel]) -> tuple[str]:
-    place = [str(part) for part in first["loc"]]
-    key = ".".join(place)
-    if first["type"] == "extra_forbidden":
-        from hespas.passes.base import nearest
-
-        known = _keys(model, place[:-1])
-        return (f"unknown key '{key}'; {nearest(place[-1], known)}",)
-    if first["type"] == "missing":
-        return (f"the key '{key}' is missing",)
-    message = first["msg"].removeprefix("Value error, ")
-    message = message[0].lower() + message[1:]
-    return (f"'{key}' is {json.dumps(first['input'], default=str)}: {message}",)
-
-
-def _keys(model: type[BaseModel], place: list[str]) -> list[str]:
-    """The keys that may stand at a place of the file."""
-    for part in place:
-        field = next((f for n, f in model.model_fields.items() if part in (n, f.alias)), None)
-        inner = [field.annotation, *get_args(field.annotation)] if field else []
-        models = [t for t in inner if isinstance(t, type) and issubclass(t, BaseModel)]
-        if not models:
-            return []
-        model = models[0]
-    return [field.alias or name for name, field in model.model_fields.items()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,11 +11,12 @@ from typing import Any
 from hespas import configs, frontends
 from hespas.configs.system import System
 from hespas.dialects.attrs import Split, Target
-from hespas.dialects.errors import HespasError, UsageError
+from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir, make_context
+from hespas.estimators import registry as estimators
 from hespas.passes import pipeline, registry
-from hespas.passes.base import Pass, Run, build, nearest
-from hespas.passes.emit.emit_chakra import STATS_FILE, Emitted
+from hespas.passes.base import Pass, Run, build
+from hespas.passes.emit.emit_chakra import Emitted
 from hespas.passes.pipeline import Step
 from hespas.tools.commands.config import RunConfig
 from hespas.tools.commands.summary import Summary
@@ -60,7 +60,7 @@ def plan(chosen: RunConfig) -> Plan:
         split["merge"] = bool(merge)
     steps = (
         step(f"split-{strategy}", split),
-        step(annotate_pass(chosen.estimator), {"node": chosen.node} if chosen.node else {}),
+        annotate_step(chosen.estimator, chosen.node),
         step("emit-chakra", {"output": chosen.output} if chosen.output else {}),
     )
     assert chosen.mlir is not None
@@ -77,14 +77,14 @@ def step(name: str, options: dict[str, str | bool]) -> Pass:
     return build(registry.get(name), options)
 
 
-def annotate_pass(estimator: str) -> str:
-    """The name of the pass that annotates with an estimator; raises UsageError."""
-    ends = "-annotate"
-    name = f"{estimator}{ends}"
-    if not registry.is_pass(name):
-        known = [n.removesuffix(ends) for n in registry.names() if n.endswith(ends)]
-        raise UsageError(f"no estimator is named '{estimator}'", remedy=nearest(estimator, known))
-    return name
+def annotate_step(estimator: str, node: str | None) -> Pass:
+    """The estimator's own pass where it has one, else ``annotate``; raises UsageError."""
+    options: dict[str, str | bool] = {"node": node} if node else {}
+    own = f"{estimator}-annotate"
+    if registry.is_pass(own):
+        return step(own, options)
+    estimators.get(estimator)  # a wrong name before any work
+    return step("annotate", {"estimator": estimator, **options})
 
 
 def execute(
@@ -115,7 +115,6 @@ def summarise(plan: Plan, outcome: Outcome) -> Summary:
         system=plan.system,
         split=split.strategy + ("-merge" if split.merge else ""),
         emitted=emitted,
-        stats=json.loads((emitted.folder / STATS_FILE).read_text(encoding="utf-8")),
         warnings=list(outcome.run.warnings),
     )
 
@@ -136,9 +135,10 @@ def _check_devices(target: Target, plan: Plan) -> None:
             remedy="leave num_npus out, or take the program partitioned for that many",
         )
     if plan.system is not None and plan.system.devices != target.devices:
-        counts = " x ".join(str(n) for n in plan.system.npus_count)
+        sizes = plan.system.npus_count
+        counts = f" ({' x '.join(str(n) for n in sizes)})" if len(sizes) > 1 else ""
         raise HespasError(
-            f"{mine}, but system {plan.system.name} has {plan.system.devices} ({counts})",
+            f"{mine}, but system {plan.system.name} has {plan.system.devices}{counts}",
             where=plan.mlir,
             remedy="take a system of that size",
         )

@@ -10,8 +10,8 @@ from typing import Any
 
 from hespas.dialects.attrs import COMMUNICATORS, WAIT, Comm, Region, Target
 from hespas.dialects.mlir import func, functions, ir
+from hespas.dialects.ops import CALLEE, entry
 from hespas.passes.emit import file
-from hespas.passes.prepare.census import CALLEE, entry_of
 
 KEPT = (COMMUNICATORS, Target.NAME, "mhlo.num_partitions", "mhlo.num_replicas")
 STEM = "mini_module_"
@@ -30,7 +30,7 @@ def pieces(module: ir.Module, parent: str) -> Iterator[MiniModule]:
     table = functions(module)
     builder = _Builder(module, table)
     number = 0
-    for view in entry_of(module, table).regions[0].blocks[0].operations:
+    for view in entry(module).regions[0].blocks[0].operations:
         op = view.operation
         kind = _kind(op)
         if not kind:

@@ -64,6 +64,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _plan(path: str | None, flags: dict[str, Any]) -> Plan:
     """The plan that a configuration file, in either form, and the flags make."""
+    from hespas.configs.checked import checked
     from hespas.tools import published
     from hespas.tools.commands import config, flow
 
@@ -71,7 +72,7 @@ def _plan(path: str | None, flags: dict[str, Any]) -> Plan:
     values = config.load_json(path) if path else {}
     if path and published.is_published(values):
         return _published_plan(values, path, given)
-    chosen = config.checked(config.RunConfig, {**values, **flags}, path or "hespas run")
+    chosen = checked(config.RunConfig, {**values, **flags}, path or "hespas run")
     if chosen.mlir is None:
         remedy = "name it with --mlir FILE"
         raise UsageError("no program is given", where=path or "", remedy=remedy)
@@ -82,10 +83,11 @@ def _plan(path: str | None, flags: dict[str, Any]) -> Plan:
 
 def _given(flags: dict[str, Any]) -> RunConfig:
     """The flags alone, checked: a wrong one is a wrong command line, not a wrong file."""
-    from hespas.tools.commands import config
+    from hespas.configs.checked import checked
+    from hespas.tools.commands.config import RunConfig
 
     try:
-        return config.checked(config.RunConfig, flags, "")
+        return checked(RunConfig, flags, "")
     except HespasError as error:
         raise UsageError(error.message, remedy=error.remedy) from None
 

@@ -18,15 +18,19 @@ TABLES = {"op": "kinds", "bound": "bounds", "dtype": "dtypes"}  # by their names
 
 @dataclass(frozen=True)
 class Summary:
-    """What is known at the end of a run; ``stats`` is what module_stats.json holds."""
+    """What is known at the end of a run."""
 
     program: str
     target: Target
     system: System | None
     split: str
     emitted: Emitted
-    stats: dict[str, Any]
     warnings: list[str]
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What module_stats.json holds."""
+        return self.emitted.stats
 
     @property
     def time_ns(self) -> float:
@@ -118,7 +122,7 @@ def as_json(found: Summary) -> dict[str, Any]:
 def as_tables(found: Summary) -> list[Table]:
     """The summary for people."""
     totals, target, reuse = found.stats["totals"], found.target, found.stats["reuse"]
-    layout = f"{target.replicas} replicas x {target.partitions} partitions"
+    layout = f"{_count(target.replicas, 'replica')} x {_count(target.partitions, 'partition')}"
     head = [
         ("program", found.program),
         ("devices", f"{target.devices} ({layout})"),
@@ -136,8 +140,7 @@ def as_tables(found: Summary) -> list[Table]:
         compute.append(("energy", scaled(totals["energy_nj"] * 1e-9, "J")))
     regions = f"{reuse['regions']}, {reuse['distinct_regions']} distinct"
     count = totals["gaps"]
-    ops = "1 op" if count == 1 else f"{count} ops"
-    gaps = f"{ops}: the time is too low" if count else "nothing"
+    gaps = f"{_count(count, 'op')}: the time is too low" if count else "nothing"
     compute += [("regions", f"{regions} ({totals['count']} ops run)"), ("not estimated", gaps)]
     end = [
         ("step time", NOT_SIMULATED),
@@ -152,6 +155,10 @@ def as_tables(found: Summary) -> list[Table]:
         Table("Result", end, left=2),
     ]
     return [table for table in tables if table.rows]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _node(target: Target) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -35,16 +36,19 @@ def main(argv: Sequence[str]) -> int:
 
 
 def as_json(system: System) -> dict[str, Any]:
-    """A system: bandwidths in GB/s of 2**30 bytes, latencies in ns, as ASTRA-sim takes them."""
+    """A system: its settings, and for a preset their sources, corrections and caveats.
+
+    Bandwidths in GB/s of 2**30 bytes (``local_mem_bw_gb_s``: of 1e9), latencies in ns, as ASTRA-sim
+    takes them.
+    """
+    from hespas import configs
+
+    provenance = system.folder / "provenance.json"
     return {
-        "name": system.name,
+        **dataclasses.asdict(system),
         "folder": str(system.folder),
         "devices": system.devices,
-        "topology": list(system.topology),
-        "npus_count": list(system.npus_count),
-        "bandwidth_gib_s": list(system.bandwidth_gib_s),
-        "latency_ns": list(system.latency_ns),
-        "implementations": {kind: list(names) for kind, names in system.implementations.items()},
+        **(configs.read_json(provenance) if provenance.exists() else {}),
     }
 
 

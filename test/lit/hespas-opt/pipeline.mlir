@@ -14,7 +14,7 @@
 // RUN: hespas-opt --version | filecheck %s --check-prefix=VERSION
 
 // ORDER: cse,split-linear{block-limit=2}
-// AFTER: IR after cse
+// AFTER: IR Dump After cse
 // AFTER: stablehlo.add
 // TIME-DAG: s  prepare
 // TIME-DAG: s  split-linear

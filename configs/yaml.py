@@ -8,7 +8,7 @@ from typing import Any
 from hespas.dialects.errors import HespasError
 
 
-def read_flow(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> dict[str, Any]:
     """``key: [a, b]``, ``key: a``, ``key:`` and ``- a`` lines; raises HespasError with the line."""
     try:
         lines = path.read_text("utf-8").splitlines()
