@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from hespas.dialects.attrs import Comm, Target, set_communicators
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import attribute, call_target, ir, mesh_shape, meshes
 from hespas.estimators.rules.base import DynamicShape, buffer
+from hespas.passes.base import Run
 from hespas.passes.prepare.census import Census
 from hespas.passes.prepare.devices import (
     Grid,
@@ -56,10 +58,11 @@ class _Ids:
         return tuple(ids)
 
 
-def describe(module: ir.Module, census: Census, devices: int = 0) -> Target:
+def describe(module: ir.Module, census: Census, run: Run, devices: int = 0) -> Target:
     """Write ``hespas.comm`` and ``hespas.communicators``; returns the target, not yet written.
 
-    ``devices`` is the number the user demands, 0 for none. Raises HespasError.
+    ``devices`` is the number the user demands, 0 for none. What is not exact is warned of, by kind.
+    Raises HespasError.
     """
     ops = census.collectives()
     spread = max(
@@ -70,10 +73,16 @@ def describe(module: ir.Module, census: Census, devices: int = 0) -> Target:
     rows = {attr: group_rows(attr) for attr in attrs}
     grid = _grid(module, spread, ops, rows, devices)
     ids = _Ids()
+    inexact: Counter[str] = Counter()
     for op in ops:
-        _comm(op, grid, rows, ids).set_on(op)
+        comm = _comm(op, grid, rows, ids)
+        comm.set_on(op)
+        if comm.note in (HOST, RAGGED):
+            inexact[f"{op.name}: {comm.note}"] += 1
         if ASYNC_MARK in op.attributes:
             del op.attributes[ASYNC_MARK]
+    for what, count in inexact.items():
+        run.warn(f"{count} x {what}")
     set_communicators(module, {number: ranks for ranks, number in ids.of_ranks.items()})
     return Target(devices=grid.devices, replicas=grid.replicas, partitions=grid.partitions)
 

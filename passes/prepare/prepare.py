@@ -61,7 +61,7 @@ class PreparePass(Pass):
             census = take(module)
         _check_blocks(census)
         count_trips(census, run, self.trip_count)
-        target = describe(module, census, self.devices)
+        target = describe(module, census, run, self.devices)
         target.set_on(module.operation)
 
     def _check_options(self) -> None:
