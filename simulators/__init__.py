@@ -1,0 +1,1 @@
+"""Simulators: traces and a system in, the step time out."""

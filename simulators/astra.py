@@ -1,0 +1,259 @@
+"""Driving ASTRA-sim, or a front end that takes its command line, in a private folder.
+
+ASTRA-sim exits with 0 also where it deadlocked or lost an exception, so a run counts as good only
+if every device says that it finished and nothing critical was said; else the traces are checked,
+to say why.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hespas.chakra.check import GROUPS_FILE, report
+from hespas.chakra.rules import ERROR
+from hespas.configs import read_json
+from hespas.configs.system import System
+from hespas.dialects.errors import HespasError
+from hespas.simulators import astra_output
+from hespas.simulators.astra_output import Printed, Times
+from hespas.simulators.astra_program import Program
+from hespas.simulators.astra_result import story
+from hespas.simulators.collectives import per_node
+from hespas.simulators.embedded.options import Options
+from hespas.simulators.nodes import Traces
+from hespas.simulators.result import Result
+
+TIMEOUT_S = 3600.0
+NO_MEMORY = {"memory-type": "NO_MEMORY_EXPANSION"}
+
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to run: the traces of a folder, on a system.
+
+    ``exact`` takes the durations of compute nodes from num_ops, in nanoseconds: the run gets a copy
+    of system.json with roofline-enabled 1 and peak-perf 1.
+    """
+
+    traces: Traces
+    system: System
+    options: Options
+    exact: bool = False
+
+    @property
+    def files(self) -> list[Path]:
+        """The traces of the system's devices; raises HespasError where one is missing."""
+        files = self.traces.files
+        for device in range(self.system.devices):
+            if device not in files:
+                raise HespasError(
+                    f"there is no trace of device {device}, and {self.system.name} has "
+                    f"{self.system.devices} devices",
+                    where=str(self.traces.folder),
+                )
+        return [files[device] for device in range(self.system.devices)]
+
+
+def simulate(
+    program: Program,
+    job: Job,
+    *,
+    timeout_s: float | None = None,
+    note: Note = lambda text: None,
+) -> Result:
+    """Run the program in a temporary folder of its own; raises HespasError unless all is well."""
+    supported(job.options)
+    files = job.files
+    with tempfile.TemporaryDirectory(prefix="hespas-") as name:
+        place = Path(name)
+        command = [str(program.path), *_lay_out(place, job, files), *program.arguments]
+        code, output = _execute(command, place, timeout_s or TIMEOUT_S)
+        with output.open(encoding="utf-8", errors="replace") as lines:
+            printed = astra_output.read_output(lines)
+        if len(printed.finish_ns) != len(files) or printed.critical or printed.held:
+            raise _explain(program, job, printed, code)
+        times = astra_output.read_log(place / "log", len(files)) if job.options.intervals else None
+    return _result(program, job, printed, times, note)
+
+
+def _result(
+    program: Program, job: Job, printed: Printed, times: list[Times] | None, note: Note
+) -> Result:
+    settings = {"program": str(program.path), "backend": program.backend}
+    told = story(job.traces, times) if times is not None else None
+    if told is None and job.options.intervals:
+        note(f"{program.path.name} left no whole log (it keeps 110 MB): no times of single nodes")
+    totals = None
+    if told is not None:
+        by_class = [astra_output.totals(intervals) for intervals in told.classes]
+        totals = [by_class[known] for known in told.class_of]
+    try:
+        devices = astra_output.statistics(printed, totals)
+    except ValueError as error:
+        raise HespasError(str(error), where=str(program.path)) from None
+    if told is None:
+        return Result("astra-sim", devices, settings=settings)
+    return Result("astra-sim", devices, told.comms, told.classes, told.class_of, settings)
+
+
+def missing(options: Options) -> str:
+    """What ASTRA-sim lacks of what options ask for; "" if nothing."""
+    asked = {"measured curves": options.curves, "slowdown of computing": options.slowdown}
+    return " and no ".join(name for name, value in asked.items() if value)
+
+
+def supported(options: Options) -> None:
+    """Raises HespasError where ASTRA-sim lacks what options ask for."""
+    if missing(options):
+        raise HespasError(
+            f"ASTRA-sim has no {missing(options)}", remedy="take --simulator embedded for that"
+        )
+
+
+def _lay_out(place: Path, job: Job, files: Sequence[Path]) -> list[str]:
+    """Fill the folder that a run happens in; the arguments that go with it."""
+    options = job.options
+    _link_traces(place, files)
+    groups = job.traces.folder / GROUPS_FILE
+    if groups.is_file():
+        shutil.copyfile(groups, place / GROUPS_FILE)
+    (place / "network.yml").write_text(job.system.network_text(), encoding="utf-8")
+    settings = _settings(job, place)
+    (place / "system.json").write_text(json.dumps(settings, indent=1), encoding="utf-8")
+    memory = job.system.folder / "remote_memory.json"
+    data = read_json(memory) if memory.is_file() else NO_MEMORY
+    (place / "remote_memory.json").write_text(json.dumps(data), encoding="utf-8")
+    # ASTRA-sim takes any path with "empty" in it for no communicators at all.
+    at = place if "empty" not in str(place) else Path()
+    arguments = {
+        "workload-configuration": at / "dev",
+        "system-configuration": at / "system.json",
+        "network-configuration": at / "network.yml",
+        "remote-memory-configuration": at / "remote_memory.json",
+        "logging-folder": at / "log",
+    }
+    if groups.is_file():
+        arguments["comm-group-configuration"] = at / GROUPS_FILE
+    lines = [f"--{name}={value}" for name, value in arguments.items()]
+    if options.queues_per_dim != 1:
+        lines.append(f"--num-queues-per-dim={options.queues_per_dim}")
+    if options.injection_scale != 1:
+        lines.append(f"--injection-scale={options.injection_scale!r}")
+    if options.rendezvous:
+        lines.append("--rendezvous-protocol=true")
+    return lines
+
+
+def _link_traces(place: Path, traces: Sequence[Path]) -> None:
+    """Links named dev.N.et; copies of read-only files, as ASTRA-sim opens traces to append."""
+    for device, path in enumerate(traces):
+        target = place / f"dev.{device}.et"
+        if os.access(path, os.W_OK):
+            target.symlink_to(path.absolute())
+        else:
+            shutil.copyfile(path, target)  # without the mode
+
+
+def _settings(job: Job, place: Path) -> dict[str, Any]:
+    """The system.json of a run: paths made absolute, as it runs elsewhere."""
+    folder = job.system.folder
+    settings = dict(job.system.settings)
+    settings["trace-enabled"] = int(job.options.intervals)
+    if job.exact:
+        settings |= {"roofline-enabled": 1, "peak-perf": 1}
+    for key, value in settings.items():
+        if key.endswith("-implementation-custom") and isinstance(value, list):
+            settings[key] = [_absolute(str(prefix), folder) for prefix in value]
+    by_node = job.system.per_node_custom
+    if by_node:
+        prefixes = {n: _absolute(p, folder) for n, p in per_node.read(folder / by_node).items()}
+        (place / "per_node.yml").write_text(per_node.text(prefixes), encoding="utf-8")
+        settings["per-node-custom-implementation"] = str(place / "per_node.yml")
+    return settings
+
+
+def _absolute(prefix: str, folder: Path) -> str:
+    return str((folder / prefix).absolute())
+
+
+def _execute(command: Sequence[str], place: Path, timeout_s: float) -> tuple[int, Path]:
+    """Run a command in a folder: the exit code, and the file of its output. It dies with us."""
+    output = place / "output.txt"
+    with output.open("wb") as sink:
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=place,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise HespasError(f"cannot be run: {error.strerror}", where=command[0]) from None
+        try:
+            return process.wait(timeout_s), output
+        except subprocess.TimeoutExpired:
+            raise HespasError(
+                f"did not finish within {timeout_s:g} s",
+                where=command[0],
+                remedy="allow more, or take the embedded simulator",
+            ) from None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def _explain(program: Program, job: Job, printed: Printed, code: int) -> HespasError:
+    """Why a run failed: by our own check of the traces, else by what was printed."""
+    folder, devices = job.traces.folder, job.system.devices
+    said = f"{program.path.name} finished {len(printed.finish_ns)} of {devices} devices"
+    prefix = job.traces.files[0].name.removesuffix(".0.et")
+    errors = [p for p in report(folder, prefix).problems if p.severity == ERROR]
+    if errors:
+        return HespasError(f"{said}: {errors[0].text}", where=f"{folder}/{errors[0].where}")
+    if code < 0:
+        said += f", killed by {_signal(code)}"
+    if printed.critical:
+        said += f": {printed.critical[0]}"
+    elif code > 0:
+        said += f", exit code {code}: {printed.last_line}"
+    remedy = ""
+    if printed.held:
+        device, nodes = min(printed.held.items())
+        said += f"; device {device} waits for ever in node {nodes[0]}"
+        if _jams(job.system, job.options):
+            remedy = (
+                "chunks of all-reduces wait for each other: give active-chunks-per-dimension at "
+                "least preferred-dataset-splits, or 2 queues per dimension"
+            )
+    return HespasError(said, where=str(folder), remedy=remedy)
+
+
+def _signal(code: int) -> str:
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _jams(system: System, options: Options) -> bool:
+    """Whether the chunks of an all-reduce can wait for each other, as over three dimensions."""
+    return (
+        len(system.topology) >= 3
+        and system.collective_optimization == "localBWAware"
+        and system.preferred_dataset_splits > system.active_chunks_per_dimension
+        and options.queues_per_dim == 1
+    )

@@ -1,0 +1,86 @@
+"""Finding ASTRA-sim: by a path, by the environment, on PATH; or another front end by its name."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from hespas.dialects.errors import HespasError
+
+ENVIRONMENT = "HESPAS_ASTRA_SIM"
+UNAWARE = "AstraSim_Analytical_Congestion_Unaware"
+AWARE = "AstraSim_Analytical_Congestion_Aware"
+
+_BUILT = ("", "bin", "build/astra_analytical/build/bin")  # where ASTRA-sim's own scripts build it
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """An executable that takes ASTRA-sim's command line, and arguments to add to it."""
+
+    path: Path
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def backend(self) -> str:
+        """congestion-unaware, congestion-aware, or the name of another front end."""
+        names = {UNAWARE: "congestion-unaware", AWARE: "congestion-aware"}
+        return names.get(self.path.name, self.path.name)
+
+
+def find(
+    named: str | os.PathLike[str] | None = None, *, congestion: bool = False
+) -> Program | None:
+    """The program to run; None where none is named and none is on PATH.
+
+    ``named``, or else the environment variable HESPAS_ASTRA_SIM, is a file, a folder that holds
+    ASTRA-sim's analytical programs or was its checkout, or a command with arguments. Of the
+    analytical ones the congestion-aware program is taken if ``congestion``. Raises HespasError
+    where what is named is not there.
+    """
+    wanted = AWARE if congestion else UNAWARE
+    chosen = os.fspath(named) if named is not None else os.environ.get(ENVIRONMENT, "")
+    where = "--astra-sim" if named is not None else ENVIRONMENT
+    if not chosen:
+        on_path = shutil.which(wanted)
+        return Program(Path(on_path).absolute()) if on_path else None
+    path = Path(chosen).expanduser()
+    if path.is_dir():
+        for below in _BUILT:
+            candidate = path / below / wanted
+            if candidate.is_file():
+                return Program(_runnable(candidate))
+        raise HespasError(f"there is no {wanted} in {chosen}", where=where)
+    arguments: list[str] = []
+    if not path.is_file():
+        path, arguments = _command(chosen, where)
+    if path.name in (AWARE, UNAWARE) and path.name != wanted:
+        path = path.with_name(wanted)
+        if not path.is_file():
+            kind = "aware" if congestion else "unaware"
+            raise HespasError(f"there is no congestion-{kind} program at {path}", where=where)
+    return Program(_runnable(path), tuple(arguments))
+
+
+def _command(text: str, where: str) -> tuple[Path, list[str]]:
+    try:
+        first, *arguments = shlex.split(text)
+    except ValueError as error:
+        raise HespasError(f"{text!r} is no command: {error}", where=where) from None
+    found = shutil.which(os.path.expanduser(first))
+    if found is None:
+        raise HespasError(
+            f"there is no program {first}",
+            where=where,
+            remedy=f"give the path of {UNAWARE}, or the folder it is in",
+        )
+    return Path(found), arguments
+
+
+def _runnable(path: Path) -> Path:
+    if not os.access(path, os.X_OK):
+        raise HespasError("is not executable", where=str(path), remedy=f"chmod +x {path}")
+    return path.absolute()

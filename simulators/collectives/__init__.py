@@ -1,0 +1,1 @@
+"""Collective algorithms as programs: from MSCCL XML or generated, proved, written as traces."""

@@ -1,0 +1,53 @@
+"""The file behind ``per-node-custom-implementation``: lines ``NODE: PREFIX``, which is YAML."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from hespas.dialects.errors import HespasError
+
+PLAIN = re.compile(r"[\w/.+@=-]+")
+
+
+def read(path: Path) -> dict[int, str]:
+    """Prefix by node of the workload; raises HespasError with the line of a mistake."""
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except OSError as error:
+        raise HespasError(f"{error.strerror or error}", where=str(path)) from None
+    except UnicodeDecodeError:
+        raise HespasError("is not UTF-8 text", where=str(path)) from None
+    found: dict[int, str] = {}
+    for number, line in enumerate(lines, 1):
+        text = re.sub(r"(^|\s)#.*", "", line).strip()
+        if not text or text in ("---", "..."):
+            continue
+        match = re.fullmatch(r"(\d+)\s*:\s+(\S.*)", text)
+        if match is None:
+            raise HespasError("is not of the form NODE: PREFIX", where=f"{path}:{number}")
+        found[int(match[1])] = _unquoted(match[2], f"{path}:{number}")
+    return found
+
+
+def _unquoted(text: str, where: str) -> str:
+    if text[0] not in "\"'":
+        return text
+    try:
+        if text[0] == '"':
+            return str(json.loads(text))
+        if len(text) > 1 and text[-1] == "'":
+            return text[1:-1].replace("''", "'")
+    except ValueError:
+        pass
+    raise HespasError(f"{text} is not a quoted string", where=where)
+
+
+def text(prefixes: Mapping[int, str]) -> str:
+    """The file's text, nodes ascending."""
+    return "".join(
+        f"{node}: {prefix if PLAIN.fullmatch(prefix) else json.dumps(prefix)}\n"
+        for node, prefix in sorted(prefixes.items())
+    )

@@ -1,0 +1,272 @@
+"""Proof that a program does what its collective is to do, whatever the timing.
+
+The program runs on symbols: each chunk of each rank's input is one bit, a buffer holds the set of
+the inputs that were reduced into it. A threadblock runs as far as it can; a message waits in its
+connection. That proves the result of one schedule. That all schedules have it follows from the
+second half: any two steps that touch a place, one of them writing, must be ordered by the program
+(order within threadblocks, dependencies, messages), which vector clocks tell.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from hespas.dialects.errors import HespasError
+from hespas.simulators.collectives.program import (
+    COLLECTIVES,
+    KINDS,
+    Block,
+    Program,
+    Ref,
+    Step,
+    check,
+    resolve,
+)
+
+Clock = dict[int, int]  # thread to how many of its steps came before
+Cell = tuple[str, int]
+
+
+@dataclass(slots=True)
+class _Thread:
+    """A threadblock on its way."""
+
+    number: int
+    rank: int
+    block: Block
+    next: int = 0
+    clock: Clock = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Access:
+    """Who wrote a place last, and who read it since: thread to step."""
+
+    writer: tuple[int, int] | None = None
+    readers: Clock = field(default_factory=dict)
+
+
+def verify(program: Program) -> None:
+    """Raise HespasError unless the program ends, without races, in its collective's result.
+
+    Of a collective that is not one of COLLECTIVES only the result is not checked.
+    """
+    check(program)
+    state = _Run(program)
+    state.run()
+    if program.collective in COLLECTIVES:
+        _check_result(program, state.memory)
+
+
+class _Run:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.n = len(program.ranks)
+        self.memory: list[dict[Cell, int]] = [self._initial(rank) for rank in range(self.n)]
+        self.accesses: list[dict[Cell, _Access]] = [{} for _ in range(self.n)]
+        blocks = [(rank, block) for rank, r in enumerate(program.ranks) for block in r.blocks]
+        self.threads = [_Thread(k, rank, block) for k, (rank, block) in enumerate(blocks)]
+        self.of = {(t.rank, t.block.id): t for t in self.threads}
+        self.messages: dict[tuple[int, int, int], deque[tuple[list[int], Clock]]] = {}
+        # Within one threadblock everything is ordered: no clocks are needed.
+        self.ordered = all(len(rank.blocks) <= 1 for rank in program.ranks)
+        self.wanted = {(rank, *at) for rank, _, _, step in program.steps() for at in step.depends}
+        self.clocks: dict[tuple[int, int, int], Clock] = {}
+
+    def _initial(self, rank: int) -> dict[Cell, int]:
+        """A rank's input: bit ``rank * inputs + chunk`` for each chunk."""
+        inputs = self.inputs
+        return {
+            resolve(self.program, rank, Ref("i", c)): 1 << (rank * inputs + c)
+            for c in range(inputs)
+        }
+
+    @property
+    def inputs(self) -> int:
+        parts = self.program.parts
+        return parts // self.n if self.program.collective == "all_gather" else parts
+
+    def run(self) -> None:
+        waiting: dict[object, list[_Thread]] = {}  # what threads wait for
+        ready = deque(self.threads)
+        done = 0
+        while ready:
+            thread = ready.popleft()
+            steps = thread.block.steps
+            while thread.next < len(steps):
+                missing = self._missing(thread, steps[thread.next])
+                if missing is not None:
+                    waiting.setdefault(missing, []).append(thread)
+                    break
+                for event in self._step(thread, steps[thread.next]):
+                    ready.extend(waiting.pop(event, ()))
+            else:
+                done += 1
+        if done < len(self.threads):
+            self._stuck()
+        for (source, target, channel), queue in self.messages.items():
+            if queue:
+                raise self._error(
+                    f"{len(queue)} messages from rank {source} to rank {target} on channel "
+                    f"{channel} are never received"
+                )
+
+    def _missing(self, thread: _Thread, step: Step) -> object | None:
+        """What a step still waits for: a step of another threadblock, or a message."""
+        for block, at in step.depends:
+            if self.of[thread.rank, block].next <= at:
+                return (thread.rank, block, at)
+        if KINDS[step.kind][0]:
+            key = (thread.block.recv, thread.rank, thread.block.channel)
+            if not self.messages.get(key):
+                return (*key, "message")
+        return None
+
+    def _stuck(self) -> None:
+        thread = next(t for t in self.threads if t.next < len(t.block.steps))
+        step = thread.block.steps[thread.next]
+        missing = self._missing(thread, step)
+        what = (
+            f"a message from rank {thread.block.recv} on channel {thread.block.channel}"
+            if isinstance(missing, tuple) and missing[-1] == "message"
+            else f"step {missing[2]} of threadblock {missing[1]}"  # type: ignore[index]
+        )
+        raise self._error(
+            f"rank {thread.rank}, threadblock {thread.block.id}, step {thread.next} "
+            f"({step.kind}) waits for {what} for ever"
+        )
+
+    def _step(self, thread: _Thread, step: Step) -> list[object]:
+        """Run one step; returns the events that others may wait for."""
+        receives, reduces, writes, sends = KINDS[step.kind]
+        rank, block = thread.rank, thread.block
+        clock = thread.clock
+        values: list[int] = []
+        if not self.ordered:
+            for other, at in step.depends:
+                _join(clock, self.clocks[rank, other, at])
+        if receives:
+            values, sent = self.messages[block.recv, rank, block.channel].popleft()
+            if len(values) != step.count:
+                raise self._error(
+                    f"{self._where(thread)} receives {step.count} chunks of a message of "
+                    f"{len(values)} from rank {block.recv}"
+                )
+            if not self.ordered:
+                _join(clock, sent)
+        if step.kind in ("s", "cpy"):
+            values = self._read(thread, step.source, step.count)
+        elif reduces:
+            local = self._read(thread, step.source, step.count)
+            if step.kind == "re":
+                values = self._read(thread, step.target, step.count)
+            values = [self._sum(thread, a, b) for a, b in zip(values, local, strict=True)]
+        if writes:
+            self._write(thread, step.target, values)
+        thread.next += 1
+        events: list[object] = []
+        at = (rank, block.id, thread.next - 1)
+        if not self.ordered:
+            clock[thread.number] = thread.next
+            if at in self.wanted:
+                self.clocks[at] = dict(clock)
+        if at in self.wanted:
+            events.append(at)
+        if sends:
+            key = (rank, block.send, block.channel)
+            message = (values, {} if self.ordered else dict(clock))
+            self.messages.setdefault(key, deque()).append(message)
+            events.append((*key, "message"))
+        return events
+
+    def _sum(self, thread: _Thread, a: int, b: int) -> int:
+        if a & b:
+            raise self._error(f"{self._where(thread)} reduces a chunk in twice")
+        return a | b
+
+    def _read(self, thread: _Thread, place: Ref, count: int) -> list[int]:
+        memory, found = self.memory[thread.rank], []
+        for k in range(count):
+            cell = resolve(self.program, thread.rank, Ref(place.buffer, place.offset + k))
+            if cell not in memory:
+                text = f"{place.buffer}[{place.offset + k}]"
+                raise self._error(f"{self._where(thread)} reads {text}, which holds nothing yet")
+            found.append(memory[cell])
+            if not self.ordered:
+                access = self.accesses[thread.rank].setdefault(cell, _Access())
+                if access.writer is not None:
+                    self._after(thread, access.writer, place)
+                access.readers[thread.number] = thread.next
+        return found
+
+    def _write(self, thread: _Thread, place: Ref, values: list[int]) -> None:
+        for k, value in enumerate(values):
+            cell = resolve(self.program, thread.rank, Ref(place.buffer, place.offset + k))
+            self.memory[thread.rank][cell] = value
+            if not self.ordered:
+                access = self.accesses[thread.rank].setdefault(cell, _Access())
+                if access.writer is not None:
+                    self._after(thread, access.writer, place)
+                for reader in access.readers.items():
+                    self._after(thread, reader, place)
+                access.writer, access.readers = (thread.number, thread.next), {}
+
+    def _after(self, thread: _Thread, other: tuple[int, int], place: Ref) -> None:
+        """Raise unless the step that ``thread`` is at comes after ``other`` in any schedule."""
+        number, step = other
+        if number == thread.number or thread.clock.get(number, 0) > step:
+            return
+        block = self.threads[number].block
+        raise self._error(
+            f"{self._where(thread)} and threadblock {block.id}, step {step} "
+            f"({block.steps[step].kind}) race for {place.buffer}[{place.offset}]"
+        )
+
+    def _where(self, thread: _Thread) -> str:
+        kind = thread.block.steps[thread.next].kind
+        return f"rank {thread.rank}, threadblock {thread.block.id}, step {thread.next} ({kind})"
+
+    def _error(self, text: str) -> HespasError:
+        return HespasError(f"{self.program.name}: {text}")
+
+
+def _join(clock: Clock, other: Clock) -> None:
+    for thread, steps in other.items():
+        if clock.get(thread, 0) < steps:
+            clock[thread] = steps
+
+
+def _check_result(program: Program, memory: list[dict[Cell, int]]) -> None:
+    """Compare each rank's output with what the collective promises."""
+    n, parts, kind = len(program.ranks), program.parts, program.collective
+    share = parts // n
+    inputs = share if kind == "all_gather" else parts
+    everyone = sum(1 << (rank * inputs) for rank in range(n))
+    for rank in range(n):
+        for chunk in range(share if kind == "reduce_scatter" else parts):
+            if kind == "all_reduce":
+                wanted = everyone << chunk
+            elif kind == "reduce_scatter":
+                wanted = everyone << (rank * share + chunk)
+            elif kind == "all_gather":
+                wanted = 1 << chunk
+            else:
+                source, k = divmod(chunk, share)
+                wanted = 1 << (source * inputs + rank * share + k)
+            found = memory[rank].get(resolve(program, rank, Ref("o", chunk)))
+            if found != wanted:
+                raise HespasError(
+                    f"{program.name}: rank {rank} ends with {_text(found, inputs)} in o[{chunk}], "
+                    f"where an {kind} has {_text(wanted, inputs)}"
+                )
+
+
+def _text(value: int | None, inputs: int) -> str:
+    """A set of inputs readably: ``rank 0 i[3] + rank 1 i[3]``."""
+    if not value:
+        return "nothing"
+    bits = [k for k in range(value.bit_length()) if value >> k & 1]
+    names = [f"rank {k // inputs} i[{k % inputs}]" for k in bits[:4]]
+    more = f" + {len(bits) - 4} more" if len(bits) > 4 else ""
+    return " + ".join(names) + more

@@ -1,0 +1,215 @@
+"""Which devices behave alike, so that one of them stands for all.
+
+Partition refinement: devices start in a class by the program that they run, and are told apart
+while those in a class differ in what they meet: on each communicator the classes of its devices in
+order, and their links; for each peer its class and the link. What is left cannot be told apart by
+any message, so all in a class do everything at the same time. The one thing that this does not see
+is an algorithm that treats positions of a communicator unequally; the engine looks at each
+collective's result and says ``NotAlike``, and positions are then told apart too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+
+from hespas.simulators.inputs import Device, Inputs
+
+from .links import table
+from .network import Network
+from .plan import Algorithm, Dimension
+
+
+class NotAlike(Exception):
+    """Devices of one class finish a collective at different times."""
+
+
+class OrderMatters(Exception):
+    """Devices of one class may differ by the order of what ends in one nanosecond."""
+
+
+@dataclass(slots=True)
+class Classes:
+    """``of`` is the class of each device, ``first`` its first device, ``size`` how many it has."""
+
+    of: Sequence[int]
+    first: Sequence[int]
+    size: Sequence[int]
+    peers: Sequence[Sequence[int]] = ()
+    labels: dict[tuple[int, tuple[bool, ...], tuple[int, ...]], int] = field(default_factory=dict)
+    copies: dict[int, int] = field(default_factory=dict)
+
+    def meeting(self, group: int, involved: tuple[bool, ...], members: tuple[int, ...]) -> Hashable:
+        """What is equal for communicators that are alike; the communicator itself if none are."""
+        return self.labels.get((group, involved, members), (group, members))
+
+    def many(self, meeting: Hashable) -> int:
+        """How many communicators are alike."""
+        return self.copies.get(meeting, 1) if isinstance(meeting, int) else 1
+
+    def message(self, source: int, target: int) -> tuple[int, int]:
+        """The source and target that stand for a message."""
+        first = self.first[self.of[source]]
+        if first == source or target not in self.peers[source]:
+            return source, target
+        return first, self.peers[first][self.peers[source].index(target)]
+
+
+def each(devices: int) -> Classes:
+    """Every device is a class of its own."""
+    return Classes(range(devices), range(devices), [1] * devices)
+
+
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """A communicator, or a part of all devices by dimension, that is in use."""
+
+    key: tuple[int, tuple[bool, ...], tuple[int, ...]]
+    form: int  # equal where the links between the members are
+
+
+class _Refiner:
+    """Splits classes until they are stable."""
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        network: Network,
+        members_of: Callable[[int, tuple[bool, ...], int], tuple[int, ...]],
+        positions: bool,
+    ) -> None:
+        self.network, self.members_of, self.positions = network, members_of, positions
+        self.everybody = len(inputs.devices)
+        self.meetings: list[_Meeting] = []
+        self.index: dict[tuple, int] = {}
+        self.forms: dict[tuple, int] = {}
+        self.place: dict[tuple[int, int], int] = {}  # (meeting, device): which of the device's
+        self.mine: list[list[tuple[int, int]]] = []  # by device: meeting, position in it
+        self.peers: list[list[int]] = []
+        used: dict[int, tuple[list[tuple[int, tuple[bool, ...]]], list[int]]] = {}
+        for rank, device in enumerate(inputs.devices):
+            program = device.program
+            if id(program) not in used:
+                used[id(program)] = _used(device)
+            groups, peers = used[id(program)]
+            self.peers.append([device.peers.get(peer, peer) for peer in peers])
+            mine: list[tuple[int, int]] = []
+            for slot, (group, involved) in enumerate(groups):
+                at = self._meeting(device.groups.get(group, group), involved, rank)
+                self.place[at, rank] = slot
+                mine.append((at, 0))
+            self.mine.append(mine)
+        where = [{m: i for i, m in enumerate(meeting.key[2])} for meeting in self.meetings]
+        self.mine = [
+            [(at, where[at][rank]) for at, _ in mine] for rank, mine in enumerate(self.mine)
+        ]
+        forms: dict[tuple, int] = {}
+        programs = {
+            id(device.program): forms.setdefault(device.program.form(), len(forms))
+            for device in {id(d.program): d for d in inputs.devices}.values()
+        }
+        self.colours = _intern([programs[id(device.program)] for device in inputs.devices])
+
+    def _meeting(self, group: int, involved: tuple[bool, ...], rank: int) -> int:
+        members = self.members_of(group, involved, rank)
+        key = (group, involved, members)
+        at = self.index.get(key)
+        if at is None:
+            at = self.index[key] = len(self.meetings)
+            self.meetings.append(_Meeting(key, self._form(members, involved)))
+        return at
+
+    def _form(self, members: tuple[int, ...], involved: tuple[bool, ...]) -> int:
+        form: tuple = (len(members), involved)
+        if len(members) < self.everybody and not involved:
+            links = table(self.network, Dimension(Algorithm("ring"), len(members), 1, members))
+            node = self.network.counts[0]
+            one = len({member // node for member in members}) == 1
+            form = (links.codes.tobytes(), links.links, len(members), one)
+        return self.forms.setdefault(form, len(self.forms))
+
+    def labels(self) -> tuple[list[int], list[bool]]:
+        """A number for each meeting, equal where they are alike; and whether its members are."""
+        known: dict[tuple, int] = {}
+        found, even = [], []
+        for at, meeting in enumerate(self.meetings):
+            members = meeting.key[2]
+            label = tuple([(self.colours[m], self.place.get((at, m), -1)) for m in members])
+            even.append(label.count(label[0]) == len(label))
+            short = (label[0], len(label)) if even[-1] else label
+            found.append(known.setdefault((short, meeting.form), len(known)))
+        return found, even
+
+    def refine(self) -> bool:
+        """Tell devices apart once; whether there was anything to tell."""
+        labels, even = self.labels()
+        before = max(self.colours)
+        seen = []
+        for rank, (mine, peers) in enumerate(zip(self.mine, self.peers, strict=True)):
+            meets = tuple([
+                (labels[at], place if self.positions or not even[at] else -1) for at, place in mine
+            ])  # fmt: skip
+            sends = tuple([
+                (self.colours[peer], self.network.link(rank, peer), self._back(peer, rank))
+                for peer in peers
+            ])  # fmt: skip
+            seen.append((self.colours[rank], meets, sends))
+        self.colours = _intern(seen)
+        return max(self.colours) > before
+
+    def _back(self, peer: int, rank: int) -> int:
+        theirs = self.peers[peer]
+        return theirs.index(rank) if rank in theirs else -1
+
+
+def alike(
+    inputs: Inputs,
+    network: Network,
+    members_of: Callable[[int, tuple[bool, ...], int], tuple[int, ...]],
+    positions: bool = False,
+) -> Classes:
+    """The classes of devices that behave alike; ``positions`` as the module says.
+
+    ``members_of(group, involved, rank)`` are the devices that meet in a collective.
+    """
+    refiner = _Refiner(inputs, network, members_of, positions)
+    while refiner.refine():
+        pass
+    first: dict[int, int] = {}
+    size: dict[int, int] = {}
+    for rank, colour in enumerate(refiner.colours):
+        first.setdefault(colour, rank)
+        size[colour] = size.get(colour, 0) + 1
+    count = len(first)
+    if count == len(inputs.devices):
+        return each(count)
+    found, _ = refiner.labels()
+    labels = {meeting.key: label for meeting, label in zip(refiner.meetings, found, strict=True)}
+    copies: dict[int, int] = {}
+    for label in found:
+        copies[label] = copies.get(label, 0) + 1
+    return Classes(
+        refiner.colours,
+        [first[c] for c in range(count)],
+        [size[c] for c in range(count)],
+        refiner.peers,
+        labels,
+        copies,
+    )
+
+
+def _used(device: Device) -> tuple[list[tuple[int, tuple[bool, ...]]], list[int]]:
+    """The communicators and the peers that a program names, in order of first use."""
+    groups: dict[tuple[int, tuple[bool, ...]], None] = {}
+    peers: dict[int, None] = {}
+    for step in device.program.steps:
+        if step.group >= 0 and step.kind != "broadcast":
+            groups[step.group, step.involved] = None
+        elif step.peer >= 0:
+            peers[step.peer] = None
+    return list(groups), list(peers)
+
+
+def _intern(values: Sequence[Hashable]) -> list[int]:
+    known: dict[Hashable, int] = {}
+    return [known.setdefault(value, len(known)) for value in values]

@@ -1,0 +1,25 @@
+"""What a simulation may vary beside the system's own files; the defaults are ASTRA-sim's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """``queues_per_dim``, ``injection_scale`` and ``rendezvous`` are options of ASTRA-sim too.
+
+    ``congestion``: messages share links. ``curves``: the device whose measured curves give a
+    collective's time, "" for the network model. ``slowdown``: the share by which computing takes
+    longer while communication runs, 0.18 for 18 %. ``symmetry``: devices that behave alike are
+    simulated once. ``intervals``: keep what ran when, for timelines and critical paths.
+    """
+
+    queues_per_dim: int = 1
+    injection_scale: float = 1.0
+    rendezvous: bool = False
+    congestion: bool = False
+    curves: str = ""
+    slowdown: float = 0.0
+    symmetry: bool = True
+    intervals: bool = True

@@ -1,0 +1,288 @@
+"""What a collective does before any message is sent: chunks, and the phases each goes through.
+
+Source: ASTRA-sim's Sys.cc (generate_collective, determine_chunk_size), CollectiveImplLookup.cc,
+GeneralComplexTopology.cc, QueueLevelHandler.cc. Sizes are operand bytes of one device.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from hespas.configs.system import System
+from hespas.dialects.errors import HespasError
+
+from .links import table
+from .network import Network
+from .options import Options
+
+KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+FAST_NS = 10  # the endpoint delay inside a communicator of some devices, whatever the system says
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """``name``: ring, direct, halvingDoubling or doubleBinaryTree; ``one``: over all devices.
+
+    ``window``: peers that a device sends to at once, -1 for all.
+    """
+
+    name: str
+    one: bool = False
+    window: int = -1
+
+    @classmethod
+    def of(cls, spelled: str) -> Algorithm:
+        """An algorithm as system.json spells it."""
+        match = re.fullmatch(r"(one)?([a-zA-Z]+?)(\d*)", spelled)
+        assert match
+        name = match[2][0].lower() + match[2][1:]
+        return cls(name, bool(match[1]), int(match[3]) if match[3] else -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """A logical dimension: ``count`` devices ``stride`` apart, or the members of a communicator."""
+
+    algorithm: Algorithm
+    count: int
+    stride: int = 1
+    members: tuple[int, ...] = ()
+
+    def ring(self, device: int) -> tuple[int, ...]:
+        """The devices in this dimension of a device, by position."""
+        if self.members:
+            return self.members
+        base = device - device // self.stride % self.count * self.stride
+        return tuple(range(base, base + self.count * self.stride, self.stride))
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One collective of one chunk in one dimension. ``size``: operand bytes.
+
+    ``queue`` is where it waits for its turn; ``backwards``: the ring turns anticlockwise; ``tree``:
+    which of the two trees.
+    """
+
+    kind: str
+    dim: int
+    size: int
+    queue: int
+    backwards: bool = False
+    tree: int = 0
+
+
+Plan = tuple[tuple[Phase, ...], ...]  # the phases of each chunk
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Communicator:
+    """Who takes part and how: ``id`` 0 is the default one; ``part``: some devices, not all.
+
+    Collectives on communicators of equal ``shape`` take equal times, position by position.
+    """
+
+    id: int
+    members: tuple[int, ...]
+    part: bool
+    dims: tuple[Dimension, ...]
+    involved: tuple[bool, ...]
+    shape: int = 0
+
+
+@dataclass(slots=True)
+class Turn:
+    """Where a device is in the round of its queues and trees; it goes on between collectives."""
+
+    all: dict[int, int] = field(default_factory=dict)
+    first: dict[int, int] = field(default_factory=dict)
+    last: dict[int, int] = field(default_factory=dict)
+    trees: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def key(self) -> tuple:
+        """A hashable form."""
+        return tuple([tuple(table.items()) for table in self._tables() if table])
+
+    def state(self) -> tuple:
+        """What ``set`` takes."""
+        return tuple(table.copy() for table in self._tables())
+
+    def set(self, state: tuple) -> None:
+        """Go to a state that was another's."""
+        self.all, self.first, self.last, self.trees = (table.copy() for table in state)
+
+    def _tables(self) -> tuple[dict, ...]:
+        return self.all, self.first, self.last, self.trees
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Makes the plans of one system."""
+
+    system: System
+    network: Network
+    options: Options
+    _shapes: dict[tuple, int] = field(default_factory=dict)
+    _plans: dict[tuple, tuple[Plan, tuple]] = field(default_factory=dict)
+    _equal: dict[Plan, Plan] = field(default_factory=dict)
+
+    @property
+    def endpoint_ns(self) -> int:
+        """The endpoint delay."""
+        return int(self.system.endpoint_delay_ns * self.options.injection_scale)
+
+    @property
+    def active(self) -> int:
+        """How many chunks of a queue run at once."""
+        return -(-self.system.active_chunks_per_dimension // self.options.queues_per_dim)
+
+    def communicator(
+        self, id_: int, kind: str, members: tuple[int, ...], part: bool,
+        involved: tuple[bool, ...],
+    ) -> Communicator:  # fmt: skip
+        """A communicator as a kind of collective sees it; raises HespasError where it cannot run.
+
+        ``involved`` is by dimension, () for all.
+        """
+        dims = self.dimensions(kind, members, part)
+        problem = self.check(kind, dims, part)
+        if problem:
+            where = str(self.system.folder / "system.json")
+            raise HespasError(f"{kind.replace('_', '-')}-implementation: {problem}", where=where)
+        involved = involved or (True,) * len(dims)
+        links = table(self.network, dims[0]) if part else None
+        form = (links.codes.tobytes(), links.links) if links else ()
+        key = (tuple((d.algorithm, d.count) for d in dims), involved, part, form)
+        shape = self._shapes.setdefault(key, len(self._shapes))
+        return Communicator(id_, members, part, dims, involved, shape)
+
+    def plan(self, kind: str, size: int, communicator: Communicator, turn: Turn) -> Plan:
+        """The phases of each chunk of a collective; advances the turn. Equal plans are one."""
+        key = (kind, size, communicator.shape, turn.key())
+        found = self._plans.get(key)
+        if found is None:
+            count, chunk = self.chunks(kind, size)
+            dims, involved = communicator.dims, communicator.involved
+            plan = tuple(self.phases(kind, chunk, dims, involved, turn) for _ in range(count))
+            plan = self._equal.setdefault(plan, plan)
+            self._plans[key] = (plan, turn.state())
+            return plan
+        turn.set(found[1])
+        return found[0]
+
+    def dimensions(self, kind: str, members: tuple[int, ...], part: bool) -> tuple[Dimension, ...]:
+        """The logical dimensions of a collective."""
+        spelled = self.system.implementations[kind.replace("_", "-")]
+        algorithms = [Algorithm.of(text) for text in spelled]
+        if part:
+            chosen = algorithms[0] if len(algorithms) == 1 else Algorithm("ring")
+            return (Dimension(chosen, len(members), members=members),)
+        dims, stride = [], 1
+        for algorithm, count in zip(algorithms, self.network.counts, strict=False):
+            if algorithm.one:
+                dims.append(Dimension(algorithm, self.network.devices))
+                break
+            dims.append(Dimension(algorithm, count, stride))
+            stride *= count
+        return tuple(dims)
+
+    def check(self, kind: str, dims: tuple[Dimension, ...], part: bool) -> str:
+        """What makes a collective impossible with the algorithms chosen; "" where nothing does."""
+        for dim in dims:
+            name, count = dim.algorithm.name, dim.count
+            if name == "halvingDoubling" and count & (count - 1):
+                return f"halvingDoubling needs a power of two of devices, and there are {count}"
+            if name == "halvingDoubling" and kind == "all_to_all":
+                return "halvingDoubling does no all-to-all"
+            if name == "doubleBinaryTree":
+                if kind != "all_reduce" or (len(dims) > 1 and self._splits_up(dims)):
+                    return f"doubleBinaryTree does all-reduces only, not {kind}"
+                if part:
+                    return "doubleBinaryTree does not work on a communicator of some devices"
+                if count & (count - 1):
+                    return f"doubleBinaryTree needs a power of two of devices, not {count}"
+            if dim.algorithm.window == 0:
+                return "direct0 sends nothing"
+        return ""
+
+    def _splits_up(self, dims: tuple[Dimension, ...]) -> bool:
+        """Whether an all-reduce runs as reduce-scatter and all-gather in a tree's dimension."""
+        trees = [dim.algorithm.name == "doubleBinaryTree" for dim in dims]
+        return self.system.collective_optimization == "localBWAware" and any(trees[:-1])
+
+    def chunks(self, kind: str, size: int) -> tuple[int, int]:
+        """How many chunks a collective has, and the bytes of each: all have the same."""
+        splits = self.system.preferred_dataset_splits
+        chunk = size // splits
+        if kind != "all_gather" and self.network.devices > chunk:
+            chunk = self.network.devices
+            size = splits * chunk
+        if chunk < 1:
+            raise HespasError(
+                f"an all-gather of {size} bytes cannot be split in {splits} (it would never end)",
+                remedy="lower preferred-dataset-splits",
+            )
+        return -(-size // chunk), chunk
+
+    def phases(
+        self, kind: str, chunk: int, dims: tuple[Dimension, ...], involved: tuple[bool, ...],
+        turn: Turn,
+    ) -> tuple[Phase, ...]:  # fmt: skip
+        """The phases of the next chunk; advances the turn."""
+        used = [d for d in range(len(dims)) if involved[d] and dims[d].count > 1]
+        phases: list[Phase] = []
+        size = chunk
+
+        def add(what: str, dim: int, part: str) -> None:
+            nonlocal size
+            queue, backwards = self._queue(turn, dim, part)
+            tree = 0
+            if dims[dim].algorithm.name == "doubleBinaryTree":
+                tree = turn.trees.get((kind, dim), 0)
+                turn.trees[kind, dim] = 1 - tree
+            if _least_message(what, dims[dim], size) < 1:
+                raise HespasError(f"{what} of {chunk} bytes sends messages of 0 bytes")
+            phases.append(Phase(what, dim, size, queue, backwards, tree))
+            if what == "reduce_scatter":
+                size //= dims[dim].count
+            elif what == "all_gather":
+                size *= dims[dim].count
+
+        if kind != "all_reduce" or self.system.collective_optimization == "baseline":
+            for dim in reversed(used) if kind == "all_gather" else used:
+                add(kind, dim, "all")
+        elif used:
+            for dim in used[:-1]:
+                add("reduce_scatter", dim, "first")
+            add("all_reduce", used[-1], "first")
+            for dim in reversed(used[:-1]):
+                add("all_gather", dim, "last")
+        return tuple(phases)
+
+    def _queue(self, turn: Turn, dim: int, part: str) -> tuple[int, bool]:
+        """The next queue of a dimension, and whether rings turn anticlockwise in it."""
+        count = self.options.queues_per_dim
+        half = count // 2
+        if count == 1:
+            return dim, part == "last"
+        if part == "all":
+            at = turn.all.get(dim, 0)
+            turn.all[dim] = (at + 1) % count
+            return dim * count + at, at >= half
+        if part == "first":
+            at = turn.first.get(dim, 0)
+            turn.first[dim] = 0 if at + 1 >= half else at + 1
+            return dim * count + at, False
+        at = turn.last.get(dim, half)
+        turn.last[dim] = half if at + 1 >= count else at + 1
+        return dim * count + at, True
+
+
+def _least_message(kind: str, dim: Dimension, size: int) -> int:
+    """The bytes of the smallest message of a phase."""
+    if kind == "all_gather" or dim.algorithm.name == "doubleBinaryTree":
+        return size
+    if dim.algorithm.name == "halvingDoubling" and kind == "all_reduce":
+        return size // (2 * dim.count)
+    return size // dim.count

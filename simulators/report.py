@@ -1,0 +1,254 @@
+"""A simulation's result as rows: devices, communicators, collectives, critical path, exposed time.
+
+Times are integer nanoseconds, sizes bytes, bandwidths bytes per second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from hespas.simulators.path import (
+    COMMUNICATION,
+    COMPUTE,
+    WAITING,
+    Exposed,
+    Segment,
+    Story,
+    critical_path,
+    exposed,
+    kind_of,
+)
+from hespas.simulators.result import CommRecord, DeviceResult, Result
+
+BUS_SOURCE = "NVIDIA nccl-tests, doc/PERFORMANCE.md"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRow:
+    """Devices with equal results; ``devices`` ascending."""
+
+    devices: tuple[int, ...]
+    result: DeviceResult
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveRow:
+    """Collectives of equal kind, operand bytes and group size.
+
+    ``time_ns`` is their sum, each from the moment when its last device joined (where the simulator
+    tells, else the first) to its last finish. Bandwidths are as nccl-tests define them: algorithm
+    bandwidth is the larger of a device's input and output over the time; bus bandwidth is that
+    times a factor, so that it can be compared with a link's whatever the number of devices.
+    """
+
+    kind: str
+    operand_bytes: int
+    group_size: int
+    count: int
+    time_ns: int
+
+    @property
+    def algorithm_bandwidth(self) -> float | None:
+        """Bytes per second; None where no time passes."""
+        factor = self.group_size if self.kind == "all_gather" else 1
+        moved = self.count * self.operand_bytes * factor
+        return moved / self.time_ns * 1e9 if self.time_ns else None
+
+    @property
+    def bus_bandwidth(self) -> float | None:
+        """Bytes per second; None where no time passes."""
+        algorithm = self.algorithm_bandwidth
+        return None if algorithm is None else algorithm * bus_factor(self.kind, self.group_size)
+
+
+@dataclass(frozen=True, slots=True)
+class CommunicatorRow:
+    """A communicator's collectives; id -1 is all messages between two devices.
+
+    ``alike`` communicators of as many devices did as much in as much time; this is the first.
+    """
+
+    id: int
+    devices: tuple[int, ...]
+    alike: int
+    count: int
+    operand_bytes: int
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class PathRow:
+    """The part of the critical path that is one kind of op; ``what`` is as in ``path.Segment``."""
+
+    what: str
+    kind: str
+    count: int
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExposedRow:
+    """Communication nodes of equal name and size, by what they expose on the critical device.
+
+    ``place`` is where in the source it is; ``needed_by`` the name of the compute that waits.
+    """
+
+    name: str
+    kind: str
+    operand_bytes: int
+    place: str
+    needed_by: str
+    count: int
+    exposed_ns: int
+    waiting_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All rows. ``path`` and ``exposed`` are None where the simulator tells no intervals."""
+
+    result: Result
+    devices: list[DeviceRow]
+    communicators: list[CommunicatorRow]
+    collectives: list[CollectiveRow]
+    path: list[PathRow] | None
+    exposed: list[ExposedRow] | None
+
+    @property
+    def critical(self) -> DeviceResult:
+        """The totals of the device that finishes last."""
+        return self.result.devices[self.result.critical_device]
+
+    @property
+    def exposed_share(self) -> float:
+        """Exposed communication of the critical device over the step time."""
+        return self.critical.exposed_ns / (self.result.step_time_ns or 1)
+
+
+def report(result: Result, story: Story | None) -> Report:
+    """All rows of a result; ``story`` is None where there are no intervals or no traces."""
+    return Report(
+        result,
+        devices(result),
+        communicators(result),
+        collectives(result, story),
+        None if story is None else path_rows(critical_path(story)),
+        None if story is None else exposed_rows(exposed(story, result.critical_device)),
+    )
+
+
+def bus_factor(kind: str, n: int) -> float:
+    """Bus over algorithm bandwidth on ``n`` devices, as nccl-tests define it."""
+    if kind == "all_reduce":
+        return 2 * (n - 1) / n
+    return (n - 1) / n if kind in ("all_gather", "reduce_scatter", "all_to_all") else 1.0
+
+
+def devices(result: Result) -> list[DeviceRow]:
+    """Devices with equal results together, the last to finish first."""
+    found: dict[DeviceResult, list[int]] = {}
+    for device, one in enumerate(result.devices):
+        found.setdefault(one, []).append(device)
+    rows = [DeviceRow(tuple(ids), one) for one, ids in found.items()]
+    return sorted(rows, key=lambda row: (-row.result.finish_ns, row.devices))
+
+
+def communicators(result: Result) -> list[CommunicatorRow]:
+    """By communicator, those that did as much together, those with the most time first."""
+    found: dict[int, list[CommRecord]] = {}
+    for one in result.comms:
+        found.setdefault(one.communicator, []).append(one)
+    rows: dict[tuple[int, ...], CommunicatorRow] = {}
+    for id_, ones in sorted(found.items()):
+        # A message's copies are further messages, a collective's further communicators.
+        times = [one.copies if id_ < 0 else 1 for one in ones]
+        alike = 1 if id_ < 0 else ones[0].copies
+        ranks = ones[0].ranks if id_ >= 0 else _alike(result, {r for o in ones for r in o.ranks})
+        count = sum(times)
+        moved = sum(n * one.operand_bytes for n, one in zip(times, ones, strict=True))
+        time = sum(n * (one.finish_ns - one.start_ns) for n, one in zip(times, ones, strict=True))
+        key = (min(id_, 0), len(ranks), count, moved, time)
+        if key in rows:
+            rows[key] = replace(rows[key], alike=rows[key].alike + alike)
+        else:
+            rows[key] = CommunicatorRow(id_, tuple(ranks), alike, count, moved, time)
+    return sorted(rows.values(), key=lambda row: (-row.time_ns, row.id))
+
+
+def _alike(result: Result, ranks: set[int]) -> Sequence[int]:
+    """The devices that behave like some of these."""
+    if not result.class_of:
+        return sorted(ranks)
+    classes = {result.class_of[rank] for rank in ranks}
+    return [device for device, known in enumerate(result.class_of) if known in classes]
+
+
+def collectives(result: Result, story: Story | None) -> list[CollectiveRow]:
+    """All collectives and messages by kind, size and group size, the most time first."""
+    found: dict[tuple[str, int, int], list[int]] = {}
+    for one, start in _starts(result.comms, story):
+        sums = found.setdefault((one.kind, one.operand_bytes, len(one.ranks)), [0, 0])
+        sums[0] += one.copies
+        sums[1] += one.copies * (one.finish_ns - start)
+    rows = [CollectiveRow(*key, *sums) for key, sums in found.items()]
+    return sorted(rows, key=lambda row: (-row.time_ns, row.kind, row.operand_bytes))
+
+
+def _starts(comms: Sequence[CommRecord], story: Story | None) -> Iterable[tuple[CommRecord, int]]:
+    """Each record, and when it could begin: when its last device joined, where that is known."""
+    counts: dict[int, int] = {}
+    for one in sorted(comms, key=lambda one: (one.start_ns, one.finish_ns)):
+        start = one.start_ns
+        if story is not None and one.communicator >= 0:
+            k = counts.get(one.communicator, 0)
+            counts[one.communicator] = k + 1
+            ready = story.ready(one.communicator)
+            if k < len(ready):
+                start = min(ready[k][0], one.finish_ns)
+        yield one, start
+
+
+def path_rows(path: Iterable[Segment]) -> list[PathRow]:
+    """The critical path by kind of op, the dearest first."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for one in path:
+        key = (one.what, kind_of(one.node) if one.node else "")
+        sums = found.setdefault(key, [0, 0])
+        sums[0] += 1
+        sums[1] += one.finish_ns - one.start_ns
+    rows = [PathRow(*key, *sums) for key, sums in found.items()]
+    return sorted(rows, key=lambda row: (-row.time_ns, row.what, row.kind))
+
+
+def path_totals(rows: Iterable[PathRow]) -> dict[str, int]:
+    """Nanoseconds of the critical path by what they are: compute, communication, waiting."""
+    totals: dict[str, int] = dict.fromkeys((COMPUTE, COMMUNICATION, WAITING), 0)
+    for row in rows:
+        totals[row.what] += row.time_ns
+    return totals
+
+
+def exposed_rows(nodes: Iterable[Exposed]) -> list[ExposedRow]:
+    """Nodes of one name (the trips of a loop) together, the dearest first."""
+    found: dict[tuple[str, str, int, str], list[Exposed]] = {}
+    for one in nodes:
+        node = one.node
+        key = (
+            node.name,
+            kind_of(node),
+            int(node.value("comm_size", 0)),
+            str(node.value("location", "")),
+        )
+        found.setdefault(key, []).append(one)
+    rows = [
+        ExposedRow(
+            *key,
+            next((one.needed_by.name for one in ones if one.needed_by), ""),
+            len(ones),
+            sum(one.exposed_ns for one in ones),
+            sum(one.waiting_ns for one in ones),
+        )
+        for key, ones in found.items()
+    ]
+    return sorted(rows, key=lambda row: (-row.exposed_ns, row.name))
