@@ -7,6 +7,7 @@ checked by the tests; a file that a user gives is checked here, against ``models
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -41,23 +42,54 @@ def node(name_or_path: str) -> Node:
 
 
 def system_names() -> list[str]:
-    """The names of all system presets, alphabetical."""
-    return sorted(path.parent.name for path in (_FOLDER / "systems").glob("*/network.yml"))
+    """The names of all system presets, alphabetical, numbers in them by value."""
+    from hespas.configs import families
+
+    folders = (path.parent.name for path in (_FOLDER / "systems").glob("*/network.yml"))
+    return sorted([*folders, *families.names()], key=_natural)
 
 
 def system(name_or_path: str) -> System:
     """The system preset of that name, or the one in a folder with ``network.yml`` and the rest.
 
-    Raises UsageError that suggests the near name.
+    ``NAME/FILE.json``, of a preset or a folder, takes that file for system.json. Raises UsageError
+    that suggests the near name.
     """
-    from hespas.configs import models
+    from hespas.configs import families, models
 
-    folder = Path(name_or_path)
-    if "/" not in name_or_path and not folder.is_dir():
-        folder = _FOLDER / "systems" / name_or_path
-        if not folder.is_dir():
-            _unknown("system preset", name_or_path, system_names(), "give a folder for another")
-    return models.system(folder)
+    path, settings = Path(name_or_path), "system.json"
+    if path.suffix == ".json" and not path.is_dir():
+        path, settings = path.parent, path.name
+    if path.is_dir() or len(path.parts) != 1:
+        return models.system(path, settings)
+    if path.name in families.names() and settings == "system.json":
+        return families.member(path.name)
+    preset = _FOLDER / "systems" / path.name
+    if not preset.is_dir():
+        _unknown("system preset", path.name, system_names(), "give a folder for another")
+    return models.system(preset, settings)
+
+
+def system_files(name: str) -> dict[str, str]:
+    """The files of a system preset, with their texts; raises UsageError."""
+    from hespas.configs import families
+
+    if name in families.names():
+        return families.member_files(name)
+    folder = _FOLDER / "systems" / name
+    if name not in system_names():
+        _unknown("system preset", name, system_names(), "only presets are written out")
+    return {path.name: path.read_text("utf-8") for path in sorted(folder.iterdir())}
+
+
+def provenance(system: System) -> dict[str, Any]:
+    """Where the numbers of a system come from, with corrections and caveats; empty if not told."""
+    from hespas.configs import families
+
+    if system.folder == _FOLDER / "systems" / system.name and system.name in families.names():
+        return families.provenance(system.name)
+    path = system.folder / "provenance.json"
+    return read_json(path) if path.exists() else {}
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
@@ -78,6 +110,11 @@ def read_json(path: str | Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise HespasError("must hold a JSON object", where=str(path))
     return data
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    parts = re.findall(r"\d+|\D+", name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def _unknown(what: str, name: str, known: list[str], other: str) -> None:

@@ -22,6 +22,7 @@ Implementation = Annotated[
         pattern=r"^(ring|oneRing|(oneD|d)irect\d*|halvingDoubling|oneHalvingDoubling|doubleBinaryTree)$"
     ),
 ]
+Custom = Annotated[list[str], Field(min_length=1, max_length=1)] | None  # a prefix of traces
 
 
 class _Strict(BaseModel):
@@ -151,7 +152,9 @@ class Network(_Strict):
 class SystemFile(_Strict):
     """``system.json``: the keys that ASTRA-sim reads; the ones it defaults badly are required."""
 
-    scheduling_policy: Annotated[Literal["LIFO", "FIFO"], Field(alias="scheduling-policy")]
+    scheduling_policy: Annotated[
+        Literal["LIFO", "FIFO", "EXPLICIT"], Field(alias="scheduling-policy")
+    ]
     collective_optimization: Annotated[
         Literal["localBWAware", "baseline"], Field(alias="collective-optimization")
     ]
@@ -167,6 +170,11 @@ class SystemFile(_Strict):
     trace_enabled: Annotated[int, Field(alias="trace-enabled")] = 1
     roofline_enabled: Annotated[int, Field(alias="roofline-enabled")] = 0
     peak_perf: Annotated[float | None, Field(gt=0, alias="peak-perf")] = None
+    custom_all_reduce: Custom = Field(None, alias="all-reduce-implementation-custom")
+    custom_all_gather: Custom = Field(None, alias="all-gather-implementation-custom")
+    custom_reduce_scatter: Custom = Field(None, alias="reduce-scatter-implementation-custom")
+    custom_all_to_all: Custom = Field(None, alias="all-to-all-implementation-custom")
+    per_node_custom: Annotated[str, Field(alias="per-node-custom-implementation")] = ""
     local_reduction_delay: Annotated[int | None, Field(alias="local-reduction-delay")] = None
 
 
@@ -176,15 +184,26 @@ class RemoteMemory(_Strict):
     memory_type: Annotated[Literal["NO_MEMORY_EXPANSION"], Field(alias="memory-type")]
 
 
-def system(folder: Path) -> System:
-    """The system in a folder, checked; raises HespasError with the file and the key."""
-    network = checked(Network, read_yaml(folder / "network.yml"), str(folder / "network.yml"))
-    place = str(folder / "system.json")
-    keys = checked(SystemFile, read_json(place), place)
+def system(folder: Path, settings: str = "system.json") -> System:
+    """The system in a folder, checked; raises HespasError with the file and the key.
+
+    ``settings`` names the file in it that serves as system.json.
+    """
     remote = folder / "remote_memory.json"
     if remote.exists():
         checked(RemoteMemory, read_json(remote), str(remote))
-    implementations = {}
+    network = read_yaml(folder / "network.yml")
+    keys = read_json(folder / settings)
+    return system_of(folder / settings, network, keys, str(folder / "network.yml"))
+
+
+def system_of(path: Path, network_data: dict[str, Any], data: dict[str, Any], at: str) -> System:
+    """The system of these contents of network.yml (at ``at``) and of system.json (at ``path``)."""
+    place, folder = str(path), path.parent
+    network = checked(Network, network_data, at)
+    keys = checked(SystemFile, data, place)
+    implementations: dict[str, tuple[str, ...]] = {}
+    custom: dict[str, str] = {}
     for name in COLLECTIVES:
         chosen = tuple(getattr(keys, name.replace("-", "_")))
         if len(chosen) != len(network.topology):
@@ -195,6 +214,9 @@ def system(folder: Path) -> System:
                 remedy="give one per dimension",
             )
         implementations[name] = chosen
+        traces = getattr(keys, f"custom_{name.replace('-', '_')}")
+        if traces:
+            custom[name] = traces[0]
     return System(
         folder.name,
         folder,
@@ -209,4 +231,9 @@ def system(folder: Path) -> System:
         keys.preferred_dataset_splits,
         keys.endpoint_delay,
         keys.local_mem_bw,
+        bool(keys.roofline_enabled),
+        keys.peak_perf,
+        custom,
+        keys.per_node_custom,
+        data,
     )

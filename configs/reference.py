@@ -27,8 +27,12 @@ SYSTEMS = """
 ## Systems
 
 One entry per network dimension, the first the fastest varying digit of the device id. Bandwidth in
-GB/s of 2**30 bytes per device, as ASTRA-sim reads it; latency in ns per hop. Sources and
-corrections are in each preset's `provenance.json`.
+GB/s of 2**30 bytes, as ASTRA-sim reads it; latency in ns per hop. `hespas systems NAME` prints a
+preset with its sources, corrections and caveats, and with `--output DIR` writes its files.
+
+The published presets (arXiv 2604.12090) keep their numbers. Those of the other HGX, DGX, GB200,
+MI300X_Platform and TPU systems are vendors' (1e9 bytes per second, one direction), converted:
+450 GB/s of NVLink 4 are 419.095 here.
 """
 
 

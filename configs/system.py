@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 
@@ -16,6 +17,9 @@ class System:
     Bandwidths in GB/s of 2**30 bytes per second per device, latencies in ns per hop, as ASTRA-sim
     reads them; ``local_mem_bw_gb_s`` in 1e9 bytes per second. ``implementations`` names one
     algorithm per dimension for each collective. ``folder`` holds the files themselves.
+    With ``roofline_enabled``, compute nodes take the time of their operations and bytes, not their
+    duration. ``custom`` maps a collective to the prefix of the traces of its own algorithm, and
+    ``per_node_custom`` names a file that does so by node. ``settings`` are system.json as it is.
     """
 
     name: str
@@ -31,8 +35,31 @@ class System:
     preferred_dataset_splits: int
     endpoint_delay_ns: int
     local_mem_bw_gb_s: float
+    roofline_enabled: bool = False
+    peak_perf_tflops: float | None = None
+    custom: dict[str, str] = field(default_factory=dict)
+    per_node_custom: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
 
     @property
     def devices(self) -> int:
         """How many devices the system has."""
         return math.prod(self.npus_count)
+
+    def network_text(self) -> str:
+        """The system's network.yml."""
+        rows = {
+            "topology": self.topology,
+            "npus_count": self.npus_count,
+            "bandwidth": self.bandwidth_gib_s,
+            "latency": self.latency_ns,
+        }
+        notes = {"bandwidth": "  # GB/s of 2**30 bytes", "latency": "  # ns"}
+        return "".join(
+            f"{key}: [ {', '.join(_text(value) for value in values)} ]{notes.get(key, '')}\n"
+            for key, values in rows.items()
+        )
+
+
+def _text(value: str | float) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
