@@ -9,16 +9,19 @@ from hespas.dialects.errors import UsageError
 from hespas.tools import common
 
 COMMANDS = {
-    "run": "estimate a program: read, split, annotate, write Chakra traces, print a summary",
+    "run": "estimate a program: read, split, annotate, write Chakra traces, simulate, summarise",
+    "simulate": "the step time of Chakra traces on a network, and what it is made of",
     "chakra": "check or print Chakra traces",
+    "collective": "collective algorithms as traces: from MSCCL XML, or generated",
     "nodes": "list the node presets",
     "systems": "list the system presets",
+    "system": "make a system: a network of one's own",
 }
 
 USAGE = """\
 usage: hespas COMMAND [...]
 
-Predicts how fast a distributed ML program runs, from StableHLO to Chakra traces.
+Predicts how fast a distributed ML program runs, from StableHLO to the step time.
 
 commands:
 {commands}
@@ -30,7 +33,7 @@ hespas-opt runs single passes and prints IR.
 
 def usage() -> str:
     """The help text."""
-    lines = [f"  {name:<9} {text}" for name, text in COMMANDS.items()]
+    lines = [f"  {name:<10} {text}" for name, text in COMMANDS.items()]
     return USAGE.format(commands="\n".join(lines))
 
 

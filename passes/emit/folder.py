@@ -17,17 +17,20 @@ OURS = re.compile(r"dev\.\d+\.et|comm_group\.json|module_stats\.json")
 
 
 @contextmanager
-def output_folder(place: Path, *, clean: bool = False) -> Iterator[Path]:
+def output_folder(
+    place: Path, *, clean: bool = False, ours: re.Pattern[str] = OURS
+) -> Iterator[Path]:
     """A new folder to write into; in the end its files move to ``place``, on an error it goes.
 
-    What a former run left in ``place`` (the names in OURS) is replaced altogether, so that traces
-    of two runs never mix. Other files there stay, unless ``clean``, which empties the folder, and
-    to be safe only one that a former run has written. Raises HespasError where it cannot write.
+    What a former run left in ``place`` (the names that match ``ours``) is replaced
+    altogether, so that traces of two runs never mix. Other files there stay, unless ``clean``,
+    which empties the folder, and to be safe only one that a former run has written. Raises
+    HespasError where it cannot write.
     """
     check_name(str(place))
     place = Path(os.path.abspath(place))
     try:
-        foreign = _foreign(place, clean)
+        foreign = _foreign(place, clean, ours)
         made = _missing(place.parent)
     except OSError as error:
         raise _cannot(place, error) from None
@@ -39,7 +42,7 @@ def output_folder(place: Path, *, clean: bool = False) -> Iterator[Path]:
         fresh.mkdir()
         yield fresh
         with _uninterrupted():
-            _publish(fresh, place, foreign if clean else [])
+            _publish(fresh, place, foreign if clean else [], ours)
     except BaseException as error:
         shutil.rmtree(fresh, ignore_errors=True)
         for folder in made:
@@ -54,14 +57,14 @@ def _cannot(place: Path, error: OSError) -> HespasError:
     return HespasError(f"cannot write the output: {error.strerror or error}", where=str(place))
 
 
-def _foreign(place: Path, clean: bool) -> list[Path]:
+def _foreign(place: Path, clean: bool, ours: re.Pattern[str]) -> list[Path]:
     """What lies in the folder and is not ours; raises HespasError where it must not be touched."""
     blocking = next(path for path in (place, *place.parents) if path.exists())
     if not blocking.is_dir():
         what = "this" if blocking == place else str(blocking)
         raise HespasError(f"the output is to be a folder, and {what} is a file", where=str(place))
     entries = _entries(place)
-    foreign = [path for path in entries if not OURS.fullmatch(path.name)]
+    foreign = [path for path in entries if not ours.fullmatch(path.name)]
     if clean and foreign and len(foreign) == len(entries):
         raise HespasError("clean would remove what no run of hespas has written", where=str(place))
     return foreign
@@ -80,7 +83,7 @@ def _missing(folder: Path) -> list[Path]:
     return missing
 
 
-def _publish(fresh: Path, place: Path, remove: list[Path]) -> None:
+def _publish(fresh: Path, place: Path, remove: list[Path], ours: re.Pattern[str]) -> None:
     if not place.exists():
         fresh.rename(place)
         return
@@ -88,7 +91,7 @@ def _publish(fresh: Path, place: Path, remove: list[Path]) -> None:
         raise PermissionError(13, "Permission denied", str(place))
     new = {path.name for path in fresh.iterdir()}
     for path in (*_entries(place), *remove):
-        if path in remove or (OURS.fullmatch(path.name) and path.name not in new):
+        if path in remove or (ours.fullmatch(path.name) and path.name not in new):
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(True)
     for name in sorted(new):
         (fresh / name).replace(place / name)

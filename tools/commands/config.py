@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from hespas.configs import read_json
 from hespas.dialects.errors import HespasError
 
+SIMULATORS = ("auto", "embedded", "astra-sim", "both")
+
 
 class RunConfig(BaseModel):
     """What ``hespas run`` needs; the keys of its file, and its flags with ``_`` for ``-``."""
@@ -26,6 +28,12 @@ class RunConfig(BaseModel):
     output: str | None = Field(None, description="folder for the traces; default: by the program")
     keep_going: bool = Field(False, description="count what no rule can cost, instead of stopping")
     jobs: int = Field(1, ge=1, description="processes for estimators that measure")
+    simulate: bool = Field(True, description="simulate the traces where there is a system")
+    simulator: Literal["auto", "embedded", "astra-sim", "both"] = Field(
+        "auto", description="what simulates; auto: ASTRA-sim where it is found and can do it"
+    )
+    astra_sim: str | None = Field(None, description="the ASTRA-sim program, where not on PATH")
+    timeline: str | None = Field(None, description="file for a Perfetto timeline of the simulation")
 
 
 def load_json(path: str) -> dict[str, Any]:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hespas import configs, frontends
 from hespas.configs.system import System
 from hespas.dialects.attrs import Split, Target
-from hespas.dialects.errors import HespasError
+from hespas.dialects.errors import HespasError, UsageError
 from hespas.dialects.mlir import ir, make_context
 from hespas.estimators import registry as estimators
 from hespas.passes import pipeline, registry
 from hespas.passes.base import Pass, Run, build
 from hespas.passes.emit.emit_chakra import Emitted
-from hespas.passes.pipeline import Step
+from hespas.passes.emit.file import check
 from hespas.tools.commands.config import RunConfig
 from hespas.tools.commands.summary import Summary
+
+if TYPE_CHECKING:
+    from hespas.simulators.report import Report
 
 Note = Callable[[str], None]
 
@@ -30,14 +34,27 @@ def to_stderr(text: str) -> None:
 
 
 @dataclass(frozen=True)
+class Network:
+    """How the traces are simulated, on the plan's system: see ``hespas simulate``."""
+
+    simulator: str = "auto"
+    astra_sim: str | None = None
+    timeline: str | None = None
+
+
+@dataclass(frozen=True)
 class Plan:
-    """One run: the program, the steps, and what its device count is checked against."""
+    """One run: the program, the steps, and what its device count is checked against.
+
+    ``network`` is None where the traces are not to be simulated.
+    """
 
     mlir: str
     steps: tuple[Pass, ...]
     system: System | None = None
     devices: int | None = None
     keep_going: bool = False
+    network: Network | None = None
 
 
 @dataclass(frozen=True)
@@ -64,7 +81,22 @@ def plan(chosen: RunConfig) -> Plan:
         step("emit-chakra", {"output": chosen.output} if chosen.output else {}),
     )
     assert chosen.mlir is not None
-    return Plan(chosen.mlir, steps, system_of(chosen.system), None, chosen.keep_going)
+    system = system_of(chosen.system)
+    return Plan(chosen.mlir, steps, system, None, chosen.keep_going, network_of(chosen))
+
+
+def network_of(chosen: RunConfig) -> Network | None:
+    """What a configuration says of the simulation; raises HespasError where it cannot be done."""
+    if chosen.system is None or not chosen.simulate:
+        if chosen.timeline is not None:
+            why = "simulate is false" if chosen.system else "no system is given"
+            raise UsageError(f"there is no timeline without a simulation: {why}")
+        return None
+    if chosen.timeline is not None:
+        folder = os.path.dirname(chosen.timeline)
+        if not (chosen.output and os.path.realpath(folder) == os.path.realpath(chosen.output)):
+            check(chosen.timeline)  # else it is the traces' folder, which is made if need be
+    return Network(chosen.simulator, chosen.astra_sim, chosen.timeline)
 
 
 def system_of(name: str | None) -> System | None:
@@ -88,15 +120,15 @@ def annotate_step(estimator: str, node: str | None) -> Pass:
 
 
 def execute(
-    plan: Plan, note: Note, *, before: Callable[[Step], None] = lambda step: None
+    plan: Plan, note: Note, *, before: Callable[[str], None] = lambda name: None
 ) -> Outcome:
-    """Run the plan; ``before`` is called before each step. Raises HespasError."""
+    """Run the plan's steps; ``before`` is called with the name of each. Raises HespasError."""
     run = Run(input_name=frontends.shown(plan.mlir), keep_going=plan.keep_going, note=note)
     module = frontends.read(plan.mlir, make_context())
     timings: list[tuple[str, float]] = []
     unchecked = True
     for current in pipeline.complete(module, plan.steps):
-        before(current)
+        before(current.name)
         pipeline.run(module, [current], run, timings=timings)
         if unchecked and Target.NAME in module.operation.attributes:
             _check_devices(_target(module), plan)
@@ -104,7 +136,29 @@ def execute(
     return Outcome(module, _target(module), run, timings)
 
 
-def summarise(plan: Plan, outcome: Outcome) -> Summary:
+def simulate(
+    plan: Plan, outcome: Outcome, note: Note, *, before: Callable[[str], None] = lambda name: None
+) -> Report | None:
+    """Simulate the traces on the plan's system, where it says so; raises HespasError."""
+    if plan.network is None or plan.system is None:
+        return None
+    from hespas.simulators.embedded.options import Options
+    from hespas.tools.commands import simulation
+
+    before("simulate")
+    emitted: Emitted = outcome.run.results["emit"]
+    return simulation.perform(
+        emitted.folder,
+        plan.system,
+        Options(),
+        simulator=plan.network.simulator,
+        astra_sim=plan.network.astra_sim,
+        timeline=plan.network.timeline,
+        note=note,
+    )
+
+
+def summarise(plan: Plan, outcome: Outcome, simulation: Report | None = None) -> Summary:
     """What a finished run is reported as."""
     emitted: Emitted = outcome.run.results["emit"]
     split = Split.of(outcome.module.operation)
@@ -116,6 +170,8 @@ def summarise(plan: Plan, outcome: Outcome) -> Summary:
         split=split.strategy + ("-merge" if split.merge else ""),
         emitted=emitted,
         warnings=list(outcome.run.warnings),
+        simulation=simulation,
+        timeline=plan.network.timeline if plan.network else None,
     )
 
 
@@ -140,17 +196,18 @@ def _check_devices(target: Target, plan: Plan) -> None:
         raise HespasError(
             f"{mine}, but system {plan.system.name} has {plan.system.devices}{counts}",
             where=plan.mlir,
-            remedy="take a system of that size",
+            remedy="take a system of that size: hespas systems lists the presets, and "
+            "hespas system new makes another",
         )
 
 
 @contextmanager
-def progress(*, quiet: bool = False) -> Iterator[Callable[[Any], None]]:
-    """A function to call before each step; it shows the step on a terminal, else nothing."""
+def progress(*, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """A function to call before each step; it shows its name on a terminal, else nothing."""
     if quiet or not sys.stderr.isatty():
-        yield lambda step: None
+        yield lambda name: None
         return
     from rich.console import Console
 
     with Console(stderr=True).status("reading") as status:
-        yield lambda step: status.update(step.name)
+        yield status.update

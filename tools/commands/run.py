@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from hespas.tools.commands.flow import Plan
 
 DESCRIPTION = """\
-Estimate a program: read it, split it at its collectives, annotate costs, write Chakra traces, and
-print a summary on stdout. CONFIG is a JSON file with the same keys as the flags (mlir, node,
-system, split, block_limit, estimator, output, keep_going, jobs), or a configuration of the
-published tools; flags override it. Paths are relative to where you are.
+Estimate a program: read it, split it at its collectives, annotate costs, write Chakra traces,
+simulate them on the network of --system, and print a summary on stdout. CONFIG is a JSON file with
+the same keys as the flags (mlir, node, system, split, block_limit, estimator, output, keep_going,
+jobs, simulate, simulator, astra_sim, timeline), or a configuration of the published tools; flags
+override it. Paths are relative to where you are.
 
   hespas run --mlir step.mlir --node A100_SXM_40GB --system A100_SXM_40GB_4GPU --output out
 """
@@ -29,11 +30,18 @@ def arguments() -> Parser:
     add("config", nargs="?", help="configuration file (JSON)")
     add("--mlir", metavar="FILE", help="the program, in any form that hespas reads; - for stdin")
     add("--node", help="node preset or file; hespas nodes lists the presets")
-    add("--system", help="system preset or folder, checked against the program")
+    add("--system", help="system preset or folder: the network; hespas systems lists the presets")
     add("--split", help="linear, individual or individual-merge (default)")
     add("--block-limit", type=int, metavar="N", help="most ops in a region; 0: no limit (default)")
     add("--estimator", help="what estimates the regions: roofline (default)")
     add("--output", metavar="DIR", help="folder for the traces; default: named after the program")
+    add(
+        "--no-simulate", dest="simulate", action="store_false", default=None,
+        help="write the traces only, also with --system",
+    )  # fmt: skip
+    add("--simulator", help="auto (default), embedded, astra-sim or both: see hespas simulate")
+    add("--astra-sim", metavar="PATH", help="the ASTRA-sim program, where it is not on PATH")
+    add("--timeline", metavar="FILE", help="write a timeline for https://ui.perfetto.dev")
     add("--json", action="store_true", help="print one JSON object instead of tables")
     add(
         "--keep-going", action="store_true", default=None,
@@ -54,7 +62,8 @@ def main(argv: Sequence[str]) -> int:
     plan = _plan(path, flags)
     with flow.progress() as before:
         outcome = flow.execute(plan, flow.to_stderr, before=before)
-    found = flow.summarise(plan, outcome)
+        simulated = flow.simulate(plan, outcome, flow.to_stderr, before=before)
+    found = flow.summarise(plan, outcome, simulated)
     if wants_json:
         print(json.dumps(summary.as_json(found), indent=1))
     else:
@@ -118,4 +127,5 @@ def _published_plan(values: dict[str, Any], path: str, given: RunConfig) -> Plan
         node=given.node or "",
         system=flow.system_of(given.system),
         keep_going=given.keep_going,
+        network=flow.network_of(given),
     )

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hespas.configs.system import System
 from hespas.dialects.attrs import Target
 from hespas.passes.emit.emit_chakra import Emitted
-from hespas.tools.commands.render import Table, percent, scaled, seconds
+from hespas.tools.commands.render import Row, Table, percent, scaled, seconds
+
+if TYPE_CHECKING:
+    from hespas.simulators.report import Report
 
 SHOWN = 8
-NOT_SIMULATED = "not simulated yet: give the traces to ASTRA-sim"
 TABLES = {"op": "kinds", "bound": "bounds", "dtype": "dtypes"}  # by their names in the statistics
 
 
@@ -26,6 +28,8 @@ class Summary:
     split: str
     emitted: Emitted
     warnings: list[str]
+    simulation: Report | None = None
+    timeline: str | None = None
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -85,15 +89,20 @@ def collectives(stats: dict[str, Any]) -> Iterator[Collectives]:
 def as_json(found: Summary) -> dict[str, Any]:
     """The object that ``--json`` prints: docs/reference/run-json.md."""
     totals, reuse = found.stats["totals"], found.stats["reuse"]
+    simulated: dict[str, Any] = _simulated(found.simulation)
     energy_nj = totals["energy_nj"]
     return {
-        "step_time_s": None,
+        "step_time_s": simulated.get("step_time_s"),
         "compute_s": found.time_ns * 1e-9,
-        "comm_s": None,
-        "exposed_comm_s": None,
+        "comm_s": simulated.get("comm_s"),
+        "exposed_comm_s": simulated.get("exposed_comm_s"),
         "devices": found.target.devices,
         "estimator": found.target.estimator,
         "warnings": found.warnings,
+        "exposed_share": simulated.get("exposed_share"),
+        "overlap_s": simulated.get("overlap_s"),
+        "simulator": simulated.get("simulator"),
+        "timeline": found.timeline,
         "program": found.program,
         "node": found.target.node,
         "constants": found.target.constants,
@@ -142,11 +151,13 @@ def as_tables(found: Summary) -> list[Table]:
     count = totals["gaps"]
     gaps = f"{_count(count, 'op')}: the time is too low" if count else "nothing"
     compute += [("regions", f"{regions} ({totals['count']} ops run)"), ("not estimated", gaps)]
-    end = [
-        ("step time", NOT_SIMULATED),
+    end: list[Row] = [
         ("traces", f"{found.emitted.folder}, {found.emitted.nodes_per_device} nodes a device"),
         ("warnings", str(len(found.warnings))),
     ]
+    if found.timeline is not None:
+        end.append(("timeline", f"{found.timeline}, for https://ui.perfetto.dev"))
+    end += _step(found)
     tables = [
         Table("Program", head, left=2),
         Table("Compute, one device", compute, left=2),
@@ -155,6 +166,26 @@ def as_tables(found: Summary) -> list[Table]:
         Table("Result", end, left=2),
     ]
     return [table for table in tables if table.rows]
+
+
+def _simulated(report: Report | None) -> dict[str, Any]:
+    if report is None:
+        return {}
+    from hespas.tools.commands import simulation
+
+    return simulation.totals(report)
+
+
+def _step(found: Summary) -> list[Row]:
+    if found.simulation is None:
+        why = "as asked" if found.system else "it needs a network, --system"
+        return [("step time", f"not simulated: {why}")]
+    from hespas.tools.commands import simulation
+
+    return [
+        ("simulator", found.simulation.result.simulator),
+        *simulation.step_rows(found.simulation),
+    ]
 
 
 def _count(number: int, what: str) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hespas.dialects.errors import UsageError
 from hespas.tools.commands.parser import Parser
 
 if TYPE_CHECKING:
@@ -18,11 +20,19 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser("hespas systems", "List the system presets: dimensions, fastest first.")
     parser.add_argument("name", nargs="?", help="one preset or folder, all its settings as JSON")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--output", metavar="DIR", help="write the files of the named preset there")
     options = parser.parse_args(argv)
 
     from hespas import configs
     from hespas.tools.commands import render
 
+    if options.output is not None:
+        if not options.name:
+            raise UsageError("--output needs the name of a preset")
+        from hespas.tools.commands.system import write_folder
+
+        write_folder(Path(options.output), configs.system_files(options.name))
+        return 0
     if options.name:
         print(json.dumps(as_json(configs.system(options.name)), indent=1))
         return 0
@@ -43,12 +53,13 @@ def as_json(system: System) -> dict[str, Any]:
     """
     from hespas import configs
 
-    provenance = system.folder / "provenance.json"
     return {
         **dataclasses.asdict(system),
-        "folder": str(system.folder),
+        "folder": str(system.folder)
+        if system.folder.is_dir()
+        else None,  # none: made from a family
         "devices": system.devices,
-        **(configs.read_json(provenance) if provenance.exists() else {}),
+        **configs.provenance(system),
     }
 
 

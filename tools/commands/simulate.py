@@ -1,0 +1,158 @@
+"""``hespas simulate``: the step time of a folder of Chakra traces on a network."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Sequence
+
+from hespas.tools.commands.parser import Parser
+
+DESCRIPTION = """\
+Simulate Chakra traces on a network: step time, compute, communication total and exposed, the
+collectives with their bandwidths, the critical path, and what to fix first. TRACES is a folder of
+PREFIX.N.et files with comm_group.json, of hespas or of any other tool.
+
+  hespas simulate out --system A100_SXM_40GB_4GPU --timeline step.perfetto-trace
+"""
+SIMULATORS = ("auto", "embedded", "astra-sim", "both")
+
+
+def arguments() -> Parser:
+    parser = Parser("hespas simulate", DESCRIPTION)
+    add = parser.add_argument
+    add("traces", help="folder with PREFIX.N.et files and comm_group.json")
+    add(
+        "--system",
+        required=True,
+        metavar="NAME",
+        help="system preset (hespas systems), or folder with network.yml and system.json",
+    )
+    add("--prefix", help="the traces' name, where the folder has several programs")
+    add(
+        "--simulator",
+        choices=SIMULATORS,
+        default="auto",
+        help="embedded; astra-sim, which must be installed; auto (default): astra-sim where it is "
+        "found and can do it; both: fail where they disagree",
+    )
+    add("--astra-sim", metavar="PATH", help="the ASTRA-sim program, where it is not on PATH")
+    add("--timeout", type=_scale, metavar="S", help="seconds that ASTRA-sim may take (3600)")
+    add("--json", action="store_true", help="print one JSON object instead of tables")
+    add("--per-device", action="store_true", help="one row a device, not one for equal ones")
+    add("--timeline", metavar="FILE", help="write a timeline for https://ui.perfetto.dev")
+    model = parser.add_argument_group("what is modelled (ASTRA-sim's congestion-unaware otherwise)")
+    add = model.add_argument
+    add("--congestion", action="store_true", help="messages share links")
+    add(
+        "--curves",
+        metavar="DEVICE",
+        default="",
+        help="collectives take what was measured on this device, where it was",
+    )
+    add(
+        "--slowdown",
+        type=_share,
+        metavar="X",
+        default=0.0,
+        help="compute takes longer by this share while communication runs, e.g. 0.18",
+    )
+    add(
+        "--micros",
+        action="store_true",
+        help="durations in whole microseconds, as ASTRA-sim reads the files as they are",
+    )
+    add(
+        "--queues-per-dim",
+        type=_positive,
+        metavar="N",
+        default=1,
+        help="as ASTRA-sim's --num-queues-per-dim (default 1)",
+    )
+    add(
+        "--injection-scale",
+        type=_scale,
+        metavar="X",
+        default=1.0,
+        help="as ASTRA-sim's: times the endpoint delay (default 1)",
+    )
+    add("--rendezvous", action="store_true", help="as ASTRA-sim's --rendezvous-protocol")
+    add(
+        "--no-symmetry",
+        action="store_true",
+        help="simulate each device, also those that behave alike: the same result, slower",
+    )
+    return parser
+
+
+def _share(text: str) -> float:
+    value = _number(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is negative")
+    return value
+
+
+def _scale(text: str) -> float:
+    value = _number(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not above 0")
+    return value
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number")
+    return value
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1")
+    return int(text)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; returns its exit code, raises HespasError."""
+    given = arguments().parse_args(argv)
+
+    from hespas import configs
+    from hespas.simulators.embedded.options import Options
+    from hespas.tools.commands import render, simulation
+    from hespas.tools.commands.flow import to_stderr
+
+    system = configs.system(given.system)
+    options = Options(
+        queues_per_dim=given.queues_per_dim,
+        injection_scale=given.injection_scale,
+        rendezvous=given.rendezvous,
+        congestion=given.congestion,
+        curves=given.curves,
+        slowdown=given.slowdown,
+        symmetry=not given.no_symmetry,
+    )
+    found = simulation.perform(
+        given.traces,
+        system,
+        options,
+        simulator=given.simulator,
+        astra_sim=given.astra_sim,
+        prefix=given.prefix,
+        timeout_s=given.timeout,
+        exact_durations=not given.micros,
+        timeline=given.timeline,
+        note=to_stderr,
+    )
+    if given.json:
+        values = simulation.as_json(
+            found, traces=given.traces, system=system.name, per_device=given.per_device
+        )
+        print(json.dumps(values, indent=1))
+    else:
+        tables = simulation.as_tables(found, system=system.name, per_device=given.per_device)
+        render.show(tables)
+    return 0
