@@ -18,7 +18,7 @@ $(VENV)/.dev: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	@touch $@
 
-demo: $(VENV)/.run ## predict a real sharded training step
+demo: $(VENV)/.run ## predict the step time of a real sharded training step
 	$(BIN)/hespas run docs/examples/llama3-100m.json
 
 test: lint types lit unit docs wheel ## everything CI runs

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks.measure import BARE_IMPORT, BARE_PARSE, compare, python, sample, tool
 from benchmarks.modules import layers, real
+from benchmarks.simulation import simulations
 
 MAIN_JOB = ("--split-individual=merge", "--roofline-annotate")
 
@@ -25,6 +26,8 @@ def main() -> None:
         start_up(folder, options.rounds)
         growth(folder, options.ops)
         traces(folder, options.rounds)
+        for cells in simulations(folder):
+            row(*cells)
 
 
 def row(what: str, measured: str, limit: str) -> None:

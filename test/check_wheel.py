@@ -48,6 +48,8 @@ def main() -> None:
             f"--emit-chakra=output={folder / 'out'}", "-o", folder / "out.mlir", cwd=folder,
         )  # fmt: skip
         run(bin_ / "hespas", "chakra", "check", folder / "out", cwd=folder)
+        system = ("--system", "A100_SXM_40GB_4GPU")
+        run(bin_ / "hespas", "simulate", folder / "out", *system, cwd=folder)
         for tool in ("hespas_chakra_gen", "hespas_mlir_splitter", "hespas_mlir_analyzer"):
             run(bin_ / tool, "--help", cwd=folder)
         print(f"wheel: {wheel.name} installs and runs")

@@ -51,7 +51,7 @@ def test_run_writes_traces_and_a_summary(place, capsys):
     for text in (
         "4 (1 replica x 4 partitions)", "A100_SXM_40GB_4GPU (FullyConnected 4)",
         "stablehlo.dot_general", "Compute time by bound", "all_reduce", "32.768 kB",
-        "step time  not simulated yet", "2, 1 distinct", "not estimated   nothing",
+        "exposed        2.", "2, 1 distinct", "not estimated   nothing",
     ):  # fmt: skip
         assert text in out
     assert "\x1b" not in out

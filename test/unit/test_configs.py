@@ -84,23 +84,6 @@ def test_dense_peaks():
     assert (a100["matrix"]["f64"], a100["vector"]["f64"]) == (19.5e12, 9.7e12)
 
 
-@pytest.mark.parametrize("name", configs.system_names())
-def test_system_preset(name):
-    system = configs.system(name)
-    assert system.name == name
-    assert system.endpoint_delay_ns >= 1 and system.local_mem_bw_gb_s > 0
-    keys = configs.read_json(system.folder / "system.json")
-    fields = models.SystemFile.model_fields.values()
-    assert {f.alias for f in fields if f.is_required()} <= set(keys)
-    assert "active-chunks-per-dimension" in keys
-    for kind, algorithm in zip(system.topology, system.implementations["all-reduce"], strict=True):
-        assert kind != "Switch" or len(system.topology) > 1 or algorithm == "ring"
-    provenance = configs.read_json(system.folder / "provenance.json")
-    assert {"topology", "npus_count", "bandwidth", "latency", "local-mem-bw"} <= set(
-        provenance["sources"]
-    )
-
-
 def test_fallbacks_in_order():
     node = Node(
         "n",

@@ -1,0 +1,214 @@
+"""``hespas simulate``, and the last stage of ``hespas run``: totals, tables, JSON, errors."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from test_cli_published import PROGRAM, write_config
+from traces import ALL_GATHER, coll, comp, recv, save, send, system
+
+from hespas.simulators.report import report
+from hespas.simulators.result import CommRecord, DeviceResult, Result
+from hespas.tools import hespas
+from hespas.tools.commands import render, simulation
+from hespas.tools.common import entry
+
+MIB = 1 << 20
+A100 = ("--node", "A100_SXM_40GB", "--system", "A100_SXM_40GB_4GPU")
+NANOS = ("step_time_s", "comm_s", "exposed_comm_s", "overlap_s")
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Traces of 4 devices, the last one late, a system, and a program; no ASTRA-sim."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", os.defpath)
+    monkeypatch.delenv("HESPAS_ASTRA_SIM", raising=False)
+    ranks = []
+    for rank in range(4):
+        first = 40 if rank == 3 else 10
+        ranks.append([
+            comp(1, micros=first),
+            coll(2, [1], size=4 * MIB),
+            comp(3, [1], micros=5),
+            comp(4, [2, 3], micros=20),
+            coll(5, [4], ALL_GATHER, MIB),
+        ])  # fmt: skip
+    save(tmp_path / "traces", ranks)
+    system(tmp_path / "ring", [4])
+    Path("step.mlir").write_text(PROGRAM)
+    return tmp_path
+
+
+def simulate(*argv):
+    return entry(hespas.main, ["simulate", *argv, "--simulator", "embedded"])
+
+
+def as_json(capsys, *argv):
+    assert simulate(*argv, "--json") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_tables_have_units_and_say_what_to_fix(place, capsys):
+    assert simulate("traces", "--system", "ring") == 0
+    out, err = capsys.readouterr()
+    assert "\x1b" not in out and not err
+    for text in (
+        "device 0 of 4 finishes last", "% of the step", "Critical path: ",
+        "all_reduce      4  4.194 MB      1", "What to fix first: communication that device 0",
+        "n2    n4", "n5    the end", "GB/s",
+    ):  # fmt: skip
+        assert text in out, text
+
+
+def test_json_adds_up(place, capsys):
+    found = as_json(capsys, "traces", "--system", "ring", "--per-device")
+    step = found["step_time_s"]
+    assert sum(row["time_s"] for row in found["critical_path"]) == pytest.approx(step, rel=1e-12)
+    assert found["compute_s"] + found["exposed_comm_s"] == pytest.approx(step, rel=1e-12)
+    exposed = sum(row["exposed_s"] for row in found["exposed"])
+    assert exposed == pytest.approx(found["exposed_comm_s"], rel=1e-12)
+    assert found["exposed_share"] == pytest.approx(found["exposed_comm_s"] / step)
+    assert found["exposed"][0]["waiting_s"] == pytest.approx(25e-6)  # 30 us late, 5 us of it hidden
+    assert len(found["per_device"]) == 4
+    assert max(one["finish_s"] for one in found["per_device"]) == step
+    reduce = next(row for row in found["collectives"] if row["kind"] == "all_reduce")
+    assert reduce["algorithm_bandwidth_bytes_per_s"] * reduce["time_s"] == pytest.approx(4 * MIB)
+    assert reduce["bus_factor"] == 1.5 and "nccl-tests" in found["bus_factor_source"]
+    gather = next(row for row in found["collectives"] if row["kind"] == "all_gather")
+    assert gather["algorithm_bandwidth_bytes_per_s"] * gather["time_s"] == pytest.approx(4 * MIB)
+    assert [row["devices"] for row in found["communicators"]] == [[0, 1, 2, 3]]
+    assert found["devices"] == 4 and found["simulator"] and found["system"] == "ring"
+
+
+def test_messages_and_communicators(place, capsys):
+    one, two = [comp(1, micros=9), send(2, 1, [1]), coll(3, [2])], [recv(2, 0), coll(3, [2])]
+    others = [[coll(3, group=2)], [coll(3, group=2)]]
+    save(Path("p2p"), [one, two, *others], {1: [0, 1], 2: [2, 3]})
+    found = as_json(capsys, "p2p", "--system", "ring")
+    rows = {row["id"]: row for row in found["communicators"]}
+    assert sorted(rows) == [-1, 1] and rows[1]["alike"] == 2 and rows[-1]["devices"] == [0, 1]
+    assert sum(row["time_s"] for row in found["critical_path"]) == found["step_time_s"]
+    assert {row["kind"] for row in found["critical_path"]} == {"n1", "send", "all_reduce"}
+    assert simulate("p2p", "--system", "ring") == 0
+    assert "Communicators" in capsys.readouterr().out
+
+
+def mesh(rank):
+    """A program on a 2 x 2 mesh: collectives along rows and columns, and messages in a ring."""
+    row, column = 1 + rank // 2, 3 + rank % 2
+    return [
+        comp(1, micros=10),
+        coll(2, [1], size=MIB, group=row),
+        comp(3, [1], micros=3),
+        coll(4, [2, 3], size=MIB, group=column),
+        send(5, (rank + 1) % 4, [4]),
+        recv(6, (rank - 1) % 4, [4]),
+        comp(7, [5, 6], micros=1),
+    ]
+
+
+@pytest.mark.parametrize("what", ["skewed", "mesh"])
+def test_symmetry_changes_nothing(place, capsys, what):
+    if what == "mesh":
+        groups = {1: [0, 1], 2: [2, 3], 3: [0, 2], 4: [1, 3]}
+        save(Path("traces"), [mesh(rank) for rank in range(4)], groups)
+    with_it = as_json(capsys, "traces", "--system", "ring", "--per-device")
+    without = as_json(capsys, "traces", "--system", "ring", "--per-device", "--no-symmetry")
+    del with_it["settings"], without["settings"]
+    assert with_it == without
+
+
+def test_a_timeline_is_written(place, capsys):
+    assert simulate("traces", "--system", "ring", "--timeline", "step.pftrace") == 0
+    assert Path("step.pftrace").stat().st_size > 100
+    assert simulate("traces", "--system", "ring", "--timeline", "no/step.pftrace") == 1
+    assert capsys.readouterr().err.startswith("no/step.pftrace: error: cannot write it")
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "message"),
+    [
+        ([], 2, "the following arguments are required: traces, --system"),
+        (["traces", "--system", "ringg"], 2, "no system preset is named 'ringg'"),
+        (["no", "--system", "ring"], 1, "no: error: there is no such folder"),
+        (["traces", "--system", "V100_32GB_8GPU"], 1,
+         "there are traces of 4 devices, but system V100_32GB_8GPU has 8 (8); "
+         "take a system of that size: hespas systems lists the presets, and hespas system new"),
+        (["traces", "--system", "ring", "--slowdown", "-1"], 2, "'-1' is negative"),
+        (["traces", "--system", "ring", "--slowdown", "x"], 2, "'x' is not a number"),
+        (["traces", "--system", "ring", "--queues-per-dim", "0"], 2, "whole number from 1"),
+        (["traces", "--system", "ring", "--injection-scale", "0"], 2, "'0' is not above 0"),
+        (["traces", "--sistem", "ring"], 2, "required: --system"),
+    ],
+)  # fmt: skip
+def test_errors_are_one_line(place, capsys, argv, code, message):
+    assert simulate(*argv) == code
+    out, err = capsys.readouterr()
+    assert message in err and err.count("\n") == 1 and not out
+
+
+def test_a_deadlock_names_device_and_node(place, capsys):
+    save(Path("stuck"), [[recv(1, 1)], [recv(1, 0)], [comp(1)], [comp(1)]])
+    assert simulate("stuck", "--system", "ring") == 1
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "1" in err
+
+
+def test_run_ends_with_the_step_time(place, capsys):
+    argv = ("--mlir", "step.mlir", *A100, "--output", "out", "--simulator", "embedded")
+    assert entry(hespas.main, ["run", *argv, "--timeline", "out/t.pftrace"]) == 0
+    out = capsys.readouterr().out
+    end = out[out.index("\nResult\n") :].splitlines()
+    assert [line.split("  ")[1] for line in end[-4:]] == [
+        "step time", "compute", "communication", "exposed",
+    ]  # fmt: skip
+    assert Path("out/t.pftrace").exists() and "out/t.pftrace" in out
+    assert entry(hespas.main, ["run", *argv, "--split", "linear", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["simulator"] == "embedded" and found["timeline"] is None
+    assert found["step_time_s"] == pytest.approx(
+        found["compute_s"] + found["exposed_comm_s"], abs=2e-9
+    )
+    alone = as_json(capsys, "out", "--system", "A100_SXM_40GB_4GPU")
+    assert {key: alone[key] for key in NANOS} == {key: found[key] for key in NANOS}
+
+
+def test_run_without_simulation(place, capsys):
+    argv = ("--mlir", "step.mlir", *A100, "--output", "out", "--no-simulate")
+    assert entry(hespas.main, ["run", *argv, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [found[key] for key in (*NANOS, "exposed_share", "simulator")] == [None] * 6
+    assert entry(hespas.main, ["run", *argv]) == 0
+    assert "step time  not simulated: as asked" in capsys.readouterr().out
+    assert entry(hespas.main, ["run", *argv, "--timeline", "t"]) == 2
+    assert "no timeline without a simulation" in capsys.readouterr().err
+
+
+def test_a_published_configuration_is_simulated_too(place, capsys):
+    argv = (write_config(), "--system", "A100_SXM_40GB_4GPU", "--simulator", "embedded", "--json")
+    assert entry(hespas.main, ["run", *argv]) == 0
+    assert json.loads(capsys.readouterr().out)["step_time_s"] > 0
+
+
+def test_long_tables_are_cut_and_counted():
+    devices = [DeviceResult(100 + d, 50, 50, 60, 10) for d in range(14)]
+    comms = [CommRecord("r", "all_reduce", 8 + k, 1 + k, (k, k + 1), 0, 9) for k in range(13)]
+    found = report(Result("by hand", devices, comms), None)
+    text = "\n".join(map(render.plain, simulation.as_tables(found, system="ring")))
+    assert "(4 more: --per-device)" in text and text.count("(3 more)") == 2
+    assert "unknown  the simulator tells no times of single nodes" in text
+    tables = simulation.as_tables(found, system="ring", per_device=True)
+    assert sum(len(table.rows) == 14 for table in tables) == 1
+    assert simulation.as_json(found, traces="t", system="s")["critical_path"] is None
+
+
+@pytest.mark.parametrize(
+    ("ids", "text"),
+    [((0,), "0"), ((0, 1, 2, 5), "0-2,5"), (range(0, 20, 2), "0,2,4,6 and 6 more")],
+)
+def test_devices_are_shown_as_ranges(ids, text):
+    assert simulation.spans(ids) == text

@@ -1,0 +1,250 @@
+"""Reports: critical path, exposed communication, bandwidths, on results written by hand."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import traces
+
+from hespas.chakra.reader import Node
+from hespas.chakra.rules import COLL, COMP, RECV, SEND
+from hespas.simulators import choose
+from hespas.simulators import path as paths
+from hespas.simulators import report as reports
+from hespas.simulators.nodes import Traces
+from hespas.simulators.path import COMMUNICATION, COMPUTE, WAITING, Story
+from hespas.simulators.result import CommRecord, DeviceResult, Interval, Result
+
+
+def comp(number, deps=(), name="region 3: fusion +4"):
+    return Node(number, name, COMP, tuple(deps))
+
+
+def coll(number, deps=(), group=1, size=1 << 20):
+    attrs = {
+        "comm_type": ("int64", 0),
+        "comm_size": ("int64", size),
+        "pg_name": ("string", str(group)),
+        "location": ("string", f"step.mlir:{number}:1"),
+    }
+    return Node(number, f"all_reduce.{number}", COLL, tuple(deps), attrs=attrs)
+
+
+def message(number, kind, peer, deps=()):
+    end = "comm_dst" if kind == SEND else "comm_src"
+    attrs = {"comm_size": ("int64", 8), "comm_tag": ("int32", 1), end: ("int32", peer)}
+    return Node(number, f"permute.{number}", kind, tuple(deps), attrs=attrs)
+
+
+def story(programs, classes, class_of=None, groups=None):
+    """A story of devices that run ``programs``, by intervals (node, start, finish)."""
+    class_of = class_of or list(range(len(programs)))
+    resource = {COMP: "compute", COLL: "comm", SEND: "comm", RECV: "recv"}
+    nodes = [{node.id: node for node in program} for program in programs]
+    intervals, devices = [], []
+    for c, mine in enumerate(classes):
+        first = nodes[class_of.index(c)]
+        intervals.append([Interval(n, a, b, resource[first[n].type]) for n, a, b in mine])
+    for c in class_of:
+        end = max(i.finish_ns for i in intervals[c])
+        busy = sum(i.finish_ns - i.start_ns for i in intervals[c] if i.resource == "compute")
+        devices.append(DeviceResult(end, end - busy, busy, 0, 0))
+    result = Result("by hand", devices, (), intervals, class_of)
+    return Story(result, nodes.__getitem__, groups or {1: range(len(programs))})
+
+
+def steps(found):
+    return [(s.device, s.node and s.node.id, s.what, s.start_ns, s.finish_ns) for s in found]
+
+
+CHAIN = [comp(1), coll(2, [1]), comp(3, [2]), comp(4, [1])]
+
+
+def test_a_path_goes_back_through_dependencies_to_the_last_device_to_join():
+    late = [(1, 0, 30), (2, 30, 50), (3, 50, 60)]
+    early = [(1, 0, 10), (4, 10, 15), (2, 10, 50), (3, 50, 61)]
+    found = story([CHAIN, CHAIN], [late, early])
+    assert steps(paths.critical_path(found)) == [
+        (0, 1, COMPUTE, 0, 30),
+        (1, 2, COMMUNICATION, 30, 50),
+        (1, 3, COMPUTE, 50, 61),
+    ]
+    (row,) = paths.exposed(found, 1)
+    assert (row.node.id, row.exposed_ns, row.waiting_ns) == (2, 35, 15)
+    assert row.needed_by is not None and row.needed_by.id == 3
+    (row,) = paths.exposed(found, 0)
+    assert (row.exposed_ns, row.waiting_ns) == (20, 0)
+
+
+def test_a_path_goes_through_what_held_the_resource():
+    program = [comp(1), comp(2), coll(3, [1]), coll(4, [2]), comp(5, [4])]
+    times = [(1, 0, 10), (2, 10, 15), (3, 10, 40), (4, 40, 50), (5, 50, 51)]
+    found = story([program, program], [times], [0, 0])
+    assert [s.node.id for s in paths.critical_path(found) if s.node] == [1, 3, 4, 5]
+    assert sum(s.finish_ns - s.start_ns for s in paths.critical_path(found)) == 51
+
+
+def test_a_receive_waits_for_its_send():
+    sender = [comp(1), message(2, SEND, 1, [1])]
+    receiver = [message(1, RECV, 0), comp(2, [1])]
+    found = story([sender, receiver], [[(1, 0, 20), (2, 20, 25)], [(1, 0, 25), (2, 25, 30)]])
+    assert steps(paths.critical_path(found)) == [
+        (0, 1, COMPUTE, 0, 20),
+        (1, 1, COMMUNICATION, 20, 25),
+        (1, 2, COMPUTE, 25, 30),
+    ]
+    (row,) = paths.exposed(found, 1)
+    assert (row.exposed_ns, row.waiting_ns) == (25, 20)
+
+
+def test_a_message_that_is_there_already_takes_no_time():
+    sender = [message(1, SEND, 1)]
+    receiver = [comp(1), message(2, RECV, 0, [1]), comp(3, [2])]
+    times = [(1, 0, 20), (2, 20, 20), (3, 20, 30)]
+    found = story([sender, receiver], [[(1, 0, 5)], times])
+    assert steps(paths.critical_path(found)) == [(1, 1, COMPUTE, 0, 20), (1, 3, COMPUTE, 20, 30)]
+    assert paths.exposed(found, 1) == []
+
+
+def test_what_nothing_explains_is_waiting():
+    found = story([[comp(1), comp(2)]], [[(1, 3, 10), (2, 12, 20)]])
+    assert [(s.what, s.start_ns) for s in paths.critical_path(found)] == [
+        (WAITING, 0), (COMPUTE, 3), (WAITING, 10), (COMPUTE, 12),
+    ]  # fmt: skip
+
+
+def test_dependencies_through_nodes_that_do_not_run():
+    program = [comp(1), Node(2, "nothing", 0, (1,)), comp(3, [2]), comp(4, [1])]
+    found = story([program], [[(1, 0, 10), (4, 10, 12), (3, 12, 20)]])
+    assert [s.node.id for s in paths.critical_path(found) if s.node] == [1, 4, 3]
+
+
+def test_receives_get_what_the_slot_leaves():
+    program = [message(1, RECV, 1), message(2, RECV, 1), coll(3), comp(4, [1, 2, 3])]
+    other = [coll(1), message(2, SEND, 0), message(3, SEND, 0)]
+    mine = [(1, 0, 30), (2, 0, 40), (3, 0, 20), (4, 40, 41)]
+    found = story([program, other], [mine, [(1, 0, 20), (2, 20, 30), (3, 30, 40)]])
+    rows = {row.node.id: row.exposed_ns for row in paths.exposed(found, 0)}
+    assert rows == {1: 10, 2: 10, 3: 20}
+
+
+def test_devices_that_behave_alike_share_intervals():
+    late, early = [(1, 0, 30), (2, 30, 50), (3, 50, 60)], [(1, 0, 10), (2, 10, 50), (3, 50, 61)]
+    class_of = [1, 0, 1, 0]
+    two = [comp(1), coll(2, [1], group=2), comp(3, [2])]
+    found = story([CHAIN, CHAIN, two, two], [late, early], class_of, {1: (0, 1), 2: (2, 3)})
+    assert found.ready(1) == [(30, 1)] and found.ready(2) == [(30, 3)]
+    assert paths.critical_path(found)[0].device == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("region 12: fusion +4", "fusion"),
+        ("dot_general", "dot_general"),
+        ("region 1: jit(step)/layers/attention/dot_general", "dot_general"),
+        ("fusion.123", "fusion"),
+        ("loop_fusion_12", "loop_fusion"),
+        ("42", "42"),
+    ],
+)
+def test_compute_is_grouped_by_op(name, kind):
+    assert paths.kind_of(Node(1, name, COMP)) == kind
+
+
+def test_bandwidths_are_those_of_nccl_tests():
+    rows = {
+        kind: reports.CollectiveRow(kind, 1000, 4, 2, 2000)
+        for kind in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send")
+    }
+    algorithm = {kind: row.algorithm_bandwidth for kind, row in rows.items()}
+    assert algorithm == {**dict.fromkeys(rows, 1e9), "all_gather": 4e9}
+    bus = {kind: row.bus_bandwidth for kind, row in rows.items()}
+    assert bus == {
+        "all_reduce": 1.5e9, "all_gather": 3e9, "reduce_scatter": 0.75e9,
+        "all_to_all": 0.75e9, "send": 1e9,
+    }  # fmt: skip
+    assert reports.CollectiveRow("send", 8, 2, 1, 0).bus_bandwidth is None
+
+
+def test_rows_add_up():
+    late = [(1, 0, 30), (2, 30, 50), (3, 50, 60)]
+    early = [(1, 0, 10), (4, 10, 15), (2, 10, 50), (3, 50, 61)]
+    told = story([CHAIN, CHAIN], [late, early])
+    comms = (
+        CommRecord("all_reduce.2", "all_reduce", 1 << 20, 1, (0, 1), 10, 50),
+        CommRecord("permute", "send", 8, -1, (0, 1), 50, 55),
+        CommRecord("permute", "send", 8, -1, (1, 0), 50, 56),
+    )
+    result = Result(
+        "by hand", told.result.devices, comms, told.result.classes, told.result.class_of
+    )
+    told = Story(result, told.nodes, told.groups)
+    found = reports.report(result, told)
+    assert found.path is not None and found.exposed is not None
+    assert sum(row.time_ns for row in found.path) == result.step_time_ns
+    assert reports.path_totals(found.path) == {COMPUTE: 41, COMMUNICATION: 20, WAITING: 0}
+    (row,) = found.exposed
+    assert (row.place, row.needed_by, row.count) == ("step.mlir:2:1", "region 3: fusion +4", 1)
+    assert sum(row.exposed_ns for row in found.exposed) == found.critical.exposed_ns
+    assert [(row.devices, row.result.finish_ns) for row in found.devices] == [
+        ((1,), 61),
+        ((0,), 60),
+    ]
+    # From the last device's start to the last finish; without intervals from the first start.
+    assert [(r.kind, r.count, r.time_ns) for r in found.collectives] == [
+        ("all_reduce", 1, 20), ("send", 2, 11),
+    ]  # fmt: skip
+    assert reports.collectives(result, None)[0].time_ns == 40
+    assert [(r.id, r.devices, r.count, r.time_ns) for r in found.communicators] == [
+        (1, (0, 1), 1, 40), (-1, (0, 1), 2, 11),
+    ]  # fmt: skip
+    assert reports.report(result, None).path is None
+
+
+def random_traces(folder, seed):
+    """Four devices with collectives on all and on halves, messages, and skewed compute."""
+    rng = random.Random(seed)
+    groups = {1: [0, 1, 2, 3], 2: [0, 1], 3: [2, 3]}
+    ranks = [[traces.comp(1, micros=rng.randrange(9))] for _ in range(4)]
+    ids = [{1} for _ in range(4)]
+    last = [1] * 4
+    for number in range(2, 40, 2):
+        what = rng.choice(["comp", "comp", "coll", "message"])
+        group = rng.choice(list(groups))
+        size = rng.choice([4096, 1 << 18, 1 << 21])
+        sender, receiver = rng.sample(range(4), 2)
+        for rank in range(4):
+            deps = [n for n in sorted(ids[rank]) if n >= number - 4 and rng.random() < 0.3]
+            chained = sorted({*deps, last[rank]})
+            if what == "comp":
+                node = traces.comp(number, deps, rng.randrange(30))
+            elif what == "coll" and rank in groups[group]:
+                node = traces.coll(number, chained, size=size, group=group)
+            elif what == "message" and rank == sender:
+                node = traces.send(number, receiver, chained, size, number)
+            elif what == "message" and rank == receiver:
+                node = traces.recv(number, sender, chained, size, number)
+            else:
+                continue
+            ranks[rank].append(node)
+            ids[rank].add(number)
+            last[rank] = number if what != "comp" else last[rank]
+    return traces.save(folder, ranks, groups)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_parts_sum_to_the_whole(tmp_path, seed):
+    folder = random_traces(tmp_path / "traces", seed)
+    place = traces.system(tmp_path / "system", [4])
+    result = choose.simulate(folder, place, "embedded")
+    read = Traces(folder)
+    found = reports.report(result, Story(result, read.nodes, read.groups))
+    assert found.path is not None and found.exposed is not None
+    assert sum(row.time_ns for row in found.path) == result.step_time_ns
+    assert reports.path_totals(found.path)[WAITING] == 0
+    assert sum(row.exposed_ns for row in found.exposed) == found.critical.exposed_ns
+    assert all(0 <= row.waiting_ns <= row.exposed_ns for row in found.exposed)
+    for row in found.collectives:
+        assert row.bus_bandwidth is None or row.bus_bandwidth > 0

@@ -1,0 +1,95 @@
+"""The embedded simulator against measured runs of ASTRA-sim: every row of the table, exactly."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+import traces
+
+from hespas import configs
+from hespas.dialects.errors import HespasError
+from hespas.simulators import inputs
+from hespas.simulators.embedded import Options, simulate
+from hespas.simulators.inputs import Inputs
+
+ROWS = list(csv.DictReader((Path(__file__).parent / "data" / "astra-experiments.csv").open()))
+KINDS = {
+    "ALL_REDUCE": traces.ALL_REDUCE,
+    "ALL_GATHER": traces.ALL_GATHER,
+    "ALL_TO_ALL": traces.ALL_TO_ALL,
+    "REDUCE_SCATTER": traces.REDUCE_SCATTER,
+}
+
+
+def prepare(folder: Path, row: dict[str, str]) -> Inputs:
+    """The one collective of a row, on its system."""
+    counts = [int(n) for n in row["npus"].split("x")]
+    devices = 1
+    for count in counts:
+        devices *= count
+    system = traces.system(
+        folder / "system",
+        counts,
+        topology=row["topology"].split("x"),
+        algorithm=row["algorithm"].split("+"),
+        preferred_dataset_splits=int(row["splits"]),
+        active_chunks_per_dimension=int(row["active_chunks"]),
+        endpoint_delay=int(row["endpoint_delay"]),
+        local_mem_bw=float(row["local_mem_bw"]),
+        collective_optimization=row["optimization"],
+    )
+    network = (system / "network.yml").read_text().splitlines()[:2]
+    network.append(f"bandwidth: [ {row['bandwidth_GBps'].replace('x', ', ')} ]")
+    network.append(f"latency: [ {row['latency_ns'].replace('x', ', ')} ]")
+    (system / "network.yml").write_text("\n".join(network))
+    node = traces.coll(1, kind=KINDS[row["collective"]], size=int(row["size_bytes"]), group=0)
+    traces.save(folder / "traces", [[node]] * devices, {})
+    return inputs.load(folder / "traces", configs.system(str(system)))
+
+
+def name(row: dict[str, str]) -> str:
+    return "-".join(row[key] for key in ("tag", "collective", "topology", "npus", "algorithm"))
+
+
+@pytest.mark.parametrize("symmetry", [True, False], ids=["symmetric", "plain"])
+@pytest.mark.parametrize("row", ROWS, ids=map(name, ROWS))
+def test_row(row: dict[str, str], symmetry: bool, tmp_path: Path) -> None:
+    if row["astra_unaware_max"] == "NONE":
+        with pytest.raises(HespasError, match="endpoint-delay"):
+            prepare(tmp_path, row)
+        return
+    result = simulate(prepare(tmp_path, row), Options(symmetry=symmetry))
+    finishes = [device.finish_ns for device in result.devices]
+    assert len(finishes) == int(row["finished"])
+    assert max(finishes) == int(row["astra_unaware_max"])
+    assert min(finishes) == int(row["astra_unaware_min"])
+
+
+@pytest.mark.parametrize("topology, finish, exposed", [
+    ("Ring", 341545, 166545), ("FullyConnected", 341545, 166545), ("Switch", 360545, 185545),
+])  # fmt: skip
+def test_tiny_trace(topology: str, finish: int, exposed: int, tmp_path: Path) -> None:
+    """Compute, four kinds of collectives and a ring of messages (figures of ASTRA-sim 518bd51)."""
+    ranks = [
+        [
+            traces.comp(1, micros=100),
+            traces.coll(2, [1], traces.ALL_REDUCE, 4 << 20),
+            traces.comp(3, [1], micros=50),
+            traces.coll(4, [2, 3], traces.ALL_GATHER, 1 << 20),
+            traces.comp(5, [4], micros=20),
+            traces.coll(6, [5], traces.REDUCE_SCATTER, 4 << 20),
+            traces.coll(7, [6], traces.ALL_TO_ALL, 4 << 20),
+            traces.send(8, (rank + 1) % 4, [7], 1 << 20),
+            traces.recv(9, (rank - 1) % 4, [7], 1 << 20),
+            traces.comp(10, [8, 9], micros=5),
+        ]
+        for rank in range(4)
+    ]
+    system = traces.system(tmp_path / "system", [4], topology=topology, latency=1000)
+    traces.save(tmp_path / "traces", ranks)
+    result = simulate(inputs.load(tmp_path / "traces", configs.system(str(system))))
+    for device in result.devices:
+        assert (device.finish_ns, device.exposed_ns) == (finish, exposed)
+        assert (device.compute_ns, device.overlap_ns) == (175000, 50000)

@@ -1,0 +1,216 @@
+"""The embedded simulator against itself in slower forms, and on its properties."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sim_programs
+import traces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hespas import configs
+from hespas.configs.system import System
+from hespas.dialects.errors import HespasError
+from hespas.simulators import inputs
+from hespas.simulators.embedded import Options, simulate
+from hespas.simulators.embedded.collectives import Collectives
+from hespas.simulators.embedded.network import Network
+from hespas.simulators.embedded.plan import KINDS, Planner, Turn
+from hespas.simulators.result import Result
+
+QUICK = settings(max_examples=60, deadline=None)
+
+
+def load(folder: Path) -> inputs.Inputs:
+    return inputs.load(folder / "traces", configs.system(str(folder / "system")))
+
+
+def told(folder: Path, options: Options) -> Result | str:
+    try:
+        return simulate(load(folder), options)
+    except HespasError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("seed", range(400))
+def test_recurrences_agree_with_messages(seed: int, tmp_path: Path) -> None:
+    """One collective with random starts: solved at once, and message by message."""
+    rng = random.Random(seed)
+    dims = rng.choice([1, 1, 2, 3])
+    counts = [rng.choice([2, 3, 4, 5, 8] if dims == 1 else [2, 3, 4]) for _ in range(dims)]
+    sim_programs.random_system(rng, tmp_path, counts)
+    system = configs.system(str(tmp_path))
+    options = Options(queues_per_dim=rng.choice([1, 1, 1, 2]))
+    planner = Planner(system, Network.of(system), options)
+    members = tuple(range(system.devices))
+    if system.devices > 2 and rng.random() < 0.4:
+        members = tuple(rng.sample(members, rng.randint(2, system.devices - 1)))
+    kind = rng.choice(KINDS)
+    try:
+        group = planner.communicator(1, kind, members, len(members) < system.devices, ())
+        plan = planner.plan(kind, rng.choice(sim_programs.SIZES), group, Turn())
+    except HespasError:
+        return  # halvingDoubling on three devices, say
+    skew = rng.choice([0, 0, 5, 5000, 100000])
+    starts = [rng.randint(0, skew) for _ in members]
+    outcomes = []
+    for by_message in (False, True):
+        try:
+            collectives = Collectives(planner, by_message)
+            outcomes.append(collectives.finish(group, starts, [plan] * len(members)))
+        except HespasError as error:  # chunks that block each other
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
+
+
+def intervals(result: Result) -> list[list]:
+    return [list(result.classes[known]) for known in result.class_of]
+
+
+def comms(result: Result) -> list[tuple]:
+    return sorted(
+        (one.kind, one.operand_bytes, one.start_ns, one.finish_ns)
+        for one in result.comms
+        for _ in range(one.copies)
+    )
+
+
+@pytest.mark.parametrize("make", [sim_programs.spmd, sim_programs.loose])
+@pytest.mark.parametrize("seed", range(60))
+def test_symmetric_is_plain(make, seed: int, tmp_path: Path) -> None:
+    make(random.Random(seed), tmp_path)
+    symmetric, plain = (told(tmp_path, Options(symmetry=s)) for s in (True, False))
+    if isinstance(symmetric, str) or isinstance(plain, str):
+        assert isinstance(symmetric, str) and isinstance(plain, str)
+        return
+    assert list(symmetric.devices) == list(plain.devices)
+    assert intervals(symmetric) == intervals(plain)
+    assert comms(symmetric) == comms(plain)
+
+
+def test_devices_that_behave_alike_are_one_class(tmp_path: Path) -> None:
+    """A mesh of 8 x 16: rows and columns, and a ring of messages."""
+    groups = {k + 1: [8 * k + i for i in range(8)] for k in range(16)}
+    groups |= {k + 17: [8 * i + k for i in range(16)] for k in range(8)}
+    ranks = [
+        [
+            traces.comp(1),
+            traces.coll(2, [1], traces.ALL_REDUCE, 1 << 20, 1 + rank // 8),
+            traces.coll(3, [2], traces.ALL_GATHER, 1 << 16, 17 + rank % 8),
+            traces.send(4, (rank + 1) % 128, [3]),
+            traces.recv(5, (rank - 1) % 128, [3]),
+        ]
+        for rank in range(128)
+    ]
+    traces.save(tmp_path / "traces", ranks, groups)
+    traces.system(tmp_path / "system", [128], topology="Switch")
+    read = load(tmp_path)
+    assert len({id(device.program) for device in read.devices}) <= 9  # by length of names
+    result = simulate(read)
+    assert len(result.classes) == 1 and len(result.devices) == 128
+    assert sorted(one.copies for one in result.comms) == [8, 16, 128]
+    assert list(result.devices) == list(simulate(read, Options(symmetry=False)).devices)
+
+
+@given(seed=st.integers(0, 10**6), grow=st.sampled_from(["size", "bandwidth", "latency"]))
+@QUICK
+def test_monotone(seed: int, grow: str) -> None:
+    """One collective: more bytes or latency never shorten it, more bandwidth never lengthens it."""
+    rng = random.Random(seed)
+    counts = rng.choice([(4,), (8,), (2, 4), (3,), (2, 2, 2)])
+    kind = rng.choice(KINDS)
+    # In a direct all-reduce packets may overtake each other, and a longer message then saves time.
+    direct = kind != "all_reduce" and rng.random() < 0.5
+    algorithms = ("direct" if direct else "ring",) * len(counts)
+    system = System(
+        "random",
+        Path("random"),
+        tuple(rng.choice(["Ring", "FullyConnected", "Switch"]) for _ in counts),
+        counts,
+        tuple(rng.choice([50.0, 100.0]) for _ in counts),
+        tuple(rng.choice([100.0, 500.0]) for _ in counts),
+        dict.fromkeys(("all-reduce", "all-gather", "reduce-scatter", "all-to-all"), algorithms),
+        "FIFO",
+        rng.choice(["baseline", "localBWAware"]),
+        1,
+        rng.choice([1, 2]),
+        10,
+        1600.0,
+    )
+    # Even sizes, as what is left over by the splits is a whole chunk more.
+    more, size = system, 2 * rng.randint(1000, 1 << 21)
+    larger = size
+    if grow == "size":
+        larger += 2 * rng.randint(0, 1 << 19)
+    elif grow == "bandwidth":
+        more = replace(system, bandwidth_gib_s=tuple(2 * b for b in system.bandwidth_gib_s))
+    else:
+        more = replace(system, latency_ns=tuple(b + 100 for b in system.latency_ns))
+    first, second = alone(system, kind, size), alone(more, kind, larger)
+    assert second <= first if grow == "bandwidth" else second >= first
+
+
+def alone(system: System, kind: str, size: int) -> int:
+    planner = Planner(system, Network.of(system), Options())
+    members = tuple(range(system.devices))
+    group = planner.communicator(0, kind, members, False, ())
+    plan = planner.plan(kind, size, group, Turn())
+    found = Collectives(planner).finish(group, [0] * len(members), [plan] * len(members))
+    return max(finish.end_ns for finish in found)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_never_faster_than_the_critical_path(seed: int, tmp_path: Path) -> None:
+    """No node starts before its dependencies end; compute nodes take their time, one by one."""
+    sim_programs.spmd(random.Random(seed), tmp_path)
+    read = load(tmp_path)
+    result = simulate(read)
+    for device, known in zip(read.devices, result.class_of, strict=True):
+        span = {one.node: one for one in result.classes[known]}
+        program = device.program
+        for node, step in zip(program.nodes, program.steps, strict=True):
+            here = span[node.id]
+            assert here.start_ns >= max((span[d].finish_ns for d in node.deps), default=0)
+            if step.resource == "compute":
+                assert here.finish_ns - here.start_ns == step.duration_ns
+        for resource in ("compute", "comm"):
+            mine = sorted(
+                (one.start_ns, one.finish_ns) for one in span.values() if one.resource == resource
+            )
+            assert all(a[1] <= b[0] for a, b in pairwise(mine))
+
+
+def test_nodes_without_time_release_at_the_next_event(tmp_path: Path) -> None:
+    """An INVALID node is over at once, but what waits for it starts when something else ends."""
+    traces.system(tmp_path / "system", [2])
+    nodes = [traces.node(1, 0), traces.comp(2, micros=7), traces.comp(3, [1], micros=5)]
+    traces.save(tmp_path / "traces", [nodes] * 2)
+    result = simulate(load(tmp_path))
+    assert result.step_time_ns == 12000
+
+
+def test_roofline(tmp_path: Path) -> None:
+    """The longer of operations at peak-perf and bytes at local-mem-bw, truncated."""
+    traces.system(tmp_path / "system", [2], roofline_enabled=1, peak_perf=2, local_mem_bw=100)
+    attrs: dict[str, Any] = {"tensor_size": ("uint64", 10**6)}
+    bound = traces.node(1, traces.COMP, num_ops=("int64", 1000), **attrs)  # 10 us of memory
+    busy = traces.node(2, traces.COMP, [1], num_ops=("int64", 10**9 + 999), **attrs)  # 500 us
+    traces.save(tmp_path / "traces", [[bound, busy]] * 2)
+    assert simulate(load(tmp_path)).step_time_ns == 10_000 + 500_000
+
+
+def test_cpu_nodes_run_beside_the_device(tmp_path: Path) -> None:
+    traces.system(tmp_path / "system", [2])
+    nodes = [
+        traces.node(1, traces.COMP, micros=9, is_cpu_op=("bool", True)),
+        traces.comp(2, micros=7),
+    ]
+    traces.save(tmp_path / "traces", [nodes] * 2)
+    result = simulate(load(tmp_path))
+    assert (result.devices[0].finish_ns, result.devices[0].exposed_ns) == (9000, 2000)

@@ -1,0 +1,65 @@
+"""The embedded simulator against the real ASTRA-sim, where it is on PATH."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import sim_programs
+
+from hespas import configs
+from hespas.dialects.errors import HespasError
+from hespas.simulators import inputs
+from hespas.simulators.embedded import Options, simulate
+
+PROGRAM = shutil.which("AstraSim_Analytical_Congestion_Unaware")
+if PROGRAM is None:
+    pytest.skip("ASTRA-sim is not on PATH", allow_module_level=True)
+FINISHED = re.compile(r"sys\[(\d+)\] finished, (\d+) cycles, exposed communication (\d+)")
+
+
+def real(folder: Path, queues: int) -> dict[int, tuple[int, int]]:
+    """Finish and exposed communication of the devices that finish."""
+    assert PROGRAM
+    ran = subprocess.run(
+        [
+            PROGRAM,
+            f"--workload-configuration={folder}/traces/dev",
+            f"--comm-group-configuration={folder}/traces/comm_group.json",
+            f"--system-configuration={folder}/system/system.json",
+            f"--network-configuration={folder}/system/network.yml",
+            f"--remote-memory-configuration={folder}/system/remote_memory.json",
+            f"--num-queues-per-dim={queues}",
+            f"--logging-folder={folder}/log",
+        ],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=60,
+        check=False,
+    )
+    if "corrupted" in ran.stderr or "malloc" in ran.stderr:  # its own fault, now and then
+        pytest.skip("ASTRA-sim corrupted its heap")
+    found = FINISHED.findall(ran.stdout + ran.stderr)
+    return {int(rank): (int(finish), int(exposed)) for rank, finish, exposed in found}
+
+
+@pytest.mark.parametrize("make", [sim_programs.spmd, sim_programs.loose])
+@pytest.mark.parametrize("seed", range(100))
+def test_random_program(make, seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    devices = make(rng, tmp_path)
+    queues = rng.choice([1, 1, 2])
+    try:
+        system = configs.system(str(tmp_path / "system"))
+        read = inputs.load(tmp_path / "traces", system)
+        result = simulate(read, Options(queues_per_dim=queues))
+    except HespasError:
+        assert len(real(tmp_path, queues)) < devices
+        return
+    ours = {i: (one.finish_ns, one.exposed_ns) for i, one in enumerate(result.devices)}
+    assert ours == real(tmp_path, queues)

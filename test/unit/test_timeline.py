@@ -1,0 +1,344 @@
+"""Timelines: what the Perfetto file says, read back with Perfetto's own message classes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import traces as common
+
+from hespas import configs
+from hespas.chakra import encode
+from hespas.chakra.encode import int_attr, text_attr
+from hespas.chakra.schema import CollectiveCommType, NodeType
+from hespas.dialects.errors import HespasError
+from hespas.simulators import astra_program, choose, timeline
+from hespas.simulators.nodes import Traces
+from hespas.simulators.result import DeviceResult, Interval, Result
+
+COMP, SEND, RECV, COLL = (
+    NodeType.COMP_NODE,
+    NodeType.COMM_SEND_NODE,
+    NodeType.COMM_RECV_NODE,
+    NodeType.COMM_COLL_NODE,
+)
+GEMM = (
+    int_attr("flops", 4096, "int64")
+    + int_attr("region", 1, "int64")
+    + text_attr("location", "step.mlir:3:5")
+)
+COPY = int_attr("num_ops", 7, "int64") + text_attr("location", "step.mlir:9:1")
+
+
+def transfer(kind, peer):
+    return (
+        int_attr("comm_size", 1000, "int64")
+        + int_attr("comm_tag", 5, "int32")
+        + int_attr("comm_dst" if kind == SEND else "comm_src", peer, "int32")
+    )
+
+
+REDUCE = (
+    int_attr("comm_type", CollectiveCommType.ALL_REDUCE, "int64")
+    + int_attr("comm_size", 400, "int64")
+    + text_attr("pg_name", "1")
+)
+
+
+def traces(folder, *programs):
+    """Trace files of nodes (id, name, type, deps, attributes)."""
+    for device, program in enumerate(programs):
+        data = encode.metadata()
+        for number, name, kind, deps, attrs in program:
+            data += encode.record(encode.node(number, encode.node_name(name), kind, deps, 0, attrs))
+        (folder / f"dev.{device}.et").write_bytes(data)
+    ranks = list(range(len(programs)))
+    (folder / "comm_group.json").write_text(json.dumps({"1": ranks}))
+    return folder
+
+
+def result(classes, class_of, **settings):
+    ends = [max(i.finish_ns for i in classes[c]) for c in class_of]
+    devices = [DeviceResult(end, 0, 0, 0, 0) for end in ends]
+    return Result("embedded", devices, (), classes, class_of, settings)
+
+
+def write(simulated, folder, path, **options):
+    found = Traces(folder)
+    return timeline.write(simulated, found.nodes, found.groups, path, **options)
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """Two devices: compute, an all-reduce beside compute, and a message from 0 to 1."""
+    common = [
+        (1, "region 1: dot_general", COMP, (), GEMM),
+        (2, "all_reduce.0", COLL, (1,), REDUCE),
+        (3, "", COMP, (1,), COPY),
+    ]
+    folder = traces(
+        tmp_path,
+        [*common, (4, "permute.0", SEND, (2, 3), transfer(SEND, 1))],
+        [*common, (5, "permute.0", RECV, (2,), transfer(RECV, 0)), (6, "end", COMP, (3, 5), b"")],
+    )
+    start = [Interval(1, 0, 100, "compute"), Interval(2, 100, 300, "comm")]
+    zero = [*start, Interval(3, 100, 150, "compute"), Interval(4, 300, 350, "comm")]
+    one = [
+        *start,
+        Interval(3, 100, 140, "compute"),
+        Interval(5, 300, 350, "recv"),
+        Interval(6, 350, 360, "compute"),
+    ]
+    return folder, result([zero, one], [0, 1], system="two")
+
+
+def read(path):
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
+
+    trace = Trace()
+    trace.ParseFromString(path.read_bytes())
+    return trace
+
+
+def dump(path):
+    """The trace as lines, names resolved."""
+    names, tracks, lines = {}, {}, []
+    for packet in read(path).packet:
+        assert packet.trusted_packet_sequence_id == 1
+        for entry in packet.interned_data.debug_annotation_string_values:
+            names[entry.iid] = entry.str.decode()
+        for kind in ("event_names", "event_categories", "debug_annotation_names"):
+            names |= {entry.iid: entry.name for entry in getattr(packet.interned_data, kind)}
+        if packet.HasField("track_descriptor"):
+            track = packet.track_descriptor
+            above = f"{tracks[track.parent_uuid]} / " if track.parent_uuid else ""
+            tracks[track.uuid] = above + track.name
+            unit = track.counter.unit_name or ("bytes" if track.counter.unit else "")
+            lines.append(f"track {tracks[track.uuid]}" + (f" [{unit}]" if unit else ""))
+        elif packet.HasField("track_event"):
+            event = packet.track_event
+            words = [str(packet.timestamp), tracks[event.track_uuid]]
+            words.append({1: "begin", 2: "end", 4: "count"}[event.type])
+            if event.type == 1:
+                words.append(repr(names[event.name_iid]))
+                assert packet.sequence_flags & 2, "interned names need the sequence's state"
+            if event.type == 4:
+                value = event.counter_value or event.double_counter_value
+                words.append(f"{value:g}")
+            for note in event.debug_annotations:
+                value = names.get(note.string_value_iid, note.int_value)
+                words.append(f"{names[note.name_iid]}={value}")
+            words += [f"->{flow}" for flow in event.flow_ids]
+            words += [f"<-{flow}" for flow in event.terminating_flow_ids]
+            lines.append(" ".join(words))
+    return lines
+
+
+GOLDEN = """\
+track step
+0 step begin 'step' simulator=embedded devices=2 system=two
+360 step end
+track step / device 0
+track step / device 0 / compute
+track step / device 0 / communication
+0 step / device 0 / compute begin 'region 1: dot_general' node=1 flops=4096 region=1 \
+location=step.mlir:3:5 ->2
+100 step / device 0 / compute end
+100 step / device 0 / communication begin 'all_reduce.0' node=2 bytes=400 \
+collective=all_reduce communicator=1 devices=2 sent_bytes=400 <-2
+300 step / device 0 / communication end
+100 step / device 0 / compute begin 'node 3' node=3 num_ops=7 location=step.mlir:9:1 ->3
+150 step / device 0 / compute end
+300 step / device 0 / communication begin 'permute.0' node=4 bytes=1000 to=1 tag=5 ->1 <-3
+350 step / device 0 / communication end
+track step / device 0 / bytes in flight [bytes]
+track step / device 0 / sending [GB/s]
+100 step / device 0 / bytes in flight count 400
+100 step / device 0 / sending count 2
+300 step / device 0 / bytes in flight count 1000
+300 step / device 0 / sending count 20
+350 step / device 0 / bytes in flight count 0
+350 step / device 0 / sending count 0
+track step / device 1
+track step / device 1 / compute
+track step / device 1 / communication
+track step / device 1 / receive
+0 step / device 1 / compute begin 'region 1: dot_general' node=1 flops=4096 region=1 \
+location=step.mlir:3:5 ->4
+100 step / device 1 / compute end
+100 step / device 1 / communication begin 'all_reduce.0' node=2 bytes=400 \
+collective=all_reduce communicator=1 devices=2 sent_bytes=400 ->5 <-4
+300 step / device 1 / communication end
+100 step / device 1 / compute begin 'node 3' node=3 num_ops=7 location=step.mlir:9:1
+140 step / device 1 / compute end
+300 step / device 1 / receive begin 'permute.0' node=5 bytes=1000 from=0 tag=5 ->6 <-5
+350 step / device 1 / receive end <-1
+350 step / device 1 / compute begin 'end' node=6 <-6
+360 step / device 1 / compute end
+track step / device 1 / bytes in flight [bytes]
+track step / device 1 / sending [GB/s]
+100 step / device 1 / bytes in flight count 400
+100 step / device 1 / sending count 2
+300 step / device 1 / bytes in flight count 0
+300 step / device 1 / sending count 0
+"""
+
+
+def test_golden(pair, tmp_path):
+    folder, simulated = pair
+    drawn = write(simulated, folder, tmp_path / "t.pftrace")
+    assert "\n".join(dump(tmp_path / "t.pftrace")) + "\n" == GOLDEN
+    assert (drawn.devices, drawn.of, drawn.slices, drawn.flows) == ((0, 1), 2, 9, 6)
+    assert drawn.size_bytes == (tmp_path / "t.pftrace").stat().st_size
+    write(simulated, folder, tmp_path / "again.pftrace")
+    assert (tmp_path / "again.pftrace").read_bytes() == (tmp_path / "t.pftrace").read_bytes()
+
+
+def test_one_device_of_two(pair, tmp_path):
+    folder, simulated = pair
+    path = tmp_path / "t.pftrace"
+    drawn = write(simulated, folder, path, devices=[1, 1])
+    assert (drawn.devices, drawn.flows) == ((1,), 3)
+    assert not any("device 0" in line for line in dump(path))
+    assert "350 step / device 1 / receive end" in dump(path)  # the message has no visible origin
+
+
+def test_slices_of_a_track_never_overlap(tmp_path):
+    """Receives may wait side by side: each on a lane of its own, shown as one track."""
+    program = [(n, f"r{n}", RECV, (), transfer(RECV, 0)) for n in range(1, 5)]
+    times = [(0, 90), (10, 50), (20, 70), (50, 60)]
+    intervals = [Interval(n, *t, "recv") for n, t in enumerate(times, 1)]
+    path = tmp_path / "t.pftrace"
+    write(result([intervals], [0]), traces(tmp_path, program), path)
+    open_slices, lanes, end = {}, {}, 0
+    for packet in read(path).packet:
+        event = packet.track_event
+        if packet.track_descriptor.name == "receive":
+            lanes[packet.track_descriptor.uuid] = []
+        elif event.track_uuid in lanes and event.type == 1:
+            assert not open_slices.get(event.track_uuid)
+            assert packet.timestamp >= max([0, *lanes[event.track_uuid]])
+            open_slices[event.track_uuid] = True
+        elif event.track_uuid in lanes:
+            open_slices[event.track_uuid] = False
+            lanes[event.track_uuid].append(packet.timestamp)
+            end += 1
+    assert sorted(lanes.values()) == [[50, 60], [70], [90]]
+    assert end == 4
+
+
+def test_many_devices_are_drawn_once_a_class(tmp_path):
+    program = [(1, "work", COMP, (), b"")]
+    folder = traces(tmp_path, *[program] * 70)
+    classes = [[Interval(1, 0, 10, "compute")], [Interval(1, 0, 20, "compute")]]
+    simulated = result(classes, [0] * 69 + [1])
+    path = tmp_path / "t.pftrace"
+    assert write(simulated, folder, path).devices == (0, 69)
+    assert "track step / device 0, like 68 others" in dump(path)
+    assert "track step / device 69" in dump(path)
+    assert write(simulated, folder, path, devices=range(70)).slices == 70
+    assert "track step / device 0" in dump(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "operand", "sent"),
+    [
+        ("all_reduce", 400, 2 * 3 * 100),
+        ("reduce_scatter", 400, 3 * 100),
+        ("all_to_all", 400, 3 * 100),
+        ("all_gather", 100, 3 * 100),
+    ],
+)
+def test_sent_bytes(kind, operand, sent):
+    """A ring of four devices sends these, step by step."""
+    assert timeline.sent_bytes(kind, operand, 4) == sent
+
+
+def test_errors_leave_no_file(pair, tmp_path):
+    folder, simulated = pair
+    path = tmp_path / "t.pftrace"
+    with pytest.raises(HespasError, match="kept no times of single nodes"):
+        write(Result("x", simulated.devices), folder, path)
+    with pytest.raises(HespasError, match="there is no device 2: devices are 0 to 1"):
+        write(simulated, folder, path, devices=[0, 2])
+    with pytest.raises(HespasError, match="no such folder"):
+        write(simulated, folder, tmp_path / "no" / "t.pftrace")
+    with pytest.raises(HespasError, match="the traces have no node 9 on device 0"):
+        write(result([[Interval(9, 0, 1, "comm")]], [0]), folder, path)
+    (folder / "dev.1.et").unlink()
+    with pytest.raises(HespasError, match="there is no trace of device 1"):
+        write(simulated, folder, path)
+    assert not path.exists()
+
+
+def mixed(folder):
+    """Compute beside collectives on halves and a message, of four devices that differ in time."""
+    ranks = []
+    for rank in range(4):
+        half = 1 + rank // 2
+        nodes = [common.comp(1, micros=5 + rank), common.comp(2, [1], micros=30)]
+        nodes += [common.coll(3, [1], group=half), common.coll(4, [3], group=3, kind=7)]
+        if rank == 0:
+            nodes.append(common.send(5, 3, [4]))
+        if rank == 3:
+            nodes.append(common.recv(6, 0, [1]))
+        nodes.append(common.comp(7, [2, 4] + ([6] if rank == 3 else []), micros=9))
+        ranks.append(nodes)
+    return common.save(folder, ranks, {1: (0, 1), 2: (2, 3), 3: (0, 1, 2, 3)})
+
+
+def test_what_is_drawn_is_what_was_simulated(tmp_path):
+    folder = mixed(tmp_path / "w")
+    system = configs.system(str(common.system(tmp_path / "s", [4])))
+    simulated = choose.simulate(folder, system, "embedded")
+    path = tmp_path / "t.pftrace"
+    drawn = write(simulated, folder, path)
+    lines = dump(path)
+    for device in range(4):
+        intervals = simulated.classes[simulated.class_of[device]]
+        begins = [i.start_ns for i in intervals]
+        mine = [line.split() for line in lines if f"device {device} /" in line]
+        assert sorted(int(w[0]) for w in mine if "begin" in w) == sorted(begins)
+    assert f"{simulated.step_time_ns} step end" in lines
+    assert drawn.slices == 4 * 5 + 2
+    assert sum("->" in line for line in lines) > 8
+    (arrival,) = [line for line in lines if "device 3 / receive end <-" in line]
+    (sent,) = [line for line in lines if "to=3" in line]
+    flow = arrival.partition("<-")[2]
+    assert f"->{flow}" in sent
+
+
+def test_timeline_of_the_log_of_astra_sim(tmp_path):
+    if astra_program.find() is None:
+        pytest.skip("ASTRA-sim is not on PATH")
+    folder = mixed(tmp_path / "w")
+    system = configs.system(str(common.system(tmp_path / "s", [4])))
+    dumps = []
+    for simulator in ("embedded", "astra-sim"):
+        path = tmp_path / f"{simulator}.pftrace"
+        write(choose.simulate(folder, system, simulator), folder, path)
+        dumps.append([line for line in dump(path) if "begin 'step'" not in line])
+    assert dumps[0] == dumps[1]
+
+
+def test_trace_processor_reads_it(pair, tmp_path):
+    shell = shutil.which("trace_processor_shell") or shutil.which("trace_processor")
+    if shell is None:
+        pytest.skip("trace_processor_shell is not on PATH (Perfetto's prebuilt binary)")
+    from perfetto.trace_processor import TraceProcessor, TraceProcessorConfig
+
+    folder, simulated = pair
+    path = tmp_path / "t.pftrace"
+    write(simulated, folder, path)
+    config = TraceProcessorConfig(bin_path=shell)
+    with TraceProcessor(trace=str(path), config=config) as processor:
+        rows = list(processor.query("select name, ts, dur from slice order by ts, dur, name"))
+        assert rows[0].ts == 0
+        assert len(rows) == 10
+        assert max(row.ts + row.dur for row in rows) == 360
+        (flows,) = processor.query("select count(*) as n from flow")
+        assert flows.n == 6
+        where = "extract_arg(arg_set_id, 'debug.location') as place from slice"
+        names = processor.query(f"select {where} where name like 'region%'")
+        assert {row.place for row in names} == {"step.mlir:3:5"}
