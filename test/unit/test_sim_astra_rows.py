@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import math
 from pathlib import Path
 
 import pytest
@@ -14,43 +14,18 @@ from hespas.simulators import inputs
 from hespas.simulators.embedded import Options, simulate
 from hespas.simulators.inputs import Inputs
 
-ROWS = list(csv.DictReader((Path(__file__).parent / "data" / "astra-experiments.csv").open()))
-KINDS = {
-    "ALL_REDUCE": traces.ALL_REDUCE,
-    "ALL_GATHER": traces.ALL_GATHER,
-    "ALL_TO_ALL": traces.ALL_TO_ALL,
-    "REDUCE_SCATTER": traces.REDUCE_SCATTER,
-}
+ROWS = traces.experiments()
 
 
 def prepare(folder: Path, row: dict[str, str]) -> Inputs:
     """The one collective of a row, on its system."""
-    counts = [int(n) for n in row["npus"].split("x")]
-    devices = 1
-    for count in counts:
-        devices *= count
-    system = traces.system(
-        folder / "system",
-        counts,
-        topology=row["topology"].split("x"),
-        algorithm=row["algorithm"].split("+"),
-        preferred_dataset_splits=int(row["splits"]),
-        active_chunks_per_dimension=int(row["active_chunks"]),
-        endpoint_delay=int(row["endpoint_delay"]),
-        local_mem_bw=float(row["local_mem_bw"]),
-        collective_optimization=row["optimization"],
-    )
-    network = (system / "network.yml").read_text().splitlines()[:2]
-    network.append(f"bandwidth: [ {row['bandwidth_GBps'].replace('x', ', ')} ]")
-    network.append(f"latency: [ {row['latency_ns'].replace('x', ', ')} ]")
-    (system / "network.yml").write_text("\n".join(network))
-    node = traces.coll(1, kind=KINDS[row["collective"]], size=int(row["size_bytes"]), group=0)
-    traces.save(folder / "traces", [[node]] * devices, {})
-    return inputs.load(folder / "traces", configs.system(str(system)))
+    made, system = traces.experiment(folder, row)
+    return inputs.load(made, configs.system(str(system)))
 
 
 def name(row: dict[str, str]) -> str:
-    return "-".join(row[key] for key in ("tag", "collective", "topology", "npus", "algorithm"))
+    keys = ("collective", "topology", "npus", "algorithm", "size_bytes", "splits", "endpoint_delay")
+    return "-".join(row[key] for key in keys)
 
 
 @pytest.mark.parametrize("symmetry", [True, False], ids=["symmetric", "plain"])
@@ -62,7 +37,7 @@ def test_row(row: dict[str, str], symmetry: bool, tmp_path: Path) -> None:
         return
     result = simulate(prepare(tmp_path, row), Options(symmetry=symmetry))
     finishes = [device.finish_ns for device in result.devices]
-    assert len(finishes) == int(row["finished"])
+    assert len(finishes) == math.prod(map(int, row["npus"].split("x")))
     assert max(finishes) == int(row["astra_unaware_max"])
     assert min(finishes) == int(row["astra_unaware_min"])
 
