@@ -8,18 +8,22 @@ from typing import Any
 from hespas.dialects.errors import HespasError
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """``key: [a, b]``, ``key: a``, ``key:`` and ``- a`` lines; raises HespasError with the line."""
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file; raises HespasError."""
     try:
-        lines = path.read_text("utf-8").splitlines()
+        return path.read_text("utf-8").splitlines()
     except OSError as error:
         raise HespasError(f"{error.strerror or error}", where=str(path)) from None
     except UnicodeDecodeError:
         raise HespasError("is not UTF-8 text", where=str(path)) from None
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """``key: [a, b]``, ``key: a``, ``key:`` and ``- a`` lines; raises HespasError with the line."""
     found: dict[str, Any] = {}
     open_list: list[Any] | None = None
     pending, start = "", 0
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_lines(path), 1):
         text = f"{pending} {line.split('#', 1)[0]}".strip()
         if not text or text == "---":
             continue

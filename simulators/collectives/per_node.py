@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from hespas.configs.yaml import read_lines
 from hespas.dialects.errors import HespasError
 
 PLAIN = re.compile(r"[\w/.+@=-]+")
@@ -14,14 +15,8 @@ PLAIN = re.compile(r"[\w/.+@=-]+")
 
 def read(path: Path) -> dict[int, str]:
     """Prefix by node of the workload; raises HespasError with the line of a mistake."""
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except OSError as error:
-        raise HespasError(f"{error.strerror or error}", where=str(path)) from None
-    except UnicodeDecodeError:
-        raise HespasError("is not UTF-8 text", where=str(path)) from None
     found: dict[int, str] = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_lines(path), 1):
         text = re.sub(r"(^|\s)#.*", "", line).strip()
         if not text or text in ("---", "..."):
             continue

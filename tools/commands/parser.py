@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import NoReturn
 
 from hespas.dialects.errors import UsageError
@@ -28,3 +29,36 @@ class Parser(argparse.ArgumentParser):
             remedy = f"{nearest(unknown, known)} see {self.prog} --help"
             raise UsageError(f"there is no option {unknown}", remedy=remedy)
         raise UsageError(message, remedy=f"see {self.prog} --help")
+
+
+def above_zero(text: str) -> float:
+    """An argument that is a number above 0."""
+    value = _number(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not above 0")
+    return value
+
+
+def not_negative(text: str) -> float:
+    """An argument that is a number from 0."""
+    value = _number(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is negative")
+    return value
+
+
+def count(text: str) -> int:
+    """An argument that is a whole number from 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1")
+    return int(text)
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number")
+    return value

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-import math
 from collections.abc import Sequence
 
-from hespas.tools.commands.parser import Parser
+from hespas.tools.commands.parser import Parser, above_zero, count, not_negative
 
 DESCRIPTION = """\
 Simulate Chakra traces on a network: step time, compute, communication total and exposed, the
@@ -38,7 +36,7 @@ def arguments() -> Parser:
         "found and can do it; both: fail where they disagree",
     )
     add("--astra-sim", metavar="PATH", help="the ASTRA-sim program, where it is not on PATH")
-    add("--timeout", type=_scale, metavar="S", help="seconds that ASTRA-sim may take (3600)")
+    add("--timeout", type=above_zero, metavar="S", help="seconds that ASTRA-sim may take (3600)")
     add("--json", action="store_true", help="print one JSON object instead of tables")
     add("--per-device", action="store_true", help="one row a device, not one for equal ones")
     add("--timeline", metavar="FILE", help="write a timeline for https://ui.perfetto.dev")
@@ -53,7 +51,7 @@ def arguments() -> Parser:
     )
     add(
         "--slowdown",
-        type=_share,
+        type=not_negative,
         metavar="X",
         default=0.0,
         help="compute takes longer by this share while communication runs, e.g. 0.18",
@@ -65,14 +63,14 @@ def arguments() -> Parser:
     )
     add(
         "--queues-per-dim",
-        type=_positive,
+        type=count,
         metavar="N",
         default=1,
         help="as ASTRA-sim's --num-queues-per-dim (default 1)",
     )
     add(
         "--injection-scale",
-        type=_scale,
+        type=above_zero,
         metavar="X",
         default=1.0,
         help="as ASTRA-sim's: times the endpoint delay (default 1)",
@@ -84,36 +82,6 @@ def arguments() -> Parser:
         help="simulate each device, also those that behave alike: the same result, slower",
     )
     return parser
-
-
-def _share(text: str) -> float:
-    value = _number(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is negative")
-    return value
-
-
-def _scale(text: str) -> float:
-    value = _number(text)
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is not above 0")
-    return value
-
-
-def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number")
-    return value
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1")
-    return int(text)
 
 
 def main(argv: Sequence[str]) -> int:

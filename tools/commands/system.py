@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.tools.commands.parser import Parser
+from hespas.tools.commands.parser import Parser, above_zero, count, not_negative
 
 if TYPE_CHECKING:
     from hespas.configs.layout import Dimension
@@ -37,22 +36,22 @@ def arguments() -> Parser:
     new = commands.add_parser("new", help="write the folder of a new system", description="")
     add = new.add_argument
     add("folder", metavar="DIR", help="a folder that does not exist, or is empty")
-    add("--devices-per-node", type=_count, required=True, metavar="N")
-    add("--nodes", type=_count, default=1, metavar="M", help="default 1")
+    add("--devices-per-node", type=count, required=True, metavar="N")
+    add("--nodes", type=count, default=1, metavar="M", help="default 1")
     add(
         "--link-bandwidth",
-        type=_positive,
+        type=above_zero,
         metavar="GB/S",
         help="inside a node: of a device into the switch; of each link, where there is none",
     )
-    add("--nic-bandwidth", type=_positive, metavar="GB/S", help="between nodes, of a device")
+    add("--nic-bandwidth", type=above_zero, metavar="GB/S", help="between nodes, of a device")
     add(
         "--link-latency",
-        type=_latency,
+        type=not_negative,
         metavar="NS",
         help=f"of a hop, two of which lead through a switch (default {LINK_LATENCY_NS:g})",
     )
-    add("--nic-latency", type=_latency, metavar="NS", help=f"default {NIC_LATENCY_NS:g}")
+    add("--nic-latency", type=not_negative, metavar="NS", help=f"default {NIC_LATENCY_NS:g}")
     add(
         "--topology",
         default="Switch",
@@ -68,43 +67,13 @@ def arguments() -> Parser:
     )
     add(
         "--local-mem-bandwidth",
-        type=_positive,
+        type=above_zero,
         metavar="GB/S",
         help="of a device's memory: the time of reductions",
     )
     add("--node", metavar="NAME", help="node preset or file to take the memory bandwidth from")
     add("--description", default="", help="a line for provenance.json")
     return parser  # fmt: skip
-
-
-def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number")
-    return value
-
-
-def _positive(text: str) -> float:
-    value = _number(text)
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is not above 0")
-    return value
-
-
-def _latency(text: str) -> float:
-    value = _number(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is negative")
-    return value
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1")
-    return int(text)
 
 
 def main(argv: Sequence[str]) -> int:
