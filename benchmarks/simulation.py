@@ -21,8 +21,10 @@ CASES = (
 _RUN = (
     "import sys; from hespas.simulators import inputs; "
     "from hespas.simulators.embedded import simulate; "
-    "r = simulate(inputs.load(sys.argv[1], sys.argv[2])); assert r.step_time_ns"
-)
+    "r = simulate(inputs.load(sys.argv[1], sys.argv[2])); assert r.step_time_ns; "
+    "status = open('/proc/self/status').read(); "
+    "open(sys.argv[3], 'w').write(status.partition('VmHWM:')[2].split()[0])"
+)  # the peak that wait4 tells is at least that of the process that started it
 _BARE = "import hespas.simulators.inputs, hespas.simulators.embedded"
 
 
@@ -34,10 +36,12 @@ def simulations(folder: Path) -> list[tuple[str, str, str]]:
         made = folder / f"{nodes}-{devices}"
         traces(made / "traces", nodes, devices, group, every)
         system(made / "system", devices)
-        command = python(_RUN, str(made / "traces"), str(made / "system"))
+        peak = made / "peak_kib"
+        command = python(_RUN, str(made / "traces"), str(made / "system"), str(peak))
         best: Sample = min((sample(command) for _ in range(3)), key=lambda s: s.wall_s)
+        peak_bytes = 1024 * int(peak.read_text())
         shutil.rmtree(made)
-        time = f"{best.wall_s - bare:.2f} s ({best.peak_bytes / 1e6:.0f} MB)"
+        time = f"{best.wall_s - bare:.2f} s ({peak_bytes / 1e6:.0f} MB)"
         rows.append((f"simulate {what}", time, limit))
     return rows
 
