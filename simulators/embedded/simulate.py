@@ -15,6 +15,7 @@ from .plan import Planner
 from .slowdown import SlowRunner
 
 MOST_MESSAGES = 1_000_000  # some 10 s
+BY_NUMBER = "too many messages to order within a nanosecond as ASTRA-sim does: by device number"
 
 
 def simulate(inputs: Inputs, options: Options = Options()) -> Result:  # noqa: B008 (frozen)
@@ -41,6 +42,8 @@ def simulate(inputs: Inputs, options: Options = Options()) -> Result:  # noqa: B
         told["curves"] = engine.measured.summary()
     if played := engine.customs.summary():
         told["custom"] = played
+    if not engine.ties and not isinstance(engine, PlainEngine):
+        told["ties"] = BY_NUMBER
     return Result("embedded", devices, comms, kept, class_of, told)
 
 

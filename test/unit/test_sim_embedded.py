@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 from dataclasses import replace
 from itertools import pairwise
@@ -214,3 +215,24 @@ def test_cpu_nodes_run_beside_the_device(tmp_path: Path) -> None:
     traces.save(tmp_path / "traces", [nodes] * 2)
     result = simulate(load(tmp_path))
     assert (result.devices[0].finish_ns, result.devices[0].exposed_ns) == (9000, 2000)
+
+
+def test_an_order_that_is_not_kept_is_said(tmp_path, monkeypatch):
+    """Where a tie decides and there are too many messages to keep ASTRA-sim's order of events."""
+    module = importlib.import_module("hespas.simulators.embedded.simulate")
+    run = module.Engine.run
+
+    def tied(engine):
+        if engine.ties:
+            raise module.OrderMatters
+        return run(engine)
+
+    folder, system = traces.random_case(tmp_path, 0)
+    loaded = inputs.load(folder, configs.system(str(system)))
+    exact = module.simulate(loaded)
+    monkeypatch.setattr(module.Engine, "run", tied)
+    assert "ties" not in module.simulate(loaded).settings
+    monkeypatch.setattr(module, "MOST_MESSAGES", -1)
+    result = module.simulate(loaded)
+    assert result.settings["ties"] == module.BY_NUMBER
+    assert result.devices == exact.devices
