@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hespas.dialects.mlir import ir
+from hespas.dialects.ops import TERMINATORS
 from hespas.estimators.rules.base import Buffer, Rule, Work, buffer, names
 from hespas.estimators.rules.region import CONTROL, Tally, control_tally, uses_first_argument
 
@@ -21,7 +22,6 @@ _HEROES = (
     "transpose", "gather", "rng", "control", "loop", "copy",
 )  # fmt: skip
 
-_TERMINATORS = frozenset(("mhlo.return", "stablehlo.return", "func.return"))
 _SLICES = frozenset(("slice", "dynamic_slice", "real_dynamic_slice", "gather", "dynamic_gather"))
 _BROADCASTS = frozenset(("broadcast", "broadcast_in_dim", "dynamic_broadcast_in_dim"))
 _PROPORTIONAL = frozenset(("reduce", "reduce_window", "concatenate", "pad"))
@@ -75,7 +75,7 @@ class _Body:
             operands = [
                 ids[value] if value in ids else self._capture(value, ids) for value in op.operands
             ]
-            if name in _TERMINATORS:
+            if name in TERMINATORS:
                 return operands
             if name == "mhlo.fusion":
                 results = self._flatten(op.regions[0].blocks[0], operands)

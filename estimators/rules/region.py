@@ -5,13 +5,12 @@ Values inside such a region live in registers, so bytes are not counted.
 
 from __future__ import annotations
 
+from hespas.dialects import ops
 from hespas.dialects.attrs import trips_of
 from hespas.dialects.mlir import ir, symbol
 from hespas.estimators.rules.base import KEEP_GOING, Part, UnknownCost, Work, attribute
 
-CONTROL = frozenset(
-    f"{dialect}.{name}" for dialect in ("stablehlo", "mhlo") for name in ("while", "if", "case")
-) | {"func.call", "stablehlo.composite", "mhlo.composite"}
+CONTROL = ops.CONTROL | {"func.call", "stablehlo.composite", "mhlo.composite"}
 
 
 class Tally:

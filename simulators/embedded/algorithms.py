@@ -31,13 +31,34 @@ class Port(Protocol):
         ...
 
 
-class RingAlgorithm:
+class _Rounds:
+    """Which packets are reduced: those after the first of a round, in every other round."""
+
+    __slots__ = ("first_left", "kind", "reducing", "rest_left")
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.first_left = self.rest_left = 0
+        self.reducing = False
+
+    def _reduces(self, first: int, rest: int) -> bool:
+        """Whether the next packet is reduced; a round has ``first`` that are not, and ``rest``."""
+        if self.first_left == 0 and self.rest_left == 0:
+            self.first_left, self.rest_left = first, rest
+            self.reducing = not self.reducing
+        if self.first_left:
+            self.first_left -= 1
+            return False
+        self.rest_left -= 1
+        return self.kind == "reduce_scatter" or (self.kind == "all_reduce" and self.reducing)
+
+
+class RingAlgorithm(_Rounds):
     """Ring: each device passes packets on to the next."""
 
     __slots__ = (
-        "_direct_ar", "after_first", "batch", "first_left", "free", "index", "kind", "middle",
-        "packets", "port", "reducing", "rest_left", "ring", "size", "source", "steps", "target",
-        "total_received", "turn", "walks",
+        "_direct_ar", "after_first", "batch", "free", "index", "middle", "packets", "port",
+        "ring", "size", "source", "steps", "target", "total_received", "turn", "walks",
     )  # fmt: skip
 
     def __init__(
@@ -46,7 +67,8 @@ class RingAlgorithm:
     ) -> None:  # fmt: skip
         """``window`` is that of a direct algorithm, None for a ring; -1 means all peers."""
         n = len(ring)
-        self.port, self.kind, self.ring, self.index = port, kind, ring, index
+        super().__init__(kind)
+        self.port, self.ring, self.index = port, ring, index
         self.turn = -1 if backwards else 1
         self.size = size if kind == "all_gather" else size // n
         self.target = (index + self.turn) % n
@@ -65,8 +87,7 @@ class RingAlgorithm:
             self.after_first = (n - 1) * self.batch if part else self.batch
         self._direct_ar = self.walks and kind == "all_reduce"
         self.packets: deque[tuple[int, int]] = deque()
-        self.free = self.first_left = self.rest_left = self.total_received = 0
-        self.reducing = False
+        self.free = self.total_received = 0
 
     def start(self) -> None:
         for _ in range(self.batch):
@@ -77,17 +98,9 @@ class RingAlgorithm:
         self._insert()
 
     def _insert(self) -> None:
-        if self.first_left == 0 and self.rest_left == 0:
-            self.first_left, self.rest_left = self.batch, self.after_first
-            self.reducing = not self.reducing
+        reduce = self._reduces(self.batch, self.after_first)
         ring, n = self.ring, len(self.ring)
         self.packets.append((ring[self.source], ring[self.target]))
-        if self.first_left:
-            self.first_left -= 1
-            reduce = False
-        else:
-            self.rest_left -= 1
-            reduce = self.kind == "reduce_scatter" or (self.kind == "all_reduce" and self.reducing)
         self.port.packet(self, self.size, reduce)
         if self.walks:  # the next packet goes to the next peer
             self.target = (self.target + self.turn) % n
@@ -119,16 +132,16 @@ class RingAlgorithm:
         self.free -= 1
 
 
-class HalvingDoubling:
+class HalvingDoubling(_Rounds):
     """Halving and doubling: exchanges with partners at distance 1, 2, 4 and so on."""
 
     __slots__ = (
-        "first_left", "free", "grow", "index", "kind", "n", "offset", "packets", "port",
-        "reducing", "rest_left", "ring", "size", "steps",
+        "free", "grow", "index", "n", "offset", "packets", "port", "ring", "size", "steps",
     )  # fmt: skip
 
     def __init__(self, port: Port, kind: str, size: int, ring: tuple[int, ...], index: int) -> None:
-        self.port, self.kind, self.ring, self.index = port, kind, ring, index
+        super().__init__(kind)
+        self.port, self.ring, self.index = port, ring, index
         self.n = len(ring)
         levels = self.n.bit_length() - 1
         self.steps = 2 * levels if kind == "all_reduce" else levels
@@ -136,8 +149,7 @@ class HalvingDoubling:
         self.size = size if self.grow else size // 2
         self.offset = self.n // 2 if self.grow else 1
         self.packets: deque[tuple[int, int]] = deque()
-        self.free = self.first_left = self.rest_left = 0
-        self.reducing = False
+        self.free = 0
 
     def start(self) -> None:
         self._insert()
@@ -146,20 +158,12 @@ class HalvingDoubling:
         self._insert()
 
     def _insert(self) -> None:
-        if self.first_left == 0 and self.rest_left == 0:
-            self.first_left, self.rest_left = 1, self.n.bit_length() - 2
-            self.reducing = not self.reducing
+        reduce = self._reduces(1, self.n.bit_length() - 2)
         partner = self.index
         if self.offset:
             away = self.offset if self.index // self.offset % 2 == 0 else -self.offset
             partner = (self.index + away) % self.n
         self.packets.append((self.ring[partner], self.size))
-        if self.first_left:
-            self.first_left -= 1
-            reduce = False
-        else:
-            self.rest_left -= 1
-            reduce = self.kind == "reduce_scatter" or (self.kind == "all_reduce" and self.reducing)
         self.port.packet(self, self.size, reduce)
         if self.grow:
             self.offset, self.size = self.offset // 2, self.size * 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hespas.configs.system import System
@@ -72,12 +71,3 @@ class Network:
     def transfer_ns(self, source: int, target: int, size: int) -> int:
         """The time in nanoseconds of a message of ``size`` bytes."""
         return self.link_ns(self.link(source, target), size)
-
-
-def coordinates(device: int, counts: Sequence[int]) -> tuple[int, ...]:
-    """A device's position in each dimension."""
-    position = []
-    for count in counts:
-        position.append(device % count)
-        device //= count
-    return tuple(position)
