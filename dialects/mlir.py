@@ -1,4 +1,4 @@
-"""The MLIR bindings: the one module that touches jaxlib and its private names.
+"""The MLIR bindings: with ``xla.py`` the one module that touches jaxlib's private names.
 
 ``test/unit/test_bindings.py`` is the contract: it fails when a jaxlib release moves one of them.
 """
@@ -27,7 +27,6 @@ __all__ = [
     "axis_groups_of",
     "call_target",
     "calls",
-    "compile_for_dump",
     "deserialize_portable_artifact",
     "func",
     "functions",
@@ -44,6 +43,7 @@ __all__ = [
     "refine_shapes",
     "register_passes",
     "replace_body",
+    "stablehlo",
     "string_of",
     "symbol",
     "walk",
@@ -210,10 +210,12 @@ def hlo_text_to_proto(text: str) -> bytes:
 
 
 def hlo_proto_to_stablehlo(proto: bytes) -> bytes:
-    """A serialised HloModuleProto to StableHLO bytecode; raises RuntimeError."""
+    """A serialised HloModuleProto to StableHLO bytecode; raises RuntimeError or ValueError."""
     from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
 
-    return _jax.mlir.hlo_to_stablehlo(proto)
+    from hespas.dialects.hlo_groups import listed_groups
+
+    return _jax.mlir.hlo_to_stablehlo(listed_groups(proto))
 
 
 def xla_cost_analysis(module: ir.Module) -> dict[str, float]:
@@ -229,44 +231,6 @@ def xla_cost_analysis(module: ir.Module) -> dict[str, float]:
         str(module), use_tuple_args=False, return_tuple=False
     )
     return dict(_jax.hlo_module_cost_analysis(make_cpu_client(), computation.get_hlo_module()))
-
-
-def compile_for_dump(
-    bytecode: bytes,
-    folder: str,
-    passes: str,
-    *,
-    replicas: int,
-    partitions: int,
-    shardy: bool,
-    free_parameters: list[bool],
-    free_results: list[bool],
-) -> None:
-    """Compile for ``replicas * partitions`` CPU devices, and dump the HLO after some XLA passes.
-
-    ``passes`` is a regular expression on their names; the dumps are HLO protobufs in ``folder``.
-    ``free_*`` say which parameters and results the partitioner may shard as it likes.
-    """
-    import numpy
-    from jaxlib import xla_client
-
-    devices = replicas * partitions
-    options = xla_client.CompileOptions()
-    options.num_replicas, options.num_partitions = replicas, partitions
-    assignment = numpy.arange(devices).reshape(replicas, partitions)
-    options.device_assignment = xla_client.DeviceAssignment.create(assignment)
-    build = options.executable_build_options
-    build.use_spmd_partitioning = True
-    build.use_shardy_partitioner = shardy
-    build.allow_spmd_sharding_propagation_to_parameters = free_parameters
-    build.allow_spmd_sharding_propagation_to_output = free_results
-    debug = build.debug_options
-    debug.xla_dump_to = folder
-    debug.xla_dump_hlo_pass_re = passes
-    debug.xla_dump_hlo_as_proto = True
-    client = xla_client.make_cpu_client(num_devices=devices)
-    where = xla_client.DeviceList(tuple(client.local_devices()[:devices]))
-    client.compile_and_load(bytecode, where, options)
 
 
 def refine_shapes(module: ir.Module, types: list[str]) -> ir.Module:

@@ -1,0 +1,115 @@
+"""Replica groups that name mesh axes become the lists of devices that XLA means by them."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hespas.dialects import hlo_groups
+from hespas.dialects.mlir import (
+    functions,
+    hlo_proto_to_stablehlo,
+    hlo_text_to_proto,
+    ir,
+    make_context,
+)
+from hespas.passes.compile.process import Request, compile_module
+from hespas.passes.prepare.census import take
+from hespas.passes.prepare.partition import CPU_DUMPS, division
+
+PARTITIONED = """
+module @sums attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["a"=2, "b"=2, "c"=2]>
+  func.func public @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [SPEC]>})
+      -> tensor<f32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0, 1]
+      : (tensor<8x8xf32>, tensor<f32>) -> tensor<f32>
+    return %0 : tensor<f32>
+  }
+}
+"""
+HLO = """HloModule m, num_partitions=8
+sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY e {
+  x = f32[8] parameter(0)
+  ROOT y = f32[8] all-reduce(x), channel_id=1, use_global_device_ids=true, to_apply=sum,
+    replica_groups=GROUPS
+}
+"""
+
+
+def groups(module: ir.Module) -> list[str]:
+    found = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if "replica_groups" in op.attributes:
+            found.append(str(op.attributes["replica_groups"]))
+        return ir.WalkResult.ADVANCE
+
+    functions(module)["main"].walk(visit)
+    return found
+
+
+@pytest.mark.parametrize("spec", ['{"b"}, {}', '{"c"}, {"a"}', '{"b", "c"}, {}'])
+def test_as_xla_lists_them_itself(spec):
+    """XLA's older form, lists, is the oracle: a flag asks for it."""
+    found = []
+    for flags in ("", "--xla_enable_rgv3_materialization=false"):
+        module = ir.Module.parse(PARTITIONED.replace("SPEC", spec), make_context())
+        what = division(module, take(module))
+        found.append(groups(compile_module(module, Request(what, *CPU_DUMPS, flags=flags)).module))
+    assert found[0] == found[1] and found[0] and "mesh" not in found[0][0]
+
+
+@pytest.mark.parametrize(
+    ("text", "listed"),
+    [
+        ("mesh['a'=2,'b'=4] {'a'}", "[0, 4], [1, 5], [2, 6], [3, 7]"),
+        ("mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'a'}", "[0, 1], [2, 3], [4, 5], [6, 7]"),
+        ("mesh['a'=2,'b'=4], device_ids=(7,6,5,4,3,2,1,0) {'a'}", "[7, 3], [6, 2], [5, 1], [4, 0]"),
+        ("mesh['a'=8] {'a':(2)2}", "[0, 2], [1, 3], [4, 6], [5, 7]"),
+    ],
+)
+def test_of_hlo_text(text, listed):
+    """What a user reads in keeps the order of its devices."""
+    proto = hlo_text_to_proto(HLO.replace("GROUPS", text))
+    module = ir.Module.parse(hlo_proto_to_stablehlo(proto), make_context())
+    assert groups(module) == [f"dense<[{listed}]> : tensor<4x2xi64>"]
+
+
+def test_other_modules_are_left_alone():
+    proto = hlo_text_to_proto(HLO.replace("GROUPS", "{{0,1},{2,3},{4,5},{6,7}}"))
+    assert hlo_groups.listed_groups(proto) is proto
+    with pytest.raises(ValueError, match="damaged"):
+        hlo_groups.listed_groups(b"\x1a\xff" + hlo_groups.MARK)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_a_group_differs_in_the_named_axes_only(data):
+    sizes = data.draw(st.lists(st.sampled_from([1, 2, 3, 4]), min_size=1, max_size=4))
+    named_axes = data.draw(st.lists(st.sampled_from(range(len(sizes))), unique=True))
+    count = 1
+    for size in sizes:
+        count *= size
+    ids = data.draw(st.permutations(range(count)))
+    message = hlo_groups._module_class()().computations.add().instructions.add().named
+    for size in sizes:
+        message.mesh.axes.add(size=size)
+    message.mesh.device_ids.extend(ids)
+    for axis in named_axes:
+        message.axes.add(index=axis)
+    places = dict(zip(ids, itertools.product(*map(range, sizes)), strict=True))
+    found = hlo_groups.device_groups(message)
+    assert sorted(itertools.chain(*found)) == list(range(count))
+    for group in found:
+        others = {
+            tuple(at for axis, at in enumerate(places[one]) if axis not in named_axes)
+            for one in group
+        }
+        inside = [tuple(places[one][axis] for axis in named_axes) for one in group]
+        assert len(others) == 1 and inside == sorted(set(inside))
