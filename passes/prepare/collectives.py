@@ -65,13 +65,7 @@ def describe(module: ir.Module, census: Census, run: Run, devices: int = 0) -> T
     Raises HespasError.
     """
     ops = census.collectives()
-    spread = max(
-        [_sharded_over(census.entry), *(mesh_shape(m).devices for m in meshes(module).values())]
-    )
-    _spell_out_axes(module, ops)
-    attrs = {attr for op in ops if (attr := groups_attr(op)) is not None}
-    rows = {attr: group_rows(attr) for attr in attrs}
-    grid = _grid(module, spread, ops, rows, devices)
+    grid, rows = layout(module, census, devices)
     ids = _Ids()
     inexact: Counter[str] = Counter()
     for op in ops:
@@ -87,7 +81,24 @@ def describe(module: ir.Module, census: Census, run: Run, devices: int = 0) -> T
     return Target(devices=grid.devices, replicas=grid.replicas, partitions=grid.partitions)
 
 
-def _spell_out_axes(module: ir.Module, ops: list[ir.Operation]) -> None:
+def layout(
+    module: ir.Module, census: Census, devices: int = 0
+) -> tuple[Grid, dict[ir.Attribute, Groups]]:
+    """The device grid of a module of local shapes, and the groups that its collectives name.
+
+    Groups that are mesh axes become lists of ids. Raises HespasError.
+    """
+    ops = census.collectives()
+    spread = max(
+        [_sharded_over(census.entry), *(mesh_shape(m).devices for m in meshes(module).values())]
+    )
+    spell_out_axes(module, ops)
+    attrs = {attr for op in ops if (attr := groups_attr(op)) is not None}
+    rows = {attr: group_rows(attr) for attr in attrs}
+    return _grid(module, spread, ops, rows, devices), rows
+
+
+def spell_out_axes(module: ir.Module, ops: list[ir.Operation]) -> None:
     """Groups by mesh axes as lists of ids; then the meshes, and what names them, are not needed."""
     named = meshes(module)
     dense: dict[ir.Attribute, ir.Attribute | None] = {}

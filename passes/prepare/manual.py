@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
+from typing import Any
 
-from hespas.dialects.mlir import attribute, ir
+from hespas.dialects.mlir import attribute, ir, stablehlo
 from hespas.passes.prepare.census import Census
 from hespas.passes.prepare.inline import splice
 
 MANUAL = "sdy.manual_computation"
+CHANNEL = "channel_handle"
 
 
 def inline_manual(census: Census) -> bool:
@@ -25,6 +29,7 @@ def inline_manual(census: Census) -> bool:
     if [op.name for op in ops] != [MANUAL, "func.return"]:
         return False
     manual, last = ops
+    channels = itertools.count(1)
     arguments, body = list(block.arguments), manual.regions[0].blocks[0]
     inputs, outputs = _shardings(manual, "in_shardings"), _shardings(manual, "out_shardings")
     if not (
@@ -45,7 +50,26 @@ def inline_manual(census: Census) -> bool:
     manual.erase()
     kind = ir.FunctionType.get([a.type for a in arguments], [v.type for v in values], entry.context)
     entry.attributes["function_type"] = ir.TypeAttr.get(kind, entry.context)
+    for contents in census.functions.values():
+        _number_channels(contents.function, channels)
     return True
+
+
+def _number_channels(function: ir.Operation, numbers: Iterator[int]) -> None:
+    """Give each collective a channel of its own, as XLA's partitioner does.
+
+    JAX gives all of them the same, which makes XLA lay them out alike, whatever their shapes.
+    """
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if CHANNEL in op.attributes:
+            old: Any = stablehlo.ChannelHandle(op.attributes[CHANNEL])
+            op.attributes[CHANNEL] = stablehlo.ChannelHandle.get(
+                next(numbers), old.channel_type, op.context
+            )
+        return ir.WalkResult.ADVANCE
+
+    function.walk(visit, ir.WalkOrder.PRE_ORDER)
 
 
 def _sdy_ops(census: Census) -> list[str]:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import io
-import json
 import re
-import sys
-from pathlib import Path
 
 from hespas.dialects.attrs import Target
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import (
     attribute,
     call_target,
-    hlo_proto_to_stablehlo,
     ir,
     mesh_shape,
     meshes,
@@ -21,27 +16,35 @@ from hespas.dialects.mlir import (
     string_of,
 )
 from hespas.dialects.ops import entry
-from hespas.frontends.protobuf import hlo_module_bytes
+from hespas.dialects.xla import Compilation
 from hespas.passes.base import Run
-from hespas.passes.prepare import spmd_worker
-from hespas.passes.prepare.census import Census
+from hespas.passes.compile.process import CompileFailure, Request, compile_module
+from hespas.passes.prepare.census import Census, take
+from hespas.passes.prepare.collectives import spell_out_axes
 from hespas.passes.prepare.devices import drop_boundary, sharding_devices, stated
 from hespas.passes.prepare.manual import inline_manual
 
-TIMEOUT_S = 1800
 MARKERS = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"))
 SHARDINGS = ("sdy.sharding", "mhlo.sharding")
-PARTITIONS = "mhlo.num_partitions"
+BOUNDARY = ("arg_attrs", "res_attrs")
+PARTITIONS, REPLICAS = "mhlo.num_partitions", "mhlo.num_replicas"
+# Passes to dump after, the dump that is wanted, and one that XLA writes after it.
+CPU_DUMPS = (
+    "spmd-partitioning|control-dep-rewriter",
+    "after_spmd-partitioning",
+    "after_control-dep-rewriter",
+)
+GPU_DUMPS = ("ragged_dot_rewriter", r"after_spmd_partitioner\.", "before_ragged_dot_rewriter")
 HLO_IMPORT = "mhlo.is_dynamic"  # XLA's importer writes it: the module comes out of XLA's pipeline
 EXPORT = "export the module after SPMD partitioning (XLA's dump after_spmd-partitioning)"
 
 
-def partition(module: ir.Module, census: Census, run: Run) -> bool:
+def partition(module: ir.Module, census: Census, run: Run, target: str = "cpu") -> bool:
     """Make shapes those of one device; whether anything changed. Raises HespasError.
 
     A module whose whole work is in ``sdy.manual_computation`` already holds the program of one
     device. Any other goes through XLA's own SPMD partitioner, so that collectives and shapes are
-    those of a real compile.
+    those of a real compile: for ``target``, ``cpu`` or a GPU target by name or file.
     """
     if Target.NAME in module.operation.attributes:
         return False
@@ -55,18 +58,34 @@ def partition(module: ir.Module, census: Census, run: Run) -> bool:
     if inline_manual(census):
         drop_boundary(census.entry, SHARDINGS)  # not to be divided again
         return True
-    partitions = _partitions(module, census)
-    new = _partitioned(module, census, partitions)
-    _check_divided(module, census.entry, entry(new))
-    replace_body(module, new)
-    module.operation.walk(_drop_copy)
-    drop_boundary(entry(module), SHARDINGS)
-    kind = ir.IntegerType.get_signless(32, module.context)
-    module.operation.attributes[PARTITIONS] = ir.IntegerAttr.get(kind, partitions)
+    what = division(module, census)
+    new = _partitioned(module, what, target)
+    check_divided(module, census.entry, entry(new))
+    replace_program(module, new, what)
+    module.operation.walk(drop_copy)
     return True
 
 
-def _drop_copy(op: ir.Operation) -> ir.WalkResult:
+def replace_program(module: ir.Module, new: ir.Module, what: Compilation) -> None:
+    """Put the program that XLA made of a module in its place; its shapes are of one device.
+
+    What JAX says of arguments and results (donated, named) stays: HLO does not carry it. Second
+    copies of fusion bodies, which XLA's importer makes, go.
+    """
+    main = entry(module)
+    boundary = {name: _attrs(main, name) for name in BOUNDARY}
+    replace_body(module, new)
+    main = entry(module)
+    for name, attrs in boundary.items():
+        _restore(main, name, attrs)
+    drop_boundary(main, SHARDINGS)
+    kind = ir.IntegerType.get_signless(32, module.context)
+    for name, count in ((PARTITIONS, what.partitions), (REPLICAS, what.replicas)):
+        module.operation.attributes[name] = ir.IntegerAttr.get(kind, count)
+    spell_out_axes(module, take(module).collectives())
+
+
+def drop_copy(op: ir.Operation) -> ir.WalkResult:
     """Remove a copy: here it only carried a sharding, and XLA removes it later in its pipeline."""
     if op.name == "mhlo.copy" and op.operands[0].type == op.results[0].type:
         op.results[0].replace_all_uses_with(op.operands[0])
@@ -107,10 +126,22 @@ def _splits(sharding: str) -> bool:
     )
 
 
+def _attrs(entry: ir.Operation, name: str) -> list[ir.DictAttr]:
+    """The attributes of the entry's arguments or results, one each; empty where there are none."""
+    return list(attribute(entry, name)) if name in entry.attributes else []
+
+
+def _restore(entry: ir.Operation, name: str, attrs: list[ir.DictAttr]) -> None:
+    """Put attributes back on arguments or results, where these are as many as before."""
+    kind = attribute(entry, "function_type").value
+    if attrs and len(attrs) == len(kind.inputs if name == "arg_attrs" else kind.results):
+        entry.attributes[name] = ir.ArrayAttr.get(attrs, entry.context)
+
+
 def _boundary(entry: ir.Operation) -> set[str]:
     """The shardings of the entry's arguments and results."""
     found = set()
-    for name in ("arg_attrs", "res_attrs"):
+    for name in BOUNDARY:
         if name in entry.attributes:
             for attr in attribute(entry, name):
                 found |= {_text(attr[key]) for key in SHARDINGS if key in attr}
@@ -153,42 +184,32 @@ def _partitions(module: ir.Module, census: Census) -> int:
     return partitions
 
 
-def _partitioned(module: ir.Module, census: Census, partitions: int) -> ir.Module:
-    """The module of one device, through XLA's partitioner in a process of its own."""
-    import subprocess  # these two add to every start-up, and few modules come here
-    import tempfile
+def _partitioned(module: ir.Module, what: Compilation, target: str) -> ir.Module:
+    """The module of one device, through the partitioner of XLA for ``target``."""
+    from hespas.configs import targets  # it adds to every start-up, and few modules come here
 
-    options = {
-        "replicas": stated(module, "mhlo.num_replicas") or 1,
-        "partitions": partitions,
-        "shardy": bool(meshes(module)) or census.has("sdy."),
-        "free_parameters": _free(census.entry, "arg_attrs", "function_inputs"),
-        "free_results": _free(census.entry, "res_attrs", "function_results"),
-    }
-    buffer = io.BytesIO()
-    module.operation.write_bytecode(buffer)
-    with tempfile.TemporaryDirectory(prefix="hespas-") as name:
-        folder = Path(name)
-        (folder / spmd_worker.INPUT).write_bytes(buffer.getvalue())
-        command = [sys.executable, "-P", "-m", spmd_worker.__name__, name, json.dumps(options)]
-        try:
-            done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S, text=True
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise _refusal(module, str(error)) from None
-        output = folder / spmd_worker.OUTPUT
-        if not output.exists():
-            lines = [line for line in done.stderr.splitlines() if line.strip()]
-            raise _refusal(module, lines[-1] if lines else f"exit code {done.returncode}")
-        proto = hlo_module_bytes(output.read_bytes()) or b""
+    proto = targets.target(target).proto
+    passes, wanted, complete = CPU_DUMPS if proto is None else GPU_DUMPS
+    request = Request(what, passes, wanted, complete, target=proto)
     try:
-        return ir.Module.parse(hlo_proto_to_stablehlo(proto), module.context)
-    except (RuntimeError, ValueError, ir.MLIRError) as error:
-        raise _refusal(module, str(error).split("\n", 1)[0]) from None
+        return compile_module(module, request).module
+    except CompileFailure as error:
+        raise _refusal(module, str(error)) from None
 
 
-def _check_divided(module: ir.Module, old: ir.Operation, new: ir.Operation) -> None:
+def division(module: ir.Module, census: Census) -> Compilation:
+    """What the partitioner has to know of a module with global shapes; raises HespasError."""
+    return Compilation(
+        replicas=stated(module, REPLICAS) or 1,
+        partitions=_partitions(module, census),
+        spmd=True,
+        shardy=bool(meshes(module)) or census.has("sdy."),
+        free_parameters=_free(census.entry, "arg_attrs", "function_inputs"),
+        free_results=_free(census.entry, "res_attrs", "function_results"),
+    )
+
+
+def check_divided(module: ir.Module, old: ir.Operation, new: ir.Operation) -> None:
     """Refuse where sharded arguments stayed global: XLA ignores shardings it cannot read."""
     if "arg_attrs" not in old.attributes:
         return
@@ -210,10 +231,10 @@ def _refusal(module: ir.Module, why: str) -> HespasError:
     )
 
 
-def _free(entry: ir.Operation, name: str, kind: str) -> list[bool]:
+def _free(entry: ir.Operation, name: str, kind: str) -> tuple[bool, ...]:
     """Which arguments or results carry no sharding, so that the partitioner chooses."""
     signature = attribute(entry, "function_type").value
     count = len(signature.inputs if kind == "function_inputs" else signature.results)
     if name not in entry.attributes:
-        return [True] * count
-    return [not any(key in attr for key in SHARDINGS) for attr in attribute(entry, name)]
+        return (True,) * count
+    return tuple(not any(key in attr for key in SHARDINGS) for attr in attribute(entry, name))

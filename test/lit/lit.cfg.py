@@ -22,6 +22,10 @@ config.excludes = ["Inputs"]  # noqa: F821
 config.environment["PATH"] = os.pathsep.join(  # noqa: F821
     [str(Path(sys.executable).parent), os.environ["PATH"]]
 )
+from hespas.dialects.xla import gpu_library  # noqa: E402
+
+if gpu_library():  # REQUIRES: gpu-compiler
+    config.available_features.add("gpu-compiler")  # noqa: F821
 external = os.environ.get("HESPAS_LIT_EXTERNAL") == "1"
 config.test_format = (  # noqa: F821
     lit.formats.ShTest(execute_external=False) if external else InProcess()

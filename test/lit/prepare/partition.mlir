@@ -24,6 +24,25 @@ module @manual attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 
 
 // -----
 
+/// The body's collectives, to which JAX gives one channel, get one each, as of XLA's partitioner.
+
+// CHECK-LABEL: module @channels
+// CHECK: "stablehlo.collective_permute"({{.*}}channel_handle<handle = 1, type = 1>
+// CHECK: "stablehlo.collective_permute"({{.*}}channel_handle<handle = 2, type = 1>
+module @channels attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func public @main(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
+    %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>] manual_axes={"x"} (%y: tensor<4xf32>) {
+      %1 = "stablehlo.collective_permute"(%y) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[0, 1], [1, 0]]> : tensor<2x2xi64>}> : (tensor<4xf32>) -> tensor<4xf32>
+      %2 = "stablehlo.collective_permute"(%1) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[0, 1], [1, 0]]> : tensor<2x2xi64>}> : (tensor<4xf32>) -> tensor<4xf32>
+      sdy.return %2 : tensor<4xf32>
+    } : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
 /// Shardy, automatic: XLA's partitioner puts in the collective that the shardings ask for.
 
 // CHECK-LABEL: module @automatic

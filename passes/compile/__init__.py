@@ -1,0 +1,1 @@
+"""XLA in a process of its own: what ``prepare`` and ``xla-optimize`` share."""

@@ -1,0 +1,1 @@
+"""XLA's own optimisation, for a device that need not be there."""

@@ -1,0 +1,144 @@
+"""``--xla-optimize``: XLA's own optimisation, for a device that need not be there."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.dialects.mlir import ir
+from hespas.dialects.ops import entry
+from hespas.dialects.xla import Compilation
+from hespas.passes.base import Pass, Run, nearest, option
+from hespas.passes.compile.process import (
+    DEVICES_PER_NODE,
+    Answer,
+    CompileFailure,
+    Request,
+    compile_module,
+)
+from hespas.passes.optimize import flags as xla
+from hespas.passes.optimize.program import readied
+from hespas.passes.prepare.partition import check_divided, replace_program
+
+ASYNC = ["keep", "remove"]
+RESULTS = "xla-optimize"
+MAX_TIMEOUT_S = 1e7
+
+
+@dataclass(frozen=True)
+class XlaOptimizePass(Pass):
+    """Replace the program by what XLA makes of it for a CPU, or a GPU that need not be there.
+
+    Real XLA, in a process of its own: fusion, library calls, combined collectives. Global shapes
+    are partitioned on the way. Goes before the other passes.
+    """
+
+    name: ClassVar[str] = "xla-optimize"
+
+    target: str = option("", "device to compile for: cpu, a name of `hespas targets`, or a file")
+    stage: str = option(
+        "hlo", "hlo: optimised, not scheduled; scheduled: what runs, every kernel in its order"
+    )
+    async_collectives: str = option("remove", "keep or remove the asynchrony of collectives")
+    triton_gemm: bool = option(True, "Triton for matrix products; false: cuBLAS, where XLA can")
+    autotune: bool = option(False, "let XLA choose by its tables; it cannot measure here")
+    disable: str = option("", "XLA's passes to leave out, separated by commas")
+    preset: str = option("", "a named set of XLA flags: maxtext-tutorial")
+    flags: str = option("", "further XLA flags, separated by spaces")
+    dims: str = option("", "sizes of symbolic dimensions, as of prepare")
+    devices: int = option(0, "devices that the module must be for; 0: what the module says")
+    devices_per_node: int = option(DEVICES_PER_NODE, "devices of a node, at most")
+    timeout: float = option(1800.0, "seconds after which to stop XLA")
+    keep_hlo: str = option("", "folder to write XLA's HLO text to")
+
+    def apply(self, module: ir.Module, run: Run) -> None:
+        from hespas.configs import targets  # it adds to every start-up
+
+        self._check_options()
+        target = targets.target(self.target)
+        start = time.monotonic()
+        census, what = readied(module, self.dims, self.devices, run)
+        stage = xla.CPU_STAGE if target.proto is None else xla.STAGES[self.stage]
+        request = Request(
+            what,
+            stage.passes,
+            stage.wanted,
+            stage.complete,
+            scheduled=self.stage == "scheduled",
+            target=target.proto,
+            devices_per_node=self.devices_per_node,
+            flags=self._xla_flags(target.proto is None, what),
+            timeout_s=self.timeout,
+        )
+        try:
+            answer = compile_module(module, request)
+        except CompileFailure as error:
+            raise self._refusal(module, target.name, str(error)) from None
+        if what.spmd:
+            check_divided(module, census.entry, entry(answer.module))
+        replace_program(module, answer.module, what)
+        if self.keep_hlo:
+            self._keep(answer)
+        run.results[RESULTS] = {
+            "target": target.name,
+            "stage": self.stage,
+            "devices": what.devices,
+            "seconds": time.monotonic() - start,
+        }
+
+    def _check_options(self) -> None:
+        if not self.target:
+            raise UsageError(
+                "xla-optimize: option 'target' is missing", remedy="see `hespas targets`, or cpu"
+            )
+        for name, value, known in (
+            ("stage", self.stage, list(xla.STAGES)),
+            ("async-collectives", self.async_collectives, ASYNC),
+        ):
+            if value not in known:
+                raise UsageError(
+                    f"xla-optimize: option '{name}' takes {' or '.join(known)}, not '{value}'",
+                    remedy=nearest(value, known),
+                )
+        if self.devices < 0:
+            raise UsageError(f"xla-optimize: option 'devices' is {self.devices}, less than 0")
+        if self.devices_per_node < 1:
+            raise UsageError("xla-optimize: option 'devices-per-node' is less than 1")
+        if not 0 < self.timeout <= MAX_TIMEOUT_S:
+            raise UsageError(f"xla-optimize: option 'timeout' is {self.timeout:g} seconds")
+
+    def _xla_flags(self, cpu: bool, what: Compilation) -> str:
+        """XLA_FLAGS: ours, those of the preset, then the user's, which win."""
+        from hespas.configs import targets
+
+        disabled = [name.strip() for name in self.disable.split(",")]
+        given = [*(targets.xla_flags(self.preset) if self.preset else []), *xla.split(self.flags)]
+        if cpu:
+            if not what.spmd:
+                disabled += xla.PARTITIONER
+            return xla.joined(given, disabled)
+        ours = [] if self.autotune else ["--xla_gpu_autotune_level=0"]
+        if not self.triton_gemm:
+            ours.append("--xla_gpu_enable_triton_gemm=false")
+        disabled += xla.INEXPRESSIBLE
+        if self.async_collectives == "remove":
+            ours.append("--xla_gpu_disable_async_collectives=ALLCOLLECTIVES")
+            ours.append("--xla_gpu_enable_latency_hiding_scheduler=false")
+            disabled.append(xla.ASYNC_PASS)
+        return xla.joined([*ours, *given], disabled)
+
+    def _refusal(self, module: ir.Module, target: str, why: str) -> HespasError:
+        return HespasError(
+            f"XLA could not optimise the module for {target}: {why}", op=module.operation
+        )
+
+    def _keep(self, answer: Answer) -> None:
+        from pathlib import Path
+
+        from hespas.dialects.xla import hlo_proto_to_text
+        from hespas.passes.emit.folder import output_folder
+
+        with output_folder(Path(self.keep_hlo)) as fresh:
+            (fresh / f"{self.stage}.hlo").write_text(hlo_proto_to_text(answer.hlo), "utf-8")
