@@ -16,6 +16,14 @@ DEVICES = 8
 SCALES = {"f": 0.125, "b": 0.125, "c": "(0.125, 0.0)"}  # by first letter of the element type
 
 
+def as_replicas(text: str) -> str:
+    """A partitioned module's text with replicas for partitions: XLA runs it without shardings."""
+    text = re.sub(r"channel_handle = #stablehlo.channel_handle<[^>]*>(, )?", "", text)
+    text = re.sub(r"(, )?use_global_device_ids", "", text).replace("partition_id", "replica_id")
+    text = re.sub(r"mhlo.num_(partitions|replicas) = \d+ : i32(, )?", "", text)
+    return re.sub(r" <\{\}>", "", text)
+
+
 @functools.cache
 def client() -> xla_client.Client:
     return xla_client.make_cpu_client(num_devices=DEVICES)
@@ -26,12 +34,9 @@ def runnable(module: ir.Module) -> ir.Module:
 
     Devices are replicas, since XLA refuses a partitioned module without shardings.
     """
-    text = str(module)
-    text = re.sub(r"channel_handle = #stablehlo.channel_handle<[^>]*>(, )?", "", text)
-    text = re.sub(r"(, )?use_global_device_ids", "", text).replace("partition_id", "replica_id")
-    text = re.sub(r"mhlo.num_(partitions|replicas) = \d+ : i32(, )?", "", text)
-    text = re.sub(r" <\{\}>", "", text)
-    text = re.sub(r"func.func (public )?@main\(", "func.func private @program(", text)
+    text = re.sub(
+        r"func.func (public )?@main\(", "func.func private @program(", as_replicas(str(module))
+    )
     program = next(
         op.operation
         for op in module.body.operations
@@ -96,3 +101,17 @@ def execute(module: ir.Module, devices: int = DEVICES) -> list[list[np.ndarray]]
         [np.asarray(shard._single_device_array_to_np_array_did_copy()[0]) for shard in column]
         for column in results
     ]
+
+
+def call(module: ir.Module, arguments: list[np.ndarray]) -> list[np.ndarray]:
+    """The results of a module's ``main`` on one device, for arguments of at most 32 bits."""
+    import jax
+    from jax.extend import backend
+
+    here = backend.get_backend("cpu")
+    device = here.local_devices()[0]
+    where = xla_client.DeviceList((device,))
+    program = here.compile_and_load(str(module), where, xla_client.CompileOptions())
+    given = [jax.device_put(argument, device) for argument in arguments]
+    results = program.execute_sharded(given).disassemble_into_single_device_arrays()
+    return [np.asarray(shards[0]) for shards in results]

@@ -1,0 +1,118 @@
+"""The options of a recipe: the keyword parameters of its ``build`` function, with their types."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.passes.base import nearest
+
+MESH = "mesh"
+BOOLS = {"true": True, "1": True, "false": False, "0": False}
+REQUIRED = inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: its types besides None, the words of a Literal, its default, its help."""
+
+    name: str
+    kinds: tuple[type, ...]
+    words: tuple[str | int, ...]
+    optional: bool
+    default: Any
+    help: str
+
+    def form(self) -> str:
+        """What it takes, for people: ``int``, ``bf16 | f32``."""
+        names = [str(word) for word in self.words]
+        names += ["AXIS=N,..." if kind is dict else kind.__name__ for kind in self.kinds]
+        return " | ".join([*names, *(["none"] if self.optional else [])])
+
+
+def options(build: Callable[..., Any]) -> list[Option]:
+    """The options of ``build``, ``mesh`` included; raises HespasError for one of another type."""
+    hints = get_type_hints(build, include_extras=True)
+    return [
+        _option(parameter, hints.get(parameter.name))
+        for parameter in inspect.signature(build).parameters.values()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+
+
+def _option(parameter: inspect.Parameter, hint: Any) -> Option:
+    text = ""
+    if get_origin(hint) is Annotated:
+        hint, *notes = get_args(hint)
+        text = next((note for note in notes if isinstance(note, str)), "")
+    if hint is None or hint is Any:
+        default = parameter.default
+        hint = str if default is None or default is REQUIRED else type(default)
+    parts = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    words: list[str | int] = []
+    kinds: list[type] = []
+    for part in parts:
+        origin = get_origin(part) or part
+        if origin is Literal:
+            words += get_args(part)
+        elif origin in (int, float, bool, str):
+            kinds.append(origin)
+        elif parameter.name == MESH and origin in (dict, Mapping):
+            kinds.append(dict)
+        elif origin is not type(None):
+            raise HespasError(
+                f"the option '{parameter.name}' has a type that no flag gives: {part}"
+            )
+    return Option(
+        parameter.name, tuple(kinds), tuple(words), type(None) in parts, parameter.default, text
+    )
+
+
+def bind(
+    build: Callable[..., Any], given: Mapping[str, str], mesh: Mapping[str, int] | None, name: str
+) -> dict[str, Any]:
+    """Keyword arguments for ``build`` from text; raises UsageError."""
+    known = {option.name: option for option in options(build)}
+    values: dict[str, Any] = {}
+    if mesh is not None:
+        if MESH not in known:
+            raise UsageError(f"{name} takes no mesh: it makes its own")
+        values[MESH] = dict(mesh)
+    known.pop(MESH, None)
+    for key, text in given.items():
+        option = known.get(key.replace("-", "_"))
+        if option is None:
+            raise UsageError(f"{name} has no option '{key}'", remedy=nearest(key, [*known]))
+        values[option.name] = convert(option, text, name)
+    missing = [o.name for o in known.values() if o.default is REQUIRED and o.name not in values]
+    if missing:
+        raise UsageError(
+            f"{name} needs the option '{missing[0]}'",
+            remedy=f"give --set {missing[0]}=..., or --arg or --spec to export the function itself",
+        )
+    return values
+
+
+def convert(option: Option, text: str, name: str) -> Any:
+    """The text as a value of the option's type; raises UsageError."""
+    if option.optional and text.lower() == "none":
+        return None
+    for word in option.words:
+        if text == str(word):
+            return word
+    if bool in option.kinds and text.lower() in BOOLS:
+        return BOOLS[text.lower()]
+    for kind in (int, float):
+        if kind in option.kinds:
+            try:
+                return kind(text)
+            except ValueError:
+                pass
+    if str in option.kinds:
+        return text
+    remedy = nearest(text, [*map(str, option.words)]) if option.words else ""
+    raise UsageError(f"{name}: '{option.name}' takes {option.form()}, not '{text}'", remedy=remedy)

@@ -1,0 +1,40 @@
+"""What becomes of a lowered module: partitioned, optimised."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from hespas.dialects.errors import HespasError
+
+if TYPE_CHECKING:
+    from hespas.dialects.mlir import ir
+    from hespas.passes.base import Run
+
+Stage = Literal["lowered", "partitioned", "optimised"]
+STAGES: tuple[Stage, ...] = ("lowered", "partitioned", "optimised")
+CPU = "cpu"
+
+
+def advance(module: ir.Module, stage: Stage, target: str, run: Run, options: str = "") -> None:
+    """Take a lowered module to ``stage``, in place; raises HespasError.
+
+    ``target`` is what XLA compiles for: ``cpu``, or a target description. ``options``
+    are those of the pass ``xla-optimize`` beside its target.
+    """
+    if stage == "lowered":
+        return
+    if stage == "optimised":
+        from hespas.passes import pipeline
+
+        given = f'target="{target}"{f",{options}" if options else ""}'
+        pipeline.run(module, f"xla-optimize{{{given}}}", run)
+        return
+    from hespas.passes.prepare.census import take
+    from hespas.passes.prepare.partition import partition
+
+    partition(module, take(module), run, target)
+    try:
+        module.operation.verify()
+    except Exception as error:
+        first = str(error).strip().split("\n", 1)[0]
+        raise HespasError(f"the export is not a valid module: {first}") from None

@@ -1,0 +1,444 @@
+"""``hespas export``: what comes out computes what JAX computes, and wrong input is one line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+
+from hespas import frontends
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.dialects.mlir import functions, ir, make_context
+from hespas.dialects.xla import gpu_library
+from hespas.frontends.export import process
+from hespas.frontends.export.arrays import Array, array, sharding
+from hespas.frontends.export.options import bind, convert, options
+from hespas.frontends.export.program import Request, load
+from hespas.frontends.export.spec import Spec
+from hespas.frontends.export.spec import read as read_spec
+from hespas.frontends.export.worker import described
+from hespas.passes.base import Run
+from hespas.passes.prepare.prepare import PreparePass
+from hespas.tools import hespas
+from hespas.tools.commands.export import rendered
+from hespas.tools.common import entry
+
+UNIT = Path(__file__).parent
+GB = 1e9
+PROGRAM = '''
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+
+from hespas.frontends.export import Exportable
+
+
+def step(params, x, scale=1.0):
+    hidden = jax.nn.relu(x @ params["up"])
+    return {"up": params["up"] + scale}, hidden @ params["down"] * scale
+
+
+def build(mesh: dict[str, int] = {"data": 4, "tensor": 2}, width: int = 32) -> Exportable:
+    """A layer of its own."""
+
+    def layer(params, x):
+        hidden = jax.lax.with_sharding_constraint(x @ params["up"], P("data", "tensor"))
+        total = jax.shard_map(
+            lambda part: jax.lax.psum(part.sum(axis=1), "tensor"),
+            in_specs=P("data", "tensor"), out_specs=P("data"),
+        )(hidden)
+        return {"up": params["up"] * 2}, hidden @ params["down"], total
+
+    f32 = jnp.float32
+    params = {
+        "up": jax.ShapeDtypeStruct((width, 64), f32), "down": jax.ShapeDtypeStruct((64, width), f32)
+    }
+    return Exportable(
+        "layer", layer, (params, jax.ShapeDtypeStruct((16, width), f32)), mesh=mesh,
+        in_shardings=({"up": P("data", "tensor"), "down": P("tensor")}, P("data")),
+        out_shardings=({"up": P("data", "tensor")}, None, P()),
+        donate_argnums=(0,),
+    )
+
+
+def lowered():
+    mesh = jax.make_mesh((8,), ("x",))
+    along = jax.NamedSharding(mesh, P("x"))
+    x = jax.ShapeDtypeStruct((64,), jnp.float32)
+    return jax.jit(lambda x: x.sum(), in_shardings=along).lower(x)
+
+
+def traced():
+    return jax.jit(lambda x: x.sum()).trace(jax.ShapeDtypeStruct((64,), jnp.float32))
+
+
+def draw(key, count=8):
+    return jax.random.normal(key, (count,))
+
+
+def wrong(x):
+    return x.nope()
+
+
+def three():
+    return 3
+
+
+def leave():
+    raise SystemExit(4)
+
+
+def crash():
+    import os
+
+    print("last words")
+    os.kill(os.getpid(), 11)
+'''
+SPEC = {
+    "mesh": {"data": 4, "tensor": 2},
+    "args": [
+        {"up": "f32[32,64]@-,tensor", "down": "f32[64,32]@tensor,-"},
+        "f32[16,32]@data",
+    ],
+    "static": {"scale": 0.5},
+    "out_shardings": [None, "@data"],
+    "donate": [0],
+}
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("model.py").write_text(PROGRAM)
+    Path("spec.json").write_text(json.dumps(SPEC))
+    return tmp_path
+
+
+def export(*argv):
+    return entry(hespas.main, ["export", *argv])
+
+
+def read(path):
+    return frontends.read(path, make_context())
+
+
+def main_text(module):
+    return functions(module)["main"].get_asm(enable_debug_info=True).split("\n", 1)[0]
+
+
+@pytest.mark.parametrize(
+    ("program", "mesh", "settings", "results"),
+    [
+        ("model.py", "data=4,tensor=2", "", 3),
+        pytest.param(
+            "llama", "fsdp=4,tensor=2",
+            "model=tiny,layers=1,sequence=16,compute_dtype=f32,partitioning=auto,scan=true", 38,
+            marks=pytest.mark.slow,
+        ),
+    ],
+)  # fmt: skip
+def test_computes_what_jax_computes(place, program, mesh, settings, results):
+    """As lowered and as partitioned, on 8 CPU devices, every result on every device."""
+    command = [sys.executable, str(UNIT / "export_execution.py"), program, mesh, settings]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["devices"] == 8 and found["results"] == results
+    assert found["lowered"] < 1e-5 and found["partitioned"] < 1e-4
+
+
+def test_function_with_a_spec(place, capsys):
+    assert export("model.py:step", "--spec", "spec.json", "-o", "out.mlir") == 0
+    assert "8 devices (data 4 x tensor 2)" in capsys.readouterr().err
+    text = main_text(read("out.mlir"))
+    for part in (
+        "loc(\"params['up']\")", 'loc("x")', '[{"data"}, {}]', '[{"tensor"}, {}]',
+        "jax.buffer_donor = true", "result[1]",
+    ):  # fmt: skip
+        assert part in text
+
+
+def test_yaml_says_the_same_as_json(place):
+    Path("spec.yaml").write_text(
+        "mesh: {data: 4, tensor: 2}\n"
+        "args:\n- {up: 'f32[32,64]@-,tensor', down: 'f32[64,32]@tensor,-'}\n- f32[16,32]@data\n"
+        "static: {scale: 0.5}\nout_shardings: [null, '@data']\ndonate: [0]\n"
+    )
+    assert read_spec("spec.yaml") == read_spec("spec.json") == Spec(**SPEC)
+
+
+def test_function_with_flags_to_stdout(place, capfd):
+    argv = ("--arg", "key[]", "--static", "count=12", "--no-source")
+    assert export("model:draw", *argv) == 0
+    out = capfd.readouterr().out
+    assert "tensor<12xf32>" in out and 'loc("key")' in out and "model.py" not in out
+    assert ir.Module.parse(out, make_context()).operation.verify()
+
+
+@pytest.mark.parametrize("program", ["lowered", "traced"])
+def test_file_that_gives_what_jax_gives(place, program):
+    argv = ("--devices", "8") if program == "lowered" else ()
+    assert export(f"model.py:{program}", *argv, "-o", "out.mlirbc.xz") == 0
+    assert "tensor<64xf32>" in main_text(read("out.mlirbc.xz"))
+
+
+@pytest.mark.parametrize("ending", ["mlir", "mlir.xz", "mlir.gz", "mlirbc", "mlirbc.xz"])
+def test_the_file_name_says_the_form(place, ending):
+    module = ir.Module.parse(
+        'module @m { func.func @main() { return } } loc("here")', make_context()
+    )
+    data = rendered(module, f"out.{ending}")
+    magic = {"mlirbc": b"ML\xefR", "xz": b"\xfd7zXZ", "gz": b"\x1f\x8b", "mlir": b"module @m"}
+    assert data.startswith(magic[ending.rpartition(".")[2]])
+    Path(f"out.{ending}").write_bytes(data)
+    assert 'loc("here")' in read(f"out.{ending}").operation.get_asm(enable_debug_info=True)
+
+
+def test_partitioned_is_one_devices_program(place):
+    """Local shapes; names and donation of arguments stay; it need not be partitioned again."""
+    for name in ("out.mlir", "again.mlir"):
+        assert export("model.py", "--stage", "partitioned", "-o", name) == 0
+    assert Path("out.mlir").read_bytes() == Path("again.mlir").read_bytes()
+    module = read("out.mlir")
+    text = main_text(module)
+    assert "tensor<8x32xf32>" in text and "tensor<4x32xf32>" in text
+    assert "tf.aliasing_output" in text and "loc(\"params['up']\")" in text
+    assert "sdy.sharding" not in str(module) and "hespas." not in str(module)
+    before = str(functions(module)["main"].attributes["function_type"])
+    run = Run(note=lambda _: None)
+    PreparePass().apply(module, run)
+    assert str(functions(module)["main"].attributes["function_type"]) == before
+    assert "devices = 8" in str(module) and not run.warnings
+
+
+@pytest.mark.parametrize("target", ["cpu", "H100_80GB"])
+def test_optimised_is_what_xla_makes_of_it(place, capsys, target):
+    if target != "cpu" and gpu_library() is None:
+        pytest.skip("XLA's GPU compiler is not installed: pip install 'hespas[gpu-compiler]'")
+    argv = ("--stage", "optimised", "--target", target, "-o", "out.mlir")
+    assert export("model.py", *argv, "--xla-optimize", "keep-hlo=hlo") == 0
+    module = read("out.mlir")
+    assert "mhlo.fusion" in str(module) and "tensor<8x32xf32>" in main_text(module)
+    assert next(Path("hlo").iterdir()).read_text().startswith("HloModule jit_layer")
+
+
+def test_partitioned_for_a_gpu(place):
+    """The GPU's pipeline simplifies first; local shapes and the collectives are the same."""
+    if gpu_library() is None:
+        pytest.skip("XLA's GPU compiler is not installed: pip install 'hespas[gpu-compiler]'")
+    argv = ("--stage", "partitioned", "--target", "A100_SXM_40GB", "-o", "out.mlir")
+    assert export("model.py", *argv) == 0
+    assert "tensor<8x32xf32>" in main_text(read("out.mlir"))
+
+
+@pytest.mark.parametrize("count", [1024, 4096])
+def test_many_devices(place, capsys, count):
+    """XLA's CPU client has at most 2048 devices in a process, but compiles for more."""
+    mesh = f"data={count // 8},tensor=8"
+    argv = ("--mesh", mesh, "--arg", f"bf16[{2 * count},64]@data", "--arg", "bf16[64,512]@-,tensor")
+    Path("matmul.py").write_text("def f(x, w):\n    return (x @ w).sum()\n")
+    argv = ("matmul.py:f", *argv, "--stage", "partitioned", "--json", "-o", "out.mlir")
+    assert export(*argv) == 0
+    assert json.loads(capsys.readouterr().out)["devices"] == count
+    module = read("out.mlir")
+    assert "tensor<16x64xbf16>" in main_text(module) and "tensor<64x64xbf16>" in main_text(module)
+    PreparePass().apply(module, Run(note=lambda _: None))
+    assert f"devices = {count}" in str(module)
+
+
+def test_weights_are_never_allocated(place, capsys):
+    """70B parameters, 282 GB of them in f32, in a process of less than 2 GB."""
+    argv = ("--config", "70b", "--set", "scan=true", "--mesh", "fsdp=64,tensor=8", "--json")
+    assert export("llama", *argv, "-o", "out.mlirbc") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["facts"]["parameters"] > 70e9 and found["devices"] == 512
+    assert found["lower_peak_bytes"] < 2 * GB
+
+
+def test_list(capsys, monkeypatch):
+    rows = process.listing()
+    assert not [row["problem"] for row in rows if row["problem"]]
+    monkeypatch.setattr(process, "listing", lambda: rows)
+    assert export("--list") == 0
+    assert "llama" in capsys.readouterr().out
+    assert export("--list", "llama") == 0
+    out = capsys.readouterr().out
+    assert "fsdp=8" in out and "| 70b" in out and "scan" in out
+    assert export("--list", "llama", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"name", "form", "default", "help"} == set(found["options"][0])
+    assert export("--list", "lama") == 2
+    assert "no recipe is called 'lama'; did you mean 'llama'?" in capsys.readouterr().err
+
+
+LINE = [
+    ((), "the program is missing; see hespas export --list"),
+    (("llama", "--set", "layers"), "--set takes KEY=VALUE, not 'layers'"),
+    (("llama", "--mesh", "fsdp=0"), "'fsdp=0' is not AXIS=N with N from 1"),
+    (("llama", "--mesh", "a=2,a=2"), "the axis 'a' is there twice"),
+    (("llama", "--target", "cpu"), "--target has no use for --stage lowered"),
+    (("llama", "--stage", "optimised"), "--stage optimised needs --target"),
+    (("llama", "--stage", "optimised", "--target", "H100_80"), "did you mean 'H100_80GB'"),
+    (("llama", "-o", "x.foo"), "'x.foo' does not say its format; end it in .mlir,"),
+    (("llama", "--json"), "--json and the module both go to stdout; name a file with -o"),
+    (("llama", "--set", "a=b", "--arg", "f32"), "--set has no use beside --arg and --spec"),
+    (("model.py:draw", "--arg", "f33[2]"), "'f33[2]': no type is called 'f33'; did you mean"),
+    (("model.py:draw", "--arg", "f32[2,a]"), "'a' is no extent; write it as bf16[1024"),
+    (("model.py:draw", "--arg", "f32[2]@a,b"), "2 shardings for 1 dimensions"),
+    (("model.py:draw", "--arg", "f32", "--donate", "x"), "--donate takes numbers of arguments"),
+    (("model.py:draw", "--static", "count=4"), "the arguments are missing; give --arg"),
+]
+
+
+@pytest.mark.parametrize(("argv", "message"), LINE)
+def test_wrong_command_line_is_one_line(place, capsys, argv, message):
+    assert export(*argv) == 2
+    err = capsys.readouterr().err
+    assert message in err and err.count("\n") == 1
+
+
+USAGE, PROGRAM_ERROR = True, False
+WRONG = [
+    (USAGE, "lama", {}, "no recipe is called 'lama'; did you mean 'llama'?"),
+    (USAGE, "llama", {"options": {"layer": "2"}}, "no option 'layer'; did you mean 'layers'?"),
+    (USAGE, "llama", {"options": {"layers": "x"}}, "'layers' takes int | none, not 'x'"),
+    (USAGE, "llama", {"options": {"model": "9b"}}, "not '9b'; did you mean '8b'?"),
+    (USAGE, "llama", {"options": {"scan": "maybe"}}, "'scan' takes bool, not 'maybe'"),
+    (USAGE, "llama", {"spec": {"args": ["f32"]}}, "'llama' is a recipe: it knows its arguments"),
+    (USAGE, "model.py:step", {}, "step needs the option 'params'; give --set params=..., or --arg"),
+    (USAGE, "model.py:three", {"mesh": {"a": 2}}, "three takes no mesh: it makes its own"),
+    (
+        USAGE, "model.py:draw", {"spec": {"args": ["key"], "static": {"n": 1}}},
+        "draw has no argument 'n'; known: count, key",
+    ),
+    (
+        USAGE, "model.py:draw", {"spec": {"args": ["key"], "donate": [1]}},
+        "cannot donate argument 1: there are 1",
+    ),
+    (PROGRAM_ERROR, "none.py", {}, "none.py: error: there is no such file"),
+    (PROGRAM_ERROR, "none:f", {}, "none:f: error: there is no module 'none'"),
+    (PROGRAM_ERROR, "json:dmps", {}, "it has no function 'dmps'; did you mean 'dumps'?"),
+    (PROGRAM_ERROR, "model.py:step.x", {}, "it has no function 'step.x'"),
+    (PROGRAM_ERROR, "model.py:three", {}, "what it gave is of the type int, not an Exportable"),
+    (PROGRAM_ERROR, "model.py:leave", {}, "the program ended itself with the exit code 4"),
+    (PROGRAM_ERROR, "model.py:wrong", {"spec": {"args": ["f32"]}}, "model.py:53: error: Attribute"),
+    (
+        PROGRAM_ERROR, "model.py:wrong", {"spec": {"args": ["f64"]}},
+        "JAX takes float64 for float32; set JAX_ENABLE_X64",
+    ),
+    (
+        PROGRAM_ERROR, "model.py:wrong", {"spec": {"args": ["f32[2]@d"]}},
+        "a sharding names the axis 'd', which the mesh does not have; say --mesh d=N",
+    ),
+    (
+        PROGRAM_ERROR, "model.py:wrong", {"spec": {"args": ["f32[2]@dta"], "mesh": {"data": 2}}},
+        "which the mesh does not have; did you mean 'data'?",
+    ),
+    (PROGRAM_ERROR, "model.py", {"mesh": {"data": 3, "tensor": 2}}, "error: IndivisibleError:"),
+    (PROGRAM_ERROR, "broken.py", {}, "broken.py:1:11: error: not valid Python: invalid syntax"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("usage", "program", "given", "message"), WRONG)
+def test_wrong_program_is_one_line(place, monkeypatch, usage, program, given, message):
+    """What the worker makes of it, here without its process."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("broken.py").write_text("def build(:\n")
+    given = {**given, "spec": Spec(**given["spec"])} if "spec" in given else given
+    with pytest.raises(BaseException) as caught:
+        load(Request(program, **given))
+    found = described(caught.value)
+    error = HespasError(found["message"], where=found["where"], remedy=found["remedy"])
+    assert message in str(error) and "\n" not in str(error)
+    assert found["usage"] is usage
+
+
+@pytest.mark.parametrize(
+    ("code", "argv", "message", "lines"),
+    [
+        (2, ("lama",), "no recipe is called 'lama'; did you mean 'llama'?", 1),
+        (1, ("model.py:wrong", "--arg", "f32[2]"), "model.py:53: error: AttributeError:", 1),
+        (1, ("model.py:crash",), "the process that runs JAX ended early: signal 11", 2),
+        (1, ("llama", "-o", "nowhere/x.mlir"), "cannot write it: there is no such folder", 1),
+        (1, ("draw.py:f", "--spec", "none.json"), "none.json: error: cannot read it: No such", 1),
+    ],
+)
+def test_error_leaves_nothing(place, capsys, code, argv, message, lines):
+    output = () if "-o" in argv else ("-o", "out.mlir")
+    assert export(*argv, *output) == code
+    err = capsys.readouterr().err
+    assert message in err and err.count("\n") == lines
+    assert not Path("out.mlir").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "spec.json:1:2: error: not valid JSON"),
+        ("[]", "expected keys with values"),
+        ('{"argz": []}', "unknown key 'argz'; did you mean 'args'?"),
+        ('{"args": [3]}', "'args': 3 is no array"),
+        ('{"args": ["f32[2"]}', "'args': 'f32[2' is no array"),
+        ('{"args": [], "out_shardings": "x"}', "'out_shardings': 'x' is no sharding"),
+        ('{"args": [], "mesh": {"a": "b"}}', "'mesh.a' is \"b\""),
+        ('{"args": [], "donate": [-1]}', "'donate': arguments are numbered from 0"),
+    ],
+)
+def test_errors_of_a_spec_file(place, capsys, text, message):
+    Path("spec.json").write_text(text)
+    assert export("model.py:draw", "--spec", "spec.json", "-o", "out.mlir") == 1
+    err = capsys.readouterr().err
+    assert message in err and err.count("\n") == 1
+
+
+def test_traceback_on_request(place, capsys):
+    assert export("model.py:wrong", "--arg", "f32[2]", "--traceback") == 1
+    err = capsys.readouterr().err
+    assert "Traceback" in err and "return x.nope()" in err
+
+
+def test_without_jax(place, capsys, monkeypatch):
+    import importlib.util
+
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *a: None if name == "jax" else real(name, *a)
+    )
+    assert export("llama") == 1
+    assert capsys.readouterr().err == "error: exporting needs JAX; pip install 'hespas[jax]'\n"
+
+
+def test_text_of_arrays():
+    assert array("f32") == Array("float32", ())
+    assert array("bfloat16[8, 4] @ a+b, -") == Array("bfloat16", (8, 4), (("a", "b"), ()))
+    assert array("s32[8]@") == Array("int32", (8,), ())
+    assert sharding("@-,x") == ((), ("x",))
+    with pytest.raises(UsageError, match="a dimension is empty"):
+        sharding("@a,,b")
+
+
+def test_options_are_those_of_the_signature():
+    def build(
+        mesh: dict[str, int] | None = None,
+        size: Annotated[int | None, "how many"] = None,
+        rate: float = 0.5,
+        kind: Literal["a", "b"] = "a",
+        fast: bool = True,
+        text="x",
+    ) -> None: ...
+
+    found = {option.name: option for option in options(build)}
+    assert found["size"].form() == "int | none" and found["size"].help == "how many"
+    assert found["kind"].form() == "a | b"
+    given = {"size": "none", "rate": "1e-3", "kind": "b", "fast": "false", "text": "7"}
+    values = bind(build, given, {"x": 2}, "it")
+    assert values == {
+        "mesh": {"x": 2}, "size": None, "rate": 1e-3, "kind": "b", "fast": False, "text": "7"
+    }  # fmt: skip
+    assert convert(found["size"], "12", "it") == 12
+    with pytest.raises(UsageError, match=r"'kind' takes a \| b, not 'c'"):
+        bind(build, {"kind": "c"}, None, "it")
