@@ -1,0 +1,128 @@
+"""Distributed matrix multiplications, each with the collective of one way to divide it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from hespas.dialects.errors import UsageError
+from hespas.frontends.export.exportable import Exportable
+from hespas.frontends.recipes.parallel import (
+    DTYPES,
+    Dim,
+    Parallel,
+    Weight,
+    check_mesh,
+    check_positive,
+)
+from hespas.frontends.recipes.training import Dtype
+
+Kind = Literal["all-gather", "reduce-scatter", "all-reduce", "ring", "summa"]
+AXES = ("x", "y")
+MESH = {"x": 8}
+
+# Per kind the axes that split a [m, k], b [k, n] and c [m, n].
+DIVIDED: dict[str, tuple[tuple[Dim, ...], ...]] = {
+    "all-gather": (("x", None), (None, "x"), (None, "x")),
+    "ring": (("x", None), (None, "x"), (None, "x")),
+    "reduce-scatter": ((None, "x"), ("x", None), ("x", None)),
+    "all-reduce": ((None, "x"), ("x", None), (None, None)),
+    "summa": (("x", "y"), ("x", "y"), ("x", "y")),
+}
+
+
+def build(
+    mesh: Annotated[dict[str, int], "devices along x, and y for summa"] = MESH,
+    kind: Annotated[Kind, "which collective, and how the matrices are divided"] = "all-gather",
+    m: Annotated[int, "rows of a and c"] = 8192,
+    n: Annotated[int, "columns of b and c"] = 8192,
+    k: Annotated[int, "columns of a, rows of b"] = 8192,
+    panels: Annotated[int, "steps of summa, one panel of a and b gathered in each"] = 1,
+    dtype: Annotated[Dtype, "type of the matrices; sums are f32"] = "bf16",
+) -> Exportable:
+    """A distributed matrix multiplication c = a b, with the collective of one way to divide it.
+
+    ``all-gather``: rows of a gathered. ``ring``: the same, rows passed round by collective_permute
+    while others are multiplied. ``reduce-scatter``, ``all-reduce``: partial products summed.
+    ``summa``: a, b and c over a grid (doi 10.1002/(SICI)1096-9128(199704)9:4<255), ``panels`` of a
+    gathered along its rows and of b along its columns. Raises UsageError where the mesh does not
+    divide the matrices.
+    """
+    check_mesh(mesh, AXES if kind == "summa" else AXES[:1])
+    check_positive(m=m, n=n, k=k, panels=panels)
+    p = Parallel(mesh)
+    rows, columns = p.size("x"), p.size("y")
+    if panels > 1 and (kind != "summa" or rows != columns or k % (rows * panels)):
+        raise UsageError(
+            f"{panels} panels do not fit {kind} on {rows}x{columns} devices",
+            remedy="they are for summa, on a square grid whose parts of k they divide",
+        )
+    shapes = ((m, k), (k, n), (m, n))
+    a, b, c = (
+        Weight(shape, axes, DTYPES[dtype])
+        for shape, axes in zip(shapes, DIVIDED[kind], strict=True)
+    )
+    p.shapes(c)  # its divisibility is checked here too
+    inputs, outputs = (p.specs(a), p.specs(b)), p.specs(c)
+    return Exportable(
+        f"gemm_{kind.replace('-', '_')}",
+        p.per_device(_local(kind, p, panels), inputs, outputs),
+        (p.shapes(a), p.shapes(b)),
+        mesh=p.mesh,
+        in_shardings=inputs,
+        out_shardings=outputs,
+        facts={"flops_per_step": 2 * m * n * k},
+    )
+
+
+def _local(kind: str, p: Parallel, panels: int) -> Callable[[jax.Array, jax.Array], jax.Array]:
+    """What one device does with its parts of a and b."""
+
+    def gather(x: jax.Array, axis: str, dimension: int) -> jax.Array:
+        return lax.all_gather(x, axis, axis=dimension, tiled=True) if p.axes(axis) else x
+
+    def all_gather(a: jax.Array, b: jax.Array) -> jax.Array:
+        return _dot(gather(a, "x", 0), b).astype(a.dtype)
+
+    def all_reduce(a: jax.Array, b: jax.Array) -> jax.Array:
+        return p.sum(_dot(a, b).astype(a.dtype), "x")
+
+    def reduce_scatter(a: jax.Array, b: jax.Array) -> jax.Array:
+        partial = _dot(a, b).astype(a.dtype)
+        if not p.axes("x"):
+            return partial
+        return lax.psum_scatter(partial, "x", scatter_dimension=0, tiled=True)
+
+    def ring(a: jax.Array, b: jax.Array) -> jax.Array:
+        devices, mine, rows = p.size("x"), p.index("x"), a.shape[0]
+        back = [(i, (i - 1) % devices) for i in range(devices)]
+        c = p.vary(jnp.zeros((rows * devices, b.shape[1]), a.dtype), "x")
+        for step in range(devices):
+            part = _dot(a, b).astype(a.dtype)
+            first = (mine + step) % devices * rows
+            c = lax.dynamic_update_slice_in_dim(c, part, first, axis=0)
+            if step < devices - 1:
+                a = lax.ppermute(a, "x", back)
+        return c
+
+    def summa(a: jax.Array, b: jax.Array) -> jax.Array:
+        c: Any = 0.0
+        for x, y in zip(jnp.split(a, panels, axis=1), jnp.split(b, panels, axis=0), strict=True):
+            c += _dot(gather(x, "y", 1), gather(y, "x", 0))
+        return c.astype(a.dtype)
+
+    return {
+        "all-gather": all_gather,
+        "all-reduce": all_reduce,
+        "reduce-scatter": reduce_scatter,
+        "ring": ring,
+        "summa": summa,
+    }[kind]
+
+
+def _dot(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.dot(a, b, preferred_element_type=jnp.float32)

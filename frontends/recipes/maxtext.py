@@ -1,0 +1,221 @@
+"""MaxText's own training step, of the MaxText that is installed (``hespas[maxtext]``)."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import importlib.util
+import io
+import logging
+import math
+import shlex
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+
+from hespas.dialects.errors import HespasError
+from hespas.frontends.export.exportable import Exportable
+from hespas.frontends.recipes.standins import stand_in_for
+
+# What MaxText imports to load data and checkpoints, to log and to talk to Google's cloud.
+NOT_NEEDED = (
+    "PIL", "cloud_accelerator_diagnostics", "cloud_tpu_diagnostics", "datasets", "drjax",
+    "google.api_core", "google.cloud", "google_cloud_mldiagnostics", "grain", "huggingface_hub",
+    "librosa", "ml_collections", "ml_goodput_measurement", "pathwaysutils", "safetensors",
+    "sentencepiece", "sympy", "tensorboardX", "tensorflow", "tensorflow_datasets",
+    "tensorflow_text", "tiktoken", "tokamax", "tokenizers", "torch", "transformers",
+)  # fmt: skip
+MESH = {"fsdp": 4}
+
+
+def build(
+    model: Annotated[str, "MaxText's configuration, a .yml file"],
+    mesh: Annotated[dict[str, int], "devices by axis: sets ici_AXIS_parallelism"] = MESH,
+    options: Annotated[str, "more of MaxText's keys, as 'key=value key=value'"] = "",
+) -> Exportable:
+    """MaxText's own training step, from one of its configurations.
+
+    Raises HespasError where MaxText is missing, the file is not there, or the versions of MaxText
+    and flax do not go together, and for what MaxText itself refuses.
+    """
+    if not Path(model).is_file():
+        raise HespasError("there is no such configuration file", where=model)
+    devices = math.prod(mesh.values())
+    jax.config.update("jax_num_cpu_devices", devices)
+    hardware = f"hespas-{devices}"
+    keys = {
+        "run_name": "hespas",
+        "base_output_directory": "unused",
+        "hardware": "cpu",
+        "compile_topology": hardware,
+        "compile_topology_num_slices": "1",
+        "quantization_local_shard_count": str(devices),
+        "enable_checkpointing": "false",
+        "ici_fsdp_parallelism": "1",  # MaxText's default is "as many as remain"
+        **{f"ici_{axis}_parallelism": str(size) for axis, size in mesh.items()},
+    }
+    arguments = ["train_compile", model, *(f"{key}={value}" for key, value in keys.items())]
+    with contextlib.redirect_stdout(io.StringIO()), quiet_logging():
+        maxtext = load()
+        maxtext.add_hardware(hardware, devices)
+        step = maxtext.train_step([*arguments, *shlex.split(options)])
+    return step.exportable(mesh)
+
+
+@dataclass(frozen=True)
+class MaxText:
+    """The modules of an installed MaxText, whose places differ between releases."""
+
+    train_compile: ModuleType
+    hardware: ModuleType
+
+    def add_hardware(self, name: str, devices: int) -> None:
+        """Make ``compile_topology=name`` known: that many devices, one slice."""
+        kind = self.hardware.SystemCharacteristics
+        made = kind("gpu", None, None, None, devices, None)
+        self.hardware.UserFacingNameToSystemCharacteristics[name] = made
+
+    def train_step(self, arguments: list[str]) -> Step:
+        """What MaxText's ahead-of-time compilation would compile, for the arguments it takes."""
+        found: list[Step] = []
+
+        class Found(BaseException):
+            """Leaves MaxText where it would compile."""
+
+        def keep(
+            function: Any, args: Any, keywords: Any, mesh: Any, ins: Any, outs: Any,
+            static: Any, donate: Any, *rest: Any,
+        ) -> None:  # fmt: skip
+            donated = (donate,) if isinstance(donate, int) else tuple(donate)
+            if keywords or static:
+                raise HespasError("this MaxText gives its step keyword or static arguments")
+            found.append(Step(function, tuple(args), mesh, ins, outs, donated, rest[-1]))
+            raise Found
+
+        compiler: Any = self.train_compile
+        compiler.get_topology_mesh, compiler.jit_and_compile = device_mesh, keep
+        try:
+            compiler.main(arguments)
+        except (Found, HespasError) as reason:
+            if isinstance(reason, HespasError):
+                raise
+        except Exception as error:  # its message may list every key there is
+            message = textwrap.shorten(str(error), 200, placeholder=" ...")
+            raise HespasError(f"MaxText: {message}", where=arguments[1]) from error
+        if not found:
+            raise HespasError("this MaxText ends without a step to compile")
+        return found[0]
+
+
+def load() -> MaxText:
+    """Import MaxText; raises HespasError where it is not installed."""
+    places = {
+        "maxtext": ("trainers.pre_train.train_compile", "utils.accelerator_to_spec_map"),
+        "MaxText": ("train_compile", "accelerator_to_spec_map"),  # until 0.1
+    }
+    package = next((name for name in places if importlib.util.find_spec(name)), None)
+    if package is None:
+        old = "; MaxText needs Python 3.12 or later" if sys.version_info < (3, 12) else ""
+        remedy = f"pip install 'hespas[maxtext]'{old}"
+        raise HespasError("MaxText is not installed", remedy=remedy)
+    with stand_in_for(NOT_NEEDED):
+        return MaxText(*(importlib.import_module(f"{package}.{name}") for name in places[package]))
+
+
+def device_mesh(config: Any) -> Mesh:
+    """MaxText's mesh, over CPU devices: it asks them for their platform, and no more."""
+    shape = list(config.ici_parallelism)
+    if math.prod(shape) != len(jax.devices()):
+        sizes = zip(config.mesh_axes, shape, strict=True)
+        given = ", ".join(f"{axis} {size}" for axis, size in sizes if size != 1)
+        raise HespasError(
+            f"the configuration's own parallelism does not fit --mesh: {given}",
+            remedy="leave the keys ici_*_parallelism to --mesh",
+        )
+    return Mesh(np.array(jax.devices()).reshape(shape), tuple(config.mesh_axes))
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step as MaxText hands it to ``jax.jit``; ``rules`` is the context that names its axes."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    mesh: Mesh
+    in_shardings: Any
+    out_shardings: Any
+    donate_argnums: tuple[int, ...]
+    rules: Any
+
+    def exportable(self, wanted: dict[str, int]) -> Exportable:
+        """The step on shapes alone; raises HespasError where nothing is sharded."""
+        args = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), self.args)
+        state, batch = args[0], args[1]
+        ins = jax.tree.map(spec, self.in_shardings)
+        split = {axis for leaf in jax.tree.leaves(ins[0]) for part in leaf for axis in names(part)}
+        if math.prod(wanted.values()) > 1 and set(wanted) - {"data"} and not split:
+            raise HespasError(
+                f"MaxText {version('maxtext')} shards nothing with flax {version('flax')}",
+                remedy="install versions that go together: MaxText 0.1.0 needs flax below 0.12.4",
+            )
+
+        @functools.wraps(self.function)
+        def train_step(*args: Any) -> Any:
+            # MaxText's own mesh: jax.shard_map compares it with the context's.
+            with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh), self.rules:
+                return self.function(*args)
+
+        tokens = jax.tree.leaves(batch)[0]
+        return Exportable(
+            "train_step",
+            train_step,
+            args,
+            mesh=dict(self.mesh.shape),
+            in_shardings=ins,
+            out_shardings=jax.tree.map(spec, self.out_shardings),
+            donate_argnums=self.donate_argnums,
+            facts={
+                "parameters": parameters(state),
+                "tokens_per_step": math.prod(tokens.shape),
+                "maxtext": version("maxtext"),
+            },
+        )
+
+
+def spec(sharding: NamedSharding) -> Any:
+    """The axes of a sharding, without its devices."""
+    return sharding.spec
+
+
+def names(part: Any) -> tuple[str, ...]:
+    """The mesh axes along one dimension."""
+    return part if isinstance(part, tuple) else (part,) if part is not None else ()
+
+
+def parameters(state: Any) -> int:
+    """How many numbers the model has, of a state of linen or of nnx."""
+    params = state.params if hasattr(state, "params") else state.model
+    leaves = [leaf for leaf in jax.tree.leaves(params) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
+    return sum(math.prod(leaf.shape) for leaf in leaves)  # the rest counts random numbers
+
+
+@contextlib.contextmanager
+def quiet_logging() -> Any:
+    """Without what MaxText logs: its settings, and every key there is where one is wrong."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,92 @@
+"""Optimisers on trees of arrays; each device updates its own part."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from hespas.frontends.recipes.parallel import varying
+
+State = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class AdamW:
+    """AdamW (arXiv 1711.05101), its arithmetic in f32 whatever the types of the state.
+
+    ``clip``: the largest global norm of the gradients; 0 for no clipping.
+    """
+
+    learning_rate: float = 3e-4
+    beta1: float = 0.9
+    beta2: float = 0.95
+    eps: float = 1e-8
+    weight_decay: float = 0.1
+    clip: float = 1.0
+
+    def update(self, state: State, grads: Any) -> State:
+        """The next state: ``params``, moments ``mu`` and ``nu``, ``step``, ``master`` if there."""
+        step = state["step"] + 1
+        count = step.astype(jnp.float32)
+        correct1, correct2 = 1 - self.beta1**count, 1 - self.beta2**count
+        scale = 1.0
+        if self.clip:
+            scale = jnp.minimum(1.0, self.clip / jnp.maximum(global_norm(grads), self.eps))
+
+        def one(grad: Any, weight: Any, mu: Any, nu: Any) -> tuple[Any, Any, Any]:
+            grad, weight = grad.astype(jnp.float32) * scale, weight.astype(jnp.float32)
+            new_mu = self.beta1 * mu.astype(jnp.float32) + (1 - self.beta1) * grad
+            new_nu = self.beta2 * nu.astype(jnp.float32) + (1 - self.beta2) * grad * grad
+            change = (new_mu / correct1) / (jnp.sqrt(new_nu / correct2) + self.eps)
+            weight = weight - self.learning_rate * (change + self.weight_decay * weight)
+            return weight, new_mu.astype(mu.dtype), new_nu.astype(nu.dtype)
+
+        params = state["params"]
+        weights = state.get("master", params)
+        done = jax.tree.map(one, grads, weights, state["mu"], state["nu"])
+        new, mu, nu = jax.tree.transpose(jax.tree.structure(params), None, done)
+        cast = jax.tree.map(lambda weight, old: weight.astype(old.dtype), new, params)
+        extra = {"master": new} if "master" in state else {}
+        return {"params": cast, "mu": mu, "nu": nu, "step": step, **extra}
+
+
+@dataclass(frozen=True)
+class Momentum:
+    """SGD with Nesterov momentum, and weight decay on arrays of more than one dimension."""
+
+    learning_rate: float = 0.1
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+
+    def update(self, params: Any, momentum: Any, grads: Any) -> tuple[Any, Any]:
+        """The next parameters and momenta."""
+
+        def one(weight: Any, velocity: Any, grad: Any) -> tuple[Any, Any]:
+            if weight.ndim > 1:
+                grad = grad + self.weight_decay * weight
+            velocity = self.momentum * velocity + grad
+            return weight - self.learning_rate * (grad + self.momentum * velocity), velocity
+
+        done = jax.tree.map(one, params, momentum, grads)
+        return jax.tree.transpose(jax.tree.structure(params), None, done)
+
+
+def global_norm(grads: Any) -> jax.Array:
+    """The norm over all gradients, those parts that other devices have included.
+
+    Inside ``shard_map`` the type of an array says over which axes it is split; arrays that are
+    split alike are summed first, so that there is one all-reduce for each such set of axes.
+    """
+    sums: dict[frozenset[str], Any] = defaultdict(float)
+    for grad in jax.tree.leaves(grads):
+        square = jnp.sum(jnp.square(grad.astype(jnp.float32)))
+        sums[varying(square)] += square
+    whole = [
+        lax.psum(total, tuple(sorted(axes))) if axes else total for axes, total in sums.items()
+    ]
+    return jnp.sqrt(sum(whole))

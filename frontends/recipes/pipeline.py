@@ -1,0 +1,104 @@
+"""A training step of a Llama model in stages, activations passed on by collective_permute."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from hespas.dialects.errors import UsageError
+from hespas.frontends.export.exportable import Exportable
+from hespas.frontends.recipes import models
+from hespas.frontends.recipes.models import Size
+from hespas.frontends.recipes.optimisers import AdamW
+from hespas.frontends.recipes.parallel import DTYPES, TOKENS, Parallel, check_mesh, check_positive
+from hespas.frontends.recipes.training import Dtype, Precision, Remat, training_step
+from hespas.frontends.recipes.transformer import Decoder, Tree, layer_weights, weights
+
+AXES = ("stage", "data", "fsdp", "context", "tensor")
+MESH = {"stage": 4, "data": 2}
+
+
+def build(
+    mesh: Annotated[dict[str, int], "devices along stage, data, fsdp, context, tensor"] = MESH,
+    model: Annotated[models.Name, "dimensions"] = "8b",
+    layers: Size = None,
+    emb: Size = None,
+    heads: Size = None,
+    kv_heads: Size = None,
+    head_dim: Size = None,
+    mlp: Size = None,
+    vocab: Size = None,
+    microbatches: Annotated[int, "parts of the batch that follow each other"] = 8,
+    sequence: Annotated[int, "tokens of a sequence"] = 4096,
+    batch: Annotated[int, "sequences of a microbatch for each part of it (data x fsdp)"] = 1,
+    scan: Annotated[bool, "layers of a stage in a loop, else one by one"] = False,
+    remat: Annotated[Remat, "what to compute again: none, all but matmuls, all"] = "full",
+    weights_dtype: Annotated[Dtype, "type of the parameters"] = "f32",
+    compute_dtype: Annotated[Dtype, "type of activations, and of gathers and gradients"] = "bf16",
+    moments_dtype: Annotated[Dtype, "type of AdamW's moments"] = "f32",
+    master: Annotated[bool, "keep f32 parameters beside those of weights_dtype"] = False,
+    clip: Annotated[float, "largest global norm of the gradients, 0 for any"] = 1.0,
+) -> Exportable:
+    """A training step of a Llama model in pipeline stages: GPipe's schedule, AdamW.
+
+    Every device runs the same loop of ``microbatches + stages - 1`` steps, the fill and the drain
+    of the pipeline included (arXiv 1811.06965). Embedding and logits are spread over the stages by
+    vocabulary. Raises UsageError where the mesh does not divide the model.
+    """
+    check_mesh(mesh, AXES)
+    check_positive(microbatches=microbatches, batch=batch)
+    m = models.model(
+        model,
+        layers=layers, emb=emb, heads=heads, kv_heads=kv_heads,
+        head_dim=head_dim, mlp=mlp, vocab=vocab,
+    )  # fmt: skip
+    p = Parallel(mesh)
+    stages = p.size("stage")
+    if m.layers % stages:
+        raise UsageError(f"{m.layers} layers do not divide over {stages} stages")
+    depth, stored = m.layers // stages, DTYPES[weights_dtype]
+    stacked = (
+        layer_weights(m, stored, ((stages, "stage"), (depth, None)))
+        if scan
+        else [layer_weights(m, stored, ((stages, "stage"),)) for _ in range(depth)]
+    )
+    decoder = Decoder(m, p, DTYPES[compute_dtype], remat)
+
+    def loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:
+        x = decoder.embed(params, tokens)
+        parts = x.reshape(microbatches, -1, *x.shape[1:])
+        done = through_stages(decoder, params["layers"], parts)
+        return decoder.loss(params, done.reshape(x.shape), targets)
+
+    return training_step(
+        "pipeline_train_step",
+        m,
+        p,
+        weights(m, stored, stacked),
+        loss,
+        Precision(weights_dtype, moments_dtype, master),
+        AdamW(clip=clip),
+        sequence=sequence,
+        batch=batch * microbatches,
+    )
+
+
+def through_stages(decoder: Decoder, layers: Any, x: jax.Array) -> jax.Array:
+    """Microbatches ``[m, b, s, e]`` through all stages; each device gets the whole result."""
+    p, count, stages = decoder.p, x.shape[0], decoder.p.size("stage")
+    stage, positions = p.index("stage"), decoder.positions(x.shape[2])
+    # Here and not in the loop, so that gradients are summed over the data axes once.
+    layers = jax.tree.map(lambda w: p.vary(w[0], *TOKENS), layers)
+    onward = [(i, i + 1) for i in range(stages - 1)]
+
+    def step(received: jax.Array, time: jax.Array) -> tuple[jax.Array, jax.Array]:
+        fresh = lax.dynamic_index_in_dim(x, jnp.minimum(time, count - 1), keepdims=False)
+        out, _ = decoder.run(layers, jnp.where(stage == 0, fresh, received), positions)
+        return lax.ppermute(out, "stage", onward) if stages > 1 else out, out
+
+    nothing = p.vary(jnp.zeros_like(x[0]), "stage", *TOKENS)
+    _, outs = lax.scan(step, nothing, jnp.arange(count + stages - 1))
+    return p.sum(jnp.where(stage == stages - 1, outs[stages - 1 :], 0), "stage")

@@ -1,0 +1,95 @@
+"""One training step of a decoder: loss, gradients, AdamW; and the facts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+
+from hespas.dialects.errors import UsageError
+from hespas.frontends.export.exportable import Exportable
+from hespas.frontends.recipes.models import Model
+from hespas.frontends.recipes.optimisers import AdamW
+from hespas.frontends.recipes.parallel import BATCH, DTYPES, Parallel, Weight, check_positive
+from hespas.frontends.recipes.transformer import Tree, forward_flops, parameters
+
+Dtype = Literal["bf16", "f16", "f32"]
+Remat = Literal["none", "minimal", "full"]
+Partitioning = Literal["manual", "auto"]
+
+Loss = Callable[[Tree, jax.Array, jax.Array], jax.Array]
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Types of the parameters and of AdamW's moments; whether it keeps f32 parameters beside."""
+
+    weights: Dtype
+    moments: Dtype
+    master: bool
+
+    def state(self, params: Any) -> Tree:
+        """The ``Weight`` of all that a training step changes."""
+
+        def like(dtype: Any) -> Any:
+            return jax.tree.map(lambda w: Weight(w.shape, w.axes, dtype), params)
+
+        moments = DTYPES[self.moments]
+        state = {
+            "params": params,
+            "mu": like(moments),
+            "nu": like(moments),
+            "step": Weight((), (), jnp.int32),
+        }
+        return state | ({"master": like(jnp.float32)} if self.master else {})
+
+
+def training_step(
+    name: str,
+    m: Model,
+    p: Parallel,
+    params: Tree,
+    loss: Loss,
+    precision: Precision,
+    optimiser: AdamW,
+    *,
+    sequence: int,
+    batch: int,
+) -> Exportable:
+    """The step ``(state, batch) -> (state, loss)`` on ``batch`` sequences per part of the batch.
+
+    Raises UsageError where the mesh does not divide them, or an option makes no sense.
+    """
+    check_positive(sequence=sequence, batch=batch)
+    if optimiser.clip < 0:
+        raise UsageError(f"option 'clip' is {optimiser.clip:g}", remedy="give 0 for no clipping")
+    parts = p.size("context") * (p.size("tensor") if p.sequence else 1)
+    if sequence % parts:
+        raise UsageError(f"a sequence of {sequence} does not divide over {parts} devices")
+    rows = batch * p.size(*BATCH)
+    tokens = Weight((rows, sequence), (BATCH, "context"), jnp.int32)
+    state, data = precision.state(params), {"tokens": tokens, "targets": tokens}
+
+    def step(state: Tree, batch: Mapping[str, jax.Array]) -> tuple[Tree, jax.Array]:
+        value, grads = jax.value_and_grad(loss)(state["params"], batch["tokens"], batch["targets"])
+        return optimiser.update(state, grads), value
+
+    inputs, outputs = (p.specs(state), p.specs(data)), (p.specs(state), p.spec())
+    total = rows * sequence
+    return Exportable(
+        name,
+        p.per_device(step, inputs, outputs),
+        (p.shapes(state), p.shapes(data)),
+        mesh=p.mesh,
+        in_shardings=inputs,
+        out_shardings=outputs,
+        donate_argnums=(0,),
+        facts={
+            "parameters": parameters(params),
+            "tokens_per_step": total,
+            "flops_per_step": 3 * forward_flops(m, total, sequence, total),
+        },
+    )

@@ -1,0 +1,372 @@
+"""The recipes as programs: sizes, collectives by formula, work, traces, options."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+from collections import Counter
+from pathlib import Path
+
+import jax
+import pytest
+from recipe_runs import OPTIONS  # noqa: F401  eight CPU devices, before a backend starts
+
+from hespas import frontends, passes
+from hespas.dialects.errors import UsageError
+from hespas.dialects.mlir import attribute, functions, ir
+from hespas.estimators.work import op_work
+from hespas.frontends.export.lower import lower
+from hespas.frontends.export.options import bind, options
+from hespas.frontends.recipes import (
+    RECIPES,
+    decode,
+    gemm,
+    llama,
+    moe,
+    pipeline,
+    prefill,
+    reference,
+    resnet,
+)
+from hespas.passes.base import Run
+
+BUILDS = {name: importlib.import_module(place.split(":")[0]) for name, place in RECIPES.items()}
+COLLECTIVES = ("all_gather", "all_reduce", "reduce_scatter", "all_to_all", "collective_permute")
+MATRIX = ("stablehlo.dot_general", "stablehlo.convolution")
+LAYERS, WEIGHTS = 2, 7  # of the model "tiny"; matrices of a layer
+
+
+def prepared(program):
+    """The program of one device."""
+    module = frontends.from_jax(lower(program))
+    passes.run(module, "prepare", Run(note=lambda _: None))
+    return module
+
+
+def census(module):
+    found = Counter()
+
+    def visit(op):
+        name = op.name.removeprefix("stablehlo.")
+        if name in COLLECTIVES:
+            found[name] += 1
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return dict(found)
+
+
+# Sizes
+
+
+@pytest.mark.parametrize(
+    ("model", "count"),
+    [
+        # as MaxText counts these configurations
+        ("100m", 190.7e6), ("200m", 341.5e6), ("500m", 813.3e6),
+        ("1b", 1766.7e6), ("2b", 3173.8e6), ("3b", 4749.4e6),
+        # as published
+        ("8b", 8_030_261_248), ("70b", 70_553_706_496), ("llama2-7b", 6_738_415_616),
+        ("mixtral-8x7b", 46_702_792_704),
+    ],
+)  # fmt: skip
+def test_language_models_have_the_published_sizes(model, count):
+    build = moe.build if model == "mixtral-8x7b" else llama.build
+    facts = build(model=model, mesh={}).facts
+    assert facts["parameters"] == pytest.approx(count, rel=3e-4 if count < 5e9 else 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("depth", "count"),
+    [  # torchvision's; 200: timm's
+        (18, 11_689_512), (34, 21_797_672), (50, 25_557_032),
+        (101, 44_549_160), (152, 60_192_808), (200, 64_673_832),
+    ],
+)  # fmt: skip
+def test_resnets_have_the_published_sizes(depth, count):
+    assert resnet.build(depth=depth).facts["parameters"] == count
+
+
+def test_resnet50_has_the_published_work():
+    """4.09e9 multiply-adds for an image, as torchvision says."""
+    facts = resnet.build(depth=50, mode="inference", mesh={}, batch=1).facts
+    assert facts["flops_per_step"] == pytest.approx(2 * 4.09e9, rel=1e-3)
+
+
+# Collectives
+
+
+def llama_collectives(mesh, remat="minimal", sequence_parallel=False):
+    """What docs/reference/recipes.md says a step of llama has, layers one by one."""
+    data, fsdp, context, tensor = (
+        mesh.get(a, 1) > 1 for a in ("data", "fsdp", "context", "tensor")
+    )
+    matrices, norms, again = WEIGHTS * LAYERS, 2 * LAYERS + 1, remat != "none"
+    blocks, full = 2 * LAYERS + 1, remat == "full"
+    found = Counter()
+    if fsdp:
+        found["all_gather"] += matrices * (2 if again else 1) + 2
+        found["reduce_scatter"] += matrices + 2
+    if data or context:
+        found["all_reduce"] += matrices + 2
+    if data or fsdp or context:
+        found["all_reduce"] += norms + 1  # and the loss
+    if context:
+        found["all_gather"] += 2 * LAYERS * (2 if full else 1)
+        found["reduce_scatter"] += 2 * LAYERS
+    if tensor:
+        found["all_reduce"] += 3  # of the cross-entropy
+        if sequence_parallel:
+            found["all_gather"] += 2 * blocks + (2 * LAYERS if again else 0)
+            found["reduce_scatter"] += 2 * blocks + (LAYERS if full else 0)
+            found["all_reduce"] += norms
+        else:
+            found["all_reduce"] += 2 * blocks + (LAYERS if full else 0)
+    found["all_reduce"] += fsdp or tensor  # the norm of the gradients
+    return {name: count for name, count in found.items() if count}
+
+
+@pytest.mark.parametrize("remat", ["none", "minimal", "full"])
+@pytest.mark.parametrize(
+    ("mesh", "sequence_parallel"),
+    [
+        ({"fsdp": 4}, False),
+        ({"data": 4}, False),
+        ({"tensor": 2}, False),
+        ({"tensor": 2}, True),
+        ({"data": 2, "fsdp": 2, "context": 2}, False),
+        ({"data": 2, "fsdp": 2, "context": 2, "tensor": 2}, False),
+        ({"fsdp": 2, "context": 2, "tensor": 2}, True),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else str(value),
+)
+def test_llama_has_the_collectives_of_the_formula(mesh, sequence_parallel, remat):
+    given = {"remat": remat, "sequence_parallel": sequence_parallel}
+    program = llama.build(model="tiny", mesh=mesh, sequence=32, **given)
+    assert census(prepared(program)) == llama_collectives(mesh, **given)
+
+
+def test_llama_by_the_partitioner_gathers_alike():
+    """Weights as often; their gradients are summed whole, for XLA to scatter later."""
+    program = llama.build(model="tiny", mesh={"fsdp": 4}, sequence=32, partitioning="auto")
+    found = census(prepared(program))
+    assert found["all_gather"] == llama_collectives({"fsdp": 4})["all_gather"]
+    assert found["all_reduce"] >= WEIGHTS * LAYERS + 2
+    assert set(found) == {"all_gather", "all_reduce"}
+
+
+def test_100m_gathers_and_scatters_as_maxtext_does():
+    """The published llama3-100m: 100 all-gathers, 51 reduce-scatters once XLA has made them."""
+    found = census(frontends.from_jax(lower(llama.build(model="100m", mesh={"fsdp": 4}))))
+    assert (found["all_gather"], found["reduce_scatter"]) == (100, 51)
+
+
+@pytest.mark.parametrize(
+    ("build", "given", "wanted"),
+    [
+        # embedding, two for each layer, and two to choose the token
+        (decode.build, {"model": "tiny", "mesh": {"tensor": 2}}, {"all_reduce": 7}),
+        (prefill.build, {"model": "tiny", "mesh": {"tensor": 2}}, {"all_reduce": 7}),
+        # to the experts and back in each layer, and in its gradient
+        (
+            moe.build,
+            {"model": "tiny-moe", "mesh": {"expert": 4}, "sequence": 16},
+            # gradients but the experts', loss, norm of the gradients, balance in each layer
+            {"all_to_all": 4 * LAYERS, "all_reduce": 3 + 7 * LAYERS + 1 + 1 + LAYERS},
+        ),
+        (gemm.build, {"kind": "ring"}, {"collective_permute": 7}),
+        (gemm.build, {"kind": "summa", "mesh": {"x": 2, "y": 2}, "panels": 4}, {"all_gather": 8}),
+        (resnet.build, {"batch": 2, "image": 32, "mode": "inference"}, {}),
+        # gradients, batch norms forward and backward, loss
+        (
+            resnet.build,
+            {"depth": 18, "batch": 2, "image": 32},
+            {"all_reduce": (3 * 20 + 2) + 2 * 20 + 1},
+        ),
+    ],
+    ids=["decode", "prefill", "moe", "ring", "summa", "resnet-inference", "resnet-train"],
+)
+def test_collectives_of_the_others(build, given, wanted):
+    assert census(frontends.from_jax(lower(build(**given)))) == wanted
+
+
+def test_pipeline_passes_on_in_each_step_of_its_loops():
+    program = pipeline.build(
+        model="tiny", mesh={"stage": 2}, microbatches=4, sequence=16, remat="none"
+    )
+    module = prepared(program)
+    loops = []
+
+    def visit(op):
+        if op.name == "stablehlo.while":
+            found = [o.operation.name for o in op.regions[1].blocks[0].operations]
+            loops.append((found.count("stablehlo.collective_permute"), trips(op)))
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    assert loops == [(1, 5), (1, 5)]  # microbatches + stages - 1, forward and backward
+
+
+def trips(loop):
+    return int(attribute(loop, "hespas.trips").value)
+
+
+@pytest.mark.parametrize(
+    ("build", "given", "donated"),
+    [
+        (decode.build, {"model": "tiny", "mesh": {"tensor": 2}, "context": 32}, 2 * LAYERS),
+        (llama.build, {"model": "tiny", "mesh": {"fsdp": 2}, "sequence": 32}, 3 * 21 + 1),
+    ],
+    ids=["cache", "state"],
+)
+def test_what_a_step_changes_is_donated(build, given, donated):
+    """The cache; parameters, moments and the count of steps (3 + 9 L arrays each)."""
+    text = str(frontends.from_jax(lower(build(**given))))
+    assert text.count("tf.aliasing_output") + text.count("jax.buffer_donor") == donated
+
+
+# Work
+
+
+def flops(op):
+    """FLOPs of a product or a convolution, products with padding included."""
+    if op.name == "stablehlo.convolution":
+        kernel = op.operands[1].type.shape
+        return 2 * math.prod(op.results[0].type.shape) * math.prod(kernel[:-1])
+    return op_work(op).flops
+
+
+def matrix_flops(module):
+    """FLOPs of the products and convolutions of the program, functions once for each call."""
+    known = functions(module)
+
+    def of(function):
+        total = 0
+
+        def visit(op):
+            nonlocal total
+            if op.name in MATRIX:
+                total += flops(op)
+            elif op.name == "func.call":
+                total += of(known[attribute(op, "callee").value])
+            return ir.WalkResult.ADVANCE
+
+        function.walk(visit)
+        return total
+
+    return of(known["main"])
+
+
+@pytest.mark.parametrize(
+    ("build", "given", "tolerance"),
+    [
+        (llama.build, {"model": "tiny", "sequence": 32, "remat": "none"}, 0),
+        (
+            llama.build,
+            {"model": "tiny", "sequence": 32, "remat": "none", "partitioning": "auto"},
+            0,
+        ),
+        (decode.build, {"model": "tiny", "context": 32}, 0),
+        (prefill.build, {"model": "tiny", "sequence": 32}, 0),
+        (gemm.build, {"kind": "all-reduce", "m": 64, "n": 64, "k": 64}, 0),
+        # even load leaves the weighting of the experts' outputs, which is not in the formula
+        (
+            moe.build,
+            {"model": "tiny-moe", "sequence": 32, "remat": "none", "capacity": 1.0},
+            0.01,
+        ),
+        (resnet.build, {"depth": 18, "mode": "inference"}, 0),
+        (resnet.build, {"depth": 50, "image": 65, "mode": "inference"}, 0),
+    ],
+    ids=["llama", "llama-auto", "decode", "prefill", "gemm", "moe", "resnet18", "resnet50"],
+)
+def test_flops_are_those_of_the_ops(build, given, tolerance):
+    axes = {decode: {"data": 2, "tensor": 2}, prefill: {"data": 2, "tensor": 2}}
+    module = importlib.import_module(build.__module__)
+    mesh = axes.get(module) or {
+        llama: {"fsdp": 2, "tensor": 2}, gemm: {"x": 4},
+        moe: {"expert": 4}, resnet: {"data": 4},
+    }[module]  # fmt: skip
+    program = build(mesh=mesh, **given)
+    found = 4 * matrix_flops(prepared(program))
+    assert found == pytest.approx(program.facts["flops_per_step"], rel=tolerance)
+
+
+# Through the passes
+
+SMALL = {
+    "decode": {"model": "tiny", "mesh": {"data": 2, "tensor": 2}, "context": 32},
+    "gemm": {"mesh": {"x": 4}, "m": 64, "n": 64, "k": 64},
+    "llama": {"model": "tiny", "mesh": {"fsdp": 2, "tensor": 2}, "sequence": 32},
+    "moe": {"model": "tiny-moe", "mesh": {"expert": 4}, "sequence": 32},
+    "pipeline": {"model": "tiny", "mesh": {"stage": 2, "data": 2}, "sequence": 32},
+    "prefill": {"model": "tiny", "mesh": {"data": 2, "tensor": 2}, "sequence": 32},
+    "resnet": {"depth": 18, "mesh": {"data": 4}, "image": 32, "batch": 2},
+}
+
+
+EXTRA = {"scan": {"scan": True}, "auto": {"partitioning": "auto"}}
+CASES = [(name, {}) for name in SMALL] + [
+    (name, extra)
+    for name in SMALL
+    for extra in EXTRA.values()
+    if set(extra) <= {option.name for option in options(BUILDS[name].build)}
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "extra"), CASES, ids=lambda v: v if isinstance(v, str) else "-".join(v)
+)
+def test_traces_come_of_it(name, extra, tmp_path):
+    module = frontends.from_jax(lower(BUILDS[name].build(**SMALL[name], **extra)))
+    run, folder = Run(note=lambda _: None), tmp_path / "traces"
+    steps = "split-linear,roofline-annotate{node=H100_80GB},emit-chakra{output=" + str(folder) + "}"
+    passes.run(module, steps, run)
+    assert run.warnings == []
+    assert len(list(folder.glob("*.et"))) == 4
+    assert json.loads((folder / "module_stats.json").read_text())
+
+
+# Options
+
+
+def test_every_recipe_has_a_summary_and_every_option_a_help():
+    for name, module in BUILDS.items():
+        summary = module.build.__doc__.split("\n")[0]
+        assert summary.endswith("."), name
+        assert all(option.help for option in options(module.build)), name
+        if name in SMALL:
+            assert all(array.size for array in jax.tree.leaves(module.build().args))
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "mesh", "message"),
+    [
+        ("llama", {}, {"fspd": 2}, "no mesh axis 'fspd' here; did you mean 'fsdp'?"),
+        ("llama", {"model": "100m"}, {"tensor": 2}, "9 over tensor=2"),
+        ("llama", {"sequence": "30"}, {"context": 4}, "a sequence of 30 does not divide over 4"),
+        ("llama", {"layers": "0"}, None, "option 'layers' is 0"),
+        ("llama", {"kv_heads": "5"}, None, "32 heads cannot share 5 kv_heads"),
+        ("llama", {"head_dim": "5"}, None, "needs an even one"),
+        ("llama", {"clip": "-1"}, None, "option 'clip' is -1"),
+        ("moe", {"top_k": "9"}, None, "top_k is 9, of 8 experts"),
+        ("moe", {"capacity": "0"}, None, "'capacity'"),
+        ("pipeline", {"model": "100m"}, {"stage": 2}, "7 layers do not divide over 2 stages"),
+        ("gemm", {"m": "12"}, {"x": 8}, "12 over x=8"),
+        ("gemm", {}, {"y": 8}, "no mesh axis 'y' here"),
+        ("gemm", {"kind": "summa", "panels": "2"}, {"x": 4, "y": 2}, "square grid"),
+        ("resnet", {"batch": "0"}, None, "option 'batch' is 0"),
+    ],
+)
+def test_what_does_not_fit_is_refused(name, given, mesh, message):
+    build = BUILDS[name].build
+    with pytest.raises(UsageError) as caught:
+        build(**bind(build, given, mesh, name))
+    assert message in str(caught.value)
+
+
+def test_reference_page_is_up_to_date():
+    page = Path(__file__).resolve().parents[2] / "docs" / "reference" / "recipes.md"
+    wanted = reference.markdown()
+    assert page.read_text("utf-8") == wanted, "run python -m hespas.frontends.recipes.reference"

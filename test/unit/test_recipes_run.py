@@ -1,0 +1,346 @@
+"""The recipes compute what they should, whole and divided over eight CPU devices alike."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from recipe_runs import arrays, assert_close, jitted
+
+from hespas.frontends.recipes import decode, gemm, llama, models, moe, pipeline, prefill, resnet
+from hespas.frontends.recipes.models import MODELS
+from hespas.frontends.recipes.optimisers import AdamW
+from hespas.frontends.recipes.parallel import Parallel
+from hespas.frontends.recipes.transformer import layer_weights
+
+TOKENS = MODELS["tiny"].vocab
+STEPS = 3
+
+
+def steps(program, args):
+    """After the first step and the last: (state, losses of all)."""
+    step, (state, *batch) = jitted(program), args
+    first, losses = None, []
+    for _ in range(STEPS):
+        state, loss = step(state, *batch)
+        first = first or state
+        losses.append(loss)
+    return first, losses
+
+
+def assert_same_training(got, wanted, key="mu", tolerance=2e-5):
+    """The first moments are the gradients but for a factor; later losses hold the whole state."""
+    assert_close(got[0][key], wanted[0][key], 1e-4)
+    assert_close(got[1], wanted[1], tolerance)
+    assert wanted[1][-1] < wanted[1][1] < wanted[1][0]
+
+
+# Llama
+
+
+def build_llama(mesh, batch, scan=True, **options):
+    given = {"model": "tiny", "sequence": 16, "compute_dtype": "f32", **options}
+    return llama.build(mesh=mesh, batch=batch, scan=scan, **given)
+
+
+@functools.cache
+def whole_llama():
+    program = build_llama({}, 4)
+    args = arrays(program.args, TOKENS)
+    return args, steps(program, args)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "batch", "options"),
+    [
+        ({"data": 2, "fsdp": 2, "tensor": 2}, 1, {"sequence_parallel": True, "remat": "full"}),
+        ({"fsdp": 2, "context": 2, "tensor": 2}, 2, {"remat": "none"}),
+        ({"fsdp": 4, "tensor": 2}, 1, {"partitioning": "auto"}),
+    ],
+    ids=["data-fsdp-tensor", "fsdp-context-tensor", "auto"],
+)
+def test_llama_divided_equals_whole(mesh, batch, options):
+    args, wanted = whole_llama()
+    assert_same_training(steps(build_llama(mesh, batch, **options), args), wanted)
+
+
+def test_llama_unrolled_equals_scanned():
+    (state, batch), wanted = whole_llama()
+
+    def unrolled(tree):
+        layers = [jax.tree.map(lambda w, i=i: w[i], tree["layers"]) for i in range(2)]
+        return {**tree, "layers": layers}
+
+    state = {key: value if key == "step" else unrolled(value) for key, value in state.items()}
+    got, losses = steps(build_llama({"fsdp": 2, "tensor": 2}, 2, scan=False), (state, batch))
+    assert_close(got["mu"], unrolled(wanted[0]["mu"]), 1e-4)
+    assert_close(losses, wanted[1], 2e-5)
+
+
+def numpy_loss(m, params, tokens, targets):
+    """Llama's loss by the papers' formulas, head by head, in f64."""
+
+    def norm(x, scale):
+        return x / np.sqrt((x**2).mean(-1, keepdims=True) + m.norm_eps) * scale
+
+    def turned(x):  # [b, s, d]; pairs (i, i + d/2) as complex numbers
+        half = m.head_dim // 2
+        angle = np.arange(x.shape[1])[:, None] / m.rope_theta ** (np.arange(half) / half)
+        z = (x[..., :half] + 1j * x[..., half:]) * np.exp(1j * angle)
+        return np.concatenate([z.real, z.imag], -1)
+
+    def softmax(x):
+        x = np.exp(x - x.max(-1, keepdims=True))
+        return x / x.sum(-1, keepdims=True)
+
+    params = jax.tree.map(lambda w: np.asarray(w, np.float64), params)
+    x = params["embedding"][tokens]
+    later = np.triu(np.full((x.shape[1],) * 2, -np.inf), 1)
+    for i in range(m.layers):
+        w = {name: value[i] for name, value in params["layers"].items()}
+        h, out = norm(x, w["attention_norm"]), 0
+        for head in range(m.heads):
+            group = head // (m.heads // m.kv_heads)
+            q, k = turned(h @ w["wq"][:, head]), turned(h @ w["wk"][:, group])
+            scores = q @ k.swapaxes(1, 2) / np.sqrt(m.head_dim)
+            out = out + softmax(scores + later) @ (h @ w["wv"][:, group]) @ w["wo"][head]
+        x = x + out
+        h = norm(x, w["mlp_norm"])
+        gate = h @ w["gate"]
+        x = x + (gate / (1 + np.exp(-gate)) * (h @ w["up"])) @ w["down"]
+    probability = softmax(norm(x, params["final_norm"]) @ params["unembedding"])
+    return -np.log(np.take_along_axis(probability, targets[..., None], -1)).mean()
+
+
+def test_llama_loss_is_that_of_the_formulas():
+    (state, batch), (_, losses) = whole_llama()
+    wanted = numpy_loss(MODELS["tiny"], state["params"], batch["tokens"], batch["targets"])
+    assert losses[0] == pytest.approx(wanted, rel=1e-5)
+
+
+def test_mixed_precision_keeps_types_and_learns():
+    program = build_llama(
+        {"fsdp": 2}, 2, weights_dtype="bf16", compute_dtype="bf16", moments_dtype="bf16",
+        master=True, clip=0.0,
+    )  # fmt: skip
+    state, batch = arrays(program.args, TOKENS)
+    state["master"] = jax.tree.map(lambda w: w.astype(np.float32), state["params"])
+    new, losses = steps(program, (state, batch))
+    types = {key: {str(x.dtype) for x in jax.tree.leaves(new[key])} for key in new}
+    assert types == {
+        "params": {"bfloat16"}, "mu": {"bfloat16"}, "nu": {"bfloat16"},
+        "master": {"float32"}, "step": {"int32"},
+    }  # fmt: skip
+    assert losses[-1] < losses[0]
+    for weight, copy in zip(*map(jax.tree.leaves, (new["params"], new["master"])), strict=True):
+        np.testing.assert_array_equal(weight, copy.astype(weight.dtype))
+
+
+def test_adamw_is_the_papers():
+    rule = AdamW(learning_rate=0.1, clip=0.5)
+    weight, grad = np.array([1.0, -2.0]), np.array([3.0, 4.0])
+    state = {"params": {"w": jnp.array(weight)}, "step": jnp.int32(0)}
+    state |= {"mu": {"w": jnp.zeros(2)}, "nu": {"w": jnp.zeros(2)}}
+    mu, nu, clipped = 0.0, 0.0, grad * 0.5 / 5.0  # the norm of (3, 4) is 5
+    for step in (1, 2):
+        state = rule.update(state, {"w": jnp.array(grad)})
+        mu, nu = 0.9 * mu + 0.1 * clipped, 0.95 * nu + 0.05 * clipped**2
+        change = mu / (1 - 0.9**step) / (np.sqrt(nu / (1 - 0.95**step)) + 1e-8)
+        weight = weight - 0.1 * (change + 0.1 * weight)
+        np.testing.assert_allclose(state["params"]["w"], weight, rtol=1e-5)
+
+
+# Decoding
+
+
+@pytest.mark.parametrize(
+    ("mesh", "options"),
+    [
+        ({}, {"scan": True}),
+        ({"data": 2, "tensor": 2}, {}),
+        ({"data": 2, "tensor": 2}, {"partitioning": "auto", "scan": True}),
+    ],
+    ids=["whole", "data-tensor", "auto"],
+)
+def test_decode_continues_prefill(mesh, options):
+    """Decoding the last token of a prompt gives what the prompt with it gives: cache and token."""
+    given = {"model": "tiny", "dtype": "f32", "mesh": mesh, **options}
+    batch, context = 4 // mesh.get("data", 1), 16
+    long = prefill.build(sequence=context, batch=batch, **given)
+    params, tokens = arrays(long.args, TOKENS)
+    wanted = jitted(long)(params, tokens)
+    # Beyond the position there may be anything.
+    cache = jax.tree.map(np.copy, wanted[1])
+    for array in jax.tree.leaves(cache):
+        array[..., -1, :, :] = 7.0
+    one = decode.build(context=context, batch=batch, **given)
+    got = jitted(one)(params, cache, tokens[:, -1], np.int32(context - 1))
+    np.testing.assert_array_equal(got[0], wanted[0])
+    assert_close(got[1], wanted[1], 1e-5)
+
+
+# Mixture of experts
+
+
+@functools.cache
+def build_moe(mesh_items, batch, **options):
+    given = {"model": "tiny-moe", "sequence": 16, "compute_dtype": "f32", "scan": True}
+    return moe.build(mesh=dict(mesh_items), batch=batch, **{**given, **options})
+
+
+@functools.cache
+def whole_moe():
+    program = build_moe((), 4, capacity=8.0)
+    args = arrays(program.args, TOKENS)
+    return args, steps(program, args)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "remat"),
+    [({"expert": 4}, "minimal"), ({"fsdp": 2, "expert": 2, "tensor": 2}, "full")],
+    ids=["expert", "fsdp-expert-tensor"],
+)
+def test_moe_divided_equals_whole(mesh, remat):
+    """With room for every token nothing is dropped, however tokens are spread."""
+    args, wanted = whole_moe()
+    batch = 4 // (mesh.get("fsdp", 1) * mesh["expert"])
+    program = build_moe(tuple(mesh.items()), batch, capacity=8.0, remat=remat)
+    assert_same_training(steps(program, args), wanted)
+
+
+def mixture_case(room):
+    """(tokens, weights, output, scores) of the mixture on one device."""
+    m = models.model("tiny-moe")
+    p = Parallel({})
+    w = arrays(p.shapes(layer_weights(m, jnp.float32)))
+    h = np.random.default_rng(1).normal(size=(2, 8, m.emb)).astype(np.float32)
+    out, balance = moe.mixture(m, p, room)(jnp.asarray(h), lambda name: jnp.asarray(w[name]))
+    assert float(balance) > 0
+    flat = h.reshape(-1, m.emb)
+    return m, flat, w, np.asarray(out).reshape(-1, m.emb), flat @ w["router"]
+
+
+def through(expert, x, w):
+    gate = x @ w["gate"][expert]
+    return (gate / (1 + np.exp(-gate)) * (x @ w["up"][expert])) @ w["down"][expert]
+
+
+def test_moe_equals_dense():
+    """Each token through all experts, those not chosen left out."""
+    m, tokens, w, out, scores = mixture_case(room=16)
+    for x, y, row in zip(tokens, out, scores, strict=True):
+        chosen = np.argsort(-row)[: m.top_k]
+        shares = np.exp(row[chosen]) / np.exp(row[chosen]).sum()
+        wanted = sum(s * through(e, x, w) for s, e in zip(shares, chosen, strict=True))
+        np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_moe_drops_what_finds_no_room():
+    m, tokens, w, out, scores = mixture_case(room=1)
+    taken = set()
+    for x, y, row in zip(tokens, out, scores, strict=True):
+        chosen = np.argsort(-row)[: m.top_k]
+        shares = np.exp(row[chosen]) / np.exp(row[chosen]).sum()
+        free = [(s, e) for s, e in zip(shares, chosen, strict=True) if e not in taken]
+        taken |= {e for _, e in free}
+        wanted = sum((s * through(e, x, w) for s, e in free), np.zeros(m.emb))
+        np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-5)
+    assert len(taken) < len(tokens)
+
+
+# Pipeline
+
+
+@pytest.mark.parametrize(
+    ("mesh", "microbatches", "batch", "scan"),
+    [
+        ({"stage": 4, "fsdp": 2}, 4, 1, True),
+        ({"stage": 2, "data": 2, "tensor": 2}, 2, 2, False),
+    ],
+    ids=["stage-fsdp", "stage-data-tensor"],
+)
+def test_pipeline_equals_one_after_the_other(mesh, microbatches, batch, scan):
+    args, wanted = whole_pipeline()
+
+    def staged(tree):
+        """The stacked layers as the program has them: by stage, and then stacked or one by one."""
+        stages = mesh["stage"]
+        layers = jax.tree.map(lambda w: w.reshape(stages, -1, *w.shape[2:]), tree["layers"])
+        if not scan:
+            depth = 4 // stages
+            layers = [jax.tree.map(lambda w, i=i: w[:, i], layers) for i in range(depth)]
+        return {**tree, "layers": layers}
+
+    state = {key: value if key == "step" else staged(value) for key, value in args[0].items()}
+    program = build_pipeline(mesh, microbatches, batch, scan)
+    got = steps(program, (state, args[1]))
+    assert_same_training(got, ({"mu": staged(wanted[0]["mu"])}, wanted[1]))
+
+
+def build_pipeline(mesh, microbatches, batch, scan):
+    given = {"model": "tiny", "layers": 4, "sequence": 16, "compute_dtype": "f32"}
+    return pipeline.build(mesh=mesh, microbatches=microbatches, batch=batch, scan=scan, **given)
+
+
+@functools.cache
+def whole_pipeline():
+    program = build_pipeline({}, 1, 8, True)
+    args = arrays(program.args, TOKENS)
+    return args, steps(program, args)
+
+
+# Matrix multiplication
+
+
+@pytest.mark.parametrize(
+    ("kind", "mesh", "panels"),
+    [
+        ("all-gather", {"x": 8}, 1), ("reduce-scatter", {"x": 8}, 1), ("all-reduce", {"x": 8}, 1),
+        ("ring", {"x": 8}, 1), ("summa", {"x": 4, "y": 2}, 1), ("summa", {"x": 2, "y": 2}, 4),
+    ],
+)  # fmt: skip
+def test_gemm_multiplies(kind, mesh, panels):
+    program = gemm.build(kind=kind, mesh=mesh, m=16, n=32, k=64, panels=panels, dtype="f32")
+    a, b = arrays(program.args)
+    np.testing.assert_allclose(jitted(program)(a, b), a @ b, rtol=1e-5, atol=1e-5)
+
+
+# ResNet
+
+
+def build_resnet(mesh, batch, **options):
+    return resnet.build(
+        mesh=mesh, batch=batch, depth=18, image=32, width=8, classes=10, dtype="f32", **options
+    )
+
+
+@functools.cache
+def whole_resnet():
+    program = build_resnet({}, 8)
+    state, pictures, labels = arrays(program.args, 10)
+    return (state, pictures, labels), steps(program, (state, pictures, labels))
+
+
+def test_resnet_divided_equals_whole():
+    """Batch norm sees the whole batch, so how it is spread makes no difference."""
+    args, wanted = whole_resnet()
+    got = steps(build_resnet({"data": 4}, 2), args)
+    assert_same_training(got, wanted, "momentum", tolerance=1e-3)
+    assert_close(got[0]["statistics"], wanted[0]["statistics"], 1e-5)
+
+
+def test_resnet_inference_uses_the_statistics():
+    (state, pictures, _), _ = whole_resnet()
+    program = build_resnet({"data": 4}, 2, mode="inference")
+    got = jitted(program)(state["params"], state["statistics"], pictures)
+    other = jax.tree.map(lambda x: x + 1, state["statistics"])
+    changed = jitted(program)(state["params"], other, pictures)
+    assert got.shape == (8, 10) and np.isfinite(got).all()
+    assert np.abs(got - changed).max() > 1e-3
+    alone = jitted(build_resnet({}, 1, mode="inference"))(
+        state["params"], state["statistics"], pictures[:1]
+    )
+    assert_close(got[:1], alone, 1e-4)
