@@ -1,6 +1,9 @@
 """The words that fields of ``hespas`` attributes may hold. Importing it imports no bindings."""
 
-BOUNDS = ("compute", "memory", "launch", "latency", "none", "unknown")
+COST_NUMBERS = (  # that are at least 0
+    "flops", "read_bytes", "write_bytes", "latency_ns", "energy_nj", "low_ns", "high_ns",
+)  # fmt: skip
+BOUNDS = ("compute", "memory", "launch", "latency", "measured", "none", "unknown")
 COMM_KINDS = (
     "all_reduce",
     "all_gather",

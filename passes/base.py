@@ -29,6 +29,7 @@ class Run:
     """What one run of a pipeline shares: where messages go, and what was found on the way.
 
     ``texts`` holds ``op_text`` of the ops of each region function, in order, while it is known.
+    ``progress`` shows a line that the next one replaces, where the tool has a place for it.
     """
 
     input_name: str = "-"
@@ -37,6 +38,7 @@ class Run:
     warnings: list[str] = field(default_factory=list)
     results: dict[str, Any] = field(default_factory=dict)
     texts: dict[str, list[str]] = field(default_factory=dict)
+    progress: Callable[[str], None] | None = None
 
     def warn(self, text: str) -> None:
         """Say and keep a warning; the summary and ``--json`` repeat it."""

@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from hespas import configs
 from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import ir
-from hespas.estimators import registry
-from hespas.passes.annotate.roofline_annotate import choose_node
-from hespas.passes.annotate.traverse import annotate, target_of
-from hespas.passes.base import Pass, Run, option
+from hespas.passes.annotate.measuring import MeasuringPass
+from hespas.passes.base import Run, option
 
 
 @dataclass(frozen=True)
-class AnnotatePass(Pass):
-    """Write the cost of every op, region and call by the estimator of that name."""
+class AnnotatePass(MeasuringPass):
+    """Write the cost of every op, region and call by the estimator of that name.
+
+    How regions are run is for estimators that measure, and an error for others.
+    """
 
     name: ClassVar[str] = "annotate"
-    prepares: ClassVar[bool] = True
-    only_marks: ClassVar[bool] = True
 
-    estimator: str = option("roofline", "built in, or by the entry point hespas.estimators")
     node: str = option(
         "", f"node preset or .json file; else the module's own, else {configs.DEFAULT_NODE}"
     )
+    estimator: str = option("roofline", "built in, or by the entry point hespas.estimators")
     settings: str = option("", "the estimator's own: key=value;key=value")
-    keep_going: bool = option(False, "tag and count ops without a cost rule instead of stopping")
+
+    def settings_given(self) -> Mapping[str, Any]:
+        return parse_settings(self.settings)
 
     def apply(self, module: ir.Module, run: Run) -> None:
-        registry.get(self.estimator)  # a wrong name before anything is said of the node
-        node = choose_node(self.name, self.node, target_of(module), run)
-        found = configs.node(node)
-        estimator = registry.build(self.estimator, found, parse_settings(self.settings))
-        annotate(module, estimator, run, node=node, keep_going=self.keep_going)
-        run.results["node"] = found
+        self.annotate(module, run, self.estimator)
 
 
 def parse_settings(text: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE, Cost, Kernel, Region, Target, trips_of
 from hespas.dialects.errors import HespasError, position
@@ -15,6 +15,7 @@ from hespas.dialects.mlir import functions, ir, op_text
 from hespas.dialects.ops import (
     BRANCHES,
     CALLEE,
+    CONTROL,
     FUSION,
     LOOPS,
     MAYBE_COLLECTIVE,
@@ -28,6 +29,9 @@ from hespas.estimators.aggregate import aggregate, dearest, repeated
 from hespas.estimators.base import Estimator, Item
 from hespas.estimators.work import UnknownCost, rule_of
 from hespas.passes.base import Run
+
+if TYPE_CHECKING:
+    from hespas.estimators.measure.run import Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +52,29 @@ class _Function:
 
     costs: list[Cost]
     attr: ir.DictAttr
+    gap: str | None = None  # of a region that was estimated whole
 
 
 def annotate(
-    module: ir.Module, estimator: Estimator, run: Run, *, node: str, keep_going: bool = False
+    module: ir.Module,
+    estimator: Estimator,
+    run: Run,
+    *,
+    node: str,
+    keep_going: bool = False,
+    options: Options | None = None,
 ) -> Cost:
     """Write costs on ``module`` and what they were made with on its target; the program's cost.
 
     ``node`` is the preset or file that the estimator's constants are from. With ``keep_going``, or
-    the run's own, an op that cannot be costed is tagged and counted. Raises HespasError.
+    the run's own, an op that cannot be costed is tagged and counted. ``options`` say how an
+    estimator that measures runs its regions. Raises HespasError.
     """
+    if estimator.measures:
+        from hespas.passes.annotate.collect import measure_program
+
+        going = keep_going or run.keep_going
+        measure_program(module, estimator, run, options, keep_going=going)
     total = Annotator(module, estimator, run, keep_going).program()
     replace(
         target_of(module),
@@ -127,8 +144,16 @@ class Annotator:
                     made = self._callee(op, _text(op, CALLEE[name]))
                     op.attributes[Cost.NAME] = made.attr
                     costs += made.costs
+                    if made.gap is not None:
+                        self._count(op, made.gap)
                     continue
-                if name in LOOPS:
+                if name in CONTROL and self._is_whole(op):
+                    cost = self._price(Item(op), name).cost
+                    _clear_costs(op)
+                    op.attributes[Cost.NAME] = cost.to_attr(op.context)
+                    if cost.gap is not None:
+                        self._count(op, cost.gap)
+                elif name in LOOPS:
                     cost = self._loop(op)
                     op.attributes[Cost.NAME] = cost.to_attr(op.context)
                 elif name in BRANCHES:
@@ -141,6 +166,10 @@ class Annotator:
                     cost = self._leaf(op, name, text)
                 costs.append(cost)
         return costs
+
+    def _is_whole(self, op: ir.Operation) -> bool:
+        """Whether a loop or a branch is one item: a region, for an estimator that takes those."""
+        return self.estimator.granularity == "region" and Region.NAME in op.attributes
 
     def _sum(self, region: ir.Region) -> Cost:
         return aggregate(self._region(region), self.estimator.name)
@@ -173,7 +202,8 @@ class Annotator:
             is_region = Region.NAME in function.attributes
             if is_region and self.estimator.granularity == "region":
                 priced = self._price(Item(function), function.name)
-                self.done[name] = _Function([priced.cost], priced.attr)
+                _clear_costs(function)
+                self.done[name] = _Function([priced.cost], priced.attr, priced.cost.gap)
             else:
                 self.open.append(name)
                 costs = self._region(function.regions[0], self.run.texts.get(name, ()))
@@ -221,6 +251,18 @@ class Annotator:
         self.gaps[reason] += 1
         if reason not in self.first:
             self.first[reason] = position(op.location) or op.name
+
+
+def _clear_costs(op: ir.Operation) -> None:
+    """Remove the costs inside an op, which another estimator has left: it has one of its own."""
+
+    def visit(inner: ir.Operation) -> ir.WalkResult:
+        for name in (Cost.NAME, Kernel.NAME):
+            if name in inner.attributes:
+                del inner.attributes[name]
+        return ir.WalkResult.ADVANCE
+
+    op.walk(visit)
 
 
 def _text(op: ir.Operation, name: str) -> str:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hespas.configs.node import Node
-from hespas.dialects.attrs import ASSUMED, Cost, Split, Target, trips_of
+from hespas.dialects.attrs import ASSUMED, Cost, Region, Split, Target, trips_of
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import attribute, functions, ir
-from hespas.dialects.ops import BRANCHES, CALLEE, LOOPS, TERMINATORS
+from hespas.dialects.ops import BRANCHES, CALLEE, CONTROL, LOOPS, TERMINATORS
 from hespas.passes.emit.program import Program
 from hespas.passes.emit.tasks import Task, is_assumed
 
@@ -103,6 +103,8 @@ class _Leaves:
 
     def of(self, op: ir.Operation) -> Counter[Leaf]:
         name = op.name
+        if name in CONTROL and Region.NAME in op.attributes and _is_estimated_whole(op):
+            return Counter({(name, op.attributes[Cost.NAME]): 1})
         if name in CALLEE:
             return self._callee(attribute(op, CALLEE[name]).value)
         if name in LOOPS:
@@ -144,9 +146,8 @@ class _Leaves:
     def _callee(self, name: str) -> Counter[Leaf]:
         if name not in self._called:
             function = self._functions[name]
-            attributes = function.attributes
-            if Cost.NAME in attributes and _is_estimated_whole(function):
-                self._called[name] = Counter({("func.call", attributes[Cost.NAME]): 1})
+            if _is_estimated_whole(function):
+                self._called[name] = Counter({("func.call", function.attributes[Cost.NAME]): 1})
             else:
                 self._called[name] = self._blocks(function.regions)
         return self._called[name]
@@ -165,10 +166,11 @@ class _Leaves:
         return time_ns, sum(cost.flops * count for cost, count in costs)
 
 
-def _is_estimated_whole(function: ir.Operation) -> bool:
-    """Whether a function has a cost and its ops have none."""
-    ops = (view.operation for view in function.regions[0].blocks[0].operations)
-    return not any(Cost.NAME in op.attributes for op in ops if op.name not in TERMINATORS)
+def _is_estimated_whole(op: ir.Operation) -> bool:
+    """Whether a function, a loop or a branch has a cost and the ops in it have none."""
+    inside = [view.operation for region in op.regions for view in region.blocks[0].operations]
+    costs = [Cost.NAME in inner.attributes for inner in inside if inner.name not in TERMINATORS]
+    return Cost.NAME in op.attributes and bool(costs) and not any(costs)
 
 
 def _sums(costs: Iterable[tuple[Cost, int]]) -> Row:

@@ -19,6 +19,14 @@ def workloads() -> Path | None:
     return folder if folder.is_dir() else None
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test reads or writes the user's measurements; tools that tests start do not either."""
+    folder = tmp_path_factory.mktemp("measuring")
+    os.environ["HESPAS_CACHE"] = str(folder / "measurements.sqlite")
+    os.environ["XDG_RUNTIME_DIR"] = str(folder)  # nor waits for what is measured elsewhere
+
+
 @pytest.fixture(scope="session")
 def context() -> ir.Context:
     return make_context()

@@ -1,0 +1,168 @@
+"""Regions on a Dask cluster: each Dask worker keeps a worker process of ours, as here.
+
+A crash, a hang or a lack of memory thus costs that process; a Dask worker that is lost costs its
+region a try, on another one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Generator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from hespas.dialects.errors import HespasError
+from hespas.estimators.measure.failure import Failure
+from hespas.estimators.measure.processes import Outcome, Processes, Spec
+
+EXTRA = "pip install 'hespas[dask]'"
+CONNECT_TIMEOUT_S = 15
+LOST_AFTER_S = 60.0  # without any worker
+POLL_S = 5.0
+
+
+class Cluster:
+    """The workers of the cluster at ``address``; a context manager. Raises HespasError."""
+
+    def __init__(self, spec: Spec, address: str) -> None:
+        try:
+            import distributed
+        except ImportError:
+            message = "running on a Dask cluster needs the package 'distributed'"
+            raise HespasError(message, remedy=EXTRA) from None
+        self.spec, self.address, self.retried = spec, address, 0
+        self._distributed = distributed
+        try:
+            self._client = distributed.Client(address, timeout=CONNECT_TIMEOUT_S)
+        except (OSError, TimeoutError, ValueError, ImportError) as error:
+            first = str(error).split("\n", 1)[0]
+            raise HespasError(f"there is no Dask scheduler at {address}: {first}") from None
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(Exception):
+            self._client.run(end_processes)
+        self._client.close(timeout=5)
+
+    def environment(self) -> dict[str, Any]:
+        """What results depend on, the same on every worker; raises HespasError where it is not."""
+        if not self._client.scheduler_info(n_workers=-1)["workers"]:
+            raise HespasError(f"the Dask cluster at {self.address} has no worker")
+        found: Any = self._client.run(describe, asdict(self.spec), on_error="return")
+        distinct: dict[str, tuple[str, dict[str, Any]]] = {}
+        for worker, answer in sorted(found.items()):
+            if isinstance(answer, BaseException):  # in all likelihood hespas is not there
+                first = str(answer).split("\n", 1)[0]
+                raise HespasError(
+                    f"the Dask worker {worker} cannot measure: {type(answer).__name__}: {first}",
+                    remedy="install the same version of hespas and its extras there",
+                )
+            if "error" in answer:
+                raise HespasError(f"the Dask worker {worker} cannot measure: {answer['error']}")
+            environment = answer["environment"]
+            distinct.setdefault(str(environment), (worker, environment))
+        if len(distinct) > 1:
+            (a, first), (b, second), *_ = distinct.values()
+            key = next(k for k in {**first, **second} if first.get(k) != second.get(k))
+            raise HespasError(
+                f"the Dask workers differ in {key}: {first.get(key)} on {a}, "
+                f"{second.get(key)} on {b}",
+                remedy="take a cluster of equal workers, so that times go together",
+            )
+        return next(iter(distinct.values()))[1]
+
+    def run(self, payloads: Sequence[dict[str, Any]]) -> Generator[tuple[int, Outcome], None, None]:
+        """(number, outcome) of each payload as it is done; raises HespasError if all are lost."""
+        spec = asdict(self.spec)
+        numbers = {
+            self._client.submit(perform, spec, payload, pure=False, priority=-number): number
+            for number, payload in enumerate(payloads)
+        }
+        left = set(numbers)
+        idle_s = 0.0
+        try:
+            while left:
+                done = self._wait(left)
+                idle_s = 0.0 if done or self._has_workers() else idle_s + POLL_S
+                if idle_s >= LOST_AFTER_S:
+                    raise HespasError(f"the Dask cluster at {self.address} has lost all workers")
+                for future in done:
+                    left.discard(future)
+                    yield numbers[future], self._outcome(future)
+        finally:
+            if left:
+                self._client.cancel(list(left), force=True)
+
+    def _wait(self, futures: set[Any]) -> set[Any]:
+        try:
+            wait: Any = self._distributed.wait
+            return wait(futures, timeout=POLL_S, return_when="FIRST_COMPLETED").done
+        except TimeoutError:
+            return set()
+
+    def _has_workers(self) -> bool:
+        if self._client.status != "running":
+            raise HespasError(f"the Dask scheduler at {self.address} is gone")
+        return bool(self._client.scheduler_info(n_workers=-1)["workers"])
+
+    def _outcome(self, future: Any) -> Outcome:
+        if future.status == "finished":
+            found = future.result()
+            if "error" in found:
+                raise HespasError(f"a Dask worker cannot measure: {found['error']}")
+            self.retried += found["retried"]
+            return Failure.of(found["failed"]) if "failed" in found else found["answer"]
+        error = future.exception() if future.status == "error" else None
+        if isinstance(error, self._distributed.KilledWorker):
+            message = "each Dask worker that was given it was lost"
+            return Failure("crash", message)
+        first = str(error).split("\n", 1)[0]
+        raise HespasError(f"the Dask cluster failed: {type(error).__name__}: {first}")
+
+
+_lock = threading.Lock()  # one region at a time in a Dask worker, however many threads it has
+_processes: dict[str, Processes] = {}
+
+
+def describe(spec: dict[str, Any]) -> dict[str, Any]:
+    """On a Dask worker: what results depend on there; {"environment" or "error": ...}."""
+    with _lock:
+        try:
+            return {"environment": _here(spec).environment()}
+        except HespasError as error:
+            return {"error": error.message}
+
+
+def perform(spec: dict[str, Any], payload: dict[str, Any]) -> dict[str, Any]:
+    """On a Dask worker: measure one region.
+
+    {"answer" or "failed": ..., "retried": count}, or {"error": message}.
+    """
+    with _lock:
+        processes = _here(spec)
+        before = processes.retried
+        try:
+            ((_, outcome),) = processes.run([payload])
+        except HespasError as error:
+            return {"error": error.message}
+        retried = processes.retried - before
+    if isinstance(outcome, Failure):
+        return {"failed": outcome.to_json(), "retried": retried}
+    return {"answer": outcome, "retried": retried}
+
+
+def end_processes() -> None:
+    """On a Dask worker: end the worker processes."""
+    with _lock:
+        while _processes:
+            _processes.popitem()[1].__exit__()
+
+
+def _here(spec: dict[str, Any]) -> Processes:
+    key = str(spec)
+    if key not in _processes:
+        _processes[key] = Processes(Spec(**spec))
+    return _processes[key]

@@ -1,0 +1,71 @@
+"""How far a run of measurements is: a line that changes on a terminal, else a line now and then."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+LOG_EVERY_S = 30.0
+
+Show = Callable[[str], None]
+
+
+class Progress:
+    """Counts what is done of ``total``, and says how long the rest takes at that pace."""
+
+    def __init__(self, what: str, total: int, show: Show) -> None:
+        self.what, self.total, self.done = what, total, 0
+        self._show, self._start = show, time.monotonic()
+        show(self.text())
+
+    def step(self, name: str) -> None:
+        """One more is done: the one of that name."""
+        self.done += 1
+        self._show(self.text(name))
+
+    def text(self, name: str = "") -> str:
+        """``xla: 12 of 80 regions measured (@region_4), about 3 min left``."""
+        text = f"{self.what}: {self.done} of {self.total} regions measured"
+        if name:
+            text += f" ({name})"
+        if 0 < self.done < self.total:
+            each_s = (time.monotonic() - self._start) / self.done
+            text += f", about {duration(each_s * (self.total - self.done))} left"
+        return text
+
+
+@contextmanager
+def shower(note: Show, show: Show | None) -> Iterator[Show]:
+    """Where progress goes: ``show`` where there is one, else a terminal's line, else notes."""
+    if show is not None:
+        yield show
+    elif sys.stderr.isatty():
+        from rich.console import Console
+
+        with Console(stderr=True).status("measuring") as status:
+            yield status.update
+    else:
+        yield _seldom(note)
+
+
+def _seldom(note: Show) -> Show:
+    last = time.monotonic()
+
+    def show(text: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= LOG_EVERY_S:
+            last = now
+            note(text)
+
+    return show
+
+
+def duration(time_s: float) -> str:
+    """``40 s``, ``3 min``, ``2 h 5 min``."""
+    if time_s < 90:
+        return f"{max(1, round(time_s))} s"
+    minutes = round(time_s / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,129 @@
+"""A worker process: reads one request a line on stdin, answers one line each.
+
+``python -m hespas.estimators.measure.worker``. A process started by our own program, rather than
+one of ``multiprocessing``, which would run the user's script again, keeps what it prints together
+with what other workers print, and can end only itself and not what it has started.
+
+The first line is the start: {"path": sys.path, "worker": "module:function", "probe": ...,
+"packages": [...], "turns": ..., "settings": {...}, "memory_limit_bytes": ...}; the answer is
+{"environment": {...}}. Each further line is a payload; the answer is {"answer": {...}} or
+{"failed": {"kind", "message"}}, after {"waiting": true} and {"waiting": false} around each wait for
+a turn. At the end of stdin, which is also the end of the parent, it ends with all it has started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import math
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from typing import Any, TextIO
+
+from hespas.estimators.measure import turns
+from hespas.estimators.measure.failure import Unsupported
+
+
+def main() -> None:
+    out = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
+    os.dup2(2, 1)  # what native code prints must not be taken for an answer
+    lines = os.fdopen(os.dup(0), encoding="utf-8")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # nor may what it starts read a request
+    requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(lines, requests), daemon=True).start()
+
+    def say(**message: Any) -> None:
+        print(json.dumps(message), file=out)
+
+    waits: list[float] = []  # when each wait for a turn began and ended, during one request
+
+    def wait(waiting: bool) -> None:
+        waits.append(time.perf_counter())
+        say(waiting=waiting)
+
+    turns.waits = wait
+    start = requests.get()
+    try:
+        function = _start(start)
+        say(environment=_environment(start))
+    except Exception as error:
+        say(failed=_failed(error))
+        return
+    while True:
+        payload = requests.get()
+        waits.clear()
+        before = time.perf_counter()
+        try:
+            with turns.running() if start["turns"] == "whole" else contextlib.nullcontext():
+                answer = _checked(function(payload), start["worker"])
+            waited_s = sum(waits[1::2]) - sum(waits[::2])
+            wall_s = time.perf_counter() - before - waited_s
+            message = {"answer": {**answer, "wall_s": wall_s}}
+        except Exception as error:
+            message = {"failed": _failed(error)}
+        say(**message)
+
+
+def _read(lines: TextIO, requests: queue.SimpleQueue[dict[str, Any]]) -> None:
+    for line in lines:
+        requests.put(json.loads(line))
+    with contextlib.suppress(OSError):
+        if os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
+    os._exit(0)
+
+
+def _start(start: dict[str, Any]) -> Any:
+    sys.path[:] = start["path"]
+    limit = start["memory_limit_bytes"]
+    if limit:
+        import resource
+
+        # Not the address space: a device's runtime reserves much more of it than it uses.
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    return _named(start["worker"])
+
+
+def _named(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _environment(start: dict[str, Any]) -> dict[str, Any]:
+    from importlib.metadata import version
+
+    found = dict(_named(start["probe"])(start["settings"]))
+    versions = {name: version(name) for name in start["packages"]}
+    if versions:
+        found["versions"] = {**versions, **found.get("versions", {})}
+    return json.loads(json.dumps(found))
+
+
+def _checked(answer: Any, worker: str) -> dict[str, Any]:
+    median = answer.get("median_s") if isinstance(answer, dict) else None
+    if not isinstance(median, (int, float)) or not (math.isfinite(median) and median >= 0):
+        raise TypeError(f"{worker} answered without a time: median_s is {median!r}")
+    return {"host_load": os.getloadavg()[0], **json.loads(json.dumps(answer, allow_nan=False))}
+
+
+def _failed(error: Exception) -> dict[str, Any]:
+    from hespas.dialects.errors import HespasError
+
+    if isinstance(error, Unsupported):
+        return {"kind": "unsupported", "message": str(error)}
+    if isinstance(error, MemoryError):
+        return {"kind": "memory", "message": "it ran out of memory"}
+    if isinstance(error, HespasError):
+        remedy = f"; {error.remedy}" if error.remedy else ""
+        return {"kind": "error", "message": f"{error.message}{remedy}"}
+    first = str(error).strip().split("\n", 1)[0]
+    return {"kind": "error", "message": f"{type(error).__name__}: {first}"}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""The workers of ``measuring``: they import no bindings, and so start fast."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from hespas.estimators.measure import turns
+from hespas.estimators.measure.failure import Unsupported
+
+
+def probe(settings: dict[str, Any]) -> dict[str, Any]:
+    if settings["act"] == "no device":
+        raise RuntimeError("there is no such device")
+    return {"device": settings["device"]}
+
+
+def unequal_probe(settings: dict[str, Any]) -> dict[str, Any]:
+    return {"device": f"device of {os.getppid()}"}
+
+
+def work(payload: dict[str, Any]) -> dict[str, Any]:
+    text = payload["module"]
+    if payload["log"]:
+        with Path(payload["log"]).open("a") as file:
+            file.write(f"{os.getpid()} {len(text)}\n")
+    if payload["where"] in text:
+        act(payload["act"], payload["mark"])
+    return {"median_s": len(text) * 1e-6, "mad_s": len(text) * 1e-8, "repetitions": 3}
+
+
+def act(what: str, mark: str) -> None:
+    if what.startswith("once "):
+        if Path(mark).exists():
+            return
+        Path(mark).touch()
+        what = what.removeprefix("once ")
+    if what == "raise":
+        raise ValueError("the compiler says no\nand more")
+    if what == "unsupported":
+        raise Unsupported("the device has no such type")
+    if what == "exit":
+        os.write(2, b"first words\nlast words\n")
+        os._exit(7)
+    if what == "segfault":
+        ctypes.string_at(0)
+    if what == "hang":
+        time.sleep(600)
+    if what == "child":  # and a process that it starts
+        import subprocess
+
+        child = subprocess.Popen(["sleep", "600"])
+        Path(mark).write_text(str(child.pid))
+        time.sleep(600)
+    if what == "kill grandparent":  # the Dask worker
+        os.kill(os.getppid(), 9)
+        time.sleep(600)
+    if what == "memory":
+        bytearray(1 << 40)
+    if what == "print":
+        os.write(1, b"not an answer\n")
+    if what == "slow":
+        time.sleep(0.4)
+
+
+def take_turns(payload: dict[str, Any]) -> dict[str, Any]:
+    """Writes down when it compiles and runs."""
+
+    def write(what: str) -> None:
+        with Path(payload["log"]).open("a") as file:
+            file.write(f"{what} {time.monotonic()}\n")
+
+    with turns.compiling():
+        write("compile")
+        time.sleep(0.2)
+        write("compiled")
+    with turns.running():
+        write("run")
+        time.sleep(0.1)
+        write("ran")
+    return {"median_s": 1e-3}

@@ -1,0 +1,451 @@
+"""Measuring: each distinct region once, whatever its worker does, and nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from measuring import Fake, FakeConfig, OwnTurns
+
+from hespas import passes
+from hespas.dialects import verify
+from hespas.dialects.attrs import Cost, Region
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.dialects.mlir import functions
+from hespas.estimators.base import Item
+from hespas.estimators.measure import turns
+from hespas.estimators.measure.base import MeasureError
+from hespas.estimators.measure.cache import Cache
+from hespas.estimators.measure.progress import Progress, duration, shower
+from hespas.estimators.measure.run import Options, Statistics
+from hespas.passes.annotate.traverse import annotate
+from hespas.passes.base import Run
+
+X = "tensor<64x64xf32>"
+REDUCE = f"""%{{0}} = "stablehlo.all_reduce"(%{{1}}) <{{{{replica_groups = dense<[[0, 1]]> :
+    tensor<1x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+    use_global_device_ids}}}}> ({{{{
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }}}}) : ({X}) -> {X}"""
+# Two equal regions, one of its own, and one that is free; a collective after each.
+PROGRAM = f"""module attributes {{mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32}} {{
+  func.func public @main(%x: {X}) -> tensor<4096xf32> {{
+    %0 = stablehlo.add %x, %x : {X}
+    %1 = stablehlo.tanh %0 : {X}
+    {REDUCE.format(2, 1)}
+    %3 = stablehlo.add %2, %2 : {X}
+    %4 = stablehlo.tanh %3 : {X}
+    {REDUCE.format(5, 4)}
+    %6 = stablehlo.subtract %5, %x : {X}
+    %7 = stablehlo.sine %6 : {X}
+    {REDUCE.format(8, 7)}
+    %9 = stablehlo.reshape %8 : ({X}) -> tensor<4096xf32>
+    return %9 : tensor<4096xf32>
+  }}
+}}"""
+
+
+@pytest.fixture
+def measured(parse, tmp_path):
+    """Annotate a program with a fake estimator; (module, statistics, run)."""
+
+    def go(text: str = PROGRAM, cls: type[Fake] = Fake, keep_going=False, options=None, **config):
+        module = parse(text)
+        passes.run(module, "prepare,split-linear")
+        run = Run(note=lambda text: None)
+        given = {"cache": str(tmp_path / "cache.sqlite"), "timeout_s": 20.0, **(options or {})}
+        annotate(
+            module, cls(FakeConfig(**config)), run,
+            node="", keep_going=keep_going, options=Options(**given),
+        )  # fmt: skip
+        verify.verify(module)
+        return module, run.results["measured"], run
+
+    return go
+
+
+def counts(found: Statistics) -> tuple[int, ...]:
+    return found.regions, found.free, found.distinct, found.measured, found.cached, found.failed
+
+
+def calls(log: Path) -> list[str]:
+    return log.read_text().splitlines() if log.exists() else []
+
+
+def test_each_distinct_region_is_measured_once(measured, tmp_path):
+    log = tmp_path / "log"
+    module, found, _ = measured(log=str(log))
+    assert counts(found) == (4, 1, 2, 2, 0, 0)
+    assert len(calls(log)) == 2
+    assert len({line.split()[0] for line in calls(log)}) == 1, "one worker does both"
+    regions = [f for f in functions(module).values() if Region.NAME in f.attributes]
+    sizes = [int(line.split()[1]) for line in calls(log)]
+    costs = [Cost.of(function) for function in regions]
+    assert [cost.latency_ns for cost in costs] == pytest.approx([size * 1e3 for size in sizes])
+    assert costs[0].bound == "measured" and costs[0].flops == 64 * 64
+    total = [Cost.of(op.operation) for op in functions(module)["main"].regions[0].blocks[0]]
+    assert [cost.latency_ns for cost in total if cost][-1] == 0, "the free region"
+
+
+def test_the_cache_saves_every_worker_call(measured, tmp_path):
+    log = tmp_path / "log"
+    first, _, _ = measured(log=str(log))
+    second, found, _ = measured(log=str(log))
+    assert counts(found) == (4, 1, 2, 0, 2, 0)
+    assert len(calls(log)) == 2
+    assert str(first) == str(second)
+    assert found.uncached_s > 0
+
+
+@pytest.mark.parametrize("changed", [{"mark": "x"}, {"device": "another device"}])
+def test_what_results_depend_on_is_in_the_key(measured, changed):
+    measured()
+    assert measured(**changed)[1].measured == 2
+    assert measured(**changed)[1].cached == 2
+    assert measured()[1].cached == 2
+
+
+def test_another_version_measures_again(measured):
+    measured()
+
+    class Newer(Fake):
+        version = "2"
+
+    assert measured(cls=Newer)[1].measured == 2
+
+
+def test_jobs_do_not_change_results(measured):
+    one, _, _ = measured(options={"cache": "none"})
+    two, found, _ = measured(options={"cache": "none", "jobs": 2})
+    assert str(one) == str(two) and found.measured == 2
+
+
+@pytest.mark.parametrize(
+    ("act", "options", "said"),
+    [
+        ("exit", {}, "the worker exited with code 7; its last words: first words | last words"),
+        ("segfault", {}, "the worker crashed (SIGSEGV)"),
+        ("hang", {"timeout_s": 0.5}, "it took more than 0.5 s"),
+        ("memory", {"memory_limit_gb": 2.0}, "it ran out of memory"),
+    ],
+)
+def test_a_lost_worker_costs_a_try_and_then_the_region(measured, tmp_path, act, options, said):
+    log = tmp_path / "log"
+    given = {"act": act, "where": "stablehlo.sine", "log": str(log)}
+    with pytest.raises(MeasureError) as caught:
+        measured(options=options, **given)
+    assert said in str(caught.value) and "@region_2 could not be measured" in str(caught.value)
+    assert caught.value.where and len(calls(log)) == 3, "the good one, and two tries"
+    assert len({line.split()[0] for line in calls(log)}) == 2, "the second in a new worker"
+    module, found, run = measured(keep_going=True, options=options, **given)
+    assert counts(found) == (4, 1, 2, 0, 1, 1) and found.retried == 1
+    assert len(calls(log)) == 5, "the good one is cached, the failure is not"
+    gaps = [Cost.of(f).gap for f in functions(module).values() if Region.NAME in f.attributes]
+    assert gaps[0] is None and said in gaps[1]
+    assert any(said in warning for warning in run.warnings)
+
+
+@pytest.mark.parametrize("act", ["once exit", "once hang", "once memory"])
+def test_what_fails_once_is_measured(measured, tmp_path, act):
+    limits = {"timeout_s": 1.0, "memory_limit_gb": 2.0}
+    _, found, _ = measured(
+        act=act, where="stablehlo.sine", mark=str(tmp_path / "mark"), options=limits
+    )
+    assert counts(found) == (4, 1, 2, 2, 0, 0) and found.retried == 1
+
+
+def test_an_error_is_not_tried_again_and_not_cached(measured, tmp_path):
+    log = tmp_path / "log"
+    for calls_so_far in (1, 2):
+        with pytest.raises(MeasureError) as caught:
+            measured(act="raise", where="tanh", log=str(log))
+        assert "@region_0 could not be measured: ValueError: the compiler says no; use" in str(
+            caught.value
+        )
+        assert len(calls(log)) == calls_so_far
+
+
+def test_what_can_never_run_is_cached(measured, tmp_path):
+    log = tmp_path / "log"
+    given = {"act": "unsupported", "where": "tanh", "log": str(log), "keep_going": True}
+    assert counts(measured(**given)[1]) == (4, 1, 2, 1, 0, 1)
+    assert counts(measured(**given)[1]) == (4, 1, 2, 0, 1, 1)
+    assert len(calls(log)) == 2
+    given["keep_going"] = False
+    with pytest.raises(MeasureError, match="the device has no such type"):
+        measured(**given)
+
+
+def test_results_so_far_are_kept(measured, tmp_path):
+    log = tmp_path / "log"
+    with pytest.raises(MeasureError):
+        measured(act="exit", where="stablehlo.sine", log=str(log), options={"retries": 0})
+    log.unlink()
+    _, found, _ = measured(act="exit", where="stablehlo.sine", log=str(log), keep_going=True)
+    assert found.cached == 1
+
+
+def test_what_a_worker_prints_is_no_answer(measured):
+    assert measured(act="print", where="tanh")[1].measured == 2
+
+
+def test_a_worker_that_cannot_start_says_why(measured):
+    with pytest.raises(HespasError, match="there is no such device"):
+        measured(act="no device")
+
+    class Lost(Fake):
+        worker = "measuring_work:nowhere"
+
+    with pytest.raises(HespasError, match=r"AttributeError: .*'nowhere'"):
+        measured(cls=Lost)
+
+
+def test_a_time_that_is_none_is_refused(measured, monkeypatch):
+    class Odd(Fake):
+        worker = "measuring_work:probe"  # answers without a time
+
+    with pytest.raises(MeasureError, match="median_s is None"):
+        measured(cls=Odd)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"jobs": 0}, "jobs is less than 1"),
+        ({"retries": -1}, "retries is less than 0"),
+        ({"timeout_s": 0.0}, "timeout is not a number of seconds"),
+        ({"jobs": 2, "dask": "tcp://x:1"}, "jobs and dask exclude each other"),
+    ],
+)
+def test_wrong_options(options, said):
+    with pytest.raises(UsageError, match=said):
+        Options(**options)
+
+
+def test_an_item_alone_is_measured_when_asked_for(parse, monkeypatch, tmp_path):
+    monkeypatch.setenv("HESPAS_CACHE", str(tmp_path / "cache.sqlite"))
+    module = parse(
+        f"func.func @f(%x: {X}) -> {X} {{ %0 = stablehlo.tanh %x : {X} return %0 : {X} }}"
+    )
+    op = functions(module)["f"].regions[0].blocks[0].operations[0].operation
+    cost = Fake(FakeConfig()).estimate(Item(op))
+    assert cost.latency_ns > 0 and cost.read_bytes == 64 * 64 * 4
+    assert (tmp_path / "cache.sqlite").exists()
+
+
+def test_an_unsplit_module_is_measured_by_op_with_a_warning(parse):
+    module, run = parse(PROGRAM), Run(note=lambda text: None)
+    passes.run(module, "prepare")
+    annotate(module, Fake(FakeConfig()), run, node="", options=Options(cache="none"))
+    assert counts(run.results["measured"])[:4] == (6, 0, 4, 4)
+    assert "each op is measured on its own" in run.warnings[0]
+
+
+def test_costs_of_another_estimator_do_not_stay_inside(parse):
+    module = parse(PROGRAM)
+    passes.run(module, "split-linear,roofline-annotate{node=A100_SXM_40GB}", Run(note=print))
+    annotate(module, Fake(FakeConfig()), Run(), node="", options=Options(cache="none"))
+    assert "roofline" not in str(module)
+    verify.verify(module)
+
+
+def test_timed_runs_are_alone_and_compiles_are_not(measured, tmp_path):
+    log = tmp_path / "log"
+    text = PROGRAM.replace("%4 = stablehlo.tanh", "%4 = stablehlo.cosine")
+    measured(text, cls=OwnTurns, log=str(log), options={"jobs": 3})
+    times: dict[str, list[float]] = {}
+    for line in calls(log):
+        what, at = line.split()
+        times.setdefault(what, []).append(float(at))
+    assert [len(found) for found in times.values()] == [3] * 4
+    events = sorted((at, what) for what, found in times.items() for at in found)
+    compiling = running = most = 0
+    for _, what in events:
+        compiling += {"compile": 1, "compiled": -1}.get(what, 0)
+        running += {"run": 1, "ran": -1}.get(what, 0)
+        most = max(most, compiling)
+        assert running <= 1 and not (running and compiling)
+    assert most > 1
+
+
+def test_waiting_for_a_turn_is_not_working_time(measured):
+    text = PROGRAM.replace("%4 = stablehlo.tanh", "%4 = stablehlo.cosine")
+    _, found, _ = measured(
+        text, act="slow", where="func", options={"jobs": 3, "timeout_s": 1.0, "retries": 0}
+    )
+    assert found.measured == 3
+    assert 1.2 <= found.uncached_s < 1.8, "three of 0.4 s"
+
+
+LOOP = f"""
+    %n = stablehlo.constant dense<7> : tensor<i32>
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %r:2 = stablehlo.while(%i = %zero, %y = %2) : tensor<i32>, {X} cond {{
+      %lt = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    }} do {{
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %z = stablehlo.tanh %y : {X}
+      stablehlo.return %next, %z : tensor<i32>, {X}
+    }}"""
+
+
+@pytest.mark.parametrize("split", ["split-linear", "split-individual"])
+def test_a_loop_that_is_a_region_is_measured_whole(parse, tmp_path, split):
+    text = PROGRAM.replace(f"%3 = stablehlo.add %2, %2 : {X}", LOOP)
+    text = text.replace(f"%4 = stablehlo.tanh %3 : {X}\n", "").replace('"(%4)', '"(%r#1)')
+    module, run = parse(text), Run(note=lambda text: None)
+    # Costs that are inside already, of another estimator, do not stay.
+    passes.run(module, f"{split},roofline-annotate{{node=A100_SXM_40GB}}", run)
+    annotate(module, Fake(FakeConfig()), run, node="", options=Options(cache="none"))
+    verify.verify(module)
+    entry = [view.operation for view in functions(module)["main"].regions[0].blocks[0].operations]
+    loop = next(op for op in entry if op.name == "stablehlo.while")
+    cost = Cost.of(loop)
+    assert cost is not None and cost.trips == 7 and cost.estimator == "fake"
+    assert cost.write_bytes == 7 * (64 * 64 * 4 + 4 + 1)
+    assert str(loop).count("hespas.cost") == 1
+    passes.run(module, f"emit-chakra{{output={tmp_path / 'out'}}}", run)
+    stats = json.loads((tmp_path / "out" / "module_stats.json").read_text())
+    assert stats["kinds"]["stablehlo.while"]["time_ns"] == cost.latency_ns
+    assert stats["totals"]["time_ns"] == run.results["cost"].latency_ns
+
+
+def test_progress_tells_the_time_left(monkeypatch):
+    clock = iter(range(0, 1000, 60))
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    lines: list[str] = []
+    progress = Progress("fake", 3, lines.append)
+    progress.step("@region_0")
+    progress.step("@region_1")
+    progress.step("@region_2")
+    assert lines == [
+        "fake: 0 of 3 regions measured",
+        "fake: 1 of 3 regions measured (@region_0), about 2 min left",
+        "fake: 2 of 3 regions measured (@region_1), about 60 s left",
+        "fake: 3 of 3 regions measured (@region_2)",
+    ]
+    notes: list[str] = []
+    with shower(notes.append, None) as show:  # no terminal: a line each half minute
+        show("one")
+    assert notes == ["one"]
+    assert [duration(s) for s in (0.2, 89, 100, 3 * 3600 + 125)] == [
+        "1 s", "89 s", "2 min", "3 h 2 min",
+    ]  # fmt: skip
+
+
+def test_equal_entry_points_are_one(monkeypatch):
+    from importlib.metadata import EntryPoint
+
+    from hespas.estimators import registry as estimators
+    from hespas.passes import registry
+
+    for module, group in ((estimators, "hespas.estimators"), (registry, "hespas.passes")):
+        for values, fails in (("a:A a:A", False), ("a:A b:B", True)):
+            points = [EntryPoint("mine", value, group) for value in values.split()]
+            monkeypatch.setattr("importlib.metadata.entry_points", lambda group, p=points: p)
+            estimators._all.cache_clear()
+            monkeypatch.setattr(registry, "_found", None)
+            if fails:
+                with pytest.raises(UsageError, match=r"two packages define the .* 'mine'"):
+                    module.names()
+            else:
+                assert module.names().count("mine") == 1
+    estimators._all.cache_clear()
+
+
+def test_it_says_that_it_waits_for_another_run(parse, monkeypatch):
+    monkeypatch.setattr("hespas.estimators.measure.processes.WAIT_NOTED_S", 0.2)
+    module, notes = parse(PROGRAM), []
+
+    def note(text: str) -> None:
+        notes.append(text)
+        turn.close()  # the other run ends
+
+    with contextlib.ExitStack() as turn:
+        turn.enter_context(turns.running())
+        options = Options(cache="none", jobs=2)
+        passes.run(module, "prepare,split-linear")
+        annotate(module, Fake(FakeConfig()), Run(note=note), node="", options=options)
+    assert notes == ["waiting for another run to end what it measures on this machine"]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_no_process_outlives_the_run(tmp_path, sent, code):
+    (tmp_path / "in.mlir").write_text(PROGRAM)
+    script = f"""
+import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
+from measuring import Fake
+from hespas.estimators import registry
+registry.ESTIMATORS["fake"] = "measuring:Fake"
+from hespas.tools.hespas import script
+sys.argv[1:] = ["run", "--mlir", "in.mlir", "--estimator", "fake", "--cache", "c.sqlite",
+    "--split", "linear", "--setting", "act=child", "--setting", "where=sine",
+    "--setting", "mark=pid", "--setting", "log=log"]
+script()
+"""
+    done = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    end = time.monotonic() + 60
+    while not ((tmp_path / "pid").exists() and (tmp_path / "pid").read_text()):
+        assert time.monotonic() < end and done.poll() is None
+        time.sleep(0.05)
+    pids = [int((tmp_path / "pid").read_text()), int(calls(tmp_path / "log")[0].split()[0])]
+    assert all(map(alive, pids))
+    os.kill(done.pid, sent)
+    _, said = done.communicate(timeout=30)
+    assert done.returncode == code
+    if sent == signal.SIGINT:
+        assert said.splitlines()[-1] == "interrupted" and "Traceback" not in said
+    while any(map(alive, pids)):
+        assert time.monotonic() < end, "a process is left"
+        time.sleep(0.05)
+    with Cache(str(tmp_path / "c.sqlite")) as cache:
+        assert cache.groups() == [("fake", "1", "a fake device", 1, 0)], "what was done is kept"
+
+
+def test_a_whole_flow_by_a_plug_in(tmp_path, monkeypatch, capsys):
+    from hespas.estimators import registry
+    from hespas.tools import common, hespas
+
+    monkeypatch.setitem(registry.ESTIMATORS, "fake", "measuring:Fake")
+    monkeypatch.chdir(tmp_path)
+    Path("in.mlir").write_text(PROGRAM)
+    argv = ["run", "--mlir", "in.mlir", "--estimator", "fake", "--split", "linear", "--json"]
+    argv += ["--cache", "c.sqlite", "--output", "out", "--setting", "device=a toaster"]
+    assert common.entry(hespas.main, argv) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["measured"]["measured"] == 2 and found["measured"]["device"] == "a toaster"
+    assert found["basic_block_reuse_rate"] == 1 / 4 and found["flops_utilisation"] is None
+    assert found["estimator"] == "fake 1" and found["compute_s_by"]["bound"].keys() == {"measured"}
+    assert (
+        common.entry(hespas.main, [*argv[:-2], "--setting", "device=a toaster", "--jobs", "2"]) == 0
+    )
+    assert json.loads(capsys.readouterr().out)["measured"]["cached"] == 2
+    for extra, said in (
+        (["--setting", "devices=x"], "no setting 'devices'; did you mean 'device'"),
+        (["--setting", "device"], "'device' is not KEY=VALUE"),
+        (["--jobs", "0"], "'jobs' is 0"),
+        (["--estimator", "roofline", "--jobs", "2"], "roofline does not"),
+        (["--dask", "tcp://127.0.0.1:1", "--jobs", "2"], "exclude each other"),
+    ):
+        assert common.entry(hespas.main, [*argv, *extra]) == 2
+        assert said in capsys.readouterr().err

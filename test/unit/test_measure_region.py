@@ -1,0 +1,180 @@
+"""A region as a module of its own: it does what the region does, whatever it is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import execution
+import numpy as np
+import pytest
+
+from hespas import frontends, passes
+from hespas.dialects.attrs import Cost, Region
+from hespas.dialects.mlir import functions, ir, make_context
+from hespas.dialects.ops import CALLEE
+from hespas.estimators.measure.region import is_nothing, region_work, standalone
+from hespas.estimators.rules.base import UnknownCost
+from hespas.passes.base import Run
+
+ROOT = Path(__file__).resolve().parents[2]
+X = "tensor<4x8xf32>"
+LOOP = f"""
+func.func public @main(%x: {X}) -> (tensor<i32>, {X}) {{
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %n = stablehlo.constant dense<5> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %r:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, {X} cond {{
+    %lt = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %lt : tensor<i1>
+  }} do {{
+    %next = stablehlo.add %i, %one : tensor<i32>
+    %z = func.call @step(%y) : ({X}) -> {X}
+    stablehlo.return %next, %z : tensor<i32>, {X}
+  }}
+  return %r#0, %r#1 : tensor<i32>, {X}
+}}
+func.func private @step(%x: {X}) -> {X} {{
+  %0 = stablehlo.add %x, %x : {X}
+  %1 = stablehlo.tanh %0 : {X}
+  return %1 : {X}
+}}"""
+
+
+def op(module: ir.Module, name: str, function: str = "main") -> ir.Operation:
+    block = functions(module)[function].regions[0].blocks[0]
+    return next(view.operation for view in block.operations if view.operation.name == name)
+
+
+def same(a: ir.Module, b: ir.Module) -> None:
+    a.operation.verify()
+    for mine, theirs in zip(execution.execute(a, 1), execution.execute(b, 1), strict=True):
+        np.testing.assert_array_equal(mine[0], theirs[0])
+
+
+def test_a_loop_does_what_it_did(parse):
+    module = parse(LOOP)
+    passes.run(module, "prepare")
+    alone = standalone(op(module, "stablehlo.while"))
+    same(alone, module)
+    assert "hespas" not in str(alone)
+
+
+def test_a_loop_runs_its_trips_whatever_its_inputs(parse):
+    """The limit is an argument here, and 0 or 1 by the inputs; what was found out is 5."""
+    text = LOOP.replace("@main(%x", "@main(%n: tensor<i32>, %x").replace(
+        "  %n = stablehlo.constant dense<5> : tensor<i32>\n", ""
+    )
+    module = parse(text.replace(f", {X} cond", f", {X} attributes {{hespas.trips = 5 : i64}} cond"))
+    alone = standalone(op(module, "stablehlo.while"))
+    assert execution.execute(alone, 1)[0][0] == 5
+
+
+def test_a_loop_of_unknown_trips_is_refused(parse):
+    module = parse(LOOP)
+    with pytest.raises(UnknownCost, match="trip count is not known"):
+        standalone(op(module, "stablehlo.while"))
+
+
+def test_a_branch_takes_the_alternative_that_moves_most(parse):
+    module = parse(f"""
+    func.func public @main(%p: tensor<i1>, %i: tensor<i32>, %x: {X}) -> ({X}, {X}) {{
+      %0 = "stablehlo.if"(%p) ({{
+        %a = stablehlo.add %x, %x : {X}
+        stablehlo.return %a : {X}
+      }}, {{
+        stablehlo.return %x : {X}
+      }}) : (tensor<i1>) -> {X}
+      %1 = "stablehlo.case"(%i) ({{
+        stablehlo.return %x : {X}
+      }}, {{
+        %b = stablehlo.add %x, %x : {X}
+        %c = stablehlo.tanh %b : {X}
+        stablehlo.return %c : {X}
+      }}, {{
+        stablehlo.return %x : {X}
+      }}) : (tensor<i32>) -> {X}
+      return %0, %1 : {X}, {X}
+    }}""")
+    passes.run(module, "prepare")
+    expected = parse(f"""
+    func.func public @main(%p: tensor<i1>, %i: tensor<i32>, %x: {X}) -> ({X}, {X}) {{
+      %a = stablehlo.add %x, %x : {X}
+      %c = stablehlo.tanh %a : {X}
+      return %a, %c : {X}, {X}
+    }}""")
+    same(standalone(functions(module)["main"]), expected)
+    size = 4 * 8 * 4
+    assert region_work(op(module, "stablehlo.case")).read_bytes == 3 * size
+
+
+def test_equal_regions_are_equal_text(parse):
+    def text(name: str, value: float) -> str:
+        values = ", ".join(str(value + i) for i in range(100))
+        module = parse(f"""
+          func.func private @{name}(%x: tensor<100xf32>) -> tensor<100xf32> {{
+            %big = stablehlo.constant dense<[{values}]> : tensor<100xf32>
+            %small = stablehlo.constant dense<2.0> : tensor<100xf32>
+            %0 = func.call @{name}_called(%x) : (tensor<100xf32>) -> tensor<100xf32>
+            %1 = stablehlo.multiply %0, %big {{hespas.note = "x"}} : tensor<100xf32>
+            %2 = stablehlo.multiply %1, %small : tensor<100xf32>
+            return %2 : tensor<100xf32>
+          }}
+          func.func @{name}_called(%x: tensor<100xf32>) -> tensor<100xf32> {{
+            %0 = stablehlo.tanh %x : tensor<100xf32>
+            return %0 : tensor<100xf32>
+          }}""")
+        return str(standalone(functions(module)[name]))
+
+    assert text("one", 1.0) == text("two", 7.0)
+    assert "@main(%arg0: tensor<100xf32>, %arg1: tensor<100xf32>)" in text("one", 1.0)
+
+
+def test_tokens_stay_inside(parse):
+    module = parse("""
+      func.func @f(%t: !stablehlo.token, %x: tensor<4xf32>) -> (!stablehlo.token, tensor<4xf32>) {
+        %0 = stablehlo.after_all %t, %t : !stablehlo.token
+        %1 = stablehlo.tanh %x : tensor<4xf32>
+        return %0, %1 : !stablehlo.token, tensor<4xf32>
+      }""")
+    alone = standalone(functions(module)["f"])
+    alone.operation.verify()
+    assert "@main(%arg0: tensor<4xf32>) -> tensor<4xf32>" in str(alone)
+
+
+def test_an_op_takes_what_it_captures(parse):
+    module = parse(f"""func.func public @main(%p: tensor<i1>, %x: {X}, %y: {X}) -> {X} {{
+      %0 = stablehlo.multiply %y, %y : {X}
+      %1 = "stablehlo.if"(%p) ({{
+        %a = stablehlo.add %x, %0 : {X}
+        stablehlo.return %a : {X}
+      }}, {{
+        stablehlo.return %x : {X}
+      }}) : (tensor<i1>) -> {X}
+      return %1 : {X}
+    }}""")
+    alone = standalone(op(module, "stablehlo.if"))
+    alone.operation.verify()
+    assert f"@main(%arg0: tensor<i1>, %arg1: {X}, %arg2: {X}) -> {X}" in str(alone)
+
+
+@pytest.mark.parametrize("split", ["split-linear", "split-individual{merge}"])
+@pytest.mark.parametrize("name", ["llama3-100m.mlir.xz", "llama3-100m-opt-a100.mlir.xz"])
+def test_the_work_of_a_region_is_that_of_its_ops(name, split):
+    module = frontends.read(str(ROOT / "docs" / "examples" / name), make_context())
+    run = Run(note=lambda text: None)
+    passes.run(module, f"{split},roofline-annotate{{node=A100_SXM_40GB}}", run)
+    regions = [f for f in functions(module).values() if Region.NAME in f.attributes]
+    assert len(regions) > 10
+    for region in regions:
+        work, cost = region_work(region), Cost.of(region)
+        assert cost is not None
+        assert (work.flops, work.read_bytes, work.write_bytes) == (
+            cost.flops, cost.read_bytes, cost.write_bytes,
+        )  # fmt: skip
+        assert is_nothing(region) == (cost.latency_ns == 0)
+        alone = standalone(region)
+        alone.operation.verify()
+        inside = [view.operation for view in region.regions[0].blocks[0].operations]
+        assert not any(o.name in CALLEE for o in inside)
+        text = str(alone)
+        assert "hespas" not in text and str(ir.Module.parse(text, make_context())) == text

@@ -1,0 +1,52 @@
+"""``hespas cache``: what was measured and is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from hespas.dialects.errors import HespasError
+from hespas.tools.commands.parser import Parser
+
+DESCRIPTION = """\
+List the cache of measurements, or clear it.
+
+  hespas cache
+  hespas cache clear --estimator xla
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; returns its exit code, raises HespasError."""
+    parser = Parser("hespas cache", DESCRIPTION)
+    add = parser.add_argument
+    add("action", nargs="?", choices=("list", "clear"), default="list", help="list (default)")
+    add("--cache", metavar="FILE", default="", help="else HESPAS_CACHE, else the user's")
+    add("--estimator", metavar="NAME", default="", help="clear the results of this one only")
+    add("--json", action="store_true", help="print JSON")
+    options = parser.parse_args(argv)
+
+    from hespas.estimators.measure.cache import Cache, default_file
+
+    file = options.cache or str(default_file())
+    if not Path(file).expanduser().exists():
+        raise HespasError("there is no cache: nothing was measured", where=file)
+    with Cache(file) as cache:
+        if options.action == "clear":
+            removed = cache.clear(options.estimator)
+            print(json.dumps({"file": file, "removed": removed}) if options.json else
+                  f"{file}: {removed} results removed")  # fmt: skip
+            return 0
+        size_bytes, groups = cache.size_bytes(), cache.groups()
+    keys = ("estimator", "version", "device", "results", "failures")
+    if options.json:
+        found = [dict(zip(keys, row, strict=True)) for row in groups]
+        print(json.dumps({"file": file, "bytes": size_bytes, "groups": found}, indent=1))
+        return 0
+    from hespas.tools.commands import render
+
+    print(f"{file}: {render.scaled(size_bytes, 'B')}")
+    if groups:
+        render.show([render.Table("", [tuple(map(str, row)) for row in groups], keys, left=3)])
+    return 0
