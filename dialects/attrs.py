@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self, get_type_hints
 
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import TRIPS, ir
-from hespas.dialects.vocabulary import BOUNDS, COMM_KINDS, KERNEL_KINDS, SPLITS
+from hespas.dialects.vocabulary import BOUNDS, COMM_KINDS, COST_NUMBERS, KERNEL_KINDS, SPLITS
 
 
 def _doc(text: str, *, default: Any = MISSING, choices: tuple[str, ...] = ()) -> Any:
@@ -102,12 +102,22 @@ class Cost(Record):
     gap: str | None = _doc(
         "why part of it could not be estimated; its time is missing", default=None
     )
+    low_ns: float | None = _doc(
+        "lower end of the band that holds the time with 80 % probability, in nanoseconds; "
+        "the band of a sum is the sum of the bands",
+        default=None,
+    )
+    high_ns: float | None = _doc("upper end of that band", default=None)
 
     def problem(self) -> str:
-        for name in ("flops", "read_bytes", "write_bytes", "latency_ns", "energy_nj"):
+        for name in COST_NUMBERS:
             value = getattr(self, name)
             if value is not None and not value >= 0:
                 return f"{name} is {value}, less than 0"
+        if (self.low_ns is None) != (self.high_ns is None):
+            return "low_ns and high_ns come together"
+        if self.low_ns is not None and self.high_ns is not None and self.low_ns > self.high_ns:
+            return f"low_ns is {self.low_ns}, more than high_ns, {self.high_ns}"
         return Record.problem(self)
 
 

@@ -28,7 +28,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from hespas.dialects.vocabulary import BOUNDS, COMM_KINDS, KERNEL_KINDS, SPLITS
+from hespas.dialects.vocabulary import BOUNDS, COMM_KINDS, COST_NUMBERS, KERNEL_KINDS, SPLITS
 
 Int: TypeAlias = IntegerAttr[I64]
 Float: TypeAlias = FloatAttr[Float64Type]
@@ -114,7 +114,7 @@ class CostAttr(RecordAttr):
 
     name = "hespas.cost"
     CHOICES: ClassVar = {"bound": BOUNDS}
-    AT_LEAST_0: ClassVar = ("flops", "read_bytes", "write_bytes", "latency_ns", "energy_nj")
+    AT_LEAST_0: ClassVar = COST_NUMBERS
 
     estimator: StringAttr
     flops: Int
@@ -126,6 +126,8 @@ class CostAttr(RecordAttr):
     trips: Int | NoneAttr
     energy_nj: Float | NoneAttr
     gap: StringAttr | NoneAttr
+    low_ns: Float | NoneAttr
+    high_ns: Float | NoneAttr
 
 
 @irdl_attr_definition

@@ -29,6 +29,7 @@ def aggregate(costs: Iterable[Cost], estimator: str = "") -> Cost:
     energies = [cost.energy_nj for cost in costs if cost.energy_nj is not None]
     gap = _gaps(costs)
     idle = "unknown" if gap else "none"
+    low_ns, high_ns = _band(costs)
     return Cost(
         estimator="+".join(sorted({cost.estimator for cost in costs})) or estimator,
         flops=sum(flops.values()),
@@ -39,6 +40,8 @@ def aggregate(costs: Iterable[Cost], estimator: str = "") -> Cost:
         dtype=max(flops, key=lambda d: (flops[d], d)) if flops else "none",
         energy_nj=math.fsum(energies) if energies else None,
         gap=gap,
+        low_ns=low_ns,
+        high_ns=high_ns,
     )
 
 
@@ -51,6 +54,8 @@ def repeated(cost: Cost, trips: int, gap: str | None = None) -> Cost:
         write_bytes=cost.write_bytes * trips,
         latency_ns=cost.latency_ns * trips,
         energy_nj=None if cost.energy_nj is None else cost.energy_nj * trips,
+        low_ns=None if cost.low_ns is None else cost.low_ns * trips,
+        high_ns=None if cost.high_ns is None else cost.high_ns * trips,
         trips=trips,
         gap="; ".join(part for part in (gap, cost.gap) if part) or None,
     )
@@ -66,6 +71,19 @@ def dearest(costs: Sequence[Cost], sent_bytes: Sequence[int] = ()) -> Cost:
     ranked = zip(sent, costs, strict=True)
     _, chosen = max(ranked, key=lambda pair: (pair[0], pair[1].latency_ns, pair[1].flops))
     return replace(chosen, gap=_gaps(costs))
+
+
+def _band(costs: Sequence[Cost]) -> tuple[float | None, float | None]:
+    """The sums of the bands' ends, None where no cost has a band; one without adds its time.
+
+    That is the band where errors go together, as those of one machine and one model do.
+    """
+    if all(cost.low_ns is None or cost.high_ns is None for cost in costs):
+        return None, None
+    return (
+        math.fsum(cost.latency_ns if cost.low_ns is None else cost.low_ns for cost in costs),
+        math.fsum(cost.latency_ns if cost.high_ns is None else cost.high_ns for cost in costs),
+    )
 
 
 def _gaps(costs: Sequence[Cost]) -> str | None:

@@ -46,6 +46,9 @@ def records(draw: st.DrawFn) -> Record:
         strategy = st.sampled_from(choices) if choices else VALUES[kind]
         optional = field.default is None
         values[name] = draw(st.none() | strategy if optional else strategy)
+    if cls is Cost:
+        ends = draw(st.none() | st.tuples(VALUES["float"], VALUES["float"]).map(sorted))
+        values["low_ns"], values["high_ns"] = ends or (None, None)
     return cls(**values)
 
 

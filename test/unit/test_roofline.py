@@ -150,6 +150,16 @@ def test_repeated_and_dearest():
     assert dearest([a, b]) == replace(a, gap="part missing")
 
 
+def test_the_band_of_a_sum_is_the_sum_of_the_bands():
+    a = Cost("e", 0, 0, 0, 5.0, "none", "none", low_ns=4.0, high_ns=7.0)
+    b = Cost("e", 0, 0, 0, 3.0, "none", "none")
+    assert (aggregate([a, a, b]).low_ns, aggregate([a, a, b]).high_ns) == (11.0, 17.0)
+    assert aggregate([b, b]).low_ns is None
+    assert (repeated(a, 3).low_ns, repeated(a, 3).high_ns) == (12.0, 21.0)
+    assert replace(a, high_ns=None).problem() == "low_ns and high_ns come together"
+    assert replace(a, high_ns=1.0).problem() == "low_ns is 4.0, more than high_ns, 1.0"
+
+
 def test_registry(monkeypatch):
     assert registry.get("roofline") is Roofline
     assert "roofline" in registry.names()
