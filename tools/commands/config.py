@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from hespas.configs import read_json
 from hespas.dialects.errors import HespasError
 
+MEASURING = ("jobs", "dask", "cache", "timeout", "memory_limit")
 SIMULATORS = ("auto", "embedded", "astra-sim", "both")
 
 
@@ -27,7 +28,14 @@ class RunConfig(BaseModel):
     estimator: str = Field("roofline", description="what estimates the regions")
     output: str | None = Field(None, description="folder for the traces; default: by the program")
     keep_going: bool = Field(False, description="count what no rule can cost, instead of stopping")
-    jobs: int = Field(1, ge=1, description="processes for estimators that measure")
+    setting: dict[str, str | int | float | bool] = Field(
+        default_factory=dict, description="settings of the estimator"
+    )
+    jobs: int = Field(1, ge=1, description="worker processes of an estimator that measures")
+    dask: str | None = Field(None, description="Dask cluster that measures, tcp://host:port")
+    cache: str | None = Field(None, description="file for what was measured; none: no file")
+    timeout: float | None = Field(None, gt=0, description="seconds to measure one region")
+    memory_limit: float | None = Field(None, gt=0, description="GB of memory for one worker")
     simulate: bool = Field(True, description="simulate the traces where there is a system")
     simulator: Literal["auto", "embedded", "astra-sim", "both"] = Field(
         "auto", description="what simulates; auto: ASTRA-sim where it is found and can do it"

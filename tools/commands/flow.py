@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,10 +16,11 @@ from hespas.dialects.errors import HespasError, UsageError
 from hespas.dialects.mlir import ir, make_context
 from hespas.estimators import registry as estimators
 from hespas.passes import pipeline, registry
+from hespas.passes.annotate.measuring import check_measures
 from hespas.passes.base import Pass, Run, build
 from hespas.passes.emit.emit_chakra import Emitted
 from hespas.passes.emit.file import check
-from hespas.tools.commands.config import RunConfig
+from hespas.tools.commands.config import MEASURING, RunConfig
 from hespas.tools.commands.summary import Summary
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def plan(chosen: RunConfig) -> Plan:
         split["merge"] = bool(merge)
     steps = (
         step(f"split-{strategy}", split),
-        annotate_step(chosen.estimator, chosen.node),
+        annotate_step(chosen.estimator, chosen.node, chosen.setting, measuring_of(chosen)),
         step("emit-chakra", {"output": chosen.output} if chosen.output else {}),
     )
     assert chosen.mlir is not None
@@ -109,21 +110,59 @@ def step(name: str, options: dict[str, str | bool]) -> Pass:
     return build(registry.get(name), options)
 
 
-def annotate_step(estimator: str, node: str | None) -> Pass:
+def measuring_of(chosen: RunConfig) -> dict[str, str | bool]:
+    """The pass options that say how regions are measured; raises UsageError if none are."""
+    given = {
+        name: value
+        for name in MEASURING
+        if name in chosen.model_fields_set and (value := getattr(chosen, name)) is not None
+    }
+    check_measures(chosen.estimator, given)
+    return {name.replace("_", "-"): str(value) for name, value in given.items()}
+
+
+def annotate_step(
+    estimator: str,
+    node: str | None,
+    settings: Mapping[str, object] | None = None,
+    measuring: Mapping[str, str | bool] | None = None,
+) -> Pass:
     """The estimator's own pass where it has one, else ``annotate``; raises UsageError."""
     options: dict[str, str | bool] = {"node": node} if node else {}
+    options |= measuring or {}
+    texts = {
+        key.replace("_", "-"): str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in (settings or {}).items()
+    }
     own = f"{estimator}-annotate"
     if registry.is_pass(own):
-        return step(own, options)
+        return step(own, {**options, **texts})
     estimators.get(estimator)  # a wrong name before any work
+    for key, text in texts.items():
+        if ";" in text:
+            raise UsageError(f"setting '{key}' of {estimator} holds ';', which separates settings")
+    if texts:
+        options["settings"] = ";".join(f"{key}={text}" for key, text in texts.items())
     return step("annotate", {"estimator": estimator, **options})
 
 
 def execute(
-    plan: Plan, note: Note, *, before: Callable[[str], None] = lambda name: None
+    plan: Plan,
+    note: Note,
+    *,
+    before: Callable[[str], None] = lambda name: None,
+    progress: Callable[[str], None] | None = None,
 ) -> Outcome:
-    """Run the plan's steps; ``before`` is called with the name of each. Raises HespasError."""
-    run = Run(input_name=frontends.shown(plan.mlir), keep_going=plan.keep_going, note=note)
+    """Run the plan's steps; ``before`` is called with the name of each. Raises HespasError.
+
+    ``progress`` is shown how far a long step is.
+    """
+    run = Run(
+        input_name=frontends.shown(plan.mlir),
+        keep_going=plan.keep_going,
+        note=note,
+        progress=progress,
+    )
     module = frontends.read(plan.mlir, make_context())
     timings: list[tuple[str, float]] = []
     unchecked = True
@@ -172,6 +211,7 @@ def summarise(plan: Plan, outcome: Outcome, simulation: Report | None = None) ->
         warnings=list(outcome.run.warnings),
         simulation=simulation,
         timeline=plan.network.timeline if plan.network else None,
+        measured=outcome.run.results.get("measured"),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Estimate a program: read it, split it at its collectives, annotate costs, write Chakra traces,
 simulate them on the network of --system, and print a summary on stdout. CONFIG is a JSON file with
-the same keys as the flags (mlir, node, system, split, block_limit, estimator, output, keep_going,
-jobs, simulate, simulator, astra_sim, timeline), or a configuration of the published tools; flags
-override it. Paths are relative to where you are.
+the same keys as the flags (mlir, node, system, split, block_limit, estimator, setting, output,
+keep_going, jobs, dask, cache, timeout, memory_limit, simulate, simulator, astra_sim, timeline), or
+a configuration of the published tools; flags override it. Paths are relative to where you are.
 
   hespas run --mlir step.mlir --node A100_SXM_40GB --system A100_SXM_40GB_4GPU --output out
 """
@@ -33,7 +34,11 @@ def arguments() -> Parser:
     add("--system", help="system preset or folder: the network; hespas systems lists the presets")
     add("--split", help="linear, individual or individual-merge (default)")
     add("--block-limit", type=int, metavar="N", help="most ops in a region; 0: no limit (default)")
-    add("--estimator", help="what estimates the regions: roofline (default)")
+    add("--estimator", metavar="NAME", help="what estimates the regions: roofline (default), ...")
+    add(
+        "--setting", action="append", metavar="KEY=VALUE",
+        help="a setting of the estimator; may be given several times",
+    )  # fmt: skip
     add("--output", metavar="DIR", help="folder for the traces; default: named after the program")
     add(
         "--no-simulate", dest="simulate", action="store_false", default=None,
@@ -47,7 +52,17 @@ def arguments() -> Parser:
         "--keep-going", action="store_true", default=None,
         help="tag and count what no rule can cost, instead of stopping",
     )  # fmt: skip
-    add("--jobs", type=int, metavar="N", help="processes, for estimators that measure")
+    measuring = parser.add_argument_group("estimators that measure")
+    add = measuring.add_argument
+    add("--jobs", type=int, metavar="N", help="worker processes; default: 1")
+    add(
+        "--dask",
+        metavar="ADDRESS",
+        help="measure on the workers of a Dask cluster, tcp://host:port",
+    )
+    add("--cache", metavar="FILE", help="where results are kept; none: nowhere; see hespas cache")
+    add("--timeout", type=float, metavar="S", help="seconds for one region; default: 600")
+    add("--memory-limit", type=float, metavar="GB", help="memory of one worker; default: no limit")
     return parser
 
 
@@ -56,12 +71,15 @@ def main(argv: Sequence[str]) -> int:
     options = vars(arguments().parse_args(argv))
     path, wants_json = options.pop("config"), options.pop("json")
     flags = {name: value for name, value in options.items() if value is not None}
+    if "setting" in flags:
+        flags["setting"] = settings_of(flags["setting"])
 
     from hespas.tools.commands import flow, render, summary
 
     plan = _plan(path, flags)
     with flow.progress() as before:
-        outcome = flow.execute(plan, flow.to_stderr, before=before)
+        shown = before if sys.stderr.isatty() else None
+        outcome = flow.execute(plan, flow.to_stderr, before=before, progress=shown)
         simulated = flow.simulate(plan, outcome, flow.to_stderr, before=before)
     found = flow.summarise(plan, outcome, simulated)
     if wants_json:
@@ -81,13 +99,24 @@ def _plan(path: str | None, flags: dict[str, Any]) -> Plan:
     values = config.load_json(path) if path else {}
     if path and published.is_published(values):
         return _published_plan(values, path, given)
+    if "setting" in flags and isinstance(values.get("setting"), dict):
+        flags = {**flags, "setting": {**values["setting"], **flags["setting"]}}
     chosen = checked(config.RunConfig, {**values, **flags}, path or "hespas run")
     if chosen.mlir is None:
         remedy = "name it with --mlir FILE"
         raise UsageError("no program is given", where=path or "", remedy=remedy)
-    if chosen.jobs > 1:
-        flow.to_stderr(f"note: jobs: the {chosen.estimator} estimator takes one process")
     return flow.plan(chosen)
+
+
+def settings_of(given: Sequence[str]) -> dict[str, str]:
+    """``key=value`` each; of one that is given twice the last. Raises UsageError."""
+    found = {}
+    for item in given:
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--setting: '{item}' is not KEY=VALUE")
+        found[key] = value
+    return found
 
 
 def _given(flags: dict[str, Any]) -> RunConfig:

@@ -12,6 +12,7 @@ from hespas.passes.emit.emit_chakra import Emitted
 from hespas.tools.commands.render import Row, Table, percent, scaled, seconds
 
 if TYPE_CHECKING:
+    from hespas.estimators.measure.run import Statistics
     from hespas.simulators.report import Report
 
 SHOWN = 8
@@ -30,6 +31,7 @@ class Summary:
     warnings: list[str]
     simulation: Report | None = None
     timeline: str | None = None
+    measured: Statistics | None = None
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -47,8 +49,13 @@ class Summary:
         totals = self.stats["totals"]
         return totals["read_bytes"] + totals["write_bytes"]
 
-    def utilisation(self, what: str) -> float:
-        """Share of the peak ``flops`` or ``bandwidth`` in use; 0 where nothing takes time."""
+    def utilisation(self, what: str) -> float | None:
+        """Share of the peak ``flops`` or ``bandwidth`` in use; 0 where nothing takes time.
+
+        None where no node says what the peak is.
+        """
+        if self.target.node is None:
+            return None
         return (self.stats["utilisation"] or {}).get(what, 0.0)
 
     def shares(self, by: str) -> list[tuple[str, float]]:
@@ -124,6 +131,9 @@ def as_json(found: Summary) -> dict[str, Any]:
         "distinct_regions": reuse["distinct_regions"],
         "region_ops": reuse["ops"],
         "distinct_region_ops": reuse["distinct_ops"],
+        "basic_block_reuse_rate": reuse["basic_block_reuse_rate"],
+        "operator_reuse_factor": reuse["operator_reuse_factor"],
+        "measured": found.measured.to_json() if found.measured else None,
         "gaps": totals["gaps"],
     }
 
@@ -142,8 +152,8 @@ def as_tables(found: Summary) -> list[Table]:
     flops, moved = scaled(totals["flops"], "FLOP"), scaled(found.moved_bytes, "B")
     compute = [
         ("time", seconds(found.time_ns * 1e-9)),
-        ("operations", f"{flops}, {percent(found.utilisation('flops'))} of the peak"),
-        ("memory traffic", f"{moved}, {percent(found.utilisation('bandwidth'))} of the bandwidth"),
+        ("operations", flops + _share(found.utilisation("flops"), "the peak")),
+        ("memory traffic", moved + _share(found.utilisation("bandwidth"), "the bandwidth")),
     ]
     if totals["energy_nj"] is not None:
         compute.append(("energy", scaled(totals["energy_nj"] * 1e-9, "J")))
@@ -161,6 +171,7 @@ def as_tables(found: Summary) -> list[Table]:
     tables = [
         Table("Program", head, left=2),
         Table("Compute, one device", compute, left=2),
+        _measured(found),
         *(_shares(found, by) for by in TABLES),
         _collectives(found),
         Table("Result", end, left=2),
@@ -192,9 +203,13 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
+def _share(share: float | None, whole: str) -> str:
+    return "" if share is None else f", {percent(share)} of {whole}"
+
+
 def _node(target: Target) -> str:
     """The node, and where its constants are from where that says more than its name."""
-    name, constants = target.node or "unknown", target.constants or "no constants known"
+    name, constants = target.node or "none", target.constants or "no constants known"
     return name if constants == name else f"{name} ({constants.removeprefix(f'{name}; ')})"
 
 
@@ -218,6 +233,27 @@ def _shares(found: Summary, by: str) -> Table:
         for name, ns in shown
     ]  # fmt: skip
     return Table(f"Compute time by {by}", rows, (by, "time", "share"))
+
+
+def _measured(found: Summary) -> Table:
+    """What was measured and what was reused, where the estimator measures."""
+    measured, reuse = found.measured, found.stats["reuse"]
+    if measured is None:
+        return Table("Measurements", [], left=2)
+    blocks = f"{measured.regions}, {measured.free} of them free, {measured.distinct} distinct"
+    rows = [
+        ("device", measured.device or "none: nothing to measure"),
+        ("regions", blocks),
+        ("measured", f"{measured.measured}, {measured.cached} from the cache"),
+        ("not measured", str(measured.failed)),
+        (
+            "time taken",
+            f"{seconds(measured.elapsed_s)}, {seconds(measured.uncached_s)} without reuse",
+        ),
+        ("block reuse", percent(reuse["basic_block_reuse_rate"])),
+        ("operator reuse", percent(reuse["operator_reuse_factor"])),
+    ]
+    return Table("Measurements", rows, left=2)
 
 
 def _collectives(found: Summary) -> Table:
