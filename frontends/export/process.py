@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from hespas.frontends.export.program import Request
 
 # What XLA logs of GPUs that are not there, before its own settings on what to log apply.
-NOISE = re.compile(r"[IWE]\d{4} \d\d:\d\d|I0000 00:00|WARNING: All log messages before absl")
+NOISE = re.compile(
+    r"[IWE]\d{4} \d\d:\d\d|I0000 00:00|WARNING: All log messages before absl|cuda_plugin_ext"
+)
 WORKER = "hespas.frontends.export.worker"
 
 

@@ -31,10 +31,11 @@ from hespas.frontends.recipes.standins import stand_in_for
 # What MaxText imports to load data and checkpoints, to log and to talk to Google's cloud.
 NOT_NEEDED = (
     "PIL", "cloud_accelerator_diagnostics", "cloud_tpu_diagnostics", "datasets", "drjax",
-    "google.api_core", "google.cloud", "google_cloud_mldiagnostics", "grain", "huggingface_hub",
-    "librosa", "ml_collections", "ml_goodput_measurement", "pathwaysutils", "safetensors",
-    "sentencepiece", "sympy", "tensorboardX", "tensorflow", "tensorflow_datasets",
-    "tensorflow_text", "tiktoken", "tokamax", "tokenizers", "torch", "transformers",
+    "google.api", "google.api_core", "google.auth", "google.cloud", "google_cloud_mldiagnostics",
+    "grain", "huggingface_hub", "librosa", "ml_collections", "ml_goodput_measurement",
+    "pathwaysutils", "requests", "safetensors", "sentencepiece", "sympy", "tensorboardX",
+    "tensorflow", "tensorflow_datasets", "tensorflow_text", "tiktoken", "tokamax", "tokenizers",
+    "torch", "transformers", "urllib3",
 )  # fmt: skip
 MESH = {"fsdp": 4}
 

@@ -241,7 +241,7 @@ def _report(
         return
     from hespas.tools.commands.render import scaled, seconds
 
-    shape = " x ".join(f"{axis} {size}" for axis, size in exported.mesh.items())
+    shape = " x ".join(f"{axis} {size}" for axis, size in exported.mesh.items() if size > 1)
     words = [f"{devices} device{'s' if devices != 1 else ''}{f' ({shape})' if shape else ''}"]
     words += [f"{name} {_fact(value)}" for name, value in exported.facts.items()]
     words.append(

@@ -1,0 +1,17 @@
+"""PyTorch programs to JAX ones, and so to modules: on shapes alone.
+
+PyTorch traces the program to ATen ops, torchax says what each is in JAX. ``hespas[torch]``.
+"""
+
+import importlib.util
+
+from hespas.dialects.errors import HespasError
+
+missing = [name for name in ("torch", "torchax") if importlib.util.find_spec(name) is None]
+if missing:
+    raise HespasError(f"{missing[0]} is not installed", remedy="pip install 'hespas[torch]'")
+
+from hespas.frontends.pytorch.program import exportable  # noqa: E402
+from hespas.frontends.pytorch.training import training_step  # noqa: E402
+
+__all__ = ["exportable", "training_step"]

@@ -1,0 +1,324 @@
+"""PyTorch programs, exported and run through XLA, against PyTorch; prints differences as JSON.
+
+A process of its own: pytest's never imports torch.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import os
+import sys
+import tempfile
+
+os.environ.update(JAX_PLATFORMS="cpu", JAX_NUM_CPU_DEVICES="8")
+
+import jax
+import numpy as np
+import torch
+import torch.distributed as dist
+from export_execution import run
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
+)
+from torch.nn import functional
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils import _pytree as pytree
+
+from hespas import frontends
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import functions, make_context
+from hespas.frontends.export import lower
+from hespas.frontends.pytorch import exportable, training_step
+
+P = PartitionSpec
+
+
+class Block(nn.Module):
+    """A transformer block: causal attention and an MLP."""
+
+    def __init__(self, width=32, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 64), nn.GELU(), nn.Linear(64, width))
+
+    def forward(self, x):
+        b, t, d = x.shape
+        parts = self.qkv(self.norm1(x)).chunk(3, -1)
+        q, k, v = (z.view(b, t, self.heads, -1).transpose(1, 2) for z in parts)
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(b, t, d))
+        return x + self.mlp(self.norm2(x))
+
+
+class Language(nn.Module):
+    """Embedding, RMSNorm with rotary positions, logits."""
+
+    def __init__(self, width=16):
+        super().__init__()
+        self.embedding, self.norm = nn.Embedding(50, width), nn.RMSNorm(width)
+
+    def forward(self, tokens):
+        x = self.norm(self.embedding(tokens))
+        half = x.shape[-1] // 2
+        angle = torch.outer(torch.arange(x.shape[1]), 1e4 ** (-torch.arange(half) / half))
+        a, b = x[..., :half], x[..., half:]
+        turned = (a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos())
+        return torch.cat(turned, -1) @ self.embedding.weight.T
+
+
+class Image(nn.Module):
+    """Convolution, batch norm that counts, an activation in place, pooling."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(3, 8, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(8),
+            nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1), nn.Conv2d(8, 8, 3, groups=4),
+        )  # fmt: skip
+        self.head = nn.Linear(8, 10)
+
+    def forward(self, x):
+        return self.head(self.body(x).mean((2, 3)))
+
+
+class MLP(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.up, self.down = nn.Linear(width, 64), nn.Linear(64, width)
+
+    def forward(self, x):
+        return self.down(torch.relu(self.up(x)))
+
+
+def numpy(tree):
+    """The tensors of a tree as JAX keeps them, in the order of JAX's leaves."""
+    arrays = pytree.tree_map_only(torch.Tensor, lambda t: t.detach().numpy(), tree)
+    return [
+        a.astype(np.int32) if a.dtype == np.int64 else a
+        for a in jax.tree.leaves(arrays)
+        if isinstance(a, np.ndarray)
+    ]
+
+
+def through_xla(program, values):
+    """The results of an exported program on one CPU device, read back as the tools do."""
+    buffer = io.BytesIO()
+    lower(program).compiler_ir("stablehlo").operation.write_bytecode(buffer)
+    module = frontends.parse(buffer.getvalue(), "export", make_context())
+    main = functions(module)["main"]
+    used = {str(argument.location) for argument in main.regions[0].blocks[0].arguments}
+    names = list(inspect.signature(program.function).parameters)
+    paths = [path for path, _ in jax.tree.leaves_with_path(program.args)]
+    labels = [names[path[0].idx] + jax.tree_util.keystr(path[1:]) for path in paths]
+    given = [
+        [value]
+        for label, value in zip(labels, numpy(values), strict=True)
+        if f'loc("{label}")' in used  # JAX leaves out what is not used
+    ]
+    return [column[0] for column in run(module, given, jax.devices()[:1], shardy=True)]
+
+
+def difference(found, wanted):
+    """The largest difference, relative to the largest value."""
+    wanted = numpy(wanted)
+    assert len(found) == len(wanted), (len(found), len(wanted))
+    worst = 0.0
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
+        scale = max(1e-3, float(np.abs(theirs).max()))
+        worst = max(worst, float(np.abs(np.asarray(ours, np.float64) - theirs).max()) / scale)
+    return worst
+
+
+def module_case(module, *args):
+    module = module.eval()
+    program = exportable("case", module, args)
+    state = (dict(module.named_parameters()), dict(module.named_buffers()), *args)
+    return difference(through_xla(program, state), module(*args))
+
+
+def training_case(module, loss, *batch):
+    """A step against torch.optim.AdamW: new weights, buffers and the loss."""
+    # Epsilon is large, or the first step takes but the sign of a gradient, be it ever so small.
+    step = training_step(module, loss, rate=0.01, decay=0.1, epsilon=1e-3)
+    state = {**step.state, "count": torch.zeros(())}
+    before = {key: value.detach().clone() for key, value in module.named_parameters()}
+    buffers = {key: value.clone() for key, value in module.named_buffers()}
+    given = ({**state, "weights": before, "buffers": buffers}, *batch)
+    found = through_xla(exportable("case", step, given), given)
+    optimizer = torch.optim.AdamW(
+        module.parameters(), lr=0.01, betas=(0.9, 0.95), eps=1e-3, weight_decay=0.1
+    )
+    value = loss(module, *batch)
+    value.backward()
+    optimizer.step()
+    moments = {
+        name: {k: optimizer.state[p][name] for k, p in module.named_parameters()}
+        for name in ("exp_avg", "exp_avg_sq")
+    }
+    wanted = {
+        "weights": dict(module.named_parameters()), "buffers": dict(module.named_buffers()),
+        "first": moments["exp_avg"], "second": moments["exp_avg_sq"], "count": torch.ones(()),
+    }  # fmt: skip
+    return difference(found, (wanted, value))
+
+
+def distributed(program, values):
+    """The results of a program on its mesh of CPU devices."""
+    sizes = tuple(program.mesh.values())
+    mesh = Mesh(
+        np.array(jax.devices()).reshape(sizes), tuple(program.mesh),
+        axis_types=(AxisType.Auto,) * len(sizes),
+    )  # fmt: skip
+    specs = jax.tree.leaves(program.in_shardings, is_leaf=lambda leaf: isinstance(leaf, P))
+    placed = [
+        jax.device_put(value, NamedSharding(mesh, spec))
+        for value, spec in zip(numpy(values), specs, strict=True)
+    ]
+    tree = jax.tree.unflatten(jax.tree.structure(program.args), placed)
+    with jax.set_mesh(mesh):
+        return [np.asarray(leaf) for leaf in jax.tree.leaves(jax.jit(program.function)(*tree))]
+
+
+def partitioned_by_xla():
+    module, x = Block(), torch.randn(8, 16, 32)
+    program = exportable(
+        "case", module, (x,), mesh={"data": 2, "tensor": 4},
+        shardings={"x": P("data"), "weights.mlp.0.*": P("tensor"), "*.qkv.weight": P("tensor")},
+    )  # fmt: skip
+    return difference(distributed(program, (dict(module.named_parameters()), x)), module(x))
+
+
+def tensor_parallel():
+    whole, x = MLP(), torch.randn(8, 32)
+    with torch.device("meta"):
+        module = MLP()
+    mesh = init_device_mesh("cpu", (2, 4), mesh_dim_names=("data", "tensor"))
+    plan = {"up": ColwiseParallel(), "down": RowwiseParallel()}
+    parallelize_module(module, mesh["tensor"], plan)
+    program = exportable("case", module, (torch.empty(8, 32),), mesh=mesh, shardings={"x": P()})
+    return difference(distributed(program, (dict(whole.named_parameters()), x)), whole(x))
+
+
+def sharded_training():
+    """Weights and batch divided over 8 devices, as FSDP does, against one device."""
+    whole, x = MLP(), torch.randn(16, 32)
+    with torch.device("meta"):
+        module = MLP()
+    mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
+    for layer in (module.up, module.down):
+        for name, weight in list(layer.named_parameters()):
+            placed = distribute_tensor(weight, mesh, [Shard(0)])
+            layer.register_parameter(name, nn.Parameter(placed))
+
+    def loss(model, x):
+        return model(x).pow(2).mean()
+
+    step, single = training_step(module, loss), training_step(whole, loss)
+    batch = distribute_tensor(torch.empty(16, 32, device="meta"), mesh, [Shard(0)])
+    program = exportable("case", step, (step.state, batch), mesh=mesh)
+    state = {**single.state, "count": torch.zeros(())}
+    return difference(distributed(program, (state, x)), single(state, x))
+
+
+def dropout():
+    module = nn.Dropout(0.25).train()
+    program = exportable("case", module, (torch.ones(64, 64),))
+    (found,) = through_xla(program, ({}, {}, torch.ones(64, 64)))
+    kept = found != 0
+    assert np.allclose(found[kept], 1 / 0.75)
+    return abs(float(kept.mean()) - 0.75)
+
+
+def exported_program():
+    module, x = Block().eval(), torch.randn(2, 16, 32)
+    program = torch.export.export(module, (x,))
+    with tempfile.NamedTemporaryFile(suffix=".pt2") as file:
+        torch.export.save(program, file.name)
+        program = torch.export.load(file.name)
+    inner = program.module()
+    state = (dict(inner.named_parameters()), dict(inner.named_buffers()), x)
+    return difference(through_xla(exportable("case", program, (x,)), state), module(x))
+
+
+def errors():
+    """The message of each program that cannot be expressed."""
+    x = torch.empty(4, 6, device="meta")
+    mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
+
+    def in_place(x):
+        x.add_(1)
+        return x
+
+    def enlarged(x):
+        x = x.detach().requires_grad_()
+        with torch.enable_grad():
+            y = functional.interpolate(x[None, None], scale_factor=2, mode="bicubic")
+            return torch.autograd.grad(y.sum(), [x])[0]
+
+    cases = {
+        "in place": lambda: exportable("case", in_place, (x,)),
+        "pattern": lambda: exportable("case", torch.relu, (x,), shardings={"y": P("data")}),
+        "no mesh": lambda: exportable("case", MLP(), (distribute_tensor(x, mesh, [Replicate()]),)),
+        "divide": lambda: exportable(
+            "case", lambda x: x, (x,), mesh=mesh, shardings={"x": P(None, "data")}
+        ),
+        "arguments": lambda: exportable("case", MLP(), (x, x)),
+        "op": lambda: lower(exportable("case", enlarged, (x,))),
+        "control flow": lambda: exportable("case", lambda x: x if x.sum() > 0 else -x, (x,)),
+    }
+    messages = {}
+    for name, case in cases.items():
+        try:
+            case()
+            messages[name] = "none"
+        except HespasError as error:
+            messages[name] = str(error)
+        except Exception as error:
+            messages[name] = f"{type(error).__name__}: {error}"
+    return messages
+
+
+def main():
+    torch.manual_seed(0)
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=8)
+    image, labels = torch.randn(4, 3, 16, 16), torch.tensor([1, 5, 2, 9])
+    tokens = torch.randint(0, 50, (2, 8))
+    cases = {
+        "block": lambda: module_case(Block(), torch.randn(2, 16, 32)),
+        "language": lambda: module_case(Language(), tokens),
+        "image": lambda: module_case(Image(), image),
+        "exported program": exported_program,
+        "dropout": dropout,
+        "block training": lambda: training_case(
+            Block(), lambda m, x, y: (m(x) - y).pow(2).mean(),
+            torch.randn(2, 16, 32), torch.randn(2, 16, 32),
+        ),
+        "language training": lambda: training_case(
+            Language(), lambda m, t: functional.cross_entropy(m(t).flatten(0, 1), t.flatten()),
+            tokens,
+        ),
+        "image training": lambda: training_case(
+            Image(), lambda m, x, y: functional.cross_entropy(m(x), y), image, labels
+        ),
+        "partitioned by XLA": partitioned_by_xla,
+        "tensor parallel": tensor_parallel,
+        "sharded training": sharded_training,
+    }  # fmt: skip
+    chosen = sys.argv[1:] or [*cases]
+    answer = {name: cases[name]() for name in chosen}
+    print(json.dumps({"differences": answer, "errors": errors()}))
+
+
+if __name__ == "__main__":
+    main()
