@@ -13,7 +13,16 @@ from hespas.estimators.base import Estimator
 from hespas.passes.base import nearest
 
 GROUP = "hespas.estimators"
-ESTIMATORS = {"roofline": "hespas.estimators.roofline:Roofline"}
+ESTIMATORS = {
+    "cocossim": "hespas.estimators.accelerators.cocossim:Cocossim",
+    "iree": "hespas.estimators.iree.estimator:Iree",
+    "onnxim": "hespas.estimators.accelerators.onnxim:Onnxim",
+    "roofline": "hespas.estimators.roofline:Roofline",
+    "scalesim": "hespas.estimators.accelerators.scalesim:Scalesim",
+    "systolic": "hespas.estimators.accelerators.systolic:Systolic",
+    "xla": "hespas.estimators.xla.estimator:Xla",
+    "zigzag": "hespas.estimators.accelerators.zigzag:Zigzag",
+}
 
 
 def names() -> list[str]:
@@ -31,19 +40,27 @@ def get(name: str) -> type[Estimator]:
     return getattr(importlib.import_module(module), cls)
 
 
-def build(name: str, node: Node, settings: Mapping[str, str]) -> Estimator:
-    """The estimator with its configuration from text; raises UsageError for a wrong setting."""
+def keys(cls: type[Estimator]) -> list[str]:
+    """The fields of an estimator's configuration."""
+    return list(getattr(cls.Config, "model_fields", None) or cls.Config.__dataclass_fields__)
+
+
+def build(name: str, node: Node | None, settings: Mapping[str, Any]) -> Estimator:
+    """The estimator with its configuration, from text or values.
+
+    Raises UsageError for a wrong setting.
+    """
     from pydantic import TypeAdapter, ValidationError
 
     cls = get(name)
-    fields = getattr(cls.Config, "model_fields", None) or cls.Config.__dataclass_fields__
+    fields = keys(cls)
     values: dict[str, Any] = {"node": node} if "node" in fields else {}
-    for key, text in settings.items():
+    for key, value in settings.items():
         spelled = key.replace("-", "_")
         if spelled not in fields or spelled == "node":
             known = [field.replace("_", "-") for field in fields if field != "node"]
             raise UsageError(f"{name} has no setting '{key}'", remedy=nearest(key, known))
-        values[spelled] = text
+        values[spelled] = value
     try:
         return cls(TypeAdapter(cls.Config).validate_python(values))
     except ValidationError as error:

@@ -12,12 +12,21 @@ from hespas.passes.base import Pass, nearest
 
 PASSES = {
     "annotate": "hespas.passes.annotate.annotate:AnnotatePass",
+    "cocossim-annotate": "hespas.passes.annotate.cocossim_annotate:CocossimAnnotatePass",
     "emit-chakra": "hespas.passes.emit.emit_chakra:EmitChakraPass",
+    "iree-annotate": "hespas.passes.annotate.iree_annotate:IreeAnnotatePass",
+    "memory-annotate": "hespas.passes.memory.memory_annotate:MemoryAnnotatePass",
+    "onnxim-annotate": "hespas.passes.annotate.onnxim_annotate:OnnximAnnotatePass",
     "op-stats": "hespas.passes.emit.op_stats:OpStatsPass",
     "prepare": "hespas.passes.prepare.prepare:PreparePass",
     "roofline-annotate": "hespas.passes.annotate.roofline_annotate:RooflineAnnotatePass",
+    "scalesim-annotate": "hespas.passes.annotate.scalesim_annotate:ScalesimAnnotatePass",
     "split-individual": "hespas.passes.split.split_individual:SplitIndividualPass",
     "split-linear": "hespas.passes.split.split_linear:SplitLinearPass",
+    "systolic-annotate": "hespas.passes.annotate.systolic_annotate:SystolicAnnotatePass",
+    "xla-annotate": "hespas.passes.annotate.xla_annotate:XlaAnnotatePass",
+    "xla-optimize": "hespas.passes.optimize.xla_optimize:XlaOptimizePass",
+    "zigzag-annotate": "hespas.passes.annotate.zigzag_annotate:ZigzagAnnotatePass",
 }
 
 
@@ -49,7 +58,10 @@ def _plugins() -> dict[str, str]:
 
         _found = {}
         for point in entry_points(group="hespas.passes"):
-            if point.name in PASSES or point.name in _found:
+            # A package that is installed twice on the path is listed twice.
+            known = PASSES.get(point.name) or _found.get(point.name, point.value)
+            if known != point.value:
+                _found = None
                 raise UsageError(f"two packages define the pass '{point.name}'")
             _found[point.name] = point.value
     return _found

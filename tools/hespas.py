@@ -9,11 +9,16 @@ from hespas.dialects.errors import UsageError
 from hespas.tools import common
 
 COMMANDS = {
+    "export": "a JAX program as StableHLO: as lowered, partitioned, or optimised by XLA",
+    "optimize": "what XLA makes of a program, for a GPU that need not be there",
     "run": "estimate a program: read, split, annotate, write Chakra traces, simulate, summarise",
     "simulate": "the step time of Chakra traces on a network, and what it is made of",
     "chakra": "check or print Chakra traces",
+    "cache": "list or clear what was measured",
+    "reference": "run a whole program on the device at hand, beside the sum of its regions",
     "collective": "collective algorithms as traces: from MSCCL XML, or generated",
     "nodes": "list the node presets",
+    "targets": "list the GPUs that XLA optimises for",
     "systems": "list the system presets",
     "system": "make a system: a network of one's own",
 }

@@ -8,6 +8,7 @@ progress and counters (``hespas.estimators.measure.run``) are the same for every
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -88,6 +89,10 @@ class Measuring(Estimator):
         self.answers: dict[str, Answer | UnknownCost] = {}  # by the item's digest
         self.environment: dict[str, Any] = {}
         self.uncounted: set[str] = set()  # digests of items with an op that has no cost rule
+
+    def parts(self, item: Item) -> Iterable[Item]:
+        """What of a region, or of an op between regions, is measured on its own: all of it."""
+        return (item,)
 
     def module(self, item: Item) -> str:
         """The text of the module to compile, its function ``main``; raises UnknownCost.

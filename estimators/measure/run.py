@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -136,7 +137,7 @@ def _entries(
 ) -> list[_Entry]:
     """The distinct items that take time, with their jobs, in order."""
     entries: dict[str, _Entry] = {}
-    for item in items:
+    for item in itertools.chain.from_iterable(map(estimator.parts, items)):
         found.regions += 1
         if is_nothing(item.op):
             found.free += 1

@@ -123,7 +123,7 @@ def _einsum(op: ir.Operation) -> Work:
 def _convolution(op: ir.Operation) -> Work:
     lhs, rhs = operand_buffers(op)[:2]
     out = buffer(op.results[0].type)
-    (batch, feature, in_space), (_, _, kernel_space), (_, out_feature, out_space) = _layout(
+    (batch, feature, in_space), (_, _, kernel_space), (_, out_feature, out_space) = conv_layout(
         op.attributes["dimension_numbers"]
     )
     rank = len(in_space)
@@ -176,7 +176,7 @@ def valid_positions(
 
 
 @functools.lru_cache(maxsize=256)
-def _layout(attr: ir.Attribute) -> list[tuple[int, int, tuple[int, ...]]]:
+def conv_layout(attr: ir.Attribute) -> list[tuple[int, int, tuple[int, ...]]]:
     """(batch or output feature, feature, spatial dimensions) of input, kernel and result."""
     groups = re.findall(r"\[([^\]]*)\]", str(attr))
     layout = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hespas.dialects.mlir import call_target, ir
@@ -24,6 +24,9 @@ from hespas.estimators.rules.base import (
 from hespas.estimators.rules.contraction import fma_flops, valid_positions, wider
 
 Config = Mapping[str, Any]
+Shape = tuple[int, ...]
+Window = tuple[int, int, int]  # stride, padding of both sides, dilation
+DILATIONS = range(1, 17)
 
 # (operations, transcendentals) per element of the result; GELU is XLA's tanh approximation
 _EPILOGUES = {"BIAS": (1, 0), "RELU": (1, 0), "GELU": (8, 1), "SILU": (2, 1)}
@@ -116,10 +119,12 @@ def convolution(op: ir.Operation, config: Config) -> Work:
     else:
         image, kernel, result = first, second, out
     count = result.elements * kernel.elements // max(kernel.shape[0], 1)
-    space = _spatial(image.shape, kernel.shape, result.shape)
-    for i in space:
-        size, window, extent = image.shape[i], kernel.shape[i], result.shape[i]
-        count = count * _valid(size, window, extent) // (window * extent)
+    space = spatial_dims(image.shape, kernel.shape, result.shape)
+    dims = spatial_sizes(image.shape, kernel.shape, result.shape, space)
+    for (size, window, extent), fit in zip(dims, least_windows(dims) or (), strict=True):
+        stride, padding, dilation = fit
+        valid = valid_positions(size, window, extent, stride, padding, 1, dilation)
+        count = count * valid // (window * extent)
     parts = matrix(_rate(config, first, second), fma_flops(count, first, second))
     if "Forward" not in target:
         return _work(op, "conv", parts)
@@ -129,9 +134,7 @@ def convolution(op: ir.Operation, config: Config) -> Work:
     return _work(op, "conv", parts + vector(out.key, flops * out.elements), roots * out.elements)
 
 
-def _spatial(
-    image: tuple[int, ...], kernel: tuple[int, ...], result: tuple[int, ...]
-) -> tuple[int, ...]:
+def spatial_dims(image: Shape, kernel: Shape, result: Shape) -> tuple[int, ...]:
     """The spatial dimensions of an NHWC/OHWI or NCHW/OIHW convolution; () where it is neither."""
     rank = len(image)
     if len(kernel) != rank or len(result) != rank or image[0] != result[0]:
@@ -139,33 +142,44 @@ def _spatial(
     for feature, space in ((rank - 1, range(1, rank - 1)), (1, range(2, rank))):
         channels = kernel[feature]
         fits = result[feature] == kernel[0] and channels and image[feature] % channels == 0
-        if fits and all(_window(image[i], kernel[i], result[i]) for i in space):
+        if fits and least_windows(spatial_sizes(image, kernel, result, space)) is not None:
             return tuple(space)
     return ()
 
 
-def _valid(size: int, kernel: int, out: int) -> int:
-    window = _window(size, kernel, out)
-    if window is None:
-        return kernel * out
-    stride, padding, dilation = window
-    return valid_positions(size, kernel, out, stride, padding, 1, dilation)
+def spatial_sizes(
+    image: Shape, kernel: Shape, result: Shape, space: Iterable[int]
+) -> tuple[tuple[int, int, int], ...]:
+    """(image, kernel, result) of each spatial dimension."""
+    return tuple((image[i], kernel[i], result[i]) for i in space)
 
 
 @functools.lru_cache(maxsize=1024)
-def _window(size: int, kernel: int, out: int) -> tuple[int, int, int] | None:
-    """The least (dilation, stride, padding) that makes ``out`` of ``size``, as (s, p, d).
+def least_windows(dims: tuple[tuple[int, int, int], ...]) -> tuple[Window, ...] | None:
+    """The windows that make results of images: (image, kernel, result) of each dimension.
 
-    cuDNN pads both sides alike, XLA pads explicitly before it where they differ.
+    The least dilation that all dimensions can share, then the least stride and padding; without one
+    to share, the least of each. None where there is none for some dimension. cuDNN pads both sides
+    alike, XLA pads explicitly before it where they differ.
     """
-    for dilation in range(1, 17):
-        extent = (kernel - 1) * dilation + 1
-        for stride in range(1, size + 1):
-            padding = max(0, -((size - extent - (out - 1) * stride) // 2))
-            if padding < extent and 0 <= size + 2 * padding - extent - (out - 1) * stride < stride:
-                return stride, padding, dilation
-        if kernel == 1:
-            break
+    for dilation in DILATIONS:
+        shared = [_window(*dim, dilation) for dim in dims]
+        if all(shared):
+            return tuple(window for window in shared if window)
+    alone = [
+        next(filter(None, (_window(*dim, dilation) for dilation in DILATIONS)), None)
+        for dim in dims
+    ]
+    return tuple(window for window in alone if window) if all(alone) else None
+
+
+def _window(size: int, kernel: int, out: int, dilation: int) -> Window | None:
+    """The least (stride, padding) of that dilation; a kernel of one element has none."""
+    extent = (kernel - 1) * dilation + 1
+    for stride in range(1, size + 1):
+        padding = max(0, -((size - extent - (out - 1) * stride) // 2))
+        if padding < extent and 0 <= size + 2 * padding - extent - (out - 1) * stride < stride:
+            return stride, padding, 1 if kernel == 1 else dilation
     return None
 
 

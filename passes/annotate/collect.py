@@ -44,7 +44,7 @@ def measure_program(
 
     if not isinstance(estimator, Measuring):
         return
-    if Split.of(module.operation) is None:
+    if estimator.granularity == "region" and Split.of(module.operation) is None:
         run.warn("the module is not split: each op is measured on its own, launch included")
     run.results["measured"] = measure(estimator, items(module), options, run, keep_going=keep_going)
 

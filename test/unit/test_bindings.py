@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from hespas.dialects import mlir
+from hespas.dialects import mlir, pjrt
 from hespas.dialects.mlir import PassManager, calls, functions, ir, op_text, register_passes
 
 TEXT = """
@@ -34,7 +34,7 @@ def test_every_dialect_is_there(context):
 @pytest.mark.parametrize(
     "name",
     ["canonicalize", "cse", "symbol-dce", "func.func(chlo-legalize-to-stablehlo)",
-     "stablehlo-refine-shapes", "sdy-propagation-pipeline"],
+     "stablehlo-refine-shapes", "sdy-propagation-pipeline", "hlo-legalize-to-stablehlo"],
 )  # fmt: skip
 def test_native_passes_are_registered(name, context):
     register_passes()
@@ -85,3 +85,25 @@ def test_python_passes_run_in_the_pass_manager(parse):
         manager.add(lambda op, _pass: seen.append(op.operation.name), "ours")
         manager.run(module.operation)
     assert seen == ["builtin.module"]
+
+
+def test_programs_compile_run_and_are_profiled():
+    device = pjrt.open_device("cpu")
+    text = """func.func @main() -> tensor<4xf32> {
+      %0 = stablehlo.constant dense<2.0> : tensor<4xf32>
+      %1 = stablehlo.iota dim = 0 : tensor<4xf32>
+      %2 = stablehlo.multiply %0, %1 : tensor<4xf32>
+      return %2 : tensor<4xf32> }"""
+    program = pjrt.compile_on(device, text, {"xla_cpu_enable_fast_math": False})
+    (result,) = program.run([])
+    pjrt.wait([result])
+    assert list(result._single_device_array_to_np_array_did_copy()[0]) == [0, 2, 4, 6]
+    assert program.memory_bytes() >= 16
+    assert program.cost_analysis()["bytes accessed"] > 0
+    assert program.compile_s > 0
+    assert program.time_s([], launches=3) > 0
+    space = pjrt.profile(device, program, [], runs=2)
+    assert b"/host" in space
+    assert pjrt.kernel_times_ns(space) == []
+    with pytest.raises(RuntimeError, match="No such compile option"):
+        pjrt.compile_on(device, text, {"xla_nonsense": True})

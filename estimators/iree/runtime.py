@@ -1,0 +1,137 @@
+"""IREE's compiler and runtime, in process: for worker processes, as the compiler may abort."""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import ir, native_stderr
+from hespas.estimators.measure.failure import Unsupported
+from hespas.estimators.rules.base import element
+
+MISSING = "install it: pip install 'hespas[iree]'"
+LOCAL = ("llvm-cpu", "vmvx")  # compiler backends of the runtime's local devices
+DEVICES = {"cuda": "cuda", "rocm": "hip", "vulkan": "vulkan"}  # targets, as the runtime calls them
+FLOATS = {
+    "f64": "FLOAT_64", "f32": "FLOAT_32", "f16": "FLOAT_16", "bf16": "BFLOAT_16",
+    "f8E4M3FN": "FLOAT_8_E4M3_FN", "f8E4M3FNUZ": "FLOAT_8_E4M3_FNUZ", "f8E5M2": "FLOAT_8_E5M2",
+    "f8E5M2FNUZ": "FLOAT_8_E5M2_FNUZ", "f8E8M0FNU": "FLOAT_8_E8M0_FNU",
+    "complex<f32>": "COMPLEX_64", "complex<f64>": "COMPLEX_128", "i1": "BOOL_8",
+}  # fmt: skip
+
+
+def default_driver(target: str) -> str:
+    """The runtime device that code of a target runs on."""
+    return "local-task" if target in LOCAL else DEVICES[target]
+
+
+def compile_module(text: str, target: str, flags: Sequence[str]) -> bytes:
+    """A StableHLO module to IREE's bytecode; raises Unsupported, or HespasError for a flag."""
+    try:
+        from iree.compiler import api
+    except ImportError:
+        raise HespasError("IREE's compiler is not installed", remedy=MISSING) from None
+    session = api.Session()
+    try:
+        session.set_flags(*_target_flags(target), *flags)
+    except ValueError as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        raise HespasError(f"IREE does not take the flags: {lines[-1].strip()}") from None
+    with native_stderr() as said:
+        invocation = session.invocation()
+        invocation.enable_console_diagnostics()
+        source = api.Source.wrap_buffer(session, text.encode() + b"\0")
+        done = invocation.parse_source(source) and invocation.execute()
+    if not done:
+        errors = [line.partition("error:")[2].strip() for line in said if "error:" in line]
+        why = errors[0] if errors else "it does not say why"
+        raise Unsupported(f"IREE does not compile it: {why}")
+    output = api.Output.open_membuffer()
+    invocation.output_vm_bytecode(output)
+    return bytes(output.map_memory())
+
+
+class Runtime:
+    """A device of IREE's runtime, such as ``local-task`` or ``cuda://0``."""
+
+    def __init__(self, driver: str) -> None:
+        try:
+            import iree.runtime as runtime
+        except ImportError:
+            raise HespasError("IREE's runtime is not installed", remedy=MISSING) from None
+        self.api = runtime
+        self.driver = driver
+        try:
+            with native_stderr():
+                self.config = runtime.Config(driver)
+        except Exception as error:  # ValueError, RuntimeError and others, by driver
+            known = ", ".join(runtime.query_available_drivers())
+            message = f"IREE has no device '{driver}' here: {_first(str(error))}"
+            raise HespasError(message, remedy=f"its drivers are {known}") from None
+
+    def device_name(self) -> str:
+        """The name of the device as its driver gives it."""
+        found = self.api.get_driver(self.driver.partition(":")[0]).query_available_devices()
+        return str(found[0].get("name", self.driver)) if found else self.driver
+
+    def load(self, bytecode: bytes) -> tuple[Any, Any]:
+        """The context of a compiled module, and its function ``main``."""
+        instance = self.config.vm_instance
+        module = self.api.VmModule.copy_buffer(instance, bytecode)
+        context = self.api.VmContext(instance, [*self.config.default_vm_modules, module])
+        return context, module.lookup_function("main")
+
+    def zeros(self, type_: ir.Type) -> Any:
+        """A buffer of zeros on the device for a tensor type; raises Unsupported."""
+        import numpy
+
+        kind = ir.RankedTensorType(type_)
+        size = -(-math.prod(kind.shape) * element(kind.element_type)[1] // 8)
+        usage = self.api.BufferUsage.DEFAULT
+        buffer: Any = self.config.device.allocator.allocate_buffer_copy(
+            int(self.api.MemoryType.DEVICE_LOCAL), int(usage), self.config.device,
+            numpy.zeros(max(size, 1), numpy.uint8),
+        )  # fmt: skip
+        return self.api.HalBufferView(buffer, list(kind.shape), self._element(kind.element_type))
+
+    def time_s(self, loaded: tuple[Any, Any], inputs: Sequence[Any]) -> float:
+        """The wall time of one run, until its results are ready."""
+        context, function = loaded
+        given = self.api.VmVariantList(len(inputs))
+        for value in inputs:
+            given.push_ref(value)
+        taken = self.api.VmVariantList(1)
+        begun = time.perf_counter()
+        context.invoke(function, given, taken)
+        return time.perf_counter() - begun
+
+    def _element(self, type_: ir.Type) -> int:
+        spelled = str(type_)
+        name = FLOATS.get(spelled)
+        if name is None and isinstance(type_, ir.IntegerType):
+            name = f"INT_{type_.width}"  # signless, as IREE's own modules have them
+        found = getattr(self.api.HalElementType, name or "", None)
+        if found is None:
+            raise Unsupported(f"IREE's runtime has no type for {spelled}")
+        return int(found)
+
+
+@functools.lru_cache(maxsize=4)
+def runtime(driver: str) -> Runtime:
+    """The device of that name, opened once; raises HespasError."""
+    return Runtime(driver)
+
+
+def _target_flags(target: str) -> list[str]:
+    if target in DEVICES:
+        return [f"--iree-hal-target-device={DEVICES[target]}"]
+    flags = ["--iree-hal-target-device=local", f"--iree-hal-local-target-device-backends={target}"]
+    return [*flags, "--iree-llvmcpu-target-cpu=host"] if target == "llvm-cpu" else flags
+
+
+def _first(text: str) -> str:
+    return text.strip().split("\n", 1)[0]

@@ -1,0 +1,1 @@
+"""What XLA's optimised modules hold beyond StableHLO, as plain StableHLO of the same meaning."""

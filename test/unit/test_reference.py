@@ -1,0 +1,155 @@
+"""Whole programs on one device: what stands for collectives, and the comparison with the parts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from execution import call
+
+from benchmarks import reference as benchmark
+from hespas import passes
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.dialects.mlir import ir, make_context
+from hespas.dialects.ops import entry
+from hespas.estimators.lower.plain import to_plain
+from hespas.estimators.measure.region import standalone
+from hespas.estimators.reference.compare import compare
+from hespas.estimators.reference.local import collectives_of, make_local, stand_in
+from hespas.passes.base import Run
+from hespas.tools.commands import reference
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = sorted((ROOT / "docs" / "data").glob("reference-*.json"))
+SUM = """({
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %s = stablehlo.add %a, %b : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      })"""
+GROUPS = "replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>"
+PROGRAM = f"""
+module attributes {{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 2 : i32}} {{
+  func.func public @main(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<128x64xf32>) {{
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0:2 = stablehlo.while(%i = %zero, %c = %x) : tensor<i32>, tensor<64x64xf32>
+     cond {{
+      %n = stablehlo.constant dense<3> : tensor<i32>
+      %lt = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    }} do {{
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %half = "stablehlo.reduce_scatter"(%c) <{{{GROUPS}, scatter_dimension = 0 : i64}}> {SUM}
+        : (tensor<64x64xf32>) -> tensor<32x64xf32>
+      %tanh = stablehlo.tanh %half : tensor<32x64xf32>
+      %whole = "stablehlo.all_gather"(%tanh) <{{all_gather_dim = 0 : i64, {GROUPS}}}>
+        : (tensor<32x64xf32>) -> tensor<64x64xf32>
+      stablehlo.return %next, %whole : tensor<i32>, tensor<64x64xf32>
+    }}
+    %1 = stablehlo.add %0#1, %0#1 : tensor<64x64xf32>
+    %2 = "stablehlo.all_reduce"(%1) <{{{GROUPS}}}> {SUM} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+    %3 = "stablehlo.all_to_all"(%2) <{{concat_dimension = 0 : i64, split_count = 2 : i64,
+      split_dimension = 1 : i64, {GROUPS}}}> : (tensor<64x64xf32>) -> tensor<128x32xf32>
+    %4 = "stablehlo.all_gather"(%3) <{{all_gather_dim = 1 : i64, {GROUPS}}}>
+      : (tensor<128x32xf32>) -> tensor<128x64xf32>
+    return %2, %4 : tensor<64x64xf32>, tensor<128x64xf32>
+  }}
+}}
+"""
+
+
+def prepared() -> ir.Module:
+    module = ir.Module.parse(PROGRAM, make_context())
+    passes.run(module, "prepare", Run(note=lambda text: None))
+    return module
+
+
+def test_collectives_are_counted_by_what_they_take_and_give():
+    module = prepared()
+    found = collectives_of(entry(module))
+    counts = sorted(collectives.count for collectives in found)
+    assert counts == [1, 1, 1, 3, 3]
+
+
+def test_a_program_runs_without_its_collectives():
+    program = prepared()
+    module = standalone(entry(program))
+    make_local(module)
+    to_plain(module)
+    module.operation.verify()
+    assert "replica_groups" not in str(module)
+    x = np.random.default_rng(1).normal(size=(64, 64)).astype(np.float32)
+    first, second = call(module, [x, np.zeros((), np.int32)])
+    wanted = x
+    for _ in range(3):
+        wanted = np.tile(np.tanh(wanted[:32]), (2, 1))
+    np.testing.assert_allclose(first, 2 * wanted, rtol=1e-5)
+    cut = np.tile(2 * wanted[:, :32], (2, 1))
+    np.testing.assert_allclose(second, np.tile(cut, (1, 2)), rtol=1e-5)
+
+
+def test_what_stands_for_a_collective_runs_alone():
+    module = prepared()
+    for found in collectives_of(entry(module)):
+        alone = stand_in(found.op)
+        alone.operation.verify()
+        x = np.ones(ir.RankedTensorType(found.op.operands[0].type).shape, np.float32)
+        (got,) = call(alone, [x, np.zeros((), np.int32)])
+        assert list(got.shape) == list(ir.RankedTensorType(found.op.results[0].type).shape)
+        assert (got == 1).all()
+
+
+def test_whole_and_parts():
+    module = ir.Module.parse(PROGRAM, make_context())
+    notes: list[str] = []
+    found = compare(
+        module, "xla", {"device": "cpu", "repetitions": 3}, "split-linear",
+        Run(note=notes.append), rounds=2,
+    )  # fmt: skip
+    assert (found.regions, found.collectives, found.devices) == (4, 9, 2)
+    assert len(found.rounds) == 2
+    data = json.loads(json.dumps(found.to_json()))
+    assert data["whole_s"] > 0
+    assert data["stand_ins_s"] > 0
+    for one in found.rounds:
+        assert one.ratio == pytest.approx((one.regions_s + one.stand_ins_s) / one.whole_s)
+        assert one.whole["clock"] == "host"
+    low, high = data["ratio_range"]
+    assert low <= data["ratio"] <= high
+
+
+def test_the_command(tmp_path, capsys):
+    path = tmp_path / "step.mlir"
+    path.write_text(PROGRAM)
+    given = [str(path), "--rounds", "1", "--setting", "device=cpu", "--setting", "repetitions=3"]
+    assert reference.main(given) == 0
+    out = capsys.readouterr().out
+    for word in ("whole", "sum of the parts", "9, each replaced by a local operation", "ratio"):
+        assert word in out
+    kind = "tensor<4xf32>"
+    path.write_text(f"func.func @main(%x: {kind}) -> {kind} {{ return %x : {kind} }}")
+    with pytest.raises(HespasError, match="the program computes nothing"):
+        reference.main([str(path)])
+    with pytest.raises(UsageError, match="no split is 'lines'"):
+        reference.main([str(path), "--split", "lines"])
+    with pytest.raises(UsageError, match="roofline does not measure"):
+        reference.main([str(path), "--estimator", "roofline"])
+
+
+def test_the_table_is_that_of_the_data():
+    page = ROOT / "docs" / "reference" / "whole-programs.md"
+    assert page.read_text() == benchmark.markdown([json.loads(f.read_text()) for f in DATA])
+
+
+@pytest.mark.parametrize("file", DATA, ids=lambda f: f.name)
+def test_sums_are_near_wholes_in_the_data(file):
+    """What docs/reference/whole-programs.md claims of five programs and more."""
+    found = json.loads(file.read_text())
+    assert len(found["workloads"]) >= 5
+    for one in found["workloads"]:
+        assert one["ratio"] == pytest.approx(
+            np.median([round_["ratio"] for round_ in one["rounds"]])
+        )
+        assert 0.5 < one["ratio"] < 2

@@ -1,0 +1,230 @@
+"""Regions measured by XLA and IREE on this machine's processor."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from execution import call
+
+from hespas import passes
+from hespas.dialects.attrs import Cost, Region
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.dialects.mlir import functions, ir, make_context
+from hespas.dialects.pjrt import compile_on, open_device, wait
+from hespas.estimators import registry
+from hespas.estimators.base import Item
+from hespas.estimators.iree import worker as iree_worker
+from hespas.estimators.iree.runtime import compile_module, runtime
+from hespas.estimators.lower.plain import compilable
+from hespas.estimators.measure.failure import Unsupported
+from hespas.estimators.xla import worker as xla_worker
+from hespas.estimators.xla.clock import launch_s
+from hespas.estimators.xla.flags import parse_flags
+from hespas.estimators.xla.inputs import make_inputs
+from hespas.passes.base import Run
+
+CONTEXT = make_context()
+XLA = {"device": "cpu", "flags": "", "repetitions": 5, "inputs": "auto"}
+IREE = {"target": "llvm-cpu", "driver": "", "flags": "", "repetitions": 5}
+
+
+def product(n: int, count: int = 1) -> str:
+    """``count`` matrix products in a row, each of the one before."""
+    kind = f"tensor<{n}x{n}xf32>"
+    lines = [
+        f"%{i} = stablehlo.dot_general %{i - 1 if i else 'x'}, %y, contracting_dims = [1] x [0] "
+        f": ({kind}, {kind}) -> {kind}"
+        for i in range(count)
+    ]
+    body = "\n".join(lines)
+    return f"""func.func @main(%x: {kind}, %y: {kind}) -> {kind} {{
+      {body}
+      return %{count - 1} : {kind} }}"""
+
+
+def xla(text: str, **settings):
+    return xla_worker.worker({"module": text, **XLA, **settings})
+
+
+def iree(text: str, **settings):
+    return iree_worker.worker({"module": text, **IREE, **settings})
+
+
+def annotated(text: str, pipeline: str) -> tuple[ir.Module, Run]:
+    module = ir.Module.parse(text, CONTEXT)
+    return module, passes.run(module, pipeline, Run(note=lambda text: None))
+
+
+@pytest.fixture(scope="module")
+def device():
+    return open_device("cpu")
+
+
+@pytest.mark.parametrize("measure", [xla, iree])
+def test_times_repeat_within_what_they_say(measure):
+    """Two measurements of one region: their bands, doubled, overlap; more work takes longer."""
+    first, second = measure(product(384)), measure(product(384))
+    for found in (first, second):
+        assert 0 < found["min_s"] <= found["low_s"] <= found["median_s"] <= found["high_s"]
+        assert found["repetitions"] >= 3
+        assert found["clock"] == "host"
+        assert found["compile_s"] > 0
+    assert first["low_s"] / 2 <= second["high_s"] * 2
+    assert second["low_s"] / 2 <= first["high_s"] * 2
+    assert measure(product(384, 16))["min_s"] > 2 * first["min_s"]
+
+
+def test_operations_are_xlas():
+    module, _ = annotated(product(128, 3), "split-linear,xla-annotate{device=cpu cache=none}")
+    function = functions(module)["region_0"]
+    cost = Cost.of(function)
+    assert cost is not None
+    counted = xla(compilable(function))
+    assert cost.flops == counted["flops"] == 3 * 2 * 128**3
+    assert counted["bytes"] > 0
+    assert (cost.bound, cost.estimator) == ("measured", "xla")
+    assert cost.low_ns is not None
+    assert cost.low_ns <= cost.latency_ns
+
+
+def test_the_sum_of_regions_is_near_the_whole():
+    """Four regions of products each; on a machine that does other things too, within a factor 3."""
+    text = product(320, 8)
+    whole, _ = annotated(text, "split-linear,xla-annotate{device=cpu cache=none}")
+    split, run = annotated(text, "split-linear{block-limit=2},xla-annotate{device=cpu cache=none}")
+    assert run.results["measured"].regions == 4
+    costs = [Cost.of(functions(module)["region_0"]) for module in (whole, split)]
+    assert costs[0] is not None
+    total = run.results["cost"]
+    assert total.flops == costs[0].flops
+    assert 1 / 3 < total.low_ns / costs[0].low_ns < 3
+
+
+@pytest.mark.parametrize("name", ["xla", "iree"])
+def test_a_result_in_the_cache_is_not_compiled_again(name, tmp_path):
+    steps = f"split-linear,{name}-annotate{{cache={tmp_path / 'times'}}}"
+    first, run = annotated(product(64, 2), steps)
+    again, rerun = annotated(product(64, 2), steps)
+    counts = [(r.results["measured"].measured, r.results["measured"].cached) for r in (run, rerun)]
+    assert counts == [(1, 0), (0, 1)]
+    costs = [str(functions(m)["region_0"].attributes[Cost.NAME]) for m in (first, again)]
+    assert costs[0] == costs[1]
+    assert Region.NAME in functions(again)["region_0"].attributes
+
+
+def test_xla_and_iree_compute_the_same():
+    text = """func.func @main(%x: tensor<4x8xf32>, %y: tensor<8xbf16>) -> tensor<4xf32> {
+      %0 = stablehlo.convert %y : (tensor<8xbf16>) -> tensor<8xf32>
+      %1 = stablehlo.dot_general %x, %0, contracting_dims = [1] x [0]
+        : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4xf32>
+      %2 = chlo.asinh %1 : tensor<4xf32> -> tensor<4xf32>
+      %3 = stablehlo.cosine %2 : tensor<4xf32>
+      return %3 : tensor<4xf32> }"""
+    module = ir.Module.parse(text, CONTEXT)
+    device = runtime("local-task")
+    context, function = device.load(compile_module(text, "llvm-cpu", ()))
+    api = device.api
+    main = functions(module)["main"]
+    given, taken = api.VmVariantList(2), api.VmVariantList(1)
+    for argument in main.regions[0].blocks[0].arguments:
+        given.push_ref(device.zeros(argument.type))
+    context.invoke(function, given, taken)
+    view = taken.get_as_object(0, api.HalBufferView)
+    got = api.DeviceArray(device.config.device, view, implicit_host_transfer=True).to_host()
+    import ml_dtypes
+
+    zeros = [np.zeros((4, 8), np.float32), np.zeros(8, ml_dtypes.bfloat16)]
+    np.testing.assert_allclose(got, call(module, zeros)[0])
+
+
+def test_what_a_compiler_does_not_know_is_unsupported():
+    text = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = stablehlo.custom_call @nobody(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32> }"""
+    with pytest.raises(Unsupported, match=r"XLA does not compile it: .*nobody"):
+        xla(text)
+    with pytest.raises(Unsupported, match=r"IREE does not compile it: .*custom_call"):
+        iree(text)
+
+
+def test_lapack_is_there():
+    import jax
+
+    module = jax.jit(jax.numpy.linalg.eigh).lower(jax.ShapeDtypeStruct((8, 8), "float32"))
+    assert "@lapack_" in module.as_text()
+    assert xla(module.as_text())["median_s"] > 0
+
+
+def test_a_region_that_does_not_fit_is_refused():
+    kind = "tensor<65536x65536x64xf64>"
+    text = f"""func.func @main(%x: {kind}) -> {kind} {{
+      %0 = stablehlo.add %x, %x : {kind}
+      return %0 : {kind} }}"""
+    with pytest.raises(HespasError, match=r"it needs 4096\.0 GiB of memory"):
+        xla(text)
+
+
+def test_flags():
+    assert parse_flags("--xla_a=true xla_b=2 xla_c=1.5 xla_d=x=y xla_e") == {
+        "xla_a": True, "xla_b": 2, "xla_c": 1.5, "xla_d": "x=y", "xla_e": True,
+    }  # fmt: skip
+    with pytest.raises(UsageError, match="'fast' is no flag of XLA"):
+        parse_flags("fast")
+    assert xla(product(8), flags="xla_cpu_enable_fast_math=true")["median_s"] >= 0
+    with pytest.raises(HespasError, match="No such compile option: 'xla_nonsense'"):
+        xla_worker.probe({**XLA, "flags": "xla_nonsense=1"})
+    with pytest.raises(HespasError, match=r"IREE does not take the flags: .*nonsense"):
+        iree_worker.probe({**IREE, "flags": "--nonsense"})
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("xla", {"device": "tpu"}, "setting 'device'"),
+        ("xla", {"flags": "fast"}, "no flag of XLA"),
+        ("xla", {"repetitions": "0"}, "less than 1"),
+        ("iree", {"target": "sparc"}, "setting 'target'"),
+        ("iree", {"flags": "fast"}, "no flag of iree-compile"),
+    ],
+)
+def test_wrong_settings(name, settings, said):
+    with pytest.raises(UsageError, match=said):
+        registry.build(name, None, settings)
+
+
+def test_devices_that_are_not_here(monkeypatch):
+    monkeypatch.setattr("hespas.dialects.pjrt._gpu_client", lambda platforms: None)
+    assert open_device("auto").platform == "cpu"
+    with pytest.raises(HespasError, match="no cuda device was found here"):
+        open_device("cuda")
+    with pytest.raises(HespasError, match="IREE has no device 'nothing' here"):
+        iree_worker.probe({**IREE, "driver": "nothing"})
+
+
+@pytest.mark.parametrize("kind", ["zeros", "normal"])
+def test_inputs(device, kind):
+    types = [
+        ir.Type.parse(f"tensor<{text}>", CONTEXT)
+        for text in ("64x64xf32", "64x64xf32", "f32", "3xbf16", "2xi1", "2xui8", "2xcomplex<f32>")
+    ]
+    made = make_inputs(device, types, kind)
+    assert len({array.unsafe_buffer_pointer() for array in made}) == len(types)
+    first = np.asarray(made[0]._single_device_array_to_np_array_did_copy()[0])
+    assert (np.std(first) == 0) == (kind == "zeros")
+    again = compile_on(device, product(64)).run(made[:2])
+    wait(again)
+
+
+def test_an_empty_program_takes_little(device):
+    assert 0 < launch_s(device) < 0.01
+
+
+def test_an_item_says_what_is_wrong_and_where():
+    text = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = stablehlo.custom_call @xla_python_cpu_callback(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32> }"""
+    module = ir.Module.parse(text, CONTEXT)
+    op = functions(module)["main"].regions[0].blocks[0].operations[0].operation
+    with pytest.raises(HespasError, match="runs on the host") as raised:
+        registry.build("xla", None, {}).job(Item(op))
+    assert raised.value.where.endswith(":2:12")
