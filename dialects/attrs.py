@@ -199,7 +199,40 @@ class Split(Record):
     block_limit: int = _doc("most ops in a region; 0 for no limit", default=0)
 
 
-RECORDS: tuple[type[Record], ...] = (Cost, Kernel, Region, Comm, Target, Split)
+@dataclass(frozen=True, slots=True)
+class Memory(Record):
+    """The memory that the program takes on one device."""
+
+    NAME: ClassVar[str] = "hespas.memory"
+    HOLDERS: ClassVar[str] = "module"
+
+    peak_bytes: int = _doc(
+        "bytes that it takes, with a place for each buffer: results have theirs from the start"
+    )
+    live_bytes: int = _doc("most bytes live at one point of the program")
+    argument_bytes: int = _doc("of these: arguments, and results that replace them")
+    result_bytes: int = _doc("of these: other results")
+    constant_bytes: int = _doc("of these: constants")
+    temporary_bytes: int = _doc("of these: everything else")
+    op: str = _doc("the op at that point")
+    points: int = _doc("points of the program: its kernels, collectives and ends of blocks")
+    timeline_points: tuple[int, ...] = _doc("some points of the program, ascending")
+    timeline_bytes: tuple[int, ...] = _doc("bytes live at each of them, the highest near it")
+    parameter_bytes: int | None = _doc(
+        "of argument_bytes: model parameters, where the arguments' names tell", default=None
+    )
+    optimizer_bytes: int | None = _doc(
+        "of argument_bytes: optimizer state, where the arguments' names tell", default=None
+    )
+    activation_bytes: int | None = _doc(
+        "of temporary_bytes: made in the forward pass and read in the backward pass, where the "
+        "ops' names tell",
+        default=None,
+    )
+    location: str | None = _doc("where op is from", default=None)
+
+
+RECORDS: tuple[type[Record], ...] = (Cost, Kernel, Region, Comm, Target, Split, Memory)
 
 WAIT = "hespas.wait"  # unit attribute: an optimization_barrier that ends an async collective
 COMMUNICATORS = "hespas.communicators"  # module: {"1" = array<i64: device ids, ascending>, ...}

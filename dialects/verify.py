@@ -16,6 +16,7 @@ from hespas.dialects.attrs import (
     WAIT,
     Comm,
     Cost,
+    Memory,
     Record,
     Region,
     Split,
@@ -27,7 +28,7 @@ from hespas.dialects.mlir import functions, ir
 from hespas.dialects.ops import LOOPS
 
 BY_NAME = {record.NAME: record for record in RECORDS}
-OF_MODULE = (Target.NAME, Split.NAME, COMMUNICATORS)
+OF_MODULE = (Target.NAME, Split.NAME, Memory.NAME, COMMUNICATORS)
 SUMMED = ("flops", "read_bytes", "write_bytes", "latency_ns")
 ROUNDING = 1e-9  # relative; sums of float times depend on their order
 
@@ -95,6 +96,7 @@ class _Checker:
                     op=op,
                 )
         Split.of(op)
+        self.memory(op)
         self.groups = communicators(self.module)
         seen: dict[tuple[int, ...], int] = {}
         for number, ranks in self.groups.items():
@@ -109,6 +111,19 @@ class _Checker:
             if ranks in seen:
                 raise HespasError(f"{what} has the members of {seen[ranks]}", op=op)
             seen[ranks] = number
+
+    def memory(self, op: ir.Operation) -> None:
+        """The parts of what is live add up, and the timeline has as many points as values."""
+        memory = Memory.of(op)
+        if memory is None:
+            return
+        parts = ("argument_bytes", "result_bytes", "constant_bytes", "temporary_bytes")
+        if sum(getattr(memory, part) for part in parts) != memory.live_bytes:
+            raise HespasError(f"{Memory.NAME}: live_bytes is not the sum of its parts", op=op)
+        if memory.peak_bytes < memory.live_bytes:
+            raise HespasError(f"{Memory.NAME}: peak_bytes is less than live_bytes", op=op)
+        if len(memory.timeline_points) != len(memory.timeline_bytes):
+            raise HespasError(f"{Memory.NAME}: the timeline's lists differ in length", op=op)
 
     def within(self, ranks: tuple[int, ...], what: str, op: ir.Operation) -> None:
         """Device ids exist on the target."""

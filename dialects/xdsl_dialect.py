@@ -193,8 +193,31 @@ class SplitAttr(RecordAttr):
     block_limit: Int | NoneAttr
 
 
+@irdl_attr_definition
+class MemoryAttr(RecordAttr):
+    """The memory that the program takes on one device."""
+
+    name = "hespas.memory"
+
+    peak_bytes: Int
+    live_bytes: Int
+    argument_bytes: Int
+    result_bytes: Int
+    constant_bytes: Int
+    temporary_bytes: Int
+    op: StringAttr
+    points: Int
+    timeline_points: Ints
+    timeline_bytes: Ints
+    parameter_bytes: Int | NoneAttr
+    optimizer_bytes: Int | NoneAttr
+    activation_bytes: Int | NoneAttr
+    location: StringAttr | NoneAttr
+
+
 RECORD_ATTRS: Mapping[str, type[RecordAttr]] = {
-    cls.name: cls for cls in (CostAttr, KernelAttr, RegionAttr, CommAttr, TargetAttr, SplitAttr)
+    cls.name: cls
+    for cls in (CostAttr, KernelAttr, RegionAttr, CommAttr, TargetAttr, SplitAttr, MemoryAttr)
 }
 
 HESPAS = Dialect("hespas", [], list(RECORD_ATTRS.values()))

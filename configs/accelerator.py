@@ -1,0 +1,85 @@
+"""An accelerator's systolic arrays and vector units: ``configs/accelerators``, or a file like it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from hespas.configs import read_json
+from hespas.configs.checked import checked
+from hespas.configs.node import DTYPES
+from hespas.dialects.errors import UsageError
+
+Count = Annotated[int, Field(gt=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+_FOLDER = Path(__file__).parent / "accelerators"
+
+
+class Accelerator(BaseModel):
+    """The units that compute on one device, in ``cores`` equal cores.
+
+    Each core has ``arrays`` systolic arrays of ``rows`` x ``columns``, rows along the contracted
+    dimension where weights are stationary; an array takes in one row of ``dtype`` operands in
+    ``cycles_per_row``, 0.5 for two rows a cycle. Each core has a vector unit of ``lanes`` with
+    ``alus`` each for 32-bit elements, and ``sram_bytes`` beside it. The first data of a kernel
+    come ``first_access_cycles`` after it asks. ``sources`` says where each number is from.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    description: str = ""
+    cores: Count = 1
+    arrays: Count = 1
+    rows: Count
+    columns: Count
+    cycles_per_row: Positive = 1.0
+    clock_hz: Positive
+    dtype: str = "bf16"
+    lanes: Count
+    alus: Count = 1
+    sram_bytes: Count
+    first_access_cycles: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    sources: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("dtype")
+    @classmethod
+    def _is_type(cls, dtype: str) -> str:
+        if dtype not in DTYPES:
+            raise ValueError(f"no type is named '{dtype}'")
+        return dtype
+
+    @property
+    def matrix_flops(self) -> float:
+        """Operations per second of all arrays, each multiplying in every cell all the time."""
+        cells = self.cores * self.arrays * self.rows * self.columns
+        return 2 * cells * self.clock_hz / self.cycles_per_row
+
+    @property
+    def vector_ops(self) -> float:
+        """Operations per second on 32-bit elements of all lanes."""
+        return self.cores * self.lanes * self.alus * self.clock_hz
+
+
+def accelerator_names() -> list[str]:
+    """The names of all accelerator presets, which are those of their nodes."""
+    return sorted(path.stem for path in _FOLDER.glob("*.json"))
+
+
+def accelerator(name_or_path: str) -> Accelerator:
+    """The preset of that name, or what a JSON file describes; raises HespasError."""
+    if "/" not in name_or_path and not name_or_path.endswith(".json"):
+        path = _FOLDER / f"{name_or_path}.json"
+        if not path.is_file():
+            from hespas.passes.base import nearest
+
+            known = accelerator_names()
+            raise UsageError(
+                f"no accelerator preset is named '{name_or_path}'",
+                remedy=f"{nearest(name_or_path, known)} (give a .json file for another)",
+            )
+        return checked(Accelerator, read_json(path), str(path))
+    return checked(Accelerator, read_json(name_or_path), name_or_path)

@@ -1,0 +1,44 @@
+"""The ``cocossim`` estimator: matrix products in COCOSSim, by a program that the user has built."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from hespas.dialects.errors import HespasError
+from hespas.estimators.accelerators.external import External, ProgramConfig
+from hespas.estimators.accelerators.products import Product
+from hespas.estimators.accelerators.simulating import Payload
+
+MAX_INT = 2**31 - 1
+
+
+class Cocossim(External):
+    """Matrix products in COCOSSim, weight-stationary, beside a vector unit."""
+
+    name: ClassVar[str] = "cocossim"
+    version: ClassVar[str] = "1"
+    Config: ClassVar[type] = ProgramConfig
+    worker: ClassVar[str] = "hespas.estimators.accelerators.cocossim_worker:worker"
+    probe: ClassVar[str] = "hespas.estimators.accelerators.cocossim_worker:probe"
+
+    def simulated(self, product: Product) -> tuple[Payload, float]:
+        unit = self.machine.unit
+        if unit.rows != unit.columns:
+            raise HespasError(
+                f"COCOSSim's arrays are square, not {unit.rows} x {unit.columns}",
+                remedy="give rows and columns that are equal",
+            )
+        cores = unit.cores * unit.arrays
+        n = -(-product.n // cores) * cores  # it drops the remainder that no core gets
+        if max(product.m * product.k, product.k * n, product.m * n) > MAX_INT:
+            raise HespasError("COCOSSim counts elements in 32 bits, and this product has more")
+        payload: Payload = {
+            "m": product.m,
+            "k": product.k,
+            "n": n,
+            "cores": cores,
+            "size": unit.rows,
+            "lanes": unit.lanes,
+            "clock_hz": unit.clock_hz / self.machine.row(product.dtype),
+        }
+        return payload, product.count

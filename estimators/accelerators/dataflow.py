@@ -1,0 +1,144 @@
+"""Cycles of a matrix product on systolic arrays, in closed form.
+
+A product M x K by K x N is cut into folds that fit the array of R rows and C columns: two of its
+dimensions lie on the array, the third streams through.
+
+| dataflow | on rows | on columns | streams |
+|---|---|---|---|
+| weight-stationary, ``ws`` | K | N | M |
+| input-stationary, ``is`` | K | M | N |
+| output-stationary, ``os`` | M | N | K |
+
+With F folds, and T cycles to stream (the streamed size, times the cycles that a row takes):
+
+- ``scalesim``: folds one after the other, each filled, streamed and drained. F (2R + C + T - 2) - 1
+  for ws and is, F (R + C + T - 2) - 1 for os: SCALE-Sim v3's compute cycles, to the cycle.
+- ``pipelined``: the next fold is loaded, R cycles, while one streams; F max(T, R) + R + C - 2.
+- ``cocossim``: weight-stationary, two cycles a row, and a fill and a drain of R cycles for each
+  fold: F (2T + 2R), what COCOSSim's units take without stalls of its memory.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Dataflow = Literal["ws", "os", "is"]
+Variant = Literal["pipelined", "scalesim", "cocossim"]
+DATAFLOWS: tuple[Dataflow, ...] = get_args(Dataflow)
+VARIANTS: tuple[Variant, ...] = get_args(Variant)
+
+COCOSSIM_ROW = 2  # its systolic_fpu_latency
+
+
+@dataclass(frozen=True, slots=True)
+class Folds:
+    """How a product lies on an array: folds along rows and columns, and the size that streams."""
+
+    along_rows: int
+    along_columns: int
+    streamed: int
+
+    @property
+    def count(self) -> int:
+        return self.along_rows * self.along_columns
+
+
+def folds(dataflow: Dataflow, m: int, k: int, n: int, rows: int, columns: int) -> Folds:
+    """The folds of an M x K by K x N product on an array of ``rows`` x ``columns``."""
+    on_rows, on_columns, streamed = {"ws": (k, n, m), "is": (k, m, n), "os": (m, n, k)}[dataflow]
+    return Folds(-(-on_rows // rows), -(-on_columns // columns), streamed)
+
+
+def cycles(
+    variant: Variant,
+    dataflow: Dataflow,
+    sizes: tuple[int, int, int],
+    rows: int,
+    columns: int,
+    row: float = 1.0,
+) -> float:
+    """Cycles of a product of ``sizes`` (M, K, N) on one array, its memory never stalling.
+
+    ``row`` is how many cycles the array takes for one row of what streams. ``cocossim`` is
+    weight-stationary only; raises ValueError for another dataflow.
+    """
+    found = folds(dataflow, *sizes, rows, columns)
+    stream = row * found.streamed
+    if variant == "pipelined":
+        return found.count * max(stream, rows) + rows + columns - 2
+    if variant == "scalesim":
+        load = rows if dataflow == "os" else 2 * rows
+        return found.count * (load + columns + stream - 2) - 1
+    if dataflow != "ws":
+        raise ValueError("COCOSSim's variant is weight-stationary only")
+    return found.count * (COCOSSIM_ROW * stream + 2 * rows)
+
+
+def traffic_cycles(
+    dataflow: Dataflow, sizes: tuple[int, int, int], rows: int, columns: int, words: float
+) -> float:
+    """Cycles that SCALE-Sim v3 adds for a memory of ``words`` elements a cycle.
+
+    Before the first fold it fetches the operands, each by a port of its own and padded to whole
+    folds along the dimension that lies on the array; after the last it writes the results, partial
+    sums of each fold along K too. Its buffers must hold the operands.
+    """
+    m, k, n = sizes
+    found = folds(dataflow, m, k, n, rows, columns)
+    by_rows, by_columns = found.along_rows * rows, found.along_columns * columns
+    inputs, weights, sums = {
+        "ws": (m * by_rows, k * by_columns, found.along_rows),
+        "is": (k * by_columns, n * by_rows, found.along_rows),
+        "os": (k * by_rows, k * by_columns, 1),
+    }[dataflow]
+    return max(inputs, weights) / words + sums * m * n / words
+
+
+@functools.lru_cache(maxsize=64)
+def divisions(arrays: int) -> tuple[tuple[int, int, int], ...]:
+    """Ways to share products among arrays: into so many (counts, parts of M, parts of N)."""
+    return tuple(
+        (counts, rows, arrays // counts // rows)
+        for counts in range(1, arrays + 1)
+        if arrays % counts == 0
+        for rows in range(1, arrays // counts + 1)
+        if (arrays // counts) % rows == 0
+    )
+
+
+def shared(
+    variant: Variant,
+    dataflow: Dataflow,
+    sizes: tuple[int, int, int],
+    count: int,
+    arrays: int,
+    rows: int,
+    columns: int,
+    row: float = 1.0,
+) -> tuple[float, int, tuple[int, int, int]]:
+    """``count`` equal products on ``arrays`` arrays, shared out the best even way.
+
+    Products go to different arrays, or M or N of each is cut. Returns the cycles of the largest
+    share, and the share: how many products, and their (M, K, N).
+    """
+    m, k, n = sizes
+
+    def one(division: tuple[int, int, int]) -> tuple[float, int, tuple[int, int, int]]:
+        counts, parts_m, parts_n = division
+        share = (-(-m // parts_m), k, -(-n // parts_n))
+        times = -(-count // counts)
+        each = cycles(variant, dataflow, share, rows, columns, row)
+        if variant != "pipelined":
+            return times * each, times, share
+        ends = rows + columns - 2  # the next product's folds follow without a gap
+        return times * (each - ends) + ends, times, share
+
+    return min(map(one, divisions(arrays)))
+
+
+def first_tile_bits(sizes: tuple[int, int, int], rows: int, columns: int, bits: int) -> int:
+    """Bits of the weights of one fold and as many rows to stream, which an array starts with."""
+    m, k, n = sizes
+    return bits * min(k, rows) * (min(n, columns) + min(m, rows))

@@ -1,0 +1,42 @@
+"""What the estimators share whose simulator is a program that the user has built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hespas.dialects.errors import UsageError
+from hespas.estimators.accelerators.machine import MachineConfig
+from hespas.estimators.accelerators.simulating import Payload, Simulating
+
+
+@dataclass(frozen=True)
+class ProgramConfig(MachineConfig):
+    """``binary`` is the simulator's program, else that of its environment variable, or of PATH.
+
+    ``home`` is the folder with the files that it reads. It may take ``time_limit`` seconds for a
+    product.
+    """
+
+    binary: str = ""
+    home: str = ""
+    time_limit: float = 300.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.time_limit < float("inf"):
+            raise UsageError("time-limit is not a number of seconds above 0")
+
+
+class External(Simulating):
+    """Base of the estimators that run a program for each product; results are kept by its hash."""
+
+    def __init__(self, config: ProgramConfig) -> None:
+        super().__init__(config)
+        self.program = {
+            "binary": config.binary,
+            "home": config.home,
+            "time_limit": config.time_limit,
+        }
+
+    def settings(self) -> Payload:
+        return self.program

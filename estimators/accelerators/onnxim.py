@@ -1,0 +1,46 @@
+"""The ``onnxim`` estimator: matrix products in ONNXim, by a program that the user has built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hespas.estimators.accelerators.external import External, ProgramConfig
+from hespas.estimators.accelerators.products import Product
+from hespas.estimators.accelerators.simulating import Payload
+
+
+@dataclass(frozen=True)
+class OnnximConfig(ProgramConfig):
+    """``config`` is ONNXim's description of the cores and memory, a .json file.
+
+    By default the four 128 x 128 cores that ONNXim's ``home`` has for TPU v4. What a node's arrays
+    are is of no account to it, only for other work; a type that takes longer on the node's arrays
+    is simulated at that much lower a clock.
+    """
+
+    config: str = ""
+
+
+class Onnxim(External):
+    """Matrix products in ONNXim, as its configuration has the hardware, beside a vector unit."""
+
+    name: ClassVar[str] = "onnxim"
+    version: ClassVar[str] = "1"
+    Config: ClassVar[type] = OnnximConfig
+    worker: ClassVar[str] = "hespas.estimators.accelerators.onnxim_worker:worker"
+    probe: ClassVar[str] = "hespas.estimators.accelerators.onnxim_worker:probe"
+
+    def __init__(self, config: OnnximConfig) -> None:
+        super().__init__(config)
+        self.program["config"] = config.config
+
+    def simulated(self, product: Product) -> tuple[Payload, float]:
+        payload: Payload = {
+            "m": product.m,
+            "k": product.k,
+            "n": product.n,
+            "element_bytes": max(product.in_bits // 8, 1),
+            "slower": self.machine.slower(product.dtype),
+        }
+        return payload, product.count

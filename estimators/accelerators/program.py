@@ -1,0 +1,125 @@
+"""Simulators that are programs of their own: finding one, and running it in a private folder.
+
+For worker processes: what ``use`` has found is kept in the process's environment, so that payloads,
+which are keys of the cache, hold no paths.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hespas.dialects.errors import HespasError
+from hespas.estimators.measure.failure import Unsupported
+
+LAST_LINES, LAST_CHARACTERS = 3, 300
+LIMIT = "HESPAS_SIMULATOR_LIMIT_S"
+KILLED = (signal.SIGKILL, signal.SIGTERM)  # by somebody else: not the product's fault
+
+
+@dataclass(frozen=True)
+class Program:
+    """A simulator: its ``name`` in messages, its file ``names`` on PATH, the environment
+    ``variable`` that names its file, and ``source``, where it is to be had."""
+
+    name: str
+    names: tuple[str, ...]
+    variable: str
+    source: str
+
+    def find(self, given: str = "") -> Path:
+        """The program's file: the one given, the variable's, or from PATH; raises HespasError."""
+        for origin, named in (("binary", given), (self.variable, os.environ.get(self.variable))):
+            if named:
+                path = Path(named).expanduser().absolute()
+                if not (path.is_file() and os.access(path, os.X_OK)):
+                    raise HespasError(f"{origin}: {path} is not a program that can be run")
+                return path
+        for name in self.names:
+            found = shutil.which(name)
+            if found:
+                return Path(found).absolute()
+        raise HespasError(
+            f"{self.name} is not found: neither binary nor {self.variable} is given, and "
+            f"{' or '.join(self.names)} is not on PATH",
+            remedy=f"build it from {self.source}",
+        )
+
+    def use(self, given: str, limit_s: float) -> Path:
+        """Find the program, and keep it and its time limit for ``run`` in this process."""
+        path = self.find(given)
+        os.environ[self.variable] = str(path)
+        os.environ[LIMIT] = str(limit_s)
+        return path
+
+    def run(
+        self, arguments: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None
+    ) -> str:
+        """Run it in ``folder``; what it prints. Raises Unsupported for one that fails by itself.
+
+        HespasError is for what may go well another time: a lack of time, or a kill.
+        """
+        limit_s = float(os.environ[LIMIT])
+        with tempfile.TemporaryFile("w+", errors="replace") as errors:
+            try:
+                done = subprocess.run(
+                    [str(self.find()), *arguments],
+                    cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+                    timeout=limit_s, text=True, errors="replace",
+                    env={**os.environ, **(variables or {})},
+                )  # fmt: skip
+            except subprocess.TimeoutExpired:
+                raise HespasError(
+                    f"{self.name} took more than {limit_s:g} s", remedy="allow more with time-limit"
+                ) from None
+            except OSError as error:
+                raise HespasError(f"{self.name} cannot be run: {error.strerror}") from None
+            errors.seek(0)
+            said = errors.read()
+        if done.returncode == 0:
+            return done.stdout
+        text = f"{self.name} {ending(done.returncode)}{last_words(said or done.stdout)}"
+        raise HespasError(text) if -done.returncode in KILLED else Unsupported(text)
+
+
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """A folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="hespas-") as name:
+        yield Path(name)
+
+
+def sha256(*files: Path) -> str:
+    """The hash of the contents of files, in order, shortened; raises HespasError."""
+    total = hashlib.sha256()
+    for file in files:
+        try:
+            total.update(file.read_bytes())
+        except OSError as error:
+            raise HespasError(f"{file} cannot be read: {error.strerror}") from None
+    return total.hexdigest()[:16]
+
+
+def ending(code: int) -> str:
+    """How a program ended, in words."""
+    if code > 0:
+        return f"exited with code {code}"
+    try:
+        return f"crashed ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"crashed (signal {-code})"
+
+
+def last_words(text: str) -> str:
+    """The last lines of what a program said, after a colon; "" where it said nothing."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()][-LAST_LINES:]
+    words = " | ".join(lines)[-LAST_CHARACTERS:]
+    return f": {words}" if words else ""

@@ -1,0 +1,80 @@
+"""The ``scalesim`` estimator: matrix products in SCALE-Sim v3, one array at a time.
+
+It is slow, and keeps every cycle of every port in memory: ``systolic`` with ``variant=scalesim``
+gives the same cycles in closed form. It is here to check that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.estimators.accelerators import dataflow as flow
+from hespas.estimators.accelerators.machine import MachineConfig
+from hespas.estimators.accelerators.products import Product
+from hespas.estimators.accelerators.scalesim_run import BANKS
+from hespas.estimators.accelerators.simulating import OnArrays, Payload
+
+BUFFERS = 3  # of inputs, weights, results
+
+
+@dataclass(frozen=True)
+class ScalesimConfig(MachineConfig):
+    """``dataflow`` says which matrix stays in the arrays. ``python`` is an interpreter that has
+    the package scalesim, by default this one or that of HESPAS_SCALESIM_PYTHON.
+
+    A product of more than ``largest`` cycles is refused, and one that takes ``time_limit`` seconds.
+    """
+
+    dataflow: Literal["ws", "os", "is"] = "ws"
+    python: str = ""
+    largest: int = 40_000
+    time_limit: float = 300.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("largest", "time_limit"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise UsageError(f"{name.replace('_', '-')} must be more than 0")
+
+
+class Scalesim(OnArrays):
+    """Matrix products in SCALE-Sim v3, beside a vector unit."""
+
+    name: ClassVar[str] = "scalesim"
+    version: ClassVar[str] = "1"
+    Config: ClassVar[type] = ScalesimConfig
+    worker: ClassVar[str] = "hespas.estimators.accelerators.scalesim_worker:worker"
+    probe: ClassVar[str] = "hespas.estimators.accelerators.scalesim_worker:probe"
+
+    def __init__(self, config: ScalesimConfig) -> None:
+        super().__init__(config)
+        self.dataflow: flow.Dataflow = config.dataflow
+        self.largest = config.largest
+        self.program = {"python": config.python, "time_limit": config.time_limit}
+
+    def settings(self) -> Payload:
+        return self.program
+
+    def simulated(self, product: Product) -> tuple[Payload, float]:
+        share, times = self.share(product, "scalesim", self.dataflow)
+        words = share["bits_per_cycle"] / product.in_bits
+        buffer_bits = 8 * share["sram_bytes"] / BUFFERS
+        sizes = (share["m"], share["k"], share["n"])
+        cycles = flow.cycles("scalesim", self.dataflow, sizes, share["rows"], share["columns"])
+        if cycles > self.largest:
+            raise HespasError(
+                f"the product takes {cycles:.0f} cycles, and SCALE-Sim keeps all that happens in "
+                f"each; the limit is {self.largest}",
+                remedy="allow more by largest, or take the same closed form: "
+                "--systolic-annotate=variant=scalesim",
+            )
+        kept = ("m", "k", "n", "rows", "columns", "clock_hz")
+        payload: Payload = {
+            **{key: share[key] for key in kept},
+            "dataflow": self.dataflow,
+            "words_per_cycle": max(round(words / BANKS), 1) * BANKS,
+            "sram_kb": max(int(buffer_bits / product.in_bits / 1024), 1),
+        }
+        return payload, times

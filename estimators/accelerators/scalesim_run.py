@@ -1,0 +1,100 @@
+"""One matrix product in SCALE-Sim v3: JSON on stdin, JSON on stdout.
+
+Run by whatever interpreter has the package (it needs numpy < 2.4), so it imports nothing of hespas.
+"""
+
+import contextlib
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+BANKS = 8  # a bank's bandwidth must be a multiple of their number
+
+CONFIGURATION = """\
+[general]
+run_name = product
+[architecture_presets]
+ArrayHeight = {rows}
+ArrayWidth = {columns}
+IfmapSramSzkB = {sram_kb}
+FilterSramSzkB = {sram_kb}
+OfmapSramSzkB = {sram_kb}
+IfmapOffset = 0
+FilterOffset = 1000000000
+OfmapOffset = 2000000000
+Dataflow = {dataflow}
+Bandwidth = {words_per_cycle}
+ReadRequestBuffer = 512
+WriteRequestBuffer = 512
+[layout]
+IfmapCustomLayout = False
+IfmapSRAMBankBandwidth = {words_per_cycle}
+IfmapSRAMBankNum = {banks}
+IfmapSRAMBankPort = 2
+FilterCustomLayout = False
+FilterSRAMBankBandwidth = {words_per_cycle}
+FilterSRAMBankNum = {banks}
+FilterSRAMBankPort = 2
+[sparsity]
+SparsitySupport = False
+SparseRep = ellpack_block
+OptimizedMapping = False
+BlockSize = 4
+RandomNumberGeneratorSeed = 40
+[run_presets]
+InterfaceBandwidth = {mode}
+UseRamulatorTrace = False
+"""
+
+
+def run(job: dict) -> dict:
+    """Cycles of an M x K by K x N product.
+
+    ``job``: ``m``, ``k``, ``n``, ``rows``, ``columns``, ``dataflow`` (ws, os, is), ``sram_kb`` of
+    each of three buffers of one-byte words, and ``words_per_cycle`` to memory, a multiple of 8, or
+    0 for a memory that never stalls. Returns ``cycles`` (prefetch, compute, stalls, drain),
+    ``compute_cycles`` (without the prefetch), ``stall_cycles``, ``utilisation`` of the array.
+    """
+    from scalesim.scale_sim import scalesim
+
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder)
+        bounded = job["words_per_cycle"] > 0
+        text = CONFIGURATION.format(
+            **{**job, "words_per_cycle": job["words_per_cycle"] or BANKS},
+            banks=BANKS,
+            mode="USER" if bounded else "CALC",
+        )
+        (here / "core.cfg").write_text(text)
+        size = f"{job['m']},{job['n']},{job['k']}"
+        (here / "gemm.csv").write_text(f"Layer,M,N,K,\nproduct,{size},\n")
+        (here / "layout.csv").write_text("Layer\n")  # read in any case
+        simulator = scalesim(
+            save_disk_space=True,
+            verbose=False,
+            config=str(here / "core.cfg"),
+            topology=str(here / "gemm.csv"),
+            layout=str(here / "layout.csv"),
+            input_type_gemm=True,
+        )
+        simulator.run_scale(top_path=str(here))
+        layer = simulator.runner.single_layer_sim_object_list[0]
+        total, compute, stalls, *_, utilisation = layer.get_compute_report_items()
+    return {
+        "cycles": int(total),
+        "compute_cycles": int(compute),
+        "stall_cycles": int(stalls),
+        "utilisation": float(utilisation) / 100,
+    }
+
+
+def main() -> None:
+    job = json.load(sys.stdin)
+    with contextlib.redirect_stdout(sys.stderr):
+        answer = run(job)
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Running SCALE-Sim by an interpreter that has it, in a worker process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from hespas.dialects.errors import HespasError
+from hespas.estimators.accelerators.program import LIMIT, ending, last_words
+from hespas.estimators.measure.failure import Unsupported
+
+PYTHON = "HESPAS_SCALESIM_PYTHON"
+PACKAGES = ("scalesim", "numpy")
+SCRIPT = Path(__file__).with_name("scalesim_run.py")
+VERSIONS = "import importlib.metadata as m, json, sys; " \
+    "print(json.dumps({n: m.version(n) for n in sys.argv[1:]}))"  # fmt: skip
+REMEDY = (
+    "pip install 'hespas[scalesim]', or name an interpreter that has scalesim and numpy < 2.4 by "
+    f"python=... or {PYTHON}"
+)
+START_S = 60.0
+
+
+def probe(settings: dict[str, Any]) -> dict[str, Any]:
+    """The versions of SCALE-Sim and of numpy that it runs with; raises HespasError."""
+    python = settings["python"] or os.environ.get(PYTHON) or sys.executable
+    os.environ[PYTHON], os.environ[LIMIT] = python, str(settings["time_limit"])
+    try:
+        done = _run(["-I", "-c", VERSIONS, *PACKAGES], "", START_S)
+    except OSError as error:
+        raise HespasError(f"{python} cannot be run: {error.strerror}", remedy=REMEDY) from None
+    if done.returncode:
+        raise HespasError(f"SCALE-Sim is not installed in {python}", remedy=REMEDY)
+    versions = json.loads(done.stdout)
+    if tuple(map(int, versions["numpy"].split(".")[:2])) >= (2, 4):
+        raise HespasError(f"SCALE-Sim fails with numpy {versions['numpy']}", remedy=REMEDY)
+    return {"device": "SCALE-Sim", "versions": versions}
+
+
+def worker(payload: dict[str, Any]) -> dict[str, Any]:
+    """Simulate the product ``payload`` says; raises Unsupported, HespasError.
+
+    The answer is that of ``scalesim_run``, and ``median_s``.
+    """
+    limit_s = float(os.environ[LIMIT])
+    job = {key: value for key, value in payload.items() if key != "clock_hz"}
+    try:
+        done = _run(["-I", str(SCRIPT)], json.dumps(job), limit_s)
+    except subprocess.TimeoutExpired:
+        message = f"SCALE-Sim took more than {limit_s:g} s"
+        raise HespasError(message, remedy="allow more with time-limit") from None
+    if done.returncode:
+        text = f"SCALE-Sim {ending(done.returncode)}{last_words(done.stderr)}"
+        raise HespasError(text) if done.returncode < 0 else Unsupported(text)
+    answer = json.loads(done.stdout)
+    return {**answer, "median_s": answer["cycles"] / payload["clock_hz"]}
+
+
+def _run(arguments: list[str], given: str, limit_s: float) -> subprocess.CompletedProcess[str]:
+    command = [os.environ[PYTHON], *arguments]
+    return subprocess.run(
+        command, input=given, capture_output=True, text=True, errors="replace", timeout=limit_s
+    )

@@ -1,0 +1,84 @@
+"""The ``zigzag`` estimator: matrix products in ZigZag's cost model, one array at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from hespas.dialects.errors import UsageError
+from hespas.estimators.accelerators.machine import MachineConfig
+from hespas.estimators.accelerators.products import Product
+from hespas.estimators.accelerators.simulating import OnArrays, Payload
+
+
+@dataclass(frozen=True)
+class ZigzagConfig(MachineConfig):
+    """The machine's array is described to ZigZag, unless an ``accelerator`` is given.
+
+    That is a .yaml file of ZigZag's form, or the name of one that it ships, and computes each
+    product whole; ``mapping`` is its file or name too, by default the one of the same name.
+    ``lpf_limit`` bounds the loops whose order is searched, ``sum_bits`` is the size of a partial sum.
+    """
+
+    accelerator: str = ""
+    mapping: str = ""
+    lpf_limit: int = 5
+    sum_bits: int = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("lpf_limit", "sum_bits"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name.replace('_', '-')} is {getattr(self, name)}, less than 1")
+        if self.mapping and not self.accelerator:
+            raise UsageError("mapping goes with an accelerator of ZigZag's", remedy="give both")
+        if is_file(self.accelerator) and not self.mapping:
+            raise UsageError(f"there is no mapping for {self.accelerator}", remedy="give mapping")
+
+
+class Zigzag(OnArrays):
+    """Matrix products in ZigZag's cost model, beside a vector unit."""
+
+    name: ClassVar[str] = "zigzag"
+    version: ClassVar[str] = "1"
+    Config: ClassVar[type] = ZigzagConfig
+    worker: ClassVar[str] = "hespas.estimators.accelerators.zigzag_worker:worker"
+    probe: ClassVar[str] = "hespas.estimators.accelerators.zigzag_worker:probe"
+    packages: ClassVar[tuple[str, ...]] = ("zigzag-dse",)
+
+    def __init__(self, config: ZigzagConfig) -> None:
+        super().__init__(config)
+        self.own: Payload = {"lpf_limit": config.lpf_limit, "sum_bits": config.sum_bits}
+        if config.accelerator:
+            mapping = config.mapping or config.accelerator
+            named = {"accelerator": config.accelerator, "mapping": mapping}
+            self.own |= {key: content(value) for key, value in named.items()}
+
+    def settings(self) -> Payload:
+        return {}
+
+    def simulated(self, product: Product) -> tuple[Payload, float]:
+        if "accelerator" not in self.own:
+            payload, times = self.share(product)
+            return {**payload, **self.own}, times
+        sizes = {"m": product.m, "k": product.k, "n": product.n}
+        bits = {"in_bits": product.in_bits, "out_bits": product.out_bits}
+        clock_hz = self.machine.unit.clock_hz
+        return {**sizes, **bits, "clock_hz": clock_hz, **self.own}, product.count
+
+
+def is_file(name: str) -> bool:
+    """Whether this names a file, and not something that ZigZag ships."""
+    return "/" in name or name.endswith((".yaml", ".yml"))
+
+
+def content(name: str) -> dict[str, str]:
+    """``{"text": ...}`` of a file, ``{"name": ...}`` of what ZigZag ships; raises UsageError."""
+    if not is_file(name):
+        return {"name": name}
+    try:
+        return {"text": Path(name).read_text("utf-8")}
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UsageError(f"{name} cannot be read: {why}") from None

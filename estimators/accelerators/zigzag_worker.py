@@ -1,0 +1,238 @@
+"""Matrix products in ZigZag's cost model, in a worker process: it sets up logging as it likes."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from hespas.dialects.errors import HespasError
+from hespas.estimators.measure.failure import Unsupported
+
+LOOPS = ("D", "K", "C")  # of a product in ZigZag: rows of the result, its columns, what is summed
+MISSING = "install it: pip install 'hespas[zigzag]'"
+POOR = 2.0  # times the least possible cycles: search again
+SHIPPED = {"accelerator": "hardware", "mapping": "mapping"}  # folders
+NAMES = ("product", "Gemm", "default")  # of entries of a mapping that are for a product
+
+
+def probe(settings: dict[str, Any]) -> dict[str, Any]:
+    """Raises HespasError where ZigZag, or ``six``, which it needs and does not ask for, is not."""
+    for package in ("zigzag", "six"):
+        if find_spec(package) is None:
+            raise HespasError(f"ZigZag is not installed: there is no '{package}'", remedy=MISSING)
+    return {"device": "ZigZag's model"}
+
+
+def worker(payload: dict[str, Any]) -> dict[str, Any]:
+    """Simulate the product ``payload`` says; raises Unsupported, HespasError.
+
+    The answer has ``cycles``, data on- and off-loading included, ``compute_cycles`` without,
+    ``ideal_cycles`` with every cell busy, and ``median_s``, the time at ``clock_hz``. Where the
+    search has found nothing near what is possible, it is done once more with a wider limit: large
+    products come out several times too slow without.
+    """
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        accelerator, mapping = Path(folder) / "accelerator.yaml", Path(folder) / "mapping.yaml"
+        accelerator.write_text(given(payload, "accelerator") or json.dumps(described(payload)))
+        mapping.write_text(given(payload, "mapping") or json.dumps(mapped(payload)))
+        check_loops(mapping.read_text())
+        limit = payload["lpf_limit"]
+        found = search(payload, str(accelerator), str(mapping), limit)
+        if found["cycles"] > POOR * max(found["ideal_cycles"], least_transfer(payload)):
+            again = search(payload, str(accelerator), str(mapping), limit + 1)
+            found = min(found, again, key=lambda each: each["cycles"])
+    return {**found, "median_s": found["cycles"] / payload["clock_hz"]}
+
+
+def search(product: dict[str, Any], accelerator: str, mapping: str, limit: int) -> dict[str, Any]:
+    """The cycles of the best mapping that ZigZag finds; raises Unsupported."""
+    from zigzag.mapping.temporal_mapping import TemporalMappingType
+    from zigzag.stages.evaluation.cost_model_evaluation import CostModelStage
+    from zigzag.stages.main import MainStage
+    from zigzag.stages.mapping.spatial_mapping_generation import SpatialMappingGeneratorStage
+    from zigzag.stages.mapping.temporal_mapping_generator_stage import (
+        TemporalMappingGeneratorStage,
+    )
+    from zigzag.stages.parser.accelerator_parser import AcceleratorParserStage
+    from zigzag.stages.parser.workload_parser import WorkloadParserStage
+    from zigzag.stages.results.reduce_stages import MinimalLatencyStage, SumStage
+    from zigzag.stages.workload_iterator import WorkloadStage
+
+    try:
+        main = MainStage(
+            list_of_callables=[
+                WorkloadParserStage, AcceleratorParserStage, SumStage, WorkloadStage,
+                SpatialMappingGeneratorStage, MinimalLatencyStage, TemporalMappingGeneratorStage,
+                CostModelStage,
+            ],
+            accelerator=accelerator,
+            workload=[layer(product)],
+            mapping=mapping,
+            dump_folder="",
+            loma_lpf_limit=limit,
+            loma_show_progress_bar=False,
+            nb_mappings_generated=3,
+            enable_mix_spatial_mapping_generation=False,
+            access_same_data_considered_as_no_access=True,
+            temporal_mapping_type=TemporalMappingType("uneven"),
+        )  # fmt: skip
+        found: Any = main.run()[0][0]
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever it raises, it will again
+        first = str(error).strip().split("\n", 1)[0]
+        raise Unsupported(f"ZigZag fails: {type(error).__name__}: {first}") from None
+    return {
+        "cycles": float(found.latency_total2),
+        "compute_cycles": float(found.latency_total1),
+        "ideal_cycles": float(found.ideal_cycle),
+        "lpf_limit": limit,
+    }
+
+
+def least_transfer(product: dict[str, Any]) -> float:
+    """Cycles to move each matrix once, where the memory is of our own description; else 0."""
+    if "bits_per_cycle" not in product:
+        return 0.0
+    m, k, n = product["m"], product["k"], product["n"]
+    bits = product["in_bits"] * (m * k + k * n) + product["out_bits"] * m * n
+    return bits / product["bits_per_cycle"]
+
+
+def given(payload: dict[str, Any], kind: str) -> str:
+    """The text of the accelerator or mapping of the payload, "" if it has none."""
+    source = payload.get(kind)
+    if not source or "text" in source:
+        return source["text"] if source else ""
+    import zigzag
+
+    assert zigzag.__file__ is not None
+    folder = Path(zigzag.__file__).parent / "inputs" / SHIPPED[kind]
+    path = folder / f"{source['name']}.yaml"
+    if not path.is_file():
+        known = ", ".join(sorted(each.stem for each in folder.glob("*.yaml")))
+        remedy = f"it has {known}; a file ends in .yaml"
+        raise HespasError(f"ZigZag ships no {kind} '{source['name']}'", remedy=remedy)
+    return path.read_text("utf-8")
+
+
+def check_loops(mapping: str) -> None:
+    """Refuse loops that a product does not have: ZigZag would leave them out and say nothing."""
+    import yaml
+
+    try:
+        entries = yaml.safe_load(mapping)
+        found = [entry for entry in entries if entry["name"] in NAMES]
+        loops = {
+            str(loop).partition(",")[0].strip()
+            for entry in found
+            for along in (entry.get("spatial_mapping") or {}).values()
+            for loop in along
+        }
+    except (yaml.YAMLError, TypeError, KeyError, AttributeError):
+        raise HespasError("the mapping is not of ZigZag's form") from None
+    if not found:
+        raise HespasError(f"the mapping has no entry for products: {' or '.join(NAMES)}")
+    wrong = sorted(loops - set(LOOPS))
+    if wrong:
+        raise HespasError(
+            f"the mapping names loops that a product does not have: {', '.join(wrong)}",
+            remedy="D are the rows of the result, K its columns, C what is summed",
+        )
+
+
+def layer(product: dict[str, Any]) -> dict[str, Any]:
+    """The product as ZigZag's description of a layer: O[d][k] += I[d][c] * W[c][k]."""
+    return {
+        "id": 0,
+        "name": "product",
+        "operator_type": "Gemm",
+        "equation": "O[d][k]+=I[d][c]*W[c][k]",
+        "dimension_relations": [],
+        "loop_dims": list(LOOPS),
+        "loop_sizes": [product["m"], product["n"], product["k"]],
+        "operand_precision": {
+            "W": product["in_bits"],
+            "I": product["in_bits"],
+            "O": product["sum_bits"],
+            "O_final": product["out_bits"],
+        },
+        "operand_source": {"I": 0, "W": 0},
+    }
+
+
+def mapped(machine: dict[str, Any]) -> list[dict[str, Any]]:
+    """Weights stay: what is summed lies along the array's rows, columns along its columns."""
+    spatial = {"D1": [f"C, {machine['rows']}"], "D2": [f"K, {machine['columns']}"]}
+    links = {"O": "O", "W": "I2", "I": "I1"}
+    return [{"name": "default", "spatial_mapping": spatial, "memory_operand_links": links}]
+
+
+def described(machine: dict[str, Any]) -> dict[str, Any]:
+    """One array with its registers, on-chip memory as wide as the array, and device memory.
+
+    A cell has two weights, one in use and one that comes, and a partial sum. Energies are not
+    reported, and 0.
+    """
+    word, rows, columns = machine["in_bits"], machine["rows"], machine["columns"]
+    part = machine["sum_bits"]
+    inputs, weights, sums = rows * word, columns * word, columns * part
+    device = machine["bits_per_cycle"]
+    directions = ("fh", "tl", "fl", "th")
+    return {
+        "name": "array",
+        "memories": {
+            "weights": _memory(2 * word, ["I2"], [], [
+                _port("r_port_1", "read", word, ["I2, tl"]),
+                _port("w_port_1", "write", word, ["I2, fh"]),
+            ]),
+            "sums": _memory(part, ["O"], [], [
+                _port("r_port_1", "read", part, ["O, tl"]),
+                _port("r_port_2", "read", part, ["O, th"]),
+                _port("w_port_1", "write", part, ["O, fh"]),
+                _port("w_port_2", "write", part, ["O, fl"]),
+            ]),
+            "sram": _memory(8 * machine["sram_bytes"], ["I1", "I2", "O"], ["D1", "D2"], [
+                _port("r_port_1", "read", inputs, ["I1, tl"]),
+                _port("r_port_2", "read", weights, ["I2, tl"]),
+                _port("r_port_3", "read", sums, ["O, tl", "O, th"]),
+                _port("w_port_1", "write", inputs, ["I1, fh"]),
+                _port("w_port_2", "write", weights, ["I2, fh"]),
+                _port("w_port_3", "write", sums, ["O, fh", "O, fl"]),
+            ]),
+            "dram": _memory(10**13, ["I1", "I2", "O"], ["D1", "D2"], [
+                _port("rw_port_1", "read_write", device, [
+                    *(f"{operand}, {way}" for operand in ("I1", "I2") for way in ("fh", "tl")),
+                    *(f"O, {way}" for way in directions),
+                ]),
+            ]),
+        },
+        "operational_array": {
+            "unit_energy": 0.0,
+            "unit_area": 0.0,
+            "dimensions": ["D1", "D2"],
+            "sizes": [rows, columns],
+            "systolic_dimensions": ["D1", "D2"],
+        },
+    }  # fmt: skip
+
+
+def _memory(
+    size: int, operands: list[str], served: list[str], ports: list[dict[str, Any]]
+) -> dict[str, Any]:
+    return {
+        "size": size, "r_cost": 0.0, "w_cost": 0.0, "area": 0.0, "latency": 1,
+        "operands": operands, "ports": ports, "served_dimensions": served,
+    }  # fmt: skip
+
+
+def _port(name: str, kind: str, bits: int, allocation: list[str]) -> dict[str, Any]:
+    return {
+        "name": name, "type": kind, "bandwidth_min": bits, "bandwidth_max": bits,
+        "allocation": allocation,
+    }  # fmt: skip

@@ -1,0 +1,1 @@
+"""How much memory a program needs on one device."""

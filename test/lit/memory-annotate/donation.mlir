@@ -1,0 +1,56 @@
+// RUN: hespas-opt %s --split-input-file --memory-annotate | filecheck %s
+
+/// The result takes the argument's memory: nothing is added.
+// CHECK: module @alias
+// CHECK-SAME: argument_bytes = 4096 : i64
+// CHECK-SAME: peak_bytes = 4096 : i64
+// CHECK-SAME: temporary_bytes = 0 : i64
+module @alias {
+  func.func @main(%cache: tensor<32x32xf32> {tf.aliasing_output = 0 : i32}) -> tensor<32x32xf32> {
+    %0 = stablehlo.tanh %cache : tensor<32x32xf32>
+    return %0 : tensor<32x32xf32>
+  }
+}
+
+// -----
+
+/// Without donation the argument stays the caller's.
+// CHECK: module @kept
+// CHECK-SAME: argument_bytes = 4096 : i64
+// CHECK-SAME: peak_bytes = 8192 : i64
+// CHECK-SAME: result_bytes = 4096 : i64
+module @kept {
+  func.func @main(%cache: tensor<32x32xf32>) -> tensor<32x32xf32> {
+    %0 = stablehlo.tanh %cache : tensor<32x32xf32>
+    return %0 : tensor<32x32xf32>
+  }
+}
+
+// -----
+
+/// An update in place: the cache takes no more than itself, beside the row.
+// CHECK: module @donor
+// CHECK-SAME: peak_bytes = 4224 : i64
+module @donor {
+  func.func @main(%cache: tensor<32x32xf32> {jax.buffer_donor = true}, %row: tensor<1x32xf32>) -> tensor<32x32xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0 = stablehlo.dynamic_update_slice %cache, %row, %zero, %zero : (tensor<32x32xf32>, tensor<1x32xf32>, tensor<i32>, tensor<i32>) -> tensor<32x32xf32>
+    return %0 : tensor<32x32xf32>
+  }
+}
+
+// -----
+
+/// The module says so, as XLA's importer writes it. The argument is read once more after its
+/// successor is made, which therefore needs 4 KB beside it until then.
+// CHECK: module @late
+// CHECK-SAME: live_bytes = 12292 : i64
+// CHECK-SAME: peak_bytes = 12292 : i64
+module @late attributes {mhlo.input_output_alias = [{alias = {kind = "may_alias", parameter_index = array<i64>, parameter_number = 0 : i64}, output_index = array<i64: 0>}]} {
+  func.func @main(%x: tensor<32x32xf32>) -> (tensor<32x32xf32>, tensor<f32>) {
+    %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+    %1 = stablehlo.dot_general %x, %0, contracting_dims = [1] x [0] : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+    %2 = stablehlo.dot_general %1, %x, contracting_dims = [0, 1] x [0, 1] : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<f32>
+    return %0, %2 : tensor<32x32xf32>, tensor<f32>
+  }
+}

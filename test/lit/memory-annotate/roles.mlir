@@ -1,0 +1,19 @@
+// RUN: hespas-opt %s --memory-annotate | filecheck %s
+
+/// Names of arguments tell parameters and optimizer state from the batch, names of ops what is made
+/// in the forward pass and read in the backward pass.
+// CHECK: activation_bytes = 512 : i64
+// CHECK-SAME: argument_bytes = 8704 : i64
+// CHECK-SAME: location = "jit(step)/transpose(jvp(layer))/dot_general"
+// CHECK-SAME: optimizer_bytes = 4096 : i64
+// CHECK-SAME: parameter_bytes = 4096 : i64
+#w = loc("state.params['layer']['kernel']")
+#m = loc("state.opt_state[0].mu['layer']['kernel']")
+#x = loc("batch['inputs']")
+#forward = loc("jit(step)/jvp(layer)/dot_general")
+#backward = loc("jit(step)/transpose(jvp(layer))/dot_general")
+func.func @main(%w: tensor<32x32xf32> loc(#w), %m: tensor<32x32xf32> loc(#m), %x: tensor<4x32xf32> loc(#x)) -> (tensor<32x32xf32>) {
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x32xf32>, tensor<32x32xf32>) -> tensor<4x32xf32> loc(#forward)
+  %1 = stablehlo.dot_general %0, %0, contracting_dims = [0] x [0] : (tensor<4x32xf32>, tensor<4x32xf32>) -> tensor<32x32xf32> loc(#backward)
+  return %1 : tensor<32x32xf32>
+}

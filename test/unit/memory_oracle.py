@@ -1,0 +1,127 @@
+"""The memory of a program beside what XLA:CPU plans for it (``memory_analysis``).
+
+``python test/unit/memory_oracle.py`` puts the table of the workloads in docs/reference/memory.md.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from conftest import workloads
+from execution import DEVICES, as_replicas, client
+from jaxlib import xla_client
+
+from hespas import frontends, passes
+from hespas.dialects.mlir import ir, make_context
+from hespas.passes.base import Run
+from hespas.passes.compile.convert import convert
+from hespas.passes.memory.fuse import kernel_takes_over
+from hespas.passes.memory.memory_annotate import measure
+from hespas.passes.memory.program import Item
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "memory.md"
+TABLE = re.compile(r"(?<=<!-- table -->\n).*?(?=<!-- end -->)", re.DOTALL)
+FAST = (
+    "adamw_update",
+    "allgather_matmul",
+    "control_flow",
+    "decode_step",
+    "lstm_scan",
+    "mlp_dp_train",
+    "pipeline_ppermute",
+    "transformer_block_fwd",
+)
+# XLA:CPU has none of these in place; NCCL, and with it XLA:GPU, has.
+COPIED_ON_CPU = ("stablehlo.all_reduce", "stablehlo.collective_broadcast")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Bytes on one device: ``peak`` is ours of the program that XLA has compiled."""
+
+    arguments: int
+    results: int
+    aliased: int
+    temporaries: int
+    peak: int
+
+    @property
+    def total(self) -> int:
+        return self.arguments + self.results - self.aliased + self.temporaries
+
+
+def plan(text: str, devices: int = DEVICES) -> Plan:
+    """What XLA:CPU plans for a partitioned program, and what we find in what it made."""
+    options = xla_client.CompileOptions()
+    options.num_replicas, options.num_partitions = devices, 1
+    assignment = np.arange(devices).reshape(devices, 1)
+    options.device_assignment = xla_client.DeviceAssignment.create(assignment)
+    where = xla_client.DeviceList(tuple(client().local_devices()[:devices]))
+    executable = client().compile_and_load(as_replicas(text), where, options)
+    stats = executable.get_compiled_memory_stats()
+    proto = executable.hlo_modules()[0].as_serialized_hlo_module_proto()
+    module = prepared(ir.Module.parse(convert(proto, scheduled=True), make_context()))
+    return Plan(
+        stats.argument_size_in_bytes,
+        stats.output_size_in_bytes,
+        stats.alias_size_in_bytes,
+        stats.temp_size_in_bytes,
+        measure(module, False, on_cpu).peak_bytes,
+    )
+
+
+def on_cpu(item: Item, value: int, result: int) -> bool:
+    """``kernel_takes_over`` on XLA:CPU."""
+    return item.op.name not in COPIED_ON_CPU and kernel_takes_over(item, value, result)
+
+
+def prepared(module: ir.Module) -> ir.Module:
+    passes.run(module, "prepare{partition=false}", Run(note=lambda text: None))
+    return module
+
+
+def peak(path: Path) -> int:
+    """Peak bytes of a workload of local shapes."""
+    return measure(prepared(frontends.read(str(path), make_context()))).peak_bytes
+
+
+def row(folder: Path) -> str:
+    """A row of the table: a program of the zoo."""
+    partitioned = file(folder, "spmd")
+    found = plan(str(frontends.read(str(partitioned), make_context())))
+    optimised = file(folder, "opt")
+    model = f"{peak(partitioned) / peak(optimised):.2f}" if optimised.exists() else ""
+    cells = (
+        f"`{folder.name}`",
+        f"{found.total / 1e6:.2f}",
+        f"{found.peak / 1e6:.2f}",
+        f"{found.peak / found.total:.3f}",
+        model,
+    )
+    return f"| {' | '.join(cells)} |\n"
+
+
+def file(folder: Path, name: str) -> Path:
+    plain = folder / f"{name}.mlir"
+    return plain if plain.exists() else plain.with_suffix(".mlir.xz")
+
+
+def main() -> None:
+    folder = workloads()
+    if folder is None:
+        sys.exit("the shared workloads are not here: set HESPAS_WORKLOADS")
+    zoo = sorted(path for path in (folder / "zoo").iterdir() if file(path, "spmd").exists())
+    head = (
+        "| program | XLA:CPU, MB | hespas, MB | ratio | not optimised, over XLA:GPU's |\n"
+        "|---|---|---|---|---|\n"
+    )
+    table = head + "".join(map(row, zoo))
+    PAGE.write_text(TABLE.sub(lambda _: table, PAGE.read_text()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""Memory: against XLA's plan, against a direct count, equal before and after splitting."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+
+import memory_oracle
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hespas import frontends, passes
+from hespas.dialects import verify
+from hespas.dialects.attrs import Memory
+from hespas.dialects.mlir import ir, make_context
+from hespas.passes.base import Run
+from hespas.passes.memory.memory_annotate import MOST_POINTS, measure
+
+BYTES = 32 * 32 * 4
+KIND = "tensor<32x32xf32>"
+SPLITS = ("split-linear", "split-individual")
+
+
+def annotated(module: ir.Module, *steps: str, model: str = "auto") -> Memory:
+    option = "" if model == "auto" else f"{{model-fusion={model}}}"
+    pipeline = ",".join([*steps, f"memory-annotate{option}"])
+    run = passes.run(module, pipeline, Run(note=lambda text: None))
+    verify.verify(module)
+    found = Memory.of(module.operation)
+    assert found is not None and found == run.results["memory"]
+    return found
+
+
+@pytest.mark.parametrize("program", memory_oracle.FAST)
+def test_peak_is_that_of_xla(program, workload, context):
+    path = workload(f"zoo/{program}/spmd.mlir")
+    found = memory_oracle.plan(str(frontends.read(str(path), context)))
+    assert found.peak == pytest.approx(found.total, rel=0.01)
+    assert f"| `{program}` | {found.total / 1e6:.2f} |" in memory_oracle.PAGE.read_text()
+
+
+def test_documented_ratios_are_within_a_tenth():
+    rows = re.findall(r"\| `\w+` \| [\d.]+ \| [\d.]+ \| ([\d.]+) \|", memory_oracle.PAGE.read_text())
+    assert len(rows) > 20
+    assert all(abs(float(ratio) - 1) < 0.1 for ratio in rows)
+
+
+DONATED = f"""
+module {{
+  func.func public @main(%w: {KIND} {{tf.aliasing_output = 1 : i32}},
+      %cache: tensor<64x32xf32> {{tf.aliasing_output = 0 : i32}}, %x: {KIND}, %at: tensor<i32>)
+      -> (tensor<64x32xf32>, {KIND}, {KIND}) {{
+    %0 = stablehlo.dot_general %w, %x, contracting_dims = [1] x [0] : ({KIND}, {KIND}) -> {KIND}
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %1 = stablehlo.dynamic_update_slice %cache, %0, %at, %zero
+      : (tensor<64x32xf32>, {KIND}, tensor<i32>, tensor<i32>) -> tensor<64x32xf32>
+    %2 = stablehlo.dot_general %0, %x, contracting_dims = [1] x [1] : ({KIND}, {KIND}) -> {KIND}
+    %3 = stablehlo.subtract %w, %2 : {KIND}
+    %4 = stablehlo.dot_general %2, %2, contracting_dims = [1] x [1] : ({KIND}, {KIND}) -> {KIND}
+    return %1, %3, %4 : tensor<64x32xf32>, {KIND}, {KIND}
+  }}
+}}
+"""
+
+
+def test_donated_arguments_are_planned_as_xla_does():
+    found = memory_oracle.plan(DONATED, devices=1)
+    assert found.aliased == 3 * BYTES
+    assert found.peak == pytest.approx(found.total, abs=256)  # tuples of pointers
+
+
+@st.composite
+def programs(draw):
+    """A straight program: (name, operands) of its ops, and which values it returns."""
+    ops = []
+    for k in range(draw(st.integers(1, 20))):
+        pick = st.integers(-2, k - 1)  # -2, -1: the arguments
+        name = draw(st.sampled_from(["dot_general", "tanh", "add", "reshape", "all_reduce"]))
+        count = {"dot_general": 2, "add": 2}.get(name, 1)
+        ops.append((name, [draw(pick) for _ in range(count)]))
+    last = st.integers(0, len(ops) - 1)
+    return ops, draw(st.lists(last, min_size=1, max_size=3, unique=True))
+
+
+def text_of(ops, returned) -> str:
+    def value(k: int) -> str:
+        return f"%v{k}" if k >= 0 else ("%y", "%x")[k]
+
+    lines = []
+    for k, (name, operands) in enumerate(ops):
+        read = ", ".join(value(o) for o in operands)
+        if name == "dot_general":
+            line = f"stablehlo.dot_general {read}, contracting_dims = [1] x [0]"
+            lines.append(f"%v{k} = {line} : ({KIND}, {KIND}) -> {KIND}")
+        elif name == "all_reduce":
+            lines.append(
+                f'%v{k} = "stablehlo.all_reduce"({read}) '
+                "<{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({\n"
+                "^bb0(%a: tensor<f32>, %b: tensor<f32>):\n"
+                "  %s = stablehlo.add %a, %b : tensor<f32>\n"
+                f"  stablehlo.return %s : tensor<f32>\n}}) : ({KIND}) -> {KIND}"
+            )
+        elif name == "reshape":
+            lines.append(f"%v{k} = stablehlo.reshape {read} : ({KIND}) -> {KIND}")
+        else:
+            lines.append(f"%v{k} = stablehlo.{name} {read} : {KIND}")
+    kinds = ", ".join([KIND] * len(returned))
+    return (
+        "module attributes {mhlo.num_replicas = 2 : i32, mhlo.num_partitions = 1 : i32} {\n"
+        f"func.func public @main(%x: {KIND}, %y: {KIND}) -> ({kinds}) {{\n"
+        + "\n".join(lines)
+        + f"\nreturn {', '.join(map(value, returned))} : {kinds}\n}} }}"
+    )
+
+
+def direct_count(ops, returned) -> tuple[int, int]:
+    """(most bytes live, most of one product alone), counted from the definition."""
+    root: dict[int, int] = {-2: -2, -1: -1}
+    for k, (name, operands) in enumerate(ops):
+        root[k] = root[operands[0]] if name == "reshape" else k
+    last = {k: k for k in root.values() if k >= 0}
+    for k, (name, operands) in enumerate(ops):
+        for operand in operands:
+            if name != "reshape" and root[operand] >= 0:
+                last[root[operand]] = max(last[root[operand]], k)
+    last |= {root[k]: len(ops) for k in returned if root[k] >= 0}
+    most = product = 0
+    for k, (name, operands) in enumerate(ops):
+        if name == "reshape":
+            continue
+        live = {v for v in last if v <= k <= last[v]}
+        ends = [v for v in {root[o] for o in operands} if v >= 0 and last[v] == k]
+        in_place = name != "dot_general" and ends
+        most = max(most, 2 + len(live) - bool(in_place))
+        if name == "dot_general":
+            product = max(product, len({root[o] for o in operands}) + 1)
+    # Each result is a buffer of its own: views and arguments are copied.
+    return max(most, 2 + len(returned)) * BYTES, product * BYTES
+
+
+@settings(deadline=None, max_examples=60)
+@given(programs())
+def test_live_bytes_are_a_direct_count(program):
+    found = annotated(ir.Module.parse(text_of(*program), make_context()), model="false")
+    live, product = direct_count(*program)
+    assert found.live_bytes == live
+    assert found.peak_bytes >= live >= product
+    assert max(found.timeline_bytes) == found.live_bytes
+
+
+@settings(deadline=None, max_examples=40)
+@given(programs(), st.sampled_from(["true", "false"]))
+def test_splitting_changes_nothing(program, model):
+    text, context = text_of(*program), make_context()
+    whole = annotated(ir.Module.parse(text, context), model=model)
+    for split in SPLITS:
+        module = ir.Module.parse(text, context)
+        assert without_place(annotated(module, split, model=model)) == without_place(whole)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "zoo/control_flow/spmd.mlir",
+        "zoo/lstm_scan/opt.mlir",
+        "zoo/transformer_unrolled_train/spmd.mlir",
+        "llama3/llama3-100m-opt-a100.mlir",
+        "scaling/llama2-7b-L32-scan-fsdp8.mlir",
+    ],
+)
+def test_splitting_real_programs_changes_nothing(name, workload, context):
+    path = str(workload(name))
+    whole = annotated(frontends.read(path, context))
+    assert len(whole.timeline_points) <= MOST_POINTS < 2 * len(whole.timeline_points) or (
+        whole.points < MOST_POINTS
+    )
+    for split in SPLITS:
+        assert without_place(annotated(frontends.read(path, context), split)) == without_place(whole)
+
+
+def without_place(memory: Memory) -> dict:
+    """Regions that are equal are one function, so their ops have the place of the first."""
+    return {key: value for key, value in asdict(memory).items() if key != "location"}
+
+
+def test_equal_constants_are_counted_once(parse):
+    table = ", ".join(str(float(k)) for k in range(128))
+    module = parse(
+        f"""
+        func.func @main(%x: tensor<128xf32>) -> tensor<128xf32> {{
+          %a = stablehlo.constant dense<[{table}]> : tensor<128xf32>
+          %0 = stablehlo.add %x, %a : tensor<128xf32>
+          %b = stablehlo.constant dense<[{table}]> : tensor<128xf32>
+          %1 = stablehlo.multiply %0, %b : tensor<128xf32>
+          return %1 : tensor<128xf32>
+        }}
+        """
+    )
+    assert annotated(module).constant_bytes == 512
+
+
+def test_tuples_are_their_members(parse):
+    kind = "tensor<32xf32>"
+    module = parse(
+        f"""
+        func.func @main(%x: {kind}) -> {kind} {{
+          %0 = stablehlo.tanh %x : {kind}
+          %1 = stablehlo.tuple %0, %x : tuple<{kind}, {kind}>
+          %2 = stablehlo.get_tuple_element %1[0] : (tuple<{kind}, {kind}>) -> {kind}
+          %3 = stablehlo.add %2, %2 : {kind}
+          return %3 : {kind}
+        }}
+        """
+    )
+    found = annotated(module, model="false")
+    assert (found.live_bytes, found.temporary_bytes) == (256, 128)
+
+
+def test_a_dynamic_size_is_an_error(parse):
+    module = parse(
+        """
+        func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+          %0 = stablehlo.tanh %x : tensor<?xf32>
+          return %0 : tensor<?xf32>
+        }
+        """
+    )
+    with pytest.raises(Exception, match="is not static"):
+        measure(module)

@@ -1,0 +1,169 @@
+"""Matrix products of ops: shapes by hand, and operations against the rules' own count."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hespas.dialects.mlir import functions, ir, make_context
+from hespas.estimators.accelerators.products import Product, other_flops, products
+from hespas.estimators.work import UnknownCost, op_work
+
+
+CONTEXT = make_context()
+
+
+def body(text):
+    """The ops of a function's body, and the module, which must outlive them."""
+    module = ir.Module.parse(f"func.func @main({text}\n  return\n}}", CONTEXT)
+    block = functions(module)["main"].regions[0].blocks[0]
+    return [view.operation for view in block.operations], module
+
+
+def one(text):
+    ops, _module = body(text)
+    found = products(ops[0])
+    left = other_flops(ops[0], found)
+    return found, left
+
+
+def test_dot_general_with_batch_and_free_dimensions():
+    text = """%x: tensor<4x32x2x64xbf16>, %w: tensor<64x4x8x16xf32>) {
+      %0 = stablehlo.dot_general %x, %w, batching_dims = [0] x [1], contracting_dims = [3] x [0]
+        : (tensor<4x32x2x64xbf16>, tensor<64x4x8x16xf32>) -> tensor<4x32x2x8x16xbf16>"""
+    found, left = one(text)
+    assert found == [Product(64, 64, 128, 4, "tf32", 32, 16)]
+    assert not left
+
+
+def test_passes_of_an_algorithm_and_complex_numbers():
+    text = """%x: tensor<8x8xcomplex<f32>>) {
+      %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0],
+        precision = [HIGHEST, HIGHEST]
+        : (tensor<8x8xcomplex<f32>>, tensor<8x8xcomplex<f32>>) -> tensor<8x8xcomplex<f32>>"""
+    assert one(text)[0] == [Product(8, 8, 8, 4, "f32", 32, 32)]
+    text = """%x: tensor<8x8xf32>) {
+      %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0],
+        algorithm = <lhs_precision_type = bf16, rhs_precision_type = bf16, accumulation_type = f32,
+        lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 3,
+        allow_imprecise_accumulation = false>
+        : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>"""
+    assert one(text)[0] == [Product(8, 8, 8, 3, "bf16", 32, 32)]
+
+
+def test_integers_without_a_matrix_unit():
+    text = """%x: tensor<8x8xi32>) {
+      %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
+        : (tensor<8x8xi32>, tensor<8x8xi32>) -> tensor<8x8xi32>"""
+    assert one(text) == ([], {})
+
+
+CONVOLUTION = """%x: tensor<{batch}x{height}x{height}x{features}xbf16>,
+      %w: tensor<{window}x{window}x{in_group}x{out}xbf16>) {{
+      %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+        window = {{stride = [{stride}, {stride}], pad = [[0, 0], [0, 0]]}}
+        {{feature_group_count = {groups} : i64, batch_group_count = 1 : i64}}
+        : (tensor<{batch}x{height}x{height}x{features}xbf16>,
+           tensor<{window}x{window}x{in_group}x{out}xbf16>)
+        -> tensor<{batch}x{result}x{result}x{out}xbf16>"""
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    batch=st.integers(1, 3),
+    in_group=st.integers(1, 5),
+    groups=st.integers(1, 3),
+    out_group=st.integers(1, 4),
+    window=st.integers(1, 3),
+    stride=st.integers(1, 2),
+    extra=st.integers(0, 6),
+)
+def test_unpadded_convolution_multiplies_what_it_must(
+    batch, in_group, groups, out_group, window, stride, extra
+):
+    height = window + extra
+    text = CONVOLUTION.format(
+        batch=batch, height=height, features=in_group * groups, window=window, in_group=in_group,
+        out=out_group * groups, stride=stride, groups=groups, result=extra // stride + 1,
+    )  # fmt: skip
+    ops, _module = body(text)
+    (found,) = products(ops[0])
+    assert found.count == groups
+    assert (found.k, found.n) == (window * window * in_group, out_group)
+    assert found.flops == op_work(ops[0]).flops
+
+
+def test_dilated_input_is_multiplied_without_its_holes():
+    text = """%x: tensor<2x7x7x8xbf16>, %w: tensor<4x4x8x16xbf16>) {
+      %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+        window = {stride = [1, 1], pad = [[2, 2], [2, 2]], lhs_dilate = [2, 2]}
+        {feature_group_count = 1 : i64, batch_group_count = 1 : i64}
+        : (tensor<2x7x7x8xbf16>, tensor<4x4x8x16xbf16>) -> tensor<2x14x14x16xbf16>"""
+    assert one(text)[0] == [Product(2 * 14 * 14, 2 * 2 * 8, 16, 1, "bf16", 16, 16)]
+
+
+def test_batch_groups_cut_the_batch():
+    text = """%x: tensor<4x5x5x3xbf16>, %w: tensor<3x3x3x8xbf16>) {
+      %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+        window = {} {feature_group_count = 1 : i64, batch_group_count = 2 : i64}
+        : (tensor<4x5x5x3xbf16>, tensor<3x3x3x8xbf16>) -> tensor<2x3x3x8xbf16>"""
+    ops, _module = body(text)
+    (found,) = products(ops[0])
+    assert found == Product(18, 27, 4, 2, "bf16", 16, 16)
+    assert found.flops == op_work(ops[0]).flops
+
+
+def test_fusion_holds_its_products_and_the_rest_is_left():
+    text = """%x: tensor<8x8xbf16>, %y: tensor<8x8xbf16>) {
+      %0 = "mhlo.fusion"(%x, %y) <{fusion_kind = #mhlo<fusion_kind kOutput>}> ({
+      ^bb0(%a: tensor<8x8xbf16>, %b: tensor<8x8xbf16>):
+        %d = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+          : (tensor<8x8xbf16>, tensor<8x8xbf16>) -> tensor<8x8xbf16>
+        %t = stablehlo.tanh %d : tensor<8x8xbf16>
+        mhlo.return %t : tensor<8x8xbf16>
+      }) : (tensor<8x8xbf16>, tensor<8x8xbf16>) -> tensor<8x8xbf16>"""
+    found, left = one(text)
+    assert found == [Product(8, 8, 8, 1, "bf16", 16, 16)]
+    assert not left
+
+
+@pytest.mark.parametrize("target", ["__cublas$gemm", "__cublas$lt$matmul"])
+def test_cublas_call(target):
+    text = f"""%x: tensor<4x16x32xbf16>, %w: tensor<4x32x64xbf16>) {{
+      %0:2 = stablehlo.custom_call @{target}(%x, %w) {{backend_config = "{{}}"}}
+        : (tensor<4x16x32xbf16>, tensor<4x32x64xbf16>) -> (tensor<4x16x64xbf16>, tensor<64xi8>)"""
+    found, left = one(text)
+    assert found == [Product(16, 32, 64, 4, "bf16", 16, 16)]
+    assert not left
+
+
+def test_what_has_no_shape_is_left_with_its_operations():
+    text = """%x: tensor<64x32xbf16>, %w: tensor<4x32x16xbf16>, %g: tensor<4xi32>) {
+      %0 = "chlo.ragged_dot"(%x, %w, %g) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<
+        lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions =
+        [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0],
+        rhs_group_dimensions = [0]>}>
+        : (tensor<64x32xbf16>, tensor<4x32x16xbf16>, tensor<4xi32>) -> tensor<64x16xbf16>"""
+    assert one(text) == ([], {"bf16": 2 * 64 * 32 * 16})
+
+
+def test_loop_of_unknown_trips_in_a_fusion():
+    text = """%x: tensor<8x8xbf16>, %n: tensor<i32>) {
+      %0 = "mhlo.fusion"(%x, %n) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
+      ^bb0(%a: tensor<8x8xbf16>, %c: tensor<i32>):
+        %r:2 = stablehlo.while(%i = %c, %b = %a) : tensor<i32>, tensor<8x8xbf16>
+         cond {
+          %z = stablehlo.constant dense<3> : tensor<i32>
+          %lt = stablehlo.compare LT, %i, %z : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %lt : tensor<i1>
+        } do {
+          %d = stablehlo.dot_general %b, %b, contracting_dims = [1] x [0]
+            : (tensor<8x8xbf16>, tensor<8x8xbf16>) -> tensor<8x8xbf16>
+          stablehlo.return %i, %d : tensor<i32>, tensor<8x8xbf16>
+        }
+        mhlo.return %r#1 : tensor<8x8xbf16>
+      }) : (tensor<8x8xbf16>, tensor<i32>) -> tensor<8x8xbf16>"""
+    ops, _module = body(text)
+    with pytest.raises(UnknownCost, match="trip count"):
+        products(ops[0])

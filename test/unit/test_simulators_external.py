@@ -1,0 +1,234 @@
+"""COCOSSim and ONNXim by programs in their place, and by the real ones where they are found."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from simulator_programs import COCOSSIM, ONNXIM, program
+
+from hespas import passes
+from hespas.dialects.attrs import Cost
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import functions, ir, make_context
+from hespas.estimators.accelerators.cocossim_worker import COCOSSIM as REAL_COCOSSIM
+from hespas.estimators.accelerators.onnx_model import matmul
+from hespas.estimators.accelerators.onnxim_worker import ONNXIM as REAL_ONNXIM
+
+CONTEXT = make_context()
+VARIABLES = ("HESPAS_COCOSSIM", "HESPAS_COCOSSIM_HOME", "HESPAS_ONNXIM", "ONNXIM_HOME")
+GIVEN = {name: os.environ.get(name, "") for name in VARIABLES}
+CORE = {"core_freq": 1000, "precision": 2, "dram_config_path": "memory.yaml"}
+
+
+@pytest.fixture(autouse=True)
+def no_real_ones(monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def module(*shapes: tuple[int, int, int], key: str = "bf16") -> ir.Module:
+    """A program with a product M x K by K x N of each shape, and a tanh."""
+    lines, arguments, x = [], [], 0
+    for m, k, n in shapes:
+        types = [f"tensor<{a}x{b}x{key}>" for a, b in ((m, k), (k, n), (m, n))]
+        arguments += [f"%x{x}: {types[0]}", f"%w{x}: {types[1]}"]
+        lines.append(
+            f"%{x} = stablehlo.dot_general %x{x}, %w{x}, contracting_dims = [1] x [0], precision ="
+            f" [HIGHEST, HIGHEST] : ({types[0]}, {types[1]}) -> {types[2]}"
+        )
+        x += 1
+    text = "\n".join(lines)
+    return ir.Module.parse(f"func.func @main({', '.join(arguments)}) {{ {text}\nreturn }}", CONTEXT)
+
+
+def costs(program: ir.Module) -> list[Cost]:
+    block = functions(program)["main"].regions[0].blocks[0]
+    found = [Cost.of(view.operation) for view in block.operations]
+    return [cost for cost in found if cost is not None]
+
+
+@pytest.fixture
+def cocossim(tmp_path):
+    """Options of a pass, and the file in which each call is written."""
+    home = tmp_path / "home"
+    (home / "dramsim3" / "configs").mkdir(parents=True)
+    (home / "dramsim3" / "configs" / "HBM2_8Gb_x128.ini").write_text("channels = 8")
+    (home / "build").mkdir()
+    log = tmp_path / "log"
+    binary = program(home / "build" / "perf_model", COCOSSIM.format(log=str(log)))
+    options = f"node=TPUv3_core arrays=1 binary={binary} cache={tmp_path / 'cache'}"
+    return options, log
+
+
+def test_cocossim_runs_each_shape_once(cocossim):
+    options, log = cocossim
+    program = module((1024, 1024, 1024), (128, 128, 128), (1024, 1024, 1024))
+    found = passes.run(program, f"cocossim-annotate{{{options}}}")
+    times = [cost.latency_ns for cost in costs(program)]
+    assert times == pytest.approx([165492 / 0.94, 883 / 0.94, 165492 / 0.94])
+    assert log.read_text().splitlines() == [
+        "Matmul 1024 1024 1024 1 128 1024 1 0.94",
+        "Matmul 128 128 128 1 128 1024 1 0.94",
+    ]
+    assert (found.results["measured"].measured, found.results["measured"].regions) == (2, 3)
+    again = passes.run(module((128, 128, 128)), f"cocossim-annotate{{{options}}}")
+    assert again.results["measured"].cached == 1
+    assert len(log.read_text().splitlines()) == 2
+
+
+def test_another_program_is_another_key(cocossim, tmp_path):
+    options, log = cocossim
+    passes.run(module((128, 128, 128)), f"cocossim-annotate{{{options}}}")
+    binary = Path(options.split("binary=")[1].split()[0])
+    program(binary, COCOSSIM.format(log=str(log)) + "# another\n")
+    passes.run(module((128, 128, 128)), f"cocossim-annotate{{{options}}}")
+    assert len(log.read_text().splitlines()) == 2
+
+
+def test_cores_precision_and_remainder(cocossim):
+    options, log = cocossim
+    options = options.replace("arrays=1", "arrays=2")
+    program = module((100, 300, 201), key="f32")
+    passes.run(program, f"cocossim-annotate{{{options}}}")
+    # six passes of bf16 are a sixth of the clock; a column more, as a core takes no half
+    name, m, k, n, cores, *_, clock = log.read_text().split()
+    assert (name, m, k, n, cores) == ("Matmul", "100", "300", "202", "2")
+    assert float(clock) == pytest.approx(0.94 / 6, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("m", "said"),
+    [
+        (13, r"COCOSSim crashed \(SIGSEGV\): Job Type: 0; use --keep-going"),
+        (17, "COCOSSim took more than 2 s; allow more with time-limit"),
+        (19, "COCOSSim wrote no cycles: ''"),
+    ],
+)
+def test_cocossim_fails(cocossim, m, said):
+    options, _ = cocossim
+    with pytest.raises(HespasError, match=said):
+        passes.run(module((m, 128, 128)), f"cocossim-annotate{{{options} time-limit=2}}")
+
+
+def test_keep_going_leaves_a_gap(cocossim):
+    options, log = cocossim
+    program = module((13, 128, 128), (128, 128, 128))
+    passes.run(program, f"cocossim-annotate{{{options} keep-going}}")
+    first, second = costs(program)
+    assert first.gap and "SIGSEGV" in first.gap and first.latency_ns == 0
+    assert second.gap is None and second.latency_ns > 0
+    program = module((13, 128, 128))  # a crash is the shape's own: it is not tried again
+    passes.run(program, f"cocossim-annotate{{{options} keep-going}}")
+    assert len(log.read_text().splitlines()) == 2
+
+
+def test_cocossim_is_not_there(cocossim, tmp_path, monkeypatch):
+    options, _ = cocossim
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for given, said in (
+        ("", "COCOSSim is not found: .*build it from github.com/mc186/cocossim"),
+        (f"binary={tmp_path / 'none'}", "binary: .*none is not a program"),
+        (f"binary={program(tmp_path / 'alone', 'pass')}", "no folder above .*alone has a dramsim3"),
+        (f"{options.split(' ', 2)[2]} home={tmp_path}", f"{tmp_path} has no dramsim3/configs"),
+    ):
+        with pytest.raises(HespasError, match=said):
+            passes.run(module((8, 8, 8)), f"cocossim-annotate{{node=TPUv3_core {given}}}")
+
+
+def test_cocossim_limits():
+    big = module((65536, 65536, 8))
+    with pytest.raises(HespasError, match="counts elements in 32 bits"):
+        passes.run(big, "cocossim-annotate{node=TPUv3_core}")
+    with pytest.raises(HespasError, match="arrays are square, not 64 x 128"):
+        passes.run(module((8, 8, 8)), "cocossim-annotate{node=TPUv3_core rows=64}")
+
+
+def onnxim(tmp_path: Path, act: str = "") -> tuple[str, Path]:
+    home = tmp_path / "onnxim"
+    (home / "configs").mkdir(parents=True)
+    (home / "configs" / "memory.yaml").write_text("HBM2")
+    (home / "configs" / "core.json").write_text(json.dumps(CORE))
+    log = tmp_path / "log"
+    binary = program(tmp_path / "Simulator", ONNXIM.format(log=str(log), act=act))
+    where = f"binary={binary} home={home} config={home / 'configs' / 'core.json'}"
+    return f"node=TPUv3_core {where} cache={tmp_path / 'cache'}", log
+
+
+def test_onnxim_simulates_the_product(tmp_path):
+    options, log = onnxim(tmp_path)
+    program = module((512, 512, 512))
+    passes.run(program, f"onnxim-annotate{{{options}}}")
+    assert costs(program)[0].latency_ns == pytest.approx(9283)
+    text, clock, element_bytes = log.read_text().split()
+    assert bytes.fromhex(text) == matmul(512, 512, 512)
+    assert (clock, element_bytes) == ("1000", "2")
+    program = module((512, 512, 512), key="f32")
+    passes.run(program, f"onnxim-annotate{{{options}}}")
+    assert log.read_text().split()[4:] == ["166", "4"]  # six passes, the nodes' peaks rounded
+    assert costs(program)[0].latency_ns == pytest.approx(9283 / 0.166)
+
+
+def test_onnxim_counts_its_memory_in_the_key(tmp_path):
+    options, log = onnxim(tmp_path)
+    passes.run(module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
+    (tmp_path / "onnxim" / "configs" / "memory.yaml").write_text("HBM3")
+    passes.run(module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
+    assert len(log.read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        ("crash", r"ONNXim crashed \(SIGFPE\)"),
+        ("exit", r"ONNXim exited with code 3: terminate .* what\(\):  Config key dram_freq"),
+        ("dummy", "ONNXim does not know the operator"),
+    ],
+)
+def test_onnxim_fails(tmp_path, act, said):
+    options, _ = onnxim(tmp_path, act)
+    with pytest.raises(HespasError, match=said):
+        passes.run(module((8, 8, 8)), f"onnxim-annotate{{{options}}}")
+
+
+def test_onnxim_without_its_home(tmp_path):
+    binary = program(tmp_path / "Simulator", "pass")
+    with pytest.raises(HespasError, match="home=.* or ONNXIM_HOME"):
+        passes.run(module((8, 8, 8)), f"onnxim-annotate{{node=TPUv3_core binary={binary}}}")
+
+
+def test_onnx_model_is_valid():
+    onnx = pytest.importorskip("onnx")
+    model = onnx.ModelProto.FromString(matmul(4, 5, 6))
+    (weights,) = model.graph.initializer
+    assert (list(weights.dims), weights.raw_data) == ([5, 6], b"")
+    weights.raw_data = bytes(4 * 30)  # the checker wants data; simulators do not
+    onnx.checker.check_model(model, full_check=True)
+    (node,) = model.graph.node
+    assert (node.op_type, list(node.input), list(node.output)) == ("MatMul", ["x", "w"], ["y"])
+
+
+def real(program) -> str:
+    """The simulator itself, by its environment variable or PATH; else the test is skipped."""
+    try:
+        return str(program.find(GIVEN[program.variable]))
+    except HespasError as error:
+        pytest.skip(error.message)
+
+
+def test_real_cocossim():
+    options = f"node=TPUv3_core arrays=1 binary={real(REAL_COCOSSIM)} cache=none"
+    options += f" home={GIVEN['HESPAS_COCOSSIM_HOME']}"
+    program = module((1024, 1024, 1024), (4096, 320, 320))
+    passes.run(program, f"cocossim-annotate{{{options}}}")
+    cycles = [cost.latency_ns * 0.94 for cost in costs(program)]
+    assert cycles == pytest.approx([165492, 98899])  # the second is in its authors' results.txt
+
+
+def test_real_onnxim():
+    options = f"node=TPUv4 binary={real(REAL_ONNXIM)} home={GIVEN['ONNXIM_HOME']} cache=none"
+    program = module((512, 512, 512))
+    passes.run(program, f"onnxim-annotate{{{options}}}")
+    assert costs(program)[0].latency_ns == pytest.approx(9283, rel=0.01)

@@ -1,0 +1,169 @@
+"""ZigZag and SCALE-Sim, run for real where they are installed; and what is said where not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+from test_simulators_external import costs, module
+
+from hespas import passes
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.estimators.accelerators import scalesim_worker, zigzag_worker
+from hespas.estimators.measure.failure import Unsupported
+
+HERE = {"m": 256, "k": 256, "n": 256, "rows": 128, "columns": 128, "in_bits": 16, "out_bits": 16,
+        "clock_hz": 1e9, "bits_per_cycle": 4096, "sram_bytes": 8 << 20, "lpf_limit": 5,
+        "sum_bits": 32}  # fmt: skip
+
+
+def has_zigzag() -> bool:
+    return all(find_spec(name) is not None for name in ("zigzag", "six"))
+
+
+def scalesim_python() -> str:
+    """An interpreter that has SCALE-Sim: that of HESPAS_SCALESIM_PYTHON, or this one."""
+    python = os.environ.get("HESPAS_SCALESIM_PYTHON", sys.executable)
+    done = subprocess.run([python, "-c", "import scalesim"], capture_output=True, check=False)
+    return python if done.returncode == 0 else ""
+
+
+needs_zigzag = pytest.mark.skipif(not has_zigzag(), reason="needs hespas[zigzag]")
+PYTHON = scalesim_python()
+needs_scalesim = pytest.mark.skipif(
+    not PYTHON, reason="needs hespas[scalesim], or HESPAS_SCALESIM_PYTHON"
+)
+
+
+@needs_zigzag
+def test_zigzag_is_between_ideal_and_three_times_that(tmp_path):
+    program = module((1024, 1024, 1024), (512, 512, 512))
+    options = f"node=TPUv3_core arrays=1 memory-bandwidth=2e12 cache={tmp_path / 'cache'}"
+    found = passes.run(program, f"zigzag-annotate{{{options}}}")
+    ideal_ns = [m**3 / 128**2 / 0.94 for m in (1024, 512)]
+    for cost, least in zip(costs(program), ideal_ns, strict=True):
+        assert least < cost.latency_ns < 1.5 * least
+        assert cost.bound == "compute"
+    assert found.results["measured"].measured == 2
+    again = passes.run(module((512, 512, 512)), f"zigzag-annotate{{{options}}}")
+    assert again.results["measured"].cached == 1
+
+
+@needs_zigzag
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (7, 13, 11), (997, 1009, 1013), (1, 1024, 1024)])
+def test_zigzag_of_any_size(sizes):
+    product = {**HERE, **dict(zip("mkn", sizes, strict=True))}
+    m, k, n = sizes
+    found = zigzag_worker.worker(product)
+    least = max(m * k * n / 128**2, zigzag_worker.least_transfer(product))
+    assert found["cycles"] >= 0.99 * least  # it rounds loops to whole ones
+
+
+@needs_zigzag
+def test_zigzag_searches_wider_where_it_found_little():
+    found = zigzag_worker.worker({**HERE, "m": 32768, "k": 4096, "n": 4096})
+    assert found["lpf_limit"] == 6
+    assert found["cycles"] < 1.1 * 32768 * 4096 * 4096 / 128**2
+
+
+@needs_zigzag
+def test_zigzags_own_accelerator():
+    own = {"accelerator": {"name": "tpu_like"}, "mapping": {"name": "tpu_like"}}
+    product = {**HERE, "m": 512, "k": 1024, "n": 768, "in_bits": 8, "out_bits": 8, **own}
+    product["sum_bits"] = 16
+    assert 0.9 < zigzag_worker.worker(product)["cycles"] / 458_816 < 1.1
+    with pytest.raises(HespasError, match="ships no accelerator 'tpuv3_like'.*it has .*tpu_like"):
+        zigzag_worker.worker({**product, "accelerator": {"name": "tpuv3_like"}})
+    with pytest.raises(Unsupported, match="ZigZag fails: "):
+        zigzag_worker.worker({**product, "accelerator": {"text": "name: nothing"}})
+
+
+@needs_zigzag
+@pytest.mark.parametrize(
+    ("mapping", "said"),
+    [
+        ("- {name: default, spatial_mapping: {D1: ['M, 32']}}", "does not have: M; D are the rows"),
+        ("- {name: Conv, spatial_mapping: {}}", "has no entry for products"),
+        ("D1: 3", "not of ZigZag's form"),
+        ("{", "not of ZigZag's form"),
+    ],
+)
+def test_loops_of_a_mapping_are_checked(mapping, said):
+    own = {"accelerator": {"name": "tpu_like"}, "mapping": {"text": mapping}}
+    with pytest.raises(HespasError, match=said):
+        zigzag_worker.worker({**HERE, **own})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("mapping=a.yaml", "mapping goes with an accelerator"),
+        ("accelerator=a.yaml", "no mapping for a.yaml"),
+        ("accelerator=none.yaml mapping=none.yaml", "none.yaml cannot be read: No such file"),
+        ("lpf-limit=0", "lpf-limit is 0"),
+    ],
+)
+def test_wrong_settings_of_zigzag(given, said):
+    with pytest.raises(UsageError, match=said):
+        passes.run(module((8, 8, 8)), f"zigzag-annotate{{node=TPUv3_core {given}}}")
+
+
+def test_zigzag_is_missing(monkeypatch):
+    monkeypatch.setattr(zigzag_worker, "find_spec", lambda name: None if name == "six" else name)
+    with pytest.raises(HespasError, match="no 'six'") as caught:
+        zigzag_worker.probe({})
+    assert caught.value.remedy == "install it: pip install 'hespas[zigzag]'"
+
+
+@needs_scalesim
+@pytest.mark.parametrize("dataflow", ["ws", "os", "is"])
+def test_scalesim_gives_the_closed_form(dataflow, tmp_path):
+    """With the bandwidth a whole number of eight words a cycle, which SCALE-Sim wants."""
+    shapes = [(256, 256, 256), (100, 300, 200), (64, 130, 40), (1, 257, 127)]
+    common = f"node=TPUv3_core arrays=1 dataflow={dataflow} memory-bandwidth=481.28e9"
+    simulated, closed = module(*shapes), module(*shapes)
+    cache = f"python={PYTHON} cache={tmp_path / 'cache'} jobs=2"
+    passes.run(simulated, f"scalesim-annotate{{{common} {cache}}}")
+    passes.run(closed, f"systolic-annotate{{{common} variant=scalesim}}")
+    for one, other in zip(costs(simulated), costs(closed), strict=True):
+        assert one.latency_ns * 0.94 == pytest.approx(other.latency_ns * 0.94, abs=2.5)
+        assert one.bound == other.bound
+
+
+@needs_scalesim
+def test_scalesim_refuses_what_would_take_too_long():
+    with pytest.raises(HespasError, match="takes 89983 cycles.*--systolic-annotate=variant=scale"):
+        passes.run(module((1024, 1024, 1024)), f"scalesim-annotate{{{ONE} python={PYTHON}}}")
+    with pytest.raises(HespasError, match=r"took more than 0.5 s; allow more with time-limit"):
+        options = f"{ONE} python={PYTHON} cache=none time-limit=0.5"
+        passes.run(module((512, 512, 512)), f"scalesim-annotate{{{options}}}")
+
+
+ONE = "node=TPUv3_core arrays=1"
+
+
+def test_scalesim_is_missing(tmp_path):
+    with pytest.raises(HespasError, match="cannot be run: No such file.*pip install 'hespas"):
+        passes.run(module((8, 8, 8)), f"scalesim-annotate{{{ONE} python={tmp_path / 'none'}}}")
+    python = tmp_path / "python"
+    for said, problem in (
+        ("exit 1", "SCALE-Sim is not installed in"),
+        ("""echo '{"scalesim": "3.0.0", "numpy": "2.4.6"}'""", "fails with numpy 2.4.6"),
+    ):
+        python.write_text(f"#!/bin/sh\n{said}\n")
+        python.chmod(0o755)
+        with pytest.raises(HespasError, match=problem):
+            passes.run(module((8, 8, 8)), f"scalesim-annotate{{{ONE} python={python}}}")
+
+
+def test_scalesim_failure_is_typed(monkeypatch, tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'AssertionError: sizes' >&2\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setenv(scalesim_worker.PYTHON, str(python))
+    monkeypatch.setenv(scalesim_worker.LIMIT, "5")
+    with pytest.raises(Unsupported, match="SCALE-Sim exited with code 1: AssertionError: sizes"):
+        scalesim_worker.worker({"m": 1, "clock_hz": 1e9})

@@ -1,0 +1,199 @@
+"""The systolic estimator: presets, times by hand, and what goes where."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hespas import configs, passes
+from hespas.configs.accelerator import Accelerator, accelerator, accelerator_names
+from hespas.dialects.attrs import Cost
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.dialects.mlir import functions, ir, make_context
+from hespas.estimators import registry
+from hespas.estimators.base import Item
+from hespas.estimators.work import UnknownCost
+
+CONTEXT = make_context()
+TPUS = ["TPU7x", "TPUv2", "TPUv3", "TPUv3_core", "TPUv4", "TPUv5e", "TPUv5p", "TPUv6e"]
+NUMBERS = set(Accelerator.model_fields) - {"name", "description", "dtype", "sources"}
+
+
+def cost(text: str, node: str = "TPUv3_core", **settings) -> Cost:
+    """The cost of the first op of a function with this signature and body."""
+    module = ir.Module.parse(f"func.func @main({text}\n  return\n}}", CONTEXT)
+    op = functions(module)["main"].regions[0].blocks[0].operations[0].operation
+    return registry.build("systolic", configs.node(node), settings).estimate(Item(op))
+
+
+def product(m: int, k: int, n: int, key: str = "bf16", precision: str = "DEFAULT") -> str:
+    lhs, rhs, out = (f"tensor<{a}x{b}x{key}>" for a, b in ((m, k), (k, n), (m, n)))
+    return (
+        f"%x: {lhs}, %w: {rhs}) {{ %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0],"
+        f" precision = [{precision}, {precision}] : ({lhs}, {rhs}) -> {out}"
+    )
+
+
+@pytest.mark.parametrize("name", accelerator_names())
+def test_preset_is_sourced_and_agrees_with_its_node(name):
+    unit, node = accelerator(name), configs.node(name)
+    assert unit.name == name
+    assert unit.description
+    assert set(unit.sources) == NUMBERS
+    assert unit.matrix_flops == pytest.approx(node.peak("matrix", "bf16").flops_per_s, rel=0.01)
+    if name != "TPU7x":  # whose node assumes the clock of v5p
+        assert unit.vector_ops == pytest.approx(node.peak("vector", "f32").flops_per_s, rel=0.01)
+
+
+def test_every_tpu_has_a_preset():
+    assert accelerator_names() == TPUS
+    assert [name for name in configs.node_names() if name.startswith("TPU")] == TPUS
+    chip, core = accelerator("TPUv3"), accelerator("TPUv3_core")
+    assert (chip.cores, core.cores) == (2, 1)
+    assert chip.matrix_flops == 2 * core.matrix_flops
+
+
+def test_one_array_pipelined():
+    found = cost(product(1024, 1024, 1024), arrays=1, memory_bandwidth=1e15)
+    assert found.latency_ns == pytest.approx((65_790 + 400) / 0.94)
+    assert (found.bound, found.dtype, found.flops) == ("compute", "bf16", 2 << 30)
+
+
+def test_arrays_and_cores_share_a_product():
+    one = cost(product(4096, 1024, 1024), arrays=1, memory_bandwidth=1e15).latency_ns
+    chip = cost(product(4096, 1024, 1024), cores=2, memory_bandwidth=1e15).latency_ns
+    assert one / chip == pytest.approx(4, rel=0.01)
+
+
+def test_first_tiles_and_memory():
+    slow = cost(product(1024, 1024, 1024), memory_bandwidth=1e9)
+    assert slow.latency_ns == pytest.approx(3 * 2**21 + 400 / 0.94)
+    assert slow.bound == "memory"
+    # 2 arrays wait for 128 x 128 weights and as many rows each, of 2 bytes
+    tiles = cost(product(65536, 128, 128), memory_bandwidth=100e9, first_access_cycles=0)
+    assert tiles.latency_ns == pytest.approx(max(
+        2 * 32768 * 2 / 100 + (32768 + 254) / 0.94, (65536 * 256 + 16384) * 2 / 100
+    ))  # fmt: skip
+
+
+def test_precision_follows_the_nodes_rates():
+    sizes, memory = (4096, 1024, 1024), {"memory_bandwidth": 1e15, "first_access_cycles": 0}
+    bf16 = cost(product(*sizes), "TPUv5e", **memory).latency_ns
+    i8 = cost(product(*sizes, "i8"), "TPUv5e", **memory).latency_ns
+    exact = cost(product(*sizes, "f32", "HIGHEST"), "TPUv5e", **memory).latency_ns
+    assert bf16 / i8 == pytest.approx(2, rel=0.02)
+    assert exact / bf16 == pytest.approx(6, rel=0.02)
+
+
+def test_scalesim_variant_is_scalesim_with_its_memory():
+    words = 512 * 2 * 0.94e9  # bytes of bf16 a second
+    given = {"arrays": 1, "variant": "scalesim", "memory_bandwidth": words}
+    for dataflow, cycles in (("ws", 4562), ("os", 3360), ("is", 5138)):
+        found = cost(product(300, 260, 140), dataflow=dataflow, **given).latency_ns
+        assert found * 0.94 == pytest.approx(cycles, abs=2)
+    best = cost(product(300, 260, 140), dataflow="best", **given).latency_ns
+    assert best * 0.94 == pytest.approx(3360, abs=2)
+
+
+def test_cocossim_variant_streams_at_half_rate():
+    found = cost(product(1024, 1024, 1024), arrays=1, variant="cocossim", memory_bandwidth=1e15)
+    assert found.latency_ns == pytest.approx((64 * (2 * 1024 + 256) + 400) / 0.94)
+
+
+def test_vector_unit():
+    text = "%x: tensor<1024x1024xbf16>) { %0 = stablehlo.tanh %x : tensor<1024x1024xbf16>"
+    assert cost(text).latency_ns == pytest.approx(1e9 * 2**22 / 450e9)
+    fast = cost(text, memory_bandwidth=1e15)
+    assert fast.latency_ns == pytest.approx(2**20 / (1024 * 2) / 0.94)
+    assert fast.bound == "compute"
+    wide = text.replace("bf16", "f64").replace("tanh", "negate")
+    narrow = text.replace("tanh", "negate")
+    both = [cost(each, memory_bandwidth=1e15).latency_ns for each in (wide, narrow)]
+    assert both[0] == pytest.approx(2 * both[1])
+
+
+def test_fusion_overlaps_its_units():
+    text = """%x: tensor<512x512xbf16>) {
+      %0 = "mhlo.fusion"(%x) <{fusion_kind = #mhlo<fusion_kind kOutput>}> ({
+      ^bb0(%a: tensor<512x512xbf16>):
+        %d = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0]
+          : (tensor<512x512xbf16>, tensor<512x512xbf16>) -> tensor<512x512xbf16>
+        %t = stablehlo.tanh %d : tensor<512x512xbf16>
+        mhlo.return %t : tensor<512x512xbf16>
+      }) : (tensor<512x512xbf16>) -> tensor<512x512xbf16>"""
+    memory = {"memory_bandwidth": 1e15}
+    assert cost(text, **memory).latency_ns == cost(product(512, 512, 512), **memory).latency_ns
+    few_lanes = cost(text, lanes=1, alus=1, **memory)
+    assert few_lanes.latency_ns == pytest.approx(512 * 512 / 0.94)
+
+
+def test_operations_without_a_shape_run_at_full_rate_and_are_counted():
+    text = """%x: tensor<64x32xbf16>, %w: tensor<4x32x16xbf16>, %g: tensor<4xi32>) {
+      %0 = "chlo.ragged_dot"(%x, %w, %g) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<
+        lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions =
+        [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0],
+        rhs_group_dimensions = [0]>}>
+        : (tensor<64x32xbf16>, tensor<4x32x16xbf16>, tensor<4xi32>) -> tensor<64x16xbf16>"""
+    module = ir.Module.parse(f"func.func @main({text}\n  return\n}}", CONTEXT)
+    op = functions(module)["main"].regions[0].blocks[0].operations[0].operation
+    node = configs.node("TPUv3_core")
+    estimator = registry.build("systolic", node, {"memory_bandwidth": 1e18})
+    found = estimator.estimate(Item(op))
+    assert found.latency_ns == pytest.approx(1e9 * 2 * 64 * 32 * 16 / (4 * 128 * 128 * 0.94e9))
+    assert estimator.provenance().endswith("for want of a shape (distinct ops): 1")
+
+
+def test_a_type_without_a_rate_is_named():
+    with pytest.raises(UnknownCost, match="TPUv3_core has no peak rate for f64"):
+        cost(product(8, 8, 8, "f64"))
+
+
+def test_own_array_file(tmp_path):
+    data = {"name": "mine", "rows": 64, "columns": 32, "clock_hz": 1e9, "lanes": 8,
+            "sram_bytes": 1 << 20}  # fmt: skip
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(data))
+    found = cost(product(640, 64, 32), "H100_80GB", array=str(path), memory_bandwidth=1e15)
+    assert found.latency_ns == pytest.approx(640 + 64 + 32 - 2, rel=1e-4)
+    given = {key: value for key, value in data.items() if key != "name"}
+    assert cost(product(640, 64, 32), "H100_80GB", memory_bandwidth=1e15, **given) == found
+    path.write_text(json.dumps({**data, "row": 1}))
+    with pytest.raises(HespasError, match="unknown key 'row'; did you mean 'rows'"):
+        cost(product(8, 8, 8), array=str(path))
+    path.write_text(json.dumps({**data, "dtype": "bf61"}))
+    with pytest.raises(HespasError, match="no type is named 'bf61'"):
+        cost(product(8, 8, 8), array=str(path))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"array": "TPUv9"}, "no accelerator preset is named 'TPUv9'"),
+        ({"rows": 0}, "rows must be more than 0"),
+        ({"clock_hz": "nan"}, "clock-hz must be more than 0"),
+        ({"variant": "cocossim", "dataflow": "os"}, "cocossim is weight-stationary only"),
+        ({"dataflow": "sw"}, "'dataflow': Input should be 'ws'"),
+        ({"first_access_cycles": -1}, "at least 0"),
+    ],
+)
+def test_wrong_settings(settings, said):
+    with pytest.raises(UsageError, match=said):
+        cost(product(8, 8, 8), **settings)
+
+
+def test_node_without_an_array():
+    with pytest.raises(UsageError, match="H100_80GB has no systolic array"):
+        cost(product(8, 8, 8), "H100_80GB")
+
+
+def test_a_whole_program_and_its_sum(workload):
+    from hespas import frontends
+
+    module = frontends.read(str(workload("llama3/llama3-100m.mlir")), make_context())
+    found = passes.run(module, "systolic-annotate{node=TPUv4}")
+    systolic = found.results["cost"]
+    roofline = passes.run(module, "roofline-annotate{node=TPUv4}").results["cost"]
+    assert systolic.flops == roofline.flops
+    assert systolic.read_bytes == roofline.read_bytes
+    assert 1 < systolic.latency_ns / roofline.latency_ns < 3
