@@ -23,6 +23,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         main_job(folder, options.rounds)
+        memory(folder, options.rounds)
         start_up(folder, options.rounds)
         growth(folder, options.ops)
         traces(folder, options.rounds)
@@ -49,6 +50,24 @@ def main_job(folder: Path, rounds: int) -> None:
         "... peak memory over that of the bare parse",
         f"{pair.memory_ratio:.2f} ({pair.command.peak_bytes / 1e6:.0f} MB)",
         "2",
+    )
+
+
+def memory(folder: Path, rounds: int) -> None:
+    """What memory-annotate adds to reading and preparing a real program, over a bare parse."""
+    path = real(folder)
+    nowhere = ("-o", "/dev/null")
+    added = compare(
+        tool("hespas-opt", str(path), "--memory-annotate", *nowhere),
+        tool("hespas-opt", str(path), "--prepare", *nowhere),
+        rounds,
+    )
+    bare = compare(python(BARE_PARSE, str(path)), python(BARE_IMPORT), rounds).command
+    more_s = added.command.cpu_s - added.baseline.cpu_s
+    row(
+        "memory-annotate on it, CPU time over a bare parse",
+        f"{more_s / bare.cpu_s:.2f} ({more_s:.2f} s over {bare.cpu_s:.2f} s)",
+        "0.3",
     )
 
 

@@ -101,7 +101,9 @@ HEAD = """\
 How well does the sum of the times of regions, each compiled and run alone, stand for the time of
 the whole program? `hespas reference` measures both in turn, on one device. Collectives are replaced
 by local operations that give results of the same shape; what those take is in the sum. The *ratio*
-is the sum over the whole, the median of the rounds; its range is that of the rounds.
+is the sum over the whole, the median of the rounds; its range is that of the rounds. *Least
+disturbed* is the ratio of the least times that were seen, of the sum and of the whole: other work
+on the machine only adds time.
 """
 
 
@@ -113,7 +115,7 @@ def markdown(measured: Sequence[dict[str, Any]]) -> str:
         lines += [
             f"## {found['device']}\n",
             f"{found['date']}, {versions}. Load is that of the host's other work, in processes.\n",
-            "| program | regions, distinct | whole | sum | ratio | range | of 10th percentiles "
+            "| program | regions, distinct | whole | sum | ratio | range | least disturbed "
             "| load |",
             "|---|---|---|---|---|---|---|---|",
         ]
@@ -124,7 +126,7 @@ def markdown(measured: Sequence[dict[str, Any]]) -> str:
             lines.append(
                 f"| {one['name']} | {one['regions']}, {one['distinct']} "
                 f"| {1e3 * one['whole_s']:.2f} ms | {1e3 * total:.2f} ms | {one['ratio']:.2f} "
-                f"| {low:.2f} to {high:.2f} | {one['quick_ratio']:.2f} | {load:.1f} |"
+                f"| {low:.2f} to {high:.2f} | {one['least_ratio']:.2f} | {load:.1f} |"
             )
         lines += ["\nMade by\n", "```sh norun"]
         lines += [command for one in found["workloads"] for command in one["commands"]]

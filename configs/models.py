@@ -43,6 +43,8 @@ class NodeFile(_Strict):
     l2_bytes: Annotated[int, Field(gt=0)] | None = None
     tdp_w: Positive | None = None
     hbm_power_share: Share | None = None
+    idle_w: Positive | None = None
+    price_per_hour: Positive | None = None
     vendor: str = ""
     description: str = ""
     sources: dict[str, str] = Field(default_factory=dict)

@@ -62,8 +62,9 @@ class Node:
     ``peaks_flops`` holds dense peak rates in operations per second by unit ("matrix", "vector") and
     element type. ``fallbacks`` maps "unit.dtype" to the "unit.dtype" that serves it, "" to none.
     ``default_flops`` serves types without an entry, with a warning if ``warn_default``.
-    ``hbm_power_share`` is the part of ``tdp_w`` that memory takes at full bandwidth. ``sources``
-    says where each number is from, ``changed`` which ones options replaced.
+    ``hbm_power_share`` is the part of ``tdp_w`` that memory takes at full bandwidth, ``idle_w`` the
+    power while nothing runs. ``price_per_hour`` is in US dollars. ``sources`` says where each
+    number is from, ``changed`` which ones options replaced.
     """
 
     name: str
@@ -75,6 +76,8 @@ class Node:
     l2_bytes: int | None = None
     tdp_w: float | None = None
     hbm_power_share: float | None = None
+    idle_w: float | None = None
+    price_per_hour: float | None = None
     vendor: str = ""
     description: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)

@@ -11,9 +11,10 @@ This page is generated from `configs/nodes` and `configs/systems` by
 `python -m hespas.configs.reference`.
 
 Rates are dense peaks in 1e12 operations per second, bandwidth in 1e9 bytes per second, memory in
-1e9 bytes. The default node is `{configs.DEFAULT_NODE}`. The source of each number is in the
-preset's own file under `sources`. † marks those whose source says "(remembered, not sourced)" of
-the number or of a part of it: the first to check.
+1e9 bytes, prices in US dollars for an hour of one device. The default node is
+`{configs.DEFAULT_NODE}`. The source of each number is in the preset's own file under `sources`.
+† marks those whose source says "(remembered, not sourced)" of the number or of a part of it: the
+first to check.
 """
 
 RATES = """
@@ -49,12 +50,13 @@ def markdown() -> str:
 
 
 def _memory(nodes: list[Node]) -> str:
-    rows = ["| node | what | bandwidth | memory | power W |\n|---|---|---|---|---|\n"]
+    rows = ["| node | what | bandwidth | memory | power W | price |\n|---|---|---|---|---|---|\n"]
     for node in nodes:
         bandwidth = _number(node, "memory_bandwidth_bytes_per_s", 1e9)
         memory = _number(node, "memory_bytes", 1e9)
-        power = _number(node, "tdp_w", 1)
-        rows.append(f"| {node.name} | {node.description} | {bandwidth} | {memory} | {power} |\n")
+        power, price = _number(node, "tdp_w", 1), _number(node, "price_per_hour", 1)
+        cells = (node.name, node.description, bandwidth, memory, power, price)
+        rows.append(f"| {' | '.join(cells)} |\n")
     return "".join(rows)
 
 

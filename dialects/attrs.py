@@ -237,6 +237,7 @@ RECORDS: tuple[type[Record], ...] = (Cost, Kernel, Region, Comm, Target, Split, 
 WAIT = "hespas.wait"  # unit attribute: an optimization_barrier that ends an async collective
 COMMUNICATORS = "hespas.communicators"  # module: {"1" = array<i64: device ids, ascending>, ...}
 TRIPS_NOTE = "hespas.trips_note"  # string: the trip count is assumed or given, and why
+FACTS = "hespas.facts"  # module: {"parameters" = 8030261248 : i64, ...}
 ASSUMED = "assumed"  # in a trips_note: nobody gave the count, so the cost of the loop has a gap
 PLAIN: dict[str, tuple[str, str]] = {
     TRIPS: ("stablehlo.while", "times the loop body runs, an i64"),
@@ -245,6 +246,11 @@ PLAIN: dict[str, tuple[str, str]] = {
     COMMUNICATORS: (
         "module",
         "dictionary from communicator id, from 1, to its ascending device ids",
+    ),
+    FACTS: (
+        "module",
+        "dictionary of what was known when it was exported, of all devices: parameters, "
+        "tokens_per_step, images_per_step, flops_per_step (each an i64 or f64), or a string",
     ),
 }
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from hespas.dialects.attrs import (
     COMMUNICATORS,
+    FACTS,
     PLAIN,
     RECORDS,
     TRIPS,
@@ -24,11 +25,12 @@ from hespas.dialects.attrs import (
     communicators,
 )
 from hespas.dialects.errors import HespasError
+from hespas.dialects.facts import facts
 from hespas.dialects.mlir import functions, ir
 from hespas.dialects.ops import LOOPS
 
 BY_NAME = {record.NAME: record for record in RECORDS}
-OF_MODULE = (Target.NAME, Split.NAME, Memory.NAME, COMMUNICATORS)
+OF_MODULE = (Target.NAME, Split.NAME, Memory.NAME, COMMUNICATORS, FACTS)
 SUMMED = ("flops", "read_bytes", "write_bytes", "latency_ns")
 ROUNDING = 1e-9  # relative; sums of float times depend on their order
 
@@ -97,6 +99,7 @@ class _Checker:
                 )
         Split.of(op)
         self.memory(op)
+        facts(self.module)
         self.groups = communicators(self.module)
         seen: dict[tuple[int, ...], int] = {}
         for number, ranks in self.groups.items():

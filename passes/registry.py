@@ -11,6 +11,7 @@ from hespas.dialects.errors import UsageError
 from hespas.passes.base import Pass, nearest
 
 PASSES = {
+    "accelsim-annotate": "hespas.passes.annotate.accelsim_annotate:AccelsimAnnotatePass",
     "annotate": "hespas.passes.annotate.annotate:AnnotatePass",
     "cocossim-annotate": "hespas.passes.annotate.cocossim_annotate:CocossimAnnotatePass",
     "emit-chakra": "hespas.passes.emit.emit_chakra:EmitChakraPass",

@@ -16,6 +16,8 @@ COMMANDS = {
     "chakra": "check or print Chakra traces",
     "cache": "list or clear what was measured",
     "reference": "run a whole program on the device at hand, beside the sum of its regions",
+    "accelsim": "the regions of a program as PTX, to be traced and run in Accel-Sim",
+    "study": "a question over a range of workloads: a table, CSV, JSON and a plot",
     "collective": "collective algorithms as traces: from MSCCL XML, or generated",
     "nodes": "list the node presets",
     "targets": "list the GPUs that XLA optimises for",

@@ -21,6 +21,7 @@ With F folds, and T cycles to stream (the streamed size, times the cycles that a
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -78,12 +79,13 @@ def cycles(
 
 def traffic_cycles(
     dataflow: Dataflow, sizes: tuple[int, int, int], rows: int, columns: int, words: float
-) -> float:
-    """Cycles that SCALE-Sim v3 adds for a memory of ``words`` elements a cycle.
+) -> int:
+    """Cycles that SCALE-Sim v3 adds for a memory of ``words`` elements a cycle, to the cycle.
 
     Before the first fold it fetches the operands, each by a port of its own and padded to whole
     folds along the dimension that lies on the array; after the last it writes the results, partial
-    sums of each fold along K too. Its buffers must hold the operands.
+    sums of each fold along K too. That is where its buffers hold the operands; where they do not,
+    it fetches while it computes, with stalls that this does not know.
     """
     m, k, n = sizes
     found = folds(dataflow, m, k, n, rows, columns)
@@ -93,7 +95,7 @@ def traffic_cycles(
         "is": (k * by_columns, n * by_rows, found.along_rows),
         "os": (k * by_rows, k * by_columns, 1),
     }[dataflow]
-    return max(inputs, weights) / words + sums * m * n / words
+    return math.ceil(max(inputs, weights) / words) + math.ceil(sums * m * n / words) - 1
 
 
 @functools.lru_cache(maxsize=64)

@@ -33,8 +33,10 @@ class AnalyticalPass(Pass):
         common = {f.name for f in fields(AnalyticalPass)}
         own = [f for f in fields(self) if f.name not in common]
         given = {f.name: value for f in own if (value := getattr(self, f.name)) != f.default}
-        chosen = choose_node(self.name, self.node, target_of(module), run)
-        node = configs.node(chosen)
+        node, chosen = None, ""
+        if self.node or "node" in registry.keys(registry.get(self.estimator_name)):
+            chosen = choose_node(self.name, self.node, target_of(module), run)
+            node = configs.node(chosen)
         estimator = registry.build(self.estimator_name, node, given)
         annotate(module, estimator, run, node=chosen, keep_going=self.keep_going)
         run.results["node"] = node

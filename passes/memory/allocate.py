@@ -1,7 +1,8 @@
 """What the lives of a program take when each value has a place, after XLA's buffer assignment.
 
 The results are there from the start, as the caller must get them; before one is made, its place
-serves a value that fits and is gone by then. What finds no such place shares the rest, without gaps.
+serves a value that fits and is gone by then. What finds no such place shares the rest, without
+gaps.
 """
 
 from __future__ import annotations
@@ -74,10 +75,10 @@ class _Holes:
         if not len(fits):
             return False
         hole = fits[self.place[fits].argmax()]
-        last = self.last[hole]
+        last, place = int(self.last[hole]), int(self.place[hole])
         self.last[hole] = birth - 1
         if death < last:
-            self._append(death + 1, last, self.place[hole])
+            self._append(death + 1, last, place)
         return True
 
     def _append(self, first: int, last: int, place: int) -> None:

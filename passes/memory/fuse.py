@@ -7,11 +7,10 @@ writing and reading its result, and is cheap. A kernel stands where its last op 
 
 from __future__ import annotations
 
-from hespas.dialects.mlir import ir
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from hespas.estimators.rules.base import names
-from hespas.passes.memory.ops import is_elementwise, takes_over
+from hespas.passes.memory.ops import is_elementwise, results_over
 from hespas.passes.memory.program import Body, Item
 
 _REPEATED = frozenset(
@@ -23,7 +22,7 @@ _PICKS = frozenset(
         "transpose slice dynamic_slice real_dynamic_slice reverse pad dynamic_pad concatenate "
         "gather dynamic_gather map",
     )
-    + ["mhlo.copy"]
+    + names("mhlo", "copy")
 )
 _ENDS = frozenset(  # that take in others, and are taken in by none
     names(
@@ -107,26 +106,24 @@ def _kernels(items: list[Item], kernels: list[frozenset[int]]) -> list[Item]:
     return result
 
 
-def kernel_takes_over(item: Item, value: int, result: int) -> bool:
-    """Whether a result of a kernel may be written over a value that nothing else reads any more."""
+def kernel_results_over(item: Item, value: int) -> Collection[int]:
+    """The results that a kernel may write over a value which nothing else reads any more."""
     if not item.inside:
-        return any(
-            takes_over(item.op, operand, result)
-            for operand, read in enumerate(item.operands)
-            if read == value
-        )
+        places = [operand for operand, read in enumerate(item.operands) if read == value]
+        found = [results_over(item.op, operand) for operand in places]
+        return found[0] if len(found) == 1 else {result for one in found for result in one}
     *_, last = item.inside
     passing = {value}
     for member in item.inside:
         read = [operand for operand, read in enumerate(member.operands) if read in passing]
         if not read:
             continue
-        if member is last and len(read) == 1 and takes_over(member.op, read[0], result):
-            return True
+        if member is last and len(read) == 1:
+            return results_over(member.op, read[0])
         if not is_elementwise(member.op.name):
-            return False
+            return ()
         passing.update(member.makes)
-    return True
+    return range(len(item.makes))
 
 
 def _can_join(name: str) -> bool:
@@ -135,5 +132,3 @@ def _can_join(name: str) -> bool:
 
 def _can_be_taken_in(name: str) -> bool:
     return is_elementwise(name) or name in _REPEATED or name in _PICKS
-
-

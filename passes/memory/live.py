@@ -7,7 +7,7 @@ bytes at any time are a sum over the values live then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -16,7 +16,7 @@ from hespas.dialects.ops import LOOPS
 from hespas.passes.memory.program import Body, Item
 
 FOREVER = -1
-TakesOver = Callable[[Item, int, int], bool]
+ResultsOver = Callable[[Item, int], Collection[int]]
 
 
 @dataclass(slots=True)
@@ -44,11 +44,11 @@ class Lives:
 
 @dataclass(slots=True)
 class Liveness:
-    """Walks the items of a program in order. ``takes_over``: whether a result of an item may be
-    written over a value that nothing else reads any more."""
+    """Walks the items of a program in order. ``results_over``: the results of an item that may
+    be written over a value which nothing else reads any more."""
 
     sizes: Sequence[int]
-    takes_over: TakesOver
+    results_over: ResultsOver
     lives: Lives = field(default_factory=Lives)
     _born: dict[int, int] = field(default_factory=dict)
 
@@ -92,7 +92,7 @@ class Liveness:
 
         ``arguments`` are values from outside that are the body's to end.
         """
-        born, last = self._born, {}
+        last: dict[int, int] = {}
         for i, item in enumerate(body.items):
             for value in item.reads:
                 last[value] = i
@@ -122,12 +122,17 @@ class Liveness:
 
     def _kernel(self, item: Item, dying: list[int], time: int) -> None:
         sizes, born = self.sizes, self._born
+        over: dict[int, Collection[int]] = {}
         for result, made in enumerate(item.makes):
             size = sizes[made]
             born[made] = time
             if size and dying:
                 for value in dying:
-                    if sizes[value] == size and self.takes_over(item, value, result):
+                    if sizes[value] != size:
+                        continue
+                    if value not in over:
+                        over[value] = self.results_over(item, value)
+                    if result in over[value]:
                         dying.remove(value)
                         self._dies(value, time)
                         born[made] = time + 1

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attrs import Memory
-from hespas.dialects.errors import UsageError, name_of, position
+from hespas.dialects.errors import UsageError, in_file, name_of, position
 from hespas.dialects.mlir import ir
 from hespas.dialects.ops import entry
 from hespas.passes.base import Pass, Run, option
 from hespas.passes.memory.allocate import allocated_bytes
-from hespas.passes.memory.fuse import fuse, kernel_takes_over
-from hespas.passes.memory.live import Lives, Liveness, TakesOver
+from hespas.passes.memory.fuse import fuse, kernel_results_over
+from hespas.passes.memory.live import Liveness, Lives, ResultsOver
 from hespas.passes.memory.program import Reader
 from hespas.passes.memory.roles import (
     ACTIVATION,
@@ -44,7 +44,8 @@ class MemoryAnnotatePass(Pass):
     only_marks: ClassVar[bool] = True
 
     model_fusion: str = option(
-        "auto", "ops that a compiler would fuse make no buffer: true, false; auto: if nothing is fused"
+        "auto",
+        "ops that a compiler would fuse make no buffer: true, false; auto: if nothing is fused",
     )
 
     def apply(self, module: ir.Module, run: Run) -> None:
@@ -54,18 +55,22 @@ class MemoryAnnotatePass(Pass):
                 f"not '{self.model_fusion}'"
             )
         model = None if self.model_fusion == "auto" else self.model_fusion == "true"
-        memory = measure(module, model)
+        memory = measure(module, model, name=run.input_name)
         memory.set_on(module.operation)
         run.results["memory"] = memory
 
 
 def measure(
-    module: ir.Module, model_fusion: bool | None = None, takes_over: TakesOver = kernel_takes_over
+    module: ir.Module,
+    model_fusion: bool | None = None,
+    results_over: ResultsOver = kernel_results_over,
+    name: str = "-",
 ) -> Memory:
     """The memory of a prepared program; raises HespasError.
 
     ``model_fusion``: whether ops that a compiler would fuse make no buffer; None: where the module
-    has no fusions. ``takes_over`` says which results may be written over an operand.
+    has no fusions. ``results_over`` says which results may be written over an operand. ``name``
+    is the file's, for places in text that was parsed from memory.
     """
     function = entry(module)
     reader = Reader(module)
@@ -75,27 +80,23 @@ def measure(
     pairs = replaced(module, function, len(body.results))
     roles = argument_roles(function)
     replacing = {arguments[number]: body.results[result] for number, result in pairs.items()}
-    owners = dict.fromkeys(reader.constants.values(), CONSTANT) | dict.fromkeys(
-        body.results, RESULT
-    )
+    constants = list(reader.constants.values())
+    owners = dict.fromkeys(body.results, RESULT) | dict.fromkeys(constants, CONSTANT)
     for number, value in enumerate(arguments):
-        owners[value] = roles[number] if roles else OTHER
+        role = roles[number] if roles else OTHER
+        owners |= dict.fromkeys(reader.leaves([value]), role)
         if value in replacing:
-            owners[replacing[value]] = owners[value]
-    always = [v for n, v in enumerate(arguments) if n not in pairs]
-    walk = Liveness(reader.sizes, takes_over)
-    lives = walk.program(
-        [*reader.constants.values(), *always],
-        replacing,
-        body,
-        _last(function),
-    )
+            owners[replacing[value]] = role
+    kept = reader.leaves(v for v in arguments if v not in replacing)
+    walk = Liveness(reader.sizes, results_over)
+    lives = walk.program([*constants, *kept], replacing, body, _last(function))
     over_time = lives.bytes_over_time(reader.sizes)[::2]
     at = max(range(len(over_time)), key=over_time.__getitem__)
     parts = _parts(lives, reader.sizes, at, owners)
     arguments_bytes = {role: parts.get(role, 0) for role in (PARAMETER, OPTIMIZER, OTHER)}
     points, live = _thinned(over_time)
     op = lives.points[at]
+    place = position(op.location)
     return Memory(
         peak_bytes=allocated_bytes(lives, reader.sizes, replacing),
         live_bytes=over_time[at],
@@ -107,7 +108,7 @@ def measure(
         optimizer_bytes=arguments_bytes[OPTIMIZER] if roles else None,
         activation_bytes=parts.get(ACTIVATION),
         op=op.name,
-        location=position(op.location) or name_of(op.location) or None,
+        location=in_file(place, name) if place else name_of(op.location) or None,
         points=len(over_time),
         timeline_points=points,
         timeline_bytes=live,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Collection
 from typing import Any
 
-from hespas.dialects.mlir import attribute, ir, producer
+from hespas.dialects.mlir import attribute, ir, producer, stablehlo
 from hespas.dialects.ops import CUSTOM_CALLS, FUSION, TERMINATORS
 from hespas.estimators.rules.base import buffer, names
 from hespas.estimators.rules.registry import rules
@@ -23,10 +23,8 @@ CONSTANT = "stablehlo.constant"
 TRANSPOSE = "stablehlo.transpose"
 # Tokens and numbers that are in a register.
 NOTHING = frozenset(
-    names(
-        "stablehlo", "after_all create_token partition_id replica_id get_dimension_size"
-    )
-    + ["mhlo.trace"]
+    names("stablehlo", "after_all create_token partition_id replica_id get_dimension_size")
+    + names("mhlo", "trace")
 )
 
 _UPDATES = frozenset(("stablehlo.dynamic_update_slice", "mhlo.dynamic_update_slice"))
@@ -45,58 +43,59 @@ def is_elementwise(name: str) -> bool:
     return rule is not None and rule.kind == "loop" and rule.read == "operands"
 
 
-def takes_over(op: ir.Operation, operand: int, result: int) -> bool:
-    """Whether a result may be written over an operand that nothing else reads any more.
+def results_over(op: ir.Operation, operand: int) -> Collection[int]:
+    """The results that may be written over an operand which nothing else reads any more.
 
     The rules are those of XLA's ``HloDataflowAnalysis::CanShareOperandBufferWithUser`` and of its
     in-place ops. Sizes are the caller's to compare.
     """
     name = op.name
     if name == FUSION:
-        return _fusion_takes_over(op, operand, result)
+        return _of_fusion(op, operand)
     if name in _UPDATES:
-        return operand == 0
+        return (0,) if operand == 0 else ()
     if name in PAIRWISE:
-        return operand == result
+        return (operand,)
     if name == _SECOND:
-        return operand == 1
+        return (0,) if operand == 1 else ()
     if name in CUSTOM_CALLS:
-        return (operand, result) in _declared(op)
-    return is_elementwise(name)
+        return _declared(op, operand)
+    return range(len(op.results)) if is_elementwise(name) else ()
 
 
-def _declared(op: ir.Operation) -> Iterator[tuple[int, int]]:
-    """(operand, result) of the attribute ``output_operand_aliases``."""
-    if "output_operand_aliases" in op.attributes:
-        for alias in attribute(op, "output_operand_aliases"):
-            yield _alias(alias)
+def _declared(op: ir.Operation, operand: int) -> list[int]:
+    """The results that the attribute ``output_operand_aliases`` names with an operand."""
+    if "output_operand_aliases" not in op.attributes:
+        return []
+    aliases = [_alias(attr) for attr in attribute(op, "output_operand_aliases")]
+    return [result for other, result in aliases if other == operand]
 
 
 def _alias(attr: Any) -> tuple[int, int]:
-    from hespas.dialects.mlir import stablehlo
-
+    """(operand, result)."""
     alias: Any = stablehlo.OutputOperandAlias(attr)
     outputs = list(alias.output_tuple_indices)
     return alias.operand_index, outputs[0] if outputs else 0
 
 
-def _fusion_takes_over(fusion: ir.Operation, operand: int, result: int) -> bool:
+def _of_fusion(fusion: ir.Operation, operand: int) -> Collection[int]:
     block = fusion.regions[0].blocks[0]
     arguments = block.arguments
     if operand >= len(arguments):
-        return False
-    if (operand, result) in _declared(fusion):
-        return True
+        return ()
     argument = arguments[operand]
     ends = block.operations[len(block.operations) - 1].operands
-    last = producer(ends[result])
-    if last is None:
-        return False
+    makers = [producer(value) for value in ends]
     # What the only result is made of gives the answer early where that is not elementwise.
-    if (len(ends) > 1 or _is_passed(last.name)) and _only_elementwise(argument):
-        return True
-    target = _updated(last)
-    return target is not None and target == argument
+    first = makers[0] if len(makers) == 1 else None
+    if (first is None or _is_passed(first.name)) and _only_elementwise(argument):
+        return range(len(ends))
+    found = _declared(fusion, operand)
+    for result, maker in enumerate(makers):
+        target = _updated(maker)
+        if target is not None and target == argument:
+            found.append(result)
+    return found
 
 
 def _updated(op: ir.Operation | None) -> ir.Value | None:

@@ -65,15 +65,14 @@ class Body:
 
 @dataclass(slots=True)
 class Reader:
-    """Reads a program; ``sizes`` are the bytes of the values, ``constants`` of what is always there.
+    """Reads a program.
 
-    A value of ``free`` takes no memory: a constant that compilers write where it is read. ``fused``
-    says that there is an ``mhlo.fusion``: XLA has decided what is a kernel.
+    ``sizes`` are the bytes of the values; ``constants`` are those that are always there, by what
+    they hold. ``fused`` says that there is an ``mhlo.fusion``: XLA has decided what is a kernel.
     """
 
     module: ir.Module
     sizes: list[int] = field(default_factory=list)
-    free: set[int] = field(default_factory=set)
     constants: dict[object, int] = field(default_factory=dict)
     fused: bool = False
     _parts: dict[int, list[int]] = field(default_factory=dict)
@@ -149,9 +148,7 @@ class Reader:
         reads = [*operands, *(value for values in flying for value in values)]
         body.items.append(Item(op, operands, self._expanded(reads), []))
 
-    def _called(
-        self, op: ir.Operation, name: str, operands: list[int], body: Body
-    ) -> list[int]:
+    def _called(self, op: ir.Operation, name: str, operands: list[int], body: Body) -> list[int]:
         callee = attribute(op, CALLEE[name]).value
         function = self._functions.get(callee)
         if function is None:
@@ -254,11 +251,13 @@ class Reader:
         return found
 
     def _constant(self, op: ir.Operation) -> int:
-        """One number for equal constants: splitting repeats them."""
+        """One number for equal constants: splitting repeats them.
+
+        Those that compilers write where they are read get a number that no item makes: it is never
+        live, and a loop that starts from it has a buffer of its own.
+        """
         if is_small(op):
-            number = self._add(buffer(op.results[0].type).bytes)
-            self.free.add(number)
-            return number
+            return self._add(buffer(op.results[0].type).bytes)
         try:
             key: object = op.attributes["value"]
         except TypeError:  # complex elements: the bindings cannot hold them

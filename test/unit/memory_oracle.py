@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from hespas import frontends, passes
 from hespas.dialects.mlir import ir, make_context
 from hespas.passes.base import Run
 from hespas.passes.compile.convert import convert
-from hespas.passes.memory.fuse import kernel_takes_over
+from hespas.passes.memory.fuse import kernel_results_over
 from hespas.passes.memory.memory_annotate import measure
 from hespas.passes.memory.program import Item
 
@@ -74,9 +75,9 @@ def plan(text: str, devices: int = DEVICES) -> Plan:
     )
 
 
-def on_cpu(item: Item, value: int, result: int) -> bool:
-    """``kernel_takes_over`` on XLA:CPU."""
-    return item.op.name not in COPIED_ON_CPU and kernel_takes_over(item, value, result)
+def on_cpu(item: Item, value: int) -> Collection[int]:
+    """``kernel_results_over`` on XLA:CPU."""
+    return () if item.op.name in COPIED_ON_CPU else kernel_results_over(item, value)
 
 
 def prepared(module: ir.Module) -> ir.Module:

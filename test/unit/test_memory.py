@@ -41,7 +41,9 @@ def test_peak_is_that_of_xla(program, workload, context):
 
 
 def test_documented_ratios_are_within_a_tenth():
-    rows = re.findall(r"\| `\w+` \| [\d.]+ \| [\d.]+ \| ([\d.]+) \|", memory_oracle.PAGE.read_text())
+    rows = re.findall(
+        r"\| `\w+` \| [\d.]+ \| [\d.]+ \| ([\d.]+) \|", memory_oracle.PAGE.read_text()
+    )
     assert len(rows) > 20
     assert all(abs(float(ratio) - 1) < 0.1 for ratio in rows)
 
@@ -176,7 +178,9 @@ def test_splitting_real_programs_changes_nothing(name, workload, context):
         whole.points < MOST_POINTS
     )
     for split in SPLITS:
-        assert without_place(annotated(frontends.read(path, context), split)) == without_place(whole)
+        assert without_place(annotated(frontends.read(path, context), split)) == without_place(
+            whole
+        )
 
 
 def without_place(memory: Memory) -> dict:

@@ -152,4 +152,7 @@ def test_sums_are_near_wholes_in_the_data(file):
         assert one["ratio"] == pytest.approx(
             np.median([round_["ratio"] for round_ in one["rounds"]])
         )
-        assert 0.5 < one["ratio"] < 2
+        parts = min(round_["quick_parts_s"] for round_ in one["rounds"])
+        whole = min(round_["whole_low_s"] for round_ in one["rounds"])
+        assert one["least_ratio"] == pytest.approx(parts / whole)
+        assert 0.5 < one["least_ratio"] < 2

@@ -91,9 +91,9 @@ def test_scalesim_variant_is_scalesim_with_its_memory():
     given = {"arrays": 1, "variant": "scalesim", "memory_bandwidth": words}
     for dataflow, cycles in (("ws", 4562), ("os", 3360), ("is", 5138)):
         found = cost(product(300, 260, 140), dataflow=dataflow, **given).latency_ns
-        assert found * 0.94 == pytest.approx(cycles, abs=2)
+        assert found * 0.94 == pytest.approx(cycles)
     best = cost(product(300, 260, 140), dataflow="best", **given).latency_ns
-    assert best * 0.94 == pytest.approx(3360, abs=2)
+    assert best * 0.94 == pytest.approx(3360)
 
 
 def test_cocossim_variant_streams_at_half_rate():

@@ -31,11 +31,17 @@ SCALESIM = [
     ((130, 129, 257), 3071, 2043, 3065),
     ((512, 768, 512), 21455, 18383, 18399),
 ]
-# The same at 512 elements a cycle to memory, in all (M, K, N): prefetch, compute and drain.
+# With the memory: dataflow, (M, K, N), array, elements a cycle, cycles in all.
 SCALESIM_TOTAL = [
-    ("ws", (300, 260, 140), 4562),
-    ("os", (300, 260, 140), 3360),
-    ("is", (300, 260, 140), 5138),
+    ("ws", (300, 260, 140), 128, 512, 4562),
+    ("os", (300, 260, 140), 128, 512, 3360),
+    ("is", (300, 260, 140), 128, 512, 5138),
+    ("ws", (512, 96, 64), 32, 16, 12850),
+    ("ws", (200, 200, 200), 32, 64, 19479),
+    ("ws", (64, 64, 512), 32, 64, 6590),
+    ("os", (512, 96, 64), 32, 16, 10174),
+    ("os", (200, 200, 200), 32, 64, 14161),
+    ("os", (64, 64, 512), 32, 16, 8126),
 ]
 # ONNXim over the pipelined form, one core of 128 x 128 with HBM2, of shapes M x K x N.
 ONNXIM = [
@@ -59,11 +65,10 @@ def test_scalesim_to_the_cycle(row, dataflow):
     assert flow.cycles("scalesim", dataflow, (m, k, n), 128, 128) == expected
 
 
-@pytest.mark.parametrize(("dataflow", "sizes", "total"), SCALESIM_TOTAL)
-def test_scalesim_with_memory(dataflow, sizes, total):
-    compute = flow.cycles("scalesim", dataflow, sizes, 128, 128)
-    found = compute + flow.traffic_cycles(dataflow, sizes, 128, 128, 512)
-    assert abs(found - total) <= 2
+@pytest.mark.parametrize(("dataflow", "sizes", "array", "words", "total"), SCALESIM_TOTAL)
+def test_scalesim_with_its_memory_to_the_cycle(dataflow, sizes, array, words, total):
+    compute = flow.cycles("scalesim", dataflow, sizes, array, array)
+    assert compute + flow.traffic_cycles(dataflow, sizes, array, array, words) == total
 
 
 @pytest.mark.parametrize(("sizes", "ratio"), ONNXIM)

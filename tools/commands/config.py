@@ -10,6 +10,7 @@ from hespas.configs import read_json
 from hespas.dialects.errors import HespasError
 
 MEASURING = ("jobs", "dask", "cache", "timeout", "memory_limit")
+STEP = ("model_flops", "tokens_per_step", "samples_per_step", "price_per_hour")
 SIMULATORS = ("auto", "embedded", "astra-sim", "both")
 
 
@@ -42,6 +43,15 @@ class RunConfig(BaseModel):
     )
     astra_sim: str | None = Field(None, description="the ASTRA-sim program, where not on PATH")
     timeline: str | None = Field(None, description="file for a Perfetto timeline of the simulation")
+    memory: bool = Field(True, description="find the memory that the program takes on a device")
+    model_flops: float | None = Field(
+        None, gt=0, description="operations of the model in a step, on all devices, nothing twice"
+    )
+    tokens_per_step: float | None = Field(None, gt=0, description="tokens of a step, all devices")
+    samples_per_step: float | None = Field(None, gt=0, description="samples of a step, all devices")
+    price_per_hour: float | None = Field(
+        None, gt=0, description="US dollars for an hour of one device; default: the node's"
+    )
 
 
 def load_json(path: str) -> dict[str, Any]:

@@ -183,6 +183,7 @@ def _advanced(
     exported: Exported, options: argparse.Namespace, target: str
 ) -> tuple[bytes, list[str]]:
     """The module at the wanted stage, in the form of the output; and the warnings on the way."""
+    from hespas.dialects.facts import set_facts
     from hespas.dialects.mlir import ir, make_context
     from hespas.frontends.export import stages
     from hespas.passes.base import Run
@@ -190,6 +191,8 @@ def _advanced(
     module = ir.Module.parse(exported.bytecode, make_context())
     run = Run(input_name=options.program)
     stages.advance(module, options.stage, target, run, options.xla_optimize)
+    if exported.facts:
+        set_facts(module, exported.facts)
     return rendered(module, options.output), run.warnings
 
 

@@ -6,22 +6,27 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hespas import configs, frontends
+from hespas.configs.node import Node
 from hespas.configs.system import System
-from hespas.dialects.attrs import Split, Target
+from hespas.dialects.attrs import Memory, Split, Target
 from hespas.dialects.errors import HespasError, UsageError
+from hespas.dialects.facts import facts
 from hespas.dialects.mlir import ir, make_context
 from hespas.estimators import registry as estimators
 from hespas.passes import pipeline, registry
 from hespas.passes.annotate.measuring import check_measures
+from hespas.passes.annotate.roofline_annotate import CUSTOM
 from hespas.passes.base import Pass, Run, build
 from hespas.passes.emit.emit_chakra import Emitted
 from hespas.passes.emit.file import check
-from hespas.tools.commands.config import MEASURING, RunConfig
+from hespas.tools.commands.config import MEASURING, STEP, RunConfig
+from hespas.tools.commands.render import scaled
 from hespas.tools.commands.summary import Summary
+from hespas.tools.derived import Work, derive
 
 if TYPE_CHECKING:
     from hespas.simulators.report import Report
@@ -47,7 +52,8 @@ class Network:
 class Plan:
     """One run: the program, the steps, and what its device count is checked against.
 
-    ``network`` is None where the traces are not to be simulated.
+    ``network`` is None where the traces are not to be simulated. ``given`` is what was said of a
+    step (``config.STEP``).
     """
 
     mlir: str
@@ -56,6 +62,7 @@ class Plan:
     devices: int | None = None
     keep_going: bool = False
     network: Network | None = None
+    given: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -84,6 +91,13 @@ def plan(chosen: RunConfig) -> Plan:
     assert chosen.mlir is not None
     system = system_of(chosen.system)
     return Plan(chosen.mlir, steps, system, None, chosen.keep_going, network_of(chosen))
+
+
+def with_figures(plan: Plan, chosen: RunConfig) -> Plan:
+    """The plan, with the memory of the program found first, and with what was said of a step."""
+    steps = (step("memory-annotate", {}), *plan.steps) if chosen.memory else plan.steps
+    given = {name: value for name in STEP if (value := getattr(chosen, name)) is not None}
+    return replace(plan, steps=steps, given=given)
 
 
 def network_of(chosen: RunConfig) -> Network | None:
@@ -172,6 +186,9 @@ def execute(
         if unchecked and Target.NAME in module.operation.attributes:
             _check_devices(_target(module), plan)
             unchecked = False
+        if current.name == "memory-annotate":
+            _check_memory(run, _node(plan, _target(module)))
+    _check_memory(run, run.results.get("node"))  # a default that a step has chosen
     return Outcome(module, _target(module), run, timings)
 
 
@@ -202,6 +219,7 @@ def summarise(plan: Plan, outcome: Outcome, simulation: Report | None = None) ->
     emitted: Emitted = outcome.run.results["emit"]
     split = Split.of(outcome.module.operation)
     assert split is not None
+    node = outcome.run.results.get("node")
     return Summary(
         program=frontends.shown(plan.mlir),
         target=outcome.target,
@@ -212,6 +230,14 @@ def summarise(plan: Plan, outcome: Outcome, simulation: Report | None = None) ->
         simulation=simulation,
         timeline=plan.network.timeline if plan.network else None,
         measured=outcome.run.results.get("measured"),
+        memory=outcome.run.results.get("memory"),
+        node=node,
+        derived=derive(
+            emitted.stats,
+            simulation.result.step_time_ns * 1e-9 if simulation else None,
+            node,
+            Work.of(facts(outcome.module), node, plan.given),
+        ),
     )
 
 
@@ -220,6 +246,26 @@ def _target(module: ir.Module) -> Target:
     if target is None:
         raise HespasError("prepare left no hespas.target on the module")
     return target
+
+
+def _node(plan: Plan, target: Target) -> Node | None:
+    """The node that the program will be annotated for, where that is known beforehand."""
+    given = [node for current in plan.steps if isinstance(node := getattr(current, "node", 0), str)]
+    name = next(iter(given), "") or target.node
+    return configs.node(name) if name and name != CUSTOM else None
+
+
+def _check_memory(run: Run, node: Node | None) -> None:
+    """Say that a program does not fit."""
+    memory: Memory | None = run.results.get("memory")
+    if memory is None or node is None or not node.memory_bytes:
+        return
+    if memory.peak_bytes <= node.memory_bytes:
+        return
+    run.warn(
+        f"the program does not fit: it takes {scaled(memory.peak_bytes, 'B')} of memory on each "
+        f"device, and {node.name} has {scaled(node.memory_bytes, 'B')}"
+    )
 
 
 def _check_devices(target: Target, plan: Plan) -> None:

@@ -47,6 +47,8 @@ def as_json(node: Node) -> dict[str, Any]:
         "l2_bytes": node.l2_bytes,
         "tdp_w": node.tdp_w,
         "hbm_power_share": node.hbm_power_share,
+        "idle_w": node.idle_w,
+        "price_per_hour": node.price_per_hour,
         "default_flops": node.default_flops,
         "peaks_flops": {unit: dict(rates) for unit, rates in node.peaks_flops.items()},
         "fallbacks": dict(node.fallbacks),

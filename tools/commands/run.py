@@ -18,8 +18,9 @@ DESCRIPTION = """\
 Estimate a program: read it, split it at its collectives, annotate costs, write Chakra traces,
 simulate them on the network of --system, and print a summary on stdout. CONFIG is a JSON file with
 the same keys as the flags (mlir, node, system, split, block_limit, estimator, setting, output,
-keep_going, jobs, dask, cache, timeout, memory_limit, simulate, simulator, astra_sim, timeline), or
-a configuration of the published tools; flags override it. Paths are relative to where you are.
+keep_going, jobs, dask, cache, timeout, memory_limit, simulate, simulator, astra_sim, timeline,
+memory, model_flops, tokens_per_step, samples_per_step, price_per_hour), or a configuration of the
+published tools; flags override it. Paths are relative to where you are.
 
   hespas run --mlir step.mlir --node A100_SXM_40GB --system A100_SXM_40GB_4GPU --output out
 """
@@ -52,6 +53,16 @@ def arguments() -> Parser:
         "--keep-going", action="store_true", default=None,
         help="tag and count what no rule can cost, instead of stopping",
     )  # fmt: skip
+    add(
+        "--no-memory", dest="memory", action="store_false", default=None,
+        help="do not find the memory that the program takes",
+    )  # fmt: skip
+    figures = parser.add_argument_group("a step, of all devices; else as the exporter wrote")
+    add = figures.add_argument
+    add("--model-flops", type=float, metavar="N", help="operations of the model, nothing twice")
+    add("--tokens-per-step", type=float, metavar="N", help="for tokens per second")
+    add("--samples-per-step", type=float, metavar="N", help="for samples per second")
+    add("--price-per-hour", type=float, metavar="USD", help="of one device; default: the node's")
     measuring = parser.add_argument_group("estimators that measure")
     add = measuring.add_argument
     add("--jobs", type=int, metavar="N", help="worker processes; default: 1")
@@ -105,7 +116,7 @@ def _plan(path: str | None, flags: dict[str, Any]) -> Plan:
     if chosen.mlir is None:
         remedy = "name it with --mlir FILE"
         raise UsageError("no program is given", where=path or "", remedy=remedy)
-    return flow.plan(chosen)
+    return flow.with_figures(flow.plan(chosen), chosen)
 
 
 def settings_of(given: Sequence[str]) -> dict[str, str]:
@@ -151,10 +162,11 @@ def _published_plan(values: dict[str, Any], path: str, given: RunConfig) -> Plan
         notes.append("clean: traces are always replaced; other files stay")
     for text in notes:
         flow.to_stderr(f"note: {text}")
-    return published.plan(
+    plan = published.plan(
         found,
         node=given.node or "",
         system=flow.system_of(given.system),
         keep_going=given.keep_going,
         network=flow.network_of(given),
     )
+    return flow.with_figures(plan, given)

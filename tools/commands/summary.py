@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from hespas.configs.node import Node
 from hespas.configs.system import System
-from hespas.dialects.attrs import Target
+from hespas.dialects.attrs import Memory, Target
 from hespas.passes.emit.emit_chakra import Emitted
 from hespas.tools.commands.render import Row, Table, percent, scaled, seconds
+from hespas.tools.derived import Derived
 
 if TYPE_CHECKING:
     from hespas.estimators.measure.run import Statistics
@@ -32,6 +34,16 @@ class Summary:
     simulation: Report | None = None
     timeline: str | None = None
     measured: Statistics | None = None
+    memory: Memory | None = None
+    node: Node | None = None
+    derived: Derived | None = None
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the program fits the node's memory; None where that is not known."""
+        if self.memory is None or self.node is None or self.node.memory_bytes is None:
+            return None
+        return self.memory.peak_bytes <= self.node.memory_bytes
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -135,6 +147,8 @@ def as_json(found: Summary) -> dict[str, Any]:
         "operator_reuse_factor": reuse["operator_reuse_factor"],
         "measured": found.measured.to_json() if found.measured else None,
         "gaps": totals["gaps"],
+        "memory": _memory_json(found),
+        "derived": found.derived.to_json() if found.derived else None,
     }
 
 
@@ -169,14 +183,98 @@ def as_tables(found: Summary) -> list[Table]:
         end.append(("timeline", f"{found.timeline}, for https://ui.perfetto.dev"))
     end += _step(found)
     tables = [
+        _memory(found),
         Table("Program", head, left=2),
         Table("Compute, one device", compute, left=2),
         _measured(found),
         *(_shares(found, by) for by in TABLES),
         _collectives(found),
+        _derived(found),
         Table("Result", end, left=2),
     ]
     return [table for table in tables if table.rows]
+
+
+def _memory_json(found: Summary) -> dict[str, Any] | None:
+    """The memory with a timeline of (point, bytes) pairs, and whether it fits."""
+    if found.memory is None:
+        return None
+    values = asdict(found.memory)
+    points, live = values.pop("timeline_points"), values.pop("timeline_bytes")
+    return {
+        "fits": found.fits,
+        "node_bytes": found.node.memory_bytes if found.node else None,
+        **values,
+        "timeline": [list(pair) for pair in zip(points, live, strict=True)],
+    }
+
+
+def _memory(found: Summary) -> Table:
+    """What the program takes on a device, the most important first: whether that is there."""
+    memory = found.memory
+    if memory is None:
+        return Table("Memory, one device", [], left=2)
+    rows: list[Row] = [("peak", f"{scaled(memory.peak_bytes, 'B')}{_of_node(found)}")]
+    where = f" ({memory.location})" if memory.location else ""
+    rows.append(("most live", f"{scaled(memory.live_bytes, 'B')}, at {memory.op}{where}"))
+    named = (
+        ("parameters", memory.parameter_bytes),
+        ("optimizer state", memory.optimizer_bytes),
+    )
+    told = [(name, size) for name, size in named if size is not None]
+    rest = memory.argument_bytes - sum(size for _, size in told)
+    activations = memory.activation_bytes
+    parts = [
+        *told,
+        ("other arguments" if told else "arguments", rest),
+        ("constants", memory.constant_bytes or None),
+        ("results", memory.result_bytes),
+        ("activations", activations),
+        ("temporaries", memory.temporary_bytes - (activations or 0)),
+    ]
+    rows += [
+        (f"  {name}", f"{scaled(size, 'B')}, {percent(size / (memory.live_bytes or 1))}")
+        for name, size in parts
+        if size is not None
+    ]
+    return Table("Memory, one device", rows, left=2)
+
+
+def _of_node(found: Summary) -> str:
+    assert found.memory is not None
+    if found.node is None or not found.node.memory_bytes:
+        return ", of a device whose memory is not known"
+    share = f" of {scaled(found.node.memory_bytes, 'B')}"
+    peak, there = found.memory.peak_bytes, found.node.memory_bytes
+    if found.fits:
+        return f"{share}, {percent(peak / there)}: fits"
+    return f"{share}: DOES NOT FIT, {scaled(peak - there, 'B')} too much"
+
+
+def _derived(found: Summary) -> Table:
+    """What follows of a step: shares of the peak, rates, energy, cost."""
+    derived = found.derived
+    if derived is None or not derived.known:
+        return Table("Step, all devices", [], left=2)
+    rows: list[Row] = []
+    if derived.peak_flops_per_s is not None:
+        peak = f"dense {derived.peak_dtype} peak, {scaled(derived.peak_flops_per_s, 'FLOP/s')}"
+        for name, share, flops, what in (
+            ("MFU", derived.mfu, derived.model_flops, "of the model"),
+            ("HFU", derived.hfu, derived.executed_flops, "executed"),
+        ):
+            if share is not None and flops is not None:
+                text = f"{percent(share)} of the {peak}: {scaled(flops, 'FLOP')} {what}"
+                rows.append((name, text))
+    for name, rate in (("tokens", derived.tokens_per_s), ("samples", derived.samples_per_s)):
+        if rate is not None:
+            rows.append((f"{name} per second", f"{rate:,.6g}"))
+    if derived.energy_j is not None:
+        rows.append(("energy", f"{scaled(derived.energy_j, 'J')} ({derived.energy_model})"))
+    if derived.cost_usd is not None:
+        price = f"{derived.price_per_hour:g} USD an hour and device"
+        rows.append(("cost", f"{derived.cost_usd:.4g} USD, {price}"))
+    return Table("Step, all devices", rows, left=2)
 
 
 def _simulated(report: Report | None) -> dict[str, Any]:

@@ -38,7 +38,7 @@ module @fused {
 // CHECK-SAME: live_bytes = 4100 : i64
 // CHECK-SAME: points = 2 : i64
 // PLAIN: module @loose
-// PLAIN-SAME: live_bytes = 8192 : i64
+// PLAIN-SAME: live_bytes = 8196 : i64
 // PLAIN-SAME: points = 4 : i64
 module @loose {
   func.func @main(%x: tensor<32x32xf32>) -> tensor<f32> {

@@ -1,0 +1,113 @@
+"""The ``accelsim`` estimator: the cycles of each region from a report that Accel-Sim wrote.
+
+Accel-Sim runs traces of SASS, which NVBit takes on a GPU; nothing here can make those. ``hespas
+accelsim`` writes each region as a program to be traced (``accelsim_export``), and this reads what
+Accel-Sim then printed, ``REPORTS/<digest>.log`` for the region of that digest.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from hespas.dialects.attrs import Cost, trips_of
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.estimators.base import Estimator, Item
+from hespas.estimators.measure.region import is_nothing, region_work
+from hespas.estimators.work import UnknownCost
+
+FINISHED = "GPGPU-Sim: *** exit detected ***"
+CYCLES = re.compile(r"^gpu_tot_sim_cycle\s*=\s*(\d+)\s*$", re.MULTILINE)
+KERNELS = re.compile(r"^gpu_sim_cycle\s*=\s*\d+\s*$", re.MULTILINE)
+CLOCKS = re.compile(r"^-gpgpu_clock_domains\s+([\d.]+):", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a report says: cycles of all kernels, how many they are, the core's clock if told."""
+
+    cycles: int
+    kernels: int
+    clock_hz: float | None
+
+
+def read_report(text: str) -> Report:
+    """The report of a whole run of Accel-Sim; raises HespasError for one that stopped before."""
+    totals = CYCLES.findall(text)
+    if not totals:
+        raise HespasError("it has no gpu_tot_sim_cycle: is it what Accel-Sim printed?")
+    if FINISHED not in text:
+        raise HespasError("the simulation did not end", remedy="run Accel-Sim again, to its end")
+    clock = CLOCKS.search(text)
+    clock_hz = 1e6 * float(clock[1]) if clock else None
+    return Report(int(totals[-1]), len(KERNELS.findall(text)), clock_hz)
+
+
+@dataclass(frozen=True)
+class AccelsimConfig:
+    """``reports`` is the folder of reports. ``clock_hz``, if given, counts and not theirs."""
+
+    reports: str = ""
+    clock_hz: float | None = None
+
+    def __post_init__(self) -> None:
+        if not Path(self.reports).is_dir() or not self.reports:
+            raise UsageError(
+                f"reports: there is no folder '{self.reports}'",
+                remedy="give the folder of what Accel-Sim printed, REGION.log each",
+            )
+        if self.clock_hz is not None and not 0 < self.clock_hz < float("inf"):
+            raise UsageError(f"clock-hz must be more than 0, not {self.clock_hz}")
+
+
+class Accelsim(Estimator):
+    """The cycles that Accel-Sim has reported for each region."""
+
+    name: ClassVar[str] = "accelsim"
+    version: ClassVar[str] = "1"
+    granularity: ClassVar[Literal["op", "kernel", "region"]] = "region"
+    Config: ClassVar[type] = AccelsimConfig
+
+    def __init__(self, config: AccelsimConfig) -> None:
+        self.folder = Path(config.reports)
+        self.clock_hz = config.clock_hz
+        self.clocks: set[float] = set()
+
+    def estimate(self, item: Item) -> Cost:
+        if is_nothing(item.op):
+            return Cost(self.name, 0, 0, 0, 0.0, "none", "none")
+        path = self.folder / f"{item.digest}.log"
+        if not path.is_file():
+            raise UnknownCost(
+                f"there is no report {path}",
+                op=item.op,
+                remedy="hespas accelsim writes the regions to be simulated, by the same names",
+            )
+        try:
+            report = read_report(path.read_text(errors="replace"))
+        except HespasError as error:
+            raise UnknownCost(f"{path}: {error.message}", op=item.op, remedy=error.remedy) from None
+        clock_hz = self.clock_hz or report.clock_hz
+        if clock_hz is None:
+            raise UnknownCost(
+                f"{path} does not tell the clock", op=item.op, remedy="give clock-hz"
+            )
+        self.clocks.add(clock_hz)
+        work, trips = region_work(item.op), trips_of(item.op)
+        return Cost(
+            self.name,
+            work.flops,
+            work.read_bytes,
+            work.write_bytes,
+            1e9 * report.cycles / clock_hz,
+            "measured",
+            work.dtype if work.flops else "none",
+            trips=1 if trips is None else trips,
+            gap=work.gap,
+        )
+
+    def provenance(self) -> str:
+        clocks = ", ".join(f"{clock / 1e9:g} GHz" for clock in sorted(self.clocks))
+        return f"Accel-Sim's reports in {self.folder}, {clocks or 'none read'}"

@@ -1,0 +1,93 @@
+"""Regions as PTX, by IREE's compiler: what is run on a GPU under NVBit to get Accel-Sim's traces.
+
+IREE compiles for NVIDIA GPUs up to sm_89, and no product of bf16 with a bf16 result; Accel-Sim's
+own configurations end at sm_86. What IREE does not compile is told, with its own words.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.estimators.base import Item
+from hespas.estimators.lower.plain import compilable
+from hespas.estimators.measure.region import is_nothing
+from hespas.estimators.work import UnknownCost
+
+TARGETS = tuple(f"sm_{number}" for number in (60, 70, 75, 80, 86, 89))
+LIMIT_S = 300.0
+MISSING = "install it: pip install 'hespas[iree]'"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """One distinct region: its ``digest``, how many ``kernels`` there are, or why there are none."""
+
+    digest: str
+    kernels: int
+    count: int
+    problem: str = ""
+
+
+def export(items: Iterable[Item], folder: Path, target: str) -> Iterator[Exported]:
+    """Write each distinct item that takes time to ``folder``; raises HespasError without IREE.
+
+    ``<digest>.mlir`` is its module, ``<digest>.0.ptx`` and so on its kernels, and ``<digest>.vmfb``
+    the module for IREE's runtime.
+    """
+    if target not in TARGETS:
+        raise UsageError(f"target is {target}", remedy=f"IREE's are {', '.join(TARGETS)}")
+    distinct: dict[str, list[Item]] = {}
+    for item in items:
+        if not is_nothing(item.op):
+            distinct.setdefault(item.digest, []).append(item)
+    compiler = _compiler()
+    for digest, equal in distinct.items():
+        try:
+            text = compilable(equal[0].op)
+            module = folder / f"{digest}.mlir"
+            module.write_text(text)
+            kernels = _compile(compiler, module, target)
+        except UnknownCost as error:
+            yield Exported(digest, 0, len(equal), error.message)
+        else:
+            yield Exported(digest, kernels, len(equal))
+
+
+def _compiler() -> str:
+    """The program ``iree-compile`` beside this interpreter, or on PATH."""
+    beside = Path(sys.executable).with_name("iree-compile")
+    found = str(beside) if beside.is_file() else shutil.which("iree-compile")
+    if not found:
+        raise HespasError("IREE's compiler is not installed", remedy=MISSING)
+    return found
+
+
+def _compile(compiler: str, module: Path, target: str) -> int:
+    """Compile a module to files beside it; how many kernels it has. Raises UnknownCost."""
+    with tempfile.TemporaryDirectory(prefix="hespas-") as scratch:
+        command = [
+            compiler, str(module), "--iree-hal-target-device=cuda", f"--iree-cuda-target={target}",
+            f"--iree-hal-dump-executable-binaries-to={scratch}/kernels",
+            "-o", f"{scratch}/module.vmfb",
+        ]  # fmt: skip
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            raise UnknownCost(f"IREE took more than {LIMIT_S:g} s to compile it") from None
+        if done.returncode:
+            errors = re.findall(r"error: (.*)", done.stderr)
+            why = errors[0] if errors else f"it ended with code {done.returncode}"
+            raise UnknownCost(f"IREE does not compile it for {target}: {why}")
+        kernels = sorted(Path(scratch, "kernels").glob("*.ptx"))
+        for number, kernel in enumerate(kernels):
+            shutil.copy(kernel, module.with_suffix(f".{number}.ptx"))
+        shutil.copy(f"{scratch}/module.vmfb", module.with_suffix(".vmfb"))
+        return len(kernels)

@@ -1,0 +1,153 @@
+"""Figures of a step: utilisation, rates, energy, cost, scaling; and memory in a run's summary."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from hespas.configs.node import Node
+from hespas.dialects.errors import HespasError
+from hespas.dialects.facts import facts, set_facts
+from hespas.tools import derived, hespas
+from hespas.tools.derived import Work, derive, scaling_efficiency
+
+NODE = Node("n", 1e12, {"matrix": {"bf16": 1e12, "f32": 1e11}, "vector": {"f32": 1e10}}, tdp_w=100)
+STATS = {
+    "program": {"devices": 4},
+    "totals": {"time_ns": 5e8, "energy_nj": None, "comm_ops": 3},
+    "dtypes": {
+        "bf16": {"flops": 500_000_000_000},
+        "f32": {"flops": 100_000_000_000},
+        "i32": {"flops": 7_000_000_000_000},
+        "none": {"flops": 0},
+    },
+}
+WORK = Work(1.2e12, 2000, None, 3.6)
+
+
+def test_model_and_hardware_utilisation_are_told_apart():
+    found = derive(STATS, 1.0, NODE, WORK)
+    assert (found.peak_dtype, found.peak_flops_per_s) == ("bf16", 1e12)
+    assert found.executed_flops == 4 * 600_000_000_000  # no integers
+    assert found.mfu == pytest.approx(1.2e12 / 4e12)
+    assert found.hfu == pytest.approx(2.4e12 / 4e12)
+    assert derive(STATS, 1.0, NODE, Work()).mfu is None
+    assert derive(STATS, 1.0, NODE, Work()).hfu == found.hfu
+
+
+def test_rates_and_cost():
+    found = derive(STATS, 0.5, NODE, WORK)
+    assert found.tokens_per_s == 4000
+    assert found.samples_per_s is None
+    assert found.cost_usd == pytest.approx(4 * 0.5 * 3.6 / 3600)
+
+
+def test_nothing_is_made_up():
+    found = derive(STATS, None, NODE, WORK)  # communicates, and was not simulated
+    assert not found.known
+    assert derive(STATS, 1.0, None, Work(1e12)).mfu is None
+    assert derive(STATS, 1.0, replace(NODE, tdp_w=None), WORK).energy_j is None
+
+
+def test_a_program_without_communication_needs_no_simulation():
+    alone = {**STATS, "totals": {**STATS["totals"], "comm_ops": 0}}
+    assert derive(alone, None, NODE, WORK).tokens_per_s == 4000
+
+
+def test_energy_says_what_it_is_made_from():
+    most = derive(STATS, 1.0, NODE, WORK)
+    assert (most.energy_j, most.energy_model) == (400, derived.AT_MOST)
+    idle = derive(STATS, 1.0, replace(NODE, idle_w=20), WORK)
+    assert (idle.energy_j, idle.energy_model) == (4 * (50 + 10), derived.LIMITS)
+    totals = {**STATS["totals"], "energy_nj": 30e9}
+    model = derive({**STATS, "totals": totals}, 1.0, replace(NODE, idle_w=20), WORK)
+    assert (model.energy_j, model.energy_model) == (4 * (30 + 10), derived.ANNOTATED)
+    assert derive({**STATS, "totals": totals}, 1.0, NODE, WORK).energy_model == derived.AT_MOST
+
+
+def test_what_is_given_goes_before_what_is_known():
+    known = {"flops_per_step": 5, "images_per_step": 7, "parameters": 1}
+    node = replace(NODE, price_per_hour=2.0)
+    assert Work.of(known, node, {}) == Work(5, None, 7, 2.0)
+    assert Work.of(known, node, {"model_flops": 6.0, "price_per_hour": 1.0}) == Work(6, None, 7, 1)
+
+
+def test_scaling_efficiency():
+    assert scaling_efficiency([1, 2, 4], [8, 4, 4]) == [1, 1, 0.5]
+    assert scaling_efficiency([1, 2], [8, 8], [1, 2]) == [1, 1]
+    for wrong in (([1], [8, 4]), ([1, 2], [8, 0])):
+        with pytest.raises(HespasError, match="scaling efficiency"):
+            scaling_efficiency(*wrong)
+
+
+def test_facts_stay_on_the_module(parse):
+    known = {"parameters": 8_030_261_248, "rate": 1.5, "name": "llama"}
+    module = parse("module {}")
+    assert facts(module) == {}
+    set_facts(module, known)
+    assert facts(parse(str(module))) == known
+    with pytest.raises(HespasError, match="must be a number"):
+        facts(parse("module attributes {hespas.facts = {parameters = [1]}} {}"))
+
+
+PROGRAM = """
+module attributes {hespas.facts = {flops_per_step = 65536 : i64, tokens_per_step = 32 : i64}} {
+  func.func public @main(%x: tensor<32x32xbf16>) -> tensor<32x32xbf16> {
+    %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
+      : (tensor<32x32xbf16>, tensor<32x32xbf16>) -> tensor<32x32xbf16>
+    return %0 : tensor<32x32xbf16>
+  }
+}
+"""
+
+
+@pytest.fixture
+def run(tmp_path, capsys, monkeypatch):
+    """``hespas run`` of PROGRAM on a node with so much memory: what it prints."""
+
+    def go(memory_bytes: int, *flags: str) -> tuple[int, str, str]:
+        node = {
+            "name": "small",
+            "peaks_flops": {"matrix": {"bf16": 1e9}},
+            "memory_bandwidth_bytes_per_s": 1e9,
+            "memory_bytes": memory_bytes,
+            "price_per_hour": 3.6,
+        }
+        (tmp_path / "small.json").write_text(json.dumps(node))
+        (tmp_path / "p.mlir").write_text(PROGRAM)
+        monkeypatch.chdir(tmp_path)
+        code = hespas.main(
+            ["run", "--mlir", "p.mlir", "--node", "small.json", "--output", "out", *flags]
+        )
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return go
+
+
+def test_a_program_that_does_not_fit_is_said_first(run):
+    code, out, err = run(4000)
+    assert code == 0
+    assert err.startswith("warning: the program does not fit: it takes 4.096 kB")
+    assert out.startswith(
+        "Memory, one device\n  peak           4.096 kB of 4.000 kB: DOES NOT FIT, 96 B"
+    )
+
+
+def test_json_has_memory_and_figures(run):
+    code, out, err = run(8000, "--json", "--tokens-per-step", "64")
+    found = json.loads(out)
+    assert code == 0 and "does not fit" not in err
+    memory, figures = found["memory"], found["derived"]
+    assert (memory["fits"], memory["node_bytes"], memory["peak_bytes"]) == (True, 8000, 4096)
+    assert memory["timeline"] == [[0, 4096], [1, 4096]]
+    assert figures["mfu"] == figures["hfu"] == pytest.approx(65536 / 1e9 / found["compute_s"])
+    assert figures["tokens_per_s"] == pytest.approx(64 / found["compute_s"])
+    assert figures["cost_usd"] == pytest.approx(found["compute_s"] / 1000)
+
+
+def test_memory_can_be_left_out(run):
+    _, out, _ = run(4000, "--json", "--no-memory")
+    assert json.loads(out)["memory"] is None

@@ -1,0 +1,35 @@
+"""``hespas study``: a question over a range of workloads."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+
+from hespas.dialects.errors import UsageError
+from hespas.tools import common
+
+STUDIES = {
+    "operators": "one matrix product after another, by every estimator of an accelerator",
+}
+
+USAGE = """\
+usage: hespas study NAME [...]
+
+{studies}
+
+hespas study NAME --help tells a study's options.
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run a study; returns the exit code, raises HespasError."""
+    if not argv or argv[0] in ("-h", "--help"):
+        studies = "\n".join(f"  {name:<10} {text}" for name, text in STUDIES.items())
+        print(USAGE.format(studies=studies), end="")
+        return 0 if argv else common.EXIT_USAGE
+    name = argv[0]
+    if name not in STUDIES:
+        from hespas.passes.base import nearest
+
+        raise UsageError(f"no study is called '{name}'", remedy=nearest(name, [*STUDIES]))
+    return importlib.import_module(f"hespas.tools.studies.{name}").main(list(argv[1:]))

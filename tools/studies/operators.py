@@ -1,0 +1,322 @@
+"""``hespas study operators``: matrix products by every estimator of an accelerator.
+
+The operator study of the published Hespas (arXiv 2604.12090), on one core of TPU v3 unless another
+node is named.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.tools.commands.parser import Parser, count
+
+if TYPE_CHECKING:
+    from hespas.configs.node import Node
+    from hespas.dialects.mlir import ir
+    from hespas.estimators.base import Estimator, Item
+    from hespas.estimators.measure.run import Options
+    from hespas.tools.commands.render import Table
+
+NODE = "TPUv3_core"
+SIZES = (
+    "128 256 512 1024 2048 4096 1x1024x1024 64x1280x1280 197x768x768 784x1152x128 4096x320x320 "
+    "2048x512x32000"
+)
+ESTIMATORS = (
+    "roofline", "systolic", "systolic{variant=scalesim}", "systolic{variant=cocossim}", "scalesim",
+    "zigzag", "onnxim{time-limit=100}", "cocossim{time-limit=100}",
+)  # fmt: skip
+DTYPES = ("bf16", "f16", "f32", "i8")
+FORMATS = (".png", ".svg", ".pdf")
+
+DESCRIPTION = f"""\
+Estimate matrix products by several estimators, and print the times side by side. Simulators that
+are not installed, and products that one refuses, are told and left out, unless --estimator names
+them.
+
+  hespas study operators --csv gemm.csv --plot gemm.svg
+
+M x K by K x N is MxKxN, or M for a square one. By default: {SIZES}.
+"""
+
+Shape = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One product by one estimator; ``time_s`` is None where ``reason`` says why."""
+
+    estimator: str
+    m: int
+    k: int
+    n: int
+    dtype: str
+    flops: int
+    time_s: float | None
+    flops_per_s: float | None
+    bound: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Study:
+    """All rows; ``skipped`` says why an estimator has none, ``constants`` what the others used."""
+
+    node: str
+    peak_flops: float
+    rows: list[Row]
+    constants: dict[str, str]
+    skipped: dict[str, str]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the study; returns the exit code, raises HespasError."""
+    options = arguments().parse_args(argv)
+    shapes = [shape_of(text) for text in (options.sizes or SIZES).replace(",", " ").split()]
+
+    from hespas import configs
+    from hespas.estimators.measure.run import Options
+    from hespas.passes.emit import file
+    from hespas.tools.commands import render
+
+    for place in (options.csv, options.plot):
+        if place:
+            file.check(place)
+    if options.plot:
+        check_plot(options.plot)
+    found = study(
+        configs.node(options.node), shapes, options.dtype, options.estimator or ESTIMATORS,
+        Options(jobs=options.jobs, cache=options.cache), strict=bool(options.estimator),
+    )  # fmt: skip
+    if options.csv:
+        file.write_whole(options.csv, as_csv(found).encode())
+    if options.plot:
+        file.write_whole(options.plot, plotted(found, options.plot))
+    if options.json:
+        print(json.dumps(asdict(found), indent=1))
+    else:
+        render.show(tables(found))
+        for line in notes(found):
+            print(line, file=sys.stderr)
+    return 0
+
+
+def arguments() -> Parser:
+    parser = Parser("hespas study operators", DESCRIPTION)
+    add = parser.add_argument
+    add("--node", default=NODE, help=f"node preset or file; default: {NODE}")
+    add("--sizes", metavar="LIST", help="products, MxKxN or M, separated by commas")
+    add("--dtype", choices=DTYPES, default="bf16", help="type of the elements; default: bf16")
+    add(
+        "--estimator", action="append", metavar="NAME{KEY=VALUE ...}",
+        help="an estimator with its settings; may be given several times",
+    )  # fmt: skip
+    add("--csv", metavar="FILE", help="write the results as a table")
+    add("--plot", metavar="FILE", help="write a plot, .png, .svg or .pdf")
+    add("--json", action="store_true", help="print one JSON object")
+    add("--jobs", type=count, default=1, metavar="N", help="simulations at once; default: 1")
+    add("--cache", default="", metavar="FILE", help="where simulations are kept; none: nowhere")
+    return parser
+
+
+def study(
+    node: Node,
+    shapes: Sequence[Shape],
+    dtype: str,
+    estimators: Sequence[str],
+    options: Options,
+    *,
+    strict: bool = False,
+) -> Study:
+    """Each shape by each estimator, given as ``name{key=value ...}``.
+
+    With ``strict`` an estimator that cannot be used is an error; a product that one cannot do is
+    a row with a reason in any case. Raises HespasError.
+    """
+    modules = [product_module(shape, dtype) for shape in shapes]
+    rows: list[Row] = []
+    constants, skipped = {}, {}
+    for spelled in estimators:
+        try:
+            made = built(spelled, node)
+            rows += estimated(made, spelled, modules, shapes, dtype, options)
+            constants[spelled] = made.provenance()
+        except HespasError as error:
+            if strict:
+                raise
+            skipped[spelled] = error.message
+    return Study(node.name, peak_of(node, dtype), rows, constants, skipped)
+
+
+def built(spelled: str, node: Node) -> Estimator:
+    """The estimator of ``name{key=value ...}``; raises UsageError."""
+    from hespas.estimators import registry
+    from hespas.passes.pipeline import parse_options
+
+    form = re.fullmatch(r"([\w-]+)(?:\{(.*)\})?", spelled.strip())
+    if not form:
+        raise UsageError(f"'{spelled}' is not NAME{{KEY=VALUE ...}}")
+    return registry.build(form[1], node, parse_options(form[2] or ""))
+
+
+def estimated(
+    estimator: Estimator,
+    spelled: str,
+    modules: Sequence[ir.Module],
+    shapes: Sequence[Shape],
+    dtype: str,
+    options: Options,
+) -> Iterator[Row]:
+    """The rows of one estimator; raises HespasError where it cannot be used at all."""
+    from hespas.estimators.measure.base import Measuring
+    from hespas.estimators.measure.run import measure
+    from hespas.estimators.work import UnknownCost
+
+    items = [product_item(module) for module in modules]
+    if isinstance(estimator, Measuring):
+        measure(estimator, items, options, keep_going=True)
+    for item, (m, k, n) in zip(items, shapes, strict=True):
+        flops = item.work.flops
+        try:
+            cost = estimator.estimate(item)
+        except UnknownCost as error:
+            yield Row(spelled, m, k, n, dtype, flops, None, None, None, error.message)
+        else:
+            time_s = cost.latency_ns * 1e-9
+            yield Row(spelled, m, k, n, dtype, flops, time_s, flops / time_s, cost.bound, None)
+
+
+def product_module(shape: Shape, dtype: str) -> ir.Module:
+    """A program that is one product."""
+    from hespas.dialects.mlir import ir, make_context
+
+    m, k, n = shape
+    out = "i32" if dtype == "i8" else dtype
+    types = [f"tensor<{m}x{k}x{dtype}>", f"tensor<{k}x{n}x{dtype}>", f"tensor<{m}x{n}x{out}>"]
+    text = f"""func.func @main(%x: {types[0]}, %w: {types[1]}) -> {types[2]} {{
+      %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+        : ({types[0]}, {types[1]}) -> {types[2]}
+      return %0 : {types[2]}
+    }}"""
+    return ir.Module.parse(text, make_context())
+
+
+def product_item(module: ir.Module) -> Item:
+    from hespas.dialects.mlir import functions
+    from hespas.estimators.base import Item
+
+    return Item(functions(module)["main"].regions[0].blocks[0].operations[0].operation)
+
+
+def peak_of(node: Node, dtype: str) -> float:
+    """The node's rate for products of that type, as the roofline takes it."""
+    return node.peak("matrix", "tf32" if dtype == "f32" else dtype).flops_per_s
+
+
+def shape_of(text: str) -> Shape:
+    """``MxKxN``, or ``M`` for M x M x M; raises UsageError."""
+    sizes = text.split("x")
+    if len(sizes) not in (1, 3) or not all(size.isdecimal() and int(size) for size in sizes):
+        raise UsageError(f"'{text}' is no product: MxKxN, or M for a square one")
+    m, k, n = sizes if len(sizes) == 3 else sizes * 3
+    return int(m), int(k), int(n)
+
+
+def tables(found: Study) -> list[Table]:
+    """The times, a product a row and an estimator a column."""
+    from hespas.tools.commands.render import Table, seconds
+
+    shown = list(found.constants)
+    cells: dict[Shape, dict[str, Row]] = {}
+    for row in found.rows:
+        cells.setdefault((row.m, row.k, row.n), {})[row.estimator] = row
+    lines = []
+    for shape, by in cells.items():
+        times = [by[name].time_s for name in shown]
+        lines.append(("x".join(map(str, shape)), *("-" if t is None else seconds(t) for t in times)))
+    title = f"{found.node}: time of M x K by K x N"
+    return [Table(title, lines, ("product", *map(short, shown)))]
+
+
+def short(spelled: str) -> str:
+    """``systolic{variant=scalesim}`` as ``systolic scalesim``; limits are left out."""
+    name, _, settings = spelled.strip("}").partition("{")
+    values = [word.rpartition("=")[2] for word in settings.split() if "limit" not in word]
+    return " ".join([name, *values])
+
+
+def notes(found: Study) -> list[str]:
+    """Why there are gaps in the table, each reason once."""
+    reasons: dict[str, list[str]] = {}
+    for row in found.rows:
+        if row.reason:
+            shape = f"{row.m}x{row.k}x{row.n}"
+            reasons.setdefault(f"{row.estimator}: {row.reason}", []).append(shape)
+    gaps = [f"- {', '.join(shapes)}: {reason}" for reason, shapes in reasons.items()]
+    return [*gaps, *(f"- no {name}: {reason}" for name, reason in found.skipped.items())]
+
+
+def as_csv(found: Study) -> str:
+    """The rows, with the node's name in the first column."""
+    text = io.StringIO()
+    names = list(Row.__dataclass_fields__)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["node", *names])
+    for row in found.rows:
+        values: dict[str, Any] = asdict(row)
+        writer.writerow([found.node, *("" if values[n] is None else values[n] for n in names)])
+    return text.getvalue()
+
+
+def check_plot(place: str) -> None:
+    """Raise HespasError where no such plot can be made, before the work for it is done."""
+    from importlib.util import find_spec
+
+    if not place.lower().endswith(FORMATS):
+        raise UsageError(f"--plot {place}: a plot ends in {', '.join(FORMATS)}")
+    if find_spec("matplotlib") is None:
+        raise HespasError(
+            "plots need matplotlib", remedy="install it: pip install 'hespas[plot]'"
+        )
+
+
+def plotted(found: Study, place: str) -> bytes:
+    """Achieved operations per second of each product, a line an estimator, below the peak."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    sizes = {(row.flops, row.m, row.k, row.n): f"{row.m}x{row.k}x{row.n}" for row in found.rows}
+    products = [sizes[key] for key in sorted(sizes)]
+    kind = place.rpartition(".")[2].lower()
+    # Equal input gives equal bytes: no random ids, no dates.
+    with matplotlib.rc_context({"svg.hashsalt": "hespas"}):
+        figure, axes = pyplot.subplots(figsize=(9, 5), layout="constrained")
+        for number, name in enumerate(found.constants):
+            rates = {f"{row.m}x{row.k}x{row.n}": row.flops_per_s or float("nan")
+                     for row in found.rows if row.estimator == name}  # fmt: skip
+            values = [rates[product] for product in products]
+            marker = "osD^v<>P"[number % 8]
+            axes.plot(range(len(products)), values, marker=marker, ms=5, lw=0.8, label=short(name))
+        axes.axhline(found.peak_flops, color="grey", ls="--", lw=1, label="peak")
+        axes.set(
+            yscale="log", ylabel="operations per second", xlabel="product, M x K x N",
+            title=f"Matrix products on {found.node}",
+        )  # fmt: skip
+        axes.set_xticks(range(len(products)), products, rotation=30, ha="right")
+        axes.grid(visible=True, alpha=0.3)
+        axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+        data = io.BytesIO()
+        dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+        figure.savefig(data, format=kind, dpi=150, metadata=dates.get(kind))
+        pyplot.close(figure)
+    return data.getvalue()
