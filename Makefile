@@ -18,6 +18,12 @@ $(VENV)/.dev: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	@touch $@
 
+# SCALE-Sim, which checks the closed forms of systolic arrays, fails with the numpy of the others.
+$(VENV)/.scalesim: pyproject.toml
+	$(PYTHON) -m venv $(VENV)/scalesim
+	$(VENV)/scalesim/bin/python -m pip install --quiet 'scalesim>=3.0,<4' 'numpy<2.4'
+	@touch $@
+
 demo: $(VENV)/.run ## predict the step time of a real sharded training step
 	$(BIN)/hespas run docs/examples/llama3-100m.json
 
@@ -33,8 +39,8 @@ types: $(VENV)/.dev ## static types
 lit: $(VENV)/.dev ## FileCheck tests of the passes
 	$(BIN)/lit -q -j2 test/lit
 
-unit: $(VENV)/.dev ## pytest
-	$(BIN)/pytest
+unit: $(VENV)/.dev $(VENV)/.scalesim ## pytest
+	HESPAS_SCALESIM_PYTHON=$(abspath $(VENV))/scalesim/bin/python $(BIN)/pytest
 
 docs: $(VENV)/.dev ## build the documentation site
 	$(BIN)/mkdocs build --strict --quiet --site-dir build/site

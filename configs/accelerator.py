@@ -1,4 +1,4 @@
-"""An accelerator's systolic arrays and vector units: ``configs/accelerators``, or a file like it."""
+"""An accelerator's systolic arrays and vector units: ``configs/accelerators``, or a user's file."""
 
 from __future__ import annotations
 

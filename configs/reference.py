@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hespas import configs
+from hespas.configs.accelerator import accelerator, accelerator_names
 from hespas.configs.node import DTYPES, RULES, UNITS, Node
 
 HEAD = f"""# Node and system presets
@@ -22,6 +23,17 @@ A type without a rate of its own takes, in this order: the preset's fallback (la
 tf32; the rate for all types that `peak-flops` gives; the general rule below. Each use is counted in
 `constants` of `hespas.target`. A type for which none of these gives a rate is an error, or a gap
 with `--keep-going`.
+"""
+
+ARRAYS = """
+### Systolic arrays
+
+What `--systolic-annotate` and the simulators of accelerators compute on, from
+`configs/accelerators`: per device, so many cores with so many arrays each, and a vector unit of
+lanes x ALUs in each core, with its SRAM. An array takes in a row in so many cycles.
+
+| node | what | cores x arrays | array | clock GHz | cycles a row | lanes x ALUs | SRAM MB |
+|---|---|---|---|---|---|---|---|
 """
 
 SYSTEMS = """
@@ -45,7 +57,7 @@ def markdown() -> str:
         parts += [f"\n### Rates of the {unit} unit\n\n", _rates(nodes, unit)]
     parts += [RATES, "\n| type | takes the rate of |\n|---|---|\n"]
     parts += [f"| {key} | {other} |\n" for key, other in RULES.items()]
-    parts += [SYSTEMS, "\n", _systems()]
+    parts += [ARRAYS, _arrays(), SYSTEMS, "\n", _systems()]
     return "".join(parts)
 
 
@@ -84,8 +96,27 @@ def _number(node: Node, field: str, unit: float) -> str:
 
 
 def _cell(node: Node, source: str, value: float) -> str:
-    remembered = "(remembered" in node.sources[source]
-    return f"{value:.5g}{'†' if remembered else ''}"
+    return _mark(node.sources[source], value)
+
+
+def _mark(source: str, value: float) -> str:
+    return f"{value:.5g}{'†' if '(remembered' in source else ''}"
+
+
+def _arrays() -> str:
+    rows = []
+    for name in accelerator_names():
+        unit = accelerator(name)
+        cells = (
+            name, unit.description,
+            f"{unit.cores} x {unit.arrays}", f"{unit.rows} x {unit.columns}",
+            _mark(unit.sources["clock_hz"], unit.clock_hz / 1e9),
+            _mark(unit.sources["cycles_per_row"], unit.cycles_per_row),
+            f"{unit.lanes} x {_mark(unit.sources['alus'], unit.alus)}",
+            f"{unit.sram_bytes / 1e6:.1f}",
+        )  # fmt: skip
+        rows.append(f"| {' | '.join(cells)} |\n")
+    return "".join(rows)
 
 
 def _systems() -> str:

@@ -91,9 +91,7 @@ class Accelsim(Estimator):
             raise UnknownCost(f"{path}: {error.message}", op=item.op, remedy=error.remedy) from None
         clock_hz = self.clock_hz or report.clock_hz
         if clock_hz is None:
-            raise UnknownCost(
-                f"{path} does not tell the clock", op=item.op, remedy="give clock-hz"
-            )
+            raise UnknownCost(f"{path} does not tell the clock", op=item.op, remedy="give clock-hz")
         self.clocks.add(clock_hz)
         work, trips = region_work(item.op), trips_of(item.op)
         return Cost(

@@ -28,7 +28,7 @@ MISSING = "install it: pip install 'hespas[iree]'"
 
 @dataclass(frozen=True)
 class Exported:
-    """One distinct region: its ``digest``, how many ``kernels`` there are, or why there are none."""
+    """A distinct region: its ``digest``, how many ``kernels`` it has, or why there are none."""
 
     digest: str
     kernels: int

@@ -106,7 +106,7 @@ def _unit(config: MachineConfig) -> Accelerator:
     if missing:
         raise UsageError(
             f"node {name} has no systolic array",
-                remedy=f"take one of {', '.join(accelerator_names())}, name a preset or file by "
+            remedy=f"take one of {', '.join(accelerator_names())}, name a preset or file by "
             f"array=..., or give {', '.join(field.replace('_', '-') for field in missing)}",
         )
     return Accelerator(name=name, **changes)

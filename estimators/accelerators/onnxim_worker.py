@@ -64,7 +64,12 @@ def worker(payload: dict[str, Any]) -> dict[str, Any]:
         (home / "core.json").write_text(json.dumps(config))
         models = [{"name": NAME, "batch_size": 1, "request_time": 0}]
         (home / "models.json").write_text(json.dumps({"models": models}))
-        arguments = ["--config", str(home / "core.json"), "--models_list", str(home / "models.json")]
+        arguments = [
+            "--config",
+            str(home / "core.json"),
+            "--models_list",
+            str(home / "models.json"),
+        ]
         said = ONNXIM.run(arguments, home, {HOME: str(home)})
     if "returned dummy operator" in said:
         raise Unsupported("ONNXim does not know the operator, and takes no time for it")

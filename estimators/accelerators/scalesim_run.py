@@ -56,7 +56,7 @@ def run(job: dict) -> dict:
     0 for a memory that never stalls. Returns ``cycles`` (prefetch, compute, stalls, drain),
     ``compute_cycles`` (without the prefetch), ``stall_cycles``, ``utilisation`` of the array.
     """
-    from scalesim.scale_sim import scalesim
+    from scalesim.scale_sim import scalesim  # pyright: ignore[reportMissingImports]
 
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)

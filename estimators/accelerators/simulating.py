@@ -96,7 +96,10 @@ class Simulating(Measuring):
         return cost_of(self.name, work, self.machine, matrix_s, ideal_s)
 
     def provenance(self) -> str:
-        parts = [self.machine.provenance(), str(self.environment.get("device", "nothing simulated"))]
+        parts = [
+            self.machine.provenance(),
+            str(self.environment.get("device", "nothing simulated")),
+        ]
         parts += [f"{name} {v}" for name, v in self.environment.get("versions", {}).items()]
         if self.shapeless:
             parts.append(f"at full rate, for want of a shape (distinct ops): {self.shapeless}")

@@ -7,8 +7,8 @@ the arrays, as they are double-buffered:
 
 where the fill is the time until the first tiles are there. For ``scalesim`` fetching and writing
 come before and after, as in SCALE-Sim. A type that the node multiplies at a lower rate than the
-arrays' own takes that many times the cycles: f32 in six passes of bf16, six times. What is no product goes to the vector unit (``vector``);
-both work side by side in a fusion.
+arrays' own takes that many times the cycles: f32 in six passes of bf16, six times. What is no
+product goes to the vector unit (``vector``); both work side by side in a fusion.
 """
 
 from __future__ import annotations

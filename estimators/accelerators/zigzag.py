@@ -18,7 +18,7 @@ class ZigzagConfig(MachineConfig):
 
     That is a .yaml file of ZigZag's form, or the name of one that it ships, and computes each
     product whole; ``mapping`` is its file or name too, by default the one of the same name.
-    ``lpf_limit`` bounds the loops whose order is searched, ``sum_bits`` is the size of a partial sum.
+    ``lpf_limit`` bounds the loops whose order is searched, a partial sum has ``sum_bits``.
     """
 
     accelerator: str = ""

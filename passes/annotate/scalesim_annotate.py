@@ -17,6 +17,8 @@ class ScalesimAnnotatePass(OnArraysPass):
     estimator_name: ClassVar[str] = "scalesim"
 
     dataflow: str = option("ws", "what stays in the arrays: ws (weights), is, os")
-    python: str = option("", "an interpreter that has scalesim; else HESPAS_SCALESIM_PYTHON, or this")
+    python: str = option(
+        "", "an interpreter that has scalesim; else HESPAS_SCALESIM_PYTHON, or this"
+    )
     largest: int = option(40_000, "cycles of the longest product that is simulated")
     time_limit: float = option(300.0, "seconds for one product")

@@ -45,15 +45,15 @@ def fuse(body: Body, sizes: Sequence[int]) -> None:
     joins = [_can_join(item.op.name) for item in items]
     for i in range(len(items) - 1, -1, -1):
         item = items[i]
-        users: frozenset[int] = frozenset()
+        users: set[int] = set()
         for value in item.makes:
             for reader in readers.get(value, ()):
-                users |= {_OUTSIDE} if reader == _OUTSIDE else kernels[reader]
+                users.update((_OUTSIDE,) if reader == _OUTSIDE else kernels[reader])
         inside = _can_be_taken_in(item.op.name) and _OUTSIDE not in users
         if inside and len(users) > 1 and item.op.name not in _REPEATED:
             inside = _is_less(item, traffic[i], sizes, len(users))
         inside = inside and all(joins[user] for user in users)
-        kernels[i] = users if inside else frozenset((i,))
+        kernels[i] = frozenset(users) if inside else frozenset((i,))
     body.items = _kernels(items, kernels)
 
 

@@ -123,7 +123,11 @@ class Reader:
             elif kind == _CONSTANT:
                 known[op.results[0]] = self._constant(op)
             elif kind == _CALL:
-                known.update(zip(op.results, self._called(op, name, operands, body), strict=True))
+                results = self._called(op, name, operands, body)
+                if results is None:
+                    body.items.append(Item(op, operands, operands, self._made(op, known)))
+                else:
+                    known.update(zip(op.results, results, strict=True))
             elif kind == _LOOP:
                 self._loop(op, operands, known, body)
             elif kind == _BRANCH:
@@ -148,13 +152,18 @@ class Reader:
         reads = [*operands, *(value for values in flying for value in values)]
         body.items.append(Item(op, operands, self._expanded(reads), []))
 
-    def _called(self, op: ir.Operation, name: str, operands: list[int], body: Body) -> list[int]:
+    def _called(
+        self, op: ir.Operation, name: str, operands: list[int], body: Body
+    ) -> list[int] | None:
+        """What the function that an op calls ends with; None where that is not in the module."""
         callee = attribute(op, CALLEE[name]).value
         function = self._functions.get(callee)
         if function is None:
             raise HespasError(f"there is no function @{callee}", op=op)
         if callee in self._open:
             raise HespasError(f"@{callee} calls itself", op=op)
+        if not len(function.regions[0].blocks):
+            return None
         self._open.append(callee)
         block = function.regions[0].blocks[0]
         results = self._read(block, dict(zip(block.arguments, operands, strict=True)), body)

@@ -26,6 +26,10 @@ from hespas.dialects.xla import gpu_library  # noqa: E402
 
 if gpu_library():  # REQUIRES: gpu-compiler
     config.available_features.add("gpu-compiler")  # noqa: F821
+from importlib.util import find_spec  # noqa: E402
+
+if find_spec("zigzag") and find_spec("six"):  # REQUIRES: zigzag
+    config.available_features.add("zigzag")  # noqa: F821
 external = os.environ.get("HESPAS_LIT_EXTERNAL") == "1"
 config.test_format = (  # noqa: F821
     lit.formats.ShTest(execute_external=False) if external else InProcess()

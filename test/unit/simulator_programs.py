@@ -1,4 +1,4 @@
-"""Programs in place of simulators: they check what they are given and print what real ones print."""
+"""Programs in place of simulators: they check what they are given, and print what those print."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ assert os.listdir() == ["layers.txt"], os.listdir()
 name, *sizes = Path(options["-i"]).read_text().split()
 m, k, n = map(int, sizes)
 with open({log!r}, "a") as log:
-    print(name, m, k, n, *(options[key] for key in ("-c", "-sa_sz", "-vu_sz", "-ws", "-f")), file=log)
+    given = [options[key] for key in ("-c", "-sa_sz", "-vu_sz", "-ws", "-f")]
+    print(name, m, k, n, *given, file=log)
 print("REQUEST SIZE BYTES 64")
 print("processing Matmul", m, k, n)
 if m == 13:
@@ -26,7 +27,8 @@ if m == 19:
     sys.exit(0)
 recorded = {{(1024, 1024, 1024): 165492, (4096, 320, 320): 98899, (128, 128, 128): 883}}
 cycles = recorded.get((m, k, n), 1000 * m)
-print(f"\\rPHASE: 0, Cycles: {{cycles}}, Time: 176.055320\\u00b5s Jobs finished: 1/1, DRAM CMDs: 5409")
+print(f"\\rPHASE: 0, Cycles: {{cycles}}, Time: 176.055320\\u00b5s Jobs finished: 1/1", end="")
+print(", DRAM CMDs: 5409")
 print("Drain Ratio: 1.000000")
 Path("dramsim3.json").write_text("{{}}")
 Path(options["-o"]).write_text(

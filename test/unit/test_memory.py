@@ -232,3 +232,16 @@ def test_a_dynamic_size_is_an_error(parse):
     )
     with pytest.raises(Exception, match="is not static"):
         measure(module)
+
+
+def test_a_function_without_a_body_is_a_kernel(parse):
+    module = parse(
+        """
+        func.func @main(%x: tensor<32xf32>) -> tensor<32xf32> {
+          %0 = func.call @elsewhere(%x) : (tensor<32xf32>) -> tensor<32xf32>
+          return %0 : tensor<32xf32>
+        }
+        func.func private @elsewhere(tensor<32xf32>) -> tensor<32xf32>
+        """
+    )
+    assert measure(module).live_bytes == 256

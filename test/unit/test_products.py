@@ -10,7 +10,6 @@ from hespas.dialects.mlir import functions, ir, make_context
 from hespas.estimators.accelerators.products import Product, other_flops, products
 from hespas.estimators.work import UnknownCost, op_work
 
-
 CONTEXT = make_context()
 
 

@@ -31,15 +31,14 @@ def no_real_ones(monkeypatch):
 
 def module(*shapes: tuple[int, int, int], key: str = "bf16") -> ir.Module:
     """A program with a product M x K by K x N of each shape, and a tanh."""
-    lines, arguments, x = [], [], 0
-    for m, k, n in shapes:
+    lines, arguments = [], []
+    for x, (m, k, n) in enumerate(shapes):
         types = [f"tensor<{a}x{b}x{key}>" for a, b in ((m, k), (k, n), (m, n))]
         arguments += [f"%x{x}: {types[0]}", f"%w{x}: {types[1]}"]
         lines.append(
             f"%{x} = stablehlo.dot_general %x{x}, %w{x}, contracting_dims = [1] x [0], precision ="
             f" [HIGHEST, HIGHEST] : ({types[0]}, {types[1]}) -> {types[2]}"
         )
-        x += 1
     text = "\n".join(lines)
     return ir.Module.parse(f"func.func @main({', '.join(arguments)}) {{ {text}\nreturn }}", CONTEXT)
 
@@ -195,7 +194,7 @@ def test_onnxim_fails(tmp_path, act, said):
 
 def test_onnxim_without_its_home(tmp_path):
     binary = program(tmp_path / "Simulator", "pass")
-    with pytest.raises(HespasError, match="home=.* or ONNXIM_HOME"):
+    with pytest.raises(HespasError, match=r"home=.* or ONNXIM_HOME"):
         passes.run(module((8, 8, 8)), f"onnxim-annotate{{node=TPUv3_core binary={binary}}}")
 
 

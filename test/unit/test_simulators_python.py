@@ -75,7 +75,7 @@ def test_zigzags_own_accelerator():
     product = {**HERE, "m": 512, "k": 1024, "n": 768, "in_bits": 8, "out_bits": 8, **own}
     product["sum_bits"] = 16
     assert 0.9 < zigzag_worker.worker(product)["cycles"] / 458_816 < 1.1
-    with pytest.raises(HespasError, match="ships no accelerator 'tpuv3_like'.*it has .*tpu_like"):
+    with pytest.raises(HespasError, match=r"ships no accelerator 'tpuv3_like'.*it has .*tpu_like"):
         zigzag_worker.worker({**product, "accelerator": {"name": "tpuv3_like"}})
     with pytest.raises(Unsupported, match="ZigZag fails: "):
         zigzag_worker.worker({**product, "accelerator": {"text": "name: nothing"}})
@@ -135,7 +135,7 @@ def test_scalesim_gives_the_closed_form(dataflow, tmp_path):
 
 @needs_scalesim
 def test_scalesim_refuses_what_would_take_too_long():
-    with pytest.raises(HespasError, match="takes 89983 cycles.*--systolic-annotate=variant=scale"):
+    with pytest.raises(HespasError, match=r"takes 89983 cycles.*--systolic-annotate=variant=scale"):
         passes.run(module((1024, 1024, 1024)), f"scalesim-annotate{{{ONE} python={PYTHON}}}")
     with pytest.raises(HespasError, match=r"took more than 0.5 s; allow more with time-limit"):
         options = f"{ONE} python={PYTHON} cache=none time-limit=0.5"
@@ -146,7 +146,7 @@ ONE = "node=TPUv3_core arrays=1"
 
 
 def test_scalesim_is_missing(tmp_path):
-    with pytest.raises(HespasError, match="cannot be run: No such file.*pip install 'hespas"):
+    with pytest.raises(HespasError, match=r"cannot be run: No such file.*pip install 'hespas"):
         passes.run(module((8, 8, 8)), f"scalesim-annotate{{{ONE} python={tmp_path / 'none'}}}")
     python = tmp_path / "python"
     for said, problem in (

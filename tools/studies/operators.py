@@ -241,7 +241,9 @@ def tables(found: Study) -> list[Table]:
     lines = []
     for shape, by in cells.items():
         times = [by[name].time_s for name in shown]
-        lines.append(("x".join(map(str, shape)), *("-" if t is None else seconds(t) for t in times)))
+        lines.append(
+            ("x".join(map(str, shape)), *("-" if t is None else seconds(t) for t in times))
+        )
     title = f"{found.node}: time of M x K by K x N"
     return [Table(title, lines, ("product", *map(short, shown)))]
 
@@ -283,9 +285,7 @@ def check_plot(place: str) -> None:
     if not place.lower().endswith(FORMATS):
         raise UsageError(f"--plot {place}: a plot ends in {', '.join(FORMATS)}")
     if find_spec("matplotlib") is None:
-        raise HespasError(
-            "plots need matplotlib", remedy="install it: pip install 'hespas[plot]'"
-        )
+        raise HespasError("plots need matplotlib", remedy="install it: pip install 'hespas[plot]'")
 
 
 def plotted(found: Study, place: str) -> bytes:
