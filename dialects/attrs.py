@@ -108,6 +108,10 @@ class Cost(Record):
         default=None,
     )
     high_ns: float | None = _doc("upper end of that band", default=None)
+    tag: str | None = _doc(
+        "what is unsure of the constants behind it: extrapolated, transferred, assumed",
+        default=None,
+    )
 
     def problem(self) -> str:
         for name in COST_NUMBERS:

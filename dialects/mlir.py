@@ -27,6 +27,7 @@ __all__ = [
     "axis_groups_of",
     "call_target",
     "calls",
+    "copy_of",
     "deserialize_portable_artifact",
     "func",
     "functions",
@@ -257,6 +258,16 @@ def replace_body(module: ir.Module, new: ir.Module) -> None:
         op.operation.erase()
     for op in list(new.body.operations):
         module.body.append(op)
+
+
+def copy_of(module: ir.Module) -> ir.Module:
+    """A module of the same contents in the same context."""
+    new = ir.Module.create(module.operation.location)
+    for name in module.operation.attributes:
+        new.operation.attributes[name] = module.operation.attributes[name]
+    for op in module.body.operations:
+        new.body.append(op.operation.clone())
+    return new
 
 
 @dataclass(frozen=True)

@@ -128,6 +128,7 @@ class CostAttr(RecordAttr):
     gap: StringAttr | NoneAttr
     low_ns: Float | NoneAttr
     high_ns: Float | NoneAttr
+    tag: StringAttr | NoneAttr
 
 
 @irdl_attr_definition

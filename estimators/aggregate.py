@@ -16,7 +16,8 @@ def aggregate(costs: Iterable[Cost], estimator: str = "") -> Cost:
 
     Times are added exactly and rounded once, so the order does not matter. ``bound`` is the one
     with the most time, ``dtype`` the one with the most operations, ties by name. ``estimator``
-    names the result where there are no costs.
+    names the result where there are no costs. Bands add up: errors are taken to go together, since
+    kernels of a class err alike on a device; where they do not, the band is wider than it need be.
     """
     costs = list(costs)
     time_ns: dict[str, list[float]] = {}
@@ -42,6 +43,7 @@ def aggregate(costs: Iterable[Cost], estimator: str = "") -> Cost:
         gap=gap,
         low_ns=low_ns,
         high_ns=high_ns,
+        tag=" ".join(sorted({word for cost in costs for word in (cost.tag or "").split()})) or None,
     )
 
 

@@ -46,13 +46,15 @@ class Estimator(ABC):
     constructor takes; where it has a field ``node``, that is given the chosen ``configs`` node.
     ``granularity`` "op" and "kernel" want single ops and fusions, "region" whole region functions
     of a split module and the ops left between them. ``measures`` says that it runs code, so that
-    its results depend on the machine.
+    its results depend on the machine; ``measured_network`` that its costs are meant as real times,
+    so that collectives are simulated by what was measured, where it was, and slow down computing.
     """
 
     name: ClassVar[str]
     version: ClassVar[str]
     granularity: ClassVar[Literal["op", "kernel", "region"]] = "op"
     measures: ClassVar[bool] = False
+    measured_network: ClassVar[bool] = False
     Config: ClassVar[type[Any]]
 
     @abstractmethod
