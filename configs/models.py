@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hespas.configs import read_json
+from hespas.configs.calibration import Calibration
 from hespas.configs.checked import checked
 from hespas.configs.node import RULES, UNITS, Node, check_rate_key
 from hespas.configs.system import COLLECTIVES, System
@@ -43,6 +45,9 @@ class NodeFile(_Strict):
     l2_bytes: Annotated[int, Field(gt=0)] | None = None
     tdp_w: Positive | None = None
     hbm_power_share: Share | None = None
+    collectives: str = ""
+    overlap_slowdown: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    calibration: Calibration | None = None
     idle_w: Positive | None = None
     price_per_hour: Positive | None = None
     vendor: str = ""
@@ -61,7 +66,10 @@ class NodeFile(_Strict):
         return self
 
     def node(self) -> Node:
-        return Node.from_data(self.model_dump())
+        found = Node.from_data(self.model_dump(exclude={"calibration"}))
+        if self.calibration is None:
+            return found
+        return replace(found, calibration=self.calibration.model_dump(exclude_unset=True))
 
 
 class PublishedHardware(_Strict):

@@ -63,7 +63,10 @@ class Node:
     element type. ``fallbacks`` maps "unit.dtype" to the "unit.dtype" that serves it, "" to none.
     ``default_flops`` serves types without an entry, with a warning if ``warn_default``.
     ``hbm_power_share`` is the part of ``tdp_w`` that memory takes at full bandwidth, ``idle_w`` the
-    power while nothing runs. ``price_per_hour`` is in US dollars. ``sources`` says where each
+    power while nothing runs. ``price_per_hour`` is in US dollars. ``collectives`` names the
+    measured curves of its collectives (``configs/collectives``), ``overlap_slowdown`` is the share
+    by which computing takes longer beside a collective. ``calibration`` holds the constants of the
+    estimator of that name, as ``configs.calibration`` describes them. ``sources`` says where each
     number is from, ``changed`` which ones options replaced.
     """
 
@@ -76,6 +79,9 @@ class Node:
     l2_bytes: int | None = None
     tdp_w: float | None = None
     hbm_power_share: float | None = None
+    collectives: str = ""
+    overlap_slowdown: float | None = None
+    calibration: Mapping[str, Any] | None = None
     idle_w: float | None = None
     price_per_hour: float | None = None
     vendor: str = ""

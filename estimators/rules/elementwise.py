@@ -110,3 +110,8 @@ RULES: dict[str, Rule] = {
         _TRANSCENDENTAL,
     ),
 }
+
+# The functions counted as transcendental, by name without dialect.
+TRANSCENDENTAL = frozenset(
+    name.partition(".")[2] for name, rule in RULES.items() if rule is _TRANSCENDENTAL
+)

@@ -8,7 +8,7 @@ parts add up, to the whole at most.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from hespas.dialects.mlir import ir
@@ -125,8 +125,12 @@ def _fusion(fusion: ir.Operation) -> Work:
         size = sizes[param]
         used = _used(uses[param], size)
         read += size.bytes if used == size.elements else -(-size.bytes * used // size.elements)
-    kind = next((hero for hero in _HEROES if hero in kinds), "copy")
-    return Work(kind, read, write, tally.parts(), tally.transcendentals)
+    return Work(kernel_kind(kinds), read, write, tally.parts(), tally.transcendentals)
+
+
+def kernel_kind(kinds: Collection[str]) -> str:
+    """The kind of the kernel that ops of these kinds make."""
+    return next((hero for hero in _HEROES if hero in kinds), "copy")
 
 
 def _used(uses: _Uses, size: Buffer) -> int:

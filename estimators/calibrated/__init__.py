@@ -1,0 +1,1 @@
+"""Time of a kernel from first principles, with constants measured per device and type."""

@@ -1,0 +1,1 @@
+"""Fitting the constants of ``calibrated`` to measurements; needs ``hespas[calibrate]``."""

@@ -1,0 +1,48 @@
+"""``--calibrated-annotate``: the time of every kernel, with constants measured on the device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hespas import configs
+from hespas.dialects.mlir import ir
+from hespas.passes.annotate.roofline_annotate import choose_node
+from hespas.passes.annotate.traverse import annotate, target_of
+from hespas.passes.base import Pass, Run, option
+
+
+@dataclass(frozen=True)
+class CalibratedAnnotatePass(Pass):
+    """Write the calibrated time of every op, region and call, and its band, for one device."""
+
+    name: ClassVar[str] = "calibrated-annotate"
+    prepares: ClassVar[bool] = True
+    only_marks: ClassVar[bool] = True
+
+    node: str = option(
+        "", f"node preset or .json file; else the module's own, else {configs.DEFAULT_NODE}"
+    )
+    quantise: bool = option(
+        False, "8-bit products quantise their left operand themselves, as in inference engines"
+    )
+    keep_going: bool = option(False, "tag and count ops without a cost rule instead of stopping")
+
+    def apply(self, module: ir.Module, run: Run) -> None:
+        from hespas.estimators.calibrated.model import Calibrated, CalibratedConfig
+
+        name = choose_node(self.name, self.node, target_of(module), run)
+        node = configs.node(name)
+        estimator = Calibrated(CalibratedConfig(node, self.quantise))
+        annotate(module, estimator, run, node=name, keep_going=self.keep_going)
+        for tag, count in sorted(estimator.tagged.items()):
+            kernels = "kernel" if count == 1 else "kernels"
+            run.note(f"{self.name}: {count} distinct {kernels} {tag}: {MEANING[tag]}")
+        run.results["node"] = node
+
+
+MEANING = {
+    "assumed": "no measurements of such kernels, the band is wider",
+    "extrapolated": "beyond the sizes that were measured, the band is wider",
+    "transferred": "with constants of another device or type, the band is wider",
+}

@@ -1,0 +1,453 @@
+"""The calibrated estimator: shapes, kernels, bands and tags."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hespas import configs, passes
+from hespas.configs import models
+from hespas.dialects.attrs import Cost
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import functions
+from hespas.estimators.aggregate import aggregate, repeated
+from hespas.estimators.base import Item
+from hespas.estimators.calibrated.constants import Band, Constants
+from hespas.estimators.calibrated.kernels import product_time
+from hespas.estimators.calibrated.model import Calibrated, CalibratedConfig
+from hespas.estimators.calibrated.products import Product
+from hespas.estimators.calibrated.surface import Surface
+from hespas.estimators.calibrated.traits import traits
+from hespas.estimators.roofline import Roofline, RooflineConfig
+from hespas.estimators.work import op_work
+
+A100 = configs.node("A100_SXM_80GB")
+CONSTANTS = Constants.of(A100)
+
+
+_ALIVE = []  # an op does not keep its module
+
+
+@pytest.fixture(autouse=True)
+def _forget():
+    yield
+    _ALIVE.clear()
+
+
+def cost(op, node="A100_SXM_80GB", **settings):
+    return Calibrated(CalibratedConfig(configs.node(node), **settings)).estimate(Item(op))
+
+
+def first_op(parse, signature, body):
+    """The first op of a function that is no constant."""
+    module = parse(f"func.func @main({signature}) {{\n{body}\nreturn\n}}")
+    _ALIVE.append(module)
+    block = functions(module)["main"].regions[0].blocks[0]
+    ops = [view.operation for view in block.operations]
+    return next(op for op in ops if op.name != "stablehlo.constant")
+
+
+def gemm(parse, m, n, k, dtype="bf16", out=None, precision=""):
+    a, b, c = (
+        f"tensor<{m}x{k}x{dtype}>",
+        f"tensor<{n}x{k}x{dtype}>",
+        f"tensor<{m}x{n}x{out or dtype}>",
+    )
+    return first_op(
+        parse,
+        f"%a: {a}, %b: {b}",
+        f"%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [1]{precision}"
+        f" : ({a}, {b}) -> {c}",
+    )
+
+
+# Surfaces
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.lists(st.integers(1, 99), min_size=1, max_size=4, unique=True), min_size=1, max_size=3
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_a_surface_is_scipys_linear_interpolation(axes, random):
+    interpolate = pytest.importorskip("scipy.interpolate")
+    axes = [sorted(axis) for axis in axes]
+    values = [random.randint(-900, 900) for _ in range(math.prod(map(len, axes)))]
+    data = {f"axis{i}": axis for i, axis in enumerate(axes)} | {"permille": values}
+    surface = Surface.from_data(data)
+    point = [random.uniform(0.5, 120) for _ in axes]
+    table = np.array(values).reshape([len(axis) for axis in axes]) / 1000
+    wide = [i for i, axis in enumerate(axes) if len(axis) > 1]
+    inside = [np.clip(math.log2(point[i]), *np.log2(axes[i])[[0, -1]]) for i in wide]
+    expected = table.ravel()[0]
+    if wide:
+        knots = [np.log2(axes[i]) for i in wide]
+        expected = interpolate.interpn(knots, table.reshape([len(axes[i]) for i in wide]), inside)
+    assert surface.at(*point) == pytest.approx(float(np.ravel(expected)[0]), abs=1e-9)
+    beyond = [f"axis{i}" for i, axis in enumerate(axes) if not axis[0] <= point[i] <= axis[-1]]
+    assert surface.outside(*point) == beyond
+
+
+# Shapes
+
+
+def test_products_of_ops(parse):
+    lhs, rhs, out = "tensor<4x128x64xbf16>", "tensor<4x64x32xbf16>", "tensor<4x128x32xbf16>"
+    dot = first_op(
+        parse,
+        f"%a: {lhs}, %b: {rhs}",
+        "%0 = stablehlo.dot_general %a, %b, batching_dims = [0] x [0],"
+        f" contracting_dims = [2] x [1] : ({lhs}, {rhs}) -> {out}",
+    )
+    flops = 2 * 4 * 128 * 32 * 64
+    assert traits(dot, op_work(dot)).products == [Product(4, 128, 32, 64, "bf16", flops)]
+
+    image, kernel, result = (
+        "tensor<8x16x16x64xf16>",
+        "tensor<3x3x64x32xf16>",
+        "tensor<8x14x14x32xf16>",
+    )
+    conv = first_op(
+        parse,
+        f"%a: {image}, %b: {kernel}",
+        "%0 = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],"
+        " window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}"
+        f" : ({image}, {kernel}) -> {result}",
+    )
+    (found,) = traits(conv, op_work(conv)).products
+    assert (found.m, found.n, found.k) == (8 * 14 * 14, 32, 3 * 3 * 64)
+    assert found.flops == 2 * found.m * found.n * found.k == op_work(conv).flops
+
+
+def test_a_product_inside_a_fusion_is_timed_as_one(parse):
+    a, c = "tensor<512x512xbf16>", "tensor<512x512xbf16>"
+    fusion = first_op(
+        parse,
+        f"%a: {a}, %b: {a}",
+        f"""
+        %0 = "mhlo.fusion"(%a, %b) <{{fusion_kind = #mhlo<fusion_kind kCustom>}}> ({{
+        ^bb0(%x: {a}, %y: {a}):
+          %1 = stablehlo.dot %x, %y : ({a}, {a}) -> {c}
+          %2 = stablehlo.tanh %1 : {c}
+          mhlo.return %2 : {c}
+        }}) : ({a}, {a}) -> {c}""",
+    )
+    alone = cost(gemm(parse, 512, 512, 512))
+    fused = cost(fusion)
+    assert alone.latency_ns < fused.latency_ns < 1.5 * alone.latency_ns
+    assert (fused.dtype, fused.tag) == ("bf16", None)
+
+
+# Times
+
+
+def test_a_product_is_what_the_preset_says_at_a_knot(parse):
+    data = A100.calibration["fits"]["product.bf16"]
+    table = data["residual"]
+    m, n, k = 1024, 4096, 8192
+    at = [table[name].index(size) for name, size in zip("mnk", (m, n, k), strict=True)]
+    index = (at[0] * len(table["n"]) + at[1]) * len(table["k"]) + at[2]
+    p = data["power"]
+    compute_s = 2 * m * n * k / (data["efficiency"] * 312e12)
+    memory_s = 2 * (m * k + n * k + m * n) / (data["bandwidth"] * 2.039e12)
+    inner = (compute_s**p + memory_s**p + (k * data["s_per_k"]) ** p) ** (1 / p)
+    expected_s = (data["fixed_s"] + inner) * math.exp(table["permille"][index] / 1000)
+    assert cost(gemm(parse, m, n, k)).latency_ns == pytest.approx(1e9 * expected_s)
+
+
+@given(
+    st.sampled_from(["A100_SXM_80GB", "H100_80GB", "B200_180GB", "V100_32GB", "MI300X", "TPUv5p"]),
+    st.integers(1, 64),
+    *(st.integers(1, 1 << 17) for _ in range(3)),
+    st.sampled_from(["bf16", "f16", "tf32", "f32", "f8", "i8"]),
+)
+def test_any_product_has_a_time_of_the_right_order(name, batch, m, n, k, key):
+    node = configs.node(name)
+    constants = Constants.of(node)
+    flops = 2 * batch * m * n * k
+    moved = 4.0 * batch * (m * k + k * n + m * n)
+    found = product_time(constants, Product(batch, m, n, k, key, flops), moved)
+    roofline_s = max(
+        flops / node.peak("matrix", key).flops_per_s, moved / node.memory_bandwidth_bytes_per_s
+    )
+    assert 0 < found.fit.fixed_s * 0.3 < found.time_s < math.inf
+    assert roofline_s * 0.5 < found.time_s  # what is in the cache may beat the memory's bandwidth
+    low, high = found.fit.band.at(found.time_s, bool(found.tags))
+    assert low <= 1 <= high
+
+
+def test_doubling_a_large_product_doubles_its_time(parse):
+    once = cost(gemm(parse, 8192, 8192, 8192)).latency_ns
+    twice = cost(gemm(parse, 8192, 16384, 8192)).latency_ns
+    assert 1.8 < twice / once < 2.2
+
+
+def test_streams(parse):
+    big, launch_ns = "tensor<8192x8192xf32>", 1e9 * CONSTANTS.launch_s
+    add = first_op(parse, f"%a: {big}", f"%0 = stablehlo.add %a, %a : {big}")
+    found = cost(add)
+    share = 3 * 4 * 8192**2 / (found.latency_ns - launch_ns) / 2.039e3
+    assert share == pytest.approx(CONSTANTS.fits["stream.loop"].bandwidth, rel=0.02)
+    assert (found.bound, found.tag) == ("memory", None)
+
+    tiny = first_op(parse, "%a: tensor<8xf32>", "%0 = stablehlo.add %a, %a : tensor<8xf32>")
+    found = cost(tiny)
+    assert found.bound == "launch" and found.latency_ns == pytest.approx(launch_ns, rel=0.01)
+
+    free = first_op(
+        parse, "%a: tensor<8xf32>", "%0 = stablehlo.reshape %a : (tensor<8xf32>) -> tensor<2x4xf32>"
+    )
+    found = cost(free)
+    assert (found.latency_ns, found.low_ns, found.high_ns, found.tag) == (0.0, 0.0, 0.0, None)
+
+
+def test_instructions_bind_where_they_are_many(parse):
+    type_ = "tensor<8192x8192xbf16>"
+    times = {
+        name: cost(first_op(parse, f"%a: {type_}", f"%0 = stablehlo.{name} %a : {type_}"))
+        for name in ("negate", "exponential", "sine")
+    }
+    assert times["negate"].bound == times["exponential"].bound == "memory"
+    assert times["sine"].bound == "compute"
+    assert times["negate"].latency_ns < times["exponential"].latency_ns < times["sine"].latency_ns
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "is_wasteful"),
+    [
+        ((4096, 4096), (1, 0), False),  # through shared memory
+        ((64, 128, 512), (1, 0, 2), False),  # whole rows move
+        ((1 << 22, 4), (1, 0), True),  # each result is 4 elements from the next
+        ((4, 1 << 22), (1, 0), False),  # neighbours come from 4 rows, each read in order
+    ],
+)
+def test_transposes_waste_what_they_read_in_part(parse, shape, order, is_wasteful):
+    text = "x".join(map(str, shape))
+    out = "x".join(str(shape[d]) for d in order)
+    op = first_op(
+        parse,
+        f"%a: tensor<{text}xf32>",
+        f"%0 = stablehlo.transpose %a, dims = {list(order)}"
+        f" : (tensor<{text}xf32>) -> tensor<{out}xf32>",
+    )
+    assert bool(traits(op, op_work(op)).wasted_bytes) == is_wasteful
+
+
+def test_a_reduction_to_few_columns_runs_on_few_cores(parse):
+    def reduce(rows, columns, dim):
+        type_ = f"tensor<{rows}x{columns}xf32>"
+        out = f"tensor<{(rows, columns)[1 - dim]}xf32>"
+        return first_op(
+            parse,
+            f"%a: {type_}",
+            "%z = stablehlo.constant dense<0.0> : tensor<f32>\n"
+            f"%0 = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [{dim}]"
+            f" : ({type_}, tensor<f32>) -> {out}",
+        )
+
+    assert traits(reduce(4096, 64, 0), op_work(reduce(4096, 64, 0))).blocks == 2
+    assert cost(reduce(4096, 64, 0)).latency_ns > 1.5 * cost(reduce(64, 4096, 1)).latency_ns
+    whole = traits(reduce(1 << 20, 64, 0), op_work(reduce(1 << 20, 64, 0)))
+    assert whole.launches == 2 and whole.blocks > 100
+
+
+def test_one_kernel_over_rows_takes_the_softmax_fit(parse):
+    type_, sums = "tensor<16384x2048xf32>", "tensor<16384xf32>"
+    times = []
+    for kind in ("kCustom", "kInput"):
+        op = first_op(
+            parse,
+            f"%a: {type_}",
+            f"""
+            %0 = "mhlo.fusion"(%a) <{{fusion_kind = #mhlo<fusion_kind {kind}>}}> ({{
+            ^bb0(%x: {type_}):
+              %z = stablehlo.constant dense<0.0> : tensor<f32>
+              %1 = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1]
+                : ({type_}, tensor<f32>) -> {sums}
+              %2 = stablehlo.broadcast_in_dim %1, dims = [0] : ({sums}) -> {type_}
+              %3 = stablehlo.subtract %x, %2 : {type_}
+              mhlo.return %3 : {type_}
+            }}) : ({type_}) -> {type_}""",
+        )
+        found = traits(op, op_work(op)).rows
+        assert found == (("softmax", 2048, 16384) if kind == "kCustom" else None)
+        times.append(cost(op).latency_ns)
+    assert times[0] > 1.1 * times[1]
+
+
+# Bands and tags
+
+
+def test_tags_say_what_is_unsure_and_widen_the_band(parse):
+    def width(found):
+        return found.high_ns / found.low_ns
+
+    own = cost(gemm(parse, 2048, 2048, 2048))
+    assert own.tag is None and own.low_ns < own.latency_ns < own.high_ns
+    beyond = cost(gemm(parse, 2048, 1 << 18, 2048))
+    assert beyond.tag == "extrapolated" and width(beyond) > width(own)
+    assert cost(gemm(parse, 2048, 2048, 2048, "f16")).tag is None
+    assert cost(gemm(parse, 2048, 2048, 2048, "f32")).tag == "transferred"  # as tf32
+    assert cost(gemm(parse, 2048, 2048, 2048), "A100_SXM_40GB").tag is None  # the same chip
+    for name in ("MI300X", "TPUv5p", "V100_32GB"):
+        other = cost(gemm(parse, 2048, 2048, 2048, "f16"), name)
+        assert other.tag == "transferred" and width(other) >= math.exp(0.5) > width(own)
+    sort = first_op(
+        parse,
+        "%a: tensor<64x4096xf32>",
+        """%0 = "stablehlo.sort"(%a) <{dimension = 1 : i64}> ({
+        ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+          %1 = stablehlo.compare LT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+          stablehlo.return %1 : tensor<i1>
+        }) : (tensor<64x4096xf32>) -> tensor<64x4096xf32>""",
+    )
+    assert cost(sort).tag == "assumed"
+
+
+def test_quantising_linear_layers_take_longer(parse):
+    op = gemm(parse, 2048, 4096, 4096, "f8E4M3FN", "bf16")
+    bare, layer = cost(op, "H100_80GB"), cost(op, "H100_80GB", quantise=True)
+    assert bare.tag == "transferred" and layer.tag is None
+    assert bare.latency_ns < layer.latency_ns
+    assert cost(gemm(parse, 2048, 4096, 4096), "H100_80GB").latency_ns > bare.latency_ns
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e9), st.none() | st.floats(0, 1), st.sampled_from(
+    [None, "assumed", "assumed transferred"])), max_size=6))  # fmt: skip
+def test_bands_add_up(rows):
+    costs = [
+        Cost("e", 0, 0, 0, t, "memory", "none", tag=tag)
+        if half is None
+        else Cost(
+            "e",
+            0,
+            0,
+            0,
+            t,
+            "memory",
+            "none",
+            low_ns=t * (1 - half),
+            high_ns=t * (1 + half),
+            tag=tag,
+        )
+        for t, half, tag in rows
+    ]
+    total = aggregate(costs, "e")
+    if all(half is None for _, half, _ in rows):
+        assert total.low_ns is None and total.high_ns is None
+    else:
+        assert total.low_ns <= total.latency_ns * (1 + 1e-12)
+        assert total.high_ns >= total.latency_ns * (1 - 1e-12)
+        spread = math.fsum(2 * t * half for t, half, _ in rows if half is not None)
+        assert total.high_ns - total.low_ns == pytest.approx(spread, rel=1e-9, abs=1e-3)
+        assert repeated(total, 3).high_ns == 3 * total.high_ns
+    words = {word for _, _, tag in rows for word in (tag or "").split()}
+    assert set((total.tag or "").split()) == words
+
+
+def test_a_band_is_chosen_by_time():
+    band = Band.from_data([[1e-6, -0.1, 0.2], [1e3, -0.05, 0.05]])
+    assert band.at(1e-6) == pytest.approx((0.9, 1.2))
+    assert band.at(2e-6) == pytest.approx((0.95, 1.05))
+    low, high = band.at(2e-6, tagged=True)
+    assert low == pytest.approx(math.exp(-0.25)) and high == pytest.approx(math.exp(0.25))
+
+
+# Nodes
+
+
+@pytest.mark.parametrize("name", configs.node_names())
+def test_every_node_has_every_class(name):
+    constants = Constants.of(configs.node(name))
+    assert {"product.bf16", "product.f32", "attention", "stream.loop", "stream.reduce"} <= set(
+        constants.fits
+    )
+    assert constants.launch_s > 1e-6 and constants.core_bandwidth_bytes_per_s > 1e9
+    assert constants.text
+
+
+def test_a_node_without_calibration_says_so(parse, tmp_path):
+    bare = replace(A100, name="mine", calibration=None)
+    estimator = Calibrated(CalibratedConfig(bare))
+    found = estimator.estimate(Item(gemm(parse, 512, 512, 512)))
+    assert found.tag == "transferred"
+    assert estimator.provenance() == (
+        "mine, constants of A100_SXM_80GB and A100_PCIe_80GB and A100_PCIe_40GB; "
+        "distinct kernels: 1 transferred"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"fits": {"product.bf16": {"fixed_s": 1e-6, "bandwidth": 0.9, "band": [[1, 0.1, 0.2]]}}},
+         "low is from -1 to 0"),
+        ({"fits": {"stream.what": {}}}, "String should match|string should match"),
+        ({"fits": {"product.bf16": {"fixed_s": 1e-6, "bandwidth": 0.9, "band": [[1, -0.1, 0.2]],
+          "residual": {"m": [1, 2], "n": [1], "k": [1], "permille": [1]}}}}, "needs 2 values"),
+        ({"fits": {"attention": {"fixed_s": 1e-6, "bandwidth": 0.9, "band": [[1, -0.1, 0.2]],
+          "residual": {"m": [1], "n": [1], "k": [1], "permille": [1]}}}}, "axes are heads"),
+        ({"speed": 3}, "unknown key"),
+    ],
+)  # fmt: skip
+def test_a_wrong_calibration_is_refused(change, message):
+    data = configs.read_json(configs._FOLDER / "nodes" / "A10_24GB.json") | {"calibration": change}
+    with pytest.raises(HespasError, match=message):
+        models.node(data, "mine.json")
+
+
+# Programs
+
+
+MODULE = """
+func.func public @main(%a: tensor<512x512xbf16>, %n: tensor<4096x64xf32>)
+    -> (tensor<512x512xbf16>, tensor<64xf32>) {
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.dot %a, %a
+    : (tensor<512x512xbf16>, tensor<512x512xbf16>) -> tensor<512x512xbf16>
+  %1 = "stablehlo.all_reduce"(%0) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
+  ^bb0(%x: tensor<bf16>, %y: tensor<bf16>):
+    %3 = stablehlo.add %x, %y : tensor<bf16>
+    stablehlo.return %3 : tensor<bf16>
+  }) : (tensor<512x512xbf16>) -> tensor<512x512xbf16>
+  %2 = stablehlo.tanh %1 : tensor<512x512xbf16>
+  %4 = stablehlo.reduce(%n init: %z) applies stablehlo.add across dimensions = [0]
+    : (tensor<4096x64xf32>, tensor<f32>) -> tensor<64xf32>
+  return %2, %4 : tensor<512x512xbf16>, tensor<64xf32>
+}
+"""
+
+
+def test_annotating_and_splitting_commute(parse):
+    found = []
+    for order in (("split-linear", "calibrated-annotate"), ("calibrated-annotate", "split-linear")):
+        module = parse(f"module attributes {{mhlo.num_replicas = 2 : i32}} {{{MODULE}}}")
+        for name in order:
+            passes.run(module, name + ("{node=H100_80GB}" if "annotate" in name else ""))
+        block = functions(module)["main"].regions[0].blocks[0]
+        costs = [Cost.of(view.operation) for view in block.operations]
+        found.append([cost for cost in costs if cost is not None and cost.latency_ns])
+    assert found[0] == found[1] and len(found[0]) == 2
+    assert all(cost.low_ns < cost.latency_ns < cost.high_ns for cost in found[0])
+
+
+def test_it_is_slower_than_the_roofline(parse):
+    module = parse(f"module attributes {{mhlo.num_replicas = 2 : i32}} {{{MODULE}}}")
+    block = functions(module)["main"].regions[0].blocks[0]
+    roofline = Roofline(RooflineConfig(A100))
+    calibrated = Calibrated(CalibratedConfig(A100))
+    names = ("stablehlo.dot", "stablehlo.tanh", "stablehlo.reduce")
+    ops = [view.operation for view in block.operations if view.operation.name in names]
+    assert len(ops) == len(names)
+    for op in ops:
+        fast, real = roofline.estimate(Item(op)), calibrated.estimate(Item(op))
+        assert real.latency_ns > fast.latency_ns
+        same = ("flops", "read_bytes", "write_bytes", "dtype")
+        assert [getattr(real, name) for name in same] == [getattr(fast, name) for name in same]
