@@ -1,0 +1,165 @@
+"""What a library does with a product before it writes it: scale it, add to it, rectify it.
+
+As XLA's GemmRewriter gives to cuBLASLt (xla/service/gpu/transforms/gemm_rewriter.cc) and
+CudnnFusedConvRewriter to cuDNN: alpha, a matrix or vector to add, ReLU, and GELU in its tanh form.
+The product and its epilogue become an ``mhlo.fusion`` of kind ``kOutput``.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+
+from hespas.dialects.mlir import ir, producer
+from hespas.estimators.rules.base import buffer, ints
+from hespas.passes.fuse.ops import fuse
+from hespas.passes.fuse.simplify import number
+
+HEROES = {"stablehlo.dot_general": "gemm", "stablehlo.convolution": "conv"}
+TYPES = ("bf16", "f16", "f32")
+VIEW = "stablehlo.reshape"  # on the way, the library does not see it
+LONGEST_GELU = 24  # ops
+POINTS = (-4.0, -1.5, -0.5, 0.25, 1.0, 3.0)
+CLOSE = 2e-2
+
+Number = float | None
+FUNCTIONS: dict[str, Callable[..., float]] = {
+    "stablehlo.add": lambda a, b: a + b,
+    "stablehlo.convert": lambda a: a,
+    "stablehlo.divide": lambda a, b: a / b,
+    "stablehlo.multiply": lambda a, b: a * b,
+    "stablehlo.negate": lambda a: -a,
+    "stablehlo.power": lambda a, b: a**b,
+    "stablehlo.subtract": lambda a, b: a - b,
+    "stablehlo.tanh": math.tanh,
+    VIEW: lambda a: a,
+}
+
+
+def fuse_epilogues(block: ir.Block) -> None:
+    """Put the products of a block together with their epilogues."""
+    for view in list(block.operations):
+        op = view.operation
+        hero = HEROES.get(op.name)
+        if hero is not None and buffer(op.results[0].type).key in TYPES:
+            tail = _tail(op, hero)
+            if len(tail) > 1:
+                fuse(tail, "kOutput", hero)
+
+
+def _tail(hero: ir.Operation, kind: str) -> list[ir.Operation]:
+    """The product and the ops of its epilogue, in order."""
+    tail = [hero]
+    scaled = _next(hero, "stablehlo.multiply") if kind == "gemm" else []
+    if scaled and number(_other(hero, scaled)) is not None:
+        tail += scaled
+    added = _next(tail[-1], "stablehlo.add")
+    if added and _can_add(_other(tail[-1], added), kind, hero):
+        tail += added
+    rectified = _next(tail[-1], "stablehlo.maximum")
+    if rectified and number(_other(tail[-1], rectified)) == 0:
+        return tail + rectified
+    return tail + (_gelu(tail[-1]) if kind == "gemm" else [])
+
+
+def _next(op: ir.Operation, name: str) -> list[ir.Operation]:
+    """The only user of a result, if it has that name, and the views before it."""
+    steps: list[ir.Operation] = []
+    while True:
+        users = [use.owner.operation for use in op.results[0].uses]
+        if len(users) != 1:
+            return []
+        op = users[0]
+        steps.append(op)
+        if op.name == name:
+            return steps
+        if op.name != VIEW:
+            return []
+
+
+def _other(op: ir.Operation, steps: list[ir.Operation]) -> ir.Value:
+    """The operand of the last of the steps after ``op`` that does not come from it."""
+    mine = [op, *steps][-2].results[0]
+    first, second = steps[-1].operands
+    return second if first == mine else first
+
+
+def _can_add(value: ir.Value, kind: str, hero: ir.Operation) -> bool:
+    """Whether it is a matrix or a row vector; of convolutions, only forward ones take a matrix."""
+    if number(value) is not None:
+        return False
+    if kind == "conv":
+        dilated = "lhs_dilation" in hero.attributes and set(ints(hero, "lhs_dilation", ())) != {1}
+        return not dilated and value.type == hero.results[0].type
+    made = producer(value)
+    if made is None or made.name != "stablehlo.broadcast_in_dim":
+        return True
+    rank = len(buffer(value.type).shape)
+    return ints(made, "broadcast_dimensions", ()) == (rank - 1,)
+
+
+def _gelu(op: ir.Operation) -> list[ir.Operation]:
+    """The ops that make the GELU of a result that nothing else reads, or none."""
+    start = op.results[0]
+    steps = _elementwise_of(start)
+    tanhs = [i for i, step in enumerate(steps) if step.name == "stablehlo.tanh"]
+    if len(tanhs) != 1:
+        return []
+    values = [_evaluated(steps, start, x) for x in POINTS]
+    for last in range(tanhs[0], len(steps)):
+        if all(_is_gelu(x, found[last]) for x, found in zip(POINTS, values, strict=True)):
+            return steps[: last + 1] if _private(start, steps[: last + 1]) else []
+    return []
+
+
+def _is_gelu(x: float, y: Number) -> bool:
+    wanted = 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    return y is not None and abs(y - wanted) < CLOSE
+
+
+def _elementwise_of(start: ir.Value) -> list[ir.Operation]:
+    """Ops that compute from one value and constants only, element by element, in order."""
+    inside = {start}
+    found: list[ir.Operation] = []
+    waiting = [start]
+    while waiting and len(found) < LONGEST_GELU:
+        for use in waiting.pop(0).uses:
+            op = use.owner.operation
+            if op.name not in FUNCTIONS or op.results[0] in inside:
+                continue
+            if all(value in inside or number(value) is not None for value in op.operands):
+                inside.add(op.results[0])
+                found.append(op)
+                waiting.append(op.results[0])
+    return sorted(found, key=functools.cmp_to_key(_by_place))
+
+
+def _by_place(a: ir.Operation, b: ir.Operation) -> int:
+    return -1 if a.is_before_in_block(b) else 1
+
+
+def _evaluated(steps: list[ir.Operation], start: ir.Value, x: float) -> list[Number]:
+    """The result of each step where the start is ``x``; None where it has none."""
+    known: dict[ir.Value, Number] = {start: x}
+    results: list[Number] = []
+    for op in steps:
+        inputs = [known[v] if v in known else number(v) for v in op.operands]
+        try:
+            result = None if None in inputs else FUNCTIONS[op.name](*inputs)
+        except (ArithmeticError, ValueError):
+            result = None
+        known[op.results[0]] = result
+        results.append(result if isinstance(result, float | int) else None)
+    return results
+
+
+def _private(start: ir.Value, steps: list[ir.Operation]) -> bool:
+    """Whether nothing but the steps reads what they compute on the way."""
+    results = {step.results[0] for step in steps}
+    inner = [start, *(step.results[0] for step in steps[:-1])]
+    return all(
+        len(use.owner.operation.results) == 1 and use.owner.operation.results[0] in results
+        for value in inner
+        for use in value.uses
+    )

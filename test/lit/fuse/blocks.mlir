@@ -1,0 +1,109 @@
+// RUN: hespas-opt %s --fuse --split-input-file | filecheck %s
+
+/// Loop bodies are fused; a slice of a stacked weight is read inside, an update is made in place,
+/// and neither crosses the loop.
+
+// CHECK-LABEL: module @loop
+module @loop {
+  // CHECK: stablehlo.negate %arg0
+  // CHECK: stablehlo.while
+  // CHECK: do {
+  // CHECK: "mhlo.fusion"({{.*}} kLoop
+  // CHECK: stablehlo.dynamic_slice
+  // CHECK: stablehlo.add
+  // CHECK: stablehlo.dynamic_update_slice
+  // CHECK: mhlo.return
+  // CHECK: {hespas.kernel = {kind = "loop"}} : {{.*}} -> tensor<10x64xf32>
+  // CHECK: stablehlo.return
+  // CHECK: stablehlo.tanh
+  func.func @main(%w: tensor<10x64xf32>) -> tensor<10x64xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %n = stablehlo.negate %w : tensor<10x64xf32>
+    %0:2 = stablehlo.while(%i = %zero, %x = %n) : tensor<i32>, tensor<10x64xf32>
+     cond {
+      %ten = stablehlo.constant dense<10> : tensor<i32>
+      %lt = stablehlo.compare LT, %i, %ten, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %row = stablehlo.dynamic_slice %w, %i, %zero, sizes = [1, 64] : (tensor<10x64xf32>, tensor<i32>, tensor<i32>) -> tensor<1x64xf32>
+      %new = stablehlo.add %row, %row : tensor<1x64xf32>
+      %y = stablehlo.dynamic_update_slice %x, %new, %i, %zero : (tensor<10x64xf32>, tensor<1x64xf32>, tensor<i32>, tensor<i32>) -> tensor<10x64xf32>
+      stablehlo.return %next, %y : tensor<i32>, tensor<10x64xf32>
+    }
+    %1 = stablehlo.tanh %0#1 : tensor<10x64xf32>
+    return %1 : tensor<10x64xf32>
+  }
+}
+
+// -----
+
+/// The buffer of an update in place is not computed in the kernel that updates it.
+
+// CHECK-LABEL: module @in_place
+module @in_place {
+  // CHECK: %[[N:.*]] = stablehlo.negate %arg0
+  // CHECK-NEXT: stablehlo.dynamic_update_slice %[[N]]
+  func.func @main(%w: tensor<10x64xf32>, %r: tensor<1x64xf32>, %i: tensor<i32>) -> tensor<10x64xf32> {
+    %n = stablehlo.negate %w : tensor<10x64xf32>
+    %y = stablehlo.dynamic_update_slice %n, %r, %i, %i : (tensor<10x64xf32>, tensor<1x64xf32>, tensor<i32>, tensor<i32>) -> tensor<10x64xf32>
+    return %y : tensor<10x64xf32>
+  }
+}
+
+// -----
+
+/// A call does not stand between kernels.
+
+// CHECK-LABEL: module @call
+module @call {
+  // CHECK: func.func @main
+  // CHECK: "mhlo.fusion"(%arg0)
+  // CHECK-NEXT: ^bb0
+  // CHECK-NEXT: stablehlo.negate
+  // CHECK-NEXT: stablehlo.constant
+  // CHECK-NEXT: stablehlo.maximum
+  // CHECK-NEXT: stablehlo.maximum
+  // CHECK-NOT: call
+  func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
+    %0 = stablehlo.negate %x : tensor<64xf32>
+    %1 = func.call @relu(%0) : (tensor<64xf32>) -> tensor<64xf32>
+    %2 = func.call @relu(%1) : (tensor<64xf32>) -> tensor<64xf32>
+    return %2 : tensor<64xf32>
+  }
+  func.func private @relu(%x: tensor<64xf32>) -> tensor<64xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<64xf32>
+    %0 = stablehlo.maximum %x, %zero : tensor<64xf32>
+    return %0 : tensor<64xf32>
+  }
+}
+
+// -----
+
+/// The gradient of a max pooling: the places of the maxima, then a scatter.
+
+// CHECK-LABEL: module @pooling
+module @pooling {
+  // CHECK: %[[W:.*]]:5 = "mhlo.fusion"(%arg0)
+  // CHECK-COUNT-4: stablehlo.iota
+  // CHECK: stablehlo.reduce_window
+  // CHECK: "mhlo.fusion"(
+  // CHECK: stablehlo.concatenate
+  // CHECK: stablehlo.scatter
+  // CHECK: {hespas.kernel = {kind = "scatter"}}
+  // CHECK-NOT: select_and_scatter
+  func.func @main(%x: tensor<2x9x9x4xf32>, %g: tensor<2x4x4x4xf32>) -> tensor<2x9x9x4xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = "stablehlo.select_and_scatter"(%x, %g, %zero) <{window_dimensions = array<i64: 1, 3, 3, 1>, window_strides = array<i64: 1, 2, 2, 1>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %c = stablehlo.compare GE, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    }, {
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %c = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %c : tensor<f32>
+    }) : (tensor<2x9x9x4xf32>, tensor<2x4x4x4xf32>, tensor<f32>) -> tensor<2x9x9x4xf32>
+    return %0 : tensor<2x9x9x4xf32>
+  }
+}

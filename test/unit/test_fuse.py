@@ -1,0 +1,300 @@
+"""Fusing: the fused program computes the same, and is what XLA makes of the same module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ROOT
+from execution import execute
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hespas import frontends, passes
+from hespas.dialects.attrs import Comm
+from hespas.dialects.mlir import ir
+from hespas.dialects.ops import entry
+from hespas.estimators.work import op_work, rule_of
+from hespas.passes.base import Run
+from hespas.passes.fuse.order import ordered
+from hespas.passes.fuse.reach import Reach
+from hespas.passes.fuse.reductions import parts_of
+from hespas.passes.prepare.inline import splice
+
+PROGRAMS = [
+    "adamw_update", "collectives_all", "control_flow", "conv_variants_spatial", "elementwise_all",
+    "gnn_message_passing", "lstm_scan", "mlp_fsdp_tp_grad", "moe_einsum_gspmd", "pooling_windows",
+    "reshard_transpose", "rng_dropout", "shape_ops", "sort_topk", "zero_rs_ag",
+]  # fmt: skip
+COMPARED = [  # with what XLA makes of them, and whether that takes long
+    ("llama3/llama3-100m", "opt-a100", False),
+    ("llama3/llama3-500m", "opt-a100", True),
+    ("llama3/llama3-1b", "opt-a100", True),
+    ("resnet/resnet18_inference_4_devices", "opt-cudnn-a100", False),
+    ("resnet/resnet18_train_4_devices", "opt-cudnn-a100", False),
+    ("resnet/resnet50_inference_4_devices", "opt-cudnn-a100", False),
+    ("resnet/resnet50_train_4_devices", "opt-cudnn-a100", True),
+]
+PAGE = ROOT / "docs" / "reference" / "fusion.md"
+
+
+def unfused(module: ir.Module) -> None:
+    """Put the bodies of fusions in their place: XLA's CPU compiler takes few kinds of fusion."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "mhlo.fusion":
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for op in found:
+        _, values = splice(op, op.operands, op.regions[0].blocks[0])
+        for result, value in zip(op.results, values, strict=True):
+            result.replace_all_uses_with(value)
+        op.erase()
+
+
+def assert_same(module: ir.Module, plain: ir.Module, devices: int, tolerance: float) -> None:
+    for ours, theirs in zip(execute(module, devices), execute(plain, devices), strict=True):
+        for a, b in zip(ours, theirs, strict=True):
+            if a.dtype.kind in "iub":
+                np.testing.assert_array_equal(a, b)
+            else:
+                wide = np.complex128 if a.dtype.kind == "c" else np.float64
+                a, b = a.astype(wide), b.astype(wide)
+                atol = tolerance / 10 * np.nanmax(abs(b))
+                np.testing.assert_allclose(a, b, rtol=tolerance, atol=atol)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_fused_programs_compute_the_same(program, workload, context):
+    path = str(workload(f"zoo/{program}/spmd.mlir"))
+    plain = frontends.read(path, context)
+    passes.run(plain, "prepare")
+    module = frontends.read(path, context)
+    passes.run(module, "fuse")
+    unfused(module)
+    assert_same(module, plain, 8, tolerance=2e-2)
+
+
+BLOCK = """
+module @block attributes {mhlo.num_replicas = 4 : i32,
+    mhlo.use_auto_spmd_partitioning = false} {
+  func.func private @relu(%x: tensor<64x128xf32>) -> tensor<64x128xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<64x128xf32>
+    %0 = stablehlo.maximum %x, %zero : tensor<64x128xf32>
+    return %0 : tensor<64x128xf32>
+  }
+  func.func public @main(%x: tensor<64x128xf32>, %q: tensor<32x128xf32>, %k: tensor<128x32xf32>,
+      %v: tensor<128x4x32xf32>, %g: tensor<128xf32>) -> (tensor<64x128xf32>, tensor<64x128xf32>,
+      tensor<f32>, tensor<32x128xf32>, tensor<64x64xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %ninf = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %n = stablehlo.constant dense<0.0078125> : tensor<64xf32>
+    %eps = stablehlo.constant dense<1.0e-3> : tensor<64xf32>
+    %scale = stablehlo.constant dense<0.01> : tensor<64x128xf32>
+    // layer norm
+    %0 = stablehlo.multiply %x, %x : tensor<64x128xf32>
+    %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [1]
+      : (tensor<64x128xf32>, tensor<f32>) -> tensor<64xf32>
+    %2 = stablehlo.multiply %1, %n : tensor<64xf32>
+    %3 = stablehlo.add %2, %eps : tensor<64xf32>
+    %4 = stablehlo.rsqrt %3 : tensor<64xf32>
+    %5 = stablehlo.broadcast_in_dim %4, dims = [0] : (tensor<64xf32>) -> tensor<64x128xf32>
+    %6 = stablehlo.multiply %x, %5 : tensor<64x128xf32>
+    %7 = stablehlo.broadcast_in_dim %g, dims = [1] : (tensor<128xf32>) -> tensor<64x128xf32>
+    %8 = stablehlo.multiply %6, %7 : tensor<64x128xf32>
+    // gathered weights along either dimension, three products of one operand
+    %wq = "stablehlo.all_gather"(%q) <{all_gather_dim = 0 : i64,
+      replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}>
+      : (tensor<32x128xf32>) -> tensor<128x128xf32>
+    %wk = "stablehlo.all_gather"(%k) <{all_gather_dim = 1 : i64,
+      replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}>
+      : (tensor<128x32xf32>) -> tensor<128x128xf32>
+    %a = stablehlo.dot_general %8, %wq, contracting_dims = [1] x [0]
+      : (tensor<64x128xf32>, tensor<128x128xf32>) -> tensor<64x128xf32>
+    %b = stablehlo.dot_general %8, %wk, contracting_dims = [1] x [0]
+      : (tensor<64x128xf32>, tensor<128x128xf32>) -> tensor<64x128xf32>
+    %c4 = stablehlo.dot_general %8, %v, contracting_dims = [1] x [0]
+      : (tensor<64x128xf32>, tensor<128x4x32xf32>) -> tensor<64x4x32xf32>
+    %c = stablehlo.reshape %c4 : (tensor<64x4x32xf32>) -> tensor<64x128xf32>
+    // softmax of scaled scores
+    %s = stablehlo.dot_general %a, %b, contracting_dims = [1] x [1]
+      : (tensor<64x128xf32>, tensor<64x128xf32>) -> tensor<64x64xf32>
+    %t = stablehlo.constant dense<0.001> : tensor<64x64xf32>
+    %10 = stablehlo.multiply %s, %t : tensor<64x64xf32>
+    %11 = stablehlo.reduce(%10 init: %ninf) applies stablehlo.maximum across dimensions = [1]
+      : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
+    %12 = stablehlo.broadcast_in_dim %11, dims = [0] : (tensor<64xf32>) -> tensor<64x64xf32>
+    %13 = stablehlo.subtract %10, %12 : tensor<64x64xf32>
+    %14 = stablehlo.exponential %13 : tensor<64x64xf32>
+    %15 = stablehlo.reduce(%14 init: %zero) applies stablehlo.add across dimensions = [1]
+      : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
+    %16 = stablehlo.broadcast_in_dim %15, dims = [0] : (tensor<64xf32>) -> tensor<64x64xf32>
+    %17 = stablehlo.divide %14, %16 : tensor<64x64xf32>
+    %18 = stablehlo.dot_general %17, %c, contracting_dims = [1] x [0]
+      : (tensor<64x64xf32>, tensor<64x128xf32>) -> tensor<64x128xf32>
+    %19 = stablehlo.add %x, %18 : tensor<64x128xf32>
+    %20 = func.call @relu(%19) : (tensor<64x128xf32>) -> tensor<64x128xf32>
+    %21 = func.call @relu(%8) : (tensor<64x128xf32>) -> tensor<64x128xf32>
+    // reductions in two steps, of the program's devices, and of one each
+    %22 = stablehlo.broadcast_in_dim %19, dims = [1, 2]
+      : (tensor<64x128xf32>) -> tensor<5x64x128xf32>
+    %23 = stablehlo.reduce(%22 init: %zero) applies stablehlo.add across dimensions = [0, 1, 2]
+      : (tensor<5x64x128xf32>, tensor<f32>) -> tensor<f32>
+    %24 = "stablehlo.all_reduce"(%23) <{
+      replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> ({
+    ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+      %sum = stablehlo.add %l, %r : tensor<f32>
+      stablehlo.return %sum : tensor<f32>
+    }) : (tensor<f32>) -> tensor<f32>
+    %w = stablehlo.dot_general %8, %20, contracting_dims = [0] x [0]
+      : (tensor<64x128xf32>, tensor<64x128xf32>) -> tensor<128x128xf32>
+    %25 = "stablehlo.all_reduce"(%w) <{replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> ({
+    ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+      %sum = stablehlo.add %l, %r : tensor<f32>
+      stablehlo.return %sum : tensor<f32>
+    }) : (tensor<128x128xf32>) -> tensor<128x128xf32>
+    %id = stablehlo.replica_id : tensor<ui32>
+    %size = stablehlo.constant dense<32> : tensor<ui32>
+    %start = stablehlo.multiply %id, %size : tensor<ui32>
+    %from = stablehlo.convert %start : (tensor<ui32>) -> tensor<i32>
+    %first = stablehlo.constant dense<0> : tensor<i32>
+    %26 = stablehlo.dynamic_slice %25, %from, %first, sizes = [32, 128]
+      : (tensor<128x128xf32>, tensor<i32>, tensor<i32>) -> tensor<32x128xf32>
+    %27 = stablehlo.multiply %20, %scale : tensor<64x128xf32>
+    return %27, %21, %24, %26, %17
+      : tensor<64x128xf32>, tensor<64x128xf32>, tensor<f32>, tensor<32x128xf32>, tensor<64x64xf32>
+  }
+}
+"""
+
+
+def test_a_block_with_every_rewrite_computes_the_same(parse):
+    plain = parse(BLOCK)
+    module = parse(BLOCK)
+    passes.run(module, "fuse")
+    text = str(module)
+    assert "kOutput" in text and "reduce_scatter" in text and "call" not in text
+    assert text.count("stablehlo.dot_general") == 4  # of six
+    assert text.count('= "stablehlo.all_gather"') == 1
+    unfused(module)
+    assert_same(module, plain, 4, tolerance=1e-3)
+
+
+def kernels_and_bytes(module: ir.Module) -> tuple[int, int]:
+    """Launches in one run of the entry, and the bytes that they move; no collectives."""
+    kernels, moved = 0, 0
+    for view in entry(module).regions[0].blocks[0].operations:
+        op = view.operation
+        rule = rule_of(op.name)
+        if rule is None or rule.group != "leaf":
+            continue
+        work = op_work(op)
+        if not work.free:
+            kernels += 1
+            moved += work.read_bytes + work.write_bytes
+    return kernels, moved
+
+
+@pytest.mark.parametrize(
+    ("module", "stage"),
+    [
+        pytest.param(name, stage, id=Path(name).name, marks=[pytest.mark.slow] if slow else [])
+        for name, stage, slow in COMPARED
+    ],
+)
+def test_kernels_and_bytes_are_those_of_xla(module, stage, workload, context):
+    fused = frontends.read(str(workload(f"{module}.mlir")), context)
+    passes.run(fused, "fuse")
+    kernels, moved = kernels_and_bytes(fused)
+    compiled = frontends.read(str(workload(f"{module}-{stage}.mlir")), context)
+    theirs, theirs_moved = kernels_and_bytes(compiled)
+    assert kernels == pytest.approx(theirs, rel=0.15)
+    assert moved == pytest.approx(theirs_moved, rel=0.15)
+    row = (
+        f"| {Path(module).name} | {kernels} | {theirs} | {kernels / theirs - 1:+.1%} "
+        f"| {moved / 1e9:.2f} | {theirs_moved / 1e9:.2f} | {moved / theirs_moved - 1:+.1%} |"
+    )
+    assert row in PAGE.read_text(), row
+
+
+def test_collectives_of_llama_are_those_of_xla(workload, context):
+    counts = []
+    for name, pipeline in (("llama3-100m", "fuse"), ("llama3-100m-opt-a100", "prepare")):
+        module = frontends.read(str(workload(f"llama3/{name}.mlir")), context)
+        passes.run(module, pipeline)
+        found: dict[str, list[int]] = {}
+        for view in entry(module).regions[0].blocks[0].operations:
+            comm = Comm.of(view.operation)
+            if comm is not None:
+                count = found.setdefault(comm.kind, [0, 0])
+                count[0] += 1
+                count[1] += comm.operand_bytes
+        counts.append(found)
+    assert counts[0] == counts[1]
+
+
+def test_a_fused_module_is_left_as_it_is(parse):
+    module = parse(BLOCK)
+    passes.run(module, "fuse")
+    before = str(module)
+    run = passes.run(module, "fuse", Run(note=lambda text: None))
+    assert str(module) == before
+    assert run.warnings == ["fuse: the module has fusions already: it is left as it is"]
+
+
+def test_equal_modules_fuse_equally(parse):
+    texts = []
+    for _ in range(2):
+        module = parse(BLOCK)
+        passes.run(module, "fuse")
+        texts.append(str(module))
+    assert texts[0] == texts[1]
+
+
+@given(st.integers(1, 1 << 40))
+def test_parts_of_a_reduction_are_near_the_root(size):
+    parts = parts_of(size)
+    root = size**0.5
+    assert root / 2 - 1 <= parts <= root + 1
+    if size & (size - 1) == 0:
+        assert size % parts == 0
+
+
+@given(st.data())
+def test_reach_and_order_of_random_graphs(data):
+    size = data.draw(st.integers(2, 12))
+    needs = {
+        unit: set(data.draw(st.lists(st.integers(0, unit - 1), max_size=3))) if unit else set()
+        for unit in range(size)
+    }
+    reach = Reach.of(needs)
+    for _ in range(data.draw(st.integers(0, 6))):
+        kept = data.draw(st.sampled_from(sorted(needs)))
+        gone = data.draw(st.sampled_from(sorted(needs)))
+        between = {other for other in all_needs(needs, kept) if gone in all_needs(needs, other)}
+        between |= {other for other in all_needs(needs, gone) if kept in all_needs(needs, other)}
+        if kept != gone and not between:
+            reach.join(kept, gone)
+            before = (needs.pop(gone) | needs[kept]) - {kept, gone}
+            needs = {u: {kept if o == gone else o for o in n} for u, n in needs.items()}
+            needs[kept] = before
+    for unit in needs:
+        found = all_needs(needs, unit)
+        assert found == {other for other in needs if reach.needs(unit, other)}
+    order = ordered(needs, {unit: unit for unit in needs})  # raises where there is a circle
+    place = {unit: i for i, unit in enumerate(order)}
+    assert all(place[other] < place[unit] for unit, before in needs.items() for other in before)
+
+
+def all_needs(needs: dict[int, set[int]], unit: int) -> set[int]:
+    found: set[int] = set()
+    waiting = [unit]
+    while waiting:
+        new = needs[waiting.pop()] - found
+        found |= new
+        waiting += new
+    return found
