@@ -51,35 +51,52 @@ def simulate(
     if not isinstance(system, System):
         system = configs.system(os.fspath(system))
     inputs = load(folder, system, prefix)
-    in_ns = exact(inputs) if exact_durations else None
-    program = _program(simulator, options, astra_sim, note)
+    program = program_for(simulator, options, astra_sim, note)
 
-    def by_embedded() -> Result:
-        result = embedded.simulate(in_ns or inputs, options)
-        told = result.settings.get("curves", "")
-        if any(tag in told for tag in (BETWEEN, BEYOND, MODELLED)):
-            note(f"warning: collectives by measured curves: {told}")
-        return _said(result, in_ns)
+    def here() -> Result:
+        return by_embedded(inputs, options, exact_durations=exact_durations, note=note)
 
     def by_astra(program: Program) -> Result:
-        job = astra.Job(Traces(folder, prefix), system, options, exact=in_ns is not None)
+        in_ns = exact_durations and exact(inputs) is not None
+        job = astra.Job(Traces(folder, prefix), system, options, exact=in_ns)
         return _said(astra.simulate(program, job, timeout_s=timeout_s, note=note), in_ns)
 
     if program is None:
-        return by_embedded()
+        return here()
     if simulator != "both":
         return by_astra(program)
-    ours = by_embedded()
-    theirs = by_astra(program)
+    ours, theirs = here(), by_astra(program)
     _compare(ours, theirs, program)
     settings = {**ours.settings, "agrees with": str(program.path)}
     return replace(ours, settings=settings)
 
 
-def _program(
-    simulator: str, options: Options, astra_sim: str | os.PathLike[str] | None, note: Note
+def by_embedded(
+    inputs: Inputs,
+    options: Options,
+    *,
+    exact_durations: bool = True,
+    note: Note = lambda text: None,
+) -> Result:
+    """Simulate inputs that are in memory by the embedded simulator; raises HespasError."""
+    in_ns = exact(inputs) if exact_durations else None
+    result = embedded.simulate(in_ns or inputs, options)
+    told = result.settings.get("curves", "")
+    if any(tag in told for tag in (BETWEEN, BEYOND, MODELLED)):
+        note(f"warning: collectives by measured curves: {told}")
+    return _said(result, in_ns is not None)
+
+
+def program_for(
+    simulator: str,
+    options: Options,
+    astra_sim: str | os.PathLike[str] | None = None,
+    note: Note = lambda text: None,
 ) -> Program | None:
-    """ASTRA-sim, where it is to be run; None for the embedded simulator alone."""
+    """ASTRA-sim, where it is to be run; None for the embedded simulator alone.
+
+    Raises HespasError where it is asked for and cannot be.
+    """
     if simulator == "embedded":
         return None
     if simulator == "auto":
@@ -101,8 +118,8 @@ def _program(
     return program
 
 
-def _said(result: Result, in_ns: Inputs | None) -> Result:
-    how = "nanoseconds" if in_ns is not None else "as ASTRA-sim reads the files"
+def _said(result: Result, in_ns: bool) -> Result:
+    how = "nanoseconds" if in_ns else "as ASTRA-sim reads the files"
     return replace(result, settings={**result.settings, "durations": how})
 
 

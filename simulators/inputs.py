@@ -123,7 +123,7 @@ def load(folder: str | Path, system: System | str, prefix: str | None = None) ->
     devices = []
     for rank in range(count):
         device = _device(files[rank], system, programs)
-        _check_device(rank, device, groups)
+        check_device(rank, device, groups)
         devices.append(device)
     return Inputs(folder, system, devices, groups)
 
@@ -221,6 +221,11 @@ def _program(path: Path, system: System) -> Program:
         raise HespasError(error.message, where=str(path)) from None
     if not nodes:
         raise HespasError("has no nodes: give each device one at least", where=str(path))
+    return program_of(path, nodes, system)
+
+
+def program_of(path: Path, nodes: Sequence[Node], system: System) -> Program:
+    """The program of nodes by rising id; ``path`` is named in errors. Raises HespasError."""
     place = {node.id: i for i, node in enumerate(nodes)}
     if len(place) < len(nodes):
         twice = next(a.id for a, b in pairwise(nodes) if a.id == b.id)
@@ -368,7 +373,8 @@ def _collective(node: Node, integer, system: System, fail) -> Step:
     return Step("comm", 0, kind, size, group, involved=involved)
 
 
-def _check_device(rank: int, device: Device, groups: Mapping[int, tuple[int, ...]]) -> None:
+def check_device(rank: int, device: Device, groups: Mapping[int, tuple[int, ...]]) -> None:
+    """Raise HespasError where a communicator or a peer of a device cannot be."""
     program = device.program
     for name, i in program.groups.items():
         group = device.groups.get(name, name)

@@ -1,18 +1,18 @@
-"""Measured collectives instead of the network model: ``alpha + bytes / beta``, by device.
+"""Measured collectives instead of the network model: time by size and number of devices.
 
-``configs/collectives/DEVICE.json`` holds the lines that were fitted to measurements between 2, 4
-and 8 devices of one node. Between these, alpha is interpolated linearly in the number of devices,
-which a ring's steps are proportional to, and so is the bus bandwidth: beta times the share of the
-bytes that cross a device's link, (n - 1) / n, twice that for an all-reduce. (Source: nccl-tests,
-doc/PERFORMANCE.md.) Larger groups are not measured, and nothing is extrapolated to them; sizes
-beyond the measured ones follow the line, and are tagged.
+``configs/collectives/DEVICE.json`` holds what was measured between 2, 4 and 8 devices of one node.
+Between two sizes time is a power of the size (a line in a double logarithm), and between two
+numbers of devices likewise. Larger groups are not measured, and nothing is extrapolated to them.
+Sizes beyond the measured ones are tagged: smaller ones take as long as the smallest, larger ones
+have the bandwidth of the largest.
 """
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,28 +30,41 @@ _FOLDER = Path(configs.__file__).parent / "collectives"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """``alpha_ns + bytes / bytes_per_ns`` between ``devices``; bytes are the whole buffer's."""
+class Curve:
+    """Times of one collective between so many devices, by ``sizes`` of the whole buffer, rising.
+
+    ``error`` is the share within which 80 % of the measured points lie of what their neighbours
+    give.
+    """
 
     devices: int
-    alpha_ns: float
-    bytes_per_ns: float
+    sizes_bytes: tuple[int, ...]
+    times_ns: tuple[float, ...]
+    error: float
+
+    def time_ns(self, whole_bytes: int) -> float:
+        """The time of a buffer of that size, in floating point."""
+        sizes, times = self.sizes_bytes, self.times_ns
+        if whole_bytes <= sizes[0]:
+            return times[0]
+        if whole_bytes >= sizes[-1]:
+            return times[-1] * whole_bytes / sizes[-1]
+        at = bisect_left(sizes, whole_bytes)
+        return power(whole_bytes, sizes[at - 1], times[at - 1], sizes[at], times[at])
 
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """A device's lines by kind of collective, by rising number of devices."""
+    """A device's curves by kind of collective, by rising number of devices."""
 
     device: str
     source: str
-    least_bytes: int
-    most_bytes: int
-    lines: dict[str, tuple[Line, ...]]
+    curves: Mapping[str, tuple[Curve, ...]]
 
     def knows(self, kind: str, devices: int) -> bool:
         """Whether groups of that size are within what was measured."""
-        lines = self.lines.get(kind, ())
-        return bool(lines) and lines[0].devices <= devices <= lines[-1].devices
+        curves = self.curves.get(kind, ())
+        return bool(curves) and curves[0].devices <= devices <= curves[-1].devices
 
     def time_ns(self, kind: str, operand_bytes: int, devices: int) -> tuple[int, str]:
         """A collective's time, and how it was got: MEASURED, BETWEEN or BEYOND.
@@ -59,23 +72,21 @@ class Curves:
         ``operand_bytes`` are those of one device, as in a trace; ``knows`` must hold.
         """
         whole = operand_bytes * devices if kind == "all_gather" else operand_bytes
-        line, tag = self._line(kind, devices)
-        if not self.least_bytes <= whole <= self.most_bytes:
+        curves = self.curves[kind]
+        at = bisect_left(curves, devices, key=lambda curve: curve.devices)
+        above, tag = curves[at], MEASURED
+        time = above.time_ns(whole)
+        if above.devices != devices:
+            below, tag = curves[at - 1], BETWEEN
+            time = power(devices, below.devices, below.time_ns(whole), above.devices, time)
+        if not above.sizes_bytes[0] <= whole <= above.sizes_bytes[-1]:
             tag = BEYOND
-        return round(line.alpha_ns + whole / line.bytes_per_ns), tag
+        return round(time), tag
 
-    def _line(self, kind: str, devices: int) -> tuple[Line, str]:
-        lines = self.lines[kind]
-        at = bisect_left(lines, devices, key=lambda line: line.devices)
-        above = lines[at]
-        if above.devices == devices:
-            return above, MEASURED
-        below = lines[at - 1]
-        share = (devices - below.devices) / (above.devices - below.devices)
-        alpha = below.alpha_ns + share * (above.alpha_ns - below.alpha_ns)
-        low, high = (line.bytes_per_ns * _crossing(kind, line.devices) for line in (below, above))
-        bus = low + share * (high - low)
-        return Line(devices, alpha, bus / _crossing(kind, devices)), BETWEEN
+
+def power(x: float, x0: float, y0: float, x1: float, y1: float) -> float:
+    """The value at ``x`` of the power of x that goes through both points."""
+    return y0 * (y1 / y0) ** (math.log(x / x0) / math.log(x1 / x0))
 
 
 class Measured:
@@ -111,11 +122,6 @@ class Measured:
         return f"{self.curves.device} ({', '.join(parts) or 'no collectives'})"
 
 
-def _crossing(kind: str, devices: int) -> float:
-    """The bytes that cross a device's link for each byte of the buffer."""
-    return (2 if kind == "all_reduce" else 1) * (devices - 1) / devices
-
-
 def names() -> list[str]:
     """The devices that there are curves of, alphabetical."""
     return sorted(path.stem for path in _FOLDER.glob("*.json"))
@@ -123,17 +129,21 @@ def names() -> list[str]:
 
 def load(device: str) -> Curves:
     """The curves of a device; raises UsageError that suggests the near name."""
-    path = _FOLDER / f"{device}.json"
     if device not in names():
         raise UsageError(
             f"there are no measured collectives of '{device}'", remedy=nearest(device, names())
         )
-    data = configs.read_json(path)
-    lines = {
+    data = configs.read_json(_FOLDER / f"{device}.json")
+    curves = {
         kind: tuple(
-            Line(int(n), values["alpha_us"] * 1000, values["beta_gb_s"])
-            for n, values in sorted(by_size.items(), key=lambda item: int(item[0]))
+            Curve(
+                int(devices),
+                tuple(found["sizes_bytes"]),
+                tuple(1000 * time_us for time_us in found["times_us"]),
+                found["error"],
+            )
+            for devices, found in sorted(by_devices.items(), key=lambda item: int(item[0]))
         )
-        for kind, by_size in data["curves"].items()
+        for kind, by_devices in data["curves"].items()
     }
-    return Curves(device, data["source"], data["least_bytes"], data["most_bytes"], lines)
+    return Curves(device, data["source"], curves)

@@ -6,8 +6,8 @@ import pytest
 import traces as t
 
 from hespas.configs import system as load_system
-from hespas.dialects.errors import UsageError
-from hespas.simulators import choose, embedded
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.simulators import choose, embedded, measured
 from hespas.simulators.embedded import curves
 from hespas.simulators.embedded.options import Options
 from hespas.simulators.inputs import load
@@ -22,38 +22,60 @@ def test_files(device):
     """Each file has its source, every collective, and times that make sense."""
     data = curves.load(device)
     assert "aiconfigurator" in data.source
-    assert set(data.lines) == {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"}
-    for kind, lines in data.lines.items():
-        assert [line.devices for line in lines] == [2, 4, 8]
+    assert set(data.curves) == {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"}
+    for kind, found in data.curves.items():
+        assert [curve.devices for curve in found] == [2, 4, 8]
         times = [data.time_ns(kind, 1 << size, 4)[0] for size in range(9, 29)]
         assert times == sorted(times)
-        for line in lines:
-            assert 1000 < line.alpha_ns < 100_000 and 50 < line.bytes_per_ns < 1000
+        for curve in found:
+            assert 1000 < curve.times_ns[0] < 100_000
+            assert 50 < curve.sizes_bytes[-1] / curve.times_ns[-1] < 1000
+            assert 0 < curve.error < 0.2
 
 
-def test_a_time_is_alpha_and_bytes_over_beta():
-    """A100: 16.2 us and 127 GB/s for all-reduces between 4; all-gathers count the whole buffer."""
+def test_measured_points_are_met():
+    """A100: 512 MiB gathered between 4 in 2.1 ms; all-gathers count the whole buffer."""
     data = curves.load("A100_SXM")
-    size = 64 << 20
-    assert data.time_ns("all_reduce", size, 4) == (round(16_200 + size / 127), curves.MEASURED)
-    assert data.time_ns("all_gather", size // 4, 4)[0] == round(13_800 + size / 206)
+    for curve in data.curves["all_gather"]:
+        for size, time_ns in zip(curve.sizes_bytes, curve.times_ns, strict=True):
+            found = data.time_ns("all_gather", size // curve.devices, curve.devices)
+            assert found == (round(time_ns), curves.MEASURED)
+
+
+def test_between_sizes_is_a_power_of_the_size():
+    curve = curves.Curve(4, (100, 400), (10.0, 30.0), 0.1)
+    assert curve.time_ns(200) == pytest.approx(math.sqrt(10 * 30))
+    assert (curve.time_ns(50), curve.time_ns(800)) == (10.0, 60.0)
 
 
 @pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
-def test_between_measured_group_sizes(kind):
-    """Alpha and bus bandwidth lie between those of the neighbours, and the time is tagged."""
+@pytest.mark.parametrize(("devices", "low", "high"), [(3, 2, 4), (5, 4, 8), (7, 4, 8)])
+def test_between_measured_group_sizes(kind, devices, low, high):
+    """The time lies between those of the neighbours for the same buffer, and is tagged."""
     data = curves.load("H100_SXM")
+    whole = 840 << 18
+    times = []
+    for n in (devices, low, high):
+        size = whole // n if kind == "all_gather" else whole
+        times.append(data.time_ns(kind, size, n))
+    assert times[0][1] == curves.BETWEEN
+    assert min(times[1:])[0] <= times[0][0] <= max(times[1:])[0]
 
-    def alpha_and_bus(devices):
-        sizes = [n // devices if kind == "all_gather" else n for n in (0, 840 << 20)]
-        alpha, long = (data.time_ns(kind, size, devices)[0] for size in sizes)
-        share = (devices - 1) / devices * (2 if kind == "all_reduce" else 1)
-        return alpha, (840 << 20) / (long - alpha) * share
 
-    for devices, low, high in ((3, 2, 4), (5, 4, 8), (7, 4, 8)):
-        assert data.time_ns(kind, 1 << 20, devices)[1] == curves.BETWEEN
-        for mine, *bounds in zip(*map(alpha_and_bus, (devices, low, high)), strict=True):
-            assert min(bounds) <= mine <= max(bounds)
+def test_a_table_becomes_curves(tmp_path):
+    """Types of equal bytes are averaged, sizes counted in bytes, and times never fall."""
+    table = tmp_path / "t.csv"
+    table.write_text(
+        "op_name,nccl_dtype,num_gpus,message_size,latency_ms\n"
+        "alltoall,half,4,512,0.010\nalltoall,int8,4,1024,0.0121\n"
+        "alltoall,half,4,1024,0.009\nalltoall,half,4,4096,0.1\n"
+    )
+    found = measured.file_of(str(table), "d", "s")["curves"]["all_to_all"]["4"]
+    assert found["sizes_bytes"] == [1024, 2048, 8192]
+    assert found["times_us"] == [11.0, 11.0, 100.0]
+    table.write_text(table.read_text() + "alltoall,half,4,many,0.1\n")
+    with pytest.raises(HespasError, match=r"t\.csv:6"):
+        measured.read(str(table))
 
 
 def test_beyond_measured_bytes_is_tagged():

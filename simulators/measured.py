@@ -1,0 +1,88 @@
+"""Curves of collectives from a table of measured times: ``python -m hespas.simulators.measured``.
+
+The table is a CSV file (or .csv.xz) with the columns op_name, nccl_dtype, num_gpus, message_size
+(elements of the whole buffer) and latency_ms, as nccl-tests and aiconfigurator count.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import lzma
+import math
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hespas.dialects.errors import HespasError
+
+KINDS = {
+    "all_reduce": "all_reduce",
+    "all_gather": "all_gather",
+    "reduce_scatter": "reduce_scatter",
+    "alltoall": "all_to_all",
+}
+BYTES = {"int8": 1, "half": 2, "bfloat16": 2, "float": 4}
+QUANTILE = 0.8
+
+
+def read(path: str) -> dict[tuple[str, int], dict[int, float]]:
+    """Times in us by (kind, devices) and bytes of the whole buffer; raises HespasError.
+
+    Where several element types have the same bytes, their geometric mean.
+    """
+    found: dict[tuple[str, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    rows = None
+    try:
+        opened = lzma.open(path, "rt") if path.endswith(".xz") else open(path)  # noqa: SIM115
+        with opened as file:
+            rows = csv.DictReader(file)
+            for row in rows:
+                size = int(row["message_size"]) * BYTES[row["nccl_dtype"]]
+                key = KINDS[row["op_name"]], int(row["num_gpus"])
+                found[key][size].append(math.log(1000 * float(row["latency_ms"])))
+    except (KeyError, ValueError, TypeError, lzma.LZMAError) as error:
+        where = f"{path}:{rows.line_num}" if rows else path
+        raise HespasError(f"no row of a collective: {error}", where=where) from None
+    except OSError as error:
+        raise HespasError(f"cannot read it: {error.strerror}", where=path) from None
+    return {
+        key: {size: math.exp(sum(logs) / len(logs)) for size, logs in sorted(by_size.items())}
+        for key, by_size in found.items()
+    }
+
+
+def curve(times_us: Mapping[int, float]) -> dict[str, Any]:
+    """One curve as in the file: times never fall with the size, to four digits."""
+    sizes = sorted(times_us)
+    times, highest = [], 0.0
+    for size in sizes:
+        highest = max(highest, times_us[size])
+        times.append(float(f"{highest:.4g}"))
+    return {"sizes_bytes": sizes, "times_us": times, "error": round(held_out(sizes, times), 3)}
+
+
+def held_out(sizes: Sequence[int], times: Sequence[float]) -> float:
+    """The 80 % quantile of the error of each inner point, left out, from its two neighbours."""
+    from hespas.simulators.embedded.curves import power
+
+    errors = sorted(
+        abs(power(x, x0, y0, x1, y1) / y - 1)
+        for x0, x, x1, y0, y, y1 in zip(
+            sizes, sizes[1:], sizes[2:], times, times[1:], times[2:], strict=False
+        )
+    )
+    return errors[min(len(errors) - 1, int(QUANTILE * len(errors)))]
+
+
+def file_of(path: str, description: str, source: str) -> dict[str, Any]:
+    """The contents of a file of ``configs/collectives``."""
+    curves: dict[str, dict[str, Any]] = {}
+    for (kind, devices), times_us in sorted(read(path).items()):
+        curves.setdefault(kind, {})[str(devices)] = curve(times_us)
+    return {"description": description, "source": source, "curves": curves}
+
+
+if __name__ == "__main__":
+    json.dump(file_of(*sys.argv[1:4]), sys.stdout, indent=1)
