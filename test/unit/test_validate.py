@@ -1,0 +1,121 @@
+"""``hespas validate``: cells, scores, and the command on real programs."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hespas.dialects.errors import HespasError
+from hespas.tools import hespas
+from hespas.tools.common import entry
+from hespas.tools.validation import cells as c
+from hespas.tools.validation.predict import by_bandwidth
+from hespas.tools.validation.scores import Prediction, order, score
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+HEADER = ",".join(c.COLUMNS) + "\n"
+
+
+def cell(measured_s, *, workload="w", node="A100_SXM_40GB", uncertainty_s=0.0):
+    return c.Cell(workload, 4, node, "s", measured_s, uncertainty_s, "here", 2)
+
+
+def test_scores():
+    """Errors are signed for the bias, absolute for the MAPE; small cells are not counted."""
+    found = score(
+        [Prediction(cell(1.0), 1.1), Prediction(cell(2.0), 1.8), Prediction(cell(0.05), 0.5)],
+        at_least_s=0.1,
+    )
+    assert (found.cells, found.order, found.inside) == (2, 1.0, None)
+    assert found.mape == pytest.approx(0.1) and found.bias == pytest.approx(0.0)
+    assert score([Prediction(cell(0.05), 0.5)], at_least_s=0.1) is None
+
+
+def test_inside_counts_the_measurement_s_own_uncertainty():
+    assert Prediction(cell(1.0), 1.3, 1.2, 1.4).inside is False
+    assert Prediction(cell(1.0, uncertainty_s=0.2), 1.3, 1.2, 1.4).inside is True
+
+
+def test_order_leaves_out_what_measurements_do_not_tell_apart():
+    near = [
+        Prediction(cell(1.0, uncertainty_s=0.1), 2.0),
+        Prediction(cell(1.1, uncertainty_s=0.1), 1),
+    ]
+    assert order(near) == 1.0
+    assert order([Prediction(cell(1.0), 2.0), Prediction(cell(1.1), 1.0)]) == -1.0
+
+
+@given(st.lists(st.floats(0.1, 10), min_size=1, max_size=8), st.floats(0.5, 2))
+def test_a_constant_factor_is_bias_and_keeps_the_order(times, factor):
+    found = score([Prediction(cell(t), factor * t) for t in times])
+    assert found is not None
+    assert found.order == 1.0
+    assert found.bias == pytest.approx(factor - 1, abs=1e-9)
+    assert found.mape == pytest.approx(abs(factor - 1), abs=1e-9)
+
+
+def test_bandwidth_ratio():
+    """The first cell of a workload is what the others are scaled from."""
+    cells = [cell(1.0, node="slow"), cell(0.4, node="fast"), cell(3.0, workload="x", node="fast")]
+    (only,) = by_bandwidth(cells, {"slow": 1.0, "fast": 2.0}.__getitem__)
+    assert (only.cell, only.step_s) == (cells[1], 0.5)
+
+
+def test_programs_are_found_by_name(tmp_path):
+    for name in ("w.mlir", "w-opt-a100.mlir.xz", "w-opt-cudnn-a100.mlir", "v_4_devices.mlir"):
+        (tmp_path / name).touch()
+    found = c.programs([str(tmp_path)])
+    name = {start: c.program_of(cell(1.0), start, found).name for start in c.STARTS}
+    assert name == {c.OPTIMISED: "w-opt-cudnn-a100.mlir", c.UNOPTIMISED: "w.mlir"}
+    assert c.program_of(cell(1.0, node="H100_80GB"), c.OPTIMISED, found) is None
+    assert c.program_of(cell(1.0, workload="v"), c.UNOPTIMISED, found).name == "v_4_devices.mlir"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("workload,node\n", r"m.csv:1: error: there is no column devices"),
+        (HEADER, "no measurement"),
+        (HEADER + "w,four,n,s,1,0,x\n", r"m.csv:2: error: a wrong row"),
+        (HEADER + "w,4,n,s,0,0,x\n", r"m.csv:2: .*more than 0"),
+        (HEADER + "w,4\n", r"m.csv:2: error: a wrong row"),
+    ],
+)
+def test_wrong_cells(tmp_path, text, error):
+    path = tmp_path / "m.csv"
+    path.write_text(text)
+    with pytest.raises(HespasError) as found:
+        c.read_cells(str(path))
+    assert re.search(error, str(found.value))
+
+
+def run(*argv):
+    return entry(hespas.main, ["validate", *argv])
+
+
+def test_missing_program_is_named_before_any_work(tmp_path, capsys):
+    path = tmp_path / "m.csv"
+    path.write_text(HEADER + "nothing,4,A100_SXM_40GB,A100_SXM_40GB_4GPU,1,0,x\n")
+    assert run(str(path), "--programs", str(tmp_path)) == 1
+    assert "m.csv:2: error: there is no optimised program of nothing" in capsys.readouterr().err
+
+
+def test_limits_decide_the_exit_code(tmp_path, capsys):
+    """One real cell: its table, its JSON, and a limit that is met or not."""
+    path = tmp_path / "m.csv"
+    path.write_text(HEADER + "llama3-100m,4,A100_SXM_40GB,A100_SXM_40GB_4GPU,0.09,0.005,x\n")
+    common = [str(path), "--programs", str(EXAMPLES), "--start", "optimised", "--at-least", "0.01"]
+    markdown = tmp_path / "t.md"
+    assert run(*common, "--max-mape", "50", "--json", "--markdown", str(markdown)) == 0
+    flows = json.loads(capsys.readouterr().out)["flows"]
+    assert list(flows) == ["calibrated, optimised", "roofline, optimised", "bandwidth ratio"]
+    (found,) = flows["calibrated, optimised"]["cells"]
+    (bound,) = flows["roofline, optimised"]["cells"]
+    assert bound["predicted_s"] < found["predicted_s"]
+    assert found["low_s"] < found["predicted_s"] < found["high_s"]
+    assert "| llama3-100m | 4 | A100_SXM_40GB |" in markdown.read_text()
+    assert run(*common, "--max-mape", "0.1", "--no-baselines") == 1
+    assert "the limit is 0.1 %" in capsys.readouterr().err
