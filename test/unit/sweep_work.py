@@ -1,0 +1,32 @@
+"""A sweep's worker that crashes, hangs or fails on some cells, told by their block limit."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from hespas.tools.sweep import worker
+
+CRASH, HANG, BUG = 7777, 8888, 9999
+ENVIRONMENT = {"hespas": "1", "source": "of a test", "jaxlib": "2"}
+
+
+def work(payload: dict[str, Any]) -> dict[str, Any]:
+    for cell in payload["cells"]:
+        limit = cell.get("config", {}).get("block_limit")
+        if limit == CRASH:
+            os.abort()
+        if limit == HANG:
+            time.sleep(60)
+        if limit == BUG:
+            raise RuntimeError("a mistake of ours")
+    return worker.work(payload)
+
+
+def probe(settings: dict[str, Any]) -> dict[str, Any]:
+    return {"device": "", **ENVIRONMENT}
+
+
+def other_probe(settings: dict[str, Any]) -> dict[str, Any]:
+    return {**probe(settings), "jaxlib": "1"}

@@ -1,0 +1,288 @@
+"""The cells that a sweep's file and flags make, and its table."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hespas import configs
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.tools.sweep import spec, table
+
+KEYS = ("split", "block_limit", "setting.quantise", "node.tdp_w", "curves", "slowdown", "estimator")
+values = st.one_of(st.integers(-5, 5), st.booleans(), st.sampled_from("abc"), st.floats(-1, 1))
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(KEYS), st.lists(values, min_size=1, max_size=4, unique_by=repr)
+    ),
+    st.integers(0, 2**20),
+)
+def test_the_cells_are_all_combinations_each_once(axes, seed):
+    scalar = {key: seen[0] for key, seen in axes.items() if len(seen) == 1 and seed % 2}
+    cells = spec.expand({"mlir": "a.mlir", **axes, **scalar})
+    wanted = [
+        {"mlir": "a.mlir", **dict(zip(axes, row, strict=True))}
+        for row in itertools.product(*axes.values())
+    ]
+    assert cells == wanted
+    assert len(cells) == len({repr(cell) for cell in cells})
+
+
+@given(st.lists(st.tuples(values, values), min_size=1, max_size=5, unique_by=repr))
+def test_what_goes_together_is_not_combined(rows):
+    first, second = [list(column) for column in zip(*rows, strict=True)]
+    given = {
+        "together": "split curves", "split": first, "curves": second, "block_limit": [0, 1],
+    }  # fmt: skip
+    cells = spec.expand(given)
+    assert [(c["split"], c["curves"], c["block_limit"]) for c in cells] == [
+        (*row, limit) for row in rows for limit in (0, 1)
+    ]
+
+
+def test_equal_cells_are_one_and_types_tell_them_apart():
+    assert len(spec.expand({"split": ["a", "a"], "block_limit": [1, True, 1.0, 1]})) == 3
+
+
+def test_cells_one_by_one_are_combined_with_axes():
+    given = {"split": ["a", "b"], "cells": [{"node": "A"}, {"node": "B", "system": "S"}]}
+    assert spec.expand(given) == [
+        {"split": "a", "node": "A"}, {"split": "a", "node": "B", "system": "S"},
+        {"split": "b", "node": "A"}, {"split": "b", "node": "B", "system": "S"},
+    ]  # fmt: skip
+
+
+def test_yaml_and_json_say_the_same(tmp_path):
+    text = """
+# a sweep
+mlir: a.mlir
+node: [A, B]   # two
+system:
+- X
+- Y
+together: node system
+node.memory_bandwidth_bytes_per_s: [1e12, 2e12]
+"""
+    (tmp_path / "s.yml").write_text(text)
+    same = {
+        "mlir": "a.mlir", "node": ["A", "B"], "system": ["X", "Y"], "together": ["node system"],
+        "node.memory_bandwidth_bytes_per_s": [1e12, 2e12],
+    }  # fmt: skip
+    (tmp_path / "s.json").write_text(json.dumps(same))
+    read = [spec.expand(spec.read(str(tmp_path / name))) for name in ("s.yml", "s.json")]
+    assert read[0] == read[1] and len(read[0]) == 4
+    assert {(c["node"], c["system"]) for c in read[0]} == {("A", "X"), ("B", "Y")}
+
+
+def test_settings_may_be_an_object():
+    cells = spec.expand({"setting": {"quantise": [True, False], "rows": 4}})
+    assert cells == [{"setting.quantise": q, "setting.rows": 4} for q in (True, False)]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"spilt": "linear"}, "unknown key 'spilt'"),
+        ({"output": "x"}, "a cell has no 'output'"),
+        ({"node.": 1}, "unknown key 'node.'"),
+        ({"split": []}, "'split' is an empty list"),
+        ({"split": {"a": 1}}, "'split' holds {'a': 1}"),
+        ({"split": [["a"]]}, r"'split' holds \['a'\]"),
+        ({"together": "split"}, "a group of 'split' alone"),
+        ({"together": ["node", "system"]}, "a group of 'node' alone"),
+        ({"together": 3}, "is no group of keys"),
+        ({"together": "split node", "split": ["a"]}, "names 'node', which is no list here"),
+        ({"together": "split node", "split": ["a"], "node": "b"}, "'node', which is no list"),
+        ({"together": "split node", "split": ["a"], "node": ["b", "c"]}, "1 of split, 2 of node"),
+        ({"together": ["split node", "node split"], "split": ["a"], "node": ["b"]}, "a key twice"),
+        ({"cells": 3}, "'cells' is no list of objects"),
+        ({"cells": [{"split": ["a"]}]}, "'split' holds a list"),
+        ({"split": "b", "cells": [{"split": "a"}]}, "is in 'cells' and beside it"),
+        ({"split": ["a"] * 1, "block_limit": list(range(1001)), "slowdown": list(range(1001))},
+         "there are 1,002,001 cells"),
+        ({"node": "Z*"}, "no node preset has a name like 'Z\\*'"),
+        ({"mlir": "none-*.mlir"}, "no file has such a name"),
+        ({"mlir": "none-{1}.mlir"}, "has a name that is none"),
+    ],
+)  # fmt: skip
+def test_wrong_sweeps_are_one_error(given, said):
+    with pytest.raises(HespasError, match=said):
+        spec.expand(given)
+
+
+def test_flags_take_the_place_of_keys():
+    file = {"mlir": "a", "node": ["A", "B"], "system": ["X", "Y"], "together": "node system"}
+    assert spec.merged(file, {"mlir": ["b"], "split": ["c"]}) == {
+        **file, "mlir": ["b"], "split": ["c"],
+    }  # fmt: skip
+    with pytest.raises(UsageError, match="'node' is given by a flag"):
+        spec.merged(file, {"node": ["C"]})
+    with pytest.raises(UsageError, match="'split' is given by a flag"):
+        spec.merged({"cells": [{"split": "a"}]}, {"split": ["b"]})
+
+
+def test_patterns_name_programs_and_numbers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("m-2-tp8.mlir", "m-16-tp8.mlir", "m-16-tp2.mlir", "m-x-tp8.mlir", "n[1].mlir"):
+        Path(name).write_text("")
+    found = spec.expand({"mlir": "m-{dp}-tp{tp}.mlir"})
+    assert found == [
+        {"mlir": "m-2-tp8.mlir", "dp": 2, "tp": 8},
+        {"mlir": "m-16-tp2.mlir", "dp": 16, "tp": 2},
+        {"mlir": "m-16-tp8.mlir", "dp": 16, "tp": 8},
+    ]
+    assert [c["mlir"] for c in spec.expand({"mlir": "m-*-tp{n}.mlir"})] == [
+        "m-16-tp2.mlir", "m-16-tp8.mlir", "m-2-tp8.mlir", "m-x-tp8.mlir",
+    ]  # fmt: skip
+    assert spec.expand({"mlir": "n[1].mlir"}) == [{"mlir": "n[1].mlir"}]
+    assert spec.expand({"mlir": "m-{n}-tp{n}.mlir"} | {"mlir": ["m-2*", "m-x*"]}) == [
+        {"mlir": "m-2-tp8.mlir"}, {"mlir": "m-x-tp8.mlir"},
+    ]  # fmt: skip
+    with pytest.raises(HespasError, match=r"\{split\} in a program's name is the name of a sett"):
+        spec.expand({"mlir": "m-{split}-tp8.mlir"})
+
+
+def test_patterns_name_nodes_and_systems(tmp_path, monkeypatch):
+    assert spec.expand({"node": "A100_SXM*"}) == [
+        {"node": "A100_SXM_40GB"}, {"node": "A100_SXM_80GB"},
+    ]  # fmt: skip
+    assert spec.systems("HGX_*") == ["HGX_B200_8", "HGX_H100_8", "HGX_H200_8"]
+    monkeypatch.chdir(tmp_path)
+    for name in ("nets/a4", "nets/a8"):
+        Path(name).mkdir(parents=True)
+        for file, text in configs.system_files("HGX_H100_8").items():
+            Path(name, file).write_text(text)
+    Path("nets/a9").mkdir()
+    assert spec.is_wild("nets/a*") and not spec.is_wild("nets/a4") and not spec.is_wild(None)
+    assert spec.systems("nets/a*") == ["nets/a4", "nets/a8"]
+    with pytest.raises(HespasError, match=r"has a network\.yml"):
+        spec.systems("nets/b*")
+
+
+names = st.sampled_from(["a", "b.c", "stablehlo.add", "stablehlo.while", "x"])
+numbers = st.one_of(st.none(), st.integers(0, 2**70), st.floats(0, 1e30, allow_nan=False))
+figures = st.fixed_dictionaries(
+    {
+        "step_time_s": numbers,
+        "estimator": st.text(min_size=1),
+        "warnings": st.lists(st.text()),
+        "compute_band_s": st.one_of(st.none(), st.tuples(st.floats(0, 1), st.floats(0, 1))),
+        "tags": st.dictionaries(st.sampled_from(["assumed", "extrapolated"]), st.integers(0, 99)),
+        "compute_s_by": st.fixed_dictionaries(
+            {by: st.dictionaries(names, st.floats(0, 1)) for by in ("op", "bound")}
+        ),
+        "collectives": st.lists(st.fixed_dictionaries({"kind": names, "count": st.integers(0, 9)})),
+        "measured": st.one_of(st.none(), st.fixed_dictionaries({"regions": st.integers(0, 9)})),
+    }
+)
+
+
+def without_nothing(value):
+    """Without None and empty objects, which a table has no cells for; lists for tuples."""
+    if isinstance(value, dict):
+        kept = {key: without_nothing(inner) for key, inner in value.items()}
+        return {k: v for k, v in kept.items() if v is not None and v != {}}
+    return list(value) if isinstance(value, tuple) else value
+
+
+@given(figures)
+def test_a_row_gives_the_object_back(found):
+    found = json.loads(json.dumps(found))
+    row = {"cell.node": "A", "error": None, **table.flattened(found), "provenance.x": 1}
+    again = table.figures_of(row)
+    again["warnings"] = again.get("warnings", [])
+    assert again == without_nothing(found)
+
+
+plain = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
+cells = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**70), 2**70), plain,
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from(["1", "-1e5", "true", "null", "NaN", '"x"', "", " 7", "1,2", "a\nb", "a\rb"]),
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.dictionaries(st.sampled_from("abcde"), cells), min_size=1, max_size=5),
+    st.sampled_from([".csv", ".json"]),
+)
+def test_a_table_is_read_as_it_was_written(rows, suffix):
+    rows = [{"cell.mlir": "m", **row} for row in rows]
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/t{suffix}"
+        table.write(path, rows, {})
+        found = table.read(path)
+    wanted = [{k: v for k, v in row.items() if v is not None} for row in rows]
+    assert [{k: (type(v), v) for k, v in row.items()} for row in found] == [
+        {k: (type(v), v) for k, v in row.items()} for row in wanted
+    ]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.dictionaries(st.sampled_from("abcde"), cells), min_size=1, max_size=5))
+def test_parquet_has_one_type_in_a_column(rows):
+    pytest.importorskip("pyarrow")
+    rows = [{"cell.mlir": "m", **row} for row in rows]
+    with tempfile.TemporaryDirectory() as folder:
+        table.write(f"{folder}/t.parquet", rows, {"who": "me"})
+        found = table.read(f"{folder}/t.parquet")
+    for row, again in zip(rows, found, strict=True):
+        for name, value in row.items():
+            other = again.get(name)
+            if isinstance(other, str) and not isinstance(value, str):
+                assert json.loads(other) == value
+            elif isinstance(other, str) and other != value:
+                assert json.loads(other) == value  # quoted: it would read as a number
+            else:
+                assert other == value or float(other) == float(value)
+
+
+def test_columns_are_in_order_and_parents_of_others_go():
+    rows = [
+        {"cell.a": 1, "error": None, "x": 1, "band": None, "by.z": 1, "y": 2, "provenance.p": 3},
+        {"cell.a": 1, "error": "no"},
+        {"cell.a": 1, "cell.b": 2, "cell.a.b": 2, "x": 1, "band.0": 1, "band.1": 2, "by.w": 3},
+    ]
+    assert table.columns(rows) == [
+        "cell.a", "cell.b", "cell.a.b", "error", "x", "band.0", "band.1", "by.z", "by.w", "y",
+        "provenance.p",
+    ]  # fmt: skip
+
+
+def test_a_wrong_place_or_form_is_said_first(tmp_path, monkeypatch):
+    with pytest.raises(UsageError, match=r"ends in none of \.csv, \.json, \.parquet"):
+        table.check_file("x.xlsx")
+    with pytest.raises(HespasError, match="there is no such folder"):
+        table.check_file(str(tmp_path / "none" / "x.csv"))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(HespasError) as caught:
+        table.check_file(str(tmp_path / "x.parquet"))
+    assert str(caught.value).endswith("pip install 'hespas[parquet]'")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", ""), ("a.csv", "x,y\n1,2\n"), ("a.csv", "cell.a\n1,2\n"), ("a.json", "{}"),
+        ("a.json", "[1]"), ("a.json", "["), ("a.parquet", "no"), ("a.csv", "\udc80"),
+    ],
+)  # fmt: skip
+def test_what_is_no_table_is_an_error(tmp_path, name, text):
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    path = tmp_path / name
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(HespasError, match="it is no table of a sweep"):
+        table.read(str(path))
+    with pytest.raises(HespasError, match="cannot read it"):
+        table.read(str(tmp_path / "none.csv"))

@@ -1,0 +1,445 @@
+"""``hespas sweep``: cells equal those of ``hespas run``, are kept, and fail alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import sweep_work
+from test_astra import finished
+from test_astra import program as astra_stub
+from test_cli_published import HARDWARE, PROGRAM
+
+from hespas import configs
+from hespas.dialects.errors import UsageError
+from hespas.estimators.measure.cache import Cache
+from hespas.tools import hespas
+from hespas.tools.common import entry
+from hespas.tools.sweep import jobs, run, spec, table
+
+ROOT = Path(__file__).resolve().parents[2]
+LLAMA = str(ROOT / "docs" / "examples" / "llama3-100m-opt-a100.mlir.xz")
+PLAIN = str(ROOT / "docs" / "examples" / "llama3-100m.mlir.xz")
+EIGHT = PROGRAM.replace("num_partitions = 4", "num_partitions = 8").replace(
+    "[[0, 1, 2, 3]]> : tensor<1x4xi64>", "[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>"
+)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HESPAS_ASTRA_SIM", raising=False)
+    Path("step.mlir").write_text(PROGRAM)
+    Path("step-8.mlir").write_text(EIGHT)
+    return tmp_path
+
+
+def sweep(given, cache="none", **options) -> run.Found:
+    told = []
+    found = run.run(spec.expand(given), run.Options(cache=str(cache), **options), told.append)
+    assert [row.get("error") for row in found.rows if row.get("error")] == [] or found.failed
+    return found
+
+
+def alone(capsys, cell, **more) -> dict:
+    """What ``hespas run --json`` prints of a cell."""
+    config = {k: v for k, v in cell.items() if not k.startswith(("node.", "setting."))}
+    config["setting"] = {k[8:]: v for k, v in cell.items() if k.startswith("setting.")}
+    Path("one.json").write_text(json.dumps({**config, "output": "one", **more}))
+    capsys.readouterr()
+    assert entry(hespas.main, ["run", "one.json", "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def figures(row) -> dict:
+    return {**table.flattened(table.figures_of(row)), "output": None}
+
+
+def flat(printed: dict) -> dict:
+    printed = {**printed, "memory": {**printed["memory"], "timeline": None}}
+    return {k: v for k, v in table.flattened({**printed, "output": None}).items() if v is not None}
+
+
+def check(capsys, row, **more):
+    cell = {k.removeprefix("cell."): v for k, v in row.items() if k.startswith("cell.")}
+    mine = {k: v for k, v in figures(row).items() if v is not None}
+    assert mine == flat(alone(capsys, cell, **more))
+
+
+def test_cells_are_those_of_run_small(place, capsys):
+    found = sweep(
+        {
+            "mlir": ["step.mlir", "step-8.mlir"],
+            "node": ["A100_SXM_40GB", "TPUv4"],
+            "system": "MI300X_[48]",
+            "split": ["linear", "individual"],
+            "estimator": ["roofline", "calibrated"],
+        },
+        jobs=2,
+    )
+    assert found.failed == 0 and {row["devices"] for row in found.rows} == {4, 8}
+    for row in random.Random(1).sample(found.rows, 6):
+        check(capsys, row)
+
+
+@pytest.mark.slow
+def test_cells_are_those_of_run_real(place, capsys):
+    cells = spec.expand(
+        {
+            "mlir": [LLAMA, PLAIN],
+            "node": ["A100_SXM_40GB", "H100_80GB", "TPUv5p", None],
+            "system": ["A100_SXM_40GB_4GPU", "TPUv5p_2x2x1", None],
+            "split": ["linear", "individual-merge", None],
+            "estimator": ["roofline", "calibrated"],
+            "block_limit": [0, 16],
+            "cells": [{}, {"fuse": True}, {"curves": "H100_SXM", "slowdown": 0.1}],
+        }
+    )
+    chosen = random.Random(2).sample(cells, 30)
+    found = run.run(chosen, run.Options(2, cache="none"), lambda text: None)
+    assert found.failed == 0
+    for row in found.rows[:8]:
+        check(capsys, row)
+
+
+def test_a_changed_node_is_a_node_file_with_that_value(place, capsys):
+    given = {
+        "mlir": "step.mlir", "node": "A100_SXM_40GB", "system": "A100_SXM_40GB_4GPU",
+        "node.peaks_flops.matrix.bf16": [1e12, 312e12], "node.tdp_w": 100.5,
+    }  # fmt: skip
+    slow, fast = sweep(given).rows
+    assert slow["node"] == "A100_SXM_40GB[peaks_flops.matrix.bf16=1e+12,tdp_w=100.5]"
+    assert slow["step_time_s"] > fast["step_time_s"]
+    data = configs.node_data("A100_SXM_40GB")
+    data["peaks_flops"]["matrix"]["bf16"] = 1e12
+    data |= {"name": slow["node"], "tdp_w": 100.5}
+    Path("my.json").write_text(json.dumps(data))
+    printed = alone(capsys, {"mlir": "step.mlir", "system": slow["system"]}, node="my.json")
+    assert {**flat(printed), "node": slow["node"]} == {
+        k: v for k, v in figures(slow).items() if v is not None
+    }
+
+
+def test_node_files_keep_their_name(place, capsys):
+    Path("own.json").write_text(json.dumps(HARDWARE))
+    (row,) = sweep({"mlir": "step.mlir", "node": "own.json", "estimator": "roofline"}).rows
+    assert row["node"] == "own.json" and row["constants"].startswith("own")
+    check(capsys, row)
+    (row,) = sweep(
+        {"mlir": "step.mlir", "node": "own.json", "estimator": "roofline",
+         "node.memory_bandwidth": 1e9}
+    ).rows  # fmt: skip
+    assert row["node"] == "own[memory_bandwidth=1e+09]"
+
+
+def test_settings_and_gaps_are_those_of_run(place, capsys):
+    Path("odd.mlir").write_text(
+        PROGRAM.replace("stablehlo.tanh %0", "stablehlo.custom_call @f(%0)").replace(
+            "%1 = stablehlo.custom_call @f(%0) : tensor",
+            "%1 = stablehlo.custom_call @f(%0) : (tensor<64x256xbf16>) -> tensor",
+        )
+    )
+    given = {"mlir": "odd.mlir", "estimator": "calibrated", "setting.quantise": [True, False]}
+    assert sweep(given).failed == 2
+    found = sweep({**given, "keep_going": True})
+    assert found.failed == 0 and found.rows[0]["gaps"] == 1
+    assert "odd.mlir:" in found.rows[0]["warnings"]
+    for row in found.rows:
+        check(capsys, row)
+
+
+def test_the_second_time_comes_from_the_cache(place):
+    given = {"mlir": "step.mlir", "node": ["A100_SXM_40GB", "TPUv4"], "estimator": "roofline"}
+    first = sweep(given, "c.sqlite")
+    again = sweep({**given, "split": ["linear", None]}, "c.sqlite")
+    assert (first.cached, first.computed) == (0, 2)
+    assert (again.cached, again.computed) == (2, 2)
+    assert [r for r in again.rows if "cell.split" not in r or r["cell.split"] is None] == [
+        {**row, "cell.split": None} for row in first.rows
+    ]
+    third = sweep({**given, "split": ["linear", None]}, "c.sqlite")
+    assert third.cached == 4 and third.rows == again.rows
+    with Cache("c.sqlite") as cache:
+        assert cache.groups() == [("sweep: roofline", "1", "", 4, 0)]
+
+
+def test_content_is_the_key_and_not_the_name(place):
+    Path("odd.mlir").write_text("// a name\n" + PROGRAM)
+    given = {"mlir": "odd.mlir", "node": "TPUv4", "estimator": "roofline"}
+    first = sweep(given, "c.sqlite")
+    Path("odd.mlir").rename("other.mlir")
+    moved = sweep({**given, "mlir": "other.mlir"}, "c.sqlite")
+    assert moved.cached == 1 and moved.rows[0]["program"] == "other.mlir"
+    assert moved.rows[0]["step_time_s"] == first.rows[0]["step_time_s"]
+    Path("other.mlir").write_text("// another\n" + PROGRAM)
+    assert sweep({**given, "mlir": "other.mlir"}, "c.sqlite").cached == 0
+
+
+def test_system_and_node_files_are_of_the_key(place):
+    Path("net").mkdir()
+    for file, text in configs.system_files("A100_SXM_40GB_4GPU").items():
+        Path("net", file).write_text(text)
+    Path("own.json").write_text(json.dumps(HARDWARE))
+    given = {"mlir": "step.mlir", "node": "own.json", "system": "./net", "estimator": "roofline"}
+    assert sweep(given, "c.sqlite").cached == 0
+    assert sweep(given, "c.sqlite").cached == 1
+    text = Path("net/network.yml").read_text()
+    Path("net/network.yml").write_text(
+        text.replace("latency: [", "latency: [ 7").replace("7 ", "7")
+    )
+    changed = sweep(given, "c.sqlite")
+    assert changed.cached == 0
+    Path("own.json").write_text(json.dumps({**HARDWARE, "memory_bandwidth": 1e12}))
+    assert sweep(given, "c.sqlite").cached == 0
+
+
+def test_a_changed_source_is_another_key(tmp_path):
+    (tmp_path / "a.py").write_text("1")
+    before = jobs.source_digest(tmp_path)
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "a.pyc").write_text("x")
+    assert jobs.source_digest(tmp_path) == before
+    (tmp_path / "a.py").write_text("2")
+    assert jobs.source_digest(tmp_path) != before
+
+
+def test_a_file_that_a_setting_names_is_of_the_key(place):
+    cell = {
+        "mlir": "step.mlir",
+        "node": "TPUv4",
+        "estimator": "systolic",
+        "setting.array": "a.json",
+    }
+    Path("a.json").write_text("{}")
+    before = jobs.Maker().job(cell).key
+    Path("a.json").write_text("{ }")
+    assert jobs.Maker().job(cell).key != before
+
+
+def test_measured_cells_are_not_kept_here(place):
+    pytest.importorskip("jax")
+    cell = {"mlir": "step.mlir", "estimator": "xla"}
+    assert jobs.Maker().job(cell).key == ""
+    assert jobs.Maker().job({**cell, "estimator": "roofline"}).key
+
+
+def test_an_error_is_a_row(place, capsys):
+    given = {
+        "mlir": ["step.mlir", "step-8.mlir"], "node": "TPUv4",
+        "system": ["A100_SXM_40GB_4GPU", "HGX_H100_8", "TPUv4_4*"],
+    }  # fmt: skip
+    found = sweep(given)
+    errors = [row["error"] or "" for row in found.rows]
+    assert found.failed == 4 and [bool(text) for text in errors] == [0, 1, 1, 1, 0, 1]
+    assert "runs on 4 devices, but system HGX_H100_8 has 8" in errors[1]
+    assert errors[2] == "step.mlir: error: no system like 'TPUv4_4*' has 4 devices"
+    assert set(found.rows[1]) == {"cell.mlir", "cell.node", "cell.system", "error"}
+    argv = ["sweep", "--mlir", "step.mlir", "step-8.mlir", "--system", "HGX_H100_8",
+            "--cache", "none", "--output", "t.csv"]  # fmt: skip
+    assert entry(hespas.main, argv) == 1
+    out, err = capsys.readouterr()
+    assert "1 of 2 cells have an error" in err and "runs on 4 devices" in out
+    assert len(table.read("t.csv")) == 2
+    assert entry(hespas.main, [*argv, "--keep-going"]) == 0
+
+
+def test_programs_that_cannot_be_read_are_rows(place):
+    Path("bad.mlir").write_text("module {")
+    found = sweep({"mlir": ["bad.mlir", "step.mlir"], "system": "A100_SXM_40GB_*"})
+    assert found.failed == 1 and "bad.mlir:" in found.rows[0]["error"]
+    assert found.rows[0]["cell.system"] == "A100_SXM_40GB_*"
+    assert [row["system"] for row in found.rows[1:]] == ["A100_SXM_40GB_4GPU"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"node": "A100"}, "no node preset is named 'A100'"),
+        ({"system": "A100"}, "no system preset is named 'A100'"),
+        ({"system": "Z*"}, "no system preset has a name like"),
+        ({"estimator": "roof"}, "no estimator is named 'roof'"),
+        ({"split": "zigzag"}, "'split' is \"zigzag\""),
+        ({"node.memory_bandwith": 1}, "unknown key 'memory_bandwith'"),
+        ({"node": "TPUv4", "node.memory_bandwidth_bytes_per_s": -1}, "greater than 0"),
+        ({"node": "TPUv4", "node.name.x": -1}, "'name' holds no other keys"),
+        ({"mlir": "none.mlir"}, "cannot read it: No such file"),
+        ({"mlir": None}, "no program is given"),
+        ({"simulator": "astra-sim", "system": "HGX_H100_8"}, "is not on PATH"),
+    ],
+)
+def test_what_is_wrong_is_said_before_any_work(place, given, said, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(run, "WORKER", "sweep_work:none")
+    with pytest.raises(run.HespasError, match=said):
+        sweep({"mlir": "step.mlir", **given})
+
+
+def test_a_crash_a_hang_and_a_mistake_cost_their_cell_only(place, monkeypatch):
+    monkeypatch.setattr(run, "WORKER", "sweep_work:work")
+    monkeypatch.setattr(run, "PROBE", "sweep_work:probe")
+    limits = [0, sweep_work.CRASH, 1, sweep_work.HANG, 2, sweep_work.BUG]
+    found = sweep(
+        {"mlir": "step.mlir", "estimator": "roofline", "block_limit": limits},
+        "c.sqlite", timeout_s=3, jobs=2,
+    )  # fmt: skip
+    errors = [row["error"] or "" for row in found.rows]
+    assert [bool(text) for text in errors] == [False, True, False, True, False, True]
+    assert "the worker crashed (SIGABRT)" in errors[1]
+    assert "it took more than 3 s" in errors[3]
+    assert "RuntimeError: a mistake of ours" in errors[5]
+    assert sweep(
+        {"mlir": "step.mlir", "estimator": "roofline", "block_limit": limits[::2]}, "c.sqlite"
+    ).cached == 3  # fmt: skip
+
+
+def test_a_program_that_changes_meanwhile_is_an_error(place, monkeypatch):
+    real = jobs.Maker.job
+
+    def job(self, cell):
+        made = real(self, cell)
+        Path("step.mlir").write_text(EIGHT)
+        return made
+
+    monkeypatch.setattr(jobs.Maker, "job", job)
+    (row,) = sweep({"mlir": "step.mlir"}).rows
+    assert "it is not the file that the sweep began with" in row["error"]
+
+
+def many(folder: Path, count: int) -> list[str]:
+    (folder / "many.json").write_text(
+        json.dumps(
+            {
+                "mlir": LLAMA, "estimator": "roofline", "node": "TPUv4", "split": "linear",
+                "node.memory_bandwidth_bytes_per_s": [1e11 + 1e9 * i for i in range(count)],
+            }
+        )
+    )  # fmt: skip
+    code = "import sys; from hespas.tools import hespas; hespas.script()"
+    return [sys.executable, "-c", code, "sweep", "many.json", "--cache", "c.sqlite", "--jobs", "2",
+            "--output", "t.json"]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_stopped_sweep_goes_on(place, how):
+    """What is finished is kept; no table, no process and no file of ours is left."""
+    (place / "tmp").mkdir()
+    env = {**os.environ, "TMPDIR": str(place / "tmp")}
+    command = many(place, 80)
+    process = subprocess.Popen(command, cwd=place, env=env, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while kept(place / "c.sqlite") < 16 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(how)
+    _, said = process.communicate(timeout=30)
+    before = kept(place / "c.sqlite")
+    assert 16 <= before < 80 and not (place / "t.json").exists()
+    if how == signal.SIGINT:
+        assert process.returncode == 130 and f"{before} of 80 cells are kept" in said
+        assert list((place / "tmp").iterdir()) == []
+    done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    rows = table.read(str(place / "t.json"))
+    assert len(rows) == 80 and len({row["compute_s"] for row in rows}) == 80
+    cached = int(done.stdout.partition("from the cache")[2].split()[0])
+    assert cached == before or (cached == 0 and edited(rows))
+
+
+def kept(file: Path) -> int:
+    if not file.exists():
+        return 0
+    with Cache(str(file)) as cache:
+        return sum(results for *_, results, _ in cache.groups())
+
+
+def edited(rows) -> bool:
+    """Whether hespas' own files have changed since this process began, so that no key fits."""
+    return rows[0]["provenance.source"] != jobs.environment()["source"]
+
+
+def test_astra_sim_gets_files_and_is_of_the_key(place, capsys):
+    lines = "".join(finished(device, 14000, 4000, 10000, 11775, 8000) for device in range(4))
+    stub = astra_stub(place / "astra", lines)
+    given = {
+        "mlir": "step.mlir", "node": "TPUv4", "system": "A100_SXM_40GB_4GPU",
+        "estimator": "roofline", "simulator": "astra-sim", "astra_sim": str(stub.path),
+    }  # fmt: skip
+    found = sweep(given, "c.sqlite")
+    assert found.rows[0]["step_time_s"] == pytest.approx(14e-6)
+    check(capsys, found.rows[0])
+    assert sweep(given, "c.sqlite").cached == 1
+    astra_stub(place / "astra", lines + "\n")
+    assert sweep(given, "c.sqlite").cached == 0
+
+
+def cli(*argv) -> int:
+    return entry(hespas.main, ["sweep", "--cache", "none", "--jobs", "1", *argv])
+
+
+def test_the_line_and_what_it_prints(place, capsys):
+    argv = ("--mlir", "step.mlir", "--node", "TPUv4", "A100_SXM_40GB", "--estimator", "roofline",
+            "--set", "block_limit=0,1", "keep_going=true")  # fmt: skip
+    assert cli(*argv) == 0
+    out = capsys.readouterr().out
+    for text in ("cells           4", "from the cache  0", "step.mlir", "compute only", "longest"):
+        assert text in out
+    assert cli(*argv, "--columns", "node,cell.b*,compute_s_by.bound.*") == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].split()[:2] == ["node", "cell.block_limit"] and len(out) == 5
+    assert cli(*argv, "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["cell.block_limit"] for row in rows] == [0, 1, 0, 1]
+    assert all(row["cell.keep_going"] is True for row in rows)
+
+
+def test_a_family_scales(place, capsys):
+    assert cli("--mlir", "step-{n}.mlir", "--estimator", "roofline", "--system", "HGX_H100_*") == 0
+    assert "Scaling" not in capsys.readouterr().out  # one size alone
+    Path("step-4.mlir").write_text(PROGRAM)
+    argv = ("--mlir", "step-{n}.mlir", "--estimator", "roofline", "--node", "H100_80GB",
+            "--system", "HGX_H100_*", "H100_80GB_*")  # fmt: skip
+    assert cli(*argv, "--keep-going") == 0
+    out = capsys.readouterr().out
+    rows = [line.split() for line in out.partition("Scaling")[2].splitlines()[2:4]]
+    assert [row[:3] for row in rows] == [["H100_80GB_4GPU", "4", "4"], ["HGX_H100_8", "8", "8"]]
+    assert rows[0][-3:] == ["1.00", "100.0", "%"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "said"),
+    [
+        ((), 2, "no program is given"),
+        (("--mlir", "step.mlir", "--dask", "tcp://x:1"), 2, "exclude each other"),
+        (("--mlir", "step.mlir", "--set", "split"), 2, "is not KEY=VALUE"),
+        (("--mlir", "step.mlir", "--set", "spilt=a"), 2, "unknown key 'spilt'"),
+        (("--mlir", "step.mlir", "--output", "t.xls"), 2, "ends in none of"),
+        (("--mlir", "step.mlir", "--columns", "stepp"), 2, "there is no column 'stepp'"),
+        (("--mlir", "step.mlir", "--timeout", "0"), 2, "is not above 0"),
+        (("none.yml",), 1, "none.yml: error: No such file"),
+        (("bad.yml",), 1, "bad.yml:2: error: expected 'key: [values]'"),
+        (("odd.yml",), 1, "odd.yml: error: unknown key 'spilt'"),
+    ],
+)
+def test_wrong_lines(place, capsys, argv, code, said):
+    Path("bad.yml").write_text("mlir: step.mlir\nsplit\n")
+    Path("odd.yml").write_text("mlir: step.mlir\nspilt: linear\n")
+    assert cli(*argv) == code
+    out, err = capsys.readouterr()
+    assert said in err and err.count("\n") == 1 and out == ""
+
+
+def test_no_output_without_a_result(place, monkeypatch):
+    monkeypatch.setattr(run, "WORKER", "sweep_work:missing")
+    assert cli("--mlir", "step.mlir", "--output", "t.csv") == 1
+    assert not Path("t.csv").exists()
+
+
+def test_usage_errors_are_usage_errors(place):
+    with pytest.raises(UsageError):
+        sweep({"mlir": "step.mlir", "node": "A100"})

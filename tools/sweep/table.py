@@ -1,0 +1,216 @@
+"""The table of a sweep: rows of single values by column, written and read as CSV, JSON, Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.passes.emit.file import check, write_whole
+
+Row = dict[str, Any]
+"""Values by column; None, and a column that is absent, is no value."""
+
+CELL, ORIGIN = "cell.", "provenance."
+FORMATS = (".csv", ".json", ".parquet")
+DEPTH = {"compute_s_by": 3}  # parts of a column's name: what follows is one key, dots and all
+LISTS = ("collectives", "warnings")  # in JSON: they have any number of items
+EXTRA = "pip install 'hespas[parquet]'"
+MAX_INT = 2**63 - 1
+
+
+def flattened(figures: Mapping[str, Any]) -> Row:
+    """The object of run.json as single values, the keys that lead to each joined by dots.
+
+    A list of numbers gives a column for each place in it, other lists are JSON.
+    """
+    row: Row = {}
+    for key, value in figures.items():
+        _flatten(key, value, row)
+    return row
+
+
+def _flatten(name: str, value: Any, row: Row) -> None:
+    if name in LISTS:
+        row[name] = json.dumps(value)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            _flatten(f"{name}.{key}", inner, row)
+    elif isinstance(value, list):
+        for i, inner in enumerate(value):
+            row[f"{name}.{i}"] = inner
+    else:
+        row[name] = value
+
+
+def figures_of(row: Row) -> dict[str, Any]:
+    """The object of run.json that a row was made of; what is empty in it is left out.
+
+    ``flattened`` of it is the row again, less what the sweep has added.
+    """
+    found: dict[str, Any] = {}
+    for name, value in row.items():
+        if name.startswith((CELL, ORIGIN)) or name == "error" or value is None:
+            continue
+        if name in LISTS:
+            found[name] = json.loads(value)
+            continue
+        keys = name.split(".", DEPTH.get(name.partition(".")[0], 2) - 1)
+        place = found
+        for key in keys[:-1]:
+            place = place.setdefault(key, {})
+        place[keys[-1]] = value
+    return {key: _listed(value) for key, value in found.items()}
+
+
+def _listed(value: Any) -> Any:
+    """A list where the keys are the places in one."""
+    if isinstance(value, dict) and list(value) == [str(i) for i in range(len(value))]:
+        return list(value.values())
+    return value
+
+
+def columns(rows: Iterable[Row]) -> list[str]:
+    """All columns: cells, error, figures by their first name, provenance; others have none."""
+    seen: dict[str, bool] = {}  # whether a row has a value there
+    for row in rows:
+        for name, value in row.items():
+            seen[name] = seen.get(name, False) or value is not None
+    order: dict[str, int] = {}
+    for name in seen:
+        order.setdefault(_first(name), len(order))
+    groups = {CELL: -2, "error": -1, ORIGIN: len(order)}
+    parents = {name.rpartition(".")[0] for name in seen}  # no column for what has its own
+    kept = [name for name, filled in seen.items() if filled or name not in parents]
+    return sorted(kept, key=lambda name: groups.get(_first(name), order[_first(name)]))
+
+
+def _first(name: str) -> str:
+    head, dot, _ = name.partition(".")
+    return f"{head}." if f"{head}{dot}" in (CELL, ORIGIN) else head
+
+
+def check_file(path: str) -> None:
+    """Raise HespasError where a table cannot be written: before the work for it is done."""
+    if Path(path).suffix not in FORMATS:
+        known = ", ".join(FORMATS)
+        raise UsageError(f"--output: {path} ends in none of {known}", remedy="name the format so")
+    if Path(path).suffix == ".parquet":
+        _pyarrow()
+    check(path)
+
+
+def write(path: str, rows: Sequence[Row], about: Mapping[str, str]) -> None:
+    """Write a table, whole or not at all; raises HespasError. ``about`` is for Parquet's head."""
+    names = columns(rows)
+    forms: dict[str, Callable[[], bytes]] = {
+        ".csv": lambda: _csv(rows, names),
+        ".json": lambda: as_json(rows).encode(),
+        ".parquet": lambda: _parquet(rows, names, about),
+    }
+    write_whole(path, forms[Path(path).suffix]())
+
+
+def as_json(rows: Sequence[Row]) -> str:
+    """A list of objects, each with all columns."""
+    names = columns(rows)
+    lines = [json.dumps({name: row.get(name) for name in names}) for row in rows]
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def _csv(rows: Sequence[Row], names: Sequence[str]) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([[_spelled(row.get(name)) for name in names] for row in rows])
+    return text.getvalue().encode()
+
+
+def _spelled(value: Any) -> str:
+    """A value as CSV has it: that of JSON, strings as they are unless they read as another."""
+    if value is None:
+        return ""
+    if not isinstance(value, str) or "\r" in value:  # which Python's writer does not quote
+        return json.dumps(value)
+    return value if _read(value) == value else json.dumps(value)
+
+
+def _read(text: str) -> Any:
+    if not text:
+        return None
+    if text[0] in '-0123456789"' or text in ("true", "false", "NaN", "Infinity", "null"):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    return text
+
+
+def _parquet(rows: Sequence[Row], names: Sequence[str], about: Mapping[str, str]) -> bytes:
+    arrow, parquet = _pyarrow()
+    data = {name: _uniform([row.get(name) for row in rows]) for name in names}
+    table = arrow.table({name: arrow.array(values) for name, values in data.items()})
+    buffer = io.BytesIO()
+    parquet.write_table(table.replace_schema_metadata(dict(about)), buffer)
+    return buffer.getvalue()
+
+
+def _uniform(values: list[Any]) -> list[Any]:
+    """Values of one type: numbers as floats where one is, all as text where they do not agree."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {int, float}:
+        large = any(isinstance(value, int) and abs(value) > MAX_INT for value in values)
+        as_float = large or float in kinds
+        return [None if v is None else float(v) for v in values] if as_float else values
+    if len(kinds) > 1:
+        return [None if value is None else _spelled(value) for value in values]
+    return values
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    """pyarrow and its part for Parquet; raises HespasError where it is not installed."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise HespasError("Parquet needs the package 'pyarrow'", remedy=EXTRA) from None
+    return pyarrow, parquet
+
+
+def read(path: str) -> list[Row]:
+    """The rows of a table, without the values that are None; raises HespasError."""
+    try:
+        rows = _rows(path)
+    except OSError as error:
+        raise HespasError(f"cannot read it: {error.strerror or error}", where=path) from None
+    except (ValueError, csv.Error) as error:
+        first = str(error).split("\n", 1)[0]
+        raise HespasError(f"it is no table of a sweep: {first}", where=path) from None
+    if not rows or not all(any(name.startswith(CELL) for name in row) for row in rows):
+        raise HespasError("it is no table of a sweep", where=path)
+    return rows
+
+
+def _rows(path: str) -> list[Row]:
+    suffix = Path(path).suffix
+    if suffix == ".parquet":
+        _, parquet = _pyarrow()
+        rows: Any = parquet.read_table(path).to_pylist()
+    elif suffix == ".json":
+        rows = json.loads(Path(path).read_text("utf-8"))
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise ValueError("it is no list of objects")
+    else:
+        with open(path, newline="", encoding="utf-8") as file:
+            names, *lines = csv.reader(file)
+            rows = [dict(zip(names, map(_read, line), strict=True)) for line in lines]
+    return [{name: value for name, value in row.items() if not _is_none(value)} for row in rows]
+
+
+def _is_none(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
