@@ -1,0 +1,129 @@
+"""``hespas compare``: results side by side."""
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from result_programs import layered, result, run
+
+from hespas.tools import results
+from hespas.tools.comparison import compare
+from hespas.tools.results import Result
+from hespas.tools.sources import is_table
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("step.mlir").write_text(layered())
+    Path("wide.mlir").write_text(layered(devices=8))
+    return tmp_path
+
+
+def compared(capsys, *argv):
+    capsys.readouterr()
+    code = run("compare", *argv)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_one_program_across_nodes_is_normalised_to_the_first(place, capsys):
+    nodes = ("--nodes", "A100_SXM_40GB,H100_80GB", "--systems", "{node}_4GPU")
+    code, out, _ = compared(capsys, "step.mlir", *nodes, "--json")
+    found = json.loads(out)
+    first, second = found["results"]
+    assert code == 0 and found["measure"] == "step_time_s"
+    assert first["speed_up"] == first["relative_time"] == 1
+    assert second["speed_up"] == pytest.approx(first["time_s"] / second["time_s"])
+    assert second["speed_up"] > 1 and second["efficiency"] is None
+    assert [one["label"] for one in found["results"]] == ["A100_SXM_40GB", "H100_80GB"]
+    assert second["run"]["system"] == "H100_80GB_4GPU"
+    flags = ("--node", "H100_80GB", "--system", "H100_80GB_4GPU", "--output", "out")
+    assert run("run", "--mlir", "step.mlir", *flags) == 0
+    assert results.figures("out")["step_time_s"] == second["time_s"]
+    out = compared(capsys, "step.mlir", *nodes)[1]
+    head, *rows = out.splitlines()
+    assert head == "program step.mlir; split linear; estimator calibrated 1; devices 4"
+    assert rows[0].split()[:3] == ["node", "system", "step"] and "speed-up" in rows[0]
+    assert rows[1].split()[0] == "A100_SXM_40GB" and "1.00 x" in rows[1]
+
+
+def test_several_programs_have_an_efficiency(place, capsys):
+    argv = ("step.mlir", "wide.mlir", "--nodes", "A100_SXM_40GB")
+    systems = ("--systems", "A100_SXM_40GB_4GPU,A100_SXM_40GB_8GPU")
+    efficiencies = {}
+    for work in ("flops", "weak", "strong"):
+        out = compared(capsys, *argv, *systems, "--work", work, "--json")[1]
+        first, second = json.loads(out)["results"]
+        assert first["efficiency"] == 1 and second["run"]["devices"] == 8
+        efficiencies[work] = second["efficiency"]
+    assert efficiencies["weak"] == pytest.approx(second["speed_up"])
+    assert efficiencies["strong"] == pytest.approx(second["speed_up"] / 2)
+    # Each device of either program has the same operations.
+    assert efficiencies["flops"] == pytest.approx(efficiencies["weak"])
+    out = compared(capsys, *argv, *systems)[1]
+    assert "efficiency" in out and "100.0 %" in out
+
+
+def test_without_systems_compute_is_compared(place, capsys):
+    out = compared(capsys, "step.mlir", "--nodes", "A100_SXM_40GB,H100_80GB")[1]
+    assert "compute" in out and "exposed" not in out and "step " not in out
+
+
+def test_results_and_tables_of_sweeps_are_taken_as_they_are(place, capsys):
+    folder = result(place, name="one.mlir")
+    sweep = ("--mlir", "step.mlir", "--node", "A100_SXM_40GB", "H100_80GB")
+    for table in ("cells.csv", "cells.json"):
+        assert run("sweep", *sweep, "--cache", "none", "--output", table) == 0
+        assert is_table(table)
+        out = compared(capsys, table, "--json")[1]
+        assert [one["run"]["node"] for one in json.loads(out)["results"]] == [
+            "A100_SXM_40GB", "H100_80GB",
+        ]  # fmt: skip
+    out = compared(capsys, folder, "cells.csv", "--json")[1]
+    found = json.loads(out)
+    assert found["measure"] == "compute_s" and len(found["results"]) == 3
+    assert found["results"][0]["speed_up"] == found["results"][1]["speed_up"] == 1
+    assert not is_table("step.mlir") and not is_table(str(Path(folder, "run.json")))
+
+
+def test_plots(place, capsys):
+    nodes = ("--nodes", "A100_SXM_40GB,H100_80GB", "--systems", "{node}_4GPU")
+    assert compared(capsys, "step.mlir", *nodes, "--plot", "nodes.svg")[0] == 0
+    texts = {e.text for e in ET.parse("nodes.svg").iter() if e.tag.endswith("text")}
+    assert {"A100_SXM_40GB", "H100_80GB", "compute", "exposed communication"} <= texts
+    before = Path("nodes.svg").read_bytes()
+    assert compared(capsys, "step.mlir", *nodes, "--plot", "nodes.svg")[0] == 0
+    assert Path("nodes.svg").read_bytes() == before
+    assert compared(capsys, "step.mlir", *nodes, "--plot", "nodes.png")[0] == 0
+    assert Path("nodes.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "text"),
+    [
+        (("step.mlir",), 2, "there is one result only; name several, or several --nodes"),
+        (("step.mlir", "--nodes", "A100_SXM_40GB,H100_80G"), 2, "did you mean 'H100_80GB'"),
+        (("step.mlir", "--nodes", "A100_SXM_40GB,H100_80GB,B200_180GB", "--systems",
+          "A100_SXM_40GB_4GPU,H100_80GB_4GPU"), 2, "there are 3 nodes and 2 systems"),
+        (("step.mlir", "--nodes", "A100_SXM_40GB,H100_80GB", "--systems", "{node}_3GPU"), 2,
+         "no system preset is named 'A100_SXM_40GB_3GPU'"),
+        (("step.mlir", "wide.mlir", "--systems", "A100_SXM_40GB_4GPU"), 1,
+         "the program runs on 8 devices"),
+        ((".", "step.mlir", "--nodes", "H100_80GB"), 2, "it is a result already"),
+        (("step.mlir", "wide.mlir", "--plot", "x.gif"), 1, "a plot is a file .png, .svg, .pdf"),
+        (("step.mlir", "wide.mlir", "--plot", "none/x.png"), 1, "there is no such folder"),
+    ],
+)  # fmt: skip
+def test_wrong_lines_are_one_line(place, capsys, argv, code, text):
+    found, out, err = compared(capsys, *argv)
+    assert found == code and text in err and not out
+    assert "Traceback" not in err and not list(place.glob("*.png"))
+
+
+def test_no_time_and_no_operations_are_no_division():
+    figures = {"compute_s": 0.0, "devices": 2, "flops": 0}
+    found = compare([Result("", figures), Result("", {**figures, "devices": 4})])
+    assert [one.speed_up for one in found] == [None, None]
+    assert [one.efficiency for one in found] == [None, None]

@@ -1,0 +1,410 @@
+"""``hespas report``: pages and plots of runs and sweeps."""
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from html import unescape
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pages import CHROMIUM, parse, render, rows
+from result_programs import layered, result, run
+
+from hespas import configs
+from hespas.tools import kernels
+from hespas.tools.report import charts, roofline, table
+from hespas.tools.report.markup import Markup, escape, tag
+from hespas.tools.report.page import _asset
+from hespas.tools.results import Result
+
+NASTY = "layer <{}> & \"quoted\" 'it' </script>"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A run with its page, one with nasty names, and a sweep with its page."""
+    folder = tmp_path_factory.mktemp("pages")
+    out = result(folder, "--timeline", str(folder / "step.perfetto-trace"), program=layered(8))
+    assert run("report", out, "-o", str(folder / "step.html")) == 0
+    nasty = layered(2, names=NASTY)
+    out = result(folder, program=nasty, name="a <b> & 'c'.mlir", node="H100_80GB", system="")
+    assert run("report", out, "-o", str(folder / "nasty.html")) == 0
+    (folder / "other.mlir").write_text(layered(2))
+    argv = (
+        "--mlir", str(folder / "step.mlir"), str(folder / "other.mlir"),
+        "--node", "A100_SXM_40GB", "H100_80GB", "B200_180GB",
+        "--system", "A100_SXM_40GB_4GPU", "A100_SXM_40GB_8GPU", "--estimator", "roofline",
+    )  # fmt: skip
+    run("sweep", *argv, "--cache", "none", "--output", str(folder / "cells.csv"))
+    assert run("report", str(folder / "cells.csv"), "-o", str(folder / "cells.html")) == 0
+    return folder
+
+
+PAGES = ("step.html", "nasty.html", "cells.html")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_are_valid_and_load_nothing(place, name):
+    text = (place / name).read_text()
+    page = parse(text)
+    assert text.startswith('<!doctype html>\n<html lang="en">')
+    everything = page.all()
+    ids = [e.attributes["id"] for e in everything if "id" in e.attributes]
+    assert len(set(ids)) == len(ids)
+    for element in everything:
+        for key in ("aria-labelledby", "aria-controls", "for"):
+            assert element.attributes.get(key, ids[0]) in ids, element
+        assert not {"src", "srcset", "data", "style"} & set(element.attributes)
+        assert not any(key.startswith("on") for key in element.attributes)
+        if element.name == "a":
+            target = element.attributes["href"]
+            if target.startswith("#"):
+                assert target[1:] in ids
+        assert element.name not in ("link", "img", "iframe", "object", "embed", "base")
+    assert not re.search(r"@import|url\(|https?://", _asset("page.css") + _asset("page.js"))
+    for head in page.all("th"):
+        assert head.attributes["scope"] in ("row", "col")
+    for svg in page.all("svg"):
+        assert {"aria-label", "aria-hidden"} & set(svg.attributes) or svg.all("rect"), svg
+    policy = page.one("meta", http_equiv="Content-Security-Policy")
+    assert policy.attributes["content"].startswith("default-src 'none'; style-src 'sha256-")
+
+
+def test_a_page_says_what_the_run_says(place):
+    found = Result.load(str(place / "step.mlir.out"))
+    page = parse((place / "step.html").read_text())
+    text = page.text
+    for section in (
+        "step",
+        "fix",
+        "collectives",
+        "roofline",
+        "top",
+        "layers",
+        "memory",
+        "provenance",
+    ):
+        assert page.one("section", id=section).one("h2").text
+    whole = kernels.merged(found.kernels)
+    shown = rows(page, "kernels")
+    assert len(shown) == len(whole)
+    assert [row[0] for row in shown] == [row.kind for row in whole]
+    values = [
+        float(row.all("td")[2].attributes["data-v"])
+        for row in page.one("table", id="kernels").one("tbody").all("tr")
+    ]
+    assert values == [1e-9 * row.time_ns for row in whole]
+    assert sum(values) == pytest.approx(found.figures["compute_s"])
+    layers = {f"layer_{i}/{part}" for i in range(8) for part in ("mlp", "norm")}
+    assert {row[0] for row in rows(page, "layer")} == layers
+    assert found.figures["constants"] in text and "80 % band" in text
+    link = next(a for a in page.all("a") if a.text == "step.perfetto-trace")
+    assert link.attributes["href"] == "step.perfetto-trace"
+    points = page.all("svg", class_="points")
+    assert len(points) == 2 and len(points[0].all("a")) == len(points[1].all("a")) > 0
+
+
+def test_a_run_without_a_simulation_says_so(place):
+    page = parse((place / "nasty.html").read_text())
+    alert = page.one("div", role="alert")
+    assert "there is no step time" in alert.text
+    assert not page.all("section", id="fix")
+    assert rows(page, "collective")[0][:2] == ["all_reduce", "4"]
+
+
+def test_names_are_text_whatever_is_in_them(place):
+    page = parse((place / "nasty.html").read_text())
+    assert page.one("h1").text == "a <b> & 'c'.mlir"
+    assert any(row[0].startswith(NASTY.format(1)[:28]) for row in rows(page, "layer"))
+    assert len(page.all("script")) == 1
+
+
+TEXT = st.text(alphabet=st.characters(), max_size=40)
+
+
+@given(TEXT, TEXT)
+def test_markup_keeps_any_text(text, value):
+    element = parse(tag("p", text, "", data_tip=value)).one("p")
+    wanted = [re.sub(r"\r\n?", "\n", unescape(escape(t))) for t in (text, value)]
+    assert [re.sub(r"\r\n?", "\n", t) for t in (element.text, element.attributes["data-tip"])] == (
+        wanted
+    )
+    assert not element.all()
+    kept = "".join(c for c in text if c.isprintable() and not 0xFDD0 <= ord(c) <= 0xFDEF)
+    assert set(kept) - {"\ufffd"} <= set(element.text)
+    assert escape(text).encode().decode() == escape(text) and escape(Markup("<b>")) == "<b>"
+
+
+@given(st.lists(st.tuples(TEXT, st.floats(0, 1e6)), min_size=1, max_size=20))
+def test_tables_hold_every_row(values):
+    columns = [table.Column("name", "Name", "text"), table.Column("time", "Time")]
+    cells = [[table.text(name), table.time(time)] for name, time in values]
+    page = parse(table.table("it", "Caption", columns, cells))
+    assert len(rows(page, "it")) == len(values)
+    found = page.one("tbody").all("td", class_="number")
+    assert [float(cell.attributes["data-v"]) for cell in found] == [time for _, time in values]
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=5), st.floats(0, 1e3), max_size=12))
+def test_bars_hold_all_of_the_time(times):
+    shown = charts.parts([*times.items()])
+    assert sum(part.time_s for part in shown) == pytest.approx(sum(times.values()))
+    assert len(shown) <= charts.SERIES + 1
+    bar = parse(charts.stack("it", shown)).one("svg", class_="stack")
+    ends = [
+        float(part.attributes["x"][:-1]) + float(part.attributes["width"][:-1])
+        for part in bar.all("svg")
+    ]
+    assert all(end <= 100.1 for end in ends) and ends == sorted(ends)
+
+
+@given(st.floats(1e-9, 1e15))
+def test_ticks_hold_the_top(top):
+    marks = charts.ticks(top)
+    assert marks[0] == 0 and marks[-1] >= top * (1 - 1e-9) and 2 <= len(marks) <= 7
+    assert marks[-2] < top
+
+
+def test_no_kernel_is_above_its_roof(place):
+    node = configs.node("A100_SXM_40GB")
+    found = Result.load(str(place / "step.mlir.out"))
+    plot = roofline.roofline(kernels.merged(found.kernels), node)
+    assert {roof.name for roof in plot.roofs} == {"matrix bf16", "vector bf16"}
+    assert plot.roofs[0].rate == node.peaks_flops["matrix"]["bf16"]
+    low, high = plot.intensities
+    for point in plot.points:
+        roof = min(plot.roofs[0].rate, point.intensity * node.memory_bandwidth_bytes_per_s)
+        assert 0 < point.rate <= roof * (1 + 1e-9)
+        assert low <= point.intensity <= high and plot.rates[0] <= point.rate <= plot.rates[1]
+    assert plot.left_out_share + sum(p.share for p in plot.points) == pytest.approx(1)
+
+
+def test_without_a_node_there_are_points_and_no_roofs(place):
+    found = Result.load(str(place / "step.mlir.out"))
+    plot = roofline.roofline(kernels.merged(found.kernels), None)
+    assert plot.points and not plot.roofs and plot.bandwidth is None
+    assert parse(roofline.draw(plot, [], width=400, height=300)).all("a")
+    nothing = roofline.roofline([], None)
+    assert not nothing.points and nothing.left_out_share == 0
+
+
+def changed(place: Path, to: Path, **figures: object) -> str:
+    """A copy of the run with other figures."""
+    for path in (place / "step.mlir.out").iterdir():
+        (to / path.name).write_bytes(path.read_bytes())
+    known = json.loads((to / "run.json").read_text())
+    (to / "run.json").write_text(json.dumps({**known, **figures}))
+    return str(to)
+
+
+def test_memory_is_shown_where_it_is_known(place, tmp_path):
+    memory = Result.load(str(place / "step.mlir.out")).figure("memory")
+    page = parse((place / "step.html").read_text())
+    section = page.one("section", id="memory")
+    assert "arguments" in section.text and section.all("path", class_="area")
+    assert not page.all("div", role="alert")
+    cases = [(memory["peak_bytes"], False), (memory["peak_bytes"] - 1, True), (None, False)]
+    for node_bytes, is_said in cases:
+        out = changed(place, tmp_path, memory={**memory, "node_bytes": node_bytes})
+        assert run("report", out, "-o", str(tmp_path / "p.html")) == 0
+        page = parse((tmp_path / "p.html").read_text())
+        alerts = [alert.text for alert in page.all("div", role="alert")]
+        assert any("does not fit" in text for text in alerts) is is_said
+        assert len(page.all("line", class_="limit")) == (2 if node_bytes else 0)
+    out = changed(place, tmp_path, memory=None)
+    assert run("report", out, "-o", str(tmp_path / "p.html")) == 0
+    assert not parse((tmp_path / "p.html").read_text()).all("section", id="memory")
+
+
+def test_what_follows_from_a_run_is_on_a_card(place, tmp_path):
+    known = Result.load(str(place / "step.mlir.out")).figure("derived")
+    more = {"mfu": 0.4321, "tokens_per_s": 1.5e6, "price_per_hour": 2.0, "cost_usd": 1e-3}
+    out = changed(place, tmp_path, derived={**known, **more}, gaps=3, warnings=["<i>careful</i>"])
+    assert run("report", out, "-o", str(tmp_path / "p.html")) == 0
+    page = parse((tmp_path / "p.html").read_text())
+    items = page.one("ul", class_="cards").all("li")
+    cards = {item.one("span", class_="name").text: item.text for item in items}
+    assert "43.2 %" in cards["MFU"] and "1.500 M/s" in cards["tokens"]
+    assert "0.001 USD" in cards["cost of a step"] and "2 USD an hour" in cards["cost of a step"]
+    assert "3 ops have no estimate" in page.one("div", role="alert").text
+    assert "<i>careful</i>" in page.text
+
+
+def test_a_sweeps_page_has_its_cells_and_failures(place):
+    page = parse((place / "cells.html").read_text())
+    grid = page.one("section", id="grid").one("table")
+    assert [h.text for h in grid.one("thead").all("th")] == [
+        "A100_SXM_40GB", "H100_80GB", "B200_180GB",
+    ]  # fmt: skip
+    assert [h.text for h in grid.one("tbody").all("th")] == ["step.mlir", "other.mlir"]
+    times = rows(page, "cell")
+    assert len(times) == 6 and len(rows(page, "failure")) == 6
+    assert {row[-1] for row in rows(page, "failure")} and "8" in rows(page, "failure")[0][-1]
+    best = [cell for cell in grid.all("td", class_="h0") if "1.00 x" in cell.text]
+    assert len(best) == 2
+    assert "roofline" in page.one("section", id="provenance").text
+
+
+def test_plots_are_files_and_equal_for_equal_results(place, tmp_path, capsys):
+    out = str(place / "step.mlir.out")
+    assert run("report", out, "--plots", str(tmp_path / "a")) == 0
+    printed = capsys.readouterr().out.split()
+    assert sorted(printed) == sorted(str(p) for p in (tmp_path / "a").iterdir())
+    assert {Path(p).name for p in printed} == {
+        f"{name}.{kind}" for name in ("breakdown", "memory", "roofline") for kind in ("png", "svg")
+    }
+    assert run("report", out, "--plots", str(tmp_path / "b")) == 0
+    for path in (tmp_path / "a").glob("*.svg"):
+        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+        assert ET.parse(path).getroot().tag.endswith("svg")
+    assert run("report", str(place / "cells.csv"), "--plots", str(tmp_path / "c")) == 0
+    texts = {e.text for e in ET.parse(tmp_path / "c" / "grid.svg").iter()}
+    assert {"step.mlir", "B200_180GB"} <= texts
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "text"),
+    [
+        (("none",), 1, "none"),
+        (("{place}",), 1, "there is no run.json"),
+        (("{place}/step.mlir",), 1, "it is no table of a sweep"),
+        (("{place}/step.mlir.out", "-o", "{place}/none/x.html"), 1, "there is no such folder"),
+        (("{place}/step.mlir.out", "--plot", "x"), 2, "did you mean '--plots'"),
+    ],
+)
+def test_wrong_lines_are_one_line(place, capsys, tmp_path, monkeypatch, argv, code, text):
+    monkeypatch.chdir(tmp_path)
+    assert run("report", *(word.format(place=place) for word in argv)) == code
+    out, err = capsys.readouterr()
+    assert text in err and not out and "Traceback" not in err
+    assert not list(tmp_path.iterdir())
+
+
+def colours(scheme: str) -> dict[str, str]:
+    blocks = re.findall(r":root \{(.*?)\}", _asset("page.css"), re.DOTALL)
+    found: dict[str, str] = {}
+    for block in blocks[: 1 if scheme == "light" else 2]:
+        found |= dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
+    return found
+
+
+def contrast(a: str, b: str) -> float:
+    """The ratio of WCAG 2.2."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    low, high = sorted((luminance(a), luminance(b)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_have_the_contrast_that_wcag_asks_for(scheme):
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    found = colours(scheme)
+    texts = [(ink, ground) for ink in ("ink", "quiet", "link") for ground in ("ground", "sheet")]
+    texts += [("bad", "bad-ground"), ("ink", "warn-ground"), ("ink", "mark")]
+    texts += [("heat-ink", f"h{i}") for i in range(5)]
+    texts += [("on-series", f"s{i}") for i in range(1, 5)]
+    for ink, ground in texts:
+        assert contrast(found[ink], found[ground]) >= 4.5, (ink, ground)
+    for i in range(1, 7):
+        assert contrast(found[f"s{i}"], found["sheet"]) >= 3, i
+
+
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+
+
+@needs_chromium
+@pytest.mark.parametrize("name", PAGES)
+def test_a_browser_shows_it_without_complaint(place, name):
+    seen = render(place / name)
+    assert not seen.console
+    for grid in seen.document.all("table", class_="sortable"):
+        every = len(grid.one("tbody").all("tr"))
+        assert len(rows(seen.document, grid.attributes["id"])) == min(every, table.SHOWN)
+
+
+@needs_chromium
+def test_a_script_that_is_not_the_pages_own_does_not_run(place, tmp_path):
+    """Also that complaints are seen at all."""
+    bad = tmp_path / "bad.html"
+    text = (place / "step.html").read_text()
+    bad.write_text(text.replace("</body>", "<script>document.title = 'changed'</script></body>"))
+    seen = render(bad)
+    assert any("Content Security Policy" in line for line in seen.console)
+    assert seen.document.one("title").text != "changed"
+    assert render(place / "step.html", script="throw new Error('oops')").console
+
+
+@needs_chromium
+def test_the_address_sorts_and_filters(place):
+    page = render(place / "step.html", "#layer?sort=time.up&all").document
+    body = page.one("table", id="layer").one("tbody")
+    times = [float(row.all("td")[2].attributes["data-v"]) for row in body.all("tr")]
+    assert len(times) == 16 and times == sorted(times) and times[0] < times[-1]
+    head = page.one("th", aria_sort="ascending")
+    assert head.attributes["data-key"] == "time"
+    page = render(place / "step.html", "#layer?sort=layer.down&filter=LAYER_%20mlp").document
+    shown = [row[0] for row in rows(page, "layer")]
+    assert shown == [f"layer_{i}/mlp" for i in range(7, -1, -1)]
+    tools = page.one("table", id="layer")
+    assert "8 of 16 rows" in page.text and tools
+
+
+CLICKS = """
+const click = (key) => document.querySelector(`#layer th[data-key=${key}] button`).click();
+const log = (name, value) => document.documentElement.setAttribute(`data-${name}`, value);
+const shown = () => [...document.querySelectorAll("#layer tbody tr:not([hidden])")];
+click("time");
+log("first", shown()[0].cells[2].dataset.v);
+click("time");
+log("last", shown()[0].cells[2].dataset.v);
+const tools = document.querySelector("#layer").closest(".table").querySelector(".tools");
+tools.querySelector("input").value = "layer_3";
+tools.querySelector("input").dispatchEvent(new Event("input"));
+log("filtered", shown().map((row) => row.cells[0].textContent).join());
+log("hash", location.hash);
+const points = [...document.querySelectorAll(".wide svg.points a")];
+points[0].focus();
+log("tip", document.querySelector("#tip").textContent);
+points[0].dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft", bubbles: true }));
+log("focus", points.indexOf(document.activeElement));
+log("points", points.length);
+log("stops", points.filter((point) => point.getAttribute("tabindex") === "0").length);
+location.hash = "#k1";
+"""
+
+
+@needs_chromium
+def test_clicks_and_keys_do_what_they_say(place):
+    page = render(place / "step.html", script=CLICKS).document
+    said = page.one("html").attributes
+    assert float(said["data-first"]) > float(said["data-last"])
+    assert said["data-filtered"] == "layer_3/norm,layer_3/mlp"
+    assert said["data-hash"] == "#layer?sort=time.up&filter=layer_3"
+    assert said["data-tip"].startswith("dot_general 64x256xbf16")
+    assert int(said["data-focus"]) == int(said["data-points"]) - 1 and said["data-stops"] == "1"
+
+
+LAYOUT = """
+const widths = [document.documentElement.scrollWidth, innerWidth];
+document.documentElement.setAttribute("data-widths", widths.join());
+const shown = [...document.querySelectorAll("svg.points")].filter((e) => e.getClientRects().length);
+document.documentElement.setAttribute("data-charts", shown.length);
+"""
+
+
+@needs_chromium
+@pytest.mark.parametrize(
+    ("name", "width"), [("step.html", 500), ("step.html", 1400), ("cells.html", 500)]
+)
+def test_no_width_is_too_narrow(place, name, width):
+    page = render(place / name, script=LAYOUT, width=width).document
+    scroll, inner = page.one("html").attributes["data-widths"].split(",")
+    assert int(scroll) <= int(inner) <= width
+    assert int(page.one("html").attributes["data-charts"]) == (name != "cells.html")

@@ -1,0 +1,1 @@
+"""Results as pages for the browser and as plots."""

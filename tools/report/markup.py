@@ -1,0 +1,50 @@
+"""HTML and SVG from Python values: what is not markup already is escaped."""
+
+from __future__ import annotations
+
+import html
+import re
+
+# What no HTML text may hold, however it is written: controls, halves of characters, non-characters.
+_FORBIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
+)
+_VOID = frozenset(("br", "input", "link", "meta"))
+
+
+class Markup(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+Child = str | int | None
+
+
+def escape(text: object) -> Markup:
+    """Text as it stands in an element or in a quoted attribute; markup stays as it is."""
+    if isinstance(text, Markup):
+        return text
+    return Markup(html.escape(_FORBIDDEN.sub("\ufffd", str(text))))
+
+
+def join(*children: Child, between: str = "") -> Markup:
+    """Children one after the other; None is left out."""
+    return Markup(between.join(escape(child) for child in children if child is not None))
+
+
+def tag(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
+    """An element. ``class_`` is ``class``, ``aria_label`` is ``aria-label``; True is an attribute
+    without a value, None and False are left out."""
+    words = [name]
+    for key, value in attributes.items():
+        if value is None or value is False:
+            continue
+        shown = key.rstrip("_").replace("_", "-")
+        if value is True:
+            words.append(shown)
+        else:
+            text = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
+            words.append(f'{shown}="{escape(text)}"')
+    opening = f"<{' '.join(words)}>"
+    return Markup(opening if name in _VOID else f"{opening}{join(*children)}</{name}>")

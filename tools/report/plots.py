@@ -1,0 +1,201 @@
+"""Plots as files: PNG, SVG or PDF, by matplotlib."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hespas import configs
+from hespas.tools import kernels
+from hespas.tools.commands.render import seconds
+from hespas.tools.report.memory import Memory, memory
+from hespas.tools.report.roofline import Roofline, rate_text, roofline
+from hespas.tools.validation.plot import check_plot
+
+if TYPE_CHECKING:
+    from hespas.tools.comparison import Compared
+    from hespas.tools.results import Result
+
+__all__ = ("check_plot", "comparison", "grid", "write_run")
+
+COLOURS = ("#2f69e1", "#a85c08", "#058169", "#612685", "#8d1832", "#8a919c")
+MARKS = ("o", "s", "^", "D", "P", "o")
+KINDS = ("png", "svg")
+
+
+def write_run(result: Result, folder: str) -> list[str]:
+    """The plots of a run as files in ``folder``, which is made if need be; their paths.
+
+    Raises HespasError.
+    """
+    node = configs.node(result.figures["node"]) if result.figures["node"] else None
+    plot = roofline(kernels.merged(result.kernels), node)
+    used = memory(result)
+    drawings: dict[str, Callable[[Any], None]] = {"breakdown": lambda f: _breakdown(f, result)}
+    if plot.points:
+        drawings["roofline"] = lambda figure: _roofline(figure, plot)
+    if used is not None and used.points:
+        drawings["memory"] = lambda figure: _memory(figure, used)
+    return _write(drawings, folder)
+
+
+def _write(
+    drawings: dict[str, Callable[[Any], None]], folder: str, size: tuple[float, float] = (7.2, 4.8)
+) -> list[str]:
+    from matplotlib.figure import Figure
+
+    os.makedirs(folder, exist_ok=True)
+    paths = []
+    for name, draw in drawings.items():
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure)
+        for kind in KINDS:
+            paths.append(os.path.join(folder, f"{name}.{kind}"))
+            _save(figure, paths[-1])
+    return paths
+
+
+def _save(figure: Any, path: str) -> None:
+    """Without what changes from run to run: equal results are equal files."""
+    import matplotlib
+
+    unchanging = {"Date": None} if path.endswith(".svg") else None
+    with matplotlib.rc_context({"svg.hashsalt": "hespas", "svg.fonttype": "none"}):
+        figure.savefig(path, dpi=150, metadata=unchanging)
+
+
+def _roofline(figure: Any, plot: Roofline) -> None:
+    axes = figure.add_subplot()
+    largest = max(point.share for point in plot.points)
+    for colour, kind in enumerate(plot.kinds):
+        mine = [point for point in plot.points if point.colour == colour + 1]
+        axes.scatter(
+            [point.intensity for point in mine],
+            [point.rate for point in mine],
+            s=[16 + 300 * point.share / largest for point in mine],
+            c=COLOURS[colour], marker=MARKS[colour], alpha=0.7, edgecolors="white", label=kind,
+        )  # fmt: skip
+    low, high = plot.intensities
+    if plot.bandwidth:
+        top = plot.roofs[0].rate if plot.roofs else plot.rates[1]
+        end = min(high, top / plot.bandwidth)
+        axes.plot([low, end], [low * plot.bandwidth, end * plot.bandwidth], c="black", lw=1.2)
+        for roof in plot.roofs:
+            axes.plot([roof.rate / plot.bandwidth, high], [roof.rate] * 2, c="black", lw=1.2)
+            axes.annotate(
+                f"{roof.name} {rate_text(roof.rate)}", (high, roof.rate), xytext=(-4, 3),
+                textcoords="offset points", ha="right", fontsize=8,
+            )  # fmt: skip
+    axes.set(
+        xscale="log", yscale="log", xlim=(low, high), ylim=plot.rates,
+        xlabel="operations per byte", ylabel="operations/s",
+    )  # fmt: skip
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, fontsize=8, loc="upper left")
+
+
+def _breakdown(figure: Any, result: Result) -> None:
+    """The step, and compute by kind of kernel, as bars one above the other."""
+    from hespas.tools.report.charts import parts
+
+    figures = result.figures
+    bars: list[tuple[str, list[tuple[str, float, str]]]] = []
+    if figures["step_time_s"] is not None:
+        exposed = figures["exposed_comm_s"]
+        bars.append(
+            (
+                "step",
+                [("compute", figures["step_time_s"] - exposed, COLOURS[0]),
+                 ("exposed communication", exposed, COLOURS[1])],
+            )
+        )  # fmt: skip
+    groups = kernels.by(result.kernels, lambda row: row.kind)
+    found = parts([(name, 1e-9 * ns) for name, ns, _ in groups])
+    bars.append(("compute", [(p.name, p.time_s, COLOURS[p.colour - 1]) for p in found]))
+    for panel, (name, shown) in enumerate(bars):
+        axes = figure.add_subplot(len(bars), 1, panel + 1)
+        left = 0.0
+        for label, time_s, colour in shown:
+            if time_s > 0:
+                text = f"{label}, {1e3 * time_s:.3g} ms"
+                axes.barh([name], [1e3 * time_s], 0.5, left=left, color=colour, label=text)
+                left += 1e3 * time_s
+        axes.set(xlim=(0, left * 1.02 or 1), ylim=(-0.5, 0.5))
+        axes.legend(frameon=False, fontsize=8, ncols=3, loc="lower left", bbox_to_anchor=(0, 1))
+        if panel == len(bars) - 1:
+            axes.set_xlabel("ms")
+
+
+def _memory(figure: Any, used: Memory) -> None:
+    axes = figure.add_subplot()
+    at, sizes = zip(*used.points, strict=True)
+    axes.fill_between(at, [1e-9 * size for size in sizes], step="post", alpha=0.4, color=COLOURS[0])
+    if used.capacity is not None and used.capacity <= 2.5 * used.peak:
+        axes.axhline(1e-9 * used.capacity, ls="--", c=COLOURS[4], label="memory of the device")
+        axes.legend(frameon=False)
+    axes.set(xlabel="point of the program", ylabel="live GB on one device", ylim=(0, None))
+
+
+def comparison(path: str, found: Sequence[Compared], labels: Sequence[str]) -> None:
+    """Bars of the times, compute and exposed communication apart, with their bands."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 1.6 + 0.45 * len(found)), layout="constrained")
+    axes = figure.add_subplot()
+    places = range(len(found))
+    exposed = [1e3 * (one.result.figure("exposed_comm_s") or 0.0) for one in found]
+    if found[0].measure == "compute_s":
+        exposed = [0.0 for _ in found]
+    times = [1e3 * one.time_s for one in found]
+    rest = [time - part for time, part in zip(times, exposed, strict=True)]
+    axes.barh(places, rest, color=COLOURS[0], label="compute")
+    if any(exposed):
+        axes.barh(places, exposed, left=rest, color=COLOURS[1], label="exposed communication")
+    for i, one in enumerate(found):
+        if one.band_s:
+            low, high = (1e3 * end for end in one.band_s)
+            errors = [[max(times[i] - low, 0.0)], [max(high - times[i], 0.0)]]
+            axes.errorbar(times[i], i, xerr=errors, c="black", capsize=3, lw=1)
+        if one.speed_up is not None:
+            end = max(times[i], 1e3 * one.band_s[1] if one.band_s else 0.0)
+            axes.annotate(f"{one.speed_up:.2f} x", (end, i), xytext=(5, -3), fontsize=8,
+                          textcoords="offset points")  # fmt: skip
+    axes.set_yticks(list(places), labels)
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("ms; " + ("step" if found[0].measure == "step_time_s" else "compute"))
+    axes.legend(frameon=False, fontsize=8)
+    _save(figure, path)
+
+
+def grid(
+    folder: str, rows: Sequence[str], columns: Sequence[str], times_s: Sequence[Sequence[Any]]
+) -> list[str]:
+    """A heat map of times, shaded by how much longer than the best of its row; its paths."""
+
+    def draw(figure: Any) -> None:
+        from matplotlib.colors import LogNorm
+
+        axes = figure.add_subplot()
+        best = [min((t for t in row if t is not None), default=None) for row in times_s]
+        shades = [
+            [float("nan") if t is None or not b else t / b for t in row]
+            for row, b in zip(times_s, best, strict=True)
+        ]
+        top = max((s for row in shades for s in row if s == s), default=1.0)
+        image = axes.imshow(shades, cmap="Blues", norm=LogNorm(1.0, max(top, 1.1)), aspect="auto")
+        bar = figure.colorbar(image, ax=axes, label="time over the row's best")
+        bar.ax.yaxis.set_major_formatter("{x:g} x")
+        bar.ax.yaxis.set_minor_formatter("{x:g} x")
+        axes.set_xticks(range(len(columns)), columns, rotation=30, ha="right")
+        axes.set_yticks(range(len(rows)), rows)
+        for i, row in enumerate(times_s):
+            for k, time_s in enumerate(row):
+                if time_s is not None:
+                    dark = image.norm(shades[i][k]) > 0.5
+                    axes.text(k, i, seconds(time_s), ha="center", va="center", fontsize=8,
+                              color="white" if dark else "black")  # fmt: skip
+
+    return _write({"grid": draw}, folder, (3.2 + 0.85 * len(columns), 1.8 + 0.45 * len(rows)))
