@@ -43,7 +43,7 @@ unit: $(VENV)/.dev $(VENV)/.scalesim ## pytest
 	HESPAS_SCALESIM_PYTHON=$(abspath $(VENV))/scalesim/bin/python $(BIN)/pytest
 
 docs: $(VENV)/.dev ## build the documentation site
-	$(BIN)/mkdocs build --strict --quiet --site-dir build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir build/site
 
 wheel: $(VENV)/.dev ## build the wheel and the sdist, install the wheel elsewhere and run it
 	$(BIN)/python test/check_wheel.py

@@ -1,0 +1,176 @@
+"""What is generated from the code is up to date, and the JSON Schemas fit what is shipped."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from hespas import configs
+from hespas.configs.accelerator import accelerator_names
+from hespas.configs.yaml import read_yaml
+from hespas.dialects.errors import UsageError
+from hespas.passes import reference, registry
+from hespas.passes.emit.stats_model import ModuleStats
+from hespas.tools import cli_reference, hespas, schemas
+
+jsonschema = pytest.importorskip("jsonschema")
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIGS = ROOT / "configs"
+
+
+def validator(name: str):
+    schema = json.loads(configs.schema_text(name))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def assert_valid(name: str, data: object) -> None:
+    problems = [
+        f"{error.json_path}: {error.message}" for error in validator(name).iter_errors(data)
+    ]
+    assert not problems
+
+
+@pytest.mark.parametrize(
+    ("page", "module"), [("cli", cli_reference), ("passes", reference)], ids=["cli", "passes"]
+)
+def test_pages_are_up_to_date(page, module):
+    found = (ROOT / "docs" / "reference" / f"{page}.md").read_text("utf-8")
+    assert found == module.markdown(), f"run python -m {module.__name__}"
+
+
+def test_cli_page_has_every_command_and_option():
+    page = cli_reference.markdown()
+    for name in hespas.COMMANDS:
+        assert f"\n## hespas {name}" in page
+        assert f"| [`hespas {name}`](" in page
+    for parser in cli_reference.parsers():
+        section = page.split(f"\n## {parser.prog}\n")[1].split("\n## ")[0]
+        for action in parser._actions:
+            for string in action.option_strings:
+                assert string in ("-h", "--help") or f"`{string}" in section, (parser.prog, string)
+
+
+def test_passes_page_has_every_pass_and_option():
+    page = reference.markdown()
+    for name in registry.PASSES:
+        section = page.split(f"\n## {name}\n")[1].split("\n## ")[0]
+        for spelled, _ in registry.get(name).options():
+            assert f"| `{spelled}` |" in section
+
+
+def test_schemas_are_up_to_date():
+    shipped = {path.name: path.read_text("utf-8") for path in (CONFIGS / "schemas").glob("*.json")}
+    assert shipped == schemas.texts(), "run python -m hespas.tools.schemas"
+
+
+@pytest.mark.parametrize("path", sorted((CONFIGS / "nodes").glob("*.json")), ids=lambda p: p.stem)
+def test_node_presets_fit_the_schema(path):
+    assert_valid("node", json.loads(path.read_text("utf-8")))
+
+
+@pytest.mark.parametrize("name", accelerator_names())
+def test_accelerator_presets_fit_the_schema(name):
+    assert_valid("accelerator", configs.read_json(CONFIGS / "accelerators" / f"{name}.json"))
+
+
+@pytest.mark.parametrize("name", configs.system_names())
+def test_system_presets_fit_the_schemas(name, tmp_path):
+    files = configs.system_files(name)
+    for file in [name for name in files if name.startswith("system") and name.endswith(".json")]:
+        assert_valid("system", json.loads(files[file]))
+    (tmp_path / "network.yml").write_text(files["network.yml"])
+    assert_valid("network", read_yaml(tmp_path / "network.yml"))
+
+
+def test_run_example_fits_the_schema():
+    assert_valid("run", configs.read_json(ROOT / "docs" / "examples" / "llama3-100m.json"))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"mlir": "step-{layers}.mlir", "node": ["A100*", "H100_80GB"], "system": "*_4GPU"},
+        {
+            "mlir": "a.mlir",
+            "fuse": [True, False],
+            "node.memory_bandwidth_bytes_per_s": [1e12, 2e12],
+        },
+        {"mlir": ["a", "b"], "node": ["x", "y"], "together": "mlir node", "setting": {"k": [1, 2]}},
+        {"mlir": "a", "cells": [{"node": "x", "system": "y"}, {"node": "z", "setting.k": 2}]},
+    ],
+)
+def test_what_sweep_takes_fits_the_schema(data, tmp_path, monkeypatch):
+    from hespas.tools.sweep import spec
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "step-2.mlir").touch()
+    assert spec.expand(copy.deepcopy(data))
+    assert_valid("sweep", data)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "place"),
+    [
+        ("run", {"nodes": "H100_80GB"}, "$"),
+        ("run", {"split": "linea"}, "$.split"),
+        ("node", {"name": "x", "memory_bytes": 0}, "$.memory_bytes"),
+        ("network", {"topology": ["Rng"], "npus_count": [2], "bandwidth": [1], "latency": [1]},
+         "$.topology[0]"),
+        ("sweep", {"node": {"a": 1}}, "$.node"),
+        ("sweep", {"output": "out"}, "$"),
+        ("accelerator", {"name": "x", "row": 1}, "$"),
+        ("system", {"scheduling-policy": "FILO"}, "$['scheduling-policy']"),
+    ],
+)  # fmt: skip
+def test_schemas_refuse_what_is_wrong(name, data, place):
+    assert place in {error.json_path for error in validator(name).iter_errors(data)}
+
+
+def test_module_stats_fit_the_schema(tmp_path):
+    """All keys of real statistics are in the model, and the values are of its types."""
+    out = tmp_path / "out"
+    example = str(ROOT / "docs" / "examples" / "llama3-100m-opt-a100.mlir.xz")
+    command = ["--mlir", example, "--node", "A100_SXM_40GB", "--estimator", "roofline"]
+    assert hespas.main(["run", *command, "--output", str(out), "--no-simulate"]) == 0
+    stats = configs.read_json(out / "module_stats.json")
+    assert_valid("module-stats", stats)
+    model = ModuleStats.model_validate(stats)
+    assert not _unnamed(model), "name the new keys in passes/emit/stats_model.py"
+    broken = copy.deepcopy(stats)
+    broken["totals"]["time_ns"] = -1
+    assert not validator("module-stats").is_valid(broken)
+
+
+def _unnamed(model) -> list[str]:
+    found = [f"{type(model).__name__}.{key}" for key in model.model_extra or {}]
+    for value in model.__dict__.values():
+        inner = value.values() if isinstance(value, dict) else value
+        parts = inner if isinstance(value, (dict, list)) else [value]
+        for part in parts:
+            if hasattr(part, "model_extra"):
+                found += _unnamed(part)
+    return found
+
+
+def test_schema_key_is_allowed_in_a_file(tmp_path):
+    data = configs.node_data("H100_80GB")
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({"$schema": "node.schema.json", **data}))
+    assert configs.node(str(path)).memory_bandwidth_bytes_per_s == 3350e9
+    assert_valid("node", json.loads(path.read_text()))
+
+
+def test_schema_command(capsys):
+    assert hespas.main(["schema"]) == 0
+    listed = capsys.readouterr().out
+    for name in configs.schema_names():
+        assert f"  {name} " in listed
+        assert hespas.main(["schema", name]) == 0
+        assert json.loads(capsys.readouterr().out) == schemas.schemas()[name]
+    with pytest.raises(UsageError, match=r"no schema is named 'nodes'.*did you mean 'node'"):
+        hespas.main(["schema", "nodes"])

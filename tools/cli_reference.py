@@ -1,0 +1,113 @@
+"""The commands as a page: ``python -m hespas.tools.cli_reference > docs/reference/cli.md``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Iterator
+
+from hespas.tools import hespas
+from hespas.tools.commands.study import STUDIES
+
+HEAD = """# Command line
+
+This page is generated from the parsers of the commands by `python -m hespas.tools.cli_reference`.
+
+A wrong command line ends with exit code 2 and one line on stderr, any other failure with 1. Options
+are written in full: there are no abbreviations.
+
+| command | what it does |
+|---|---|
+"""
+TOOLS = ("hespas_opt", "hespas_chakra_gen", "hespas_mlir_splitter", "hespas_mlir_analyzer")
+
+
+def parsers() -> list[argparse.ArgumentParser]:
+    """The parsers of all commands of ``hespas``, of each study, and of the other tools."""
+    modules = [f"commands.{name}" for name in hespas.COMMANDS if name != "study"]
+    at = [*hespas.COMMANDS].index("study")
+    modules[at:at] = [f"studies.{name}" for name in STUDIES]
+    return [
+        importlib.import_module(f"hespas.tools.{name}").arguments() for name in (*modules, *TOOLS)
+    ]
+
+
+def markdown() -> str:
+    """The whole page."""
+    found = parsers()
+    shown = {
+        name: f"study {next(iter(STUDIES))}" if name == "study" else name
+        for name in hespas.COMMANDS
+    }
+    rows = [
+        f"| [`hespas {name}`](#hespas-{shown[name].replace(' ', '-')}) | {text} |\n"
+        for name, text in hespas.COMMANDS.items()
+    ]
+    opt = "| [`hespas-opt`](#hespas-opt) | runs single [passes](passes.md) and prints IR |\n"
+    rest = "| the others | as [the published tools](../how-to/published-tools.md) |\n"
+    sections = [text for parser in found for text in _section(parser, "##")]
+    return "".join([HEAD, *rows, opt, rest, *sections])
+
+
+def _section(parser: argparse.ArgumentParser, level: str) -> Iterator[str]:
+    yield f"\n{level} {parser.prog}\n"
+    if parser.description:
+        yield f"\n```text\n{parser.description.strip()}\n```\n"
+    inner: dict[str, argparse.ArgumentParser] = {}
+    rows = []
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            inner = dict(action.choices)
+            helps = {choice.dest: choice.help for choice in action._choices_actions}
+            rows += [f"| `{name}` | {_cell(helps.get(name) or '')} |\n" for name in inner]
+        elif action.help != argparse.SUPPRESS and "--help" not in action.option_strings:
+            rows.append(f"| {_spelling(action)} | {_cell(_help(action))} |\n")
+    if rows:
+        yield "\n| argument | meaning |\n|---|---|\n"
+        yield from rows
+    for one in inner.values():
+        yield from _section(one, f"{level}#")
+
+
+def _spelling(action: argparse.Action) -> str:
+    """``--name VALUE``, of each of its names, or the word that stands for a positional argument."""
+    value = action.metavar if isinstance(action.metavar, str) else ""
+    if not action.option_strings:
+        word = value or action.dest
+        word += " ..." if action.nargs in ("*", "+") else ""
+        return f"`[{word}]`" if action.nargs in ("?", "*") else f"`{word}`"
+    if isinstance(action.metavar, tuple):
+        value = " ".join(action.metavar)
+    elif action.nargs != 0 and not isinstance(action, argparse.BooleanOptionalAction):
+        value = value or _choices(action) or action.dest.upper()
+    else:
+        value = ""
+    return ", ".join(_code(f"{name} {value}".strip()) for name in action.option_strings)
+
+
+def _choices(action: argparse.Action) -> str:
+    return "{" + ",".join(map(str, action.choices)) + "}" if action.choices else ""
+
+
+def _help(action: argparse.Action) -> str:
+    text = (action.help or "") % vars(action)
+    value = action.default
+    if not action.option_strings or action.nargs == 0 or "default" in text:
+        return text
+    if value in (None, "", argparse.SUPPRESS) or value == [] or f"({value})" in text:
+        return text
+    return (
+        f"{text} (default {value:g})" if isinstance(value, float) else f"{text} (default {value})"
+    )
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", r"\|").replace("<", "&lt;")
+
+
+def _code(text: str) -> str:
+    return f"`{text}`".replace("|", r"\|")
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

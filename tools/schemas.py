@@ -1,0 +1,125 @@
+"""JSON Schemas for editors, of the models that check the files: ``python -m hespas.tools.schemas``.
+
+It writes ``configs/schemas``, which are shipped.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from hespas.configs.accelerator import Accelerator
+from hespas.configs.models import Network, NodeFile, SystemFile
+from hespas.frontends.export.spec import Spec
+from hespas.passes.emit.stats_model import ModuleStats
+from hespas.tools.commands.config import RunConfig
+from hespas.tools.sweep.spec import CELLS, NOT_OF_A_CELL, TOGETHER
+
+FOLDER = Path(__file__).resolve().parents[1] / "configs" / "schemas"
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+SCALAR = {"type": ["string", "number", "boolean", "null"]}
+MODELS: dict[str, tuple[type[BaseModel], str]] = {
+    "accelerator": (Accelerator, "an accelerator's file: systolic arrays and vector units"),
+    "export": (Spec, "the spec file of hespas export"),
+    "module-stats": (ModuleStats, "module_stats.json, which hespas run writes"),
+    "network": (Network, "network.yml of a system"),
+    "node": (NodeFile, "a node's file: what a device can do"),
+    "run": (RunConfig, "the configuration file of hespas run"),
+    "system": (SystemFile, "system.json of a system, as ASTRA-sim reads it"),
+}
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """All schemas by name."""
+    found = {name: _schema(model, title) for name, (model, title) in MODELS.items()}
+    found["sweep"] = _sweep()
+    return dict(sorted(found.items()))
+
+
+def texts() -> dict[str, str]:
+    """The files, by name."""
+    return {f"{name}.json": json.dumps(one, indent=2) + "\n" for name, one in schemas().items()}
+
+
+def _schema(model: type[BaseModel], title: str) -> dict[str, Any]:
+    found = model.model_json_schema(by_alias=True)
+    for one in (found, *found.get("$defs", {}).values()):
+        _tidy(one)
+    if found.get("additionalProperties") is False:  # a file may name its schema
+        found["properties"] = {"$schema": {"type": "string"}, **found["properties"]}
+    return {"$schema": DRAFT, **found, "title": title}
+
+
+def _tidy(model: dict[str, Any]) -> None:
+    """Plain text for a docstring, and no titles that only repeat the keys."""
+    if "description" in model:
+        model["description"] = " ".join(model["description"].replace("``", "`").split())
+    model.pop("title", None)
+    for part in model.get("properties", {}).values():
+        part.pop("title", None)
+
+
+def _sweep() -> dict[str, Any]:
+    """A sweep's file: each key of a run as a value, or a list of values for an axis of the grid."""
+    run = RunConfig.model_json_schema()["properties"]
+    cell: dict[str, Any] = {}
+    for key, value in run.items():
+        if key in (*NOT_OF_A_CELL, "setting"):
+            continue
+        text = value.pop("description", "")
+        value.pop("title", None)
+        value.pop("default", None)
+        cell[key] = {"description": text, "anyOf": [value, {"type": "array", "items": value}]}
+    cell["node"]["description"] += "; patterns such as A100* too"
+    cell["mlir"]["description"] += "; patterns too: step-{layers}.mlir"
+    values = {"anyOf": [SCALAR, {"type": "array", "items": SCALAR}]}
+    setting = {
+        "description": "settings of the estimator, each a value or a list",
+        "type": "object",
+        "additionalProperties": values,
+    }
+    listed = {key: one["anyOf"][0] for key, one in cell.items()}
+    text = {"type": "string"}
+    return {
+        "$schema": DRAFT,
+        "additionalProperties": False,
+        "description": "Keys with a list are the axes of a grid.",
+        "patternProperties": {r"^(node|setting)\..+$": values},
+        "properties": {
+            "$schema": text,
+            **cell,
+            "setting": setting,
+            TOGETHER: {
+                "description": "groups of keys whose lists go in step: node system",
+                "anyOf": [text, {"type": "array", "items": text}],
+            },
+            CELLS: {
+                "description": "cells one by one, instead of or beside the grid",
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "patternProperties": {r"^(node|setting)\..+$": SCALAR},
+                    "properties": {
+                        **listed,
+                        "setting": {"type": "object", "additionalProperties": SCALAR},
+                    },
+                },
+            },
+        },
+        "title": "the file of hespas sweep",
+        "type": "object",
+    }
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in texts().items():
+        (FOLDER / name).write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    main()
