@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks.measure import BARE_IMPORT, BARE_PARSE, compare, python, sample, tool
 from benchmarks.modules import layers, real
 from benchmarks.simulation import simulations
+from benchmarks.sweep import sweeps
 
 MAIN_JOB = ("--split-individual=merge", "--roofline-annotate")
 
@@ -27,7 +28,7 @@ def main() -> None:
         start_up(folder, options.rounds)
         growth(folder, options.ops)
         traces(folder, options.rounds)
-        for cells in simulations(folder):
+        for cells in (*simulations(folder), *sweeps(folder)):
             row(*cells)
 
 
@@ -45,6 +46,12 @@ def main_job(folder: Path, rounds: int) -> None:
         f"main job on `{path.name}` ({size:.1f} MB), wall time over a bare parse",
         f"{pair.ratio:.2f} ({pair.command.wall_s:.2f} s over {pair.baseline.wall_s:.2f} s)",
         "3",
+    )
+    calibrated = [argument.replace("roofline", "calibrated") for argument in job]
+    row(
+        "... with `--calibrated-annotate`, wall time over that with `--roofline-annotate`",
+        f"{compare(calibrated, job, rounds).ratio:.2f}",
+        "1.5",
     )
     row(
         "... peak memory over that of the bare parse",

@@ -102,8 +102,8 @@ How well does the sum of the times of regions, each compiled and run alone, stan
 the whole program? `hespas reference` measures both in turn, on one device. Collectives are replaced
 by local operations that give results of the same shape; what those take is in the sum. The *ratio*
 is the sum over the whole, the median of the rounds; its range is that of the rounds. *Least
-disturbed* is the ratio of the round in which other programs took the least share of the machine,
-and *others* is that share.
+disturbed* is the ratio of the least times that were seen, of the sum and of the whole: other work
+on the machine only adds time.
 """
 
 
@@ -114,20 +114,19 @@ def markdown(measured: Sequence[dict[str, Any]]) -> str:
         versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
         lines += [
             f"## {found['device']}\n",
-            f"{found['date']}, {versions}.\n",
+            f"{found['date']}, {versions}. Load is that of the host's other work, in processes.\n",
             "| program | regions, distinct | whole | sum | ratio | range | least disturbed "
-            "| others |",
+            "| load |",
             "|---|---|---|---|---|---|---|---|",
         ]
         for one in found["workloads"]:
             low, high = one["ratio_range"]
-            others = min(round_["others"] for round_ in one["rounds"])
+            load = max(round_["host_load"] for round_ in one["rounds"])
             total = one["regions_s"] + one["stand_ins_s"]
-            quiet = one["least_disturbed_ratio"]
             lines.append(
                 f"| {one['name']} | {one['regions']}, {one['distinct']} "
                 f"| {1e3 * one['whole_s']:.2f} ms | {1e3 * total:.2f} ms | {one['ratio']:.2f} "
-                f"| {low:.2f} to {high:.2f} | {quiet:.2f} | {100 * others:.0f} % |"
+                f"| {low:.2f} to {high:.2f} | {one['least_ratio']:.2f} | {load:.1f} |"
             )
         lines += ["\nMade by\n", "```sh norun"]
         lines += [command for one in found["workloads"] for command in one["commands"]]

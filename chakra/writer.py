@@ -8,6 +8,7 @@ classes; usually there is one.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Sequence
@@ -50,7 +51,7 @@ def write(trace: Trace, folder: Path, time: str = "both") -> Written:
     groups = {str(number): list(ranks) for number, ranks in sorted(trace.groups.items())}
     text = json.dumps(groups, separators=(",", ":")).replace('],"', '],\n"')
     (folder / "comm_group.json").write_text(text + "\n", encoding="utf-8")
-    slots = _Slots(trace)
+    slots = Slots(trace)
     times = durations(trace.steps)
     nodes, total = [0] * trace.devices, 0
     for devices in slots.classes():
@@ -78,30 +79,45 @@ def _write(path: str, data: bytes) -> None:
         os.close(file)
 
 
-class _Slots:
-    """The distinct ways in which devices differ: one slot for each set of groups or of pairs."""
+class Slots:
+    """The distinct ways in which devices differ: one slot for each set of groups or of pairs.
+
+    ``names`` has for each slot, by device, the communicator, or the source and target; ``tails``
+    the same as an encoded attribute.
+    """
 
     def __init__(self, trace: Trace) -> None:
         self.devices = trace.devices
-        self.tails: list[Tails] = []
+        self.names: list[dict[int, tuple[int, ...]]] = []
         self._of: dict[tuple[str, tuple], int] = {}
         for step in trace.steps:
             what = step.what
             if isinstance(what, Collective) and ("group", what.groups) not in self._of:
-                tails = {
-                    device: text_attr("pg_name", str(number))
-                    for number in what.groups
-                    for device in trace.groups[number]
+                names = {
+                    device: (number,) for number in what.groups for device in trace.groups[number]
                 }
-                self._add(("group", what.groups), tails)
+                self._add(("group", what.groups), names)
             elif isinstance(what, Transfer) and ("send", what.pairs) not in self._of:
-                ends = [(s, t, _COMM_SRC(s) + _COMM_DST(t)) for s, t in what.pairs]
-                self._add(("send", what.pairs), {s: tail for s, _, tail in ends})
-                self._add(("recv", what.pairs), {t: tail for _, t, tail in ends})
+                self._add(("send", what.pairs), {s: (s, t) for s, t in what.pairs})
+                self._add(("recv", what.pairs), {t: (s, t) for s, t in what.pairs})
 
-    def _add(self, key: tuple[str, tuple], tails: Tails) -> None:
-        self._of[key] = len(self.tails)
-        self.tails.append(tails)
+    def _add(self, key: tuple[str, tuple], names: dict[int, tuple[int, ...]]) -> None:
+        self._of[key] = len(self.names)
+        self.names.append(names)
+
+    @functools.cached_property
+    def tails(self) -> list[Tails]:
+        """What a node ends with, by slot and device."""
+        attrs: dict[tuple[int, ...], bytes] = {}
+        for names in self.names:
+            for name in names.values():
+                if name not in attrs:
+                    attrs[name] = (
+                        text_attr("pg_name", str(name[0]))
+                        if len(name) == 1
+                        else _COMM_SRC(name[0]) + _COMM_DST(name[1])
+                    )
+        return [{device: attrs[name] for device, name in names.items()} for names in self.names]
 
     def group(self, what: Collective) -> int:
         return self._of["group", what.groups]
@@ -119,11 +135,11 @@ class _Slots:
 
 
 def _encode(
-    trace: Trace, slots: _Slots, device: int, times: Sequence[Duration], time: str
+    trace: Trace, slots: Slots, device: int, times: Sequence[Duration], time: str
 ) -> tuple[list[bytes], list[int], int]:
     """The common chunks of a device's class, the slots whose tails go between, and the nodes."""
     lengths = [len(tails.get(device, b"")) for tails in slots.tails]
-    ids = _Ids(trace)
+    ids = Ids(trace)
     names: dict[str, bytes] = {}
     chunks: list[bytes] = []
     current = [metadata()]
@@ -185,7 +201,7 @@ def _idle(time: str) -> bytes:
     return node(1, node_name("idle"), NodeType.COMP_NODE, (), 0, attrs)
 
 
-class _Ids:
+class Ids:
     """Dependencies as one class of devices has them: a step that is absent passes on its own."""
 
     def __init__(self, trace: Trace) -> None:

@@ -31,14 +31,27 @@ def node(name_or_path: str) -> Node:
     A file has the form of a preset, or of the published tools' hardware section (``peak_flops``,
     ``memory_bandwidth``, ``per_datatype_flops`` ...). Raises UsageError with the near name.
     """
-    if "/" not in name_or_path and not name_or_path.endswith(".json"):
-        preset = _FOLDER / "nodes" / f"{name_or_path}.json"
-        if preset.is_file():
-            return Node.from_data(json.loads(preset.read_text("utf-8")))
-        _unknown("node preset", name_or_path, node_names(), "give a .json file for another")
+    data = node_data(name_or_path)
+    if is_node_preset(name_or_path):
+        return Node.from_data(data)
     from hespas.configs import models
 
-    return models.node(read_json(name_or_path), name_or_path)
+    return models.node(data, name_or_path)
+
+
+def node_data(name_or_path: str) -> dict[str, Any]:
+    """The JSON object of a node preset or file, as it is; raises HespasError."""
+    if not is_node_preset(name_or_path):
+        return read_json(name_or_path)
+    preset = _FOLDER / "nodes" / f"{name_or_path}.json"
+    if not preset.is_file():
+        _unknown("node preset", name_or_path, node_names(), "give a .json file for another")
+    return json.loads(preset.read_text("utf-8"))
+
+
+def is_node_preset(name_or_path: str) -> bool:
+    """Whether a node is meant by its name, and not by its file."""
+    return "/" not in name_or_path and not name_or_path.endswith(".json")
 
 
 def system_names() -> list[str]:
@@ -109,7 +122,22 @@ def read_json(path: str | Path) -> dict[str, Any]:
         raise HespasError(f"{str(path)!r} is no file name") from None
     if not isinstance(data, dict):
         raise HespasError("must hold a JSON object", where=str(path))
+    data.pop("$schema", None)  # where an editor finds what the keys are
     return data
+
+
+def schema_names() -> list[str]:
+    """The names of all JSON Schemas, alphabetical."""
+    return sorted(path.stem for path in (_FOLDER / "schemas").glob("*.json"))
+
+
+def schema_text(name: str) -> str:
+    """The JSON Schema of that name; raises UsageError with the near name."""
+    if name not in schema_names():
+        from hespas.passes.base import nearest
+
+        raise UsageError(f"no schema is named '{name}'", remedy=nearest(name, schema_names()))
+    return (_FOLDER / "schemas" / f"{name}.json").read_text("utf-8")
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -15,6 +15,7 @@ from hespas.passes.base import nearest
 GROUP = "hespas.estimators"
 ESTIMATORS = {
     "accelsim": "hespas.estimators.accelerators.accelsim:Accelsim",
+    "calibrated": "hespas.estimators.calibrated.model:Calibrated",
     "cocossim": "hespas.estimators.accelerators.cocossim:Cocossim",
     "iree": "hespas.estimators.iree.estimator:Iree",
     "onnxim": "hespas.estimators.accelerators.onnxim:Onnxim",

@@ -13,8 +13,10 @@ from hespas.passes.base import Pass, nearest
 PASSES = {
     "accelsim-annotate": "hespas.passes.annotate.accelsim_annotate:AccelsimAnnotatePass",
     "annotate": "hespas.passes.annotate.annotate:AnnotatePass",
+    "calibrated-annotate": "hespas.passes.annotate.calibrated_annotate:CalibratedAnnotatePass",
     "cocossim-annotate": "hespas.passes.annotate.cocossim_annotate:CocossimAnnotatePass",
     "emit-chakra": "hespas.passes.emit.emit_chakra:EmitChakraPass",
+    "fuse": "hespas.passes.fuse.fuse:FusePass",
     "iree-annotate": "hespas.passes.annotate.iree_annotate:IreeAnnotatePass",
     "memory-annotate": "hespas.passes.memory.memory_annotate:MemoryAnnotatePass",
     "onnxim-annotate": "hespas.passes.annotate.onnxim_annotate:OnnximAnnotatePass",

@@ -17,8 +17,12 @@ place = pathlib.Path(hespas.__file__).parent
 assert 'site-packages' in str(place), place
 assert (place / 'py.typed').exists()
 assert len(configs.node_names()) > 20 and len(configs.system_names()) > 20
+assert len(configs.schema_names()) > 5
+for name in configs.schema_names(): configs.schema_text(name)
 for name in configs.node_names(): configs.node(name)
 for name in configs.system_names(): configs.system(name)
+from hespas.tools.report.page import page
+assert b"<script>" in page("it", "has its style and script", [])
 """
 
 

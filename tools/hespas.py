@@ -19,10 +19,18 @@ COMMANDS = {
     "accelsim": "the regions of a program as PTX, to be traced and run in Accel-Sim",
     "study": "a question over a range of workloads: a table, CSV, JSON and a plot",
     "collective": "collective algorithms as traces: from MSCCL XML, or generated",
+    "calibrate": "fit a node's kernel constants to measurements, or check them",
     "nodes": "list the node presets",
     "targets": "list the GPUs that XLA optimises for",
     "systems": "list the system presets",
+    "validate": "predicted step times against measured ones",
+    "explain": "where the time of a program goes, and what each number rests on",
+    "diff": "what changed between two results, configurations or programs",
+    "sweep": "many runs at once, in parallel, as one table",
+    "compare": "one program on several nodes, or several programs, side by side",
+    "report": "a result as a page for the browser, or as plots",
     "system": "make a system: a network of one's own",
+    "schema": "the keys of a configuration file, as JSON Schema for editors",
 }
 
 USAGE = """\

@@ -36,16 +36,6 @@ def available_bytes() -> int | None:
     return None
 
 
-def busy_s() -> float | None:
-    """Seconds that all cores of the host have worked since it started; None where not told."""
-    stat = Path("/proc/stat")
-    if not stat.exists():
-        return None
-    user, nice, system, _idle, _iowait, *interrupts = stat.read_text().split("\n", 1)[0].split()[1:]
-    ticks = sum(map(int, (user, nice, system, *interrupts[:3])))
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
 def processor() -> str:
     """The processor's name as the system gives it."""
     cpuinfo = Path("/proc/cpuinfo")

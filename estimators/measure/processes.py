@@ -28,12 +28,16 @@ Outcome = dict[str, Any] | Failure
 
 @dataclass(frozen=True)
 class Spec:
-    """What a worker process is started with, and how long and how often it may try."""
+    """What a worker process is started with, and how long and how often it may try.
+
+    ``timed`` says that its answers are times, which are checked.
+    """
 
     worker: str
     probe: str
     packages: tuple[str, ...] = ()
     turns: str = "whole"
+    timed: bool = True
     settings: dict[str, Any] = field(default_factory=dict)
     memory_limit_bytes: int = 0
     timeout_s: float = 600.0

@@ -13,21 +13,21 @@ Show = Callable[[str], None]
 
 
 class Progress:
-    """Counts what is done of ``total``, and says how long the rest takes at that pace."""
+    """Counts the ``units`` done of ``total``, and says how long the rest takes at that pace."""
 
-    def __init__(self, what: str, total: int, show: Show) -> None:
-        self.what, self.total, self.done = what, total, 0
+    def __init__(self, what: str, total: int, show: Show, units: str = "regions measured") -> None:
+        self.what, self.total, self.units, self.done = what, total, units, 0
         self._show, self._start = show, time.monotonic()
         show(self.text())
 
-    def step(self, name: str) -> None:
-        """One more is done: the one of that name."""
-        self.done += 1
+    def step(self, name: str, count: int = 1) -> None:
+        """One more is done, or ``count``: the one of that name."""
+        self.done += count
         self._show(self.text(name))
 
     def text(self, name: str = "") -> str:
         """``xla: 12 of 80 regions measured (@region_4), about 3 min left``."""
-        text = f"{self.what}: {self.done} of {self.total} regions measured"
+        text = f"{self.what}: {self.done} of {self.total} {self.units}"
         if name:
             text += f" ({name})"
         if 0 < self.done < self.total:

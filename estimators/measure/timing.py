@@ -9,13 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hespas.estimators.measure import host
-
 STEADY = 0.05  # a batch is good whose median absolute deviation is this part of its median, or less
 BAND = (0.1, 0.9)  # quantiles that hold 80 % of the repetitions
 LEAST = 3  # repetitions of a batch, however long they take
-LEAST_S = 0.02  # and what a batch takes at least, unless that is more than MOST repetitions
-MOST = 2000
+LEAST_S = 0.02  # and what a batch takes at least, however short they are
 
 Batch = Callable[[int], list[float]]  # so many repetitions, in seconds each
 
@@ -38,16 +35,15 @@ def measure(batch: Batch, plan: Plan) -> dict[str, Any]:
     """The figures of the steadiest batch.
 
     ``median_s``, ``min_s``, ``mad_s`` (median absolute deviation), ``low_s`` and ``high_s`` (which
-    hold 80 %), the ``repetitions`` in it, the ``batches`` made, ``host_load``: processes that could
-    run, on average over the minute before, and, where the system tells, ``others``: the share of
-    the host's cores that other processes took meanwhile.
+    hold 80 %), the ``repetitions`` in it, the ``batches`` made, and ``host_load``: processes that
+    could run, on average over the minute before.
     """
-    load, others = os.getloadavg()[0], _others()
+    load = os.getloadavg()[0]
     begun = time.perf_counter()
     batch(plan.warmups)
     once_s = (time.perf_counter() - begun) / plan.warmups
     once_s = max(once_s, 1e-9)
-    wanted = max(plan.repetitions, min(int(LEAST_S / once_s), MOST))
+    wanted = max(plan.repetitions, int(LEAST_S / once_s))
     count = max(LEAST, min(wanted, int(plan.budget_s / once_s)))
     batches: list[list[float]] = []
     begun = time.perf_counter()
@@ -56,23 +52,7 @@ def measure(batch: Batch, plan: Plan) -> dict[str, Any]:
         if spread(batches[-1]) <= STEADY or time.perf_counter() - begun > plan.budget_s:
             break
     best = min(batches, key=spread)
-    found = {**summary(best), "batches": len(batches), "host_load": round(load, 2)}
-    share = others()
-    return found if share is None else {**found, "others": round(share, 3)}
-
-
-def _others() -> Callable[[], float | None]:
-    """A function that says what share of the host's cores others have had since now."""
-    began, mine, busy = time.perf_counter(), time.process_time(), host.busy_s()
-
-    def share() -> float | None:
-        now = host.busy_s()
-        if busy is None or now is None:
-            return None
-        room_s = (time.perf_counter() - began) * (os.cpu_count() or 1)
-        return min(max(now - busy - (time.process_time() - mine), 0.0) / room_s, 1.0)
-
-    return share
+    return {**summary(best), "batches": len(batches), "host_load": round(load, 2)}
 
 
 def summary(times_s: Sequence[float]) -> dict[str, Any]:

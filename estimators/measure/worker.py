@@ -5,8 +5,8 @@ one of ``multiprocessing``, which would run the user's script again, keeps what 
 with what other workers print, and can end only itself and not what it has started.
 
 The first line is the start: {"path": sys.path, "worker": "module:function", "probe": ...,
-"packages": [...], "turns": ..., "settings": {...}, "memory_limit_bytes": ...}; the answer is
-{"environment": {...}}. Each further line is a payload; the answer is {"answer": {...}} or
+"packages": [...], "turns": ..., "timed": ..., "settings": {...}, "memory_limit_bytes": ...}; the
+answer is {"environment": {...}}. Each further line is a payload; the answer is {"answer": {...}} or
 {"failed": {"kind", "message"}}, after {"waiting": true} and {"waiting": false} around each wait for
 a turn. At the end of stdin, which is also the end of the parent, it ends with all it has started.
 """
@@ -60,7 +60,9 @@ def main() -> None:
         before = time.perf_counter()
         try:
             with turns.running() if start["turns"] == "whole" else contextlib.nullcontext():
-                answer = _checked(function(payload), start["worker"])
+                answer = function(payload)
+                if start["timed"]:
+                    answer = _checked(answer, start["worker"])
             waited_s = sum(waits[1::2]) - sum(waits[::2])
             wall_s = time.perf_counter() - before - waited_s
             message = {"answer": {**answer, "wall_s": wall_s}}

@@ -25,14 +25,13 @@ from hespas.passes.base import Run
 class Round:
     """One measurement of everything, in seconds; ``whole`` is that program's full answer.
 
-    ``others`` is the share of the host's cores that other processes took meanwhile, as far as the
-    system tells: that of the whole or of the parts, whichever is more.
+    ``quick_parts_s`` is the sum of the parts' 10th percentiles.
     """
 
     whole: Answer
     regions_s: float
     stand_ins_s: float
-    others: float | None
+    quick_parts_s: float
 
     @property
     def whole_s(self) -> float:
@@ -61,20 +60,20 @@ class Comparison:
         return statistics.median(getattr(found, name) for found in self.rounds)
 
     @property
-    def least_disturbed(self) -> Round | None:
-        """The round in which other processes took least; None where the system does not tell."""
-        known = [found for found in self.rounds if found.others is not None]
-        return min(known, key=lambda found: found.others or 0.0, default=None)
+    def least_ratio(self) -> float:
+        """The ratio of the least 10th percentiles of all rounds: other work only adds time."""
+        parts = min(found.quick_parts_s for found in self.rounds)
+        return parts / min(found.whole["low_s"] for found in self.rounds)
 
     def to_json(self) -> dict[str, Any]:
-        ratios, quiet = [found.ratio for found in self.rounds], self.least_disturbed
+        ratios = [found.ratio for found in self.rounds]
         return {
             "whole_s": self.median("whole_s"),
             "regions_s": self.median("regions_s"),
             "stand_ins_s": self.median("stand_ins_s"),
             "ratio": self.median("ratio"),
             "ratio_range": [min(ratios), max(ratios)],
-            "least_disturbed_ratio": quiet.ratio if quiet else None,
+            "least_ratio": self.least_ratio,
             "regions": self.regions,
             "distinct": self.distinct,
             "collectives": self.collectives,
@@ -88,9 +87,10 @@ class Comparison:
                     "regions_s": found.regions_s,
                     "stand_ins_s": found.stand_ins_s,
                     "ratio": found.ratio,
+                    "whole_low_s": found.whole["low_s"],
+                    "quick_parts_s": found.quick_parts_s,
                     "clock": found.whole["clock"],
                     "host_load": found.whole["host_load"],
-                    "others": found.others,
                 }
                 for found in self.rounds
             ],
@@ -140,7 +140,8 @@ def compare(
                 _answer(built, program),
                 1e-9 * total.latency_ns,
                 sum(count * _answer(built, item)["median_s"] for item, count in parts),
-                _others(built, program),
+                1e-9 * (total.low_ns or 0.0)
+                + sum(count * _answer(built, item)["low_s"] for item, count in parts),
             )
         )
     counted = run.results["measured"]
@@ -184,18 +185,6 @@ def _local_text(function: ir.Operation) -> str:
 
 def _stand_in(collective: ir.Operation) -> _Program:
     return _Program(collective, str(stand_in(collective)))
-
-
-def _others(estimator: Measuring, program: Item) -> float | None:
-    """The larger share, of the whole or, weighted with their times, of the parts."""
-    whole = _answer(estimator, program)
-    answers = [found for found in estimator.answers.values() if not isinstance(found, UnknownCost)]
-    parts = [found for found in answers if found is not whole and found["median_s"]]
-    if "others" not in whole or not all("others" in found for found in parts):
-        return None
-    times_s = sum(found["median_s"] for found in parts)
-    weighted = sum(found["others"] * found["median_s"] for found in parts)
-    return max(whole["others"], weighted / times_s if times_s else 0.0)
 
 
 def _answer(estimator: Measuring, item: Item) -> Answer:

@@ -67,10 +67,7 @@ class EmitChakraPass(Pass):
         run.results["emit"] = Emitted(
             place, program.trace, written.nodes, written.trace_bytes, found
         )
-        gaps = found["totals"]["gaps"]
-        if gaps:
-            ops = "op" if gaps == 1 else "ops"
-            run.warn(f"the traces lack the time of {gaps} {ops} that could not be estimated")
+        warn_of_gaps(found, run)
 
     def _place(self, module: ir.Module, run: Run) -> Path:
         if self.output:
@@ -82,6 +79,14 @@ class EmitChakraPass(Pass):
         if "empty" in str(place.absolute()):
             run.warn(f"{place}: ASTRA-sim reads no communicators from a path with 'empty' in it")
         return place
+
+
+def warn_of_gaps(found: dict[str, Any], run: Run) -> None:
+    """Warn where statistics tell of ops without an estimate."""
+    gaps = found["totals"]["gaps"]
+    if gaps:
+        ops = "op" if gaps == 1 else "ops"
+        run.warn(f"the traces lack the time of {gaps} {ops} that could not be estimated")
 
 
 def default_name(module: ir.Module, input_name: str) -> str:

@@ -60,6 +60,7 @@ def collect(module: ir.Module, program: Program, node: Node | None = None) -> Ro
                 t.runs * t.comm.operand_bytes for t in executed if t.comm and t.whats
             ),
             "energy_nj": _energy(ops),
+            **_band(ops),
             "gaps": sum(count for _, cost, count in ops if cost.gap),
         },
         "utilisation": _utilisation(ops, node or _node_of(target)),
@@ -196,6 +197,25 @@ def _grouped(ops: list[tuple[str, Cost, int]], key: Callable[[str, Cost], str]) 
 def _energy(ops: list[tuple[str, Cost, int]]) -> float | None:
     energies = [c.energy_nj * count for _, c, count in ops if c.energy_nj is not None]
     return math.fsum(energies) if energies else None
+
+
+def _band(ops: list[tuple[str, Cost, int]]) -> Row:
+    """The ends of the band of the time, null without one, and how many ops have which tag."""
+    tags: Counter[str] = Counter()
+    for _, cost, count in ops:
+        for tag in (cost.tag or "").split():
+            tags[tag] += count
+    known = any(cost.low_ns is not None for _, cost, _ in ops)
+    ends = {
+        name: math.fsum(
+            count * (cost.latency_ns if getattr(cost, name) is None else getattr(cost, name))
+            for _, cost, count in ops
+        )
+        if known
+        else None
+        for name in ("low_ns", "high_ns")
+    }
+    return {**ends, "tags": dict(sorted(tags.items()))}
 
 
 def _node_of(target: Target) -> Node | None:

@@ -1,4 +1,4 @@
-"""Fixtures: a context, a parser, and the shared workloads where they are at hand."""
+"""Fixtures: a context, a parser, and shared workloads and measurements where they are at hand."""
 
 from __future__ import annotations
 
@@ -49,3 +49,17 @@ def workload() -> Iterator[Callable[[str], Path]]:
         return plain if plain.exists() else folder / f"{name}.xz"
 
     yield find
+
+
+@pytest.fixture(scope="session")
+def component() -> Callable[[str], str]:
+    """A table of measured kernels by its name; the test is skipped where there are none."""
+    default = ROOT.parent / "shared" / "components"
+    folder = Path(os.environ.get("HESPAS_COMPONENTS", default))
+
+    def find(name: str) -> str:
+        if not folder.is_dir():
+            pytest.skip("the measured kernels are not here: set HESPAS_COMPONENTS")
+        return str(folder / f"{name}.csv.xz")
+
+    return find

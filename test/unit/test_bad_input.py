@@ -328,7 +328,8 @@ CONFIGS: list[tuple[object, str, int]] = [
     ({"mlir": 3}, "^c: error: 'mlir' is 3: .*string", 1),
     ({"mlir": "a\0b"}, "is no file name", 1),
     ({"mlir": "\ud800"}, "is no file name", 1),
-    ({"mlir": "m", "output": "a\0b", "node": "H100_80GB"}, "is no file name", 1),
+    ({"mlir": "m", "output": "a\0b", "node": "H100_80GB", "estimator": "roofline"},
+     "is no file name", 1),
     ({"node": "H100_80GB"}, "^c: error: no program is given; name it with --mlir FILE", 2),
     ({"mlir": "m", "node": "H100_80G"}, "no node preset .*; did you mean 'H100_80GB'", 2),
     ({"mlir": "m", "node": "no.json"}, "^no.json: error: No such file", 1),
@@ -463,7 +464,8 @@ def test_full_places(refused: Check) -> None:
 def test_trace_places(refused: Check, output: str, said: str) -> None:
     traces = ["--split-linear", NODE, f"--emit-chakra=output={output}"]
     refused(hespas_opt.main, ["m", *traces, "-o", "o"], said)
-    refused(hespas.main, ["run", "--mlir", "m", "--node", "H100_80GB", "--output", output], said)
+    run = ["run", "--mlir", "m", "--node", "H100_80GB", "--estimator", "roofline"]
+    refused(hespas.main, [*run, "--output", output], said)
 
 
 @pytest.mark.parametrize("earlier", [False, True])

@@ -159,7 +159,10 @@ def test_a_deadlock_names_device_and_node(place, capsys):
 
 
 def test_run_ends_with_the_step_time(place, capsys):
-    argv = ("--mlir", "step.mlir", *A100, "--output", "out", "--simulator", "embedded")
+    argv = (
+        "--mlir", "step.mlir", *A100, "--estimator", "roofline", "--output", "out",
+        "--simulator", "embedded",
+    )  # fmt: skip
     assert entry(hespas.main, ["run", *argv, "--timeline", "out/t.pftrace"]) == 0
     out = capsys.readouterr().out
     end = out[out.index("\nResult\n") :].splitlines()

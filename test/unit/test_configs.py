@@ -47,9 +47,16 @@ PUBLISHED_SYSTEMS = [
     "V100_32GB_8GPU_32_4",
 ]
 NUMBERS = (
-    "memory_bandwidth_bytes_per_s", "memory_bytes", "l2_bytes", "tdp_w", "default_flops", "idle_w",
+    "collectives",
+    "overlap_slowdown",
+    "memory_bandwidth_bytes_per_s",
+    "memory_bytes",
+    "l2_bytes",
+    "tdp_w",
+    "default_flops",
+    "idle_w",
     "price_per_hour",
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("name", configs.node_names())

@@ -42,7 +42,7 @@ def test_a_steady_batch_is_enough():
 
 
 def test_the_steadiest_batch_counts():
-    batch, _ = scripted([[1.0, 3.0], [2.0, 2.4], [1.0, 9.0]])
+    batch, _ = scripted([[1.0, 2.0, 3.0], [2.0, 2.2, 2.4], [1.0, 5.0, 9.0]])
     found = measure(batch, Plan(repetitions=4, batches=3))
     assert found["batches"] == 3
     assert found["min_s"] == 2.0

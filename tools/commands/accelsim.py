@@ -22,8 +22,7 @@ traces to accel-sim.out, and keep what it prints as REPORTS/DIGEST.log. Then
 OURS = re.compile(r"[0-9a-f]{16}\.(mlir|vmfb|\d+\.ptx)|regions\.json")
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the command; returns the exit code, raises HespasError."""
+def arguments() -> Parser:
     parser = Parser("hespas accelsim", DESCRIPTION)
     add = parser.add_argument
     add("mlir", metavar="FILE", help="the program, in any form that hespas reads; - for stdin")
@@ -31,7 +30,12 @@ def main(argv: Sequence[str]) -> int:
     add("--split", default="linear", help="linear (default), individual or individual-merge")
     add("--target", default="sm_80", help="sm_60 to sm_89, as IREE has them; default: sm_80")
     add("--json", action="store_true", help="print JSON")
-    options = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; returns the exit code, raises HespasError."""
+    options = arguments().parse_args(argv)
 
     from dataclasses import asdict
 

@@ -17,15 +17,19 @@ List the cache of measurements, or clear it.
 """
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the command; returns its exit code, raises HespasError."""
+def arguments() -> Parser:
     parser = Parser("hespas cache", DESCRIPTION)
     add = parser.add_argument
     add("action", nargs="?", choices=("list", "clear"), default="list", help="list (default)")
     add("--cache", metavar="FILE", default="", help="else HESPAS_CACHE, else the user's")
     add("--estimator", metavar="NAME", default="", help="clear the results of this one only")
     add("--json", action="store_true", help="print JSON")
-    options = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; returns its exit code, raises HespasError."""
+    options = arguments().parse_args(argv)
 
     from hespas.estimators.measure.cache import Cache, default_file
 

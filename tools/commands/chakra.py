@@ -17,8 +17,7 @@ from hespas.tools.commands.parser import Parser
 SHOWN = 50  # problems printed, of either kind
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run ``check`` or ``print``; returns the exit code, raises HespasError."""
+def arguments() -> Parser:
     parser = Parser("hespas chakra", "Check or print Chakra traces.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     one = commands.add_parser(
@@ -31,7 +30,12 @@ def main(argv: Sequence[str]) -> int:
     two = commands.add_parser("print", description="", help="print a trace file readably")
     two.add_argument("file", help="an .et file")
     two.add_argument("--limit", type=int, default=None, help="print the first N nodes only")
-    found = parser.parse_args(list(argv))
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run ``check`` or ``print``; returns the exit code, raises HespasError."""
+    found = arguments().parse_args(list(argv))
     if found.command == "check":
         return check(found.folder, found.prefix, as_json=found.json, strict=found.strict)
     if found.limit is not None and found.limit < 0:

@@ -22,11 +22,14 @@ class RunConfig(BaseModel):
     mlir: str | None = Field(None, description="the program, in any form that hespas reads")
     node: str | None = Field(None, description="node preset or file: what a device can do")
     system: str | None = Field(None, description="system preset or folder: the network")
-    split: Literal["linear", "individual", "individual-merge"] = Field(
-        "individual-merge", description="how compute is cut into regions"
+    split: Literal["linear", "individual", "individual-merge"] | None = Field(
+        None,
+        description="how compute is cut into regions; if not given, as the estimator is: linear "
+        "for real times, else individual-merge",
     )
     block_limit: int = Field(0, ge=0, description="most ops in a region; 0: no limit")
-    estimator: str = Field("roofline", description="what estimates the regions")
+    fuse: bool = Field(False, description="group ops into kernels as XLA would, before splitting")
+    estimator: str = Field("calibrated", description="what estimates the regions")
     output: str | None = Field(None, description="folder for the traces; default: by the program")
     keep_going: bool = Field(False, description="count what no rule can cost, instead of stopping")
     setting: dict[str, str | int | float | bool] = Field(
@@ -40,6 +43,13 @@ class RunConfig(BaseModel):
     simulate: bool = Field(True, description="simulate the traces where there is a system")
     simulator: Literal["auto", "embedded", "astra-sim", "both"] = Field(
         "auto", description="what simulates; auto: ASTRA-sim where it is found and can do it"
+    )
+    curves: str | None = Field(
+        None,
+        description="measured collectives: a device's, none, or, if not given, as the estimator is",
+    )
+    slowdown: float | None = Field(
+        None, ge=0, description="share by which computing takes longer beside communication"
     )
     astra_sim: str | None = Field(None, description="the ASTRA-sim program, where not on PATH")
     timeline: str | None = Field(None, description="file for a Perfetto timeline of the simulation")

@@ -23,6 +23,7 @@ from hespas.passes.annotate.roofline_annotate import CUSTOM
 from hespas.passes.base import Pass, Run, build
 from hespas.passes.emit.emit_chakra import Emitted
 from hespas.passes.emit.file import check
+from hespas.simulators.embedded.options import Options
 from hespas.tools.commands.config import MEASURING, STEP, RunConfig
 from hespas.tools.commands.render import scaled
 from hespas.tools.commands.summary import Summary
@@ -46,6 +47,7 @@ class Network:
     simulator: str = "auto"
     astra_sim: str | None = None
     timeline: str | None = None
+    options: Options = field(default_factory=Options)
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,12 @@ def plan(chosen: RunConfig) -> Plan:
     """The plan of our own configuration; raises HespasError, for a wrong preset before any work."""
     if chosen.node:
         configs.node(chosen.node)
-    strategy, _, merge = chosen.split.partition("-")
+    strategy, _, merge = split_of(chosen).partition("-")
     split: dict[str, str | bool] = {"block-limit": str(chosen.block_limit)}
     if strategy == "individual":
         split["merge"] = bool(merge)
     steps = (
+        *([step("fuse", {})] if chosen.fuse else []),
         step(f"split-{strategy}", split),
         annotate_step(chosen.estimator, chosen.node, chosen.setting, measuring_of(chosen)),
         step("emit-chakra", {"output": chosen.output} if chosen.output else {}),
@@ -100,6 +103,17 @@ def with_figures(plan: Plan, chosen: RunConfig) -> Plan:
     return replace(plan, steps=steps, given=given)
 
 
+def split_of(chosen: RunConfig) -> str:
+    """The split asked for, else what goes with the estimator.
+
+    A GPU runs its kernels and its synchronous collectives in program order, one after the other:
+    ``linear``. A bound is one of what the program allows: ``individual-merge``.
+    """
+    if chosen.split is not None:
+        return chosen.split
+    return "linear" if estimators.get(chosen.estimator).measured_network else "individual-merge"
+
+
 def network_of(chosen: RunConfig) -> Network | None:
     """What a configuration says of the simulation; raises HespasError where it cannot be done."""
     if chosen.system is None or not chosen.simulate:
@@ -111,7 +125,20 @@ def network_of(chosen: RunConfig) -> Network | None:
         folder = os.path.dirname(chosen.timeline)
         if not (chosen.output and os.path.realpath(folder) == os.path.realpath(chosen.output)):
             check(chosen.timeline)  # else it is the traces' folder, which is made if need be
-    return Network(chosen.simulator, chosen.astra_sim, chosen.timeline)
+    return Network(chosen.simulator, chosen.astra_sim, chosen.timeline, _options(chosen))
+
+
+def _options(chosen: RunConfig) -> Options:
+    """Measured collectives and slower compute beside them, where asked for or meant by default.
+
+    They are meant where the estimator gives real times and the node has them.
+    """
+    curves, slowdown = chosen.curves, chosen.slowdown
+    if estimators.get(chosen.estimator).measured_network:
+        found = configs.node(chosen.node or configs.DEFAULT_NODE)
+        curves = found.collectives if curves is None else curves
+        slowdown = found.overlap_slowdown if slowdown is None else slowdown
+    return Options(curves="" if curves in (None, "none") else curves, slowdown=slowdown or 0.0)
 
 
 def system_of(name: str | None) -> System | None:
@@ -166,10 +193,11 @@ def execute(
     *,
     before: Callable[[str], None] = lambda name: None,
     progress: Callable[[str], None] | None = None,
+    module: ir.Module | None = None,
 ) -> Outcome:
     """Run the plan's steps; ``before`` is called with the name of each. Raises HespasError.
 
-    ``progress`` is shown how far a long step is.
+    ``progress`` is shown how far a long step is. ``module`` is the program, where it has been read.
     """
     run = Run(
         input_name=frontends.shown(plan.mlir),
@@ -177,18 +205,18 @@ def execute(
         note=note,
         progress=progress,
     )
-    module = frontends.read(plan.mlir, make_context())
+    module = module or frontends.read(plan.mlir, make_context())
     timings: list[tuple[str, float]] = []
     unchecked = True
     for current in pipeline.complete(module, plan.steps):
         before(current.name)
         pipeline.run(module, [current], run, timings=timings)
         if unchecked and Target.NAME in module.operation.attributes:
-            _check_devices(_target(module), plan)
+            check_devices(_target(module), plan)
             unchecked = False
         if current.name == "memory-annotate":
-            _check_memory(run, _node(plan, _target(module)))
-    _check_memory(run, run.results.get("node"))  # a default that a step has chosen
+            check_memory(run, node_of(plan, _target(module)))
+    check_memory(run, run.results.get("node"))  # a default that a step has chosen
     return Outcome(module, _target(module), run, timings)
 
 
@@ -198,7 +226,6 @@ def simulate(
     """Simulate the traces on the plan's system, where it says so; raises HespasError."""
     if plan.network is None or plan.system is None:
         return None
-    from hespas.simulators.embedded.options import Options
     from hespas.tools.commands import simulation
 
     before("simulate")
@@ -206,7 +233,7 @@ def simulate(
     return simulation.perform(
         emitted.folder,
         plan.system,
-        Options(),
+        plan.network.options,
         simulator=plan.network.simulator,
         astra_sim=plan.network.astra_sim,
         timeline=plan.network.timeline,
@@ -248,14 +275,14 @@ def _target(module: ir.Module) -> Target:
     return target
 
 
-def _node(plan: Plan, target: Target) -> Node | None:
+def node_of(plan: Plan, target: Target) -> Node | None:
     """The node that the program will be annotated for, where that is known beforehand."""
     given = [node for current in plan.steps if isinstance(node := getattr(current, "node", 0), str)]
     name = next(iter(given), "") or target.node
     return configs.node(name) if name and name != CUSTOM else None
 
 
-def _check_memory(run: Run, node: Node | None) -> None:
+def check_memory(run: Run, node: Node | None) -> None:
     """Say that a program does not fit."""
     memory: Memory | None = run.results.get("memory")
     if memory is None or node is None or not node.memory_bytes:
@@ -268,7 +295,8 @@ def _check_memory(run: Run, node: Node | None) -> None:
     )
 
 
-def _check_devices(target: Target, plan: Plan) -> None:
+def check_devices(target: Target, plan: Plan) -> None:
+    """Raise HespasError where the plan's system has not as many devices as the program."""
     mine = f"the program runs on {target.devices} devices"
     if plan.devices is not None and plan.devices != target.devices:
         raise HespasError(

@@ -14,12 +14,16 @@ if TYPE_CHECKING:
 SHOWN = ("f32", "tf32", "bf16", "f16", "f8", "i8")
 
 
-def main(argv: Sequence[str]) -> int:
-    """List the presets, or one in full as JSON; returns the exit code, raises HespasError."""
+def arguments() -> Parser:
     parser = Parser("hespas nodes", "List the node presets, with dense peak rates.")
     parser.add_argument("name", nargs="?", help="one preset or file, all its constants as JSON")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    options = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """List the presets, or one in full as JSON; returns the exit code, raises HespasError."""
+    options = arguments().parse_args(argv)
 
     from hespas import configs
     from hespas.tools.commands import render
@@ -47,6 +51,9 @@ def as_json(node: Node) -> dict[str, Any]:
         "l2_bytes": node.l2_bytes,
         "tdp_w": node.tdp_w,
         "hbm_power_share": node.hbm_power_share,
+        "collectives": node.collectives,
+        "overlap_slowdown": node.overlap_slowdown,
+        "calibration": node.calibration,
         "idle_w": node.idle_w,
         "price_per_hour": node.price_per_hour,
         "default_flops": node.default_flops,

@@ -85,11 +85,11 @@ def _tables(program: str, found: Comparison) -> list[Table]:
             seconds(one.regions_s),
             seconds(one.stand_ins_s),
             f"{one.ratio:.3f}",
-            "not known" if one.others is None else percent(one.others),
+            f"{one.whole['host_load']:.1f}",
         )
         for number, one in enumerate(found.rounds, 1)
     ]
-    (low, high), quiet = values["ratio_range"], found.least_disturbed
+    low, high = values["ratio_range"]
     versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
     return [
         Table(
@@ -104,13 +104,13 @@ def _tables(program: str, found: Comparison) -> list[Table]:
                 ("whole", seconds(values["whole_s"])),
                 ("sum of the parts", seconds(values["regions_s"] + values["stand_ins_s"])),
                 ("ratio", f"{values['ratio']:.3f}, from {low:.3f} to {high:.3f} by round"),
-                ("least disturbed", f"{quiet.ratio:.3f}" if quiet else "not known"),
+                ("least disturbed", f"{found.least_ratio:.3f}"),
             ],
             left=2,
         ),
         Table(
             "",
             rounds,
-            ("round", "whole", "deviation", "regions", "stand-ins", "ratio", "others"),
+            ("round", "whole", "deviation", "regions", "stand-ins", "ratio", "host load"),
         ),
     ]

@@ -44,6 +44,15 @@ def plain(table: Table) -> str:
     return "\n".join(lines)
 
 
+def markdown(table: Table) -> str:
+    """A table of Markdown under its title, numbers to the right."""
+    header = list(table.header) or ["", ""]
+    rule = ["---" if i < table.left else "---:" for i in range(len(header))]
+    rows = [header, rule, *table.rows]
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join([f"**{table.title}**", "", *lines] if table.title else lines)
+
+
 def _rich(tables: Sequence[Table], out: TextIO) -> None:
     from rich.console import Console
     from rich.markup import escape

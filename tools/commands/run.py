@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hespas.dialects.errors import HespasError, UsageError
 from hespas.tools.commands.parser import Parser
 
 if TYPE_CHECKING:
+    from hespas.dialects.mlir import ir
     from hespas.tools.commands.config import RunConfig
-    from hespas.tools.commands.flow import Plan
+    from hespas.tools.commands.flow import Note, Plan
+    from hespas.tools.commands.summary import Summary
 
 DESCRIPTION = """\
 Estimate a program: read it, split it at its collectives, annotate costs, write Chakra traces,
 simulate them on the network of --system, and print a summary on stdout. CONFIG is a JSON file with
-the same keys as the flags (mlir, node, system, split, block_limit, estimator, setting, output,
-keep_going, jobs, dask, cache, timeout, memory_limit, simulate, simulator, astra_sim, timeline,
-memory, model_flops, tokens_per_step, samples_per_step, price_per_hour), or a configuration of the
-published tools; flags override it. Paths are relative to where you are.
+the same keys as the flags (mlir, node, system, split, block_limit, fuse, estimator, setting,
+output, keep_going, jobs, dask, cache, timeout, memory_limit, simulate, simulator, curves, slowdown,
+astra_sim, timeline, memory, model_flops, tokens_per_step, samples_per_step, price_per_hour), or a
+configuration of the published tools; flags override it. Paths are relative to where you are.
 
   hespas run --mlir step.mlir --node A100_SXM_40GB --system A100_SXM_40GB_4GPU --output out
 """
@@ -33,22 +35,45 @@ def arguments() -> Parser:
     add("--mlir", metavar="FILE", help="the program, in any form that hespas reads; - for stdin")
     add("--node", help="node preset or file; hespas nodes lists the presets")
     add("--system", help="system preset or folder: the network; hespas systems lists the presets")
-    add("--split", help="linear, individual or individual-merge (default)")
-    add("--block-limit", type=int, metavar="N", help="most ops in a region; 0: no limit (default)")
-    add("--estimator", metavar="NAME", help="what estimates the regions: roofline (default), ...")
-    add(
-        "--setting", action="append", metavar="KEY=VALUE",
-        help="a setting of the estimator; may be given several times",
-    )  # fmt: skip
     add("--output", metavar="DIR", help="folder for the traces; default: named after the program")
     add(
         "--no-simulate", dest="simulate", action="store_false", default=None,
         help="write the traces only, also with --system",
     )  # fmt: skip
-    add("--simulator", help="auto (default), embedded, astra-sim or both: see hespas simulate")
-    add("--astra-sim", metavar="PATH", help="the ASTRA-sim program, where it is not on PATH")
     add("--timeline", metavar="FILE", help="write a timeline for https://ui.perfetto.dev")
     add("--json", action="store_true", help="print one JSON object instead of tables")
+    add_options(parser)
+    return parser
+
+
+def add_options(parser: Parser) -> None:
+    """The flags of how a program is estimated and simulated, for commands that do it."""
+    add = parser.add_argument
+    add("--split", help="linear (default with calibrated), individual or individual-merge")
+    add("--block-limit", type=int, metavar="N", help="most ops in a region; 0: no limit (default)")
+    add(
+        "--fuse", action="store_true", default=None,
+        help="group ops into kernels as XLA would: for programs that XLA has not optimised",
+    )  # fmt: skip
+    add(
+        "--estimator", metavar="NAME",
+        help="what estimates the regions: calibrated (default), roofline, ... (see docs)",
+    )  # fmt: skip
+    add(
+        "--setting", action="append", metavar="KEY=VALUE",
+        help="a setting of the estimator; may be given several times",
+    )  # fmt: skip
+    add("--simulator", help="auto (default), embedded, astra-sim or both: see hespas simulate")
+    add(
+        "--curves", metavar="DEVICE",
+        help="collectives take what was measured on this device; none: the network's model; "
+        "default: the node's own for estimators of real times (calibrated), else none",
+    )  # fmt: skip
+    add(
+        "--slowdown", type=float, metavar="X",
+        help="compute takes longer by this share beside communication; default: as with --curves",
+    )  # fmt: skip
+    add("--astra-sim", metavar="PATH", help="the ASTRA-sim program, where it is not on PATH")
     add(
         "--keep-going", action="store_true", default=None,
         help="tag and count what no rule can cost, instead of stopping",
@@ -74,25 +99,26 @@ def arguments() -> Parser:
     add("--cache", metavar="FILE", help="where results are kept; none: nowhere; see hespas cache")
     add("--timeout", type=float, metavar="S", help="seconds for one region; default: 600")
     add("--memory-limit", type=float, metavar="GB", help="memory of one worker; default: no limit")
-    return parser
+
+
+def given_flags(options: dict[str, Any]) -> dict[str, Any]:
+    """What was given of the parsed flags, settings by key; raises UsageError."""
+    flags = {name: value for name, value in options.items() if value is not None}
+    if "setting" in flags:
+        flags["setting"] = settings_of(flags["setting"])
+    return flags
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
     options = vars(arguments().parse_args(argv))
     path, wants_json = options.pop("config"), options.pop("json")
-    flags = {name: value for name, value in options.items() if value is not None}
-    if "setting" in flags:
-        flags["setting"] = settings_of(flags["setting"])
+    flags = given_flags(options)
 
     from hespas.tools.commands import flow, render, summary
 
-    plan = _plan(path, flags)
     with flow.progress() as before:
-        shown = before if sys.stderr.isatty() else None
-        outcome = flow.execute(plan, flow.to_stderr, before=before, progress=shown)
-        simulated = flow.simulate(plan, outcome, flow.to_stderr, before=before)
-    found = flow.summarise(plan, outcome, simulated)
+        found = perform(plan_of(path, flags), flow.to_stderr, before)
     if wants_json:
         print(json.dumps(summary.as_json(found), indent=1))
     else:
@@ -100,8 +126,33 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _plan(path: str | None, flags: dict[str, Any]) -> Plan:
-    """The plan that a configuration file, in either form, and the flags make."""
+def perform(
+    plan: Plan, note: Note, before: Callable[[str], None], module: ir.Module | None = None
+) -> Summary:
+    """Run a plan, and leave its result in the output folder; raises HespasError.
+
+    ``module`` is the program, where it has been read.
+    """
+    from hespas.tools import results
+    from hespas.tools.commands import flow, simulation, summary
+
+    progress = before if sys.stderr.isatty() else None
+    outcome = flow.execute(plan, note, before=before, progress=progress, module=module)
+    simulated = flow.simulate(plan, outcome, note, before=before)
+    found = flow.summarise(plan, outcome, simulated)
+    folder = found.emitted.folder
+    details = None
+    if simulated is not None and plan.system is not None:
+        details = simulation.as_json(simulated, traces=str(folder), system=plan.system.name)
+    results.write(folder, outcome.module, summary.as_json(found), details)
+    return found
+
+
+def plan_of(path: str | None, flags: dict[str, Any]) -> Plan:
+    """The plan that a configuration file, in either form, and the flags make.
+
+    Raises HespasError.
+    """
     from hespas.configs.checked import checked
     from hespas.tools import published
     from hespas.tools.commands import config, flow
@@ -145,14 +196,15 @@ def _published_plan(values: dict[str, Any], path: str, given: RunConfig) -> Plan
     from hespas.tools import published
     from hespas.tools.commands import flow
 
-    if given.estimator != "roofline":
+    if "estimator" in given.model_fields_set and given.estimator != "roofline":
         raise UsageError(
             f"--estimator {given.estimator} does not go with the published configuration {path}",
             remedy="it has its own perf_estimator.method",
         )
+    given = given.model_copy(update={"estimator": "roofline"})
     overrides: dict[str, Any] = {"mlir_file": given.mlir, "output_dir": given.output}
     if "split" in given.model_fields_set:
-        strategy, _, merge = given.split.partition("-")
+        strategy, _, merge = flow.split_of(given).partition("-")
         overrides |= {"split_strategy": f"{strategy}_split", "merge": bool(merge)}
     if "block_limit" in given.model_fields_set:
         overrides["block_lim"] = given.block_limit

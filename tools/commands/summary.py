@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,22 @@ class Summary:
     def time_ns(self) -> float:
         """Compute time of one device."""
         return self.stats["totals"]["time_ns"]
+
+    @property
+    def band_ns(self) -> tuple[float, float] | None:
+        """Low and high end of the compute time of one device, where the estimator knows them."""
+        totals = self.stats["totals"]
+        return None if totals["low_ns"] is None else (totals["low_ns"], totals["high_ns"])
+
+    @property
+    def step_band_s(self) -> tuple[float, float] | None:
+        """Low and high end of the step: it changes by no more than its compute does."""
+        if self.band_ns is None or self.simulation is None:
+            return None
+        low_ns, high_ns = self.band_ns
+        step_ns = self.simulation.result.step_time_ns
+        least_ns = max(step_ns - (self.time_ns - low_ns), 0.0)
+        return 1e-9 * least_ns, 1e-9 * (step_ns + high_ns - self.time_ns)
 
     @property
     def moved_bytes(self) -> int:
@@ -110,6 +126,7 @@ def as_json(found: Summary) -> dict[str, Any]:
     totals, reuse = found.stats["totals"], found.stats["reuse"]
     simulated: dict[str, Any] = _simulated(found.simulation)
     energy_nj = totals["energy_nj"]
+    compute_band_ns, step_band_s = found.band_ns, found.step_band_s
     return {
         "step_time_s": simulated.get("step_time_s"),
         "compute_s": found.time_ns * 1e-9,
@@ -118,6 +135,9 @@ def as_json(found: Summary) -> dict[str, Any]:
         "devices": found.target.devices,
         "estimator": found.target.estimator,
         "warnings": found.warnings,
+        "compute_band_s": compute_band_ns and [1e-9 * end for end in compute_band_ns],
+        "step_time_band_s": step_band_s and list(step_band_s),
+        "tags": totals["tags"],
         "exposed_share": simulated.get("exposed_share"),
         "overlap_s": simulated.get("overlap_s"),
         "simulator": simulated.get("simulator"),
@@ -166,6 +186,7 @@ def as_tables(found: Summary) -> list[Table]:
     flops, moved = scaled(totals["flops"], "FLOP"), scaled(found.moved_bytes, "B")
     compute = [
         ("time", seconds(found.time_ns * 1e-9)),
+        *_band_row("80 % band", found.band_ns and [1e-9 * end for end in found.band_ns]),
         ("operations", flops + _share(found.utilisation("flops"), "the peak")),
         ("memory traffic", moved + _share(found.utilisation("bandwidth"), "the bandwidth")),
     ]
@@ -175,6 +196,7 @@ def as_tables(found: Summary) -> list[Table]:
     count = totals["gaps"]
     gaps = f"{_count(count, 'op')}: the time is too low" if count else "nothing"
     compute += [("regions", f"{regions} ({totals['count']} ops run)"), ("not estimated", gaps)]
+    compute += [(tag, f"{_count(number, 'op')}") for tag, number in totals["tags"].items()]
     end: list[Row] = [
         ("traces", f"{found.emitted.folder}, {found.emitted.nodes_per_device} nodes a device"),
         ("warnings", str(len(found.warnings))),
@@ -291,10 +313,17 @@ def _step(found: Summary) -> list[Row]:
         return [("step time", f"not simulated: {why}")]
     from hespas.tools.commands import simulation
 
+    step, *parts = simulation.step_rows(found.simulation)
     return [
         ("simulator", found.simulation.result.simulator),
-        *simulation.step_rows(found.simulation),
+        step,
+        *_band_row("80 % band", found.step_band_s),
+        *parts,
     ]
+
+
+def _band_row(name: str, ends: Sequence[float] | None) -> list[Row]:
+    return [(name, f"{seconds(ends[0])} to {seconds(ends[1])}")] if ends else []
 
 
 def _count(number: int, what: str) -> str:

@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from hespas.configs.system import System
 
 
-def main(argv: Sequence[str]) -> int:
-    """List the presets, or one in full as JSON; returns the exit code, raises HespasError."""
+def arguments() -> Parser:
     parser = Parser("hespas systems", "List the system presets: dimensions, fastest first.")
     parser.add_argument("name", nargs="?", help="one preset or folder, all its settings as JSON")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--output", metavar="DIR", help="write the files of the named preset there")
-    options = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """List the presets, or one in full as JSON; returns the exit code, raises HespasError."""
+    options = arguments().parse_args(argv)
 
     from hespas import configs
     from hespas.tools.commands import render

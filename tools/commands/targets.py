@@ -9,13 +9,17 @@ from typing import Any
 from hespas.tools.commands.parser import Parser
 
 
-def main(argv: Sequence[str]) -> int:
-    """List the targets, or one in full; returns the exit code, raises HespasError."""
+def arguments() -> Parser:
     parser = Parser("hespas targets", "List what --xla-optimize compiles for, besides cpu.")
     parser.add_argument("name", nargs="?", help="one target or file, in full as JSON")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--txtpb", action="store_true", help="print it as XLA reads it")
-    options = parser.parse_args(list(argv))
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """List the targets, or one in full; returns the exit code, raises HespasError."""
+    options = arguments().parse_args(list(argv))
 
     from hespas.configs import targets
     from hespas.dialects.errors import UsageError
