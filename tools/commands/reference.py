@@ -29,8 +29,7 @@ SPLITS = {
 }
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the command; returns the exit code, raises HespasError."""
+def arguments() -> Parser:
     parser = Parser("hespas reference", DESCRIPTION)
     add = parser.add_argument
     add("mlir", metavar="FILE", help="the program, in any form that hespas reads; - for stdin")
@@ -43,7 +42,12 @@ def main(argv: Sequence[str]) -> int:
     add("--rounds", type=count, default=3, help="how often all is measured; default: 3")
     add("--timeout", type=above_zero, default=600.0, metavar="S", help="seconds for one program")
     add("--json", action="store_true", help="print one JSON object")
-    options = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; returns the exit code, raises HespasError."""
+    options = arguments().parse_args(argv)
     if options.split not in SPLITS:
         from hespas.passes.base import nearest
 
