@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, is_dataclass
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from hespas.dialects.errors import HespasError, UsageError
 from hespas.passes.base import nearest
@@ -14,6 +24,7 @@ from hespas.passes.base import nearest
 MESH = "mesh"
 BOOLS = {"true": True, "1": True, "false": False, "0": False}
 REQUIRED = inspect.Parameter.empty
+Built = TypeVar("Built")
 
 
 @dataclass(frozen=True)
@@ -32,6 +43,47 @@ class Option:
         names = [str(word) for word in self.words]
         names += ["AXIS=N,..." if kind is dict else kind.__name__ for kind in self.kinds]
         return " | ".join([*names, *(["none"] if self.optional else [])])
+
+    def default_text(self) -> str:
+        """The default as it is written on the command line; empty where there is none."""
+        if self.default is REQUIRED:
+            return ""
+        if isinstance(self.default, dict):
+            return ",".join(f"{key}={size}" for key, size in self.default.items())
+        is_word = self.default is None or isinstance(self.default, bool)
+        return str(self.default).lower() if is_word else str(self.default)
+
+
+def grouped(build: Callable[..., Built]) -> Callable[..., Built]:
+    """``build`` with the fields of its dataclass parameters for parameters, each in their place.
+
+    So recipes share options, as one value inside, and to whoever calls them all options are alike.
+    """
+    hints = get_type_hints(build, include_extras=True)
+    groups: dict[str, type[Any]] = {}
+    flat: list[inspect.Parameter] = []
+    for parameter in inspect.signature(build).parameters.values():
+        hint = hints[parameter.name]
+        if is_dataclass(hint) and isinstance(hint, type):
+            groups[parameter.name] = hint
+            own = get_type_hints(hint, include_extras=True)
+            fields = inspect.signature(hint).parameters.values()
+            flat += [field.replace(annotation=own[field.name]) for field in fields]
+        else:
+            flat.append(parameter.replace(kind=parameter.POSITIONAL_OR_KEYWORD, annotation=hint))
+    signature = inspect.Signature(flat)
+
+    @functools.wraps(build)
+    def call(*args: Any, **keywords: Any) -> Built:
+        given = signature.bind(*args, **keywords).arguments
+        for name, group in groups.items():
+            own = inspect.signature(group).parameters.keys() & given.keys()
+            given[name] = group(**{field: given.pop(field) for field in own})
+        return build(**given)
+
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
+    return call
 
 
 def options(build: Callable[..., Any]) -> list[Option]:
@@ -86,7 +138,8 @@ def bind(
     for key, text in given.items():
         option = known.get(key.replace("-", "_"))
         if option is None:
-            raise UsageError(f"{name} has no option '{key}'", remedy=nearest(key, [*known]))
+            remedy = "give it as --mesh" if key == MESH else nearest(key, [*known])
+            raise UsageError(f"{name} has no option '{key}'", remedy=remedy)
         values[option.name] = convert(option, text, name)
     missing = [o.name for o in known.values() if o.default is REQUIRED and o.name not in values]
     if missing:

@@ -28,9 +28,9 @@ def main(folder: Path) -> None:
     request = json.loads((folder / REQUEST).read_text())
     try:
         report = json.dumps(listing() if request["list"] else export(request, folder / MODULE))
+    except KeyboardInterrupt:
+        raise
     except BaseException as error:  # whatever the program of the user does, SystemExit too
-        if isinstance(error, KeyboardInterrupt):
-            raise
         if request["traceback"] and not isinstance(error, HespasError):
             traceback.print_exc()
         (folder / ERROR).write_text(json.dumps(described(error)))
@@ -49,24 +49,13 @@ def listing() -> list[dict[str, Any]]:
             build = program.find(name)
             row["summary"] = (build.__doc__ or "").strip().partition("\n")[0]
             row["options"] = [
-                {"name": o.name, "form": o.form(), "default": default(o.default), "help": o.help}
+                {"name": o.name, "form": o.form(), "default": o.default_text(), "help": o.help}
                 for o in options.options(build)
             ]
         except Exception as error:  # of another package, or for want of one
             row["problem"] = described(error)["message"]
         rows.append(row)
     return rows
-
-
-def default(value: Any) -> str:
-    """A default as it is written on the command line; empty where there is none."""
-    from hespas.frontends.export.options import REQUIRED
-
-    if value is REQUIRED:
-        return ""
-    if isinstance(value, dict):
-        return ",".join(f"{key}={size}" for key, size in value.items())
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def export(request: dict[str, Any], output: Path) -> dict[str, Any]:

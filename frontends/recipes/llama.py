@@ -7,58 +7,40 @@ from typing import Annotated
 import jax
 
 from hespas.frontends.export.exportable import Exportable
+from hespas.frontends.export.options import grouped
 from hespas.frontends.recipes import models
-from hespas.frontends.recipes.models import Size
-from hespas.frontends.recipes.optimisers import AdamW
+from hespas.frontends.recipes.models import Sizes
 from hespas.frontends.recipes.parallel import DTYPES, Parallel, check_mesh
-from hespas.frontends.recipes.training import (
-    Dtype,
-    Partitioning,
-    Precision,
-    Remat,
-    training_step,
-)
+from hespas.frontends.recipes.training import Partitioning, Remat, Training, training_step
 from hespas.frontends.recipes.transformer import Decoder, Tree, layers_of, weights
 
 AXES = ("data", "fsdp", "context", "tensor")
 MESH = {"fsdp": 8}
 
 
+@grouped
 def build(
+    *,
     mesh: Annotated[dict[str, int], "devices along data, fsdp, context, tensor"] = MESH,
     model: Annotated[models.Name, "dimensions"] = "8b",
-    layers: Size = None,
-    emb: Size = None,
-    heads: Size = None,
-    kv_heads: Size = None,
-    head_dim: Size = None,
-    mlp: Size = None,
-    vocab: Size = None,
+    sizes: Sizes,
     sequence: Annotated[int, "tokens of a sequence"] = 4096,
     batch: Annotated[int, "sequences for each part of the batch (data x fsdp)"] = 1,
     partitioning: Annotated[Partitioning, "collectives written out, or chosen by XLA"] = "manual",
     sequence_parallel: Annotated[bool, "tensor splits the tokens between blocks"] = False,
     scan: Annotated[bool, "layers in a loop, else one by one"] = False,
     remat: Annotated[Remat, "what to compute again: none, all but matmuls, all"] = "minimal",
-    weights_dtype: Annotated[Dtype, "type of the parameters"] = "f32",
-    compute_dtype: Annotated[Dtype, "type of activations, and of gathers and gradients"] = "bf16",
-    moments_dtype: Annotated[Dtype, "type of AdamW's moments"] = "f32",
-    master: Annotated[bool, "keep f32 parameters beside those of weights_dtype"] = False,
-    clip: Annotated[float, "largest global norm of the gradients, 0 for any"] = 1.0,
+    training: Training,
 ) -> Exportable:
     """A training step of a Llama model: FSDP, tensor, context and data parallel, AdamW.
 
     Raises UsageError where the mesh does not divide the model.
     """
     check_mesh(mesh, AXES)
-    m = models.model(
-        model,
-        layers=layers, emb=emb, heads=heads, kv_heads=kv_heads,
-        head_dim=head_dim, mlp=mlp, vocab=vocab,
-    )  # fmt: skip
+    m = models.model(model, **vars(sizes))
     p = Parallel(mesh, manual=partitioning == "manual", sequence=sequence_parallel)
-    decoder = Decoder(m, p, DTYPES[compute_dtype], remat)
-    stored = DTYPES[weights_dtype]
+    decoder = Decoder(m, p, DTYPES[training.compute_dtype], remat)
+    stored = DTYPES[training.weights_dtype]
 
     def loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:
         x = decoder.embed(params, tokens)
@@ -71,8 +53,7 @@ def build(
         p,
         weights(m, stored, layers_of(m, stored, scan)),
         loss,
-        Precision(weights_dtype, moments_dtype, master),
-        AdamW(clip=clip),
+        training,
         sequence=sequence,
         batch=batch,
     )

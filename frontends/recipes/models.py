@@ -16,6 +16,19 @@ Size = Annotated[int | None, "instead of the model's"]
 
 
 @dataclass(frozen=True)
+class Sizes:
+    """Options of a model's dimensions, as ``Model`` has them; None keeps its own."""
+
+    layers: Size = None
+    emb: Size = None
+    heads: Size = None
+    kv_heads: Size = None
+    head_dim: Size = None
+    mlp: Size = None
+    vocab: Size = None
+
+
+@dataclass(frozen=True)
 class Model:
     """A decoder of the Llama family; sizes count elements, ``mlp`` is the hidden width of SwiGLU.
 

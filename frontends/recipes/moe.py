@@ -12,11 +12,11 @@ from jax import lax
 
 from hespas.dialects.errors import UsageError
 from hespas.frontends.export.exportable import Exportable
+from hespas.frontends.export.options import grouped
 from hespas.frontends.recipes import models
-from hespas.frontends.recipes.models import Model, Size
-from hespas.frontends.recipes.optimisers import AdamW
+from hespas.frontends.recipes.models import Model, Size, Sizes
 from hespas.frontends.recipes.parallel import DTYPES, TOKENS, Parallel, check_mesh, check_positive
-from hespas.frontends.recipes.training import Dtype, Precision, Remat, training_step
+from hespas.frontends.recipes.training import Remat, Training, training_step
 from hespas.frontends.recipes.transformer import Decoder, Mlp, Tree, layers_of, weights
 
 AXES = ("data", "fsdp", "expert", "tensor")
@@ -24,16 +24,12 @@ MESH = {"expert": 8}
 BALANCE = 0.01  # weight of the balancing loss (arXiv 2101.03961, section 2.2)
 
 
+@grouped
 def build(
+    *,
     mesh: Annotated[dict[str, int], "devices along data, fsdp, expert, tensor"] = MESH,
     model: Annotated[models.MoeName, "dimensions"] = "mixtral-8x7b",
-    layers: Size = None,
-    emb: Size = None,
-    heads: Size = None,
-    kv_heads: Size = None,
-    head_dim: Size = None,
-    mlp: Size = None,
-    vocab: Size = None,
+    sizes: Sizes,
     experts: Size = None,
     top_k: Annotated[int, "experts for each token"] = 2,
     capacity: Annotated[float, "room of an expert, in shares of an even load"] = 1.25,
@@ -41,11 +37,7 @@ def build(
     batch: Annotated[int, "sequences for each part of the batch (data x fsdp x expert)"] = 1,
     scan: Annotated[bool, "layers in a loop, else one by one"] = False,
     remat: Annotated[Remat, "what to compute again: none, all but matmuls, all"] = "minimal",
-    weights_dtype: Annotated[Dtype, "type of the parameters"] = "f32",
-    compute_dtype: Annotated[Dtype, "type of activations, and of gathers and gradients"] = "bf16",
-    moments_dtype: Annotated[Dtype, "type of AdamW's moments"] = "f32",
-    master: Annotated[bool, "keep f32 parameters beside those of weights_dtype"] = False,
-    clip: Annotated[float, "largest global norm of the gradients, 0 for any"] = 1.0,
+    training: Training,
 ) -> Exportable:
     """A training step of a mixture of experts: top-k routing, all_to_all over ``expert``, AdamW.
 
@@ -54,17 +46,14 @@ def build(
     """
     check_mesh(mesh, AXES)
     check_positive(sequence=sequence, batch=batch)
-    if capacity <= 0:
+    if not capacity > 0:  # NaN too
         raise UsageError(f"option 'capacity' is {capacity:g}", remedy="give a positive number")
-    m = models.model(
-        model,
-        layers=layers, emb=emb, heads=heads, kv_heads=kv_heads, head_dim=head_dim, mlp=mlp,
-        vocab=vocab, experts=experts, top_k=top_k,
-    )  # fmt: skip
+    m = models.model(model, **vars(sizes), experts=experts, top_k=top_k)
     p = Parallel(mesh)
-    room = min(batch * sequence, math.ceil(capacity * batch * sequence * m.top_k / m.experts))
-    decoder = Decoder(m, p, DTYPES[compute_dtype], remat, mixture(m, p, room))
-    stored = DTYPES[weights_dtype]
+    rows = batch * sequence
+    room = math.ceil(min(rows, capacity * rows * m.top_k / m.experts))
+    decoder = Decoder(m, p, DTYPES[training.compute_dtype], remat, mixture(m, p, room))
+    stored = DTYPES[training.weights_dtype]
 
     def loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:
         x = decoder.embed(params, tokens)
@@ -77,8 +66,7 @@ def build(
         p,
         weights(m, stored, layers_of(m, stored, scan)),
         loss,
-        Precision(weights_dtype, moments_dtype, master),
-        AdamW(clip=clip),
+        training,
         sequence=sequence,
         batch=batch,
     )

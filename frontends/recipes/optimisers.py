@@ -57,7 +57,10 @@ class AdamW:
 
 @dataclass(frozen=True)
 class Momentum:
-    """SGD with Nesterov momentum, and weight decay on arrays of more than one dimension."""
+    """SGD with Nesterov momentum, as torch.optim.SGD has it.
+
+    Weight decay is on arrays of more than one dimension (arXiv 1812.01187, section 3.1).
+    """
 
     learning_rate: float = 0.1
     momentum: float = 0.9

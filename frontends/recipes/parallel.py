@@ -65,6 +65,7 @@ class Parallel:
         return tuple(name for name in names if self.mesh.get(name, 1) > 1)
 
     def size(self, *names: str) -> int:
+        """How many devices there are along the axes together."""
         return math.prod(self.mesh.get(name, 1) for name in names)
 
     def spec(self, *dims: Dim) -> PartitionSpec:
@@ -165,6 +166,7 @@ class Parallel:
         return checkpoint_name(lax.psum(x, axes), RECEIVED) if self.manual and axes else x
 
     def max(self, x: jax.Array, *axes: str) -> jax.Array:
+        """The largest over devices of what each of them has, as ``sum`` is the sum."""
         axes = self.axes(*axes)
         return lax.pmax(x, axes) if self.manual and axes else x
 
@@ -172,6 +174,10 @@ class Parallel:
         """Which part along the axes this device has; 0 where arrays are global."""
         axes = self.axes(*axes)
         return lax.axis_index(axes) if self.manual and axes else 0
+
+    def parts(self, *axes: str) -> int:
+        """Of how many parts ``index`` counts; 1 where arrays are global."""
+        return self.size(*axes) if self.manual else 1
 
     def vary(self, x: jax.Array, *axes: str) -> jax.Array:
         """The same values, taken for different ones on each device: gradients are summed here."""

@@ -10,37 +10,29 @@ from jax import lax
 
 from hespas.dialects.errors import UsageError
 from hespas.frontends.export.exportable import Exportable
+from hespas.frontends.export.options import grouped
 from hespas.frontends.recipes import models
-from hespas.frontends.recipes.models import Size
-from hespas.frontends.recipes.optimisers import AdamW
+from hespas.frontends.recipes.models import Sizes
 from hespas.frontends.recipes.parallel import DTYPES, TOKENS, Parallel, check_mesh, check_positive
-from hespas.frontends.recipes.training import Dtype, Precision, Remat, training_step
+from hespas.frontends.recipes.training import Remat, Training, training_step
 from hespas.frontends.recipes.transformer import Decoder, Tree, layer_weights, weights
 
 AXES = ("stage", "data", "fsdp", "context", "tensor")
 MESH = {"stage": 4, "data": 2}
 
 
+@grouped
 def build(
+    *,
     mesh: Annotated[dict[str, int], "devices along stage, data, fsdp, context, tensor"] = MESH,
     model: Annotated[models.Name, "dimensions"] = "8b",
-    layers: Size = None,
-    emb: Size = None,
-    heads: Size = None,
-    kv_heads: Size = None,
-    head_dim: Size = None,
-    mlp: Size = None,
-    vocab: Size = None,
+    sizes: Sizes,
     microbatches: Annotated[int, "parts of the batch that follow each other"] = 8,
     sequence: Annotated[int, "tokens of a sequence"] = 4096,
     batch: Annotated[int, "sequences of a microbatch for each part of it (data x fsdp)"] = 1,
     scan: Annotated[bool, "layers of a stage in a loop, else one by one"] = False,
     remat: Annotated[Remat, "what to compute again: none, all but matmuls, all"] = "full",
-    weights_dtype: Annotated[Dtype, "type of the parameters"] = "f32",
-    compute_dtype: Annotated[Dtype, "type of activations, and of gathers and gradients"] = "bf16",
-    moments_dtype: Annotated[Dtype, "type of AdamW's moments"] = "f32",
-    master: Annotated[bool, "keep f32 parameters beside those of weights_dtype"] = False,
-    clip: Annotated[float, "largest global norm of the gradients, 0 for any"] = 1.0,
+    training: Training,
 ) -> Exportable:
     """A training step of a Llama model in pipeline stages: GPipe's schedule, AdamW.
 
@@ -50,22 +42,18 @@ def build(
     """
     check_mesh(mesh, AXES)
     check_positive(microbatches=microbatches, batch=batch)
-    m = models.model(
-        model,
-        layers=layers, emb=emb, heads=heads, kv_heads=kv_heads,
-        head_dim=head_dim, mlp=mlp, vocab=vocab,
-    )  # fmt: skip
+    m = models.model(model, **vars(sizes))
     p = Parallel(mesh)
     stages = p.size("stage")
     if m.layers % stages:
         raise UsageError(f"{m.layers} layers do not divide over {stages} stages")
-    depth, stored = m.layers // stages, DTYPES[weights_dtype]
+    depth, stored = m.layers // stages, DTYPES[training.weights_dtype]
     stacked = (
         layer_weights(m, stored, ((stages, "stage"), (depth, None)))
         if scan
         else [layer_weights(m, stored, ((stages, "stage"),)) for _ in range(depth)]
     )
-    decoder = Decoder(m, p, DTYPES[compute_dtype], remat)
+    decoder = Decoder(m, p, DTYPES[training.compute_dtype], remat)
 
     def loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:
         x = decoder.embed(params, tokens)
@@ -79,8 +67,7 @@ def build(
         p,
         weights(m, stored, stacked),
         loss,
-        Precision(weights_dtype, moments_dtype, master),
-        AdamW(clip=clip),
+        training,
         sequence=sequence,
         batch=batch * microbatches,
     )

@@ -6,55 +6,36 @@ from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from hespas.frontends.export.exportable import Exportable
-from hespas.frontends.recipes import models, serving
-from hespas.frontends.recipes.models import Size
-from hespas.frontends.recipes.parallel import (
-    BATCH,
-    Parallel,
-    Weight,
-    check_mesh,
-    check_positive,
-)
-from hespas.frontends.recipes.serving import AXES, MESH
-from hespas.frontends.recipes.training import Dtype, Partitioning
-from hespas.frontends.recipes.transformer import Tree, forward_flops, rope
+from hespas.frontends.export.options import grouped
+from hespas.frontends.recipes import models
+from hespas.frontends.recipes.models import Sizes
+from hespas.frontends.recipes.parallel import BATCH, Weight, check_positive
+from hespas.frontends.recipes.serving import MESH, Serving, facts
+from hespas.frontends.recipes.transformer import Tree, forward_flops, rope, through
 
 
+@grouped
 def build(
+    *,
     mesh: Annotated[dict[str, int], "devices along data, tensor"] = MESH,
     model: Annotated[models.Name, "dimensions"] = "8b",
-    layers: Size = None,
-    emb: Size = None,
-    heads: Size = None,
-    kv_heads: Size = None,
-    head_dim: Size = None,
-    mlp: Size = None,
-    vocab: Size = None,
+    sizes: Sizes,
     sequence: Annotated[int, "tokens of a prompt"] = 4096,
     batch: Annotated[int, "prompts for each part of the batch (data)"] = 1,
-    partitioning: Annotated[Partitioning, "collectives written out, or chosen by XLA"] = "manual",
-    scan: Annotated[bool, "layers in a loop, else one by one"] = False,
-    dtype: Annotated[Dtype, "type of parameters, activations and cache"] = "bf16",
+    serving: Serving,
 ) -> Exportable:
     """The first step of decoding with a Llama model: whole prompts to a token each, and the cache.
 
     Raises UsageError where the mesh does not divide the model.
     """
-    check_mesh(mesh, AXES)
+    p = serving.parallel(mesh)
     check_positive(sequence=sequence, batch=batch)
-    m = models.model(
-        model,
-        layers=layers, emb=emb, heads=heads, kv_heads=kv_heads,
-        head_dim=head_dim, mlp=mlp, vocab=vocab,
-    )  # fmt: skip
-    p = Parallel(mesh, manual=partitioning == "manual")
-    decoder = serving.decoder(m, p, dtype)
+    m = models.model(model, **vars(sizes))
+    decoder, params = serving.decoder(m, p), serving.weights(m)
     rows = batch * p.size(*BATCH)
-    params = serving.model_weights(m, dtype, scan)
-    cache = serving.cache(m, rows, sequence, dtype, scan)
+    cache = serving.cache(m, rows, sequence)
     tokens = Weight((rows, sequence), (BATCH, None), jnp.int32)
 
     def prefill(params: Tree, tokens: jax.Array) -> tuple[jax.Array, Any]:
@@ -66,13 +47,7 @@ def build(
             x, (k, v), _ = decoder.layer(x, w, rotation, mask)
             return x, {"k": k, "v": v}
 
-        if not scan:
-            filled = []
-            for w in params["layers"]:
-                x, kept = layer(x, w)
-                filled.append(kept)
-        else:
-            x, filled = lax.scan(layer, x, params["layers"])
+        x, filled = through(layer, x, params["layers"])
         return decoder.choose(params, x), filled
 
     inputs = (p.specs(params), p.specs(tokens))
@@ -86,5 +61,5 @@ def build(
         mesh=p.mesh,
         in_shardings=inputs,
         out_shardings=outputs,
-        facts=serving.facts(m, params, cache, total, forward_flops(m, total, sequence, rows)),
+        facts=facts(m, params, cache, total, forward_flops(m, total, sequence, rows)),
     )

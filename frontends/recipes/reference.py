@@ -9,7 +9,6 @@ import inspect
 
 from hespas.frontends.export.options import Option, options
 from hespas.frontends.export.program import find
-from hespas.frontends.export.worker import default
 from hespas.frontends.recipes import RECIPES
 from hespas.frontends.recipes.models import MODELS
 from hespas.frontends.recipes.transformer import layers_of, parameters, weights
@@ -118,8 +117,7 @@ def _recipe(name: str) -> str:
 
 def _option(option: Option) -> str:
     form = option.form().replace(" | ", ", ")
-    shown = default(option.default) or "-"
-    return f"| `{option.name}` | {form} | {shown} | {option.help} |\n"
+    return f"| `{option.name}` | {form} | {option.default_text() or '-'} | {option.help} |\n"
 
 
 def _model(name: str) -> str:

@@ -233,8 +233,7 @@ class Net:
         mean, variance = old["mean"], old["variance"]
         if train:
             moments = jnp.stack([jnp.mean(wide, (0, 1, 2)), jnp.mean(wide * wide, (0, 1, 2))])
-            devices = self.p.size("data") if self.p.manual else 1
-            mean, square = self.p.sum(moments, "data") / devices
+            mean, square = self.p.sum(moments, "data") / self.p.parts("data")
             variance = square - mean * mean
             seen = {
                 "mean": NORM_MOMENTUM * old["mean"] + (1 - NORM_MOMENTUM) * mean,

@@ -1,13 +1,16 @@
-"""What decode and prefill share: parameters of one type, the cache, the facts."""
+"""What decode and prefill share: options, parameters of one type, the cache, the facts."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import jax
 
 from hespas.frontends.recipes.models import Model
-from hespas.frontends.recipes.parallel import BATCH, DTYPES, Dim, Parallel, Weight
+from hespas.frontends.recipes.parallel import BATCH, DTYPES, Dim, Parallel, Weight, check_mesh
+from hespas.frontends.recipes.training import Dtype, Partitioning
 from hespas.frontends.recipes.transformer import Decoder, Tree, layers_of, parameters, weights
 
 AXES = ("data", "tensor")
@@ -15,21 +18,33 @@ MESH = {"tensor": 8}
 CACHE: tuple[Dim, ...] = (BATCH, None, "tensor", None)
 
 
-def decoder(m: Model, p: Parallel, dtype: str) -> Decoder:
-    return Decoder(m, p, DTYPES[dtype])
+@dataclass(frozen=True)
+class Serving:
+    """Options of both."""
 
+    partitioning: Annotated[Partitioning, "collectives written out, or chosen by XLA"] = "manual"
+    scan: Annotated[bool, "layers in a loop, else one by one"] = False
+    dtype: Annotated[Dtype, "type of parameters, activations and cache"] = "bf16"
 
-def model_weights(m: Model, dtype: str, scan: bool) -> Tree:
-    return weights(m, DTYPES[dtype], layers_of(m, DTYPES[dtype], scan))
+    def parallel(self, mesh: Mapping[str, int]) -> Parallel:
+        """The division over a mesh; raises UsageError for one that has other axes."""
+        check_mesh(mesh, AXES)
+        return Parallel(mesh, manual=self.partitioning == "manual")
 
+    def decoder(self, m: Model, p: Parallel) -> Decoder:
+        return Decoder(m, p, DTYPES[self.dtype])
 
-def cache(m: Model, rows: int, context: int, dtype: str, scan: bool) -> Any:
-    """Keys and values of all layers, one by one or stacked: ``[b, t, g, d]`` each."""
-    stack = (m.layers,) if scan else ()
-    shape = (*stack, rows, context, m.kv_heads, m.head_dim)
-    array = Weight(shape, ((None,) if scan else ()) + CACHE, DTYPES[dtype])
-    layer = {"k": array, "v": array}
-    return layer if scan else [layer] * m.layers
+    def weights(self, m: Model) -> Tree:
+        dtype = DTYPES[self.dtype]
+        return weights(m, dtype, layers_of(m, dtype, self.scan))
+
+    def cache(self, m: Model, rows: int, context: int) -> Any:
+        """Keys and values of all layers, one by one or stacked: ``[b, t, g, d]`` each."""
+        stack = (m.layers,) if self.scan else ()
+        shape = (*stack, rows, context, m.kv_heads, m.head_dim)
+        array = Weight(shape, ((None,) if self.scan else ()) + CACHE, DTYPES[self.dtype])
+        layer = {"k": array, "v": array}
+        return layer if self.scan else [layer] * m.layers
 
 
 def facts(m: Model, params: Tree, kept: Any, tokens: int, flops: int) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -24,12 +24,14 @@ Loss = Callable[[Tree, jax.Array, jax.Array], jax.Array]
 
 
 @dataclass(frozen=True)
-class Precision:
-    """Types of the parameters and of AdamW's moments; whether it keeps f32 parameters beside."""
+class Training:
+    """Options of each training step: types of what it changes and of what it computes with."""
 
-    weights: Dtype
-    moments: Dtype
-    master: bool
+    weights_dtype: Annotated[Dtype, "type of the parameters"] = "f32"
+    compute_dtype: Annotated[Dtype, "type of activations, and of gathers and gradients"] = "bf16"
+    moments_dtype: Annotated[Dtype, "type of AdamW's moments"] = "f32"
+    master: Annotated[bool, "keep f32 parameters beside those of weights_dtype"] = False
+    clip: Annotated[float, "largest global norm of the gradients, 0 for any"] = 1.0
 
     def state(self, params: Any) -> Tree:
         """The ``Weight`` of all that a training step changes."""
@@ -37,7 +39,7 @@ class Precision:
         def like(dtype: Any) -> Any:
             return jax.tree.map(lambda w: Weight(w.shape, w.axes, dtype), params)
 
-        moments = DTYPES[self.moments]
+        moments = DTYPES[self.moments_dtype]
         state = {
             "params": params,
             "mu": like(moments),
@@ -53,8 +55,7 @@ def training_step(
     p: Parallel,
     params: Tree,
     loss: Loss,
-    precision: Precision,
-    optimiser: AdamW,
+    training: Training,
     *,
     sequence: int,
     batch: int,
@@ -64,14 +65,15 @@ def training_step(
     Raises UsageError where the mesh does not divide them, or an option makes no sense.
     """
     check_positive(sequence=sequence, batch=batch)
-    if optimiser.clip < 0:
-        raise UsageError(f"option 'clip' is {optimiser.clip:g}", remedy="give 0 for no clipping")
+    if not training.clip >= 0:  # NaN too
+        raise UsageError(f"option 'clip' is {training.clip:g}", remedy="give 0 for no clipping")
     parts = p.size("context") * (p.size("tensor") if p.sequence else 1)
     if sequence % parts:
         raise UsageError(f"a sequence of {sequence} does not divide over {parts} devices")
     rows = batch * p.size(*BATCH)
     tokens = Weight((rows, sequence), (BATCH, "context"), jnp.int32)
-    state, data = precision.state(params), {"tokens": tokens, "targets": tokens}
+    state, data = training.state(params), {"tokens": tokens, "targets": tokens}
+    optimiser = AdamW(clip=training.clip)
 
     def step(state: Tree, batch: Mapping[str, jax.Array]) -> tuple[Tree, jax.Array]:
         value, grads = jax.value_and_grad(loss)(state["params"], batch["tokens"], batch["targets"])

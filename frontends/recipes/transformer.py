@@ -133,8 +133,7 @@ class Decoder:
         chosen = jnp.where(numbers == targets[..., None], logits, 0)
         right = self.p.sum(jnp.sum(chosen, axis=-1), *VOCAB)
         each = jnp.log(total) + top - right
-        tokens = each.size * (self.p.size(*TOKENS) if self.p.manual else 1)
-        return self.p.sum(jnp.sum(each), *TOKENS) / tokens
+        return self.p.sum(jnp.sum(each), *TOKENS) / (each.size * self.p.parts(*TOKENS))
 
     def choose(self, params: Tree, x: jax.Array) -> jax.Array:
         """The likeliest next token ``[b]`` after the last of ``[b, s, e]``."""
@@ -153,19 +152,17 @@ class Decoder:
     def run(self, layers: Any, x: jax.Array, positions: jax.Array) -> tuple[jax.Array, Any]:
         """Through all layers, given one by one or stacked; and the sum of their extra losses."""
         rotation = rope(positions, self.m)
-        causal = positions[:, None] >= jnp.arange(len(positions) * self._parts("context"))
+        causal = positions[:, None] >= jnp.arange(len(positions) * self.p.parts("context"))
 
         def layer(x: jax.Array, w: Tree) -> tuple[jax.Array, Any]:
             x, _, extra = self.layer(x, w, rotation, causal)
             return x, extra
 
-        if not isinstance(layers, list):
-            return scanned(self._remat(layer, loop=True), x, layers)
-        layer, extras = self._remat(layer, loop=False), []
-        for w in layers:
-            x, extra = layer(x, w)
-            extras.append(extra)
-        return x, sum(extras) if self.m.experts else None
+        is_loop = not isinstance(layers, list)
+        x, extras = through(self._remat(layer, is_loop), x, layers)
+        if not self.m.experts:
+            return x, None
+        return x, jnp.sum(extras) if is_loop else sum(extras)
 
     def layer(
         self, x: jax.Array, w: Tree, rotation: Any, mask: jax.Array, cache: Any = None
@@ -201,10 +198,7 @@ class Decoder:
         up = jnp.einsum("bse,ef->bsf", h, get("up"))
         return jnp.einsum("bsf,fe->bse", jax.nn.silu(gate) * up, get("down"))
 
-    def _parts(self, axis: str) -> int:
-        return self.p.size(axis) if self.p.manual else 1
-
-    def _remat(self, layer: Any, loop: bool) -> Any:
+    def _remat(self, layer: Any, is_loop: bool) -> Any:
         if self.remat == "none":
             return layer
         policy = None
@@ -214,13 +208,21 @@ class Decoder:
                 policies.dots_with_no_batch_dims_saveable, policies.save_only_these_names(RECEIVED)
             )
         # Without a loop between, only a barrier keeps XLA from merging the recomputation away.
-        return jax.checkpoint(layer, policy=policy, prevent_cse=not loop)
+        return jax.checkpoint(layer, policy=policy, prevent_cse=not is_loop)
 
 
-def scanned(layer: Any, x: jax.Array, layers: Any) -> tuple[jax.Array, Any]:
-    """``layer`` over stacked weights, in a loop; and the sum of its extra losses."""
-    x, extras = lax.scan(layer, x, layers)
-    return x, None if extras is None else jnp.sum(extras)
+def through(layer: Callable[..., Any], x: jax.Array, *layers: Any) -> tuple[jax.Array, Any]:
+    """``x`` through a layer after the other, and what each gives beside it, listed or stacked.
+
+    ``layer`` gets its part of each of ``layers``: lists, or trees of stacked arrays for a loop.
+    """
+    if not isinstance(layers[0], list):
+        return lax.scan(lambda x, parts: layer(x, *parts), x, layers)
+    beside = []
+    for parts in zip(*layers, strict=True):
+        x, one = layer(x, *parts)
+        beside.append(one)
+    return x, beside
 
 
 def rms_norm(x: jax.Array, scale: jax.Array, eps: float) -> jax.Array:

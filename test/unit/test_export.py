@@ -6,17 +6,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
 
 import pytest
 
 from hespas import frontends
-from hespas.dialects.errors import HespasError, UsageError
+from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import functions, ir, make_context
 from hespas.dialects.xla import gpu_library
 from hespas.frontends.export import process
-from hespas.frontends.export.arrays import Array, array, sharding
-from hespas.frontends.export.options import bind, convert, options
 from hespas.frontends.export.program import Request, load
 from hespas.frontends.export.spec import Spec
 from hespas.frontends.export.spec import read as read_spec
@@ -90,6 +87,9 @@ def three():
 
 def leave():
     raise SystemExit(4)
+
+
+COUNT = 3
 
 
 def crash():
@@ -323,6 +323,7 @@ WRONG = [
     (PROGRAM_ERROR, "none:f", {}, "none:f: error: there is no module 'none'"),
     (PROGRAM_ERROR, "json:dmps", {}, "it has no function 'dmps'; did you mean 'dumps'?"),
     (PROGRAM_ERROR, "model.py:step.x", {}, "it has no function 'step.x'"),
+    (PROGRAM_ERROR, "model.py:COUNT.x", {}, "it has no function 'COUNT.x'"),
     (PROGRAM_ERROR, "model.py:three", {}, "what it gave is of the type int, not an Exportable"),
     (PROGRAM_ERROR, "model.py:leave", {}, "the program ended itself with the exit code 4"),
     (PROGRAM_ERROR, "model.py:wrong", {"spec": {"args": ["f32"]}}, "model.py:53: error: Attribute"),
@@ -384,6 +385,7 @@ def test_error_leaves_nothing(place, capsys, code, argv, message, lines):
         ('{"args": [3]}', "'args': 3 is no array"),
         ('{"args": ["f32[2"]}', "'args': 'f32[2' is no array"),
         ('{"args": [], "out_shardings": "x"}', "'out_shardings': 'x' is no sharding"),
+        ('{"args": [], "out_shardings": [""]}', "'out_shardings': '' is no sharding"),
         ('{"args": [], "mesh": {"a": "b"}}', "'mesh.a' is \"b\""),
         ('{"args": [], "donate": [-1]}', "'donate': arguments are numbered from 0"),
     ],
@@ -393,6 +395,30 @@ def test_errors_of_a_spec_file(place, capsys, text, message):
     assert export("model.py:draw", "--spec", "spec.json", "-o", "out.mlir") == 1
     err = capsys.readouterr().err
     assert message in err and err.count("\n") == 1
+
+
+def test_static_values_of_yaml_are_those_of_json(place, capsys):
+    """They go to the worker as JSON, which has no dates."""
+    Path("spec.yaml").write_text("args: [key]\nstatic: {count: 2024-01-01}\n")
+    assert export("model.py:draw", "--spec", "spec.yaml", "-o", "out.mlir") == 1
+    message = "spec.yaml: error: 'static': a date is not among JSON's values; write it as text\n"
+    assert capsys.readouterr().err == message
+
+
+def test_a_file_does_not_stand_in_for_a_package(place):
+    """Neither one that is imported already, nor one that is not."""
+    for name in ("json", "wave"):
+        text = f"import {name}\nassert not {name}.__file__.startswith({str(place)!r})\n"
+        Path(f"{name}.py").write_text(f"{text}from model import build\n")
+        assert export(f"{name}.py", "-o", "out.mlir") == 0
+
+
+def test_flags_go_before_the_environment(place, capsys, monkeypatch):
+    monkeypatch.setenv("JAX_NUM_CPU_DEVICES", "2")
+    monkeypatch.setenv("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "3")
+    argv = ("model.py:lowered", "--devices", "8", "--no-source", "-o", "out.mlir")
+    assert export(*argv) == 0
+    assert "model.py" not in Path("out.mlir").read_text()
 
 
 def test_traceback_on_request(place, capsys):
@@ -410,35 +436,3 @@ def test_without_jax(place, capsys, monkeypatch):
     )
     assert export("llama") == 1
     assert capsys.readouterr().err == "error: exporting needs JAX; pip install 'hespas[jax]'\n"
-
-
-def test_text_of_arrays():
-    assert array("f32") == Array("float32", ())
-    assert array("bfloat16[8, 4] @ a+b, -") == Array("bfloat16", (8, 4), (("a", "b"), ()))
-    assert array("s32[8]@") == Array("int32", (8,), ())
-    assert sharding("@-,x") == ((), ("x",))
-    with pytest.raises(UsageError, match="a dimension is empty"):
-        sharding("@a,,b")
-
-
-def test_options_are_those_of_the_signature():
-    def build(
-        mesh: dict[str, int] | None = None,
-        size: Annotated[int | None, "how many"] = None,
-        rate: float = 0.5,
-        kind: Literal["a", "b"] = "a",
-        fast: bool = True,
-        text="x",
-    ) -> None: ...
-
-    found = {option.name: option for option in options(build)}
-    assert found["size"].form() == "int | none" and found["size"].help == "how many"
-    assert found["kind"].form() == "a | b"
-    given = {"size": "none", "rate": "1e-3", "kind": "b", "fast": "false", "text": "7"}
-    values = bind(build, given, {"x": 2}, "it")
-    assert values == {
-        "mesh": {"x": 2}, "size": None, "rate": 1e-3, "kind": "b", "fast": False, "text": "7"
-    }  # fmt: skip
-    assert convert(found["size"], "12", "it") == 12
-    with pytest.raises(UsageError, match=r"'kind' takes a \| b, not 'c'"):
-        bind(build, {"kind": "c"}, None, "it")

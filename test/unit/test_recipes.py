@@ -35,6 +35,7 @@ BUILDS = {name: importlib.import_module(place.split(":")[0]) for name, place in 
 COLLECTIVES = ("all_gather", "all_reduce", "reduce_scatter", "all_to_all", "collective_permute")
 MATRIX = ("stablehlo.dot_general", "stablehlo.convolution")
 LAYERS, WEIGHTS = 2, 7  # of the model "tiny"; matrices of a layer
+TINY = {"model": "tiny", "sequence": 32}
 
 
 def prepared(program):
@@ -261,34 +262,32 @@ def matrix_flops(module):
 @pytest.mark.parametrize(
     ("build", "given", "tolerance"),
     [
-        (llama.build, {"model": "tiny", "sequence": 32, "remat": "none"}, 0),
+        (llama.build, {**TINY, "mesh": {"fsdp": 2, "tensor": 2}, "remat": "none"}, 0),
         (
             llama.build,
-            {"model": "tiny", "sequence": 32, "remat": "none", "partitioning": "auto"},
+            {**TINY, "mesh": {"fsdp": 2, "tensor": 2}, "remat": "none", "partitioning": "auto"},
             0,
         ),
-        (decode.build, {"model": "tiny", "context": 32}, 0),
-        (prefill.build, {"model": "tiny", "sequence": 32}, 0),
-        (gemm.build, {"kind": "all-reduce", "m": 64, "n": 64, "k": 64}, 0),
+        (
+            decode.build,
+            {"model": "tiny", "mesh": {"data": 2, "tensor": 2}, "context": 32},
+            0,
+        ),
+        (prefill.build, {**TINY, "mesh": {"data": 2, "tensor": 2}}, 0),
+        (gemm.build, {"kind": "all-reduce", "mesh": {"x": 4}, "m": 64, "n": 64, "k": 64}, 0),
         # even load leaves the weighting of the experts' outputs, which is not in the formula
         (
             moe.build,
-            {"model": "tiny-moe", "sequence": 32, "remat": "none", "capacity": 1.0},
+            {**TINY, "model": "tiny-moe", "mesh": {"expert": 4}, "remat": "none", "capacity": 1.0},
             0.01,
         ),
-        (resnet.build, {"depth": 18, "mode": "inference"}, 0),
-        (resnet.build, {"depth": 50, "image": 65, "mode": "inference"}, 0),
+        (resnet.build, {"depth": 18, "mesh": {"data": 4}, "mode": "inference"}, 0),
+        (resnet.build, {"depth": 50, "mesh": {"data": 4}, "image": 65, "mode": "inference"}, 0),
     ],
     ids=["llama", "llama-auto", "decode", "prefill", "gemm", "moe", "resnet18", "resnet50"],
 )
 def test_flops_are_those_of_the_ops(build, given, tolerance):
-    axes = {decode: {"data": 2, "tensor": 2}, prefill: {"data": 2, "tensor": 2}}
-    module = importlib.import_module(build.__module__)
-    mesh = axes.get(module) or {
-        llama: {"fsdp": 2, "tensor": 2}, gemm: {"x": 4},
-        moe: {"expert": 4}, resnet: {"data": 4},
-    }[module]  # fmt: skip
-    program = build(mesh=mesh, **given)
+    program = build(**given)
     found = 4 * matrix_flops(prepared(program))
     assert found == pytest.approx(program.facts["flops_per_step"], rel=tolerance)
 
@@ -350,8 +349,10 @@ def test_every_recipe_has_a_summary_and_every_option_a_help():
         ("llama", {"kv_heads": "5"}, None, "32 heads cannot share 5 kv_heads"),
         ("llama", {"head_dim": "5"}, None, "needs an even one"),
         ("llama", {"clip": "-1"}, None, "option 'clip' is -1"),
+        ("llama", {"clip": "nan"}, None, "option 'clip' is nan"),
         ("moe", {"top_k": "9"}, None, "top_k is 9, of 8 experts"),
         ("moe", {"capacity": "0"}, None, "'capacity'"),
+        ("moe", {"capacity": "nan"}, None, "option 'capacity' is nan"),
         ("pipeline", {"model": "100m"}, {"stage": 2}, "7 layers do not divide over 2 stages"),
         ("gemm", {"m": "12"}, {"x": 8}, "12 over x=8"),
         ("gemm", {}, {"y": 8}, "no mesh axis 'y' here"),
@@ -364,6 +365,12 @@ def test_what_does_not_fit_is_refused(name, given, mesh, message):
     with pytest.raises(UsageError) as caught:
         build(**bind(build, given, mesh, name))
     assert message in str(caught.value)
+
+
+def test_an_expert_has_room_for_all_at_the_most():
+    given = {"model": "tiny-moe", "mesh": {}, "sequence": 16}
+    texts = [str(lower(moe.build(capacity=c, **given)).as_text()) for c in (8.0, math.inf)]
+    assert "tensor<8x16x64x" in texts[0] and texts[0] == texts[1]
 
 
 def test_reference_page_is_up_to_date():
