@@ -61,10 +61,11 @@ def sharding(text: str) -> Axes:
     text = text.strip()
     if not text.startswith("@"):
         raise UsageError(f"'{text}' is no sharding", remedy="write it as @fsdp,- or @")
-    parts = [part.strip() for part in text[1:].split(",")] if text[1:].strip() else []
-    if "" in parts:
+    parts = text[1:].split(",") if text[1:].strip() else []
+    axes = [tuple(name.strip() for name in part.split("+")) for part in parts]
+    if any("" in names for names in axes):
         raise UsageError(f"'{text}': a dimension is empty", remedy="write - for one that is whole")
-    return tuple(() if part == "-" else tuple(part.split("+")) for part in parts)
+    return tuple(() if names == ("-",) else names for names in axes)
 
 
 def abstract(value: Array) -> Any:

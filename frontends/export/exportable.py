@@ -15,8 +15,8 @@ The recipes that ship are named in ``frontends/recipes/__init__.py``, without an
 ``RECIPES = {"llama": "hespas.frontends.recipes.llama:build"}``; a package adds its own by the entry
 point ``hespas.recipes``. The first line of ``build``'s docstring is what ``hespas export --list``
 says of it, and ``Annotated[int, "help"]`` what it says of an option. Option types are ``int``,
-``float``, ``bool``, ``str``, ``Literal[...]`` of strings, any of these ``| None``, and
-``dict[str, int]`` for the mesh.
+``float``, ``bool``, ``str``, ``Literal[...]`` of strings or numbers, any of these ``| None``, and
+``dict[str, int]`` for the mesh. Options that recipes share are a dataclass (``options.grouped``).
 
 Nothing here imports jax; a recipe does, in the worker process.
 """

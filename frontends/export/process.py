@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hespas.dialects.errors import HespasError, UsageError
+from hespas.frontends.export.worker import ERROR, MODULE, REPORT, REQUEST
 
 if TYPE_CHECKING:
     from hespas.frontends.export.program import Request
 
 # What XLA logs of GPUs that are not there, before its own settings on what to log apply.
-NOISE = re.compile(
-    r"[IWE]\d{4} \d\d:\d\d|I0000 00:00|WARNING: All log messages before absl|cuda_plugin_ext"
-)
+NOISE = re.compile(r"[IWE]\d{4} \d\d:\d\d|WARNING: All log messages before absl|cuda_plugin_ext")
 WORKER = "hespas.frontends.export.worker"
+DEVICES = "JAX_NUM_CPU_DEVICES"
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,9 @@ def lower(
     """Lower a program in a process of its own; raises HespasError.
 
     ``devices``: how many (fake) devices a program that makes its own ``Lowered`` finds; 0 for
-    as many as the request's mesh has. ``source``: keep source lines in locations beside names.
-    ``say`` gets what the program prints; with ``traceback`` that includes its own error.
+    what the environment says, or else as many as the request's mesh has. ``source``: keep source
+    lines in locations beside names. ``say`` gets what the program prints; with ``traceback`` that
+    includes its own error.
     """
     message: dict[str, Any] = {
         "list": False,
@@ -67,14 +68,17 @@ def lower(
         "platform": request.platform,
         "traceback": traceback,
     }
-    if not devices:
-        devices = 1 if request.is_recipe() else math.prod((request.mesh or {}).values())
-    settings = {"JAX_NUM_CPU_DEVICES": str(devices)}
+    settings = {}
+    if devices:
+        settings[DEVICES] = str(devices)
+    elif DEVICES not in os.environ:
+        found = 1 if request.is_recipe() else math.prod((request.mesh or {}).values())
+        settings[DEVICES] = str(found)
     if not source:
         settings["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
     with tempfile.TemporaryDirectory(prefix="hespas-") as name:
         report = _ask(Path(name), message, settings, say)
-        bytecode = (Path(name) / "module").read_bytes()
+        bytecode = (Path(name) / MODULE).read_bytes()
     return Exported(bytecode, **report)
 
 
@@ -87,8 +91,6 @@ def listing(say: Callable[[str], None] = lambda line: None) -> list[dict[str, An
 def _ask(
     folder: Path, message: dict[str, Any], settings: dict[str, str], say: Callable[[str], None]
 ) -> Any:
-    from hespas.frontends.export.worker import ERROR, REPORT, REQUEST
-
     if importlib.util.find_spec("jax") is None:
         raise HespasError("exporting needs JAX", remedy="pip install 'hespas[jax]'")
     (folder / REQUEST).write_text(json.dumps(message))
@@ -96,7 +98,7 @@ def _ask(
         **os.environ,
         "JAX_PLATFORMS": "cpu",
         "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3"),
-        **{key: value for key, value in settings.items() if key not in os.environ},
+        **settings,
     }
     # -P: what lies in the current folder must not stand in for a package.
     command = [sys.executable, "-P", "-m", WORKER, str(folder)]

@@ -50,7 +50,11 @@ def recipes() -> dict[str, str]:
     found = dict(RECIPES)
     for point in entry_points(group=ENTRY_POINTS):
         if point.name in found:
-            raise HespasError(f"two packages define the recipe '{point.name}'")
+            raise HespasError(
+                f"two packages define the recipe '{point.name}': {found[point.name]} and "
+                f"{point.value}",
+                remedy="uninstall one of them",
+            )
         found[point.name] = point.value
     return found
 
@@ -84,7 +88,9 @@ def _file(place: str) -> Any:
     if not path.is_file():
         raise HespasError("there is no such file", where=place)
     sys.path.append(str(path.parent))
-    name = path.stem if path.stem.isidentifier() and path.stem not in sys.modules else "program"
+    # Under its own name its neighbours can import it; but it must not stand in for a package.
+    found = importlib.util.find_spec(path.stem) if path.stem.isidentifier() else None
+    name = path.stem if found is not None and found.origin == str(path) else "program"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise HespasError("Python cannot load it", where=place)
@@ -98,7 +104,8 @@ def _attribute(module: Any, name: str, program: str) -> Callable[..., Any]:
     value = module
     for part in name.split("."):
         if not hasattr(value, part):
-            own = [key for key in vars(value) if callable(getattr(value, key)) and key[0] != "_"]
+            held = getattr(value, "__dict__", {})
+            own = [key for key in held if callable(getattr(value, key)) and key[0] != "_"]
             raise HespasError(
                 f"it has no function '{name}'",
                 where=program,

@@ -37,14 +37,20 @@ class Spec(BaseModel):
     @field_validator("args")
     @classmethod
     def _arrays(cls, value: list[Any]) -> list[Any]:
-        for tree in value:
-            _each(tree, arrays.array, "array")
+        _each(value, _text(arrays.array, "array"))
         return value
 
     @field_validator("out_shardings")
     @classmethod
     def _shardings(cls, value: Any) -> Any:
-        _each(value, lambda text: text and arrays.sharding(text), "sharding", optional=True)
+        check = _text(arrays.sharding, "sharding")
+        _each(value, lambda leaf: None if leaf is None else check(leaf))
+        return value
+
+    @field_validator("static")
+    @classmethod
+    def _static(cls, value: dict[str, Any]) -> dict[str, Any]:
+        _each(value, _plain)
         return value
 
     @field_validator("donate")
@@ -55,23 +61,38 @@ class Spec(BaseModel):
         return value
 
 
-def _each(tree: Any, read: Callable[[str], Any], what: str, optional: bool = False) -> None:
-    """Read every leaf; raises ValueError for one that is wrong."""
+def _each(tree: Any, check: Callable[[Any], object]) -> None:
+    """Check every leaf; raises ValueError for one that is wrong."""
     if isinstance(tree, dict):
         if not all(isinstance(key, str) for key in tree):
             raise ValueError("the keys of a mapping are to be text")
         for part in tree.values():
-            _each(part, read, what, optional)
+            _each(part, check)
     elif isinstance(tree, list):
         for part in tree:
-            _each(part, read, what, optional)
-    elif isinstance(tree, str):
+            _each(part, check)
+    else:
+        check(tree)
+
+
+def _text(read: Callable[[str], object], what: str) -> Callable[[Any], None]:
+    """A check that a leaf is text which ``read`` takes."""
+
+    def check(leaf: Any) -> None:
+        if not isinstance(leaf, str):
+            raise ValueError(f"{json.dumps(leaf, default=str)} is no {what}")
         try:
-            read(tree)
+            read(leaf)
         except UsageError as error:
             raise ValueError(str(error).removeprefix("error: ")) from None
-    elif not (optional and tree is None):
-        raise ValueError(f"{json.dumps(tree, default=str)} is no {what}")
+
+    return check
+
+
+def _plain(leaf: Any) -> None:
+    """Check that JSON has such a value: the worker gets it as that."""
+    if leaf is not None and not isinstance(leaf, (str, int, float)):
+        raise ValueError(f"a {type(leaf).__name__} is not among JSON's values; write it as text")
 
 
 def read(path: str) -> Spec:
