@@ -143,8 +143,10 @@ class ToJax(torch.fx.Interpreter):
 
     def view(self, target: OpOverload) -> Any:
         """The view of which this is the copying form, as ``aten.detach_copy``: the same in JAX."""
-        name = target._opname.removesuffix("_copy")
-        return self.table.get(getattr(torch.ops.aten, name, None))
+        name = target._opname
+        if target.namespace != "aten" or not name.endswith("_copy"):
+            return None
+        return self.table.get(getattr(torch.ops.aten, name.removesuffix("_copy"), None))
 
     def convolution_backward(
         self, gradient: Any, x: Any, weight: Any, bias: Any, *settings: Any

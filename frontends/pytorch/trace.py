@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -75,17 +76,12 @@ def _names(module: torch.nn.Module | None) -> Iterator[None]:
     """Name the nodes that a module's children add, innermost child first."""
     started: list[int] = []
 
-    def nodes() -> list[torch.fx.Node]:
-        mode = get_proxy_mode()
-        return list(mode.tracer.graph.nodes) if mode is not None else []
-
     def enter(child: torch.nn.Module, args: Any) -> None:
-        started.append(len(nodes()))
+        started.append(len(_nodes()))
 
     def leave(name: str) -> Callable[..., None]:
         def hook(child: torch.nn.Module, args: Any, result: Any) -> None:
-            for node in nodes()[started.pop() :]:
-                node.meta.setdefault(ops.MODULE, name)
+            _name_from(started.pop(), name)
 
         return hook
 
@@ -100,14 +96,26 @@ def _names(module: torch.nn.Module | None) -> Iterator[None]:
             hook.remove()
 
 
+def _nodes() -> Any:
+    """The nodes of the graph that is being traced."""
+    mode = get_proxy_mode()
+    return mode.tracer.graph.nodes if mode is not None else ()
+
+
+def _name_from(start: int, name: str) -> None:
+    """Name the nodes from number ``start`` on that have no name yet."""
+    nodes = _nodes()
+    # They are linked and not numbered: from the end it takes as long as there are new ones.
+    for node in itertools.islice(reversed(nodes), len(nodes) - start):
+        node.meta.setdefault(ops.MODULE, name)
+
+
 class _KeepNames(torch.fx.Interpreter):
     """Runs a graph; what is traced meanwhile gets the names of the nodes that it comes from."""
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        mode = get_proxy_mode()
-        before = len(mode.tracer.graph.nodes) if mode is not None else 0
+        start = len(_nodes())
         result = super().run_node(n)
-        if mode is not None and n.meta.get(ops.MODULE):
-            for node in list(mode.tracer.graph.nodes)[before:]:
-                node.meta.setdefault(ops.MODULE, n.meta[ops.MODULE])
+        if n.meta.get(ops.MODULE):
+            _name_from(start, n.meta[ops.MODULE])
         return result

@@ -19,6 +19,8 @@ class training_step:
 
     ``loss(model, *batch)`` gives one number; ``model`` is called as the module is. The state is
     ``weights``, ``buffers``, AdamW's ``first`` and ``second`` moments, and ``count`` of steps.
+    Weights that require no gradient have no moments, and stay; those that the loss does not use
+    stay too.
     """
 
     def __init__(
@@ -34,19 +36,23 @@ class training_step:
         self.module, self.loss = module, loss
         self.rate, self.betas, self.decay, self.epsilon = rate, betas, decay, epsilon
 
+    def _trained(self) -> dict[str, torch.Tensor]:
+        return {key: w for key, w in self.module.named_parameters() if w.requires_grad}
+
     @property
     def state(self) -> Tree:
-        weights = dict(self.module.named_parameters())
+        trained = self._trained()
         return {
-            "weights": weights,
+            "weights": dict(self.module.named_parameters()),
             "buffers": dict(self.module.named_buffers()),
-            "first": {key: torch.zeros_like(value) for key, value in weights.items()},
-            "second": {key: torch.zeros_like(value) for key, value in weights.items()},
+            "first": {key: torch.zeros_like(value) for key, value in trained.items()},
+            "second": {key: torch.zeros_like(value) for key, value in trained.items()},
             "count": torch.zeros((), dtype=torch.float32, device="meta"),
         }
 
     def __call__(self, state: Tree, *batch: torch.Tensor) -> tuple[Tree, torch.Tensor]:
-        weights = {k: v.detach().requires_grad_() for k, v in state["weights"].items()}
+        weights = {k: v.detach() for k, v in state["weights"].items()}
+        trained = {k: weights[k].requires_grad_() for k in self._trained()}
         buffers = {k: v.clone() for k, v in state["buffers"].items()}
 
         def model(*args: Any, **keywords: Any) -> Any:
@@ -54,17 +60,20 @@ class training_step:
 
         with torch.enable_grad():
             loss = self.loss(model, *batch)
-            gradients = torch.autograd.grad(loss, list(weights.values()))
+            gradients = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
         with torch.no_grad():
-            new = self._updated(state, weights, gradients)
+            new = self._updated(state, dict(zip(trained, gradients, strict=True)))
         return {**new, "buffers": buffers}, loss.detach()
 
-    def _updated(self, state: Tree, weights: Tree, gradients: Any) -> Tree:
+    def _updated(self, state: Tree, gradients: dict[str, torch.Tensor | None]) -> Tree:
         """AdamW (Loshchilov and Hutter 2019, algorithm 2)."""
         count = state["count"] + 1
         b1, b2 = self.betas
-        new: Tree = {"weights": {}, "first": {}, "second": {}, "count": count}
-        for (key, weight), gradient in zip(weights.items(), gradients, strict=True):
+        new: Tree = {key: dict(state[key]) for key in ("weights", "first", "second")}
+        for key, gradient in gradients.items():
+            if gradient is None:
+                continue
+            weight = state["weights"][key]
             if isinstance(gradient, DTensor):  # summed over the devices that it is partial on
                 gradient = gradient.redistribute(placements=weight.placements)
             first = b1 * state["first"][key] + (1 - b1) * gradient
@@ -73,4 +82,4 @@ class training_step:
             step = first / (1 - b1**count) / scale + self.decay * weight
             new["weights"][key] = weight - self.rate * step
             new["first"][key], new["second"][key] = first, second
-        return new
+        return {**new, "count": count}

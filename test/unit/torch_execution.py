@@ -163,7 +163,11 @@ def training_case(module, loss, *batch):
     value.backward()
     optimizer.step()
     moments = {
-        name: {k: optimizer.state[p][name] for k, p in module.named_parameters()}
+        name: {
+            k: optimizer.state[p].get(name, torch.zeros_like(p))
+            for k, p in module.named_parameters()
+            if p.requires_grad
+        }
         for name in ("exp_avg", "exp_avg_sq")
     }
     wanted = {
@@ -171,6 +175,14 @@ def training_case(module, loss, *batch):
         "first": moments["exp_avg"], "second": moments["exp_avg_sq"], "count": torch.ones(()),
     }  # fmt: skip
     return difference(found, (wanted, value))
+
+
+def partly_trained():
+    """One weight frozen, one that the loss does not use."""
+    module = MLP()
+    module.up.weight.requires_grad_(False)
+    module.unused = nn.Parameter(torch.ones(3))
+    return training_case(module, lambda m, x: m(x).pow(2).mean(), torch.randn(4, 32))
 
 
 def distributed(program, values):
@@ -266,6 +278,11 @@ def errors():
             y = functional.interpolate(x[None, None], scale_factor=2, mode="bicubic")
             return torch.autograd.grad(y.sum(), [x])[0]
 
+    doubled = torch.library.custom_op(
+        "hespas_test::relu", lambda x: x.relu() * 2, mutates_args=(), schema="(Tensor x) -> Tensor"
+    )
+    doubled.register_fake(torch.empty_like)
+
     cases = {
         "in place": lambda: exportable("case", in_place, (x,)),
         "pattern": lambda: exportable("case", torch.relu, (x,), shardings={"y": P("data")}),
@@ -275,6 +292,7 @@ def errors():
         ),
         "arguments": lambda: exportable("case", MLP(), (x, x)),
         "op": lambda: lower(exportable("case", enlarged, (x,))),
+        "own op": lambda: lower(exportable("case", lambda x: doubled(x), (x,))),
         "control flow": lambda: exportable("case", lambda x: x if x.sum() > 0 else -x, (x,)),
     }
     messages = {}
@@ -311,6 +329,7 @@ def main():
         "image training": lambda: training_case(
             Image(), lambda m, x, y: functional.cross_entropy(m(x), y), image, labels
         ),
+        "partly trained": partly_trained,
         "partitioned by XLA": partitioned_by_xla,
         "tensor parallel": tensor_parallel,
         "sharded training": sharded_training,
