@@ -172,17 +172,10 @@ def test_one_clear_error(
 
 
 def test_newer_artifact_is_refused(context: ir.Context) -> None:
-    """An artifact's version is checked against what this StableHLO can read."""
-    data = artifact()
-    version = stablehlo.get_minimum_version().encode()
-    assert version in data
-    newer = data.replace(
-        b"StableHLO_v" + version, b"StableHLO_v" + version.replace(b"0.", b"9.", 1)
-    )
-    try:
+    """The version of an op is in its name; that of the whole artifact is not looked at."""
+    newer = artifact().replace(b"add_v1", b"add_v9")
+    with pytest.raises(HespasError, match=r"'vhlo\.add_v9'.*; a newer version of the dialect"):
         frontends.parse(newer, "f", context)
-    except HespasError as error:
-        assert "version" in str(error)
 
 
 def test_unregistered_dialect_where_allowed() -> None:
