@@ -7,22 +7,21 @@ can be checked, not only ours.
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
+from hespas.chakra.files import GROUPS_FILE, find, group_findings, is_ranks
 from hespas.chakra.graph import Graph, analyse
 from hespas.chakra.reader import Node, TraceError, has_metadata, parse_node, records
 from hespas.chakra.replay import replay
 from hespas.chakra.rules import (
     COLL,
     ERROR,
-    MAX_TAG,
     RECV,
     SEND,
     WARNING,
@@ -31,11 +30,10 @@ from hespas.chakra.rules import (
     node_findings,
     number,
 )
+from hespas.configs import read_json
 from hespas.dialects.errors import HespasError
 
-GROUPS_FILE = "comm_group.json"
-MAX_GROUP = 499
-TRACE = re.compile(r"(.+)\.(0|[1-9]\d*)\.et")
+SHOWN_MISSING = 10  # ranks without a trace that are named
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +62,7 @@ class Report:
 
     @property
     def errors(self) -> int:
+        """How many errors there are, repetitions counted."""
         return sum(p.count for p in self.problems if p.severity == ERROR)
 
 
@@ -80,26 +79,6 @@ def report(folder: Path | str, prefix: str | None = None) -> Report:
     return checker.run(files)
 
 
-def find(folder: Path, prefix: str | None = None) -> dict[int, Path]:
-    """The traces of a folder by rank; raises HespasError where it is not clear which they are."""
-    if not folder.is_dir():
-        raise HespasError("there is no such folder", where=str(folder))
-    found: dict[str, dict[int, Path]] = {}
-    for path in sorted(folder.iterdir()):
-        match = TRACE.fullmatch(path.name)
-        if match:
-            found.setdefault(match[1], {})[int(match[2])] = path
-    if prefix is None and len(found) > 1:
-        names = ", ".join(sorted(found))
-        raise HespasError(
-            f"there are traces of several programs: {names}", where=str(folder), remedy="name one"
-        )
-    files = found.get(prefix, {}) if prefix is not None else next(iter(found.values()), {})
-    if not files:
-        raise HespasError(f"there are no traces {prefix or '*'}.N.et", where=str(folder))
-    return dict(sorted(files.items()))
-
-
 class _Checker:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -112,8 +91,8 @@ class _Checker:
         self.counts[key] += count
 
     def run(self, files: dict[int, Path]) -> Report:
-        missing = sorted(set(range(max(files) + 1)) - set(files))
-        for rank in missing[:10]:
+        missing = list(islice((r for r in range(max(files) + 1) if r not in files), SHOWN_MISSING))
+        for rank in missing:
             self.say(ERROR, "files", f"rank {rank} has no trace", str(self.folder))
         reader = _Reader(self)
         ranks = {rank: reader.rank(path) for rank, path in files.items()}
@@ -135,19 +114,16 @@ class _Checker:
         if not path.exists():
             return groups
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            self.say(ERROR, "groups", f"is not JSON: {error}", str(path))
-            return groups
-        if not isinstance(data, dict):
-            self.say(ERROR, "groups", "is not an object of rank lists", str(path))
+            data = read_json(path)
+        except HespasError as error:
+            self.say(ERROR, "groups", error.message, error.where)
             return groups
         if "empty" in str(path.resolve()):
             self.say(WARNING, "groups", "a path with 'empty' in it means no groups", str(path))
         for key, members in data.items():
-            for severity, text in _group_findings(key, members, devices):
+            for severity, text in group_findings(key, members, devices):
                 self.say(severity, "groups", text, str(path))
-            if key.isdecimal() and isinstance(members, list):
+            if key.isdecimal() and is_ranks(members):
                 groups[int(key)] = members
         return groups
 
@@ -225,29 +201,6 @@ class _Checker:
             source, target, tag, size = outcome.unread[0]
             text = f"a message to rank {target} (tag {tag}, {size} bytes) is never received"
             self.say(WARNING, "match", text, names[source], len(outcome.unread))
-
-
-def _group_findings(key: str, members: object, devices: int) -> list[tuple[str, str]]:
-    """(severity, text) of what is wrong with one entry of comm_group.json."""
-    if not key.isdecimal():
-        return [(ERROR, f"the communicator id '{key}' is not a number")]
-    found = []
-    if int(key) == 0:
-        found.append((ERROR, "communicator id 0 is reserved for the default one"))
-    if int(key) > MAX_GROUP:
-        text = f"communicator ids go above {MAX_GROUP}: tags of collectives may wrap at {MAX_TAG}"
-        found.append((WARNING, text))
-    if not isinstance(members, list) or not all(type(m) is int for m in members):
-        return [*found, (ERROR, f"communicator {key} is not a list of ranks")]
-    if len(members) < 2:
-        found.append((ERROR, f"communicator {key} has {len(members)} members: it never finishes"))
-    if len(set(members)) < len(members):
-        found.append((ERROR, f"communicator {key} has a rank twice: it never finishes"))
-    if any(not 0 <= m < devices for m in members):
-        found.append((ERROR, f"communicator {key} has a rank outside 0 to {devices - 1}"))
-    if members != sorted(members):
-        found.append((WARNING, f"communicator {key} is not in ascending order"))
-    return found
 
 
 class _Reader:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hespas.chakra.reader import Node
@@ -43,7 +43,7 @@ def analyse(nodes: Sequence[Node]) -> Graph:
             else:
                 findings.append((i, (ERROR, "deps", f"depends on {d}, which does not exist")))
         deps.append(tuple(dict.fromkeys(mine)))
-    order = _topological(deps)
+    order = topological(deps)
     if len(order) < len(nodes):
         first = min(set(range(len(nodes))) - set(order))
         lost = len(nodes) - len(order)
@@ -56,15 +56,21 @@ def analyse(nodes: Sequence[Node]) -> Graph:
     return Graph([], tuple(comms), _fixed(nodes, deps, order, comms), tuple(deps))
 
 
-def _topological(deps: list[tuple[int, ...]]) -> list[int]:
-    """Positions in an order that respects dependencies; those in or behind cycles are missing."""
-    if all(not mine or max(mine) < i for i, mine in enumerate(deps)):
-        return list(range(len(deps)))
+def children_of(deps: Sequence[Iterable[int]]) -> list[list[int]]:
+    """Who depends on each position, ascending."""
     children: list[list[int]] = [[] for _ in deps]
-    waiting = [len(mine) for mine in deps]
     for i, mine in enumerate(deps):
         for d in mine:
             children[d].append(i)
+    return children
+
+
+def topological(deps: Sequence[Collection[int]]) -> list[int]:
+    """Positions in an order that respects dependencies; those in or behind cycles are missing."""
+    if all(not mine or max(mine) < i for i, mine in enumerate(deps)):
+        return list(range(len(deps)))
+    children = children_of(deps)
+    waiting = [len(mine) for mine in deps]
     ready = deque(i for i, count in enumerate(waiting) if count == 0)
     order = []
     while ready:

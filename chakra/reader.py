@@ -97,11 +97,16 @@ def has_metadata(first: bytes) -> bool:
 
 
 def read(path: Path) -> Iterator[Node]:
-    """The nodes of a trace file, in file order; raises TraceError."""
-    for count, data in enumerate(records(path.read_bytes(), path)):
-        if count == 0 and has_metadata(data):
+    """The nodes of a trace file, in file order; raises TraceError and OSError."""
+    return nodes(path.read_bytes(), path)
+
+
+def nodes(data: bytes, path: Path) -> Iterator[Node]:
+    """The nodes in a file's bytes, in file order; raises TraceError."""
+    for count, record in enumerate(records(data, path)):
+        if count == 0 and has_metadata(record):
             continue
         try:
-            yield parse_node(data)
+            yield parse_node(record)
         except ValueError:
             raise TraceError(f"record {count} is not a Chakra node", path, count) from None

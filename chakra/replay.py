@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hespas.chakra.graph import Graph
+from hespas.chakra.graph import Graph, children_of
 from hespas.chakra.reader import Node
 from hespas.chakra.rules import COLL, COMMUNICATION, MAX_TAG, SEND, group_of, number
 
@@ -126,11 +126,8 @@ class _Rank:
 
     def __init__(self, nodes: Sequence[Node], graph: Graph) -> None:
         self.nodes = nodes
-        self.children: list[list[int]] = [[] for _ in nodes]
+        self.children = children_of(graph.deps)
         self.waits = [len(mine) for mine in graph.deps]
-        for i, mine in enumerate(graph.deps):
-            for d in mine:
-                self.children[d].append(i)
         self.ready: list[tuple[int, int]] = []  # communication that waits for the slot
         self.fresh = [i for i, count in enumerate(self.waits) if count == 0]
         self.holder: int | None = None

@@ -58,7 +58,7 @@ def node_findings(node: Node) -> Iterator[Finding]:
     if node.type in MEMORY:
         yield WARNING, "type", "is a memory node: it needs a remote memory in the system"
     elif node.type not in (COMP, *COMMUNICATION):
-        name = _name(NodeType, node.type)
+        name = name_of(NodeType, node.type)
         yield ERROR, "type", f"has type {name}: ASTRA-sim runs COMP, SEND, RECV and COLL nodes"
     if not set(node.ctrl_deps) <= set(node.data_deps):
         yield WARNING, "deps", "has ctrl_deps that are not data_deps: older feeders ignore them"
@@ -113,7 +113,7 @@ def _collective(node: Node) -> Iterator[Finding]:
     elif kind == CollectiveCommType.BROADCAST:
         yield WARNING, "collective", "is a BROADCAST: its duration is replayed, without a network"
     elif kind not in NETWORKED:
-        name = _name(CollectiveCommType, kind)
+        name = name_of(CollectiveCommType, kind)
         yield ERROR, "collective", f"comm_type {name} is not simulated"
     size = number(node, "comm_size")
     if size is None:
@@ -142,7 +142,8 @@ def _transfer(node: Node) -> Iterator[Finding]:
         yield WARNING, "transfer", f"comm_tag {tag} is taken modulo {MAX_TAG}"
 
 
-def _name(kinds: type[enum.IntEnum], value: int) -> str:
+def name_of(kinds: type[enum.IntEnum], value: int) -> str:
+    """The name of a value, or the number where it has none."""
     try:
         return kinds(value).name
     except ValueError:

@@ -120,9 +120,11 @@ class Slots:
         return [{device: attrs[name] for device, name in names.items()} for names in self.names]
 
     def group(self, what: Collective) -> int:
+        """The slot of a collective's communicators."""
         return self._of["group", what.groups]
 
     def send(self, what: Transfer) -> int:
+        """The slot of a transfer's SENDs; that of its RECVs is the next."""
         return self._of["send", what.pairs]
 
     def classes(self) -> list[list[int]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+PER_NODE_KEY = "per-node-custom-implementation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,17 @@ class System:
     def devices(self) -> int:
         """How many devices the system has."""
         return math.prod(self.npus_count)
+
+    def absolute_settings(self) -> dict[str, Any]:
+        """``settings`` for another folder: the paths of custom collectives absolute."""
+        found = dict(self.settings)
+        for name in COLLECTIVES:
+            key = f"{name}-implementation-custom"
+            if found.get(key):
+                found[key] = [os.path.abspath(self.folder / prefix) for prefix in found[key]]
+        if self.per_node_custom:
+            found[PER_NODE_KEY] = os.path.abspath(self.folder / self.per_node_custom)
+        return found
 
     def network_text(self) -> str:
         """The system's network.yml."""

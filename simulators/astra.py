@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hespas.chakra.check import GROUPS_FILE, report
+from hespas.chakra.check import report
+from hespas.chakra.files import GROUPS_FILE
 from hespas.chakra.rules import ERROR
 from hespas.configs import read_json
-from hespas.configs.system import System
+from hespas.configs.system import PER_NODE_KEY, System
 from hespas.dialects.errors import HespasError
 from hespas.simulators import astra_output
 from hespas.simulators.astra_output import Printed, Times
@@ -91,15 +92,12 @@ def _result(
     program: Program, job: Job, printed: Printed, times: list[Times] | None, note: Note
 ) -> Result:
     settings = {"program": str(program.path), "backend": program.backend}
-    told = story(job.traces, times) if times is not None else None
+    told = story(job.traces, times, job.system.npus_count) if times is not None else None
     if told is None and job.options.intervals:
         note(f"{program.path.name} left no whole log (it keeps 110 MB): no times of single nodes")
-    totals = None
-    if told is not None:
-        by_class = [astra_output.totals(intervals) for intervals in told.classes]
-        totals = [by_class[known] for known in told.class_of]
+    intervals = None if told is None else [told.classes[known] for known in told.class_of]
     try:
-        devices = astra_output.statistics(printed, totals)
+        devices = astra_output.statistics(printed, intervals)
     except ValueError as error:
         raise HespasError(str(error), where=str(program.path)) from None
     if told is None:
@@ -168,23 +166,17 @@ def _link_traces(place: Path, traces: Sequence[Path]) -> None:
 def _settings(job: Job, place: Path) -> dict[str, Any]:
     """The system.json of a run: paths made absolute, as it runs elsewhere."""
     folder = job.system.folder
-    settings = dict(job.system.settings)
+    settings = job.system.absolute_settings()
     settings["trace-enabled"] = int(job.options.intervals)
     if job.exact:
         settings |= {"roofline-enabled": 1, "peak-perf": 1}
-    for key, value in settings.items():
-        if key.endswith("-implementation-custom") and isinstance(value, list):
-            settings[key] = [_absolute(str(prefix), folder) for prefix in value]
     by_node = job.system.per_node_custom
     if by_node:
-        prefixes = {n: _absolute(p, folder) for n, p in per_node.read(folder / by_node).items()}
+        found = per_node.read(folder / by_node)
+        prefixes = {node: str((folder / prefix).absolute()) for node, prefix in found.items()}
         (place / "per_node.yml").write_text(per_node.text(prefixes), encoding="utf-8")
-        settings["per-node-custom-implementation"] = str(place / "per_node.yml")
+        settings[PER_NODE_KEY] = str(place / "per_node.yml")
     return settings
-
-
-def _absolute(prefix: str, folder: Path) -> str:
-    return str((folder / prefix).absolute())
 
 
 def _execute(command: Sequence[str], place: Path, timeout_s: float) -> tuple[int, Path]:

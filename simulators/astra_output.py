@@ -7,11 +7,11 @@ nothing: a deadlock exits with 0, and so does a run that lost an exception.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hespas.simulators.result import DeviceResult, Interval
+from hespas.simulators.result import DeviceResult, Interval, device_result
 
 _FINISHED = re.compile(
     r"sys\[(\d+)\] finished, (\d+) cycles(?:, exposed communication (-?\d+) cycles)?"
@@ -70,47 +70,32 @@ def read_output(lines: Iterable[str]) -> Printed:
     return found
 
 
-def statistics(printed: Printed, times: Sequence[Mapping[str, int]] | None) -> list[DeviceResult]:
-    """The totals of each device: those printed, or ``times`` by the same names; else ValueError."""
-    devices = []
-    for device in range(len(printed.finish_ns)):
-        finish = printed.finish_ns[device]
-        said = printed.statistics.get(device)
-        if said is None:
-            if times is None:
-                raise ValueError(f"there are no statistics of device {device}")
-            said = times[device]
+def statistics(
+    printed: Printed, intervals: Sequence[Sequence[Interval]] | None
+) -> list[DeviceResult]:
+    """The totals of each device: those printed, else those of its ``intervals``.
+
+    Raises ValueError where there are neither.
+    """
+    return [_totals(printed, device, intervals) for device in range(len(printed.finish_ns))]
+
+
+def _totals(
+    printed: Printed, device: int, intervals: Sequence[Sequence[Interval]] | None
+) -> DeviceResult:
+    finish, said = printed.finish_ns[device], printed.statistics.get(device)
+    if said is not None:
         compute, comm = said.get("GPU time", 0), said.get("Comm time", 0)
-        devices.append(
-            DeviceResult(
-                finish_ns=finish,
-                exposed_ns=printed.exposed_ns.get(device, finish - compute),
-                compute_ns=compute,
-                comm_ns=comm,
-                overlap_ns=said.get("Total compute-communication overlap", 0),
-            )
-        )
-    return devices
-
-
-def totals(intervals: Iterable[Interval]) -> dict[str, int]:
-    """A device's totals from its intervals, by ASTRA-sim's names."""
-    compute: list[tuple[int, int]] = []
-    comm: list[tuple[int, int]] = []
-    for interval in intervals:
-        mine = compute if interval.resource == "compute" else comm
-        mine.append((interval.start_ns, interval.finish_ns))
-    together = _union(compute + comm)
-    times = {"GPU time": _union(compute), "Comm time": _union(comm)}
-    return times | {"Total compute-communication overlap": sum(times.values()) - together}
-
-
-def _union(spans: list[tuple[int, int]]) -> int:
-    total = end = 0
-    for start, finish in sorted(spans):
-        total += max(0, finish - max(start, end))
-        end = max(end, finish)
-    return total
+        overlap = said.get("Total compute-communication overlap", 0)
+        found = DeviceResult(finish, finish - compute, compute, comm, overlap)
+    elif intervals is None:
+        raise ValueError(f"there are no statistics of device {device}")
+    else:
+        spans: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
+        for one in intervals[device]:
+            spans[one.resource == "compute"].append((one.start_ns, one.finish_ns))
+        found = device_result(finish, spans[True], spans[False])
+    return replace(found, exposed_ns=printed.exposed_ns.get(device, found.exposed_ns))
 
 
 def read_log(folder: Path, devices: int) -> list[Times] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from hespas.chakra.replay import message
 from hespas.chakra.rules import COLL, COMP, RECV, SEND, group_of, number
 from hespas.chakra.schema import CollectiveCommType
 from hespas.simulators.astra_output import Times
+from hespas.simulators.inputs import line_of
 from hespas.simulators.nodes import Traces
 from hespas.simulators.result import CommRecord, Interval
 
@@ -26,11 +28,14 @@ class Story:
     comms: list[CommRecord]
 
 
-def story(traces: Traces, times: Sequence[Times]) -> Story:
-    """Put names to the times of nodes: ``times`` by device, in order of issue."""
+def story(traces: Traces, times: Sequence[Times], counts: Sequence[int]) -> Story:
+    """Put names to the times of nodes: ``times`` by device, in order of issue.
+
+    ``counts`` are the devices of each dimension of the network.
+    """
     classes: dict[tuple[Interval, ...], int] = {}
     class_of = []
-    records = _Records(traces.groups, len(times))
+    records = _Records(traces.groups, counts)
     for device, mine in enumerate(times):
         nodes = traces.nodes(device)
         intervals = tuple(
@@ -50,30 +55,40 @@ class _Records:
     ever otherwise. A message lasts from its SEND's issue to its arrival, where the SEND finishes.
     """
 
-    def __init__(self, groups: Mapping[int, tuple[int, ...]], devices: int) -> None:
-        self._groups = {0: tuple(range(devices)), **groups}
-        self._seen: Counter[tuple[int, int]] = Counter()
-        self._found: dict[tuple[int, int], CommRecord] = {}
+    def __init__(self, groups: Mapping[int, tuple[int, ...]], counts: Sequence[int]) -> None:
+        self._groups = {0: tuple(range(math.prod(counts))), **groups}
+        self._counts = counts
+        self._seen: Counter[tuple[int, int, tuple[int, ...]]] = Counter()
+        self._found: dict[tuple[int, tuple[int, ...], int], CommRecord] = {}
         self._messages: list[CommRecord] = []
 
     def add(self, device: int, node: Node, at: Interval) -> None:
         if node.type == SEND:
             source, target, _, size = message(device, node)
             ends = (source, target)
-            record = CommRecord(node.name, "send", size, -1, ends, at.start_ns, at.finish_ns)
+            start, finish = at.start_ns, at.finish_ns
+            record = CommRecord(node.name, "send", size, -1, ends, start, start, finish)
             self._messages.append(record)
         elif node.type == COLL:
             group = group_of(node) or 0
-            key = (group, self._seen[device, group])
-            self._seen[device, group] += 1
-            start, finish = at.start_ns, at.finish_ns
+            ranks = self._ranks(device, node, group)
+            key = (group, ranks, self._seen[device, group, ranks])
+            self._seen[device, group, ranks] += 1
+            start, ready, finish = at.start_ns, at.start_ns, at.finish_ns
             if known := self._found.get(key):
-                start, finish = min(start, known.start_ns), max(finish, known.finish_ns)
+                start, ready = min(start, known.start_ns), max(ready, known.ready_ns)
+                finish = max(finish, known.finish_ns)
             kind = CollectiveCommType(number(node, "comm_type") or 0).name.lower()
             size = number(node, "comm_size") or 0
             name = known.name if known else node.name
-            ranks = self._groups[group]
-            self._found[key] = CommRecord(name, kind, size, group, ranks, start, finish)
+            self._found[key] = CommRecord(name, kind, size, group, ranks, start, ready, finish)
+
+    def _ranks(self, device: int, node: Node, group: int) -> tuple[int, ...]:
+        """The devices that meet in a collective."""
+        involved = () if group else node.value("involved_dim", ())
+        if all(involved[: len(self._counts)]):
+            return self._groups[group]
+        return line_of(device, involved, self._counts)
 
     def done(self) -> list[CommRecord]:
         """All of them, by the time of their start."""

@@ -45,12 +45,31 @@ def simulate(
     nanoseconds where trace and system allow it, see ``exact``, for each simulator alike; else what
     ASTRA-sim makes of the files as they are. Raises HespasError.
     """
-    if simulator not in SIMULATORS:
-        known = ", ".join(SIMULATORS)
-        raise UsageError(f"there is no simulator '{simulator}'", remedy=f"known: {known}")
     if not isinstance(system, System):
         system = configs.system(os.fspath(system))
     inputs = load(folder, system, prefix)
+    return of_inputs(
+        inputs,
+        simulator,
+        options=options,
+        astra_sim=astra_sim,
+        timeout_s=timeout_s,
+        exact_durations=exact_durations,
+        note=note,
+    )
+
+
+def of_inputs(
+    inputs: Inputs,
+    simulator: str,
+    *,
+    options: Options,
+    astra_sim: str | os.PathLike[str] | None = None,
+    timeout_s: float | None = None,
+    exact_durations: bool = True,
+    note: Note = lambda text: None,
+) -> Result:
+    """``simulate``, of traces that ``inputs.load`` has read; raises HespasError."""
     program = program_for(simulator, options, astra_sim, note)
 
     def here() -> Result:
@@ -58,7 +77,8 @@ def simulate(
 
     def by_astra(program: Program) -> Result:
         in_ns = exact_durations and exact(inputs) is not None
-        job = astra.Job(Traces(folder, prefix), system, options, exact=in_ns)
+        prefix = inputs.devices[0].path.name.removesuffix(".0.et")
+        job = astra.Job(Traces(inputs.folder, prefix), inputs.system, options, exact=in_ns)
         return _said(astra.simulate(program, job, timeout_s=timeout_s, note=note), in_ns)
 
     if program is None:
@@ -95,8 +115,11 @@ def program_for(
 ) -> Program | None:
     """ASTRA-sim, where it is to be run; None for the embedded simulator alone.
 
-    Raises HespasError where it is asked for and cannot be.
+    Raises HespasError where it is asked for and cannot be, UsageError for an unknown simulator.
     """
+    if simulator not in SIMULATORS:
+        known = ", ".join(SIMULATORS)
+        raise UsageError(f"there is no simulator '{simulator}'", remedy=f"known: {known}")
     if simulator == "embedded":
         return None
     if simulator == "auto":

@@ -2,48 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
 from hespas import configs
-from hespas.chakra.reader import Node, TraceError, read
-from hespas.chakra.rules import COLL, COMP, MEMORY, RECV, SEND, group_of, number
-from hespas.chakra.schema import CollectiveCommType, NodeType
+from hespas.chakra import files, reader
+from hespas.chakra.graph import children_of, topological
+from hespas.chakra.reader import Node, TraceError
+from hespas.chakra.rules import COLL, RECV, SEND, group_of, number
 from hespas.configs.system import System
 from hespas.dialects.errors import HespasError
+from hespas.simulators.steps import Step, step_of
 from hespas.simulators.templates import Template
-
-GROUPS_FILE = "comm_group.json"
-KINDS = {
-    CollectiveCommType.ALL_REDUCE: "all_reduce",
-    CollectiveCommType.ALL_GATHER: "all_gather",
-    CollectiveCommType.REDUCE_SCATTER: "reduce_scatter",
-    CollectiveCommType.ALL_TO_ALL: "all_to_all",
-    CollectiveCommType.BROADCAST: "broadcast",
-}
-NO_GROUP = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What a node does. ``resource``: compute, comm, recv, cpu, or skip (no time).
-
-    ``duration_ns`` of a compute node or a broadcast; ``kind`` a collective's, or "send", "recv";
-    ``group`` its communicator, 0 for all devices; ``peer`` and ``tag`` those of a message.
-    """
-
-    resource: str
-    duration_ns: int = 0
-    kind: str = ""
-    size: int = 0
-    group: int = NO_GROUP
-    peer: int = -1
-    tag: int = 0
-    involved: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +61,28 @@ class Device:
     groups: Mapping[int, int]
     peers: Mapping[int, int]
 
+    def nodes(self) -> dict[int, Node]:
+        """Its own nodes by id; those without names are shared with other devices."""
+        found = self.program.nodes
+        if self.groups or self.peers:
+            found = [_renamed(node, self.groups, self.peers) for node in found]
+        return {node.id: node for node in found}
+
+
+def _renamed(node: Node, groups: Mapping[int, int], peers: Mapping[int, int]) -> Node:
+    """A node with the names that another device has for its communicator and its peers."""
+    names: dict[str, tuple[str, object]] = {}
+    if node.type == COLL:
+        group = group_of(node)
+        if group is not None and group in groups:
+            names["pg_name"] = ("string", str(groups[group]))
+    elif node.type in (SEND, RECV):
+        for name in ("comm_src", "comm_dst"):
+            device = number(node, name)
+            if device is not None and device in peers:
+                names[name] = (node.attrs[name][0], peers[device])
+    return replace(node, attrs=node.attrs | names) if names else node
+
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
@@ -99,6 +93,24 @@ class Inputs:
     devices: Sequence[Device]
     groups: Mapping[int, tuple[int, ...]]
 
+    def nodes(self, device: int) -> dict[int, Node]:
+        """The nodes of a device by id."""
+        return self.devices[device].nodes()
+
+
+def line_of(rank: int, involved: Sequence[bool], counts: Sequence[int]) -> tuple[int, ...]:
+    """The devices that differ from one in the involved dimensions only, ascending.
+
+    ``counts`` are the devices of each dimension of the network, the first the fastest varying.
+    """
+    members, stride = [rank], 1
+    for count, used in zip(counts, involved, strict=False):
+        if used:
+            here = rank // stride % count * stride
+            members = [m - here + k * stride for m in members for k in range(count)]
+        stride *= count
+    return tuple(sorted(members))
+
 
 def load(folder: str | Path, system: System | str, prefix: str | None = None) -> Inputs:
     """Read the traces ``PREFIX.N.et`` and ``comm_group.json`` of a folder, for a system.
@@ -108,21 +120,21 @@ def load(folder: str | Path, system: System | str, prefix: str | None = None) ->
     folder = Path(folder)
     if isinstance(system, str):
         system = configs.system(system)
-    files = trace_files(folder, prefix)
+    found = files.find(folder, prefix)
     count = system.devices
-    missing = [rank for rank in range(count) if rank not in files]
+    missing = [rank for rank in range(count) if rank not in found]
     if missing:
         raise HespasError(
             f"the system has {count} devices, and there is no trace for "
             f"{'device' if len(missing) == 1 else f'{len(missing)} of them, first'} {missing[0]}",
             where=str(folder),
-            remedy=f"it has {len(files)} traces: choose a system of as many devices",
+            remedy=f"it has {len(found)} traces: choose a system of as many devices",
         )
-    groups = _groups(folder, count)
+    groups = files.groups(folder, count)
     programs: dict[int, list[tuple[Template, Program]]] = {}
     devices = []
     for rank in range(count):
-        device = _device(files[rank], system, programs)
+        device = _device(found[rank], system, programs)
         check_device(rank, device, groups)
         devices.append(device)
     return Inputs(folder, system, devices, groups)
@@ -141,7 +153,7 @@ def _device(
         names = template.match(data)
         if names is not None:
             return Device(program, path, *names)
-    program = _program(path, system)
+    program = _program(path, data, system)
     template = Template(data)
     if template.names.count == _named(program.nodes):
         known.append((template, program))
@@ -159,69 +171,14 @@ def _named(nodes: Sequence[Node]) -> int:
     )
 
 
-def trace_files(folder: Path, prefix: str | None = None) -> dict[int, Path]:
-    """The traces of a folder by rank; raises HespasError where there are none, or two sets."""
-    if not folder.is_dir():
-        raise HespasError("is not a folder", where=str(folder))
-    sets: dict[str, dict[int, Path]] = {}
-    for path in folder.glob("*.et"):
-        match = re.fullmatch(r"(.*)\.(\d+)\.et", path.name)
-        if match:
-            sets.setdefault(match[1], {})[int(match[2])] = path
-    if prefix is not None:
-        sets = {name: files for name, files in sets.items() if name == prefix}
-    if not sets:
-        raise HespasError(f"holds no traces {prefix or 'NAME'}.RANK.et", where=str(folder))
-    if len(sets) > 1:
-        names = ", ".join(sorted(sets)[:3])
-        raise HespasError(f"holds several sets of traces: {names}", where=str(folder))
-    return next(iter(sets.values()))
-
-
-def _groups(folder: Path, devices: int) -> dict[int, tuple[int, ...]]:
-    groups: dict[int, tuple[int, ...]] = {0: tuple(range(devices))}
-    path = folder / GROUPS_FILE
-    if not path.exists():
-        return groups
+def _program(path: Path, data: bytes, system: System) -> Program:
     try:
-        data = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise HespasError(f"is not JSON: {error}", where=str(path)) from None
-    if not isinstance(data, dict):
-        raise HespasError("is not an object of lists of devices", where=str(path))
-    for key, members in data.items():
-        problem = _group_problem(key, members, devices)
-        if problem:
-            raise HespasError(f"communicator {key!r} {problem}", where=str(path))
-        groups[int(key)] = tuple(members)
-    return groups
-
-
-def _group_problem(key: str, members: object, devices: int) -> str:
-    if not key.isdecimal():
-        return "has an id that is no number"
-    if int(key) == 0:
-        return "has the id of the default one"
-    if not isinstance(members, list) or not all(type(m) is int for m in members):
-        return "is not a list of devices"
-    if len(members) < 2:
-        return f"has {len(members)} members: a collective on it never finishes"
-    if len(set(members)) < len(members):
-        return "has a device twice: a collective on it never finishes"
-    wrong = [m for m in members if not 0 <= m < devices]
-    if wrong:
-        return f"has device {wrong[0]}, and there are {devices}"
-    return ""
-
-
-def _program(path: Path, system: System) -> Program:
-    try:
-        nodes = sorted(read(path), key=lambda node: node.id)
+        found = sorted(reader.nodes(data, path), key=lambda node: node.id)
     except TraceError as error:
         raise HespasError(error.message, where=str(path)) from None
-    if not nodes:
+    if not found:
         raise HespasError("has no nodes: give each device one at least", where=str(path))
-    return program_of(path, nodes, system)
+    return program_of(path, found, system)
 
 
 def program_of(path: Path, nodes: Sequence[Node], system: System) -> Program:
@@ -230,19 +187,23 @@ def program_of(path: Path, nodes: Sequence[Node], system: System) -> Program:
     if len(place) < len(nodes):
         twice = next(a.id for a, b in pairwise(nodes) if a.id == b.id)
         raise HespasError(f"the id {twice} is there twice", where=f"{path} node {twice}")
-    waits: list[int] = []
-    children: list[list[int]] = [[] for _ in nodes]
-    for i, node in enumerate(nodes):
-        deps = set(node.deps)
-        waits.append(len(deps))
-        for dep in deps:
-            if dep not in place:
-                raise HespasError(
-                    f"depends on node {dep}, which does not exist", where=f"{path} node {node.id}"
-                )
-            children[place[dep]].append(i)
-    _check_cycles(path, nodes, waits, children)
-    steps = [_step(path, node, system) for node in nodes]
+    deps: list[set[int]] = []
+    for node in nodes:
+        missing = next((dep for dep in node.deps if dep not in place), None)
+        if missing is not None:
+            raise HespasError(
+                f"depends on node {missing}, which does not exist", where=f"{path} node {node.id}"
+            )
+        deps.append({place[dep] for dep in node.deps})
+    order = topological(deps)
+    if len(order) < len(nodes):
+        first = min(set(range(len(nodes))) - set(order))
+        raise HespasError(
+            f"{len(nodes) - len(order)} nodes lie in or behind a cycle of dependencies and never "
+            "run",
+            where=f"{path} node {nodes[first].id}",
+        )
+    steps = [step_of(path, node, system) for node in nodes]
     groups: dict[int, int] = {}
     peers: dict[int, int] = {}
     own: dict[int, int] = {}
@@ -254,123 +215,9 @@ def program_of(path: Path, nodes: Sequence[Node], system: System) -> Program:
             mine = number(node, "comm_src" if node.type == SEND else "comm_dst")
             if mine is not None:
                 own.setdefault(mine, i)
-    ends = [tuple(c) for c in children]
-    return Program(path, nodes, steps, waits, ends, groups, peers, own)
-
-
-def _check_cycles(
-    path: Path, nodes: Sequence[Node], waits: Sequence[int], children: Sequence[Sequence[int]]
-) -> None:
-    left = list(waits)
-    ready = [i for i, count in enumerate(left) if count == 0]
-    done = 0
-    while ready:
-        i = ready.pop()
-        done += 1
-        for child in children[i]:
-            left[child] -= 1
-            if left[child] == 0:
-                ready.append(child)
-    if done < len(nodes):
-        first = next(i for i, count in enumerate(left) if count)
-        raise HespasError(
-            f"{len(nodes) - done} nodes lie in or behind a cycle of dependencies and never run",
-            where=f"{path} node {nodes[first].id}",
-        )
-
-
-def _step(path: Path, node: Node, system: System) -> Step:
-    def fail(text: str, remedy: str = "") -> HespasError:
-        return HespasError(text, where=f"{path} node {node.id}", remedy=remedy)
-
-    def integer(name: str) -> int:
-        value = number(node, name)
-        if value is None:
-            there = node.attrs.get(name)
-            what = f"is typed {there[0] or 'nothing'}, not as an integer" if there else "is missing"
-            raise fail(f"the attribute '{name}' {what}")
-        return value
-
-    cpu = bool(node.value("is_cpu_op", False))
-    if node.type == COMP:
-        if cpu:
-            return Step("cpu", node.duration_us * 1000 or 1)
-        if not system.roofline_enabled:
-            return Step("compute", node.duration_us * 1000 or 1)
-        return _roofline(integer("num_ops"), integer("tensor_size"), system, fail)
-    if node.type == NodeType.INVALID_NODE:
-        return Step("skip")
-    if node.type in MEMORY:
-        raise fail("is a memory node, and the system has no remote memory")
-    if node.type not in (COLL, SEND, RECV):
-        raise fail(f"has type {node.type}: only COMP, COLL, SEND and RECV nodes are simulated")
-    if cpu:
-        raise fail("communicates, and its is_cpu_op is true")
-    if node.type == COLL:
-        return _collective(node, integer, system, fail)
-    size = integer("comm_size")
-    if size < 1:
-        raise fail(f"comm_size is {size}")
-    peer = integer("comm_dst" if node.type == SEND else "comm_src")
-    tag = integer("comm_tag") % 500_000_000
-    if node.type == SEND:
-        return Step("comm", kind="send", size=size, peer=peer, tag=tag)
-    return Step("recv", kind="recv", size=size, peer=peer, tag=tag)
-
-
-def _roofline(ops: int, size: int, system: System, fail) -> Step:
-    if size == 0:
-        return Step("skip")
-    if ops <= 0:
-        raise fail("num_ops is 0: roofline mode gives it no finite time")
-    if system.peak_perf_tflops is None:
-        raise HespasError(
-            "the key 'peak-perf' is missing, and roofline-enabled is on",
-            where=str(system.folder / "system.json"),
-        )
-    intensity = float(ops) / float(size)
-    rate = min(
-        system.local_mem_bw_gb_s * 1_000_000_000 * intensity,
-        system.peak_perf_tflops * 1_000_000_000_000,
-    )
-    return Step("compute", int(float(ops) / rate * 1e9))
-
-
-def _collective(node: Node, integer, system: System, fail) -> Step:
-    type_ = integer("comm_type")
-    kind = KINDS.get(type_)  # type: ignore[call-overload]
-    if kind is None:
-        name = CollectiveCommType(type_).name if type_ in iter(CollectiveCommType) else str(type_)
-        raise fail(f"comm_type {name} is not simulated")
-    group = group_of(node)
-    if group is None:
-        raise fail(f"pg_name {node.value('pg_name')!r} is not the number of a communicator")
-    if kind == "broadcast":
-        return Step("comm", node.duration_us * 1000 or 1, kind, 0, group)
-    size = integer("comm_size")
-    if size < 0 or (size == 0 and kind == "all_gather"):
-        raise fail(f"comm_size is {size}: the collective never finishes")
-    splits = system.preferred_dataset_splits
-    if kind == "all_gather" and size < splits:
-        raise fail(
-            f"an all-gather of {size} bytes cannot be split in {splits}: it never finishes",
-            "lower preferred-dataset-splits",
-        )
-    involved: tuple[bool, ...] = ()
-    if group == 0 and "involved_dim" in node.attrs:
-        type_name, value = node.attrs["involved_dim"]
-        if type_name != "bool_list":
-            raise fail(f"involved_dim is typed {type_name or 'nothing'}, not bool_list")
-        involved = tuple(value)
-        if len(involved) < len(system.npus_count):
-            raise fail(
-                f"involved_dim has {len(involved)} entries, and the network "
-                f"{len(system.npus_count)} dimensions"
-            )
-        if not any(involved[: len(system.npus_count)]):
-            raise fail("involved_dim holds no true: the collective never finishes")
-        involved = involved[: len(system.npus_count)]
-    return Step("comm", 0, kind, size, group, involved=involved)
+    waits = [len(mine) for mine in deps]
+    children = [tuple(mine) for mine in children_of(deps)]
+    return Program(path, nodes, steps, waits, children, groups, peers, own)
 
 
 def check_device(rank: int, device: Device, groups: Mapping[int, tuple[int, ...]]) -> None:
@@ -379,7 +226,8 @@ def check_device(rank: int, device: Device, groups: Mapping[int, tuple[int, ...]
     for name, i in program.groups.items():
         group = device.groups.get(name, name)
         if group not in groups:
-            raise HespasError(f"communicator {group} is not in {GROUPS_FILE}", where=_at(device, i))
+            text = f"communicator {group} is not in {files.GROUPS_FILE}"
+            raise HespasError(text, where=_at(device, i))
         if group and rank not in groups[group]:
             raise HespasError(
                 f"device {rank} is not in its communicator {group}", where=_at(device, i)

@@ -6,6 +6,7 @@ The table is a CSV file (or .csv.xz) with the columns op_name, nccl_dtype, num_g
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import lzma
@@ -25,6 +26,7 @@ KINDS = {
 }
 BYTES = {"int8": 1, "half": 2, "bfloat16": 2, "float": 4}
 QUANTILE = 0.8
+LEAST_SIZES = 3  # the error is that of points between two others
 
 
 def read(path: str) -> dict[tuple[str, int], dict[int, float]]:
@@ -77,12 +79,29 @@ def held_out(sizes: Sequence[int], times: Sequence[float]) -> float:
 
 
 def file_of(path: str, description: str, source: str) -> dict[str, Any]:
-    """The contents of a file of ``configs/collectives``."""
+    """The contents of a file of ``configs/collectives``; raises HespasError."""
     curves: dict[str, dict[str, Any]] = {}
     for (kind, devices), times_us in sorted(read(path).items()):
+        if len(times_us) < LEAST_SIZES:
+            raise HespasError(
+                f"there are {len(times_us)} sizes of {kind} between {devices} devices, and an "
+                f"error needs {LEAST_SIZES}",
+                where=path,
+            )
         curves.setdefault(kind, {})[str(devices)] = curve(times_us)
     return {"description": description, "source": source, "curves": curves}
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser("hespas.simulators.measured", description=__doc__)
+    for name in ("table", "description", "source"):
+        parser.add_argument(name)
+    given = parser.parse_args()
+    try:
+        json.dump(file_of(given.table, given.description, given.source), sys.stdout, indent=1)
+    except HespasError as error:
+        sys.exit(str(error))
+
+
 if __name__ == "__main__":
-    json.dump(file_of(*sys.argv[1:4]), sys.stdout, indent=1)
+    main()

@@ -1,10 +1,10 @@
-"""The nodes of a folder of traces, for whoever tells about a simulation afterwards."""
+"""A folder of traces as it is, for ASTRA-sim: files, communicators, and the nodes by name."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from hespas.chakra.check import GROUPS_FILE, find
+from hespas.chakra.files import GROUPS_FILE, find
 from hespas.chakra.reader import Node, TraceError, has_metadata, parse_node, records
 from hespas.configs import read_json
 from hespas.dialects.errors import HespasError

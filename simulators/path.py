@@ -113,6 +113,7 @@ class Story:
         return self.result.classes[self.result.class_of[device]]
 
     def of_class(self, device: int) -> _Class:
+        """The intervals of a device's class, in the orders that are asked for."""
         key = self.result.class_of[device]
         if key not in self._classes:
             mine = self.result.classes[key]
@@ -138,7 +139,10 @@ class Story:
             for one in self.intervals(device):
                 node = nodes[one.node]
                 if node.type == COLL:
-                    mine = found.collectives.setdefault(group_of(node) or 0, [])
+                    group = group_of(node) or 0
+                    if not group and not all(node.value("involved_dim", ())):
+                        continue  # with some devices only, and the trace does not say which
+                    mine = found.collectives.setdefault(group, [])
                 elif node.type in (SEND, RECV):
                     mine = found.messages.setdefault(message(device, node), [])
                 else:
@@ -171,7 +175,7 @@ class Story:
         """The device and node that a communication could not start before; itself, mostly."""
         node = self.nodes(device)[one.node]
         mine = self.communication(device)
-        if node.type == COLL:
+        if node.type == COLL and one.node in mine.place:
             group, k = group_of(node) or 0, mine.place[one.node]
             start, other = self.ready(group)[k]
             if one.start_ns < start < one.finish_ns:

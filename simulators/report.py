@@ -36,10 +36,10 @@ class DeviceRow:
 class CollectiveRow:
     """Collectives of equal kind, operand bytes and group size.
 
-    ``time_ns`` is their sum, each from the moment when its last device joined (where the simulator
-    tells, else the first) to its last finish. Bandwidths are as nccl-tests define them: algorithm
-    bandwidth is the larger of a device's input and output over the time; bus bandwidth is that
-    times a factor, so that it can be compared with a link's whatever the number of devices.
+    ``time_ns`` is their sum, each from the moment when its last device joined to its last finish.
+    Bandwidths are as nccl-tests define them: algorithm bandwidth is the larger of a device's input
+    and output over the time; bus bandwidth is that times a factor, so that it can be compared with
+    a link's whatever the number of devices.
     """
 
     kind: str
@@ -132,7 +132,7 @@ def report(result: Result, story: Story | None) -> Report:
         result,
         devices(result),
         communicators(result),
-        collectives(result, story),
+        collectives(result),
         None if story is None else path_rows(critical_path(story)),
         None if story is None else exposed_rows(exposed(story, result.critical_device)),
     )
@@ -156,11 +156,12 @@ def devices(result: Result) -> list[DeviceRow]:
 
 def communicators(result: Result) -> list[CommunicatorRow]:
     """By communicator, those that did as much together, those with the most time first."""
-    found: dict[int, list[CommRecord]] = {}
+    found: dict[tuple[int, tuple[int, ...]], list[CommRecord]] = {}
     for one in result.comms:
-        found.setdefault(one.communicator, []).append(one)
+        ranks = one.ranks if one.communicator >= 0 else ()
+        found.setdefault((one.communicator, ranks), []).append(one)
     rows: dict[tuple[int, ...], CommunicatorRow] = {}
-    for id_, ones in sorted(found.items()):
+    for (id_, _), ones in sorted(found.items()):
         # A message's copies are further messages, a collective's further communicators.
         times = [one.copies if id_ < 0 else 1 for one in ones]
         alike = 1 if id_ < 0 else ones[0].copies
@@ -184,29 +185,15 @@ def _alike(result: Result, ranks: set[int]) -> Sequence[int]:
     return [device for device, known in enumerate(result.class_of) if known in classes]
 
 
-def collectives(result: Result, story: Story | None) -> list[CollectiveRow]:
+def collectives(result: Result) -> list[CollectiveRow]:
     """All collectives and messages by kind, size and group size, the most time first."""
     found: dict[tuple[str, int, int], list[int]] = {}
-    for one, start in _starts(result.comms, story):
+    for one in result.comms:
         sums = found.setdefault((one.kind, one.operand_bytes, len(one.ranks)), [0, 0])
         sums[0] += one.copies
-        sums[1] += one.copies * (one.finish_ns - start)
+        sums[1] += one.copies * (one.finish_ns - one.ready_ns)
     rows = [CollectiveRow(*key, *sums) for key, sums in found.items()]
     return sorted(rows, key=lambda row: (-row.time_ns, row.kind, row.operand_bytes))
-
-
-def _starts(comms: Sequence[CommRecord], story: Story | None) -> Iterable[tuple[CommRecord, int]]:
-    """Each record, and when it could begin: when its last device joined, where that is known."""
-    counts: dict[int, int] = {}
-    for one in sorted(comms, key=lambda one: (one.start_ns, one.finish_ns)):
-        start = one.start_ns
-        if story is not None and one.communicator >= 0:
-            k = counts.get(one.communicator, 0)
-            counts[one.communicator] = k + 1
-            ready = story.ready(one.communicator)
-            if k < len(ready):
-                start = min(ready[k][0], one.finish_ns)
-        yield one, start
 
 
 def path_rows(path: Iterable[Segment]) -> list[PathRow]:

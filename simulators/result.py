@@ -22,6 +22,26 @@ class DeviceResult:
     overlap_ns: int
 
 
+def device_result(
+    finish_ns: int, compute: Sequence[tuple[int, int]], comm: Sequence[tuple[int, int]]
+) -> DeviceResult:
+    """The totals of a device, from issue and finish of its compute and communication nodes."""
+    compute_ns, comm_ns = _covered_ns(compute), _covered_ns(comm)
+    overlap_ns = compute_ns + comm_ns - _covered_ns([*compute, *comm])
+    exposed_ns = finish_ns - sum(finish - start for start, finish in compute)
+    return DeviceResult(finish_ns, exposed_ns, compute_ns, comm_ns, overlap_ns)
+
+
+def _covered_ns(spans: Sequence[tuple[int, int]]) -> int:
+    """The length of the union of spans."""
+    total, end = 0, 0
+    for start, finish in sorted(spans):
+        if finish > end:
+            total += finish - max(start, end)
+            end = finish
+    return total
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """One node on one device, from issue to finish. ``resource``: compute, comm or recv."""
@@ -36,6 +56,7 @@ class Interval:
 class CommRecord:
     """One collective or message, over all its devices: first issue, last finish.
 
+    ``ready_ns`` is the last issue: what comes before is waiting for devices that are late.
     ``kind`` is all_reduce, all_gather, reduce_scatter, all_to_all, broadcast or send;
     ``operand_bytes`` those of one device; ``communicator`` its id, 0 for all devices, -1 for a
     message; ``ranks`` the devices (a message: source, target). ``copies`` counts the communicators
@@ -48,6 +69,7 @@ class CommRecord:
     communicator: int
     ranks: tuple[int, ...]
     start_ns: int
+    ready_ns: int
     finish_ns: int
     copies: int = 1
 

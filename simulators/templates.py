@@ -17,7 +17,6 @@ import numpy.typing as npt
 from hespas.chakra.schema import value_field
 
 VARINT, BYTES = 0, 2
-_LENGTH = rb"[\x00-\x7f]"
 
 
 def _key(kind: str, wire: int) -> bytes:

@@ -158,6 +158,11 @@ def _levels(ranks: int, local: int) -> tuple[list[list[int]], list[list[int]]]:
     return nodes, [list(range(k, ranks, local)) for k in range(local)]
 
 
+def _by_place(rank: int, local: int, count: int) -> int:
+    """Where a rank's chunk lies if those of one place in the ``count`` nodes are neighbours."""
+    return rank % local * count + rank // local
+
+
 def _two_level_reduce(ranks: int, local: int) -> Program:
     b = Builder(f"all_reduce_hierarchical_{ranks}_{local}", "all_reduce", ranks, ranks)
     nodes, columns = _levels(ranks, local)
@@ -179,7 +184,7 @@ def _two_level_gather(ranks: int, local: int) -> Program:
     nodes, columns = _levels(ranks, local)
     count = len(nodes)
     for rank in range(ranks):
-        b.copy(rank, Ref("o", rank), Ref("s", rank % local * count + rank // local))
+        b.copy(rank, Ref("o", rank), Ref("s", _by_place(rank, local, count)))
     for k, column in enumerate(columns):
         _ring_gather(b, column, _blocks("s", count, 1, k * count), 1)
     for node in nodes:
@@ -187,7 +192,7 @@ def _two_level_gather(ranks: int, local: int) -> Program:
     for rank in range(ranks):
         for other in range(ranks):
             if other != rank:
-                b.copy(rank, Ref("s", other % local * count + other // local), Ref("o", other))
+                b.copy(rank, Ref("s", _by_place(other, local, count)), Ref("o", other))
     return b.program()
 
 
@@ -197,13 +202,13 @@ def _two_level_scatter(ranks: int, local: int) -> Program:
     count = len(nodes)
     for rank in range(ranks):
         for other in range(ranks):
-            b.copy(rank, Ref("i", other), Ref("s", other % local * count + other // local))
+            b.copy(rank, Ref("i", other), Ref("s", _by_place(other, local, count)))
     for node in nodes:
         _ring_scatter(b, node, _blocks("s", local, count), count)
     for k, column in enumerate(columns):
         _ring_scatter(b, column, _blocks("s", count, 1, k * count), 1)
     for rank in range(ranks):
-        b.copy(rank, Ref("s", rank % local * count + rank // local), Ref("i", rank))
+        b.copy(rank, Ref("s", _by_place(rank, local, count)), Ref("i", rank))
     return b.program()
 
 
@@ -216,7 +221,7 @@ def _two_level_exchange(ranks: int, local: int) -> Program:
     sent, got, held = 0, ranks, 2 * ranks  # three parts of scratch, ordered differently
     for rank in range(ranks):
         for other in range(ranks):
-            place = Ref("s", sent + other % local * count + other // local)
+            place = Ref("s", sent + _by_place(other, local, count))
             b.copy(rank, Ref("i", other), place)
     for node in nodes:
         for k, rank in enumerate(node):

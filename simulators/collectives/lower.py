@@ -21,7 +21,6 @@ from hespas.simulators.collectives.program import (
     resolve,
 )
 
-ROUNDINGS = ("carry", "down")
 Key = tuple[int, int]  # threadblock, step
 
 

@@ -24,6 +24,7 @@ from hespas.simulators.collectives.program import (
     Ref,
     Step,
     check,
+    size_in,
 )
 
 NAMES = {
@@ -203,11 +204,9 @@ def text(program: Program) -> str:
         "minBytes": 0, "maxBytes": 0,
     }  # fmt: skip
     lines = [_tag("algo", algo)]
-    share = program.parts // len(program.ranks)
-    inputs = share if program.collective == "all_gather" else program.parts
-    outputs = share if program.collective == "reduce_scatter" else program.parts
     for number, rank in enumerate(program.ranks):
-        gpu = {"id": number, "i_chunks": inputs, "o_chunks": outputs, "s_chunks": rank.scratch}
+        inputs, outputs, scratch = (size_in(program, number, buffer) for buffer in BUFFERS)
+        gpu = {"id": number, "i_chunks": inputs, "o_chunks": outputs, "s_chunks": scratch}
         lines.append(_tag("gpu", gpu, 1))
         numbers = {block.id: _numbers(block) for block in rank.blocks}
         wanted = {pair for block in rank.blocks for step in block.steps for pair in step.depends}

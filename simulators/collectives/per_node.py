@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from hespas.configs.yaml import read_lines
+from hespas.configs.text import read_text
 from hespas.dialects.errors import HespasError
 
 PLAIN = re.compile(r"[\w/.+@=-]+")
@@ -16,7 +16,7 @@ PLAIN = re.compile(r"[\w/.+@=-]+")
 def read(path: Path) -> dict[int, str]:
     """Prefix by node of the workload; raises HespasError with the line of a mistake."""
     found: dict[int, str] = {}
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         text = re.sub(r"(^|\s)#.*", "", line).strip()
         if not text or text in ("---", "..."):
             continue

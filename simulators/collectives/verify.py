@@ -22,6 +22,7 @@ from hespas.simulators.collectives.program import (
     Step,
     check,
     resolve,
+    size_in,
 )
 
 Clock = dict[int, int]  # thread to how many of its steps came before
@@ -62,9 +63,9 @@ def verify(program: Program) -> None:
 class _Run:
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.n = len(program.ranks)
-        self.memory: list[dict[Cell, int]] = [self._initial(rank) for rank in range(self.n)]
-        self.accesses: list[dict[Cell, _Access]] = [{} for _ in range(self.n)]
+        ranks = range(len(program.ranks))
+        self.memory: list[dict[Cell, int]] = [self._initial(rank) for rank in ranks]
+        self.accesses: list[dict[Cell, _Access]] = [{} for _ in ranks]
         blocks = [(rank, block) for rank, r in enumerate(program.ranks) for block in r.blocks]
         self.threads = [_Thread(k, rank, block) for k, (rank, block) in enumerate(blocks)]
         self.of = {(t.rank, t.block.id): t for t in self.threads}
@@ -76,16 +77,11 @@ class _Run:
 
     def _initial(self, rank: int) -> dict[Cell, int]:
         """A rank's input: bit ``rank * inputs + chunk`` for each chunk."""
-        inputs = self.inputs
+        inputs = size_in(self.program, rank, "i")
         return {
             resolve(self.program, rank, Ref("i", c)): 1 << (rank * inputs + c)
             for c in range(inputs)
         }
-
-    @property
-    def inputs(self) -> int:
-        parts = self.program.parts
-        return parts // self.n if self.program.collective == "all_gather" else parts
 
     def run(self) -> None:
         waiting: dict[object, list[_Thread]] = {}  # what threads wait for
@@ -239,12 +235,11 @@ def _join(clock: Clock, other: Clock) -> None:
 
 def _check_result(program: Program, memory: list[dict[Cell, int]]) -> None:
     """Compare each rank's output with what the collective promises."""
-    n, parts, kind = len(program.ranks), program.parts, program.collective
-    share = parts // n
-    inputs = share if kind == "all_gather" else parts
+    n, kind = len(program.ranks), program.collective
+    share, inputs = program.parts // n, size_in(program, 0, "i")
     everyone = sum(1 << (rank * inputs) for rank in range(n))
     for rank in range(n):
-        for chunk in range(share if kind == "reduce_scatter" else parts):
+        for chunk in range(size_in(program, rank, "o")):
             if kind == "all_reduce":
                 wanted = everyone << chunk
             elif kind == "reduce_scatter":
@@ -258,7 +253,7 @@ def _check_result(program: Program, memory: list[dict[Cell, int]]) -> None:
             if found != wanted:
                 raise HespasError(
                     f"{program.name}: rank {rank} ends with {_text(found, inputs)} in o[{chunk}], "
-                    f"where an {kind} has {_text(wanted, inputs)}"
+                    f"where the {kind} has {_text(wanted, inputs)}"
                 )
 
 

@@ -17,15 +17,15 @@ from typing import Any
 
 from hespas import configs
 from hespas.chakra.encode import IntAttr, int_attr, metadata, node, node_name, record
+from hespas.chakra.files import GROUPS_FILE
 from hespas.chakra.schema import NodeType
-from hespas.configs.system import System
+from hespas.configs.system import PER_NODE_KEY, System
 from hespas.dialects.errors import HespasError
 from hespas.passes.emit.folder import output_folder
 from hespas.simulators.collectives import per_node
 from hespas.simulators.collectives.lower import Node
 
 SYSTEM, FRAGMENT, PER_NODE = "system.json", "custom.json", "per_node.yml"
-PER_NODE_KEY = "per-node-custom-implementation"
 
 _ON_DEVICE = int_attr("is_cpu_op", 0, "bool")
 _SIZE, _TAG = IntAttr("comm_size", "int64"), IntAttr("comm_tag", "int32")
@@ -75,7 +75,7 @@ def write(ranks: Sequence[Sequence[Node]], parts: int, place: Place) -> list[str
     """
     if re.search(r"[/\\\0]", place.name) or not place.name:
         raise HespasError(f"{place.name!r} is no name for traces")
-    if (place.folder / "comm_group.json").exists():
+    if (place.folder / GROUPS_FILE).exists():
         raise HespasError(
             "is a folder of workload traces, which must hold one set only",
             where=str(place.folder),
@@ -113,7 +113,7 @@ def _settings(place: Place) -> dict[str, Any]:
     """system.json, or the keys of it that name the traces, with those that are there already."""
     settings: dict[str, Any] = {}
     if place.system is not None:
-        settings = _absolute(place.system)
+        settings = place.system.absolute_settings()
     former = place.folder / (FRAGMENT if place.system is None else SYSTEM)
     if former.exists():
         custom = configs.read_json(former)
@@ -122,17 +122,6 @@ def _settings(place: Place) -> dict[str, Any]:
         settings[PER_NODE_KEY] = os.path.join(os.path.abspath(place.folder), PER_NODE)
     else:
         settings[f"{place.collective.replace('_', '-')}-implementation-custom"] = [place.prefix]
-    return settings
-
-
-def _absolute(system: System) -> dict[str, Any]:
-    """A system's settings as they are in another folder."""
-    settings = dict(system.settings)
-    for key, value in settings.items():
-        if key.endswith("-implementation-custom"):
-            settings[key] = [os.path.abspath(system.folder / prefix) for prefix in value]
-    if system.per_node_custom:
-        settings[PER_NODE_KEY] = os.path.abspath(system.folder / system.per_node_custom)
     return settings
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .events import Endpoint, EventQueue, Transport
-from .execution import Chunk, Execution
+from .execution import Chunk, Done, Execution
 from .plan import Communicator, Plan, Planner
 
 Times = Mapping[tuple[str, int, int, bool], tuple[int, int]]  # kind, dim, size, backwards
@@ -42,7 +42,7 @@ class _Timed(Execution):
 
     def __init__(
         self, planner: Planner, communicator: Communicator, queue: EventQueue,
-        endpoints: dict[int, Endpoint], done: Any, times: Times,
+        endpoints: dict[int, Endpoint], done: Done, times: Times,
     ) -> None:  # fmt: skip
         super().__init__(planner, communicator, queue, _silent(queue), endpoints, done)
         self._times = times

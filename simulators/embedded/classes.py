@@ -28,24 +28,34 @@ class OrderMatters(Exception):
     """Devices of one class may differ by the order of what ends in one nanosecond."""
 
 
+Named = tuple[int, tuple[int, ...]]  # a communicator's id, and the devices that meet in it
+
+
 @dataclass(slots=True)
 class Classes:
-    """``of`` is the class of each device, ``first`` its first device, ``size`` how many it has."""
+    """``of`` is the class of each device, ``first`` its first device, ``size`` how many it has.
+
+    ``labels`` are equal for communicators that are alike, by id, dimensions and devices; ``named``
+    are those of a label, and ``peers`` the peers of each device. All are empty where no two devices
+    are alike.
+    """
 
     of: Sequence[int]
     first: Sequence[int]
     size: Sequence[int]
     peers: Sequence[Sequence[int]] = ()
     labels: dict[tuple[int, tuple[bool, ...], tuple[int, ...]], int] = field(default_factory=dict)
-    copies: dict[int, int] = field(default_factory=dict)
+    named: dict[int, list[Named]] = field(default_factory=dict)
 
-    def meeting(self, group: int, involved: tuple[bool, ...], members: tuple[int, ...]) -> Hashable:
+    def meeting(
+        self, group: int, involved: tuple[bool, ...], members: tuple[int, ...]
+    ) -> int | Named:
         """What is equal for communicators that are alike; the communicator itself if none are."""
         return self.labels.get((group, involved, members), (group, members))
 
-    def many(self, meeting: Hashable) -> int:
-        """How many communicators are alike."""
-        return self.copies.get(meeting, 1) if isinstance(meeting, int) else 1
+    def alike(self, meeting: int | Named) -> list[Named]:
+        """The communicators that are alike, whatever device asks."""
+        return self.named[meeting] if isinstance(meeting, int) else [meeting]
 
     def message(self, source: int, target: int) -> tuple[int, int]:
         """The source and target that stand for a message."""
@@ -185,16 +195,16 @@ def alike(
         return each(count)
     found, _ = refiner.labels()
     labels = {meeting.key: label for meeting, label in zip(refiner.meetings, found, strict=True)}
-    copies: dict[int, int] = {}
-    for label in found:
-        copies[label] = copies.get(label, 0) + 1
+    named: dict[int, list[Named]] = {}
+    for (group, _, members), label in sorted(labels.items()):
+        named.setdefault(label, []).append((group, members))
     return Classes(
         refiner.colours,
         [first[c] for c in range(count)],
         [size[c] for c in range(count)],
         refiner.peers,
         labels,
-        copies,
+        named,
     )
 
 

@@ -16,11 +16,11 @@ from hespas.dialects.errors import HespasError
 
 from . import recurrence
 from .alike import pipeline
-from .events import Endpoint, EventQueue, Rendezvous, Transport
+from .events import Call, Endpoint, EventQueue, Rendezvous, Transfer, Transport
 from .execution import Execution
 from .links import Array, Table, table
 from .network import Network
-from .plan import FAST_NS, Communicator, Phase, Plan, Planner
+from .plan import Communicator, Phase, Plan, Planner
 
 
 class Finish(NamedTuple):
@@ -30,11 +30,11 @@ class Finish(NamedTuple):
     since_ns: int
 
 
-def unaware(network: Network, queue: EventQueue) -> Any:
+def unaware(network: Network, queue: EventQueue) -> Transfer:
     """The transfer function of the congestion-unaware network."""
     cache: dict[tuple[int, int, int], int] = {}
 
-    def transfer(source: int, target: int, size: int, arrive: Any, argument: Any) -> None:
+    def transfer(source: int, target: int, size: int, arrive: Call, argument: Any) -> None:
         time = cache.get((source, target, size))
         if time is None:
             time = cache[source, target, size] = network.transfer_ns(source, target, size)
@@ -82,9 +82,9 @@ class Collectives:
         return [Finish(end + first, since + first) for end, since in found]
 
     def _costs(self, communicator: Communicator) -> recurrence.Costs:
-        endpoint = FAST_NS if communicator.part else self.planner.endpoint_ns
-        memory = self.planner.system.local_mem_bw_gb_s * 1_000_000_000
-        return recurrence.Costs(self.planner.network, endpoint, memory, communicator.part)
+        planner = self.planner
+        delay_ns = planner.delay_ns(communicator)
+        return recurrence.Costs(planner.network, delay_ns, planner.reduce_ns, communicator.part)
 
     def _table(self, communicator: Communicator, dim: int) -> Table:
         key = (communicator.shape, dim)

@@ -9,6 +9,7 @@ have the bandwidth of the largest.
 
 from __future__ import annotations
 
+import functools
 import math
 from bisect import bisect_left
 from collections import Counter
@@ -75,11 +76,12 @@ class Curves:
         curves = self.curves[kind]
         at = bisect_left(curves, devices, key=lambda curve: curve.devices)
         above, tag = curves[at], MEASURED
-        time = above.time_ns(whole)
+        used, time = [above], above.time_ns(whole)
         if above.devices != devices:
             below, tag = curves[at - 1], BETWEEN
+            used.append(below)
             time = power(devices, below.devices, below.time_ns(whole), above.devices, time)
-        if not above.sizes_bytes[0] <= whole <= above.sizes_bytes[-1]:
+        if not all(curve.sizes_bytes[0] <= whole <= curve.sizes_bytes[-1] for curve in used):
             tag = BEYOND
         return round(time), tag
 
@@ -108,10 +110,12 @@ class Measured:
             and len({member // self._node for member in members}) == 1
         )
 
-    def finish(self, kind: str, operand_bytes: int, starts: Sequence[int]) -> list[Finish]:
-        """When the devices finish; ``knows`` must hold."""
+    def finish(
+        self, kind: str, operand_bytes: int, starts: Sequence[int], copies: int = 1
+    ) -> list[Finish]:
+        """When the devices finish; ``knows`` must hold. It counts as ``copies`` collectives."""
         time, tag = self.curves.time_ns(kind, operand_bytes, len(starts))
-        self.counts[tag] += 1
+        self.counts[tag] += copies
         last = max(starts)
         return [Finish(last + time, last)] * len(starts)
 
@@ -127,6 +131,7 @@ def names() -> list[str]:
     return sorted(path.stem for path in _FOLDER.glob("*.json"))
 
 
+@functools.cache
 def load(device: str) -> Curves:
     """The curves of a device; raises UsageError that suggests the near name."""
     if device not in names():

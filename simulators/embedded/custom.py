@@ -11,19 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from hespas.chakra.graph import analyse
+from hespas.chakra.graph import analyse, children_of
 from hespas.chakra.reader import Node, TraceError, read
-from hespas.chakra.rules import COMP, RECV, SEND, number
+from hespas.chakra.rules import COMP, MAX_TAG, RECV, SEND, number
 from hespas.configs.system import System
 from hespas.dialects.errors import HespasError
 from hespas.simulators.collectives import per_node
-from hespas.simulators.inputs import Step
+from hespas.simulators.steps import Step
 
 from .events import Endpoint, Transport
 
-TAGS = 500_000_000  # ASTRA-sim takes tags modulo this
+if TYPE_CHECKING:
+    from .engine import Engine
+    from .runner import Runner
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +120,11 @@ def _algorithm(path: Path, position: int, count: int) -> Algorithm:
     graph = analyse(nodes)
     for at, (_, _, text) in graph.findings:
         raise HespasError(text, where=f"{path} node {nodes[at].id}")
-    children: list[list[int]] = [[] for _ in nodes]
-    for i, deps in enumerate(graph.deps):
-        for dep in deps:
-            children[dep].append(i)
+    children = [tuple(mine) for mine in children_of(graph.deps)]
     ops = [_op(path, node, position, count) for node in nodes]
     waits = [len(deps) for deps in graph.deps]
     chunk, parts = next((_chunks(node) for node in nodes if node.type == SEND), (0, 0))
-    return Algorithm(path, nodes, ops, waits, [tuple(c) for c in children], chunk, parts)
+    return Algorithm(path, nodes, ops, waits, children, chunk, parts)
 
 
 def _chunks(node: Node) -> tuple[int, int]:
@@ -160,7 +159,7 @@ def _op(path: Path, node: Node, position: int, count: int) -> Op:
     size = integer("comm_size", "convert the algorithm with hespas collective convert")
     if size < 1:
         raise fail(f"comm_size is {size}")
-    return Op(int(node.type), peer, integer("comm_tag") % TAGS, size)
+    return Op(int(node.type), peer, integer("comm_tag") % MAX_TAG, size)
 
 
 class Run:
@@ -249,7 +248,7 @@ class Together:
 class Customs:
     """The custom collectives of an engine; ``over`` is told of each that all have finished."""
 
-    def __init__(self, engine: Any, over: Callable[[Together], None]) -> None:
+    def __init__(self, engine: Engine, over: Callable[[Together], None]) -> None:
         self.engine, self.over = engine, over
         self.custom = Custom.of(engine.inputs.system)
         self._sizes: dict[tuple[str, str], list[int]] = {}  # played, of them of another size
@@ -257,7 +256,7 @@ class Customs:
         self._counts: dict[tuple[int, int], int] = {}
         self._together: dict[tuple[int, int], Together] = {}
 
-    def start(self, runner: Any, position: int, step: Step, group: int) -> bool:
+    def start(self, runner: Runner, position: int, step: Step, group: int) -> bool:
         """Start a collective on a device, if it is a custom one; ``runner.end`` runs at its end."""
         if not self.custom.any:
             return False

@@ -5,13 +5,15 @@ Source: ASTRA-sim's Workload.cc and Sys.cc.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from hespas.dialects.errors import HespasError
-from hespas.simulators.inputs import Inputs, Step
+from hespas.simulators.inputs import Inputs, line_of
+from hespas.simulators.result import CommRecord
+from hespas.simulators.steps import Step
 
-from .classes import Classes, NotAlike, each
+from .classes import Classes, Named, NotAlike, each
 from .collectives import Collectives, Finish, unaware
 from .curves import MODELLED, Measured, load
 from .custom import Customs, Together
@@ -22,8 +24,6 @@ from .options import Options
 from .plan import Communicator, Plan, Planner
 from .runner import Lane, Runner
 
-__all__ = ["Engine", "Happened", "Instance", "Lane", "Runner"]
-
 
 @dataclass(slots=True)
 class Instance:
@@ -32,22 +32,9 @@ class Instance:
     step: Step
     communicator: Communicator
     name: str
-    meeting: Hashable = None
+    meeting: int | Named
     joined: dict[int, tuple[int, int]] = field(default_factory=dict)
     chunks: dict[int, Plan] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Happened:
-    """A collective or message that is over, and how many others like it are."""
-
-    name: str
-    step: Step
-    communicator: int
-    ranks: tuple[int, ...]
-    start_ns: int
-    finish_ns: int
-    copies: int = 1
 
 
 class Engine:
@@ -73,8 +60,8 @@ class Engine:
         self.collectives = Collectives(self.planner)
         self.measured = Measured(load(options.curves), network) if options.curves else None
         self.instances: dict[tuple, Instance] = {}
-        self.happened: list[Happened] = []
-        self._seen: dict[tuple, tuple[Communicator, Hashable]] = {}
+        self.happened: list[CommRecord] = []
+        self._seen: dict[tuple, tuple[Communicator, int | Named]] = {}
         self._classes_in: dict[int, frozenset[int]] = {}
         self.customs = Customs(self, self._custom_over)
         self.classes = classes or each(len(inputs.devices))
@@ -114,6 +101,8 @@ class Engine:
         if instance is None:
             name = runner.device.program.nodes[position].name
             instance = self.instances[key] = Instance(step, communicator, name, meeting)
+            if self.measured is not None and self.curves_of(instance) is None:
+                self.measured.counts[MODELLED] += len(self.classes.alike(meeting))
         elif (instance.step.kind, instance.step.size) != (step.kind, step.size):
             raise mismatch(self, instance, runner, position, step)
         self.enter(key, instance, runner.rank, position, plan)
@@ -144,28 +133,40 @@ class Engine:
             ranks = (runner.rank, runner.peer(position))
         else:
             group = runner.group(position)
-            ranks = self.inputs.groups[group]
+            ranks = self.members(group, step.involved, runner.rank)
             if of[ranks[0]] != of[runner.rank]:
                 return  # each device replays it for itself: the first one's is kept
             copies //= sum(of[rank] == of[runner.rank] for rank in ranks)
-            if copies == 1 and runner.rank != ranks[0]:
-                return
         name = runner.device.program.nodes[position].name
         start = lane.starts[position]
-        self.happened.append(Happened(name, step, group, ranks, start, self.queue.now, copies))
+        self._note(name, step, (group, ranks), [start], self.queue.now, copies)
+
+    def over(self, instance: Instance, finish_ns: int) -> None:
+        """A collective is over on all its devices, and on those alike."""
+        alike = self.classes.alike(instance.meeting)
+        starts = [start for _, start in instance.joined.values()]
+        # Whichever of those alike is simulated, the first stands for them.
+        self._note(instance.name, instance.step, alike[0], starts, finish_ns, len(alike))
 
     def _custom_over(self, what: Together) -> None:
-        starts, end = what.starts.values(), max(what.ends.values())
+        named, end = (what.group, what.members), max(what.ends.values())
+        self._note(what.name, what.step, named, what.starts.values(), end)
+
+    def _note(
+        self, name: str, step: Step, named: Named, starts: Collection[int], finish_ns: int,
+        copies: int = 1,
+    ) -> None:  # fmt: skip
+        first, last = min(starts), max(starts)
         self.happened.append(
-            Happened(what.name, what.step, what.group, what.members, min(starts), end)
+            CommRecord(name, step.kind, step.size, *named, first, last, finish_ns, copies)
         )
 
-    def measures(self, instance: Instance) -> bool:
-        """Whether a collective takes a measured time, not the network model's."""
-        members = instance.communicator.members
-        return self.measured is not None and self.measured.knows(instance.step.kind, members)
+    def curves_of(self, instance: Instance) -> Measured | None:
+        """The measured curves that give a collective's time; None for the network model."""
+        kind, members = instance.step.kind, instance.communicator.members
+        return self.measured if self.measured and self.measured.knows(kind, members) else None
 
-    def communicator(self, step: Step, group: int, rank: int) -> tuple[Communicator, Hashable]:
+    def communicator(self, step: Step, group: int, rank: int) -> tuple[Communicator, int | Named]:
         """The communicator of a collective as a device sees it, and what it is alike to."""
         key = (step.kind, group, step.involved, rank)
         found = self._seen.get(key)
@@ -189,18 +190,8 @@ class Engine:
         if len(members) < len(self.inputs.devices):
             return members
         if involved and not all(involved):
-            return self._slice(rank, involved)
+            return line_of(rank, involved, self.inputs.system.npus_count)
         return self.inputs.groups[0]
-
-    def _slice(self, rank: int, involved: Sequence[bool]) -> tuple[int, ...]:
-        """The devices that differ from one in the involved dimensions only."""
-        members, stride = [rank], 1
-        for count, used in zip(self.inputs.system.npus_count, involved, strict=True):
-            if used:
-                here = rank // stride % count * stride
-                members = [m - here + k * stride for m in members for k in range(count)]
-            stride *= count
-        return tuple(sorted(members))
 
     def check_start(self, communicator: Communicator, start: int) -> None:
         """Raises HespasError for a collective that makes ASTRA-sim abort."""
@@ -211,11 +202,9 @@ class Engine:
             )
 
     def _complete(self, instance: Instance) -> None:
-        communicator, of = instance.communicator, self.classes.of
-        now = self.queue.now
+        of, now = self.classes.of, self.queue.now
         starts = {of[rank]: start for rank, (_, start) in instance.joined.items()}
-        first = min(starts.values())
-        self.check_start(communicator, first)
+        self.check_start(instance.communicator, min(starts.values()))
         try:
             finishes = self._by_class(instance, starts)
         except HespasError as error:
@@ -226,30 +215,23 @@ class Engine:
             end, since = finishes[of[rank]]
             argument = (self.runner(rank), position, end)
             self.queue.at(max(now, since), self._register, argument)
-        last = max(finish.end_ns for finish in finishes.values())
-        copies = self.classes.many(instance.meeting)
-        happened = Happened(
-            instance.name, instance.step, communicator.id, communicator.members, first, last, copies
-        )
-        self.happened.append(happened)
+        self.over(instance, max(finish.end_ns for finish in finishes.values()))
 
     def _by_class(self, instance: Instance, starts: dict[int, int]) -> dict[int, Finish]:
         """When the devices of each class finish; raises NotAlike where those of one differ."""
         communicator, of = instance.communicator, self.classes.of
-        measured = self.measures(instance)
-        if len(starts) == 1 and not measured:
+        measured = self.curves_of(instance)
+        if len(starts) == 1 and measured is None:
             (known, start), = starts.items()  # fmt: skip
             one = self.collectives.alike(communicator, next(iter(instance.chunks.values())))
             if one is not None:
-                self._count_modelled()
                 return {known: Finish(one.end_ns + start, one.since_ns + start)}
         members = communicator.members
         by_position = [starts[of[member]] for member in members]
-        if measured and self.measured is not None:
-            step = instance.step
-            found = self.measured.finish(step.kind, step.size, by_position)
+        if measured is not None:
+            step, copies = instance.step, len(self.classes.alike(instance.meeting))
+            found = measured.finish(step.kind, step.size, by_position, copies)
         else:
-            self._count_modelled()
             plans = {of[rank]: plan for rank, plan in instance.chunks.items()}
             found = self.collectives.finish(
                 communicator, by_position, [plans[of[member]] for member in members]
@@ -259,10 +241,6 @@ class Engine:
             if finishes.setdefault(of[member], finish) != finish:
                 raise NotAlike
         return finishes
-
-    def _count_modelled(self) -> None:
-        if self.measured is not None:
-            self.measured.counts[MODELLED] += 1
 
     def _register(self, argument: tuple[Runner, int, int]) -> None:
         runner, position, end = argument

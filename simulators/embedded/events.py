@@ -14,6 +14,8 @@ from typing import Any
 from hespas.dialects.errors import HespasError
 
 Call = Callable[[Any], None]
+# Starts a message (source, target, bytes): the call runs with its argument when it is there.
+Transfer = Callable[[int, int, int, Call, Any], None]
 
 
 class EventQueue:
@@ -77,15 +79,12 @@ class Endpoint:
 class Transport:
     """Messages: the n-th SEND of a key meets the n-th RECV of it.
 
-    A key is (tag, source, target, bytes). ``transfer(source, target, bytes, arrive, key)`` starts a
-    message and calls ``arrive(key)`` when it is there.
+    A key is (tag, source, target, bytes).
     """
 
     __slots__ = ("_arrived", "_queue", "_receivers", "_transfer")
 
-    def __init__(
-        self, queue: EventQueue, transfer: Callable[[int, int, int, Call, Any], None]
-    ) -> None:
+    def __init__(self, queue: EventQueue, transfer: Transfer) -> None:
         self._queue = queue
         self._transfer = transfer
         self._receivers: dict[tuple, list[tuple[Call, Any]]] = {}
@@ -99,14 +98,16 @@ class Transport:
 
     def _arrive(self, message: tuple) -> None:
         key, call, argument = message
-        waiting = self._receivers.get(key)
         if call is not None:
             call(argument)
-        if waiting:
-            receive, what = waiting.pop(0)
-            receive(what)
-        else:
+        waiting = self._receivers.get(key)  # after the call, which may have been what asks for it
+        if waiting is None:
             self._arrived[key] = self._arrived.get(key, 0) + 1
+            return
+        receive, what = waiting.pop(0)
+        if not waiting:
+            del self._receivers[key]
+        receive(what)
 
     def receive(self, key: tuple, call: Call, argument: Any = None) -> None:
         """``call(argument)`` runs when the message is here."""

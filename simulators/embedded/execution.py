@@ -11,7 +11,7 @@ from typing import Any
 
 from .algorithms import DoubleBinaryTree, HalvingDoubling, RingAlgorithm
 from .events import Endpoint, EventQueue, Transport
-from .plan import FAST_NS, Communicator, Phase, Planner
+from .plan import Communicator, Phase, Planner
 
 Done = Callable[[int], None]  # a device has finished
 
@@ -31,14 +31,9 @@ class Execution:
     ) -> None:
         self.queue, self.transport, self.endpoints = queue, transport, endpoints
         self.communicator, self.tag, self.done = communicator, tag, done
-        self.active = planner.active
-        self.endpoint_ns = FAST_NS if communicator.part else planner.endpoint_ns
-        self.memory = planner.system.local_mem_bw_gb_s * 1_000_000_000
+        self.active, self.reduce_ns = planner.active, planner.reduce_ns
+        self.endpoint_ns = planner.delay_ns(communicator)
         self._rings: dict[tuple[int, int], tuple[int, ...]] = {}
-
-    def reduce_ns(self, size: int) -> int:
-        """The time to reduce a message: a write and two reads of the local memory."""
-        return 3 * int(size / self.memory * 1e9)
 
     def start(
         self, device: int, chunks: Sequence[tuple[Phase, ...]], queues: Queues | None = None

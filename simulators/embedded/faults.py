@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hespas.dialects.errors import HespasError
-from hespas.simulators.inputs import Step
+from hespas.simulators.steps import Step
 
 from .runner import Runner
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from hespas.configs.system import System
@@ -32,10 +33,7 @@ class Network:
     @property
     def devices(self) -> int:
         """How many devices there are."""
-        total = 1
-        for count in self.counts:
-            total *= count
-        return total
+        return math.prod(self.counts)
 
     def link(self, source: int, target: int) -> tuple[int, int]:
         """The dimension that a message pays for, and its hops there."""

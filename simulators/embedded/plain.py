@@ -13,7 +13,7 @@ from typing import Any
 from hespas.simulators.inputs import Inputs
 
 from .aware import Links
-from .engine import Engine, Happened, Instance
+from .engine import Engine, Instance
 from .events import Rendezvous, Transport
 from .execution import Execution, Queues
 from .options import Options
@@ -37,7 +37,7 @@ class PlainEngine(Engine):
     def enter(self, key: tuple, instance: Instance, rank: int, position: int, chunks: Plan) -> None:
         """A device starts its part of a collective at once, without waiting for the others."""
         communicator = instance.communicator
-        if self.measures(instance):
+        if self.curves_of(instance) is not None:
             super().enter(key, instance, rank, position, chunks)
             return
         self.check_start(communicator, self.queue.now)
@@ -61,17 +61,6 @@ class PlainEngine(Engine):
         position = instance.joined[device][0]
         self._left[key] -= 1
         if self._left[key] == 0:
-            starts = [start for _, start in instance.joined.values()]
-            communicator = instance.communicator
-            self.happened.append(
-                Happened(
-                    instance.name,
-                    instance.step,
-                    communicator.id,
-                    communicator.members,
-                    min(starts),
-                    self.queue.now,
-                )
-            )
+            self.over(instance, self.queue.now)
             del self.instances[key], self._executions[key], self._left[key]
         self.runners[device].end(position)

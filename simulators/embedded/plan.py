@@ -132,6 +132,14 @@ class Planner:
         """The endpoint delay."""
         return int(self.system.endpoint_delay_ns * self.options.injection_scale)
 
+    def delay_ns(self, communicator: Communicator) -> int:
+        """The endpoint delay in a collective."""
+        return FAST_NS if communicator.part else self.endpoint_ns
+
+    def reduce_ns(self, size: int) -> int:
+        """The time to reduce a message of ``size`` bytes: two reads and a write of local memory."""
+        return 3 * int(size / (self.system.local_mem_bw_gb_s * 1_000_000_000) * 1e9)
+
     @property
     def active(self) -> int:
         """How many chunks of a queue run at once."""
@@ -196,8 +204,13 @@ class Planner:
             if name == "halvingDoubling" and kind == "all_to_all":
                 return "halvingDoubling does no all-to-all"
             if name == "doubleBinaryTree":
-                if kind != "all_reduce" or (len(dims) > 1 and self._splits_up(dims)):
+                if kind != "all_reduce":
                     return f"doubleBinaryTree does all-reduces only, not {kind}"
+                if self._splits_up(dims):
+                    return (
+                        "doubleBinaryTree does all-reduces only, and with localBWAware all "
+                        "dimensions but the last do reduce-scatters and all-gathers"
+                    )
                 if part:
                     return "doubleBinaryTree does not work on a communicator of some devices"
                 if count & (count - 1):

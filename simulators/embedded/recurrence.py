@@ -8,6 +8,7 @@ simulation in ``algorithms.py``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,16 +20,15 @@ from .plan import Algorithm, Phase
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a phase needs to know of the system. ``memory`` is in bytes per second."""
+    """What a phase needs to know of the system; ``part`` as in ``plan.Communicator``.
+
+    ``reduce_ns`` is the time to reduce a message of so many bytes.
+    """
 
     network: Network
     endpoint_ns: int
-    memory: float
+    reduce_ns: Callable[[int], int]
     part: bool
-
-    def reduce_ns(self, size: int) -> int:
-        """The time to reduce a message: a write and two reads of the local memory."""
-        return 3 * int(size / self.memory * 1e9)
 
 
 def known(algorithm: Algorithm) -> bool:
@@ -64,9 +64,9 @@ def alike(
         time = delay + steps * (int(times[1]) + delay) + reductions * reduce
         return time, reduce if phase.kind == "reduce_scatter" else delay
     ways = times[1:]
-    last = reduce if phase.kind == "reduce_scatter" else delay
     if phase.kind != "all_reduce":
-        return delay + int(ways.max()) + delay + (reduce if last is reduce else 0), last
+        end = delay + int(ways.max()) + delay
+        return (end + reduce, reduce) if phase.kind == "reduce_scatter" else (end, delay)
     released = _released(np.sort(ways) + delay, delay + reduce)
     if _overtaken(released, released + ways, delay):
         return None

@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 
 from hespas.simulators.inputs import Inputs, Program
-from hespas.simulators.result import CommRecord, DeviceResult, Interval, Result
+from hespas.simulators.result import DeviceResult, Interval, Result, device_result
 
 from .classes import NotAlike, OrderMatters, alike
-from .engine import Engine, Lane, Runner
+from .engine import Engine
 from .options import Options
 from .plain import PlainEngine
 from .plan import Planner
+from .runner import Lane, Runner
 from .slowdown import SlowRunner
 
 MOST_MESSAGES = 1_000_000  # some 10 s
@@ -31,20 +32,9 @@ def simulate(inputs: Inputs, options: Options = Options()) -> Result:  # noqa: B
         if options.intervals:
             kept.append(_intervals(program, lane))
     devices = [totals[known] for known in engine.classes.of]
-    comms = [
-        CommRecord(h.name, h.step.kind, h.step.size, h.communicator, h.ranks, h.start_ns,
-                   h.finish_ns, h.copies)
-        for h in sorted(engine.happened, key=lambda h: (h.start_ns, h.ranks))
-    ]  # fmt: skip
+    comms = sorted(engine.happened, key=lambda one: (one.start_ns, one.ranks))
     class_of = engine.classes.of if options.intervals else ()
-    told = settings(inputs, options)
-    if engine.measured is not None:
-        told["curves"] = engine.measured.summary()
-    if played := engine.customs.summary():
-        told["custom"] = played
-    if not engine.ties and not isinstance(engine, PlainEngine):
-        told["ties"] = BY_NUMBER
-    return Result("embedded", devices, comms, kept, class_of, told)
+    return Result("embedded", devices, comms, kept, class_of, _settings(engine))
 
 
 def _run(inputs: Inputs, options: Options) -> tuple[Engine, list[Lane]]:
@@ -86,9 +76,9 @@ def _messages(inputs: Inputs, planner: Planner) -> int:
     return total
 
 
-def settings(inputs: Inputs, options: Options) -> dict[str, str]:
+def _settings(engine: Engine) -> dict[str, str]:
     """What was simulated on, and how."""
-    system = inputs.system
+    system, options = engine.inputs.system, engine.options
     found = {
         "system": system.name,
         "network": " x ".join(
@@ -97,10 +87,14 @@ def settings(inputs: Inputs, options: Options) -> dict[str, str]:
         ),
         "congestion": "aware" if options.congestion else "unaware",
     }
-    if options.curves:
-        found["curves"] = options.curves
+    if engine.measured is not None:
+        found["curves"] = engine.measured.summary()
     if options.slowdown:
         found["slowdown"] = f"{options.slowdown:g}"
+    if played := engine.customs.summary():
+        found["custom"] = played
+    if not engine.ties and not isinstance(engine, PlainEngine):
+        found["ties"] = BY_NUMBER
     return found
 
 
@@ -118,31 +112,9 @@ def _intervals(program: Program, lane: Lane) -> list[Interval]:
 
 
 def _totals(program: Program, lane: Lane) -> DeviceResult:
-    compute = 0
-    comm: list[tuple[int, int]] = []
-    both: list[tuple[int, int]] = []
+    spans: dict[str, list[tuple[int, int]]] = {"compute": [], "comm": [], "recv": []}
     for position in lane.order:
         resource = program.steps[position].resource
-        span = (lane.starts[position], lane.ends[position])
-        if resource == "compute":
-            compute += span[1] - span[0]
-            both.append(span)
-        elif resource in ("comm", "recv"):
-            comm.append(span)
-            both.append(span)
-    comm_ns = _union(comm)
-    overlap = compute + comm_ns - _union(both)
-    return DeviceResult(lane.finish_ns, lane.finish_ns - compute, compute, comm_ns, overlap)
-
-
-def _union(spans: list[tuple[int, int]]) -> int:
-    """The length of the union of spans that are in order of their starts."""
-    total, end = 0, -1
-    for start, finish in spans:
-        if start > end:
-            total += finish - start
-            end = finish
-        elif finish > end:
-            total += finish - end
-            end = finish
-    return total
+        if resource in spans:
+            spans[resource].append((lane.starts[position], lane.ends[position]))
+    return device_result(lane.finish_ns, spans["compute"], spans["comm"] + spans["recv"])

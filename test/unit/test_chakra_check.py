@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from hespas.chakra import encode, schema
+from hespas.chakra import encode, files, schema
 from hespas.chakra.check import check, report
 from hespas.dialects.errors import HespasError, UsageError
 from hespas.tools.commands import chakra
@@ -160,11 +160,29 @@ def test_read_only_trace(save):
         ({"1": [0, 1, 1]}, "twice"),
         ({"1": [0, 1, 5]}, "outside 0 to 1"),
         ({"1": "all"}, "not a list"),
+        ({"1": [[0, 1]]}, "not a list"),
+        ({"1": [0, {}]}, "not a list"),
     ],
 )
 def test_communicators(save, groups, text):
     problems = check(save(GOOD, GOOD, groups=groups))
     assert any(text in p.text for p in problems if p.rule == "groups")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{", "[0, 1]"])
+def test_a_file_of_communicators_that_is_none(save, tmp_path, text):
+    save(GOOD, GOOD)
+    (tmp_path / "comm_group.json").write_text(text)
+    assert "groups" in found(tmp_path)
+    with pytest.raises(HespasError, match=r"JSON|nested"):
+        files.groups(tmp_path, 2)
+
+
+def test_a_number_far_away_is_one_missing_rank_after_another(save, tmp_path):
+    save(GOOD, GOOD)
+    (tmp_path / "dev.20261121181354.et").write_bytes(encode.metadata() + b"".join(GOOD))
+    missing = [p.text for p in check(tmp_path) if p.text.endswith("has no trace")]
+    assert missing == [f"rank {rank} has no trace" for rank in range(2, 12)]
 
 
 def test_default_communicator_beside_one_of_some_ranks(save):

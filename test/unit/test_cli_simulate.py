@@ -199,7 +199,7 @@ def test_a_published_configuration_is_simulated_too(place, capsys):
 
 def test_long_tables_are_cut_and_counted():
     devices = [DeviceResult(100 + d, 50, 50, 60, 10) for d in range(14)]
-    comms = [CommRecord("r", "all_reduce", 8 + k, 1 + k, (k, k + 1), 0, 9) for k in range(13)]
+    comms = [CommRecord("r", "all_reduce", 8 + k, 1 + k, (k, k + 1), 0, 0, 9) for k in range(13)]
     found = report(Result("by hand", devices, comms), None)
     text = "\n".join(map(render.plain, simulation.as_tables(found, system="ring")))
     assert "(4 more: --per-device)" in text and text.count("(3 more)") == 2

@@ -125,6 +125,15 @@ def test_system_keeps_what_was_there(place):
     assert result.settings["custom"].count("; ") == 1
 
 
+def test_a_system_may_say_that_it_has_no_custom_collective(place):
+    traces.system(place / "null", [4], all_gather_implementation_custom=None)
+    line = ("--ranks", 4, "--size", MIB, "--system", "null", "--output", "custom")
+    assert collective("generate", "ring", *line) == 0
+    settings = json.loads((place / "custom" / "system.json").read_text())
+    assert settings["all-gather-implementation-custom"] is None
+    assert finish(workload(place / "w", 4, "all_reduce"))
+
+
 def test_by_node_and_the_first_of_a_communicator(place):
     """A communicator keeps what its first collective of a kind has; the default one does not."""
     line = ("--ranks", 4, "--size", MIB, "--system", "sys", "--output", "custom")

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
+import sim_programs
 import traces
 
+from hespas import configs
 from hespas.chakra.reader import Node
 from hespas.chakra.rules import COLL, COMP, RECV, SEND
-from hespas.simulators import choose
+from hespas.dialects.errors import HespasError
+from hespas.simulators import choose, embedded
 from hespas.simulators import path as paths
 from hespas.simulators import report as reports
+from hespas.simulators.embedded.options import Options
+from hespas.simulators.inputs import load
 from hespas.simulators.nodes import Traces
 from hespas.simulators.path import COMMUNICATION, COMPUTE, WAITING, Story
 from hespas.simulators.result import CommRecord, DeviceResult, Interval, Result
@@ -173,9 +179,9 @@ def test_rows_add_up():
     early = [(1, 0, 10), (4, 10, 15), (2, 10, 50), (3, 50, 61)]
     told = story([CHAIN, CHAIN], [late, early])
     comms = (
-        CommRecord("all_reduce.2", "all_reduce", 1 << 20, 1, (0, 1), 10, 50),
-        CommRecord("permute", "send", 8, -1, (0, 1), 50, 55),
-        CommRecord("permute", "send", 8, -1, (1, 0), 50, 56),
+        CommRecord("all_reduce.2", "all_reduce", 1 << 20, 1, (0, 1), 10, 30, 50),
+        CommRecord("permute", "send", 8, -1, (0, 1), 50, 50, 55),
+        CommRecord("permute", "send", 8, -1, (1, 0), 50, 50, 56),
     )
     result = Result(
         "by hand", told.result.devices, comms, told.result.classes, told.result.class_of
@@ -192,11 +198,12 @@ def test_rows_add_up():
         ((1,), 61),
         ((0,), 60),
     ]
-    # From the last device's start to the last finish; without intervals from the first start.
+    # From the last device's start to the last finish.
     assert [(r.kind, r.count, r.time_ns) for r in found.collectives] == [
         ("all_reduce", 1, 20), ("send", 2, 11),
     ]  # fmt: skip
-    assert reports.collectives(result, None)[0].time_ns == 40
+    together = replace(result, comms=[replace(comms[0], ready_ns=comms[0].start_ns)])
+    assert reports.collectives(together)[0].time_ns == 40
     assert [(r.id, r.devices, r.count, r.time_ns) for r in found.communicators] == [
         (1, (0, 1), 1, 40), (-1, (0, 1), 2, 11),
     ]  # fmt: skip
@@ -248,3 +255,74 @@ def test_parts_sum_to_the_whole(tmp_path, seed):
     assert all(0 <= row.waiting_ns <= row.exposed_ns for row in found.exposed)
     for row in found.collectives:
         assert row.bus_bandwidth is None or row.bus_bandwidth > 0
+
+
+def reported(folder, symmetry=True):
+    """The report of traces and a system that lie in a folder."""
+    inputs = load(folder / "traces", configs.system(str(folder / "system")))
+    result = embedded.simulate(inputs, Options(symmetry=symmetry))
+    return reports.report(result, Story(result, inputs.nodes, inputs.groups))
+
+
+def test_one_communicator_stands_for_those_that_are_alike(tmp_path):
+    """Devices 0 and 1, then 2 and 3 are first to join: the record names communicator 1 each time.
+
+    Joins of each collective are told from its own devices, whichever communicator they are on.
+    """
+    ranks = []
+    for rank in range(4):
+        first, then = (1, 90) if rank < 2 else (40, 2)
+        ranks.append([
+            traces.comp(1, micros=first), traces.coll(2, [1], group=1 + (rank in (1, 2))),
+            traces.comp(3, [2], micros=then), traces.coll(4, [3], group=1 + (rank in (1, 2))),
+        ])  # fmt: skip
+    traces.save(tmp_path / "traces", ranks, {1: [0, 3], 2: [1, 2]})
+    traces.system(tmp_path / "system", [4], topology="Switch")
+    alike, each = (reported(tmp_path, symmetry) for symmetry in (True, False))
+    assert len(alike.result.classes) == 2 and len(each.result.classes) == 4
+    assert alike.communicators == each.communicators
+    assert [(row.id, row.alike, row.count) for row in alike.communicators] == [(1, 2, 2)]
+    assert alike.collectives == each.collectives
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_symmetry_does_not_show(tmp_path, seed):
+    """Neither in collectives nor in communicators; ids are those of the first of the alike."""
+    sim_programs.spmd(random.Random(seed), tmp_path)
+    try:
+        each = reported(tmp_path, symmetry=False)
+    except HespasError:
+        return
+    alike = reported(tmp_path)
+    assert alike.collectives == each.collectives
+    assert alike.communicators == each.communicators
+
+
+def test_collectives_along_one_dimension(tmp_path):
+    """The default communicator's devices that meet are a line of the network each."""
+    along = {"group": 0, "involved_dim": ("bool_list", [True, False])}
+    ranks = [
+        [traces.comp(1, micros=1 + 100 * (rank // 2) + rank), traces.coll(2, [1], **along)]
+        for rank in range(4)
+    ]
+    traces.save(tmp_path / "traces", ranks, {})
+    traces.system(tmp_path / "system", [2, 2], topology="Switch")
+    found = reported(tmp_path)
+    spans = [one.finish_ns - one.ready_ns for one in found.result.comms]
+    assert [one.ranks for one in found.result.comms] == [(0, 1), (2, 3)]
+    assert spans[0] == spans[1] > 0
+    (row,) = found.collectives
+    assert (row.count, row.group_size, row.time_ns) == (2, 2, sum(spans))
+    assert [(row.devices, row.alike) for row in found.communicators] == [((0, 1), 2)]
+    assert found.path is not None
+    assert sum(row.time_ns for row in found.path) == found.result.step_time_ns
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_nodes_of_the_input_are_those_of_the_files(tmp_path, seed):
+    """Also of devices whose trace is another's but for names."""
+    sim_programs.spmd(random.Random(seed), tmp_path)
+    folder = tmp_path / "traces"
+    inputs, read = load(folder, configs.system(str(tmp_path / "system"))), Traces(folder)
+    for device in range(len(inputs.devices)):
+        assert inputs.nodes(device) == read.nodes(device)

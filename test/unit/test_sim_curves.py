@@ -176,3 +176,34 @@ def test_all_options_together(overlap):
     time, _ = curves.load("A100_SXM").time_ns("all_reduce", 4 << 20, 4)
     assert result.comms[0].finish_ns == time
     assert result.devices[0].finish_ns == math.ceil(100_000 + time - time / 1.18 - 1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"symmetry": False}, {"congestion": True}])
+def test_every_collective_is_counted(tmp_path, options):
+    """Each of those that are alike too, and with congestion those of the network model as well."""
+    nodes = [[t.coll(1, group=1), t.coll(2, [1], group=2 + rank // 4)] for rank in range(16)]
+    groups = {1: range(16)} | {2 + k: range(4 * k, 4 * k + 4) for k in range(4)}
+    folder = t.save(tmp_path / "t", nodes, groups)
+    system = t.system(tmp_path / "s", [4, 4], topology="Switch")
+    told = simulate(folder, system, curves="A100_SXM", **options).settings["curves"]
+    assert told == "A100_SXM (4 measured, 1 by the network model: not measured for such devices)"
+
+
+def test_beyond_the_bytes_of_either_neighbour_is_tagged():
+    """Between group sizes both curves must hold."""
+    two = curves.Curve(2, (100, 200), (10.0, 20.0), 0.1)
+    four = curves.Curve(4, (100, 400), (10.0, 30.0), 0.1)
+    data = curves.Curves("X", "made", {"all_reduce": (two, four)})
+    assert data.time_ns("all_reduce", 150, 3)[1] == curves.BETWEEN
+    assert data.time_ns("all_reduce", 300, 3)[1] == curves.BEYOND
+    assert data.time_ns("all_reduce", 300, 4)[1] == curves.MEASURED
+
+
+def test_a_table_of_two_sizes_has_no_error_to_tell(tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text(
+        "op_name,nccl_dtype,num_gpus,message_size,latency_ms\n"
+        "alltoall,int8,4,1024,0.01\nalltoall,int8,4,2048,0.02\n"
+    )
+    with pytest.raises(HespasError, match="2 sizes of all_to_all between 4 devices"):
+        measured.file_of(str(table), "d", "s")

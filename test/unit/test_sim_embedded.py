@@ -236,3 +236,55 @@ def test_an_order_that_is_not_kept_is_said(tmp_path, monkeypatch):
     result = module.simulate(loaded)
     assert result.settings["ties"] == module.BY_NUMBER
     assert result.devices == exact.devices
+
+
+@pytest.mark.parametrize("symmetry", [True, False])
+def test_a_receive_after_the_own_send(symmetry: bool, tmp_path: Path) -> None:
+    """A message arrives while its sender, which stands for the receiver too, asks for it."""
+    ranks = [
+        [traces.send(1, (rank + 1) % 4), traces.recv(2, (rank - 1) % 4, [1]), traces.comp(3, [2])]
+        for rank in range(4)
+    ]
+    traces.save(tmp_path / "traces", ranks)
+    traces.system(tmp_path / "system", [4])
+    result = simulate(load(tmp_path), Options(symmetry=symmetry))
+    sent = int(500 + 4096 / (100 * 2**30 / 1e9))
+    assert [device.finish_ns for device in result.devices] == [sent + 5000] * 4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("delay", [30, 300])
+def test_a_reduction_as_long_as_the_endpoint_delay(kind: str, delay: int, tmp_path: Path) -> None:
+    """3 * trunc(bytes / memory bandwidth) is ``delay`` for the message: only reductions pay it."""
+    size = delay // 3 * 100  # bytes of a message, at 100 GB/s
+    made = traces.system(
+        tmp_path, [4], topology="FullyConnected", algorithm="direct", endpoint_delay=delay,
+        local_mem_bw=100,
+    )  # fmt: skip
+    planner = Planner(configs.system(str(made)), Network.of(configs.system(str(made))), Options())
+    assert planner.reduce_ns(size) == delay
+    group = planner.communicator(0, kind, (0, 1, 2, 3), False, ())
+    plan = planner.plan(kind, size if kind == "all_gather" else 4 * size, group, Turn())
+    once, by_message = (
+        Collectives(planner, slow).finish(group, [0] * 4, [plan] * 4) for slow in (False, True)
+    )
+    assert once == by_message
+
+
+def test_broadcasts_are_recorded_once(tmp_path: Path) -> None:
+    """Whatever the order of the communicator's devices in its list."""
+    nodes = [traces.node(1, traces.COLL, micros=9, comm_type=("int64", traces.BROADCAST))]
+    some = traces.node(
+        2,
+        traces.COLL,
+        [1],
+        micros=5,
+        comm_type=("int64", traces.BROADCAST),
+        pg_name=("string", "1"),
+    )
+    traces.save(tmp_path / "traces", [nodes, nodes, [*nodes, some], [*nodes, some]], {1: [3, 2]})
+    traces.system(tmp_path / "system", [4])
+    for symmetry in (True, False):
+        result = simulate(load(tmp_path), Options(symmetry=symmetry))
+        found = [(one.communicator, one.start_ns, one.finish_ns) for one in result.comms]
+        assert found == [(0, 0, 9000), (1, 9000, 14000)]

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from hespas.chakra.files import find
 from hespas.configs.system import System
 from hespas.dialects.errors import HespasError
 from hespas.simulators import choose
 from hespas.simulators.embedded.options import Options
-from hespas.simulators.nodes import Traces
+from hespas.simulators.inputs import load
 from hespas.simulators.path import COMMUNICATION, COMPUTE, WAITING, Story
 from hespas.simulators.report import (
     BUS_SOURCE,
@@ -42,23 +43,22 @@ def perform(
     note: Callable[[str], None] = lambda text: None,
 ) -> Report:
     """Simulate a folder of traces, and write a timeline where one is named; raises HespasError."""
-    read = Traces(traces, prefix)
-    if len(read.files) != system.devices:
+    files = find(Path(traces), prefix)
+    if len(files) != system.devices:
         counts = " x ".join(str(n) for n in system.npus_count)
         raise HespasError(
-            f"there are traces of {len(read.files)} devices, but system {system.name} has "
+            f"there are traces of {len(files)} devices, but system {system.name} has "
             f"{system.devices} ({counts})",
             where=str(traces),
             remedy="take a system of that size: hespas systems lists the presets, and "
             "hespas system new makes another",
         )
-    result = choose.simulate(
-        traces,
-        system,
+    inputs = load(traces, system, prefix)
+    result = choose.of_inputs(
+        inputs,
         simulator,
         options=options,
         astra_sim=astra_sim,
-        prefix=prefix,
         timeout_s=timeout_s,
         exact_durations=exact_durations,
         note=note,
@@ -66,13 +66,13 @@ def perform(
     if timeline is not None:
         from hespas.simulators.timeline import write
 
-        drawn = write(result, read.nodes, read.groups, timeline)
+        drawn = write(result, inputs.nodes, inputs.groups, timeline)
         if len(drawn.devices) < drawn.of:
             note(
                 f"timeline: {len(drawn.devices)} of {drawn.of} devices, "
                 "one of each class of those that behave alike"
             )
-    story = Story(result, read.nodes, read.groups) if result.classes else None
+    story = Story(result, inputs.nodes, inputs.groups) if result.classes else None
     return report(result, story)
 
 
