@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,11 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hespas.dialects.errors import HespasError
-from hespas.estimators.measure.failure import Unsupported
+from hespas.estimators.measure.failure import Unsupported, ending
 
 LAST_LINES, LAST_CHARACTERS = 3, 300
 LIMIT = "HESPAS_SIMULATOR_LIMIT_S"
-KILLED = (signal.SIGKILL, signal.SIGTERM)  # by somebody else: not the product's fault
+STAMP = re.compile(r"^\[\d{4}-\d\d-\d\d [\d:.]+\] ")  # spdlog's, of the time of day
+# not the product's fault: killed by somebody else, or not loaded for want of a library
+ELSEWHERE = (-signal.SIGKILL, -signal.SIGTERM, 127)
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Program:
     ) -> str:
         """Run it in ``folder``; what it prints. Raises Unsupported for one that fails by itself.
 
-        HespasError is for what may go well another time: a lack of time, or a kill.
+        HespasError is for what may go well another time: a lack of time or of a library, a kill.
         """
         limit_s = float(os.environ[LIMIT])
         with tempfile.TemporaryFile("w+", errors="replace") as errors:
@@ -87,7 +90,7 @@ class Program:
         if done.returncode == 0:
             return done.stdout
         text = f"{self.name} {ending(done.returncode)}{last_words(said or done.stdout)}"
-        raise HespasError(text) if -done.returncode in KILLED else Unsupported(text)
+        raise HespasError(text) if done.returncode in ELSEWHERE else Unsupported(text)
 
 
 @contextmanager
@@ -108,18 +111,8 @@ def sha256(*files: Path) -> str:
     return total.hexdigest()[:16]
 
 
-def ending(code: int) -> str:
-    """How a program ended, in words."""
-    if code > 0:
-        return f"exited with code {code}"
-    try:
-        return f"crashed ({signal.Signals(-code).name})"
-    except ValueError:
-        return f"crashed (signal {-code})"
-
-
 def last_words(text: str) -> str:
-    """The last lines of what a program said, after a colon; "" where it said nothing."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()][-LAST_LINES:]
-    words = " | ".join(lines)[-LAST_CHARACTERS:]
+    """The last lines of what a program said, unstamped, after a colon; "" where it said nothing."""
+    lines = [STAMP.sub("", line.strip()) for line in text.splitlines() if line.strip()]
+    words = " | ".join(lines[-LAST_LINES:])[-LAST_CHARACTERS:]
     return f": {words}" if words else ""

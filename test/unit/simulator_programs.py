@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 from pathlib import Path
+
+DATA = Path(__file__).resolve().parents[1] / "data"
 
 COCOSSIM = """
 import os, signal, sys, time
@@ -47,20 +50,42 @@ text = (home / "models" / model["name"] / (model["name"] + ".onnx")).read_bytes(
 assert (home / "configs" / config["dram_config_path"]).is_file()
 with open({log!r}, "a") as log:
     print(text.hex(), config["core_freq"], config["precision"], file=log)
-stamp = "[2026-01-05 10:11:12.131] [info]"
-print(stamp, "Running in default mode")
-if {act!r} == "crash":
-    os.kill(os.getpid(), signal.SIGFPE)
-if {act!r} == "dummy":
-    print(stamp, 'Node Proto optype "MatMul" returned dummy operator!')
-if {act!r} == "exit":
+stamp = "[2026-11-21 18:54:28.618]"
+if {act!r} == "abort":
     print("terminate called after throwing an instance of 'std::runtime_error'", file=sys.stderr)
-    print("  what():  Config key dram_freq not found", file=sys.stderr)
-    sys.exit(3)
-print(stamp, "Layer product finish at 9291")
-print(stamp, "Total compute time 9283")
-print(stamp, "Simulation Finished at 9293 cycle 9 us")
+    print("  what():  Config key dram_freq not found", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), signal.SIGABRT)
+if {act!r} == "library":
+    print("Simulator: error while loading shared libraries: libfmt.so.9", file=sys.stderr)
+    sys.exit(127)
+for line in {printed!r}.splitlines():
+    print(line, flush=True)
+    if {act!r} == "dummy" and line.endswith("Model Name"):
+        print(stamp, '[warning] Node Proto optype "MatMul" returned dummy operator!')
+    if {act!r} == "crash" and line.endswith("Start Simulation====="):
+        os.kill(os.getpid(), signal.SIGFPE)
 """
+
+
+def onnxim(log: Path, act: str) -> str:
+    """A program that prints what ONNXim did of 512 x 512 x 512, or fails as ``act`` says."""
+    text = (DATA / "onnxim.txt").read_text(encoding="utf-8")
+    printed = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+    return ONNXIM.format(log=str(log), act=act, printed=printed)
+
+
+def onnxim_cycles(cores: int) -> list[tuple[tuple[int, int, int], int | None]]:
+    """(M, K, N) and the cycles ONNXim took for it, None where it crashed."""
+    with (DATA / "onnxim.csv").open(encoding="utf-8") as lines:
+        rows = csv.DictReader(line for line in lines if not line.startswith("#"))
+        return [
+            (
+                (int(row["m"]), int(row["k"]), int(row["n"])),
+                None if row["cycles"] == "CRASH" else int(row["cycles"]),
+            )
+            for row in rows
+            if row["cores"] == str(cores)
+        ]
 
 
 def program(path: Path, text: str) -> str:
