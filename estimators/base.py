@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, Literal
 
 from hespas.dialects.attrs import Cost, Region
+from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir, op_text
-from hespas.estimators.work import Work, op_work
+from hespas.estimators.work import UnknownCost, Work, op_work
 
 
 class Item:
@@ -67,3 +70,51 @@ class Estimator(ABC):
     def provenance(self) -> str:
         """Where the constants behind the estimates so far come from, in one line."""
         return ""
+
+
+@contextmanager
+def costing(op: ir.Operation) -> Iterator[None]:
+    """Make any HespasError inside the UnknownCost of ``op``, so that it can be a counted gap."""
+    try:
+        yield
+    except UnknownCost:
+        raise
+    except HespasError as error:
+        raise UnknownCost(error.message, op=op, remedy=error.remedy) from None
+
+
+def cost_of(
+    estimator: str,
+    work: Work,
+    time_s: float,
+    bound: str,
+    *,
+    trips: int | None = None,
+    energy_nj: float | None = None,
+) -> Cost:
+    """The cost of an op or region that does ``work`` in ``time_s`` seconds; ``trips`` of a loop."""
+    flops = work.flops
+    return Cost(
+        estimator,
+        flops,
+        work.read_bytes,
+        work.write_bytes,
+        1e9 * time_s,
+        bound,
+        work.dtype if flops else "none",
+        trips=work.trips if trips is None else trips,
+        energy_nj=energy_nj,
+        gap=work.gap,
+    )
+
+
+def bound_of(work: Work, compute_s: float, memory_s: float) -> str:
+    """What an op is bound by that computes and moves bytes side by side, in so many seconds."""
+    if not compute_s and not memory_s:
+        return "unknown" if work.gap else "none"
+    return "compute" if compute_s > memory_s else "memory"
+
+
+def no_cost(estimator: str) -> Cost:
+    """The cost of what takes no time."""
+    return Cost(estimator, 0, 0, 0, 0.0, "none", "none")

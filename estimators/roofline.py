@@ -19,9 +19,8 @@ from typing import ClassVar
 
 from hespas.configs.node import Node, Peak
 from hespas.dialects.attrs import Cost
-from hespas.dialects.errors import HespasError
-from hespas.estimators.base import Estimator, Item
-from hespas.estimators.work import UnknownCost, Work
+from hespas.estimators.base import Estimator, Item, bound_of, cost_of, costing
+from hespas.estimators.work import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +44,8 @@ class Roofline(Estimator):
 
     def estimate(self, item: Item) -> Cost:
         work = item.work
-        try:
+        with costing(item.op):
             return self.cost(work)
-        except HespasError as error:
-            raise UnknownCost(error.message, op=item.op, remedy=error.remedy) from None
 
     def cost(self, work: Work) -> Cost:
         """The cost of some work; raises HespasError for a type that the node has no rate for."""
@@ -57,20 +54,12 @@ class Roofline(Estimator):
             if part.flops:
                 compute_s += part.flops / self._rate(part.unit, part.dtype)
         memory_s = (work.read_bytes + work.write_bytes) / self.node.memory_bandwidth_bytes_per_s
-        time_s = max(compute_s, memory_s)
-        limit = "compute" if compute_s > memory_s else "memory"
-        flops = work.flops
-        return Cost(
+        return cost_of(
             self.name,
-            flops,
-            work.read_bytes,
-            work.write_bytes,
-            1e9 * time_s,
-            limit if time_s else "unknown" if work.gap else "none",
-            work.dtype if flops else "none",
-            trips=work.trips,
+            work,
+            max(compute_s, memory_s),
+            bound_of(work, compute_s, memory_s),
             energy_nj=self._energy_nj(compute_s, memory_s),
-            gap=work.gap,
         )
 
     def provenance(self) -> str:

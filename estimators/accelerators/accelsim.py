@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 
 from hespas.dialects.attrs import Cost, trips_of
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.estimators.base import Estimator, Item
+from hespas.estimators.base import Estimator, Item, cost_of, no_cost
 from hespas.estimators.measure.region import is_nothing, region_work
 from hespas.estimators.work import UnknownCost
 
@@ -77,7 +77,7 @@ class Accelsim(Estimator):
 
     def estimate(self, item: Item) -> Cost:
         if is_nothing(item.op):
-            return Cost(self.name, 0, 0, 0, 0.0, "none", "none")
+            return no_cost(self.name)
         path = self.folder / f"{item.digest}.log"
         if not path.is_file():
             raise UnknownCost(
@@ -87,24 +87,16 @@ class Accelsim(Estimator):
             )
         try:
             report = read_report(path.read_text(errors="replace"))
+        except OSError as error:
+            raise UnknownCost(f"{path} cannot be read: {error.strerror}", op=item.op) from None
         except HespasError as error:
             raise UnknownCost(f"{path}: {error.message}", op=item.op, remedy=error.remedy) from None
         clock_hz = self.clock_hz or report.clock_hz
         if clock_hz is None:
             raise UnknownCost(f"{path} does not tell the clock", op=item.op, remedy="give clock-hz")
         self.clocks.add(clock_hz)
-        work, trips = region_work(item.op), trips_of(item.op)
-        return Cost(
-            self.name,
-            work.flops,
-            work.read_bytes,
-            work.write_bytes,
-            1e9 * report.cycles / clock_hz,
-            "measured",
-            work.dtype if work.flops else "none",
-            trips=1 if trips is None else trips,
-            gap=work.gap,
-        )
+        time_s = report.cycles / clock_hz
+        return cost_of(self.name, region_work(item.op), time_s, "measured", trips=trips_of(item.op))
 
     def provenance(self) -> str:
         clocks = ", ".join(f"{clock / 1e9:g} GHz" for clock in sorted(self.clocks))

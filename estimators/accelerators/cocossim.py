@@ -13,7 +13,11 @@ MAX_INT = 2**31 - 1
 
 
 class Cocossim(External):
-    """Matrix products in COCOSSim, weight-stationary, beside a vector unit."""
+    """Matrix products in COCOSSim, weight-stationary, beside a vector unit.
+
+    Its elements have two bytes, and its memory is of eight channels of HBM2, whatever the node has.
+    A type that takes longer on the node's arrays is simulated at that much lower a clock.
+    """
 
     name: ClassVar[str] = "cocossim"
     version: ClassVar[str] = "1"

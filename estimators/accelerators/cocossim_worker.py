@@ -27,7 +27,7 @@ def probe(settings: dict[str, Any]) -> dict[str, Any]:
     program = COCOSSIM.use(settings["binary"], settings["time_limit"])
     home = home_of(program, settings["home"])
     os.environ[HOME] = str(home)
-    return {"device": f"COCOSSim {sha256(program, home / MEMORY)}"}
+    return {"device": f"COCOSSim {sha256(program, home / MEMORY)} with {MEMORY.stem}"}
 
 
 def home_of(program: Path, given: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -76,8 +77,8 @@ class Machine:
         """Cycles that an array takes in all for one row of ``dtype`` operands."""
         return self.unit.cycles_per_row * self.slower(dtype)
 
-    def other_s(self, flops: dict[str, int]) -> float:
-        """Seconds at full rate of matrix operations whose shape is not known, by type."""
+    def full_rate_s(self, flops: Mapping[str, int]) -> float:
+        """Seconds of matrix operations, by type, with every cell busy all the time."""
         return sum(n * self.slower(dtype) / self.unit.matrix_flops for dtype, n in flops.items())
 
     def provenance(self) -> str:

@@ -17,6 +17,7 @@ from hespas.estimators.accelerators.scalesim_run import BANKS
 from hespas.estimators.accelerators.simulating import OnArrays, Payload
 
 BUFFERS = 3  # of inputs, weights, results
+CLOSED_FORM = "take the same closed form: --systolic-annotate=variant=scalesim"
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class ScalesimConfig(MachineConfig):
     the package scalesim, by default this one or that of HESPAS_SCALESIM_PYTHON.
 
     A product of more than ``largest`` cycles is refused, and one that takes ``time_limit`` seconds.
+    An array's share of the memory bandwidth is rounded to a multiple of 8 elements a cycle; less
+    than that is refused.
     """
 
     dataflow: Literal["ws", "os", "is"] = "ws"
@@ -60,6 +63,12 @@ class Scalesim(OnArrays):
     def simulated(self, product: Product) -> tuple[Payload, float]:
         share, times = self.share(product, "scalesim", self.dataflow)
         words = share["bits_per_cycle"] / product.in_bits
+        if words < BANKS:
+            raise HespasError(
+                f"an array's share of the memory is {words:.3g} elements a cycle, and SCALE-Sim's "
+                f"memory gives {BANKS} or more",
+                remedy=f"give more memory-bandwidth, or {CLOSED_FORM}",
+            )
         buffer_bits = 8 * share["sram_bytes"] / BUFFERS
         sizes = (share["m"], share["k"], share["n"])
         cycles = flow.cycles("scalesim", self.dataflow, sizes, share["rows"], share["columns"])
@@ -67,14 +76,13 @@ class Scalesim(OnArrays):
             raise HespasError(
                 f"the product takes {cycles:.0f} cycles, and SCALE-Sim keeps all that happens in "
                 f"each; the limit is {self.largest}",
-                remedy="allow more by largest, or take the same closed form: "
-                "--systolic-annotate=variant=scalesim",
+                remedy=f"allow more by largest, or {CLOSED_FORM}",
             )
         kept = ("m", "k", "n", "rows", "columns", "clock_hz")
         payload: Payload = {
             **{key: share[key] for key in kept},
             "dataflow": self.dataflow,
-            "words_per_cycle": max(round(words / BANKS), 1) * BANKS,
+            "words_per_cycle": round(words / BANKS) * BANKS,
             "sram_kb": max(int(buffer_bits / product.in_bits / 1024), 1),
         }
         return payload, times

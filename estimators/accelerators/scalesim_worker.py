@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from hespas.dialects.errors import HespasError
-from hespas.estimators.accelerators.program import LIMIT, ending, last_words
-from hespas.estimators.measure.failure import Unsupported
+from hespas.estimators.accelerators.program import LIMIT, last_words
+from hespas.estimators.measure.failure import Unsupported, ending
 
 PYTHON = "HESPAS_SCALESIM_PYTHON"
 PACKAGES = ("scalesim", "numpy")
@@ -33,6 +33,9 @@ def probe(settings: dict[str, Any]) -> dict[str, Any]:
         done = _run(["-I", "-c", VERSIONS, *PACKAGES], "", START_S)
     except OSError as error:
         raise HespasError(f"{python} cannot be run: {error.strerror}", remedy=REMEDY) from None
+    except subprocess.TimeoutExpired:
+        message = f"{python} did not tell its packages within {START_S:g} s"
+        raise HespasError(message, remedy=REMEDY) from None
     if done.returncode:
         raise HespasError(f"SCALE-Sim is not installed in {python}", remedy=REMEDY)
     versions = json.loads(done.stdout)

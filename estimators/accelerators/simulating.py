@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Literal
 
 from hespas.dialects.attrs import Cost
-from hespas.dialects.errors import HespasError, name_of, position
+from hespas.dialects.errors import name_of, position
 from hespas.dialects.mlir import ir
 from hespas.dialects.ops import CALLEE, CONTROL, TERMINATORS
 from hespas.estimators.accelerators import dataflow as flow
-from hespas.estimators.accelerators.cost import cost_of
+from hespas.estimators.accelerators.cost import overlapped
 from hespas.estimators.accelerators.machine import Machine, MachineConfig
 from hespas.estimators.accelerators.products import Product, other_flops, products
-from hespas.estimators.base import Item
+from hespas.estimators.base import Item, costing
 from hespas.estimators.measure.base import Job, Measuring
 from hespas.estimators.rules.region import callee
 from hespas.estimators.work import UnknownCost
@@ -82,18 +82,17 @@ class Simulating(Measuring):
         work = item.work
         found, shapes = products(item.op), self._shapes(item.op)
         self._measure([ProductItem(item.op, payload) for payload, _ in shapes])
-        other = other_flops(item.op, found)
-        self.shapeless += bool(other)
-        other_s = self.machine.other_s(other)
-        matrix_s = ideal_s = other_s
-        for (payload, times), product in zip(shapes, found, strict=True):
+        matrix_s = 0.0
+        for payload, times in shapes:
             answer = self.answers[ProductItem(item.op, payload).digest]
             if isinstance(answer, UnknownCost):
                 raise answer
             matrix_s += times * answer["median_s"]
-            slower = self.machine.slower(product.dtype)
-            ideal_s += product.flops * slower / self.machine.unit.matrix_flops
-        return cost_of(self.name, work, self.machine, matrix_s, ideal_s)
+        other = other_flops(work, found)
+        with costing(item.op):
+            cost = overlapped(self.name, work, self.machine, matrix_s, other)
+        self.shapeless += bool(other)
+        return cost
 
     def provenance(self) -> str:
         parts = [
@@ -106,12 +105,8 @@ class Simulating(Measuring):
         return "; ".join(parts)
 
     def _shapes(self, op: ir.Operation) -> list[tuple[Payload, float]]:
-        try:
+        with costing(op):
             return [self.simulated(product) for product in products(op)]
-        except UnknownCost:
-            raise
-        except HespasError as error:
-            raise UnknownCost(error.message, op=op, remedy=error.remedy) from None
 
     def _measure(self, items: Iterable[Item]) -> None:
         """Simulate those that nobody has simulated yet."""

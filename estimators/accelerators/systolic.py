@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from hespas.dialects.attrs import Cost
-from hespas.dialects.errors import HespasError, UsageError
+from hespas.dialects.errors import UsageError
 from hespas.estimators.accelerators import dataflow as flow
-from hespas.estimators.accelerators.cost import cost_of
+from hespas.estimators.accelerators.cost import overlapped
 from hespas.estimators.accelerators.machine import Machine, MachineConfig
 from hespas.estimators.accelerators.products import Product, other_flops, products
 from hespas.estimators.accelerators.vector import memory_s
-from hespas.estimators.base import Estimator, Item
-from hespas.estimators.work import UnknownCost, Work
+from hespas.estimators.base import Estimator, Item, costing
+from hespas.estimators.work import Work
 
 
 @dataclass(frozen=True)
@@ -70,18 +70,12 @@ class Systolic(Estimator):
 
     def estimate(self, item: Item) -> Cost:
         work = item.work
-        try:
+        with costing(item.op):
             found = products(item.op)
-            other = other_flops(item.op, found)
-            other_s = self.machine.other_s(other)
-            matrix_s = self._matrix_s(found, work) + other_s
-            ideal_s = sum(map(self._ideal_s, found)) + other_s
-        except UnknownCost:
-            raise
-        except HespasError as error:
-            raise UnknownCost(error.message, op=item.op, remedy=error.remedy) from None
+            other = other_flops(work, found)
+            cost = overlapped(self.name, work, self.machine, self._matrix_s(found, work), other)
         self.shapeless += bool(other)
-        return cost_of(self.name, work, self.machine, matrix_s, ideal_s)
+        return cost
 
     def provenance(self) -> str:
         text = f"{self.machine.provenance()}, {self.dataflow}, {self.variant}"
@@ -122,6 +116,3 @@ class Systolic(Estimator):
         bits = flow.first_tile_bits(sizes, unit.rows, unit.columns, first.in_bits)
         tiles_bytes = min(unit.cores * unit.arrays * bits / 8, work.read_bytes)
         return max(tiles_bytes / self.machine.bandwidth, self.first_access_s)
-
-    def _ideal_s(self, product: Product) -> float:
-        return product.flops * self.machine.slower(product.dtype) / self.machine.unit.matrix_flops

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from hespas.dialects.errors import HespasError
+from hespas.dialects.errors import HespasError, first_line
 from hespas.estimators.measure.failure import Unsupported
 
 LOOPS = ("D", "K", "C")  # of a product in ZigZag: rows of the result, its columns, what is summed
@@ -82,11 +82,11 @@ def search(product: dict[str, Any], accelerator: str, mapping: str, limit: int) 
             temporal_mapping_type=TemporalMappingType("uneven"),
         )  # fmt: skip
         found: Any = main.run()[0][0]
-    except MemoryError:
+    except (MemoryError, OSError):  # the machine's fault
         raise
-    except Exception as error:  # whatever it raises, it will again
-        first = str(error).strip().split("\n", 1)[0]
-        raise Unsupported(f"ZigZag fails: {type(error).__name__}: {first}") from None
+    except Exception as error:  # whatever else it raises, it will again
+        why = f"{type(error).__name__}: {first_line(str(error))}"
+        raise Unsupported(f"ZigZag fails: {why}") from None
     return {
         "cycles": float(found.latency_total2),
         "compute_cycles": float(found.latency_total1),

@@ -131,7 +131,10 @@ class Constants:
 
     @classmethod
     def of(cls, node: Node) -> Self:
-        """The constants of a node; those that it lacks are of the node that it is like."""
+        """The constants of a node; those that it lacks are of the node that it is like.
+
+        Raises HespasError where that node cannot be read.
+        """
         fits: dict[str, Fit] = {}
         launch_s = core_bandwidth = 0.0
         donors: list[str] = []
@@ -151,6 +154,8 @@ class Constants:
             if not data.get("same_silicon"):
                 tags = frozenset((TRANSFERRED,))
             name = data.get("like", GENERIC)
+            if name in seen:  # files that are like each other
+                name = GENERIC
             data = configs.node(name).calibration or {}
         said = [f"calibrated {own['date']}"] if "date" in own else []
         if donors:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hespas.configs.node import Node
+from hespas.estimators.calibrated.attention import Attention
 from hespas.estimators.calibrated.constants import (
     ASSUMED,
     EXTRAPOLATED,
@@ -14,12 +15,15 @@ from hespas.estimators.calibrated.constants import (
     Constants,
     Fit,
 )
-from hespas.estimators.calibrated.products import Attention, Product
+from hespas.estimators.products import Product
 
 QUANTISED = "f8_quantised"  # the class of 8-bit products that quantise their left operand
 QUANTISE_BYTES = 4  # per element of it: two bytes read for the scale, and again to convert
 OVERLAP = 0.95  # kMemoryComputeParallelism of XLA's gpu_performance_model_base
-_BITS = {"f64": 64, "f32": 32, "tf32": 32, "bf16": 16, "f16": 16, "f8": 8, "i8": 8, "f6": 6}
+_BITS = {  # of an element
+    "f64": 64, "f32": 32, "tf32": 32, "bf16": 16, "f16": 16, "f8": 8, "f6": 6, "f4": 4,
+    "i64": 64, "i32": 32, "i16": 16, "i8": 8, "i4": 4, "i2": 2, "i1": 8,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +58,15 @@ def product_time(
     A type without a table takes that of bf16, whose inner dimension is as long in bytes. With
     ``quantise`` the left operand of an 8-bit product is quantised first.
     """
-    unit, key = _rate_of(constants.node, shape.key)
+    unit, key = _rate_of(constants.node, shape.dtype)
     fit, bits = _product_fit(constants.fits, unit, key, quantise)
-    k = shape.k * _BITS.get(key, bits) / bits
+    k = shape.k * _BITS[key] / bits
     if fit.name.endswith(QUANTISED):
-        moved_bytes += QUANTISE_BYTES * shape.batch * shape.m * shape.k
-    compute_s = shape.flops / constants.node.peak("matrix", shape.key).flops_per_s
+        moved_bytes += QUANTISE_BYTES * shape.count * shape.m * shape.k
+    compute_s = shape.flops / constants.node.peak("matrix", shape.dtype).flops_per_s
     memory_s = moved_bytes / constants.node.memory_bandwidth_bytes_per_s
     time_s = fit.fixed_s + fit.busy_s(compute_s, memory_s, k)
-    time_s, outside = fit.corrected(time_s, *_place(fit, shape.batch * shape.m, shape.n, k))
+    time_s, outside = fit.corrected(time_s, *_place(fit, shape.count * shape.m, shape.n, k))
     return _timed(fit, time_s, compute_s, memory_s, outside)
 
 
@@ -71,17 +75,17 @@ def convolution_time(constants: Constants, shape: Product, moved_bytes: float) -
 
     The table is of linear layers; there is none of convolutions, so the estimate is ``assumed``.
     """
-    fit, _ = _product_fit(constants.fits, *_rate_of(constants.node, shape.key), False)
-    compute_s = shape.flops / constants.node.peak("matrix", shape.key).flops_per_s
+    fit, _ = _product_fit(constants.fits, *_rate_of(constants.node, shape.dtype), False)
+    compute_s = shape.flops / constants.node.peak("matrix", shape.dtype).flops_per_s
     memory_s = moved_bytes / constants.node.memory_bandwidth_bytes_per_s
     time_s = fit.fixed_s + fit.busy_s(compute_s, memory_s, shape.k)
     return _timed(fit.tagged(ASSUMED), time_s, compute_s, memory_s)
 
 
 def _rate_of(node: Node, key: str) -> tuple[str, str]:
-    """The unit and the type whose rate products of a type run at."""
-    unit, _, found = (node.peak("matrix", key).via or f"matrix.{key}").partition(".")
-    return unit, found
+    """The unit and the type whose rate products of a type run at; their own at a default rate."""
+    unit, dot, found = node.peak("matrix", key).via.partition(".")
+    return (unit, found) if dot else ("matrix", key)
 
 
 def _timed(
@@ -113,7 +117,7 @@ def _place(fit: Fit, m: float, n: float, k: float) -> tuple[float, float, float]
 
 def _product_fit(fits: Mapping[str, Fit], unit: str, key: str, quantise: bool) -> tuple[Fit, int]:
     """The fit for products of a type on a unit, and the bits of the type that was measured."""
-    bits = _BITS.get(key, 16)
+    bits = _BITS[key]
     if quantise and bits == 8 and f"product.{QUANTISED}" in fits:
         return fits[f"product.{QUANTISED}"], bits
     if unit == "vector" or key in ("f32", "f64"):
@@ -125,10 +129,20 @@ def _product_fit(fits: Mapping[str, Fit], unit: str, key: str, quantise: bool) -
     return (fit if key == "f16" else fit.tagged(TRANSFERRED)), 16
 
 
+def shapeless_s(constants: Constants, flops: Mapping[str, int]) -> float:
+    """Seconds of operations on the matrix unit, by type, of products that nothing tells the shape
+    of: at the share of the peak rate that large products reach."""
+    total_s = 0.0
+    for key, count in flops.items():
+        fit, _ = _product_fit(constants.fits, *_rate_of(constants.node, key), False)
+        total_s += count / (fit.efficiency * constants.node.peak("matrix", key).flops_per_s)
+    return total_s
+
+
 def attention_time(constants: Constants, shape: Attention, moved_bytes: float) -> Timed:
     """The time of one fused attention call; a backward call runs at the forward's rate."""
     fit = constants.fits["attention"]
-    peak = constants.node.peak("matrix", shape.key)
+    peak = constants.node.peak("matrix", shape.dtype)
     compute_s = shape.flops / peak.flops_per_s
     memory_s = moved_bytes / constants.node.memory_bandwidth_bytes_per_s
     time_s = fit.fixed_s + fit.busy_s(compute_s, memory_s)

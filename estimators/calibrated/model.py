@@ -18,9 +18,9 @@ from typing import ClassVar
 
 from hespas.configs.node import Node
 from hespas.dialects.attrs import Cost
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir
-from hespas.estimators.base import Estimator, Item
+from hespas.estimators.base import Estimator, Item, costing
+from hespas.estimators.calibrated.attention import attention_shape
 from hespas.estimators.calibrated.constants import ASSUMED, Constants
 from hespas.estimators.calibrated.kernels import (
     OVERLAP,
@@ -29,13 +29,14 @@ from hespas.estimators.calibrated.kernels import (
     convolution_time,
     product_time,
     row_time,
+    shapeless_s,
     stream_time,
 )
 from hespas.estimators.calibrated.passes import MEASURED, compute_share, passes
-from hespas.estimators.calibrated.products import Product, attention_shape
 from hespas.estimators.calibrated.traits import FLOPS_PER_SLOT, Traits, traits
+from hespas.estimators.products import Product, other_flops
 from hespas.estimators.roofline import Roofline, RooflineConfig
-from hespas.estimators.work import UnknownCost, Work
+from hespas.estimators.work import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +68,17 @@ class Calibrated(Estimator):
 
     def estimate(self, item: Item) -> Cost:
         work = item.work
-        try:
+        with costing(item.op):
             base = self.roofline.cost(work)
-            if work.free:
-                return self._cost(base, None)
-            timed = self.time(item.op, work)
-        except UnknownCost:
-            raise
-        except HespasError as error:
-            raise UnknownCost(error.message, op=item.op, remedy=error.remedy) from None
-        for tag in timed.tags:
-            self.tagged[tag] += 1
+            timed = None if work.free else self.time(item.op, work)
+        if timed is not None:
+            self.tagged.update(timed.tags)
         return self._cost(base, timed)
 
     def time(self, op: ir.Operation, work: Work) -> Timed:
         """The time of one execution of a leaf op or fusion; raises HespasError."""
         found = traits(op, work)
-        slots = found.slots + sum(part.flops for part in work.parts if part.unit == "vector")
+        slots = found.slots + sum(other_flops(work, found.products, "vector").values())
         rate = self.node.peak("vector", "f32").flops_per_s if slots else 1.0
         vector_s = FLOPS_PER_SLOT * slots / rate
         moved = work.read_bytes + work.write_bytes
@@ -118,14 +113,15 @@ class Calibrated(Estimator):
         if found.rows is not None:
             return row_time(self.constants, *found.rows, work.read_bytes + work.write_bytes)
         fit = self.constants.fits["stream.reduce" if kind == "reduction" else "stream.loop"]
-        if kind not in MEASURED:
+        shapeless = other_flops(work, found.products)
+        if kind not in MEASURED or shapeless:
             fit = fit.tagged(ASSUMED)
         times, launches = passes(op, work)
         return stream_time(
             self.constants,
             fit,
             times * (work.read_bytes + work.write_bytes) + found.wasted_bytes,
-            vector_s / compute_share(kind),
+            vector_s / compute_share(kind) + shapeless_s(self.constants, shapeless),
             blocks=found.blocks,
             launches=max(launches, found.launches),
         )

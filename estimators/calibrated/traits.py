@@ -15,7 +15,8 @@ import math
 from dataclasses import dataclass, field
 
 from hespas.dialects.mlir import call_target, ir
-from hespas.estimators.calibrated.products import CALLS, PRODUCTS, Product, product
+from hespas.dialects.ops import CUSTOM_CALLS, FUSION
+from hespas.estimators.products import NAMES, Product, product
 from hespas.estimators.rules.base import Buffer, buffer, ints, numbers
 from hespas.estimators.rules.elementwise import TRANSCENDENTAL
 from hespas.estimators.work import Work, op_work
@@ -60,15 +61,13 @@ class Traits:
 def traits(op: ir.Operation, work: Work) -> Traits:
     """The traits of a leaf op or fusion."""
     found = Traits()
-    if op.name == "mhlo.fusion":
+    if op.name == FUSION:
         for region in op.regions:
             _walk(region, found)
-        is_custom = "fusion_kind" in op.attributes and "kCustom" in str(
-            op.attributes["fusion_kind"]
-        )
-        if work.kind == "reduction" and is_custom:
+        kind = str(op.attributes["fusion_kind"]) if "fusion_kind" in op.attributes else ""
+        if work.kind == "reduction" and "kCustom" in kind:
             found.rows = _softmax(op)
-    elif op.name in CALLS and call_target(op) == "__cudnn$norm":
+    elif op.name in CUSTOM_CALLS and call_target(op) == "__cudnn$norm":
         data, scale = buffer(op.operands[0].type), buffer(op.operands[1].type)
         columns = max(scale.elements, 1)
         found.rows = ("layer_norm", columns, max(data.elements // columns, 1))
@@ -83,7 +82,7 @@ def _walk(region: ir.Region, found: Traits) -> None:
     for block in region.blocks:
         for view in block.operations:
             op = view.operation
-            if op.name == "mhlo.fusion":
+            if op.name == FUSION:
                 _walk(op.regions[0], found)
             else:
                 _see(op, op.name.partition(".")[2], found)
@@ -99,7 +98,7 @@ def _see(op: ir.Operation, name: str, found: Traits) -> None:
     seen = _SEEN.get(name)
     if seen is not None:
         seen(op, found)
-    elif op.name in PRODUCTS:
+    elif name in NAMES:
         found.products.append(product(op, op_work(op)))
 
 
@@ -176,13 +175,8 @@ def _reduce(op: ir.Operation, found: Traits) -> None:
 
 def _slice(op: ir.Operation, found: Traits) -> None:
     size, out = buffer(op.operands[0].type), buffer(op.results[0].type)
-    run = 1
-    for extent, part in zip(reversed(size.shape), reversed(out.shape), strict=True):
-        run *= part
-        if part != extent:
-            break
     if out.elements != size.elements:
-        found.wasted_bytes += _waste(out, run * out.bits / 8)
+        found.wasted_bytes += _waste(out, _run(size, out.shape) * out.bits / 8)
 
 
 def _gather(op: ir.Operation, found: Traits) -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from hespas.dialects.errors import HespasError
+from hespas.dialects.errors import HespasError, first_line
 from hespas.dialects.mlir import ir, native_stderr
 from hespas.estimators.measure.failure import Unsupported
 from hespas.estimators.rules.base import element
@@ -70,7 +70,7 @@ class Runtime:
                 self.config = runtime.Config(driver)
         except Exception as error:  # ValueError, RuntimeError and others, by driver
             known = ", ".join(runtime.query_available_drivers())
-            message = f"IREE has no device '{driver}' here: {_first(str(error))}"
+            message = f"IREE has no device '{driver}' here: {first_line(str(error))}"
             raise HespasError(message, remedy=f"its drivers are {known}") from None
 
     def device_name(self) -> str:
@@ -131,7 +131,3 @@ def _target_flags(target: str) -> list[str]:
         return [f"--iree-hal-target-device={DEVICES[target]}"]
     flags = ["--iree-hal-target-device=local", f"--iree-hal-local-target-device-backends={target}"]
     return [*flags, "--iree-llvmcpu-target-cpu=host"] if target == "llvm-cpu" else flags
-
-
-def _first(text: str) -> str:
-    return text.strip().split("\n", 1)[0]

@@ -7,7 +7,7 @@ import statistics
 import time
 from typing import Any
 
-from hespas.dialects.errors import HespasError
+from hespas.dialects.errors import HespasError, first_line
 from hespas.dialects.mlir import attribute, functions, ir, make_context
 from hespas.estimators.iree.runtime import (
     DEVICES,
@@ -49,11 +49,11 @@ def worker(payload: dict[str, Any]) -> dict[str, Any]:
         begun = time.perf_counter()
         bytecode = compile_module(payload["module"], target, flags)
         compile_s = time.perf_counter() - begun
-        launch_s = _launch_s(driver, target, flags)
     main = functions(ir.Module.parse(payload["module"], make_context()))["main"]
     types = list(attribute(main, "function_type").value.inputs)
     with turns.running("" if driver not in DEVICES.values() else driver):
         try:
+            launch_s = _launch_s(driver, target, flags)
             loaded = device.load(bytecode)
             inputs = [device.zeros(type_) for type_ in types]
             times = measure(
@@ -63,8 +63,7 @@ def worker(payload: dict[str, Any]) -> dict[str, Any]:
                 Plan(repetitions=payload["repetitions"]),
             )
         except (RuntimeError, ValueError) as error:
-            first = str(error).strip().split("\n", 1)[0]
-            raise HespasError(f"the run by IREE failed: {first}") from None
+            raise HespasError(f"the run by IREE failed: {first_line(str(error))}") from None
     return {**times, "clock": "host", "launch_s": launch_s, "compile_s": compile_s}
 
 

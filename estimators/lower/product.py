@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from hespas.dialects.mlir import call_target, ir, stablehlo
-from hespas.estimators.lower.values import activated, broadcast, scaled
+from hespas.estimators.lower.values import activated, broadcast, precision_of, scaled
 from hespas.estimators.rules.base import UnknownCost, tuple_members
 from hespas.estimators.rules.custom import backend_config
 from hespas.estimators.rules.libraries import Config, find, outputs
@@ -32,7 +32,7 @@ def product(op: ir.Operation) -> ir.Value:
     kind = ir.RankedTensorType(result)
     epilogue = str(find(config, "epilogue") or "DEFAULT").split("_")
     with ir.InsertionPoint(op), op.location:
-        value = _dot(lhs, rhs, dims, kind, op)
+        value = _dot(lhs, rhs, dims, kind, op, precision_of(config, op.context))
         value = scaled(value, _number(config, "alpha_real", 1.0))
         beta = _number(config, "beta", 0.0)
         if beta:
@@ -67,6 +67,7 @@ def _dot(
     dims: list[list[int]],
     kind: ir.RankedTensorType,
     op: ir.Operation,
+    precision: ir.ArrayAttr | None,
 ) -> ir.Value:
     """The product in the element type of the result."""
     numbers = stablehlo.DotDimensionNumbers.get(
@@ -83,5 +84,5 @@ def _dot(
     if math.prod(shape) != math.prod(kind.shape):
         raise UnknownCost(f"its product has the shape {shape}, its result {kind}", op=op)
     made = ir.RankedTensorType.get(shape, kind.element_type)
-    value = stablehlo.DotGeneralOp(made, lhs, rhs, numbers).result
+    value = stablehlo.DotGeneralOp(made, lhs, rhs, numbers, precision_config=precision).result
     return value if made == kind else stablehlo.ReshapeOp(kind, value).result

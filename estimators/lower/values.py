@@ -6,6 +6,26 @@ from collections.abc import Sequence
 
 from hespas.dialects.mlir import ir, stablehlo
 from hespas.estimators.rules.base import UnknownCost
+from hespas.estimators.rules.libraries import Config, operand_precision
+
+FLOATS = ("f", "bf")  # how the names of such element types begin
+
+
+def zero_text(element: str) -> str:
+    """Zero as MLIR writes it in a ``dense`` of this element type."""
+    if element.startswith("complex"):
+        return "(0.0, 0.0)"
+    if element == "i1":
+        return "false"
+    return "0.0" if element.startswith(FLOATS) else "0"
+
+
+def precision_of(config: Config, context: ir.Context) -> ir.ArrayAttr | None:
+    """The precision that a library call asks for, None where it is the default."""
+    asked = operand_precision(config)
+    if not set(asked) - {"DEFAULT"}:
+        return None
+    return ir.ArrayAttr.get([stablehlo.PrecisionAttr.get(each, context) for each in asked], context)
 
 
 def constant(number: float, type_: ir.Type) -> ir.Value:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 from hespas.dialects.attrs import Cost, trips_of
 from hespas.dialects.errors import name_of, position
 from hespas.dialects.mlir import ir, symbol
-from hespas.estimators.base import Estimator, Item
+from hespas.estimators.base import Estimator, Item, cost_of, no_cost
 from hespas.estimators.measure.failure import Failure
 from hespas.estimators.measure.region import is_nothing, region_work, standalone
 from hespas.estimators.work import UnknownCost, Work
@@ -124,26 +124,17 @@ class Measuring(Estimator):
 
         Where an op has no cost rule the work is the compiler's own count, if the answer has it.
         """
-        work, trips = self._work(item, measured), trips_of(item.op)
-        has_band = "low_s" in measured and "high_s" in measured
-        return Cost(
-            self.name,
-            work.flops,
-            work.read_bytes,
-            work.write_bytes,
-            1e9 * measured["median_s"],
-            "measured",
-            work.dtype if work.flops else "none",
-            trips=1 if trips is None else trips,
-            gap=work.gap,
-            low_ns=1e9 * measured["low_s"] if has_band else None,
-            high_ns=1e9 * measured["high_s"] if has_band else None,
-        )
+        work = self._work(item, measured)
+        cost = cost_of(self.name, work, measured["median_s"], "measured", trips=trips_of(item.op))
+        if "low_s" not in measured or "high_s" not in measured:
+            return cost
+        low_ns, high_ns = 1e9 * measured["low_s"], 1e9 * measured["high_s"]
+        return dataclasses.replace(cost, low_ns=low_ns, high_ns=high_ns)
 
     def estimate(self, item: Item) -> Cost:
         """The cost of an item, measured now where that was not done yet; raises UnknownCost."""
         if is_nothing(item.op):
-            return Cost(self.name, 0, 0, 0, 0.0, "none", "none")
+            return no_cost(self.name)
         if item.digest not in self.answers:
             from hespas.estimators.measure.run import measure
 

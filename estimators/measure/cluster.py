@@ -12,7 +12,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from hespas.dialects.errors import HespasError
+from hespas.dialects.errors import HespasError, first_line
 from hespas.estimators.measure.failure import Failure
 from hespas.estimators.measure.processes import Outcome, Processes, Spec
 
@@ -36,8 +36,8 @@ class Cluster:
         try:
             self._client = distributed.Client(address, timeout=CONNECT_TIMEOUT_S)
         except (OSError, TimeoutError, ValueError, ImportError) as error:
-            first = str(error).split("\n", 1)[0]
-            raise HespasError(f"there is no Dask scheduler at {address}: {first}") from None
+            why = first_line(str(error))
+            raise HespasError(f"there is no Dask scheduler at {address}: {why}") from None
 
     def __enter__(self) -> Cluster:
         return self
@@ -55,9 +55,9 @@ class Cluster:
         distinct: dict[str, tuple[str, dict[str, Any]]] = {}
         for worker, answer in sorted(found.items()):
             if isinstance(answer, BaseException):  # in all likelihood hespas is not there
-                first = str(answer).split("\n", 1)[0]
+                why = f"{type(answer).__name__}: {first_line(str(answer))}"
                 raise HespasError(
-                    f"the Dask worker {worker} cannot measure: {type(answer).__name__}: {first}",
+                    f"the Dask worker {worker} cannot measure: {why}",
                     remedy="install the same version of hespas and its extras there",
                 )
             if "error" in answer:
@@ -119,8 +119,8 @@ class Cluster:
         if isinstance(error, self._distributed.KilledWorker):
             message = "each Dask worker that was given it was lost"
             return Failure("crash", message)
-        first = str(error).split("\n", 1)[0]
-        raise HespasError(f"the Dask cluster failed: {type(error).__name__}: {first}")
+        why = f"{type(error).__name__}: {first_line(str(error))}"
+        raise HespasError(f"the Dask cluster failed: {why}")
 
 
 _lock = threading.Lock()  # one region at a time in a Dask worker, however many threads it has

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 Kind = Literal["unsupported", "error", "memory", "crash", "timeout"]
 KINDS: tuple[str, ...] = get_args(Kind)
 AGAIN: tuple[Kind, ...] = ("memory", "crash", "timeout")  # may be the worker's and not the region's
+
+
+def ending(code: int) -> str:
+    """How a process of this exit code ended: ``exited with code 3``, ``crashed (SIGSEGV)``."""
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"crashed ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"crashed (signal {-code})"
 
 
 class Unsupported(Exception):

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import IO, Any
 
 from hespas.dialects.errors import HespasError
-from hespas.estimators.measure.failure import AGAIN, Failure
+from hespas.estimators.measure.failure import AGAIN, Failure, ending
 
 START_TIMEOUT_S = 120.0  # importing a compiler takes seconds
 WAIT_NOTED_S = 10.0
@@ -251,13 +251,7 @@ class Processes:
 
 
 def _ending(code: int) -> str:
-    """How a process ended, in words."""
-    if code >= 0:
-        return f"the worker exited with code {code}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
+    """How a worker ended, in words."""
     if -code == signal.SIGKILL:
-        return f"the worker was killed ({name}): perhaps the machine is out of memory"
-    return f"the worker crashed ({name})"
+        return "the worker was killed (SIGKILL): perhaps the machine is out of memory"
+    return f"the worker {ending(code)}"

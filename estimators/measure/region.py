@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE, trips_of
+from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE
 from hespas.dialects.mlir import (
     attribute,
     func,
@@ -15,7 +15,7 @@ from hespas.dialects.mlir import (
 )
 from hespas.dialects.ops import BRANCHES, CALLEE, LOOPS, TERMINATORS
 from hespas.estimators.rules.base import UnknownCost, Work
-from hespas.estimators.rules.region import Tally, callee
+from hespas.estimators.rules.region import Tally, callee, known_trips
 from hespas.estimators.work import is_free, op_work
 from hespas.passes.split.blocks import captures, is_small
 
@@ -49,7 +49,8 @@ def standalone(op: ir.Operation) -> ir.Module:
 def region_work(op: ir.Operation) -> Work:
     """The work of one run of a region function, or of any op: loops multiplied out, calls followed.
 
-    ``gap`` says where a trip count is an assumption. Raises UnknownCost.
+    ``gap`` says where a trip count is an assumption, and what of an op has no known time. Raises
+    UnknownCost.
     """
     sums = _Sums()
     sums.add(op, 1)
@@ -80,7 +81,7 @@ class _Sums:
         elif name in CALLEE:
             self.add(callee(op), times)
         elif name in LOOPS:
-            trips = _trips(op)
+            trips = known_trips(op)
             if TRIPS_NOTE in op.attributes and ASSUMED in string_of(op.attributes[TRIPS_NOTE]):
                 self.gaps.add(string_of(op.attributes[TRIPS_NOTE]))
             for region in op.regions:
@@ -92,18 +93,12 @@ class _Sums:
             self.read_bytes += times * work.read_bytes
             self.write_bytes += times * work.write_bytes
             self.tally.add(work, times)
+            if work.gap:
+                self.gaps.add(work.gap)
 
     def _block(self, region: ir.Region, times: int) -> None:
         for view in region.blocks[0].operations:
             self.add(view.operation, times)
-
-
-def _trips(loop: ir.Operation) -> int:
-    trips = trips_of(loop)
-    if trips is None:
-        remedy = "run prepare, which finds it or takes a default"
-        raise UnknownCost("the loop's trip count is not known", op=loop, remedy=remedy)
-    return trips
 
 
 def _dearest(branch: ir.Operation) -> int:
@@ -199,7 +194,7 @@ def _settle(function: ir.Operation) -> None:
 
     def control(op: ir.Operation) -> ir.WalkResult:
         if op.name in LOOPS:
-            loops.append((op, _trips(op)))
+            loops.append((op, known_trips(op)))
         elif op.name in BRANCHES:
             branches.append((op, _dearest(op)))
         return ir.WalkResult.ADVANCE

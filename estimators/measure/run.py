@@ -137,6 +137,7 @@ def _entries(
 ) -> list[_Entry]:
     """The distinct items that take time, with their jobs, in order."""
     entries: dict[str, _Entry] = {}
+    refused: set[str] = set()
     for item in itertools.chain.from_iterable(map(estimator.parts, items)):
         found.regions += 1
         if is_nothing(item.op):
@@ -146,15 +147,17 @@ def _entries(
         if digest in entries:
             entries[digest].count += 1
             continue
+        if digest in refused:
+            continue
         try:
             entries[digest] = _Entry([item], estimator.job(item))
         except UnknownCost as error:
             if not keep_going:
                 raise
             estimator.answers[digest] = error
-            found.failed += 1
-            found.distinct += 1
-    found.distinct += len(entries)
+            refused.add(digest)
+    found.failed += len(refused)
+    found.distinct += len(entries) + len(refused)
     return list(entries.values())
 
 

@@ -114,7 +114,7 @@ def _checked(answer: Any, worker: str) -> dict[str, Any]:
 
 
 def _failed(error: Exception) -> dict[str, Any]:
-    from hespas.dialects.errors import HespasError
+    from hespas.dialects.errors import HespasError, first_line
 
     if isinstance(error, Unsupported):
         return {"kind": "unsupported", "message": str(error)}
@@ -123,8 +123,7 @@ def _failed(error: Exception) -> dict[str, Any]:
     if isinstance(error, HespasError):
         remedy = f"; {error.remedy}" if error.remedy else ""
         return {"kind": "error", "message": f"{error.message}{remedy}"}
-    first = str(error).strip().split("\n", 1)[0]
-    return {"kind": "error", "message": f"{type(error).__name__}: {first}"}
+    return {"kind": "error", "message": f"{type(error).__name__}: {first_line(str(error))}"}
 
 
 if __name__ == "__main__":

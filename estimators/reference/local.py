@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hespas.dialects.attrs import trips_of
 from hespas.dialects.mlir import attribute, func, functions, ir, stablehlo
 from hespas.dialects.ops import LOOPS, is_collective
+from hespas.estimators.lower.values import zero_text
 
 TOKENS = ("!stablehlo.token", "!mhlo.token")
 
@@ -154,11 +155,7 @@ def _cut(value: ir.Value, dimension: int, extent: int) -> ir.Value:
 
 
 def _zeros(kind: ir.RankedTensorType) -> ir.Value:
-    element = kind.element_type
-    zero = "0.0" if isinstance(element, ir.FloatType) else "0"
-    if isinstance(element, ir.ComplexType):
-        zero = "(0.0, 0.0)"
-    elif str(element) == "i1":
-        zero = "false"
-    scalar = stablehlo.ConstantOp(ir.Attribute.parse(f"dense<{zero}> : tensor<{element}>")).result
+    element = str(kind.element_type)
+    zero = ir.Attribute.parse(f"dense<{zero_text(element)}> : tensor<{element}>")
+    scalar = stablehlo.ConstantOp(zero).result
     return stablehlo.BroadcastInDimOp(kind, scalar, ir.DenseI64ArrayAttr.get([])).result

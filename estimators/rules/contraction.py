@@ -36,12 +36,12 @@ from hespas.estimators.rules.base import (
     write_bytes,
 )
 
-_COMPLEX_FMAS = 4  # real multiply-adds in a complex one
+COMPLEX_FMAS = 4  # real multiply-adds in a complex one
 
 
 def fma_flops(count: int, lhs: Buffer, rhs: Buffer) -> int:
     """Real operations in ``count`` multiply-adds of elements of these buffers."""
-    return count * FMA_FLOPS * (_COMPLEX_FMAS if lhs.is_complex and rhs.is_complex else 1)
+    return count * FMA_FLOPS * (COMPLEX_FMAS if lhs.is_complex and rhs.is_complex else 1)
 
 
 def matrix_rate(op: ir.Operation, lhs: Buffer, rhs: Buffer) -> tuple[str, int]:

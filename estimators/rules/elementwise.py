@@ -12,8 +12,12 @@ from collections.abc import Callable
 from hespas.dialects.mlir import ir
 from hespas.estimators.rules.base import Rule, Work, buffer, names, vector
 
-# multiply: (ac-bd, ad+bc); divide: 6 multiply, 3 add, 2 divide; abs: squares and their sum
-_COMPLEX_FLOPS = {"multiply": 6, "divide": 11, "abs": 3, "complex": 1, "real": 1, "imag": 1}
+# multiply: (ac-bd, ad+bc); divide: 6 multiply, 3 add, 2 divide; abs: squares and their sum;
+# square: ((a+b)(a-b), 2ab), the doubling an addition
+_COMPLEX_FLOPS = {
+    "multiply": 6, "divide": 11, "abs": 3, "square": 5, "complex": 1, "conj": 1, "real": 1,
+    "imag": 1,
+}  # fmt: skip
 
 
 def _arithmetic(complex_flops: int) -> Callable[[ir.Operation], Work]:
@@ -52,7 +56,7 @@ _CONVERT = Rule("leaf", "loop", "1 per element, at the wider type's rate", *_BYT
 
 
 def _arithmetic_rule(name: str) -> Rule:
-    factor = _COMPLEX_FLOPS.get(name, 2)
+    factor = _COMPLEX_FLOPS.get(name.removeprefix("broadcast_"), 2)
     words = "1 per element" if factor == 1 else f"1 per element (complex: {factor})"
     return Rule("leaf", "loop", words, *_BYTES, _arithmetic(factor))
 

@@ -15,6 +15,7 @@ from hespas.dialects.mlir import ir
 from hespas.dialects.ops import TERMINATORS
 from hespas.estimators.rules.base import Buffer, Rule, Work, buffer, names
 from hespas.estimators.rules.region import CONTROL, Tally, control_tally, uses_first_argument
+from hespas.estimators.work import op_work
 
 # The kind of the kernel is that of its dearest-to-emit op, after XLA's choice of a hero.
 _HEROES = (
@@ -81,7 +82,7 @@ class _Body:
                 results = self._flatten(op.regions[0].blocks[0], operands)
             else:
                 results = [self._value(value.type) for value in op.results]
-                work = None if name in CONTROL else _op_work(op)
+                work = None if name in CONTROL else op_work(op)
                 node = _Node(op, name.partition(".")[2], operands, results, work)
                 self.nodes.append(node)
             ids.update(zip(op.results, results, strict=True))
@@ -200,12 +201,6 @@ def _through_views(value: int, producer: dict[int, _Node]) -> _Node | None:
     while node is not None and node.name in ("bitcast", "reshape"):
         node = producer.get(node.operands[0])
     return node
-
-
-def _op_work(op: ir.Operation) -> Work:
-    from hespas.estimators.work import op_work
-
-    return op_work(op)
 
 
 RULES: dict[str, Rule] = {

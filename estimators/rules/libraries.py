@@ -61,8 +61,7 @@ def _work(op: ir.Operation, kind: str, parts: tuple[Part, ...], transcendentals:
 
 def _rate(config: Config, lhs: Buffer, rhs: Buffer) -> str:
     key = wider(lhs, rhs).key
-    precision = _section(config, "precision_config").get("operand_precision", ())
-    return "tf32" if key == "f32" and "HIGHEST" not in precision else key
+    return "tf32" if key == "f32" and "HIGHEST" not in operand_precision(config) else key
 
 
 def find(config: Any, name: str) -> Any:
@@ -82,6 +81,11 @@ def find(config: Any, name: str) -> Any:
 def _section(config: Config, name: str) -> Config:
     value = find(config, name)
     return value if isinstance(value, Mapping) else {}
+
+
+def operand_precision(config: Config) -> list[str]:
+    """DEFAULT, HIGH or HIGHEST of each operand of a product; empty where it is not told."""
+    return list(_section(config, "precision_config").get("operand_precision", ()))
 
 
 def gemm(op: ir.Operation, config: Config) -> Work:

@@ -9,6 +9,7 @@ from hespas.dialects import ops
 from hespas.dialects.attrs import trips_of
 from hespas.dialects.mlir import ir, symbol
 from hespas.estimators.rules.base import KEEP_GOING, Part, UnknownCost, Work, attribute
+from hespas.estimators.work import op_work
 
 CONTROL = ops.CONTROL | {"func.call", "stablehlo.composite", "mhlo.composite"}
 
@@ -47,7 +48,7 @@ def region_tally(block: ir.Block, times: int = 1, into: Tally | None = None) -> 
         if op.name in CONTROL:
             tally.add(control_tally(op), times)
         else:
-            tally.add(_op_work(op), times)
+            tally.add(op_work(op), times)
     return tally
 
 
@@ -55,10 +56,7 @@ def control_tally(op: ir.Operation) -> Tally:
     """Operations of control flow in a region: trips x (condition + body), the dearest branch."""
     name = op.name.partition(".")[2]
     if name == "while":
-        trips = trips_of(op)
-        if trips is None:
-            raise UnknownCost("the trip count of this loop is unknown", op=op, remedy=KEEP_GOING)
-        tally = Tally()
+        trips, tally = known_trips(op), Tally()
         for region in op.regions:
             region_tally(region.blocks[0], trips, tally)
         return tally
@@ -67,10 +65,18 @@ def control_tally(op: ir.Operation) -> Tally:
     return region_tally(callee(op).regions[0].blocks[0])
 
 
+def known_trips(loop: ir.Operation) -> int:
+    """The trips of a loop that ``prepare`` has counted; raises UnknownCost where it has not."""
+    trips = trips_of(loop)
+    if trips is None:
+        remedy = "run prepare, which finds it or takes a default"
+        raise UnknownCost("the loop's trip count is not known", op=loop, remedy=remedy)
+    return trips
+
+
 def callee(op: ir.Operation) -> ir.Operation:
-    """The function that a call or composite runs."""
-    field = "callee" if "callee" in op.attributes else "decomposition"
-    name = attribute(op, field).value
+    """The function that a call, composite or asynchronous op runs; raises UnknownCost."""
+    name = attribute(op, ops.CALLEE.get(op.name, "decomposition")).value
     module = op.parent
     while module is not None and module.name != "builtin.module":
         module = module.parent
@@ -86,9 +92,3 @@ def uses_first_argument(block: ir.Block, count: int) -> bool:
     return any(
         next(iter(argument.uses), None) is not None for argument in list(block.arguments)[:count]
     )
-
-
-def _op_work(op: ir.Operation) -> Work:
-    from hespas.estimators.work import op_work
-
-    return op_work(op)

@@ -8,8 +8,7 @@ from typing import Any
 
 from hespas.dialects.mlir import ir
 from hespas.dialects.pjrt import Device, Program, compile_on, wait
-
-FLOATS = ("f", "bf")
+from hespas.estimators.lower.values import FLOATS, zero_text
 
 
 def make_inputs(device: Device, types: Sequence[ir.Type], kind: str) -> list[Any]:
@@ -34,14 +33,9 @@ def _maker(device: Device, shape: tuple[int, ...], element: str, kind: str) -> P
 
 
 def _zeros(shape: tuple[int, ...], element: str) -> str:
-    zero = "0.0" if element.startswith(FLOATS) else "0"
-    if element.startswith("complex"):
-        zero = "(0.0, 0.0)"
-    elif element == "i1":
-        zero = "false"
     scalar, type_ = _tensor((), element), _tensor(shape, element)
     return f"""module @zeros {{ func.func @main() -> {type_} {{
-      %0 = stablehlo.constant dense<{zero}> : {scalar}
+      %0 = stablehlo.constant dense<{zero_text(element)}> : {scalar}
       %1 = stablehlo.broadcast_in_dim %0, dims = [] : ({scalar}) -> {type_}
       return %1 : {type_} }} }}"""
 

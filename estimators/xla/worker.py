@@ -6,7 +6,7 @@ import functools
 import os
 from typing import Any
 
-from hespas.dialects.errors import HespasError, UsageError
+from hespas.dialects.errors import HespasError, UsageError, first_line
 from hespas.dialects.mlir import attribute, functions, ir, make_context
 from hespas.dialects.pjrt import Device, Program, compile_on, open_device
 from hespas.estimators.measure import host, turns
@@ -78,10 +78,10 @@ def _compiled(device: Device, module: str, flags: dict[str, Any]) -> Program:
         return compile_on(device, module, flags)
     except RuntimeError as error:
         if "No such compile option" in str(error):
-            raise UsageError(_first_line(error)) from None
+            raise UsageError(first_line(str(error))) from None
         if "RESOURCE_EXHAUSTED" in str(error):
             raise MemoryError from None
-        raise Unsupported(f"XLA does not compile it: {_first_line(error)}") from None
+        raise Unsupported(f"XLA does not compile it: {first_line(str(error))}") from None
 
 
 def _argument_types(text: str) -> list[ir.Type]:
@@ -106,8 +106,4 @@ def _name(device: Device) -> str:
 def _named(error: RuntimeError) -> Exception:
     if "RESOURCE_EXHAUSTED" in str(error):
         return MemoryError()
-    return HespasError(f"the run failed: {_first_line(error)}")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n", 1)[0]
+    return HespasError(f"the run failed: {first_line(str(error))}")

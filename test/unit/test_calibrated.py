@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
@@ -20,9 +21,9 @@ from hespas.estimators.base import Item
 from hespas.estimators.calibrated.constants import Band, Constants
 from hespas.estimators.calibrated.kernels import product_time
 from hespas.estimators.calibrated.model import Calibrated, CalibratedConfig
-from hespas.estimators.calibrated.products import Product
 from hespas.estimators.calibrated.surface import Surface
 from hespas.estimators.calibrated.traits import traits
+from hespas.estimators.products import Product
 from hespas.estimators.roofline import Roofline, RooflineConfig
 from hespas.estimators.work import op_work
 
@@ -107,7 +108,7 @@ def test_products_of_ops(parse):
         f" contracting_dims = [2] x [1] : ({lhs}, {rhs}) -> {out}",
     )
     flops = 2 * 4 * 128 * 32 * 64
-    assert traits(dot, op_work(dot)).products == [Product(4, 128, 32, 64, "bf16", flops)]
+    assert traits(dot, op_work(dot)).products == [Product(128, 64, 32, 4, "bf16", flops, 16, 16)]
 
     image, kernel, result = (
         "tensor<8x16x16x64xf16>",
@@ -173,7 +174,7 @@ def test_any_product_has_a_time_of_the_right_order(name, batch, m, n, k, key):
     constants = Constants.of(node)
     flops = 2 * batch * m * n * k
     moved = 4.0 * batch * (m * k + k * n + m * n)
-    found = product_time(constants, Product(batch, m, n, k, key, flops), moved)
+    found = product_time(constants, Product(m, k, n, batch, key, flops), moved)
     roofline_s = max(
         flops / node.peak("matrix", key).flops_per_s, moved / node.memory_bandwidth_bytes_per_s
     )
@@ -282,6 +283,47 @@ def test_one_kernel_over_rows_takes_the_softmax_fit(parse):
     assert times[0] > 1.1 * times[1]
 
 
+def test_operations_without_a_shape_take_time(parse):
+    """A Pallas kernel that says what it costs: 1e15 operations are seconds, whatever its bytes."""
+    type_ = "tensor<1024x1024xbf16>"
+    op = first_op(
+        parse,
+        f"%a: {type_}",
+        r"%0 = stablehlo.custom_call @tpu_custom_call(%a) {backend_config = "
+        r'"{\22cost_estimate\22: {\22flops\22: 1000000000000000}}"}'
+        f" : ({type_}) -> {type_}",
+    )
+    found = cost(op)
+    efficiency = CONSTANTS.fits["product.bf16"].efficiency
+    assert found.latency_ns == pytest.approx(1e9 * 1e15 / (efficiency * 312e12), rel=0.01)
+    assert (found.bound, found.tag) == ("compute", "assumed")
+
+
+def test_integers_on_the_vector_unit_are_counted_once(parse):
+    op = gemm(parse, 4096, 4096, 4096, "i32")
+    (found,) = traits(op, op_work(op)).products
+    assert found.unit == "vector"
+    peak = A100.peak("matrix", "i32").flops_per_s
+    fit = CONSTANTS.fits["product.f32"]
+    assert cost(op).latency_ns < 1.1 * 1e9 * found.flops / (fit.efficiency * peak)
+
+
+def test_a_default_rate_is_at_the_types_own_share(parse):
+    node = models.node({"peak_flops": 1e14, "memory_bandwidth": 1e12}, "mine.json")
+    shape = Product(1024, 1024, 1024, 1, "f32", 2 << 30)
+    assert product_time(Constants.of(node), shape, 0.0).fit.name.endswith("product.f32")
+
+
+def test_four_bits_take_bf16s_constants_by_bytes(parse):
+    node = configs.node("B200_180GB")
+    assert "f4" in node.peaks_flops["matrix"]
+    constants = Constants.of(node)
+    fit = replace(constants.fits["product.bf16"], residual=None)
+    constants = replace(constants, fits={**constants.fits, "product.bf16": fit})
+    few, many = (product_time(constants, Product(64, k, 64, 1, "f4", 0), 0.0) for k in (1024, 8192))
+    assert many.time_s - few.time_s == pytest.approx((8192 - 1024) / 4 * fit.s_per_k)
+
+
 # Bands and tags
 
 
@@ -382,6 +424,16 @@ def test_a_node_without_calibration_says_so(parse, tmp_path):
         "mine, constants of A100_SXM_80GB and A100_PCIe_80GB and A100_PCIe_40GB; "
         "distinct kernels: 1 transferred"
     )
+
+
+def test_files_that_are_like_each_other(parse, tmp_path):
+    data = configs.read_json(configs._FOLDER / "nodes" / "A10_24GB.json")
+    for name, other in (("a", "b"), ("b", "a")):
+        like = {"like": str(tmp_path / f"{other}.json")}
+        text = json.dumps({**data, "name": name, "calibration": like})
+        (tmp_path / f"{name}.json").write_text(text)
+    found = cost(gemm(parse, 512, 512, 512), str(tmp_path / "a.json"))
+    assert found.tag == "transferred"
 
 
 @pytest.mark.parametrize(

@@ -236,6 +236,18 @@ def test_products_with_their_epilogues():
     close(got, dot / (1 + np.exp(-dot)))
 
 
+@pytest.mark.parametrize("asked", ["HIGHEST", "DEFAULT"])
+def test_a_product_keeps_its_precision(asked):
+    config = product_config()
+    config["gemm_backend_config"]["precision_config"] = {"operand_precision": [asked, asked]}
+    text = json.dumps(json.dumps(config))
+    module = plain(f"""func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {{
+      %0 = stablehlo.custom_call @"__cublas$gemm"(%x, %x) {{backend_config = {text}}}
+        : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+      return %0 : tensor<8x8xf32> }}""")
+    assert ("precision = [HIGHEST, HIGHEST]" in str(module)) == (asked == "HIGHEST")
+
+
 def test_a_batched_product():
     a, b = (RANDOM.normal(size=s).astype(np.float32) for s in ((3, 6, 5), (3, 4, 5)))
     dims = {

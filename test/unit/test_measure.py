@@ -25,6 +25,7 @@ from hespas.estimators.measure.base import MeasureError
 from hespas.estimators.measure.cache import Cache
 from hespas.estimators.measure.progress import Progress, duration, shower
 from hespas.estimators.measure.run import Options, Statistics
+from hespas.estimators.rules.base import UnknownCost
 from hespas.passes.annotate.traverse import annotate
 from hespas.passes.base import Run
 
@@ -183,6 +184,19 @@ def test_what_can_never_run_is_cached(measured, tmp_path):
     given["keep_going"] = False
     with pytest.raises(MeasureError, match="the device has no such type"):
         measured(**given)
+
+
+def test_equal_regions_without_a_module_fail_once(measured):
+    class Picky(Fake):
+        def module(self, item):
+            text = super().module(item)
+            if "tanh" in text:
+                raise UnknownCost("no tanh here", op=item.op)
+            return text
+
+    _, found, run = measured(cls=Picky, keep_going=True)
+    assert counts(found) == (4, 1, 2, 1, 0, 1)
+    assert any("2 ops without a full cost" in warning for warning in run.warnings)
 
 
 def test_results_so_far_are_kept(measured, tmp_path):

@@ -107,6 +107,31 @@ def test_a_branch_takes_the_alternative_that_moves_most(parse):
     assert region_work(op(module, "stablehlo.case")).read_bytes == 3 * size
 
 
+def test_what_has_no_known_time_is_a_gap_of_the_region(parse):
+    module = parse(f"""
+    func.func public @main(%x: {X}) -> {X} {{
+      %0 = stablehlo.custom_call @xla_python_cpu_callback(%x) : ({X}) -> {X}
+      return %0 : {X}
+    }}""")
+    work = region_work(functions(module)["main"])
+    assert work.gap == "@xla_python_cpu_callback runs on the host, whose time is not known"
+
+
+def test_the_work_of_an_asynchronous_op_is_that_of_its_function(parse):
+    module = parse(f"""
+    func.func public @main(%x: {X}) -> {X} {{
+      %0 = "mhlo.async_start"(%x) <{{called_computation = @step, execution_thread = "main"}}>
+        : ({X}) -> !mhlo.async_bundle<{X}, {X}>
+      %1 = "mhlo.async_done"(%0) : (!mhlo.async_bundle<{X}, {X}>) -> {X}
+      return %1 : {X}
+    }}
+    func.func private @step(%x: {X}) -> {X} attributes {{execution_thread = "main"}} {{
+      %0 = stablehlo.add %x, %x : {X}
+      return %0 : {X}
+    }}""")
+    assert region_work(op(module, "mhlo.async_start")).flops == 4 * 8
+
+
 def test_equal_regions_are_equal_text(parse):
     def text(name: str, value: float) -> str:
         values = ", ".join(str(value + i) for i in range(100))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hespas.dialects.mlir import functions, ir, make_context
-from hespas.estimators.accelerators.products import Product, other_flops, products
+from hespas.estimators.accelerators.products import products
+from hespas.estimators.products import Product, other_flops, product
 from hespas.estimators.work import UnknownCost, op_work
 
 CONTEXT = make_context()
@@ -23,8 +26,13 @@ def body(text):
 def one(text):
     ops, _module = body(text)
     found = products(ops[0])
-    left = other_flops(ops[0], found)
+    left = other_flops(op_work(ops[0]), found)
     return found, left
+
+
+def whole(m, k, n, count, dtype, in_bits, out_bits):
+    """A product in which every element is multiplied."""
+    return Product(m, k, n, count, dtype, 2 * m * k * n * count, in_bits, out_bits)
 
 
 def test_dot_general_with_batch_and_free_dimensions():
@@ -32,7 +40,7 @@ def test_dot_general_with_batch_and_free_dimensions():
       %0 = stablehlo.dot_general %x, %w, batching_dims = [0] x [1], contracting_dims = [3] x [0]
         : (tensor<4x32x2x64xbf16>, tensor<64x4x8x16xf32>) -> tensor<4x32x2x8x16xbf16>"""
     found, left = one(text)
-    assert found == [Product(64, 64, 128, 4, "tf32", 32, 16)]
+    assert found == [whole(64, 64, 128, 4, "tf32", 32, 16)]
     assert not left
 
 
@@ -41,14 +49,14 @@ def test_passes_of_an_algorithm_and_complex_numbers():
       %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0],
         precision = [HIGHEST, HIGHEST]
         : (tensor<8x8xcomplex<f32>>, tensor<8x8xcomplex<f32>>) -> tensor<8x8xcomplex<f32>>"""
-    assert one(text)[0] == [Product(8, 8, 8, 4, "f32", 32, 32)]
+    assert one(text)[0] == [whole(8, 8, 8, 4, "f32", 32, 32)]
     text = """%x: tensor<8x8xf32>) {
       %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0],
         algorithm = <lhs_precision_type = bf16, rhs_precision_type = bf16, accumulation_type = f32,
         lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 3,
         allow_imprecise_accumulation = false>
         : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>"""
-    assert one(text)[0] == [Product(8, 8, 8, 3, "bf16", 32, 32)]
+    assert one(text)[0] == [whole(8, 8, 8, 3, "bf16", 32, 32)]
 
 
 def test_integers_without_a_matrix_unit():
@@ -99,7 +107,10 @@ def test_dilated_input_is_multiplied_without_its_holes():
         window = {stride = [1, 1], pad = [[2, 2], [2, 2]], lhs_dilate = [2, 2]}
         {feature_group_count = 1 : i64, batch_group_count = 1 : i64}
         : (tensor<2x7x7x8xbf16>, tensor<4x4x8x16xbf16>) -> tensor<2x14x14x16xbf16>"""
-    assert one(text)[0] == [Product(2 * 14 * 14, 2 * 2 * 8, 16, 1, "bf16", 16, 16)]
+    ops, _module = body(text)
+    flops = op_work(ops[0]).flops
+    assert products(ops[0]) == [Product(2 * 14 * 14, 2 * 2 * 8, 16, 1, "bf16", flops, 16, 16)]
+    assert flops < 2 * (2 * 14 * 14) * (2 * 2 * 8) * 16  # by the padding
 
 
 def test_batch_groups_cut_the_batch():
@@ -109,7 +120,7 @@ def test_batch_groups_cut_the_batch():
         : (tensor<4x5x5x3xbf16>, tensor<3x3x3x8xbf16>) -> tensor<2x3x3x8xbf16>"""
     ops, _module = body(text)
     (found,) = products(ops[0])
-    assert found == Product(18, 27, 4, 2, "bf16", 16, 16)
+    assert found == whole(18, 27, 4, 2, "bf16", 16, 16)
     assert found.flops == op_work(ops[0]).flops
 
 
@@ -123,7 +134,7 @@ def test_fusion_holds_its_products_and_the_rest_is_left():
         mhlo.return %t : tensor<8x8xbf16>
       }) : (tensor<8x8xbf16>, tensor<8x8xbf16>) -> tensor<8x8xbf16>"""
     found, left = one(text)
-    assert found == [Product(8, 8, 8, 1, "bf16", 16, 16)]
+    assert found == [whole(8, 8, 8, 1, "bf16", 16, 16)]
     assert not left
 
 
@@ -133,7 +144,7 @@ def test_cublas_call(target):
       %0:2 = stablehlo.custom_call @{target}(%x, %w) {{backend_config = "{{}}"}}
         : (tensor<4x16x32xbf16>, tensor<4x32x64xbf16>) -> (tensor<4x16x64xbf16>, tensor<64xi8>)"""
     found, left = one(text)
-    assert found == [Product(16, 32, 64, 4, "bf16", 16, 16)]
+    assert found == [whole(16, 32, 64, 4, "bf16", 16, 16)]
     assert not left
 
 
@@ -166,3 +177,51 @@ def test_loop_of_unknown_trips_in_a_fusion():
     ops, _module = body(text)
     with pytest.raises(UnknownCost, match="trip count"):
         products(ops[0])
+
+
+def test_cudnn_call_has_a_shape_too():
+    text = """%x: tensor<8x14x14x64xf16>, %w: tensor<32x3x3x64xf16>) {
+      %0:2 = stablehlo.custom_call @__cudnn$convForward(%x, %w) {backend_config = "{}"}
+        : (tensor<8x14x14x64xf16>, tensor<32x3x3x64xf16>)
+        -> (tensor<8x12x12x32xf16>, tensor<64xi8>)"""
+    assert one(text) == ([whole(8 * 12 * 12, 9 * 64, 32, 1, "f16", 16, 16)], {})
+
+
+def test_the_calls_configuration_tells_its_batch():
+    """Rows in two dimensions are rows of one product, and not of several."""
+    config = '{"dot_dimension_numbers": {"lhs_contracting_dimensions": ["2"], ' \
+        '"rhs_contracting_dimensions": ["0"]}}'  # fmt: skip
+    text = f"""%x: tensor<4x16x32xbf16>, %w: tensor<32x64xbf16>) {{
+      %0 = stablehlo.custom_call @__cublas$gemm(%x, %w) {{backend_config = {json.dumps(config)}}}
+        : (tensor<4x16x32xbf16>, tensor<32x64xbf16>) -> tensor<4x16x64xbf16>"""
+    assert one(text) == ([whole(64, 32, 64, 1, "bf16", 16, 16)], {})
+
+
+def test_complex_call_without_a_configuration():
+    text = """%x: tensor<4x16x32xcomplex<f64>>, %w: tensor<4x32x64xcomplex<f64>>) {
+      %0 = stablehlo.custom_call @__cublas$gemm(%x, %w) {backend_config = "{}"}
+        : (tensor<4x16x32xcomplex<f64>>, tensor<4x32x64xcomplex<f64>>)
+        -> tensor<4x16x64xcomplex<f64>>"""
+    ops, _module = body(text)
+    found = product(ops[0], op_work(ops[0]))
+    assert (found.count, found.m, found.k, found.n, found.passes) == (4, 16, 32, 64, 4)
+
+
+def test_loop_in_a_fusion_multiplies_its_products():
+    text = """%x: tensor<8x8xbf16>, %n: tensor<i32>) {
+      %0 = "mhlo.fusion"(%x, %n) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
+      ^bb0(%a: tensor<8x8xbf16>, %c: tensor<i32>):
+        %r:2 = stablehlo.while(%i = %c, %b = %a) : tensor<i32>, tensor<8x8xbf16>
+          attributes {hespas.trips = 3 : i64}
+         cond {
+          %z = stablehlo.constant dense<3> : tensor<i32>
+          %lt = stablehlo.compare LT, %i, %z : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %lt : tensor<i1>
+        } do {
+          %d = stablehlo.dot_general %b, %b, contracting_dims = [1] x [0]
+            : (tensor<8x8xbf16>, tensor<8x8xbf16>) -> tensor<8x8xbf16>
+          stablehlo.return %i, %d : tensor<i32>, tensor<8x8xbf16>
+        }
+        mhlo.return %r#1 : tensor<8x8xbf16>
+      }) : (tensor<8x8xbf16>, tensor<i32>) -> tensor<8x8xbf16>"""
+    assert one(text) == ([whole(8, 8, 8, 3, "bf16", 16, 16)], {})

@@ -142,6 +142,12 @@ def test_scalesim_refuses_what_would_take_too_long():
         passes.run(module((512, 512, 512)), f"scalesim-annotate{{{options}}}")
 
 
+def test_scalesim_refuses_a_memory_that_it_cannot_have():
+    with pytest.raises(HespasError, match=r"is 4.25 elements a cycle.* gives 8 or more; give more"):
+        options = f"{ONE} memory-bandwidth=8e9 cache=none"
+        passes.run(module((8, 8, 8)), f"scalesim-annotate{{{options}}}")
+
+
 ONE = "node=TPUv3_core arrays=1"
 
 

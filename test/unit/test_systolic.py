@@ -42,8 +42,7 @@ def test_preset_is_sourced_and_agrees_with_its_node(name):
     assert unit.description
     assert set(unit.sources) == NUMBERS
     assert unit.matrix_flops == pytest.approx(node.peak("matrix", "bf16").flops_per_s, rel=0.01)
-    if name != "TPU7x":  # whose node assumes the clock of v5p
-        assert unit.vector_ops == pytest.approx(node.peak("vector", "f32").flops_per_s, rel=0.01)
+    assert unit.vector_ops == pytest.approx(node.peak("vector", "f32").flops_per_s, rel=0.01)
 
 
 def test_every_tpu_has_a_preset():

@@ -130,6 +130,12 @@ def test_rate_of_a_product(first, lhs, rhs, out, extra, unit, key, times) -> Non
             Work("loop", 320, 160, (Part("vector", "f64", 60),)),
         ),
         (
+            "%a: tensor<10xcomplex<f64>>, %b: tensor<complex<f64>>",
+            "%0 = chlo.broadcast_multiply %a, %b : (tensor<10xcomplex<f64>>, tensor<complex<f64>>)"
+            " -> tensor<10xcomplex<f64>>",
+            Work("loop", 176, 160, (Part("vector", "f64", 60),)),
+        ),
+        (
             "%a: tensor<2x3xf32>",
             "%0 = stablehlo.reshape %a : (tensor<2x3xf32>) -> tensor<6xf32>",
             Work("free", 0, 0, ()),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 from execution import call
@@ -16,6 +18,7 @@ from hespas.estimators.base import Item
 from hespas.estimators.iree import worker as iree_worker
 from hespas.estimators.iree.runtime import compile_module, runtime
 from hespas.estimators.lower.plain import compilable
+from hespas.estimators.measure import turns
 from hespas.estimators.measure.failure import Unsupported
 from hespas.estimators.xla import worker as xla_worker
 from hespas.estimators.xla.clock import launch_s
@@ -98,6 +101,25 @@ def test_the_sum_of_regions_is_near_the_whole():
     total = run.results["cost"]
     assert total.flops == costs[0].flops
     assert 1 / 3 < total.low_ns / costs[0].low_ns < 3
+
+
+def test_iree_times_the_empty_program_alone(monkeypatch):
+    timing, alone = [], []
+    real_turn, real_launch_s = turns.running, iree_worker._launch_s
+
+    @contextlib.contextmanager
+    def running(device=""):
+        with real_turn(device):
+            timing.append(device)
+            yield
+            timing.pop()
+
+    monkeypatch.setattr(turns, "running", running)
+    monkeypatch.setattr(
+        iree_worker, "_launch_s", lambda *given: alone.append(bool(timing)) or real_launch_s(*given)
+    )
+    iree(product(8))
+    assert alone == [True]
 
 
 @pytest.mark.parametrize("name", ["xla", "iree"])

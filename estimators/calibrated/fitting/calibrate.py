@@ -9,7 +9,7 @@ from typing import Any
 
 from hespas.configs.node import Node
 from hespas.dialects.errors import HespasError
-from hespas.estimators.calibrated.fitting.tables import Measurement, Table
+from hespas.estimators.calibrated.fitting.tables import LEAST_S, Measurement, Table
 
 LEAST_POINTS = 25  # of a class; fewer say nothing of shapes that were held out
 _ALIGNED_COLUMNS, _SINGLE_PASS_COLUMNS = 4, 1024
@@ -39,7 +39,7 @@ def calibrate(node: Node, tables: Sequence[Table], date: str) -> Calibrated:
         for kind, rows in classes.items()
         if kind.startswith("product")
         for row in rows
-        if not row.eager and row.time_s > 1e-6
+        if not row.eager and row.time_s > LEAST_S
     ]
     if graphed:
         data["launch_s"] = float(f"{min(graphed):.3g}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from hespas.estimators.calibrated.attention import Attention
 from hespas.estimators.calibrated.constants import Constants
-from hespas.estimators.calibrated.fitting.tables import BANDS, TRAIN, Measurement
+from hespas.estimators.calibrated.fitting.tables import BANDS, LEAST_S, TRAIN, Measurement
 from hespas.estimators.calibrated.kernels import (
     QUANTISED,
     Timed,
@@ -15,7 +16,7 @@ from hespas.estimators.calibrated.kernels import (
     row_time,
     stream_time,
 )
-from hespas.estimators.calibrated.products import Attention, Product
+from hespas.estimators.products import Product
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ def timed(constants: Constants, one: Measurement) -> Timed:
     if family == "product":
         batch, m, n, k = one.sizes
         quantise = kind == QUANTISED
-        shape = Product(batch, m, n, k, "f8" if quantise else kind, round(one.flops))
+        dtype = "f8" if quantise else kind
+        shape = Product(m, k, n, batch, dtype, round(one.flops))
         return product_time(constants, shape, one.bytes, quantise)
     if family == "attention":
         heads, queries, size = one.sizes
@@ -60,8 +62,7 @@ def scores(
     """A score per class, of the measurements chosen: without a choice those held out of fits."""
     by_kind: dict[str, list[tuple[float, bool | None]]] = {}
     for one in rows:
-        # What no clock resolves, or no device can reach, is a mistake of the table.
-        if not chosen(one) or one.time_s < 1e-6:
+        if not chosen(one) or one.time_s <= LEAST_S:
             continue
         found = timed(constants, one)
         eager_s = found.fit.eager_s if one.eager else 0.0

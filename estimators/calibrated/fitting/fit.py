@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hespas.configs.calibration import AXES
-from hespas.estimators.calibrated.fitting.tables import BANDS, TRAIN, Measurement
+from hespas.estimators.calibrated.fitting.tables import BANDS, LEAST_S, TRAIN, Measurement
 from hespas.estimators.calibrated.kernels import QUANTISE_BYTES, QUANTISED
 
 # Knots where the data reaches so far; the ends are the range of the data.
@@ -46,7 +46,7 @@ class Sample:
         kept = [
             row
             for row in rows
-            if row.time_s > 1e-6 and row.flops <= _FASTER_THAN_PEAK * peak_flops * row.time_s
+            if row.time_s > LEAST_S and row.flops <= _FASTER_THAN_PEAK * peak_flops * row.time_s
         ]
         self.dropped = len(rows) - len(kept)
         self.kind = kept[0].kind

@@ -21,6 +21,7 @@ from hespas.estimators.calibrated.kernels import QUANTISED
 # Held out: what the hash of the shape sends beyond this share. Half of it calibrates the bands, the
 # other half tests them.
 TRAIN, BANDS = 0.6, 0.8
+LEAST_S = 1e-6  # a time that no clock resolves, or no device can reach, is a mistake of the table
 
 _TYPES = {
     "bfloat16": "bf16", "float16": "f16", "half": "f16", "fp8": QUANTISED, "int8": "i8",
