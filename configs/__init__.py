@@ -13,6 +13,7 @@ from typing import Any
 
 from hespas.configs.node import Node
 from hespas.configs.system import System
+from hespas.configs.text import read_text
 from hespas.dialects.errors import HespasError, UsageError
 
 DEFAULT_NODE = "H100_80GB"
@@ -22,7 +23,7 @@ _FOLDER = Path(__file__).parent
 
 def node_names() -> list[str]:
     """The names of all node presets, alphabetical."""
-    return sorted(path.stem for path in (_FOLDER / "nodes").glob("*.json"))
+    return preset_names("nodes")
 
 
 def node(name_or_path: str) -> Node:
@@ -32,7 +33,7 @@ def node(name_or_path: str) -> Node:
     ``memory_bandwidth``, ``per_datatype_flops`` ...). Raises UsageError with the near name.
     """
     data = node_data(name_or_path)
-    if is_node_preset(name_or_path):
+    if is_preset_name(name_or_path):
         return Node.from_data(data)
     from hespas.configs import models
 
@@ -41,17 +42,7 @@ def node(name_or_path: str) -> Node:
 
 def node_data(name_or_path: str) -> dict[str, Any]:
     """The JSON object of a node preset or file, as it is; raises HespasError."""
-    if not is_node_preset(name_or_path):
-        return read_json(name_or_path)
-    preset = _FOLDER / "nodes" / f"{name_or_path}.json"
-    if not preset.is_file():
-        _unknown("node preset", name_or_path, node_names(), "give a .json file for another")
-    return json.loads(preset.read_text("utf-8"))
-
-
-def is_node_preset(name_or_path: str) -> bool:
-    """Whether a node is meant by its name, and not by its file."""
-    return "/" not in name_or_path and not name_or_path.endswith(".json")
+    return preset_or_file("nodes", name_or_path, "node preset")
 
 
 def system_names() -> list[str]:
@@ -60,6 +51,14 @@ def system_names() -> list[str]:
 
     folders = (path.parent.name for path in (_FOLDER / "systems").glob("*/network.yml"))
     return sorted([*folders, *families.names()], key=_natural)
+
+
+def systems_of(node: str) -> list[str]:
+    """The names of the system presets of a node preset: its families', and those named after it."""
+    from hespas.configs import families
+
+    members = families.of_node(node)
+    return [name for name in system_names() if name in members or name.startswith(f"{node}_")]
 
 
 def system(name_or_path: str) -> System:
@@ -79,7 +78,7 @@ def system(name_or_path: str) -> System:
         return families.member(path.name)
     preset = _FOLDER / "systems" / path.name
     if not preset.is_dir():
-        _unknown("system preset", path.name, system_names(), "give a folder for another")
+        raise unknown("system preset", path.name, system_names(), "give a folder for another")
     return models.system(preset, settings)
 
 
@@ -91,7 +90,7 @@ def system_files(name: str) -> dict[str, str]:
         return families.member_files(name)
     folder = _FOLDER / "systems" / name
     if name not in system_names():
-        _unknown("system preset", name, system_names(), "only presets are written out")
+        raise unknown("system preset", name, system_names(), "only presets are written out")
     return {path.name: path.read_text("utf-8") for path in sorted(folder.iterdir())}
 
 
@@ -108,44 +107,63 @@ def provenance(system: System) -> dict[str, Any]:
 def read_json(path: str | Path) -> dict[str, Any]:
     """The object in a JSON file; raises HespasError with the position of a mistake."""
     try:
-        data = json.loads(Path(path).read_text("utf-8-sig"))
-    except OSError as error:
-        raise HespasError(f"{error.strerror or error}", where=str(path)) from None
-    except UnicodeDecodeError:
-        raise HespasError("is not UTF-8 text", where=str(path)) from None
+        data = json.loads(read_text(path))
     except json.JSONDecodeError as error:
         where = f"{path}:{error.lineno}:{error.colno}"
         raise HespasError(f"is not valid JSON: {error.msg}", where=where) from None
     except RecursionError:
         raise HespasError("is nested too deeply", where=str(path)) from None
-    except ValueError:  # a null byte, half a character
-        raise HespasError(f"{str(path)!r} is no file name") from None
     if not isinstance(data, dict):
         raise HespasError("must hold a JSON object", where=str(path))
     data.pop("$schema", None)  # where an editor finds what the keys are
     return data
 
 
+def preset_names(folder: str) -> list[str]:
+    """The names of the JSON files in a folder of presets, alphabetical."""
+    return sorted(path.stem for path in (_FOLDER / folder).glob("*.json"))
+
+
+def is_preset_name(name_or_path: str) -> bool:
+    """Whether a preset is meant by its name, and not a JSON file."""
+    return "/" not in name_or_path and not name_or_path.endswith(".json")
+
+
+def preset_or_file(
+    folder: str, name_or_path: str, what: str, *, other: str = "give a .json file for another"
+) -> dict[str, Any]:
+    """The JSON object of the preset of that name in a folder, or in a file, as it is.
+
+    Raises UsageError with the near name, and what else to do, ``other``; HespasError for a file.
+    """
+    if not is_preset_name(name_or_path):
+        return read_json(name_or_path)
+    path = _FOLDER / folder / f"{name_or_path}.json"
+    if not path.is_file():
+        raise unknown(what, name_or_path, preset_names(folder), other)
+    return json.loads(path.read_text("utf-8"))
+
+
+def unknown(what: str, name: str, known: list[str], other: str = "") -> UsageError:
+    """The error for a name that is none of those known, with the near one and what else to do."""
+    from hespas.passes.base import nearest
+
+    remedy = nearest(name, known) + (f" ({other})" if other else "")
+    return UsageError(f"no {what} is named '{name}'", remedy=remedy)
+
+
 def schema_names() -> list[str]:
     """The names of all JSON Schemas, alphabetical."""
-    return sorted(path.stem for path in (_FOLDER / "schemas").glob("*.json"))
+    return preset_names("schemas")
 
 
 def schema_text(name: str) -> str:
     """The JSON Schema of that name; raises UsageError with the near name."""
     if name not in schema_names():
-        from hespas.passes.base import nearest
-
-        raise UsageError(f"no schema is named '{name}'", remedy=nearest(name, schema_names()))
+        raise unknown("schema", name, schema_names())
     return (_FOLDER / "schemas" / f"{name}.json").read_text("utf-8")
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
     parts = re.findall(r"\d+|\D+", name)
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
-
-
-def _unknown(what: str, name: str, known: list[str], other: str) -> None:
-    from hespas.passes.base import nearest
-
-    raise UsageError(f"no {what} is named '{name}'", remedy=f"{nearest(name, known)} ({other})")

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from hespas.configs import read_json
-from hespas.configs.checked import checked
+from hespas.configs import preset_names, preset_or_file
+from hespas.configs.checked import Positive, checked
 from hespas.configs.node import DTYPES
-from hespas.dialects.errors import UsageError
 
 Count = Annotated[int, Field(gt=0)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-_FOLDER = Path(__file__).parent / "accelerators"
 
 
 class Accelerator(BaseModel):
@@ -66,20 +61,10 @@ class Accelerator(BaseModel):
 
 def accelerator_names() -> list[str]:
     """The names of all accelerator presets, which are those of their nodes."""
-    return sorted(path.stem for path in _FOLDER.glob("*.json"))
+    return preset_names("accelerators")
 
 
 def accelerator(name_or_path: str) -> Accelerator:
     """The preset of that name, or what a JSON file describes; raises HespasError."""
-    if "/" not in name_or_path and not name_or_path.endswith(".json"):
-        path = _FOLDER / f"{name_or_path}.json"
-        if not path.is_file():
-            from hespas.passes.base import nearest
-
-            known = accelerator_names()
-            raise UsageError(
-                f"no accelerator preset is named '{name_or_path}'",
-                remedy=f"{nearest(name_or_path, known)} (give a .json file for another)",
-            )
-        return checked(Accelerator, read_json(path), str(path))
-    return checked(Accelerator, read_json(name_or_path), name_or_path)
+    data = preset_or_file("accelerators", name_or_path, "accelerator preset")
+    return checked(Accelerator, data, name_or_path)

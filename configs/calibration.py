@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+from hespas.configs.checked import Positive, Strict
+
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 AXES = {
@@ -22,11 +23,7 @@ Class = Annotated[str, Field(pattern=CLASSES)]
 BandStep = Annotated[list[float], Field(min_length=3, max_length=3)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Errors(_Strict):
+class Errors(Strict):
     """How good a fit is: errors are relative, |estimate / measurement - 1|, on held-out shapes."""
 
     source: str
@@ -39,7 +36,7 @@ class Errors(_Strict):
     coverage: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
-class FitFile(_Strict):
+class FitFile(Strict):
     """The constants of one class of kernels; see ``estimators.calibrated.constants.Fit``.
 
     ``eager_s`` is the launch that the measurement had in it and a compiled program has not.
@@ -81,7 +78,7 @@ class FitFile(_Strict):
         return self
 
 
-class Calibration(_Strict):
+class Calibration(Strict):
     """What was measured of a device. What is missing is as on the node ``like``.
 
     ``same_silicon`` says that this node is the same chip, perhaps with other memory, so that what

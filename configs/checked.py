@@ -1,16 +1,26 @@
-"""A configuration checked against its model; an error is one line that names the key."""
+"""A configuration checked against its model; an error is one line that names the key.
+
+The base of the models, and what their fields have in common, are here too.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hespas.dialects.errors import HespasError
 from hespas.passes.base import nearest
 
 Model = TypeVar("Model", bound=BaseModel)
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Strict(BaseModel):
+    """Keys that the model does not have are wrong; a field may be given by its own name too."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
 
 def checked(model: type[Model], values: dict[str, Any], where: str) -> Model:

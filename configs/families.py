@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hespas import configs
 from hespas.configs.layout import UNITS, Dimension, files, system
-from hespas.configs.node import Node
 from hespas.configs.system import System
 
 _FOLDER = Path(__file__).parent
@@ -29,11 +29,15 @@ def names() -> list[str]:
     return list(_members())
 
 
+def of_node(node: str) -> list[str]:
+    """The names of those that are made of a node."""
+    return [name for name, (family, _) in _members().items() if family["node"] == node]
+
+
 def member(name: str) -> System:
     """The preset of that name."""
     family, size = _members()[name]
-    node = Node.from_data(json.loads((_FOLDER / "nodes" / f"{family['node']}.json").read_text()))
-    local = node.memory_bandwidth_bytes_per_s / 1e9
+    local = configs.node(family["node"]).memory_bandwidth_bytes_per_s / 1e9
     return system(_FOLDER / "systems" / name, _dimensions(family, size), local)
 
 

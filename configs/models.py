@@ -6,17 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from hespas.configs import read_json
 from hespas.configs.calibration import Calibration
-from hespas.configs.checked import checked
+from hespas.configs.checked import Positive, Strict, checked
 from hespas.configs.node import RULES, UNITS, Node, check_rate_key
 from hespas.configs.system import COLLECTIVES, System
 from hespas.configs.yaml import read_yaml
 from hespas.dialects.errors import HespasError
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, le=1)]
 Implementation = Annotated[
     str,
@@ -27,11 +26,7 @@ Implementation = Annotated[
 Custom = Annotated[list[str], Field(min_length=1, max_length=1)] | None  # a prefix of traces
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
-
-
-class NodeFile(_Strict):
+class NodeFile(Strict):
     """A node file, of the form of ``configs/nodes/*.json``; see ``Node`` for the units."""
 
     name: str
@@ -72,7 +67,7 @@ class NodeFile(_Strict):
         return replace(found, calibration=self.calibration.model_dump(exclude_unset=True))
 
 
-class PublishedHardware(_Strict):
+class PublishedHardware(Strict):
     """The hardware section of the published tools' configuration; rates hold for both units.
 
     The cache keys are accepted and have no effect on an analytical estimator.
@@ -135,12 +130,14 @@ def node(data: dict[str, Any], path: str) -> Node:
         hardware = estimator.get("hardware") if isinstance(estimator, dict) else None
         if not isinstance(hardware, dict):
             raise HespasError("perf_estimator has no object 'hardware'", where=path)
+        if isinstance(hardware.get("roofline"), dict):  # of a simulator: for what it does not do
+            hardware = hardware["roofline"]
     if hardware.keys() & {"peak_flops", "memory_bandwidth", "per_datatype_flops"}:
         return checked(PublishedHardware, hardware, path).node(Path(path).stem)
     return checked(NodeFile, hardware, path).node()
 
 
-class Network(_Strict):
+class Network(Strict):
     """``network.yml``: one entry per dimension."""
 
     topology: Annotated[list[Literal["Ring", "FullyConnected", "Switch"]], Field(min_length=1)]
@@ -159,7 +156,7 @@ class Network(_Strict):
         return self
 
 
-class SystemFile(_Strict):
+class SystemFile(Strict):
     """``system.json``: the keys that ASTRA-sim reads; the ones it defaults badly are required."""
 
     scheduling_policy: Annotated[
@@ -188,7 +185,7 @@ class SystemFile(_Strict):
     local_reduction_delay: Annotated[int | None, Field(alias="local-reduction-delay")] = None
 
 
-class RemoteMemory(_Strict):
+class RemoteMemory(Strict):
     """``remote_memory.json``: hespas models no remote memory."""
 
     memory_type: Annotated[Literal["NO_MEMORY_EXPANSION"], Field(alias="memory-type")]

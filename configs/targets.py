@@ -14,17 +14,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hespas.configs import read_json
-from hespas.configs.checked import checked
-from hespas.dialects.errors import HespasError, UsageError
+from hespas.configs import is_preset_name, preset_names, preset_or_file, unknown
+from hespas.configs.checked import Positive, checked
+from hespas.configs.text import read_text
 
 CPU = "cpu"
 ENUMS = frozenset(("feature_extension",))  # whose values are names, not strings
-_FOLDER = Path(__file__).parent / "targets"
-_FLAGS = Path(__file__).parent / "xla_flags"
 
 Count = Annotated[int, Field(gt=0, strict=True)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class _CudaComputeCapability(BaseModel):
@@ -90,7 +87,7 @@ class Target:
 
 def target_names() -> list[str]:
     """The names of all GPU targets, alphabetical."""
-    return sorted(path.stem for path in _FOLDER.glob("*.json"))
+    return preset_names("targets")
 
 
 def target(name_or_path: str) -> Target:
@@ -102,43 +99,31 @@ def target(name_or_path: str) -> Target:
         return Target(CPU, None, "XLA's CPU compiler for the machine that runs it")
     path = Path(name_or_path)
     if path.suffix in (".txtpb", ".pbtxt", ".textproto"):
-        return Target(path.stem, _text(path))
+        return Target(path.stem, read_text(path))
     data = target_data(name_or_path)
     return Target(data["name"], text_proto(data["config"]), data.get("description", ""))
 
 
 def target_data(name_or_path: str) -> dict[str, Any]:
     """The JSON object of a GPU target, checked; raises as ``target`` does."""
-    if "/" not in name_or_path and not name_or_path.endswith(".json"):
-        preset = _FOLDER / f"{name_or_path}.json"
-        if preset.is_file():
-            return json.loads(preset.read_text("utf-8"))
-        from hespas.passes.base import nearest
-
-        raise UsageError(
-            f"no target is named '{name_or_path}'",
-            remedy=f"{nearest(name_or_path, [CPU, *target_names()])} "
-            "(give a .json or .txtpb file for another)",
-        )
-    data = read_json(name_or_path)
+    if is_preset_name(name_or_path) and name_or_path not in target_names():
+        other = "give a .json or .txtpb file for another"
+        raise unknown("target", name_or_path, [CPU, *target_names()], other)
+    data = preset_or_file("targets", name_or_path, "target")
     checked(_TargetFile, data, name_or_path)
     return data
 
 
 def xla_flag_sets() -> list[str]:
     """The names of the sets of XLA flags, alphabetical."""
-    return sorted(path.stem for path in _FLAGS.glob("*.json"))
+    return preset_names("xla_flags")
 
 
 def xla_flags(name: str) -> list[str]:
     """The set of XLA flags of that name; raises UsageError with the near name."""
     if name not in xla_flag_sets():
-        from hespas.passes.base import nearest
-
-        raise UsageError(
-            f"no set of XLA flags is named '{name}'", remedy=nearest(name, xla_flag_sets())
-        )
-    return json.loads((_FLAGS / f"{name}.json").read_text("utf-8"))["flags"]
+        raise unknown("set of XLA flags", name, xla_flag_sets())
+    return preset_or_file("xla_flags", name, "set of XLA flags")["flags"]
 
 
 def text_proto(message: Mapping[str, Any]) -> str:
@@ -157,14 +142,3 @@ def _fields(message: Mapping[str, Any], indent: str) -> Iterator[str]:
                 yield f"{indent}{name}: {json.dumps(item)}\n"
             else:
                 yield f"{indent}{name}: {str(item).lower() if isinstance(item, bool) else item}\n"
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8-sig")
-    except OSError as error:
-        raise HespasError(f"{error.strerror or error}", where=str(path)) from None
-    except UnicodeDecodeError:
-        raise HespasError("is not UTF-8 text", where=str(path)) from None
-    except ValueError:  # a null byte, half a character
-        raise HespasError(f"{str(path)!r} is no file name") from None

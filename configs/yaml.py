@@ -5,17 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from hespas.configs.text import read_text
 from hespas.dialects.errors import HespasError
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of a text file; raises HespasError."""
-    try:
-        return path.read_text("utf-8").splitlines()
-    except OSError as error:
-        raise HespasError(f"{error.strerror or error}", where=str(path)) from None
-    except UnicodeDecodeError:
-        raise HespasError("is not UTF-8 text", where=str(path)) from None
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -23,7 +14,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     open_list: list[Any] | None = None
     pending, start = "", 0
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         text = f"{pending} {line.split('#', 1)[0]}".strip()
         if not text or text == "---":
             continue

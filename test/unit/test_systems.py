@@ -209,7 +209,16 @@ def test_presets_can_be_printed_and_written(tmp_path, capsys):
 
 def test_names_sort_by_their_numbers():
     pods = [name for name in configs.system_names() if name.startswith("DGX_H100")]
-    assert [name.rpartition("_")[2] for name in pods] == ["2", "4", "8", "16", "32", "64"]
+    assert [name.rpartition("_")[2] for name in pods] == [str(2**n) for n in range(1, 10)]
+
+
+def test_systems_of_a_node():
+    """Those of its families and those named after it; not those of one whose name begins so."""
+    of_h100 = configs.systems_of("H100_80GB")
+    assert {"HGX_H100_8", "H100_80GB_4GPU", "DGX_H100_SuperPOD_512"} <= {*of_h100}
+    assert not any("H200" in name for name in of_h100)
+    assert "MI300X3D_4" not in configs.systems_of("MI300X")
+    assert configs.systems_of("no_such_node") == []
 
 
 def test_dimensions_are_checked():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -115,7 +116,7 @@ def test_target_files(tmp_path):
     text.write_text(targets.target("H100_80GB").proto or "")
     assert str(optimise(SMALL, f"target={text}")) == expected
     copy = tmp_path / "mine.json"
-    copy.write_text((Path(targets._FOLDER) / "H100_80GB.json").read_text())
+    copy.write_text(json.dumps(targets.target_data("H100_80GB")))
     assert str(optimise(SMALL, f"target={copy}")) == expected
     copy.write_text(copy.read_text().replace('"core_count": 132', '"core_count": 0'))
     with pytest.raises(HespasError, match=r"'config.gpu_device_info.core_count' is 0"):
