@@ -9,47 +9,45 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hespas.dialects.attrs import Comm, Target
-from hespas.dialects.mlir import ir, producer
+from hespas.dialects.mlir import i64, ir, producer
 from hespas.estimators.rules.base import buffer, integer
-from hespas.passes.fuse.ops import Maker, i64, shape_of
+from hespas.passes.fuse.ops import Maker, named, shape_of
 from hespas.passes.prepare.collectives import groups_attr
 from hespas.passes.prepare.devices import Grid, Groups, group_rows, mode_of, resolve
 from hespas.passes.prepare.scalars import Number, Scalars
 
 ALL_REDUCE, REDUCE_SCATTER = "stablehlo.all_reduce", "stablehlo.reduce_scatter"
 ALL_GATHER = "stablehlo.all_gather"
-GATHER_DIM, SCATTER_DIM = "all_gather_dim", "scatter_dimension"
+SCATTER_DIM = "scatter_dimension"
+MAJOR = {ALL_GATHER: "all_gather_dim", REDUCE_SCATTER: SCATTER_DIM}  # and what names the dimension
 LOOKED_AT = 32  # ops behind a start index, at most
 
 
-def scatter_reductions(block: ir.Block, target: Target) -> int:
+def scatter_reductions(block: ir.Block, target: Target) -> None:
     """Turn each all_reduce of which every device takes its own part into a reduce_scatter."""
     grid = Grid(target.replicas, target.partitions)
-    made = 0
-    for view in list(block.operations):
-        op = view.operation
-        if op.name == ALL_REDUCE and len(op.results) == 1 and Comm.NAME in op.attributes:
-            made += _scatter(op, grid)
-    return made
+    for op in named(block, (ALL_REDUCE,)):
+        if len(op.results) == 1 and Comm.NAME in op.attributes:
+            _scatter(op, grid)
 
 
-def _scatter(op: ir.Operation, grid: Grid) -> bool:
+def _scatter(op: ir.Operation, grid: Grid) -> None:
     users = [use.owner.operation for use in op.results[0].uses]
     if len(users) != 1 or users[0].name != "stablehlo.dynamic_slice":
-        return False
+        return
     cut = users[0]
     attr = groups_attr(op)
     groups = resolve(group_rows(attr) if attr is not None else (), mode_of(op), grid)
     whole, part = shape_of(op.results[0]), shape_of(cut.results[0])
     dims = [d for d, size in enumerate(whole) if size != part[d]]
     if len(dims) != 1 or not groups:
-        return False
+        return
     (dim,) = dims
     members = {len(group) for group in groups}
     if members != {whole[dim] // part[dim]} or whole[dim] % part[dim]:
-        return False
+        return
     if not _takes_its_own(cut.operands[1 + dim], part[dim], groups, grid):
-        return False
+        return
     comm = Comm.of(op)
     assert comm is not None
     kept = ("channel_handle", "replica_groups", "use_global_device_ids")
@@ -61,7 +59,6 @@ def _scatter(op: ir.Operation, grid: Grid) -> bool:
     cut.results[0].replace_all_uses_with(new.results[0])
     cut.erase()
     op.erase()
-    return True
 
 
 def _takes_its_own(start: ir.Value, size: int, groups: Groups, grid: Grid) -> bool:
@@ -115,13 +112,8 @@ def _lookups(
 
 def along_major(block: ir.Block) -> None:
     """Gather and scatter along the first dimension, with transposes where it is another."""
-    for view in list(block.operations):
-        op = view.operation
-        name = op.name
-        if name == ALL_GATHER:
-            _along_major(op, GATHER_DIM)
-        elif name == REDUCE_SCATTER:
-            _along_major(op, SCATTER_DIM)
+    for op in named(block, MAJOR):
+        _along_major(op, MAJOR[op.name])
 
 
 def _along_major(op: ir.Operation, which: str) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from hespas.dialects.attrs import Comm
 from hespas.dialects.mlir import ir
 from hespas.estimators.rules.base import buffer
+from hespas.passes.fuse.graph import has_effect
 from hespas.passes.fuse.ops import Maker, element, shape_of
 from hespas.passes.fuse.order import ordered
 from hespas.passes.fuse.reach import Reach
@@ -39,11 +40,11 @@ class Combiner:
     def __post_init__(self) -> None:
         self.ops = [view.operation for view in self.block.operations]
 
-    def run(self) -> int:
-        """Combine; how many collectives there are less."""
+    def run(self) -> None:
+        """Combine."""
         kinds = self._kinds()
         if not kinds:
-            return 0
+            return
         self.needs = self._dependences()
         reach = Reach.of(self.needs)
         groups: list[list[int]] = []
@@ -53,7 +54,6 @@ class Combiner:
             self._order(groups)
         for group in groups:
             self._combine([self.ops[index] for index in group])
-        return sum(len(group) - 1 for group in groups)
 
     def _kinds(self) -> list[list[int]]:
         """Collectives that may go together, gathers first."""
@@ -66,36 +66,37 @@ class Combiner:
         return [group for _, group in sorted(several, key=lambda item: str(item[0]))]
 
     def _dependences(self) -> dict[int, set[int]]:
+        """Per op those whose results it reads; with side effects, also the one before it."""
         number: dict[ir.Value, int] = {}
+        needs: dict[int, set[int]] = {}
+        last = -1
         for index, op in enumerate(self.ops):
+            needs[index] = {number[value] for value in reads(op) if value in number}
             number.update(dict.fromkeys(op.results, index))
-        return {
-            index: {number[value] for value in reads(op) if value in number}
-            for index, op in enumerate(self.ops)
-        }
+            if has_effect(op):
+                if last >= 0:
+                    needs[index].add(last)
+                last = index
+        return needs
 
     def _groups(self, members: list[int], reach: Reach) -> list[list[int]]:
-        """Runs of collectives of which none needs another, within the limits."""
+        """Runs of collectives of which none needs another, within the limits. Joins them."""
         groups: list[list[int]] = []
-        group: list[int] = []
         size = 0
         for index in members:
             extra = self._bytes(index)
             if extra > self.limit_bytes:
                 continue
+            group = groups[-1] if groups else []
             full = size + extra > self.limit_bytes or len(group) >= MOST
-            if full or any(reach.connected(index, other) for other in group):
-                groups.append(self._joined(group, reach))
-                group, size = [], 0
-            group.append(index)
-            size += extra
-        groups.append(self._joined(group, reach))
+            if not group or full or reach.connected(index, group[0]):
+                groups.append([index])
+                size = extra
+            else:
+                reach.join(group[0], index)
+                group.append(index)
+                size += extra
         return [group for group in groups if len(group) > 1]
-
-    def _joined(self, group: list[int], reach: Reach) -> list[int]:
-        for index in group[1:]:
-            reach.join(group[0], index)
-        return group
 
     def _bytes(self, index: int) -> int:
         return sum(buffer(value.type).bytes for value in self.ops[index].results)

@@ -9,16 +9,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from hespas.dialects.mlir import ir, producer
+from hespas.dialects.mlir import attribute, ir, producer
 from hespas.estimators.rules.base import buffer, ints, numbers
-from hespas.passes.fuse.ops import Maker, element, shape_of
+from hespas.passes.fuse.ops import Maker, element, in_order, named, shape_of
 from hespas.passes.fuse.simplify import LAYOUT
 from hespas.passes.split.blocks import reads
 
 DOT = "stablehlo.dot_general"
 DIMENSIONS = "dot_dimension_numbers"
 MERGE_BYTES = 64 << 20  # of operands and result together; one of two products must be as small
-KEPT = ("precision_config", "algorithm")
+PRECISION = "precision_config"
+KEPT = (PRECISION, "algorithm")
 SIDES = ("lhs", "rhs")
 
 Dims = tuple[int, ...]
@@ -102,12 +103,10 @@ class Dot:
 
 def fold_transposes(block: ir.Block) -> None:
     """Make the transposes of operands, and those that swap the sides of a result, part of it."""
-    for view in list(block.operations):
-        op = view.operation
-        if op.name == DOT:
-            for side in (0, 1):
-                _fold_operand(op, side)
-            _fold_result(op)
+    for op in named(block, (DOT,)):
+        for side in (0, 1):
+            _fold_operand(op, side)
+        _fold_result(op)
 
 
 def _plain_transpose(op: ir.Operation | None) -> Dims | None:
@@ -150,6 +149,9 @@ def _fold_result(op: ir.Operation) -> None:
         return
     attributes = {name: op.attributes[name] for name in op.attributes}
     attributes[DIMENSIONS] = dimension_numbers((rhs, lhs), op.context)
+    if PRECISION in attributes:  # one for each side
+        sides = list(attribute(op, PRECISION))
+        attributes[PRECISION] = ir.ArrayAttr.get(sides[::-1], op.context)
     operands = [op.operands[1], op.operands[0]]
     new = Maker(op).op(DOT, operands, [users[0].results[0].type], attributes)
     users[0].results[0].replace_all_uses_with(new.results[0])
@@ -157,29 +159,27 @@ def _fold_result(op: ir.Operation) -> None:
     op.erase()
 
 
-def merge_dots(block: ir.Block) -> int:
-    """Merge the products of a block that share an operand; how many there are less."""
-    gone = 0
+def merge_dots(block: ir.Block) -> None:
+    """Merge the products of a block that share an operand."""
     for shared in (0, 1):
         classes: dict[object, list[Dot]] = {}
-        for view in block.operations:
-            if view.operation.name == DOT:
-                dot = Dot.of(view.operation)
-                key = dot.key(shared)
-                if key is not None:
-                    classes.setdefault(key, []).append(dot)
+        for dot in map(Dot.of, named(block, (DOT,))):
+            key = dot.key(shared)
+            if key is not None:
+                classes.setdefault(key, []).append(dot)
         for dots in classes.values():
             while len(dots) > 1:
                 group, dots = _group(dots, shared)
                 if len(group) > 1:
                     _merge(group, shared)
-                    gone += len(group) - 1
-    return gone
 
 
 def _group(dots: list[Dot], shared: int) -> tuple[list[Dot], list[Dot]]:
-    """The first product with those that merge with it, which are moved next to it; the others."""
-    first, *others = dots
+    """The first product with those that merge with it, which are moved next to it; the others.
+
+    Other merges have moved ops, so which is the first is asked anew.
+    """
+    first, *others = in_order(dots, lambda dot: dot.op)
     group, left, size = [first], [], first.bytes
     for dot in others:
         needed = None

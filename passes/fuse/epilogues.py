@@ -7,13 +7,12 @@ The product and its epilogue become an ``mhlo.fusion`` of kind ``kOutput``.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 
 from hespas.dialects.mlir import ir, producer
 from hespas.estimators.rules.base import buffer, ints
-from hespas.passes.fuse.ops import fuse
+from hespas.passes.fuse.ops import fuse, in_order, named
 from hespas.passes.fuse.simplify import number
 
 HEROES = {"stablehlo.dot_general": "gemm", "stablehlo.convolution": "conv"}
@@ -39,13 +38,11 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
 
 def fuse_epilogues(block: ir.Block) -> None:
     """Put the products of a block together with their epilogues."""
-    for view in list(block.operations):
-        op = view.operation
-        hero = HEROES.get(op.name)
-        if hero is not None and buffer(op.results[0].type).key in TYPES:
-            tail = _tail(op, hero)
+    for op in named(block, HEROES):
+        if buffer(op.results[0].type).key in TYPES:
+            tail = _tail(op, HEROES[op.name])
             if len(tail) > 1:
-                fuse(tail, "kOutput", hero)
+                fuse(tail, "kOutput", HEROES[op.name])
 
 
 def _tail(hero: ir.Operation, kind: str) -> list[ir.Operation]:
@@ -64,11 +61,15 @@ def _tail(hero: ir.Operation, kind: str) -> list[ir.Operation]:
 
 
 def _next(op: ir.Operation, name: str) -> list[ir.Operation]:
-    """The only user of a result, if it has that name, and the views before it."""
+    """The only user of a result, if it has that name, and the views before it.
+
+    It must be of the same block: a product before a loop is no part of what the loop repeats.
+    """
     steps: list[ir.Operation] = []
+    block = op.block
     while True:
         users = [use.owner.operation for use in op.results[0].uses]
-        if len(users) != 1:
+        if len(users) != 1 or users[0].block != block:
             return []
         op = users[0]
         steps.append(op)
@@ -102,7 +103,7 @@ def _can_add(value: ir.Value, kind: str, hero: ir.Operation) -> bool:
 def _gelu(op: ir.Operation) -> list[ir.Operation]:
     """The ops that make the GELU of a result that nothing else reads, or none."""
     start = op.results[0]
-    steps = _elementwise_of(start)
+    steps = _elementwise_of(op)
     tanhs = [i for i, step in enumerate(steps) if step.name == "stablehlo.tanh"]
     if len(tanhs) != 1:
         return []
@@ -118,25 +119,22 @@ def _is_gelu(x: float, y: Number) -> bool:
     return y is not None and abs(y - wanted) < CLOSE
 
 
-def _elementwise_of(start: ir.Value) -> list[ir.Operation]:
-    """Ops that compute from one value and constants only, element by element, in order."""
-    inside = {start}
+def _elementwise_of(start: ir.Operation) -> list[ir.Operation]:
+    """Ops of the block that compute from one result and constants only, element by element."""
+    inside = {start.results[0]}
+    block = start.block
     found: list[ir.Operation] = []
-    waiting = [start]
+    waiting = [start.results[0]]
     while waiting and len(found) < LONGEST_GELU:
         for use in waiting.pop(0).uses:
             op = use.owner.operation
-            if op.name not in FUNCTIONS or op.results[0] in inside:
+            if op.name not in FUNCTIONS or op.block != block or op.results[0] in inside:
                 continue
             if all(value in inside or number(value) is not None for value in op.operands):
                 inside.add(op.results[0])
                 found.append(op)
                 waiting.append(op.results[0])
-    return sorted(found, key=functools.cmp_to_key(_by_place))
-
-
-def _by_place(a: ir.Operation, b: ir.Operation) -> int:
-    return -1 if a.is_before_in_block(b) else 1
+    return in_order(found, lambda op: op)
 
 
 def _evaluated(steps: list[ir.Operation], start: ir.Value, x: float) -> list[Number]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.errors import UsageError
-from hespas.dialects.mlir import functions, ir
-from hespas.dialects.ops import CONTROL, FUSION
+from hespas.dialects.mlir import ir
+from hespas.dialects.ops import FUSION
 from hespas.passes.annotate.traverse import target_of
 from hespas.passes.base import Pass, Run, nearest, option
 from hespas.passes.fuse.build import Builder
@@ -55,8 +55,7 @@ class FusePass(Pass):
             return
         limits = Limits(self.max_buffers, self.max_ops)
         inline_calls(module)
-        blocks = [block for f in functions(module).values() for block in _blocks(f)]
-        simplify(module, blocks)
+        blocks = simplify(module)
         if self.model == "xla":
             target = target_of(module)
             for block in blocks:
@@ -67,7 +66,7 @@ class FusePass(Pass):
                 along_major(block)
                 fold_transposes(block)
                 split_reductions(block)
-            simplify(module, blocks)
+            blocks = simplify(module)
             for block in blocks:
                 fuse_epilogues(block)
         fusions = sum(self._block(block, limits) for block in blocks)
@@ -107,16 +106,4 @@ def is_fused(module: ir.Module) -> bool:
         return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    return found
-
-
-def _blocks(op: ir.Operation) -> list[ir.Block]:
-    """The blocks of a function and of the control flow in it, inner ones first."""
-    found: list[ir.Block] = []
-    for region in op.regions:
-        for block in region.blocks:
-            for view in block.operations:
-                if view.operation.name in CONTROL:
-                    found += _blocks(view.operation)
-            found.append(block)
     return found

@@ -10,9 +10,18 @@ import math
 from dataclasses import dataclass, field
 
 from hespas.dialects.mlir import ir
-from hespas.estimators.rules.base import Buffer, DynamicShape, attribute, buffer, ints, numbers
+from hespas.estimators.rules.base import (
+    EMPTY,
+    Buffer,
+    DynamicShape,
+    attribute,
+    buffer,
+    ints,
+    numbers,
+)
 from hespas.estimators.rules.region import uses_first_argument
 from hespas.estimators.work import is_free, rule_of
+from hespas.passes.fuse.ops import is_static
 from hespas.passes.split.blocks import captures, is_small
 
 VIEWS = frozenset(("reshape", "bitcast", "bitcast_convert"))
@@ -110,7 +119,7 @@ class Graph:
         try:
             size = buffer(value.type)
         except DynamicShape:
-            size = Buffer((), 0, 0, "none", 0, False)
+            size = EMPTY
         self.sizes.append(size)
         self.producer.append(producer)
         self.source.append(number if source < 0 else source)
@@ -152,7 +161,7 @@ class Graph:
             if op.kind in APART:
                 continue
             needs[index] = {self.producer[use.value] for use in op.uses} & needs.keys()
-            if op.kind == "opaque" and _has_effect(op.op):
+            if op.kind == "opaque" and has_effect(op.op):
                 if last >= 0:
                     needs[index].add(last)
                 last = index
@@ -184,7 +193,7 @@ class Graph:
         )
         if not (elementwise or allowed):
             return False
-        if any(not _static(value.type) for value in [*op.operands, *op.results]):
+        if any(not is_static(value.type) for value in [*op.operands, *op.results]):
             return False
         return all(self.value(value) in self.constants for value in _captured(op))
 
@@ -243,7 +252,8 @@ def _combines(scatter: ir.Operation) -> bool:
     return uses_first_argument(scatter.regions[0].blocks[0], len(scatter.results))
 
 
-def _has_effect(op: ir.Operation) -> bool:
+def has_effect(op: ir.Operation) -> bool:
+    """Whether an op must keep its place among others of which this is true."""
     name = op.name.partition(".")[2]
     if name in ("send", "recv", "infeed", "outfeed", "rng"):
         return True
@@ -251,14 +261,10 @@ def _has_effect(op: ir.Operation) -> bool:
     return "has_side_effect" in attributes and bool(attribute(op, "has_side_effect").value)
 
 
-def _static(kind: ir.Type) -> bool:
-    return isinstance(kind, ir.RankedTensorType) and kind.has_static_shape
-
-
 def _same_bytes(op: ir.Operation) -> bool:
     """Whether a view is one: of static size, and the bytes of its operand."""
     source, result = op.operands[0].type, op.results[0].type
-    if not (_static(source) and _static(result)):
+    if not (is_static(source) and is_static(result)):
         return False
     return buffer(source).bytes == buffer(result).bytes
 

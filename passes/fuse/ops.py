@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from hespas.dialects.attrs import Kernel
-from hespas.dialects.mlir import ir, producer
-from hespas.dialects.ops import FUSION
+from hespas.dialects.mlir import functions, i64, ir, producer
+from hespas.dialects.ops import CONTROL, FUSION
 from hespas.estimators.rules.base import buffer
 from hespas.passes.split.blocks import is_small
 
@@ -24,12 +26,52 @@ def shape_of(value: ir.Value) -> tuple[int, ...]:
     return buffer(value.type).shape
 
 
-def i64(number: int, context: ir.Context) -> ir.Attribute:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), number)
-
-
 def i64s(numbers: Sequence[int], context: ir.Context) -> ir.Attribute:
+    """The numbers as an ``array<i64>`` attribute."""
     return ir.DenseI64ArrayAttr.get(list(numbers), context)
+
+
+def is_static(kind: ir.Type) -> bool:
+    """Whether a type is that of a tensor of static shape."""
+    return isinstance(kind, ir.RankedTensorType) and kind.has_static_shape
+
+
+def named(block: ir.Block, names: Collection[str]) -> list[ir.Operation]:
+    """The ops of a block that have one of the names, and static shapes, as they stand."""
+    found = [view.operation for view in block.operations]
+    return [
+        op
+        for op in found
+        if op.name in names and all(is_static(v.type) for v in (*op.operands, *op.results))
+    ]
+
+
+T = TypeVar("T")
+
+
+def in_order(items: Iterable[T], op_of: Callable[[T], ir.Operation]) -> list[T]:
+    """Things by the places of their ops, which are of one block."""
+
+    def compare(a: T, b: T) -> int:
+        return -1 if op_of(a).is_before_in_block(op_of(b)) else 1
+
+    return sorted(items, key=functools.cmp_to_key(compare))
+
+
+def blocks_of(module: ir.Module) -> list[ir.Block]:
+    """The blocks of a module's functions and of the control flow in them, inner ones first."""
+    return [block for function in functions(module).values() for block in _blocks(function)]
+
+
+def _blocks(op: ir.Operation) -> list[ir.Block]:
+    found: list[ir.Block] = []
+    for region in op.regions:
+        for block in region.blocks:
+            for view in block.operations:
+                if view.operation.name in CONTROL:
+                    found += _blocks(view.operation)
+            found.append(block)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

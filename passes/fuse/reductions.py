@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from hespas.dialects.mlir import ir
 from hespas.estimators.rules.base import ints
 from hespas.passes.fuse.kernel import is_tiled_reduction, reduction_groups
-from hespas.passes.fuse.ops import Maker, i64s, shape_of
+from hespas.passes.fuse.ops import Maker, i64s, named, shape_of
 
 REDUCE = "stablehlo.reduce"
 ROW = 1024 * 16  # elements that one block reduces: threads x elements of each
@@ -22,9 +22,8 @@ BATCH = 8  # rows that it reduces to one
 
 def split_reductions(block: ir.Block) -> None:
     """Split the long reductions of a block."""
-    for view in list(block.operations):
-        op = view.operation
-        if op.name == REDUCE and len(op.results) == 1:
+    for op in named(block, (REDUCE,)):
+        if len(op.results) == 1:
             _split(op)
 
 

@@ -7,31 +7,29 @@ its place, or None.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from hespas.dialects.mlir import PassManager, ir, producer, register_passes
 from hespas.estimators.rules.base import buffer, integer, ints
+from hespas.passes.fuse.ops import Maker, blocks_of, element, i64s, named
 
 Rewrite = Callable[[ir.Operation], "ir.Value | None"]
 LAYOUT = "result_layout"  # where it is written, a transpose may be one in name only
 
 
-def simplify(module: ir.Module, blocks: Iterable[ir.Block]) -> None:
-    """Simplify ops in program order, join equal ones, and drop what nothing needs."""
-    for block in blocks:
-        for view in block.operations:
-            op = view.operation
-            rewrite = REWRITES.get(op.name)
-            new = rewrite(op) if rewrite is not None else None
+def simplify(module: ir.Module) -> list[ir.Block]:
+    """Simplify ops in program order, join equal ones, and drop what nothing needs.
+
+    Returns the blocks that are left: loops and branches may be among what goes.
+    """
+    for block in blocks_of(module):
+        for op in named(block, REWRITES):
+            new = REWRITES[op.name](op)
             if new is not None:
                 op.results[0].replace_all_uses_with(new)
-    clean(module)
-
-
-def clean(module: ir.Module) -> None:
-    """Join equal ops and drop what nothing needs, by MLIR's own pass."""
     register_passes()
     PassManager.parse("builtin.module(cse)", module.context).run(module.operation)
+    return blocks_of(module)
 
 
 def _forward(op: ir.Operation) -> ir.Value | None:
@@ -45,18 +43,9 @@ def _source(op: ir.Operation, name: str) -> ir.Operation | None:
     return made if made is not None and made.name == name else None
 
 
-def _create(
-    op: ir.Operation, name: str, operand: ir.Value, **attributes: ir.Attribute
-) -> ir.Value | None:
-    """An op of one operand with the results of ``op``, in its place."""
-    return ir.Operation.create(
-        name,
-        results=[op.results[0].type],
-        operands=[operand],
-        attributes=attributes,
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    ).results[0]
+def _create(op: ir.Operation, name: str, operand: ir.Value, **attributes: ir.Attribute) -> ir.Value:
+    """What an op of one operand makes in the place of ``op``, of the same type."""
+    return Maker(op).op(name, [operand], [op.results[0].type], attributes).results[0]
 
 
 def _reshape(op: ir.Operation) -> ir.Value | None:
@@ -80,7 +69,7 @@ def _transpose(op: ir.Operation) -> ir.Value | None:
         order = tuple(before[d] for d in order)
         if order == tuple(range(len(order))):
             return inner.operands[0]
-        permutation = ir.DenseI64ArrayAttr.get(order, op.context)
+        permutation = i64s(order, op.context)
         return _create(op, "stablehlo.transpose", inner.operands[0], permutation=permutation)
     if order == tuple(range(len(order))):
         return op.operands[0]
@@ -99,7 +88,7 @@ def _broadcast(op: ir.Operation) -> ir.Value | None:
     if inner is None:
         return None
     before = ints(inner, "broadcast_dimensions", ())
-    joined = ir.DenseI64ArrayAttr.get([dims[d] for d in before], op.context)
+    joined = i64s([dims[d] for d in before], op.context)
     return _create(op, "stablehlo.broadcast_in_dim", inner.operands[0], broadcast_dimensions=joined)
 
 
@@ -116,23 +105,18 @@ def _holds(wide: ir.Type, narrow: ir.Type) -> bool:
     return False
 
 
-def _element(value: ir.Value) -> ir.Type:
-    kind = value.type
-    return kind.element_type if isinstance(kind, ir.ShapedType) else kind
-
-
 def _convert(op: ir.Operation) -> ir.Value | None:
     if op.operands[0].type == op.results[0].type:
         return op.operands[0]
     inner = _source(op, "stablehlo.convert")
-    if inner is None or not _holds(_element(op.operands[0]), _element(inner.operands[0])):
+    if inner is None or not _holds(element(op.operands[0]), element(inner.operands[0])):
         return None
     base = inner.operands[0]
     return base if base.type == op.results[0].type else _create(op, "stablehlo.convert", base)
 
 
 def _reduce_precision(op: ir.Operation) -> ir.Value | None:
-    held = FLOATS.get(str(_element(op.operands[0])))
+    held = FLOATS.get(str(element(op.operands[0])))
     kept = integer(op, "exponent_bits", 0), integer(op, "mantissa_bits", 0)
     if held is None or kept[0] < held[0] or kept[1] < held[1]:
         return None
@@ -217,14 +201,8 @@ def _dot(op: ir.Operation) -> ir.Value | None:
     attributes["dot_dimension_numbers"] = ir.Attribute.parse(
         f"#stablehlo.dot<{dimensions}>", op.context
     )
-    return ir.Operation.create(
-        "stablehlo.dot_general",
-        results=[op.results[0].type],
-        operands=list(op.operands),
-        attributes=attributes,
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    ).results[0]
+    kinds = [op.results[0].type]
+    return Maker(op).op("stablehlo.dot_general", op.operands, kinds, attributes).results[0]
 
 
 REWRITES: dict[str, Rewrite] = {

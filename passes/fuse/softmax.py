@@ -37,13 +37,13 @@ class Diamonds:
                 if diamond is not None:
                     members, start, result = diamond
                     between, before = self._up(start)
-                    number = number_of.get(before)
-                    if number is None:
-                        number = len(found)
-                        found.append(set())
+                    number = number_of.get(before, -1)
+                    together = found[number].union(members, between) if number >= 0 else members
+                    if number >= 0 and self._is_closed(together):
+                        found[number] = together
                     else:
-                        members.update(between)
-                    found[number] |= members
+                        number = len(found)
+                        found.append(members)
                     number_of[result] = number
         return found
 
@@ -95,6 +95,17 @@ class Diamonds:
             value = self.graph.ops[index].uses[0].value
             if not joined and self._only_user(value) is None:
                 return steps, value
+
+    def _is_closed(self, members: set[int]) -> bool:
+        """Whether only the last of some ops makes what others read."""
+        inner = members - {max(members)}
+        return all(
+            members.issuperset(self.users.get(value, ()))
+            and value not in self.graph.direct
+            and value not in self.graph.viewed
+            for member in inner
+            for value in self.graph.ops[member].results
+        )
 
     def _only_user(self, value: int) -> int | None:
         users = self.users.get(value, ())

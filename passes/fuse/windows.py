@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from hespas.dialects.mlir import ir
-from hespas.passes.fuse.ops import element, shape_of
+from hespas.passes.fuse.ops import element, named, shape_of
 from hespas.passes.prepare.inline import splice
 from hespas.passes.prepare.scalars import kind_of
 
@@ -15,15 +15,13 @@ NAME = "stablehlo.select_and_scatter"
 
 def expand_selections(block: ir.Block) -> None:
     """Expand the ops that select by a comparison and add what they scatter; others stay."""
-    for view in list(block.operations):
-        if view.operation.name == NAME:
-            bodies = [
-                [inner.operation for inner in region.blocks[0].operations]
-                for region in view.operation.regions
-            ]
-            select, scatter = ([kind_of(op) for op in ops] for ops in bodies)
-            if select == ["compare", "return"] and scatter == ["add", "return"]:
-                _expand(view.operation, bodies[0][0])
+    for op in named(block, (NAME,)):
+        bodies = [
+            [inner.operation for inner in region.blocks[0].operations] for region in op.regions
+        ]
+        select, scatter = ([kind_of(inner) for inner in body] for body in bodies)
+        if select == ["compare", "return"] and scatter == ["add", "return"]:
+            _expand(op, bodies[0][0])
 
 
 def _expand(op: ir.Operation, compare: ir.Operation) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import ROOT
 from execution import execute
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hespas import frontends, passes
 from hespas.dialects.attrs import Comm
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.ops import entry
 from hespas.estimators.work import op_work, rule_of
 from hespas.passes.base import Run
@@ -182,6 +183,101 @@ def test_a_block_with_every_rewrite_computes_the_same(parse):
     assert text.count('= "stablehlo.all_gather"') == 1
     unfused(module)
     assert_same(module, plain, 4, tolerance=1e-3)
+
+
+MATRIX, VECTOR, TWICE = "tensor<32x32xf32>", "tensor<32xf32>", "tensor<64x32xf32>"
+STEPS = {  # what a random program is made of: matrices %a and %b, or a vector %v, to %r
+    "add": f"%r = stablehlo.add %a, %b : {MATRIX}",
+    "tanh": f"%r = stablehlo.tanh %a : {MATRIX}",
+    "scale": f"%r = stablehlo.multiply %a, %half : {MATRIX}",
+    "relu": f"%r = stablehlo.maximum %a, %zeros : {MATRIX}",
+    "transpose": f"%r = stablehlo.transpose %a, dims = [1, 0] : ({MATRIX}) -> {MATRIX}",
+    "product": f"%r = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]"
+    f" : ({MATRIX}, {MATRIX}) -> {MATRIX}",
+    "left": f"%r = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0]"
+    f" : ({MATRIX}, {MATRIX}) -> {MATRIX}",
+    "slice": f"%w = stablehlo.concatenate %a, %b, dim = 0 : ({MATRIX}, {MATRIX}) -> {TWICE}\n"
+    f"%r = stablehlo.slice %w [5:37, 0:32] : ({TWICE}) -> {MATRIX}",
+    "update": f"%u = stablehlo.slice %b [0:8, 0:8] : ({MATRIX}) -> tensor<8x8xf32>\n"
+    f"%r = stablehlo.dynamic_update_slice %a, %u, %at, %at"
+    f" : ({MATRIX}, tensor<8x8xf32>, tensor<i32>, tensor<i32>) -> {MATRIX}",
+    "rows": f"%r = stablehlo.reduce(%a init: %ninf) applies stablehlo.maximum"
+    f" across dimensions = [1] : ({MATRIX}, tensor<f32>) -> {VECTOR}",
+    "columns": f"%r = stablehlo.reduce(%a init: %ninf) applies stablehlo.maximum"
+    f" across dimensions = [0] : ({MATRIX}, tensor<f32>) -> {VECTOR}",
+    "along": f"%r = stablehlo.broadcast_in_dim %v, dims = [0] : ({VECTOR}) -> {MATRIX}",
+    "across": f"%r = stablehlo.broadcast_in_dim %v, dims = [1] : ({VECTOR}) -> {MATRIX}",
+}
+GROWS = ("add", "left", "product")
+
+
+@st.composite
+def programs(draw, bounded: bool = False) -> str:
+    """A program of random steps and softmaxes, of which values may be read again.
+
+    ``bounded``: none is so large that rounding would show.
+    """
+    matrices, vectors, lines = ["%x", "%y"], ["%g"], []
+
+    def step(text: str, is_vector: bool, **names: str) -> str:
+        number = len(lines)
+        for name in ("w", "u", "r"):
+            text = re.sub(rf"%{name}\b", f"%{name}{number}", text)
+        for name, value in names.items():
+            text = re.sub(rf"%{name}\b", value, text)
+        lines.append(text)
+        (vectors if is_vector else matrices).append(f"%r{number}")
+        return f"%r{number}"
+
+    def softmax(start: str) -> None:
+        most = step(STEPS["rows"], True, a=start)
+        most = step(STEPS["along"], False, v=most)
+        less = step(f"%r = stablehlo.subtract %a, %b : {MATRIX}", False, a=start, b=most)
+        powers = step(f"%r = stablehlo.exponential %a : {MATRIX}", False, a=less)
+        text = STEPS["rows"].replace("%ninf", "%zero").replace("maximum", "add")
+        total = step(STEPS["along"], False, v=step(text, True, a=powers))
+        matrices.pop(), vectors.pop()
+        step(f"%r = stablehlo.divide %a, %b : {MATRIX}", False, a=powers, b=total)
+
+    for kind in draw(st.lists(st.sampled_from([*STEPS, "softmax"]), min_size=2, max_size=24)):
+        a, b = draw(st.sampled_from(matrices[-6:])), draw(st.sampled_from(matrices[-6:]))
+        if kind == "softmax":
+            softmax(a)
+        else:
+            v = draw(st.sampled_from(vectors))
+            step(STEPS[kind], kind in ("rows", "columns"), a=a, b=b, v=v)
+            if bounded and kind in GROWS:
+                step(STEPS["tanh"], False, a=matrices.pop())
+    results = draw(st.lists(st.sampled_from(matrices), min_size=1, max_size=3))
+    kinds = ", ".join([MATRIX] * len(results))
+    return f"""
+    func.func public @main(%x: {MATRIX}, %y: {MATRIX}, %g: {VECTOR}) -> ({kinds}) {{
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %ninf = stablehlo.constant dense<0xFF800000> : tensor<f32>
+      %at = stablehlo.constant dense<3> : tensor<i32>
+      %half = stablehlo.constant dense<0.5> : {MATRIX}
+      %zeros = stablehlo.constant dense<0.0> : {MATRIX}
+      {chr(10).join(lines)}
+      return {", ".join(results)} : {kinds}
+    }}
+    """
+
+
+@settings(deadline=None, max_examples=150)
+@given(programs())
+def test_random_programs_stay_valid(program):
+    passes.run(ir.Module.parse(program, make_context()), "fuse")  # verifies
+
+
+@settings(deadline=None, max_examples=10)
+@given(programs(bounded=True))
+def test_random_programs_compute_the_same(program):
+    context = make_context()
+    module, plain = ir.Module.parse(program, context), ir.Module.parse(program, context)
+    passes.run(module, "fuse")
+    passes.run(plain, "prepare")
+    unfused(module)
+    assert_same(module, plain, 1, tolerance=1e-3)
 
 
 def kernels_and_bytes(module: ir.Module) -> tuple[int, int]:

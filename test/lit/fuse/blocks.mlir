@@ -107,3 +107,62 @@ module @pooling {
     return %0 : tensor<2x9x9x4xf32>
   }
 }
+
+// -----
+
+/// Equal branches become one, and a loop that nothing needs goes.
+
+// CHECK-LABEL: module @equal_branches
+module @equal_branches {
+  // CHECK: func.func @main
+  // CHECK-NEXT: %[[I:.*]] = "stablehlo.if"(%arg0) ({
+  // CHECK-NEXT: "mhlo.fusion"(%arg1)
+  // CHECK-NOT: stablehlo.if
+  // CHECK-NOT: stablehlo.while
+  // CHECK: return %[[I]], %[[I]]
+  func.func @main(%p: tensor<i1>, %x: tensor<64xf32>, %n: tensor<i32>) -> (tensor<64xf32>, tensor<64xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %w:2 = stablehlo.while(%i = %zero, %v = %x) : tensor<i32>, tensor<64xf32>
+     cond {
+      %lt = stablehlo.compare LT, %i, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    } do {
+      %a = stablehlo.add %v, %v : tensor<64xf32>
+      %j = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %j, %a : tensor<i32>, tensor<64xf32>
+    }
+    %0 = "stablehlo.if"(%p) ({
+      %a = stablehlo.add %x, %x : tensor<64xf32>
+      %b = stablehlo.tanh %a : tensor<64xf32>
+      stablehlo.return %b : tensor<64xf32>
+    }, {
+      stablehlo.return %x : tensor<64xf32>
+    }) : (tensor<i1>) -> tensor<64xf32>
+    %1 = "stablehlo.if"(%p) ({
+      %a = stablehlo.add %x, %x : tensor<64xf32>
+      %b = stablehlo.tanh %a : tensor<64xf32>
+      stablehlo.return %b : tensor<64xf32>
+    }, {
+      stablehlo.return %x : tensor<64xf32>
+    }) : (tensor<i1>) -> tensor<64xf32>
+    return %0, %1 : tensor<64xf32>, tensor<64xf32>
+  }
+}
+
+// -----
+
+/// What has no static shape stays as it is.
+
+// CHECK-LABEL: module @dynamic
+module @dynamic {
+  // CHECK: %[[D:.*]] = stablehlo.dynamic_reshape
+  // CHECK-NEXT: stablehlo.transpose %[[D]]
+  func.func @main(%x: tensor<8xf32>, %n: tensor<2xi64>) -> tensor<f32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.dynamic_reshape %x, %n : (tensor<8xf32>, tensor<2xi64>) -> tensor<?x?xf32>
+    %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<?x?xf32>) -> tensor<?x?xf32>
+    %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<?x?xf32>, tensor<f32>) -> tensor<f32>
+    return %2 : tensor<f32>
+  }
+}

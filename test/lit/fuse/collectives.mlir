@@ -112,3 +112,22 @@ module @reduce attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 
     return %2, %3 : tensor<8xf32>, tensor<4x4xf32>
   }
 }
+
+// -----
+
+/// Calls with side effects keep their order, so these gathers stay apart.
+
+// CHECK-LABEL: module @effects
+module @effects attributes {mhlo.num_replicas = 4 : i32} {
+  // CHECK: stablehlo.all_gather"(%arg0)
+  // CHECK: stablehlo.custom_call @first
+  // CHECK: stablehlo.custom_call @second
+  // CHECK: stablehlo.all_gather
+  func.func @main(%a: tensor<64xf32>, %b: tensor<64xf32>) -> (tensor<64xf32>, tensor<256xf32>) {
+    %0 = "stablehlo.all_gather"(%a) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> : (tensor<64xf32>) -> tensor<256xf32>
+    %1 = stablehlo.custom_call @first(%0) {has_side_effect = true} : (tensor<256xf32>) -> tensor<64xf32>
+    %2 = stablehlo.custom_call @second(%b) {has_side_effect = true} : (tensor<64xf32>) -> tensor<64xf32>
+    %3 = "stablehlo.all_gather"(%2) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> : (tensor<64xf32>) -> tensor<256xf32>
+    return %1, %3 : tensor<64xf32>, tensor<256xf32>
+  }
+}

@@ -135,3 +135,66 @@ module @convolution {
     return %2 : tensor<8x32x32x64xbf16>
   }
 }
+
+// -----
+
+/// Two pairs of products could be merged, but either merge makes the other a circle: one is.
+
+// CHECK-LABEL: module @circle
+module @circle {
+  // CHECK: %[[B:.*]] = stablehlo.dot_general %arg1, %arg3
+  // CHECK: %[[W:.*]] = "mhlo.fusion"(%[[B]], %arg2)
+  // CHECK: %[[A:.*]] = stablehlo.dot_general %arg0, %[[W]], {{.*}} -> tensor<64x32xf32>
+  // CHECK: stablehlo.dot_general %arg1
+  func.func @main(%x: tensor<64x128xf32>, %y: tensor<128x64xf32>, %w: tensor<128x16xf32>, %v: tensor<64x16xf32>) -> (tensor<64x16xf32>, tensor<128x16xf32>) {
+    %a1 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x128xf32>, tensor<128x16xf32>) -> tensor<64x16xf32>
+    %f = stablehlo.tanh %a1 : tensor<64x16xf32>
+    %b1 = stablehlo.dot_general %y, %f, contracting_dims = [1] x [0] : (tensor<128x64xf32>, tensor<64x16xf32>) -> tensor<128x16xf32>
+    %b2 = stablehlo.dot_general %y, %v, contracting_dims = [1] x [0] : (tensor<128x64xf32>, tensor<64x16xf32>) -> tensor<128x16xf32>
+    %g = stablehlo.tanh %b2 : tensor<128x16xf32>
+    %a2 = stablehlo.dot_general %x, %g, contracting_dims = [1] x [0] : (tensor<64x128xf32>, tensor<128x16xf32>) -> tensor<64x16xf32>
+    return %a2, %b1 : tensor<64x16xf32>, tensor<128x16xf32>
+  }
+}
+
+// -----
+
+/// A product before a loop is done once, though the loop adds to it.
+
+// CHECK-LABEL: module @invariant
+module @invariant {
+  // CHECK: %[[D:.*]] = stablehlo.dot_general
+  // CHECK: stablehlo.while
+  // CHECK: stablehlo.add %[[D]]
+  // CHECK-NOT: mhlo.fusion
+  func.func @main(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x64xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %d = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %0:2 = stablehlo.while(%i = %zero, %v = %x) : tensor<i32>, tensor<64x64xf32>
+     cond {
+      %four = stablehlo.constant dense<4> : tensor<i32>
+      %lt = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %a = stablehlo.add %d, %v : tensor<64x64xf32>
+      %j = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %j, %a : tensor<i32>, tensor<64x64xf32>
+    }
+    return %0#1 : tensor<64x64xf32>
+  }
+}
+
+// -----
+
+/// Where a transpose swaps the sides of a product, their precisions go along.
+
+// CHECK-LABEL: module @precision
+module @precision {
+  // CHECK: stablehlo.dot_general %arg1, %arg0, contracting_dims = [0] x [1], precision = [DEFAULT, HIGHEST]
+  func.func @main(%x: tensor<64x128xf32>, %w: tensor<128x16xf32>) -> tensor<16x64xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0], precision = [HIGHEST, DEFAULT] : (tensor<64x128xf32>, tensor<128x16xf32>) -> tensor<64x16xf32>
+    %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<64x16xf32>) -> tensor<16x64xf32>
+    return %1 : tensor<16x64xf32>
+  }
+}

@@ -147,3 +147,32 @@ module @siblings {
     return %2 : tensor<512xf32>
   }
 }
+
+// -----
+
+/// Exponentials that something else reads are a result: the softmax is two kernels.
+
+// CHECK-LABEL: module @shared_exponentials
+module @shared_exponentials {
+  // CHECK: %[[S:.*]] = stablehlo.dot_general
+  // CHECK: %[[E:.*]] = "mhlo.fusion"(%[[S]])
+  // CHECK: stablehlo.exponential
+  // CHECK: %[[Q:.*]] = "mhlo.fusion"(%[[E]])
+  // CHECK: stablehlo.divide
+  // CHECK: %[[D:.*]] = stablehlo.dot_general %[[E]], %[[E]]
+  // CHECK-NEXT: return %[[Q]], %[[D]]
+  func.func @main(%q: tensor<512x64xf32>, %k: tensor<64x512xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %ninf = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %0 = stablehlo.dot_general %q, %k, contracting_dims = [1] x [0] : (tensor<512x64xf32>, tensor<64x512xf32>) -> tensor<512x512xf32>
+    %1 = stablehlo.reduce(%0 init: %ninf) applies stablehlo.maximum across dimensions = [1] : (tensor<512x512xf32>, tensor<f32>) -> tensor<512xf32>
+    %2 = stablehlo.broadcast_in_dim %1, dims = [0] : (tensor<512xf32>) -> tensor<512x512xf32>
+    %3 = stablehlo.subtract %0, %2 : tensor<512x512xf32>
+    %4 = stablehlo.exponential %3 : tensor<512x512xf32>
+    %5 = stablehlo.reduce(%4 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<512x512xf32>, tensor<f32>) -> tensor<512xf32>
+    %6 = stablehlo.broadcast_in_dim %5, dims = [0] : (tensor<512xf32>) -> tensor<512x512xf32>
+    %7 = stablehlo.divide %4, %6 : tensor<512x512xf32>
+    %8 = stablehlo.dot_general %4, %4, contracting_dims = [1] x [0] : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+    return %7, %8 : tensor<512x512xf32>, tensor<512x512xf32>
+  }
+}
