@@ -62,6 +62,11 @@ class Body:
     results: list[int] = field(default_factory=list)
     outer: set[int] = field(default_factory=set)
 
+    def close(self) -> None:
+        """Find ``outer``, once all is read."""
+        reads = {value for item in self.items for value in item.reads}
+        self.outer = {value for value in reads.union(self.results) if value < self.first}
+
 
 @dataclass(slots=True)
 class Reader:
@@ -178,7 +183,7 @@ class Reader:
         carries = []
         for number, before in enumerate(operands):
             inner, given = step.arguments[number], last.operands[number]
-            if _through_views(given) == inner or self._is_nothing(inner.type):
+            if _through_views(given) == inner or _is_nothing(inner.type):
                 known[inner] = known[cond.arguments[number]] = before
                 known[op.results[number]] = before
                 continue
@@ -189,7 +194,7 @@ class Reader:
         for block in (cond, step):
             inside = Body(first)
             inside.results = self._expanded(self._read(block, known, inside))
-            self._close(inside)
+            inside.close()
             item.bodies.append(inside)
         ends = [known[value] for value in last.operands]
         item.bodies[1].results = [ends[number] for number, _, _ in carries]
@@ -210,17 +215,12 @@ class Reader:
         for region in op.regions:
             inside = Body(len(self.sizes))
             inside.results = self._expanded(self._read(region.blocks[0], known, inside))
-            self._close(inside)
+            inside.close()
             item.bodies.append(inside)
         item.makes = self._made(op, known)
         outer = set().union(*(inside.outer for inside in item.bodies))
         item.reads = self._expanded([*operands, *sorted(outer)])
         body.items.append(item)
-
-    def _close(self, inside: Body) -> None:
-        """Find the values of others that a finished body reads."""
-        reads = {value for item in inside.items for value in item.reads}
-        inside.outer = {value for value in reads.union(inside.results) if value < inside.first}
 
     def _made(self, op: ir.Operation, known: dict[ir.Value, int]) -> list[int]:
         made = [self._new(value, known, op) for value in op.results]
@@ -246,9 +246,6 @@ class Reader:
     def _add(self, size: int) -> int:
         self.sizes.append(size)
         return len(self.sizes) - 1
-
-    def _is_nothing(self, kind: ir.Type) -> bool:
-        return not isinstance(kind, ir.ShapedType) and not isinstance(kind, ir.TupleType)
 
     def _expanded(self, values: list[int]) -> list[int]:
         parts = self._parts
@@ -279,6 +276,11 @@ class Reader:
 def _is_async(op: ir.Operation) -> bool:
     comm = Comm.of(op)
     return comm is not None and comm.is_async
+
+
+def _is_nothing(kind: ir.Type) -> bool:
+    """Whether a value takes no memory, as a token does."""
+    return not isinstance(kind, ir.ShapedType | ir.TupleType)
 
 
 def _through_views(value: ir.Value) -> ir.Value:

@@ -12,9 +12,11 @@ from hespas.estimators.rules.base import DynamicShape, buffer
 
 PARAMETER, OPTIMIZER, OTHER = "parameter", "optimizer", "other argument"
 CONSTANT, RESULT, ACTIVATION, TEMPORARY = "constant", "result", "activation", "temporary"
-# Words in the names of arguments, as in state.opt_state[0].mu['params']['wq'].
-_OPTIMIZER = frozenset(("opt", "opt_state", "optimizer", "optimizer_state", "mu", "nu", "momentum"))
-_PARAMETER = frozenset(("param", "params", "parameters", "weights"))
+# Words in the names of arguments, as in state.opt_state[0].mu['params']['wq']. The first one tells:
+# what is further in is the name of a layer, as in params['mu'].
+_ROLES = dict.fromkeys(
+    ("opt", "opt_state", "optimizer", "optimizer_state", "mu", "nu", "momentum"), OPTIMIZER
+) | dict.fromkeys(("param", "params", "parameters", "weights"), PARAMETER)
 _BACKWARD = "transpose("  # of JAX's names: transpose(jvp(f))/mul
 
 
@@ -25,10 +27,7 @@ def argument_roles(entry: ir.Operation) -> list[str] | None:
 
 
 def _role(name: str) -> str:
-    words = set(re.findall(r"\w+", name))
-    if words & _OPTIMIZER:
-        return OPTIMIZER
-    return PARAMETER if words & _PARAMETER else OTHER
+    return next((_ROLES[word] for word in re.findall(r"\w+", name) if word in _ROLES), OTHER)
 
 
 def is_backward(location: ir.Location) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import asdict
 
@@ -16,6 +17,7 @@ from hespas.dialects.attrs import Memory
 from hespas.dialects.mlir import ir, make_context
 from hespas.passes.base import Run
 from hespas.passes.memory.memory_annotate import MOST_POINTS, measure
+from hespas.tools import hespas
 
 BYTES = 32 * 32 * 4
 KIND = "tensor<32x32xf32>"
@@ -219,6 +221,26 @@ def test_tuples_are_their_members(parse):
     )
     found = annotated(module, model="false")
     assert (found.live_bytes, found.temporary_bytes) == (256, 128)
+
+
+def test_run_finds_the_memory_of_what_fuse_makes(tmp_path, capsys):
+    """Merged products read a buffer that holds the weights of both."""
+    text = f"""
+    func.func @main(%x: {KIND}, %v: {KIND}, %w: {KIND}) -> ({KIND}, {KIND}) {{
+      %0 = stablehlo.dot_general %x, %v, contracting_dims = [1] x [0] : ({KIND}, {KIND}) -> {KIND}
+      %1 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : ({KIND}, {KIND}) -> {KIND}
+      return %0, %1 : {KIND}, {KIND}
+    }}
+    """
+    path = tmp_path / "step.mlir"
+    path.write_text(text)
+    shown = ("--output", str(tmp_path / "out"), "--no-simulate", "--json")
+    assert (
+        hespas.main(["run", "--mlir", str(path), "--node", "A100_SXM_40GB", "--fuse", *shown]) == 0
+    )
+    plain, fused = (annotated(ir.Module.parse(text, make_context()), *s) for s in ((), ("fuse",)))
+    assert json.loads(capsys.readouterr().out)["memory"]["peak_bytes"] == fused.peak_bytes
+    assert fused.peak_bytes > plain.peak_bytes
 
 
 def test_a_dynamic_size_is_an_error(parse):

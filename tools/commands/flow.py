@@ -19,7 +19,7 @@ from hespas.dialects.mlir import ir, make_context
 from hespas.estimators import registry as estimators
 from hespas.passes import pipeline, registry
 from hespas.passes.annotate.measuring import check_measures
-from hespas.passes.annotate.roofline_annotate import CUSTOM
+from hespas.passes.annotate.options import CUSTOM
 from hespas.passes.base import Pass, Run, build
 from hespas.passes.emit.emit_chakra import Emitted
 from hespas.passes.emit.file import check
@@ -97,8 +97,14 @@ def plan(chosen: RunConfig) -> Plan:
 
 
 def with_figures(plan: Plan, chosen: RunConfig) -> Plan:
-    """The plan, with the memory of the program found first, and with what was said of a step."""
-    steps = (step("memory-annotate", {}), *plan.steps) if chosen.memory else plan.steps
+    """The plan, with the memory of the program found, and with what was said of a step.
+
+    Fusing says what makes a buffer, and splitting moves ops, so memory comes between the two.
+    """
+    steps = plan.steps
+    if chosen.memory:
+        fused = sum(current.name == "fuse" for current in steps)  # they come first
+        steps = (*steps[:fused], step("memory-annotate", {}), *steps[fused:])
     given = {name: value for name in STEP if (value := getattr(chosen, name)) is not None}
     return replace(plan, steps=steps, given=given)
 

@@ -1,4 +1,4 @@
-// RUN: hespas-opt %s --memory-annotate | filecheck %s
+// RUN: hespas-opt %s --memory-annotate --split-input-file | filecheck %s
 
 /// Names of arguments tell parameters and optimizer state from the batch, names of ops what is made
 /// in the forward pass and read in the backward pass.
@@ -15,5 +15,18 @@
 func.func @main(%w: tensor<32x32xf32> loc(#w), %m: tensor<32x32xf32> loc(#m), %x: tensor<4x32xf32> loc(#x)) -> (tensor<32x32xf32>) {
   %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x32xf32>, tensor<32x32xf32>) -> tensor<4x32xf32> loc(#forward)
   %1 = stablehlo.dot_general %0, %0, contracting_dims = [0] x [0] : (tensor<4x32xf32>, tensor<4x32xf32>) -> tensor<32x32xf32> loc(#backward)
+  return %1 : tensor<32x32xf32>
+}
+
+// -----
+
+/// The first word tells: a layer may be called mu.
+// CHECK: optimizer_bytes = 128 : i64
+// CHECK-SAME: parameter_bytes = 4096 : i64
+#w = loc("params['mu']['kernel']")
+#m = loc("opt_state[0].nu['params']")
+func.func @main(%w: tensor<32x32xf32> loc(#w), %m: tensor<32xf32> loc(#m)) -> tensor<32x32xf32> {
+  %0 = stablehlo.broadcast_in_dim %m, dims = [1] : (tensor<32xf32>) -> tensor<32x32xf32>
+  %1 = stablehlo.add %w, %0 : tensor<32x32xf32>
   return %1 : tensor<32x32xf32>
 }
