@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas import configs
 from hespas.dialects.mlir import ir
 from hespas.estimators import registry
-from hespas.passes.annotate.roofline_annotate import choose_node
+from hespas.passes.annotate.options import choose_node, node_option, settings_of
 from hespas.passes.annotate.traverse import annotate, target_of
 from hespas.passes.base import Pass, Run, option
 
@@ -24,19 +24,15 @@ class AnalyticalPass(Pass):
     only_marks: ClassVar[bool] = True
     estimator_name: ClassVar[str]
 
-    node: str = option(
-        "", f"node preset or .json file; else the module's own, else {configs.DEFAULT_NODE}"
-    )
+    node: str = node_option()
     keep_going: bool = option(False, "tag and count what cannot be costed instead of stopping")
 
     def apply(self, module: ir.Module, run: Run) -> None:
-        common = {f.name for f in fields(AnalyticalPass)}
-        own = [f for f in fields(self) if f.name not in common]
-        given = {f.name: value for f in own if (value := getattr(self, f.name)) != f.default}
         node, chosen = None, ""
         if self.node or "node" in registry.keys(registry.get(self.estimator_name)):
             chosen = choose_node(self.name, self.node, target_of(module), run)
             node = configs.node(chosen)
-        estimator = registry.build(self.estimator_name, node, given)
+        settings = settings_of(self, AnalyticalPass)
+        estimator = registry.build(self.estimator_name, node, settings)
         annotate(module, estimator, run, node=chosen, keep_going=self.keep_going)
         run.results["node"] = node

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from hespas import configs
 from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import ir
 from hespas.passes.annotate.measuring import MeasuringPass
+from hespas.passes.annotate.options import node_option
 from hespas.passes.base import Run, option
 
 
@@ -22,9 +22,7 @@ class AnnotatePass(MeasuringPass):
 
     name: ClassVar[str] = "annotate"
 
-    node: str = option(
-        "", f"node preset or .json file; else the module's own, else {configs.DEFAULT_NODE}"
-    )
+    node: str = node_option()
     estimator: str = option("roofline", "built in, or by the entry point hespas.estimators")
     settings: str = option("", "the estimator's own: key=value;key=value")
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hespas import configs
 from hespas.dialects.mlir import ir
-from hespas.passes.annotate.roofline_annotate import choose_node
+from hespas.passes.annotate.options import choose_node, node_option
 from hespas.passes.annotate.traverse import annotate, target_of
 from hespas.passes.base import Pass, Run, option
 
@@ -20,9 +20,7 @@ class CalibratedAnnotatePass(Pass):
     prepares: ClassVar[bool] = True
     only_marks: ClassVar[bool] = True
 
-    node: str = option(
-        "", f"node preset or .json file; else the module's own, else {configs.DEFAULT_NODE}"
-    )
+    node: str = node_option()
     quantise: bool = option(
         False, "8-bit products quantise their left operand themselves, as in inference engines"
     )

@@ -11,7 +11,7 @@ from hespas.configs.node import Node
 from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import ir
 from hespas.estimators import registry
-from hespas.passes.annotate.roofline_annotate import CUSTOM, choose_node
+from hespas.passes.annotate.options import CUSTOM, choose_node, settings_of
 from hespas.passes.annotate.traverse import annotate, target_of
 from hespas.passes.base import Pass, Run, option
 
@@ -44,9 +44,7 @@ class MeasuringPass(Pass):
 
     def settings_given(self) -> Mapping[str, Any]:
         """The settings of the estimator that were given; raises UsageError."""
-        common = {f.name for f in fields(MeasuringPass)}
-        own = [f for f in fields(self) if f.name not in common]
-        return {f.name: value for f in own if (value := getattr(self, f.name)) != f.default}
+        return settings_of(self, MeasuringPass)
 
     def apply(self, module: ir.Module, run: Run) -> None:
         self.annotate(module, run, self.estimator_name)

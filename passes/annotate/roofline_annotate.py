@@ -11,10 +11,9 @@ from hespas.dialects.attrs import Target
 from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import ir
 from hespas.estimators.roofline import Roofline, RooflineConfig
+from hespas.passes.annotate.options import CUSTOM, choose_node, node_option
 from hespas.passes.annotate.traverse import annotate, target_of
 from hespas.passes.base import Pass, Run, option
-
-CUSTOM = "custom"  # the name of a node that options alone describe
 
 
 @dataclass(frozen=True)
@@ -25,9 +24,7 @@ class RooflineAnnotatePass(Pass):
     prepares: ClassVar[bool] = True
     only_marks: ClassVar[bool] = True
 
-    node: str = option(
-        "", f"node preset or .json file; else the module's own, else {configs.DEFAULT_NODE}"
-    )
+    node: str = node_option()
     peak_flops: float | None = option(None, "operations/s of types that the node has no rate for")
     memory_bandwidth: float | None = option(None, "bytes/s of device memory")
     per_datatype_flops: str = option(
@@ -91,20 +88,6 @@ class RooflineAnnotatePass(Pass):
             rates = parse_rates(self.per_datatype_flops)
             node = node.with_rates(rates, what="per-datatype-flops")
         return node
-
-
-def choose_node(pass_name: str, given: str, target: Target, run: Run) -> str:
-    """The name of the node: the one given, the module's own, or the default, which is said."""
-    name = given or target.node or ""
-    if name == CUSTOM:
-        raise UsageError(
-            f"{pass_name}: the module was annotated for a node given by options",
-            remedy="name a node, or give peak-flops and memory-bandwidth again",
-        )
-    if not name:
-        name = configs.DEFAULT_NODE
-        run.note(f"{pass_name}: node {name} (the default; node=NAME chooses another)")
-    return name
 
 
 def parse_rates(text: str) -> dict[str, float]:

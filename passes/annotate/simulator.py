@@ -5,24 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hespas.passes.annotate.measuring import MeasuringPass
+from hespas.passes.annotate.options import ArrayOptions
 from hespas.passes.base import option
 
 
 @dataclass(frozen=True)
-class OnArraysPass(MeasuringPass):
-    """Base: the arrays and the vector unit, as the options of ``systolic-annotate``."""
-
-    array: str = option("", "accelerator preset or .json file; else that of the node's name")
-    rows: int | None = option(None, "rows of an array")
-    columns: int | None = option(None, "columns of an array")
-    arrays: int | None = option(None, "arrays of a core")
-    cores: int | None = option(None, "cores of the device")
-    cycles_per_row: float | None = option(None, "cycles to take in a row; 0.5: two rows a cycle")
-    clock_hz: float | None = option(None, "cycles per second")
-    lanes: int | None = option(None, "32-bit lanes of a core's vector unit")
-    alus: int | None = option(None, "ALUs of a lane")
-    sram_bytes: int | None = option(None, "memory beside a core's units")
-    memory_bandwidth: float | None = option(None, "bytes/s of device memory")
+class OnArraysPass(ArrayOptions, MeasuringPass):
+    """Base: matrix products in a simulator of arrays, one at a time."""
 
 
 @dataclass(frozen=True)
