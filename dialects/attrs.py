@@ -14,7 +14,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar, Self, get_type_hints
 
 from hespas.dialects.errors import HespasError
-from hespas.dialects.mlir import TRIPS, ir
+from hespas.dialects.mlir import TRIPS, f64, i64, ir
 from hespas.dialects.vocabulary import BOUNDS, COMM_KINDS, COST_NUMBERS, KERNEL_KINDS, SPLITS
 
 
@@ -237,6 +237,7 @@ class Memory(Record):
 
 
 RECORDS: tuple[type[Record], ...] = (Cost, Kernel, Region, Comm, Target, Split, Memory)
+BY_NAME: dict[str, type[Record]] = {record.NAME: record for record in RECORDS}
 
 WAIT = "hespas.wait"  # unit attribute: an optimization_barrier that ends an async collective
 COMMUNICATORS = "hespas.communicators"  # module: {"1" = array<i64: device ids, ascending>, ...}
@@ -331,17 +332,9 @@ def _required(cls: type[Record], name: str) -> bool:
     return cls.__dataclass_fields__[name].default is MISSING  # type: ignore[attr-defined]
 
 
-def _i64(value: int, context: ir.Context) -> ir.Attribute:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), value)
-
-
-def _f64(value: float, context: ir.Context) -> ir.Attribute:
-    return ir.FloatAttr.get(ir.F64Type.get(context), value, ir.Location.unknown(context))
-
-
 _TO_ATTR: dict[str, Any] = {
-    "int": _i64,
-    "float": _f64,
+    "int": i64,
+    "float": f64,
     "str": lambda value, context: ir.StringAttr.get(value, context),
     "bool": lambda value, context: ir.BoolAttr.get(value, context),
     "ints": lambda value, context: ir.DenseI64ArrayAttr.get(list(value), context),

@@ -36,6 +36,17 @@ class UsageError(HespasError):
     """A wrong command line; tools exit with 2."""
 
 
+def diagnosis(error: ir.MLIRError) -> str:
+    """What MLIR says first of an error, in one line."""
+    found = error.error_diagnostics
+    return first_line(found[0].message if found else str(error))
+
+
+def first_line(text: str) -> str:
+    """The first line that says something."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
+
+
 def position(location: ir.Location) -> str:
     """``file:line:col`` of a location, through names, call sites, fusions; "" if none."""
     for leaf in _leaves(location):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from hespas.dialects.attrs import FACTS
 from hespas.dialects.errors import HespasError
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import f64, i64, ir
 
 Fact = int | float | str
 
@@ -39,7 +39,4 @@ def set_facts(module: ir.Module, known: Mapping[str, Fact]) -> None:
 def _attribute(value: Fact, context: ir.Context) -> ir.Attribute:
     if isinstance(value, str):
         return ir.StringAttr.get(value, context)
-    if isinstance(value, float):
-        place = ir.Location.unknown(context)
-        return ir.FloatAttr.get(ir.F64Type.get(context), value, place)
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), value)
+    return f64(value, context) if isinstance(value, float) else i64(value, context)

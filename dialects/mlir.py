@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -29,11 +30,13 @@ __all__ = [
     "calls",
     "copy_of",
     "deserialize_portable_artifact",
+    "f64",
     "func",
     "functions",
     "has_private_symbol",
     "hlo_proto_to_stablehlo",
     "hlo_text_to_proto",
+    "i64",
     "ir",
     "make_context",
     "mesh_shape",
@@ -102,10 +105,19 @@ def native_stderr() -> Iterator[list[str]]:
 
 def functions(module: ir.Module) -> dict[str, ir.Operation]:
     """The module's ``func.func`` ops by symbol name, in order."""
+    return _symbols(module, "func.func")
+
+
+def meshes(module: ir.Module) -> dict[str, ir.Operation]:
+    """The module's ``sdy.mesh`` ops by symbol name."""
+    return _symbols(module, "sdy.mesh")
+
+
+def _symbols(module: ir.Module, kind: str) -> dict[str, ir.Operation]:
     return {
         symbol(op.operation): op.operation
         for op in module.body.operations
-        if op.operation.name == "func.func"
+        if op.operation.name == kind
     }
 
 
@@ -117,6 +129,16 @@ def symbol(op: ir.Operation) -> str:
 def attribute(op: ir.Operation, name: str) -> Any:
     """The attribute of that name, in its own class: the stubs know the base class only."""
     return op.attributes[name]
+
+
+def i64(value: int, context: ir.Context) -> ir.IntegerAttr:
+    """The number as an ``i64`` attribute."""
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), value)
+
+
+def f64(value: float, context: ir.Context) -> ir.FloatAttr:
+    """The number as an ``f64`` attribute."""
+    return ir.FloatAttr.get(ir.F64Type.get(context), value, ir.Location.unknown(context))
 
 
 def string_of(attr: ir.Attribute) -> str:
@@ -279,10 +301,7 @@ class MeshShape:
 
     @property
     def devices(self) -> int:
-        product = 1
-        for size in self.axes.values():
-            product *= size
-        return product
+        return math.prod(self.axes.values())
 
 
 @dataclass(frozen=True)
@@ -291,15 +310,6 @@ class AxisGroups:
 
     mesh: MeshShape | str
     axes: tuple[tuple[str, int, int], ...]
-
-
-def meshes(module: ir.Module) -> dict[str, ir.Operation]:
-    """The module's ``sdy.mesh`` ops by symbol name."""
-    return {
-        symbol(op.operation): op.operation
-        for op in module.body.operations
-        if op.operation.name == "sdy.mesh"
-    }
 
 
 def mesh_shape(mesh: ir.Operation) -> MeshShape:

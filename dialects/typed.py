@@ -7,11 +7,9 @@ it as an opaque attribute, and only where unregistered dialects are allowed.
 
 from __future__ import annotations
 
-from hespas.dialects.attrs import RECORDS, Record
+from hespas.dialects.attrs import BY_NAME, Record
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir, walk
-
-BY_NAME = {record.NAME: record for record in RECORDS}
 
 
 def to_typed(module: ir.Module, *, generic: bool = False, debug_info: bool = False) -> str:

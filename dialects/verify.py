@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from hespas.dialects.attrs import (
+    BY_NAME,
     COMMUNICATORS,
     FACTS,
     PLAIN,
-    RECORDS,
     TRIPS,
     TRIPS_NOTE,
     WAIT,
@@ -29,7 +29,6 @@ from hespas.dialects.facts import facts
 from hespas.dialects.mlir import functions, ir
 from hespas.dialects.ops import LOOPS
 
-BY_NAME = {record.NAME: record for record in RECORDS}
 OF_MODULE = (Target.NAME, Split.NAME, Memory.NAME, COMMUNICATORS, FACTS)
 SUMMED = ("flops", "read_bytes", "write_bytes", "latency_ns")
 ROUNDING = 1e-9  # relative; sums of float times depend on their order

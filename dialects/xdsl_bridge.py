@@ -28,7 +28,7 @@ from xdsl.ir import (
 from xdsl.irdl import IRDLOperation
 from xdsl.traits import SymbolTable
 
-from hespas.dialects.errors import HespasError
+from hespas.dialects.errors import HespasError, diagnosis
 from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.xdsl_export import Exporter, Warn
 from hespas.dialects.xdsl_native import (
@@ -71,8 +71,7 @@ def to_native(
     try:
         native.operation.verify()
     except ir.MLIRError as error:
-        first = error.error_diagnostics[0]
-        raise HespasError(f"MLIR does not accept it: {first.message}") from None
+        raise HespasError(f"MLIR does not accept it: {diagnosis(error)}") from None
     return native
 
 

@@ -8,7 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hespas.dialects.attrs import Target
-from hespas.dialects.errors import HespasError, UsageError, in_file, position
+from hespas.dialects.errors import (
+    HespasError,
+    UsageError,
+    diagnosis,
+    first_line,
+    in_file,
+    position,
+)
 from hespas.dialects.mlir import PassManager, ir, native_stderr, register_passes
 from hespas.passes import registry
 from hespas.passes.base import Pass, Run, build, nearest
@@ -120,7 +127,7 @@ def _add_native(manager: PassManager, step: NativePass) -> None:
     reasons = [line.lstrip(": ") for line in said] or [
         line.rpartition("error: ")[2] for line in text.splitlines() if "error: " in line
     ]
-    reason = reasons[0] if reasons else _first_line(text)
+    reason = reasons[0] if reasons else first_line(text)
     raise UsageError(f"MLIR does not take the pass '{step.text}': {reason}")
 
 
@@ -128,8 +135,7 @@ def _failure(error: ir.MLIRError, step: Step, run: Run) -> HespasError:
     """What a failed pass reported, at the place it named."""
     found = error.error_diagnostics
     where = in_file(position(found[0].location) if found else "", run.input_name)
-    message = found[0].message.strip() if found else str(error)
-    return HespasError(f"pass '{step.name}' failed: {_first_line(message)}", where=where)
+    return HespasError(f"pass '{step.name}' failed: {diagnosis(error)}", where=where)
 
 
 def _apply(step: Pass, module: ir.Module, run: Run) -> None:
@@ -140,10 +146,6 @@ def _apply(step: Pass, module: ir.Module, run: Run) -> None:
     except HespasError as error:
         error.where = in_file(error.where, run.input_name)
         raise
-
-
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
 
 
 def spelling(steps: Sequence[Step]) -> str:

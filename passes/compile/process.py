@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from hespas.dialects.errors import HespasError
+from hespas.dialects.errors import HespasError, diagnosis
 from hespas.dialects.mlir import ir
 from hespas.dialects.xla import Compilation, gpu_library
 from hespas.frontends.diagnostics import ADVICE
@@ -102,9 +102,8 @@ def compile_module(module: ir.Module, request: Request) -> Answer:
                 ir.Module.parse(output.read_bytes(), module.context), (folder / "hlo").read_bytes()
             )
         except ir.MLIRError as error:
-            found = error.error_diagnostics
-            message = found[0].message.strip() if found else _first_line(str(error))
-            raise CompileFailure(f"StableHLO cannot express the result: {message}") from None
+            why = diagnosis(error)
+            raise CompileFailure(f"StableHLO cannot express the result: {why}") from None
 
 
 def _write(folder: Path, module: ir.Module, request: Request, library: str | None) -> None:
@@ -138,7 +137,3 @@ def reason(stderr: str, code: int) -> str:
     if code < 0:
         return f"its process was ended by {signal.Signals(-code).name}"
     return lines[-1].strip() if lines else f"exit code {code}"
-
-
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")

@@ -56,9 +56,14 @@ def _compile(folder: Path, request: dict[str, Any]) -> None:
 
 
 def _watch(folder: Path, request: dict[str, Any]) -> None:
-    complete = re.compile(request["complete"])
-    while not any(complete.search(path.name) for path in (folder / DUMPS).iterdir()):
-        time.sleep(POLL_S)
+    complete, parent = re.compile(request["complete"]), os.getppid()
+    try:
+        while not any(complete.search(path.name) for path in (folder / DUMPS).iterdir()):
+            if os.getppid() != parent:
+                raise FileNotFoundError
+            time.sleep(POLL_S)
+    except FileNotFoundError:  # who asked was killed, or has cleared up: nobody waits
+        os._exit(1)
     _finish(folder, request)
 
 

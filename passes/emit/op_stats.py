@@ -19,7 +19,6 @@ from hespas.passes.emit import file
 
 Key = tuple[str, tuple[str, ...]]
 
-FORMATS = ("table", "csv", "json")
 NAME_WIDTH, COUNT_WIDTH = 30, 5  # of the table's columns, as the published analyzer has them
 RULE = "-" * (NAME_WIDTH + COUNT_WIDTH)
 
@@ -39,10 +38,12 @@ class Census:
 
     @property
     def total(self) -> int:
+        """How many ops there are."""
         return sum(self.counts.values())
 
     @property
     def unique(self) -> int:
+        """How many kinds of ops there are."""
         return len(self.counts)
 
     def rows(self) -> Iterator[tuple[str, int]]:
@@ -180,7 +181,7 @@ class OpStatsPass(Pass):
         if self.format not in RENDER:
             raise UsageError(
                 f"op-stats: there is no format '{self.format}'",
-                remedy=nearest(self.format, list(FORMATS)),
+                remedy=nearest(self.format, list(RENDER)),
             )
         found = census(module, expand=self.expand, by_operands=self.input_sensitive)
         run.results[self.name] = found

@@ -163,7 +163,7 @@ def _weight(block: _Block) -> tuple[int, float, int]:
                 flops += item.task.cost.flops
         for inner in item.body or ():
             more, longer, harder = _weight(inner)
-            times = max(item.trips, 0) if item.trips >= 0 else 1
+            times = item.trips if item.trips >= 0 else 1  # a branch runs once
             sent += more * times
             time_ns += longer * times
             flops += harder * times

@@ -104,7 +104,7 @@ class _Leaves:
 
     def of(self, op: ir.Operation) -> Counter[Leaf]:
         name = op.name
-        if name in CONTROL and Region.NAME in op.attributes and _is_estimated_whole(op):
+        if name in CONTROL and Region.NAME in op.attributes and is_estimated_whole(op):
             return Counter({(name, op.attributes[Cost.NAME]): 1})
         if name in CALLEE:
             return self._callee(attribute(op, CALLEE[name]).value)
@@ -147,7 +147,7 @@ class _Leaves:
     def _callee(self, name: str) -> Counter[Leaf]:
         if name not in self._called:
             function = self._functions[name]
-            if _is_estimated_whole(function):
+            if is_estimated_whole(function):
                 self._called[name] = Counter({("func.call", function.attributes[Cost.NAME]): 1})
             else:
                 self._called[name] = self._blocks(function.regions)
@@ -167,7 +167,7 @@ class _Leaves:
         return time_ns, sum(cost.flops * count for cost, count in costs)
 
 
-def _is_estimated_whole(op: ir.Operation) -> bool:
+def is_estimated_whole(op: ir.Operation) -> bool:
     """Whether a function, a loop or a branch has a cost and the ops in it have none."""
     inside = [view.operation for region in op.regions for view in region.blocks[0].operations]
     costs = [Cost.NAME in inner.attributes for inner in inside if inner.name not in TERMINATORS]

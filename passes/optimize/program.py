@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hespas.dialects.attrs import Target
-from hespas.dialects.errors import HespasError
+from hespas.dialects.errors import HespasError, diagnosis
 from hespas.dialects.mlir import PassManager, ir, register_passes
 from hespas.dialects.xla import Compilation
 from hespas.passes.base import Run
@@ -73,7 +73,6 @@ def _legalise_mhlo(module: ir.Module) -> bool:
     try:
         manager.run(module.operation)
     except ir.MLIRError as error:
-        said = error.error_diagnostics
-        reason = said[0].message.split(":", 1)[0] if said else "no reason given"
+        reason = diagnosis(error).split(":", 1)[0]
         raise HespasError(f"XLA's compilers do not take this op: {reason}", op=found[0]) from None
     return True

@@ -106,7 +106,7 @@ def spell_out_axes(module: ir.Module, ops: list[ir.Operation]) -> None:
         if "replica_groups" in op.attributes:
             attr = op.attributes["replica_groups"]
             if attr not in dense:
-                groups = axis_groups(attr, module)
+                groups = axis_groups(attr, module, op)
                 dense[attr] = None if groups is None else group_attr(groups, module.context)
             new = dense[attr]
             if new is not None:

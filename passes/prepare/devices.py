@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -145,16 +146,9 @@ def sharding_devices(text: str) -> int:
     """The devices that an HLO sharding string tiles over; 0 where it does not say."""
     match = re.search(r"<=\[([\d,]+)\]", text)
     if match:
-        return _product(map(int, match[1].split(",")))
+        return math.prod(map(int, match[1].split(",")))
     match = re.search(r"devices=\[[\d,]+\]([\d,]+)", text)
     return max(map(int, match[1].split(","))) + 1 if match else 0
-
-
-def _product(numbers: Iterable[int]) -> int:
-    result = 1
-    for number in numbers:
-        result *= number
-    return result
 
 
 def group_rows(attr: ir.Attribute) -> Groups:

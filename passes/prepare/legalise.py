@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hespas.dialects.errors import HespasError
+from hespas.dialects.errors import HespasError, diagnosis
 from hespas.dialects.mlir import PassManager, ir, register_passes
 from hespas.passes.prepare.census import Census
 
@@ -22,7 +22,6 @@ def legalise(module: ir.Module, census: Census) -> bool:
     try:
         manager.run(module.operation)
     except ir.MLIRError as error:
-        found = error.error_diagnostics
-        message = found[0].message if found else str(error).split("\n", 1)[0]
-        raise HespasError(f"cannot legalise the module: {message}", op=module.operation) from None
+        why = diagnosis(error)
+        raise HespasError(f"cannot legalise the module: {why}", op=module.operation) from None
     return True

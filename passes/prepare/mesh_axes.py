@@ -22,16 +22,19 @@ class _Piece:
     size: int
 
 
-def axis_groups(attr: ir.Attribute, module: ir.Module) -> Groups | None:
+def axis_groups(
+    attr: ir.Attribute, module: ir.Module, op: ir.Operation | None = None
+) -> Groups | None:
     """The groups of ids that the axes stand for; None where ``attr`` is not of that form.
 
     A group holds the devices that differ in the named axes only, in the axes' order (StableHLO
-    specification, ReplicaGroupMeshAxes). Raises HespasError for an unknown mesh or axis.
+    specification, ReplicaGroupMeshAxes). Raises HespasError, with ``op``, for an unknown mesh or
+    axis.
     """
     named = axis_groups_of(attr)
     if named is None:
         return None
-    shape = _shape(named, module)
+    shape = _shape(named, module, op)
     inside = [_Piece(name, before, size or shape.axes[name]) for name, before, size in named.axes]
     pieces = [piece for axis, size in shape.axes.items() for piece in _pieces(axis, size, inside)]
     ids = shape.device_ids or range(math.prod(shape.axes.values()))
@@ -43,18 +46,20 @@ def axis_groups(attr: ir.Attribute, module: ir.Module) -> Groups | None:
     return tuple(tuple(int(i) for i in row) for row in rows)
 
 
-def _shape(named: AxisGroups, module: ir.Module) -> MeshShape:
+def _shape(named: AxisGroups, module: ir.Module, user: ir.Operation | None) -> MeshShape:
     if isinstance(named.mesh, MeshShape):
         shape, name = named.mesh, "the mesh"
     else:
         op = meshes(module).get(named.mesh)
         name = f"@{named.mesh}"
         if op is None:
-            raise HespasError(f"replica groups name the mesh {name}, which is not there")
+            message = f"replica groups name the mesh {name}, which is not there"
+            raise HespasError(message, op=user)
         shape = mesh_shape(op)
     for axis, _, _ in named.axes:
         if axis not in shape.axes:
-            raise HespasError(f"replica groups name the axis '{axis}', which {name} lacks")
+            message = f"replica groups name the axis '{axis}', which {name} lacks"
+            raise HespasError(message, op=user)
     return shape
 
 

@@ -79,6 +79,7 @@ def replace_program(module: ir.Module, new: ir.Module, what: Compilation) -> Non
     for name, attrs in boundary.items():
         _restore(main, name, attrs)
     drop_boundary(main, SHARDINGS)
+    module.operation.walk(_drop_shardings)  # XLA leaves some behind, and shapes are global no more
     kind = ir.IntegerType.get_signless(32, module.context)
     for name, count in ((PARTITIONS, what.partitions), (REPLICAS, what.replicas)):
         module.operation.attributes[name] = ir.IntegerAttr.get(kind, count)
@@ -90,6 +91,13 @@ def drop_copy(op: ir.Operation) -> ir.WalkResult:
     if op.name == "mhlo.copy" and op.operands[0].type == op.results[0].type:
         op.results[0].replace_all_uses_with(op.operands[0])
         op.erase()
+    return ir.WalkResult.ADVANCE
+
+
+def _drop_shardings(op: ir.Operation) -> ir.WalkResult:
+    for name in SHARDINGS:
+        if name in op.attributes:
+            del op.attributes[name]
     return ir.WalkResult.ADVANCE
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from hespas.dialects.attrs import ASSUMED, TRIPS, TRIPS_NOTE, trips_of
 from hespas.dialects.errors import HespasError, name_of, position
-from hespas.dialects.mlir import attribute, ir, producer
+from hespas.dialects.mlir import attribute, i64, ir, producer
 from hespas.dialects.ops import LOOPS
 from hespas.passes.base import Run
 from hespas.passes.prepare.census import Census
@@ -32,9 +32,7 @@ def count_trips(census: Census, run: Run, unknown: str) -> None:
         note = ""
         if trips is None:
             trips, note = _assumed(loop, run, unknown)
-        loop.attributes[TRIPS] = ir.IntegerAttr.get(
-            ir.IntegerType.get_signless(64, loop.context), trips
-        )
+        loop.attributes[TRIPS] = i64(trips, loop.context)
         if note:
             loop.attributes[TRIPS_NOTE] = ir.StringAttr.get(note, loop.context)
 
@@ -43,10 +41,9 @@ def _assumed(loop: ir.Operation, run: Run, unknown: str) -> tuple[int, str]:
     """Trips and note of a loop whose count depends on data: what it carries already comes first."""
     given = trips_of(loop)
     if given is not None and not unknown:
-        kept = TRIPS_NOTE in loop.attributes
-        return given, attribute(
-            loop, TRIPS_NOTE
-        ).value if kept else "trip count given in the module"
+        if TRIPS_NOTE in loop.attributes:
+            return given, attribute(loop, TRIPS_NOTE).value
+        return given, "trip count given in the module"
     if unknown == "error":
         raise HespasError(
             "the trip count of the loop depends on data", op=loop, remedy="set trip-count=N"

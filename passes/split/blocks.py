@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -67,12 +68,12 @@ def _bodies(block: ir.Block) -> Iterator[Body]:
 def is_small(constant: ir.Operation) -> bool:
     """Whether a constant is cheap to repeat in the text: a splat, or few elements."""
     kind = constant.results[0].type
-    if isinstance(kind, ir.ShapedType) and kind.has_static_shape:
-        elements = 1
-        for extent in kind.shape:
-            elements *= extent
-        if elements <= SMALL_CONSTANT_ELEMENTS:
-            return True
+    if (
+        isinstance(kind, ir.ShapedType)
+        and kind.has_static_shape
+        and math.prod(kind.shape) <= SMALL_CONSTANT_ELEMENTS
+    ):
+        return True
     try:
         value = constant.attributes["value"]
     except TypeError:  # complex elements: the bindings cannot hold them

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attrs import Split
-from hespas.dialects.errors import HespasError, UsageError
+from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import ir
 from hespas.passes.base import Pass, Run, nearest, option
 from hespas.passes.split.blocks import Body, bodies, check_order
@@ -81,7 +81,7 @@ class SplitLinearPass(Pass):
 
 def _separator(name: str) -> Callable[[str], bool]:
     if name not in SEPARATORS:
-        raise HespasError(
+        raise UsageError(
             f"split-linear: no separator is called '{name}'", remedy=nearest(name, list(SEPARATORS))
         )
     pattern = re.compile(SEPARATORS[name])
