@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from hespas.dialects.mlir import attribute, ir, producer, symbol
 from hespas.dialects.ops import CALLEE, FUSION, LOOPS
@@ -46,30 +47,28 @@ def _shift(by: Callable[[int, int], int], a: Number, b: Number) -> Number | None
     return by(a, b) if isinstance(a, int) and isinstance(b, int) and 0 <= b < 64 else None
 
 
-BINARY: dict[str, Callable[[Number, Number], Number | None]] = {
-    "add": lambda a, b: a + b,
-    "subtract": lambda a, b: a - b,
-    "multiply": lambda a, b: a * b,
+ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "abs": abs,
+    "add": operator.add,
+    "and": lambda a, b: a & b if isinstance(a, int) and isinstance(b, int) else None,
+    "clamp": lambda low, x, high: min(max(x, low), high),
     "divide": _divide,
-    "remainder": _remainder,
     "maximum": max,
     "minimum": min,
-    "and": lambda a, b: a & b if isinstance(a, int) and isinstance(b, int) else None,
-    "or": lambda a, b: a | b if isinstance(a, int) and isinstance(b, int) else None,
-    "xor": lambda a, b: a ^ b if isinstance(a, int) and isinstance(b, int) else None,
-    "shift_left": lambda a, b: _shift(operator.lshift, a, b),
-    "shift_right_logical": lambda a, b: _shift(operator.rshift, a, b) if a >= 0 else None,
-    "shift_right_arithmetic": lambda a, b: _shift(operator.rshift, a, b),
-}
-UNARY: dict[str, Callable[[Number], Number | None]] = {
-    "negate": lambda a: -a,
-    "abs": abs,
-    "sign": lambda a: (a > 0) - (a < 0),
+    "multiply": operator.mul,
+    "negate": operator.neg,
     "not": lambda a: not a if isinstance(a, bool) else ~a if isinstance(a, int) else None,
+    "or": lambda a, b: a | b if isinstance(a, int) and isinstance(b, int) else None,
+    "remainder": _remainder,
+    "shift_left": lambda a, b: _shift(operator.lshift, a, b),
+    "shift_right_arithmetic": lambda a, b: _shift(operator.rshift, a, b),
+    "shift_right_logical": lambda a, b: _shift(operator.rshift, a, b) if a >= 0 else None,
+    "sign": lambda a: (a > 0) - (a < 0),
+    "subtract": operator.sub,
+    "xor": lambda a, b: a ^ b if isinstance(a, int) and isinstance(b, int) else None,
 }
 
-Place = tuple[ir.Operation, int]  # an op and the number of one of its results
-Call = tuple[ir.Operation, ...]
+Steps = Generator[ir.Value, Number | None, Number | None]  # asks for values, returns one
 
 
 @dataclass
@@ -93,61 +92,71 @@ class Scalars:
 
     def evaluate(self, value: ir.Value, bound: Mapping[ir.Value, Number]) -> Number | None:
         """The value where ``bound`` values are taken as given."""
-        if value in bound:
-            return bound[value]
+        known: dict[ir.Value, Number | None] = dict(bound)
+        answer: Number | None = None
+        # A stack of our own: chains of ops may be longer than Python's, and each op is asked once.
+        stack: list[tuple[ir.Value, Steps]] = []
+        while True:
+            if value in known:
+                answer = known[value]
+            else:
+                known[value] = answer = None
+                stack.append((value, self._steps(value)))
+            while stack:
+                wanted, steps = stack[-1]
+                try:
+                    value = steps.send(answer)
+                    break
+                except StopIteration as done:
+                    known[wanted] = answer = done.value
+                    stack.pop()
+            else:
+                return answer
+
+    def _steps(self, value: ir.Value) -> Steps:
         if isinstance(value, ir.BlockArgument):
-            return self._argument(value, bound)
+            return self._argument(value)
         op = producer(value)
         assert op is not None
-        return self._result(op, ir.OpResult(value).result_number, bound)
+        return self._result(op, ir.OpResult(value).result_number)
 
-    def _result(
-        self, op: ir.Operation, number: int, bound: Mapping[ir.Value, Number]
-    ) -> Number | None:
+    def _result(self, op: ir.Operation, number: int) -> Steps:
         name = op.name
         if name in ("stablehlo.constant", "mhlo.constant"):
             return constant(op)
         if name in FORWARDS:
-            source = op.operands[number if name == "stablehlo.optimization_barrier" else 0]
-            found = self.evaluate(source, bound)
+            found = yield op.operands[number if name == "stablehlo.optimization_barrier" else 0]
             return found if found is None else _as(op.results[number].type, found)
         if name in ("stablehlo.get_tuple_element", "mhlo.get_tuple_element"):
             maker = producer(op.operands[0])
             if maker is None or maker.name != "stablehlo.tuple":
                 return None
-            return self.evaluate(maker.operands[attribute(op, "index").value], bound)
+            return (yield maker.operands[attribute(op, "index").value])
         if name in (FUSION, "func.call"):
-            return self._inside(op, number, bound)
+            return (yield from self._inside(op, number))
         if name in LOOPS:
-            invariant = forwards_unchanged(op, number)
-            return self.evaluate(op.operands[number], bound) if invariant else None
-        return self._arithmetic(op, kind_of(op), bound)
+            return (yield op.operands[number]) if forwards_unchanged(op, number) else None
+        return (yield from self._arithmetic(op, kind_of(op)))
 
-    def _arithmetic(
-        self, op: ir.Operation, kind: str, bound: Mapping[ir.Value, Number]
-    ) -> Number | None:
-        if kind == "compare":
-            a, b = (self.evaluate(v, bound) for v in op.operands)
-            direction = str(op.attributes["comparison_direction"]).rsplit(" ", 1)[-1].rstrip(">")
-            return None if a is None or b is None else COMPARE[direction](a, b)
+    def _arithmetic(self, op: ir.Operation, kind: str) -> Steps:
         if kind == "select":
-            which = self.evaluate(op.operands[0], bound)
-            return None if which is None else self.evaluate(op.operands[1 if which else 2], bound)
-        if kind == "clamp":
-            low, x, high = (self.evaluate(v, bound) for v in op.operands)
-            return None if low is None or x is None or high is None else min(max(x, low), high)
-        result: Number | None = None
-        if kind in BINARY:
-            a, b = (self.evaluate(v, bound) for v in op.operands)
-            result = None if a is None or b is None else BINARY[kind](a, b)
-        elif kind in UNARY:
-            a = self.evaluate(op.operands[0], bound)
-            result = None if a is None else UNARY[kind](a)
+            which = yield op.operands[0]
+            return None if which is None else (yield op.operands[1 if which else 2])
+        if kind != "compare" and kind not in ARITHMETIC:
+            return None
+        values: list[Number] = []
+        for operand in op.operands:
+            found = yield operand
+            if found is None:
+                return None
+            values.append(found)
+        if kind == "compare":
+            direction = str(op.attributes["comparison_direction"]).rsplit(" ", 1)[-1].rstrip(">")
+            return COMPARE[direction](*values)
+        result = ARITHMETIC[kind](*values)
         return result if result is None else _as(op.results[0].type, result)
 
-    def _inside(
-        self, op: ir.Operation, number: int, bound: Mapping[ir.Value, Number]
-    ) -> Number | None:
+    def _inside(self, op: ir.Operation, number: int) -> Steps:
         """The value that the body of a fusion or of a called function returns."""
         holder = self.functions.get(attribute(op, "callee").value) if op.name == "func.call" else op
         if holder is None or not len(holder.regions[0].blocks):
@@ -155,20 +164,18 @@ class Scalars:
         block = holder.regions[0].blocks[0]
         inner = {}
         for argument, operand in zip(block.arguments, op.operands, strict=True):
-            found = self.evaluate(operand, bound)
+            found = yield operand
             if found is not None:
                 inner[argument] = found
         return self.evaluate(terminator(block).operands[number], inner)
 
-    def _argument(self, value: ir.BlockArgument, bound: Mapping[ir.Value, Number]) -> Number | None:
+    def _argument(self, value: ir.BlockArgument) -> Steps:
         number = value.arg_number
         parent = value.owner.owner.operation
         if parent.name in LOOPS:
-            if forwards_unchanged(parent, number):
-                return self.evaluate(parent.operands[number], bound)
-            return None
+            return (yield parent.operands[number]) if forwards_unchanged(parent, number) else None
         if parent.name == FUSION:
-            return self.evaluate(parent.operands[number], bound)
+            return (yield parent.operands[number])
         if parent.name == "func.func":
             calls = self.callers.get(symbol(parent), ())
             if not all(call.name in CALLEE for call in calls):

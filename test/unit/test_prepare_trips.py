@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -148,3 +149,20 @@ def test_workloads(
     assert found == trips
     assert len(warnings) == (2 if "control_flow" in name else 0)
     assert TRIPS in str(module)
+
+
+@pytest.mark.parametrize(
+    ("op", "trips"), [("maximum {0}, {0}", 1), ("add {0}, %one", 5001), ("add {0}, {0}", 0)]
+)
+def test_long_and_shared_chains(parse: Parse, op: str, trips: int) -> None:
+    """Deeper than Python's stack, and with more paths than can be walked; integers wrap."""
+    names = ["%one", *(f"%v{i}" for i in range(5000))]
+    chain = "\n".join(
+        f"{new} = stablehlo.{op.format(old)} : tensor<i32>"
+        for old, new in itertools.pairwise(names)
+    )
+    bound = f"stablehlo.add {names[-1]}, %c"
+    text = loop(0, bound, "add 1", "LT").replace(
+        "%0 =", f"%one = stablehlo.constant dense<1> : tensor<i32>\n{chain}\n%0 =", 1
+    )
+    assert loops(parse(text))[0] == [trips]
