@@ -26,7 +26,7 @@ def parsers() -> list[argparse.ArgumentParser]:
     """The parsers of all commands of ``hespas``, of each study, and of the other tools."""
     modules = [f"commands.{name}" for name in hespas.COMMANDS if name != "study"]
     at = [*hespas.COMMANDS].index("study")
-    modules[at:at] = [f"studies.{name}" for name in STUDIES]
+    modules[at:at] = [f"studies.{name.replace('-', '_')}" for name in STUDIES]
     return [
         importlib.import_module(f"hespas.tools.{name}").arguments() for name in (*modules, *TOOLS)
     ]

@@ -89,7 +89,7 @@ def test_plot_is_the_same_each_time(tmp_path, kind, begins, capsys):
     [
         (("--sizes", "12x"), "'12x' is no product"),
         (("--sizes", "0"), "'0' is no product"),
-        (("--plot", "a.gif"), "a plot ends in .png"),
+        (("--plot", "a.gif"), "a plot is a file .png"),
         (("--estimator", "systolc"), "no estimator is named 'systolc'"),
         (("--estimator", "systolic{row=3}"), "systolic has no setting 'row'"),
         (("--estimator", "systolic{"), "is not NAME"),

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from typing import Any
 
 from hespas.dialects.errors import UsageError
 from hespas.tools import common
 
 STUDIES = {
     "operators": "one matrix product after another, by every estimator of an accelerator",
+    "gemm": "one matrix product over more and more devices, divided in five ways",
+    "resnet": "training of ResNets of several depths, data-parallel",
+    "llama": "training of Llama models of several sizes, node by node",
+    "scale-out": "training of Llama 2 7B over 8 to 4,096 devices",
 }
 
 USAGE = """\
@@ -32,4 +37,9 @@ def main(argv: Sequence[str]) -> int:
         from hespas.passes.base import nearest
 
         raise UsageError(f"no study is called '{name}'", remedy=nearest(name, [*STUDIES]))
-    return importlib.import_module(f"hespas.tools.studies.{name}").main(list(argv[1:]))
+    return module(name).main(list(argv[1:]))
+
+
+def module(name: str) -> Any:
+    """The module of a study, with its ``main`` and ``arguments``."""
+    return importlib.import_module(f"hespas.tools.studies.{name.replace('-', '_')}")

@@ -6,17 +6,14 @@ node is named.
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from hespas.dialects.errors import HespasError, UsageError
 from hespas.tools.commands.parser import Parser, count
+from hespas.tools.studies import output
 
 if TYPE_CHECKING:
     from hespas.configs.node import Node
@@ -35,7 +32,6 @@ ESTIMATORS = (
     "zigzag", "onnxim{time-limit=100}", "cocossim{time-limit=100}",
 )  # fmt: skip
 DTYPES = ("bf16", "f16", "f32", "i8")
-FORMATS = (".png", ".svg", ".pdf")
 
 DESCRIPTION = f"""\
 Estimate matrix products by several estimators, and print the times side by side. Simulators that
@@ -84,28 +80,23 @@ def main(argv: Sequence[str]) -> int:
 
     from hespas import configs
     from hespas.estimators.measure.run import Options
-    from hespas.passes.emit import file
-    from hespas.tools.commands import render
 
-    for place in (options.csv, options.plot):
-        if place:
-            file.check(place)
-    if options.plot:
-        check_plot(options.plot)
+    output.check(options)
     found = study(
         configs.node(options.node), shapes, options.dtype, options.estimator or ESTIMATORS,
         Options(jobs=options.jobs, cache=options.cache), strict=bool(options.estimator),
     )  # fmt: skip
-    if options.csv:
-        file.write_whole(options.csv, as_csv(found).encode())
-    if options.plot:
-        file.write_whole(options.plot, plotted(found, options.plot))
-    if options.json:
-        print(json.dumps(asdict(found), indent=1))
-    else:
-        render.show(tables(found))
-        for line in notes(found):
-            print(line, file=sys.stderr)
+    output.write(
+        output.Output(
+            rows=[{"node": found.node, **asdict(row)} for row in found.rows],
+            data=asdict(found),
+            tables=tables(found),
+            notes=notes(found),
+            draw=lambda figure: draw(figure, found),
+            size=(9, 5),
+        ),
+        options,
+    )
     return 0
 
 
@@ -119,9 +110,7 @@ def arguments() -> Parser:
         "--estimator", action="append", metavar="NAME{KEY=VALUE ...}",
         help="an estimator with its settings; may be given several times",
     )  # fmt: skip
-    add("--csv", metavar="FILE", help="write the results as a table")
-    add("--plot", metavar="FILE", help="write a plot, .png, .svg or .pdf")
-    add("--json", action="store_true", help="print one JSON object")
+    output.add_arguments(parser)
     add("--jobs", type=count, default=1, metavar="N", help="simulations at once; default: 1")
     add("--cache", default="", metavar="FILE", help="where simulations are kept; none: nowhere")
     return parser
@@ -262,61 +251,26 @@ def notes(found: Study) -> list[str]:
         if row.reason:
             shape = f"{row.m}x{row.k}x{row.n}"
             reasons.setdefault(f"{row.estimator}: {row.reason}", []).append(shape)
-    gaps = [f"- {', '.join(shapes)}: {reason}" for reason, shapes in reasons.items()]
-    return [*gaps, *(f"- no {name}: {reason}" for name, reason in found.skipped.items())]
+    gaps = [f"{', '.join(shapes)}: {reason}" for reason, shapes in reasons.items()]
+    return [*gaps, *(f"no {name}: {reason}" for name, reason in found.skipped.items())]
 
 
-def as_csv(found: Study) -> str:
-    """The rows, with the node's name in the first column."""
-    text = io.StringIO()
-    names = list(Row.__dataclass_fields__)
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["node", *names])
-    for row in found.rows:
-        values: dict[str, Any] = asdict(row)
-        writer.writerow([found.node, *("" if values[n] is None else values[n] for n in names)])
-    return text.getvalue()
-
-
-def check_plot(place: str) -> None:
-    """Raise HespasError where no such plot can be made, before the work for it is done."""
-    from importlib.util import find_spec
-
-    if not place.lower().endswith(FORMATS):
-        raise UsageError(f"--plot {place}: a plot ends in {', '.join(FORMATS)}")
-    if find_spec("matplotlib") is None:
-        raise HespasError("plots need matplotlib", remedy="install it: pip install 'hespas[plot]'")
-
-
-def plotted(found: Study, place: str) -> bytes:
+def draw(figure: Any, found: Study) -> None:
     """Achieved operations per second of each product, a line an estimator, below the peak."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     sizes = {(row.flops, row.m, row.k, row.n): f"{row.m}x{row.k}x{row.n}" for row in found.rows}
     products = [sizes[key] for key in sorted(sizes)]
-    kind = place.rpartition(".")[2].lower()
-    # Equal input gives equal bytes: no random ids, no dates.
-    with matplotlib.rc_context({"svg.hashsalt": "hespas"}):
-        figure, axes = pyplot.subplots(figsize=(9, 5), layout="constrained")
-        for number, name in enumerate(found.constants):
-            rates = {f"{row.m}x{row.k}x{row.n}": row.flops_per_s or float("nan")
-                     for row in found.rows if row.estimator == name}  # fmt: skip
-            values = [rates[product] for product in products]
-            marker = "osD^v<>P"[number % 8]
-            axes.plot(range(len(products)), values, marker=marker, ms=5, lw=0.8, label=short(name))
-        axes.axhline(found.peak_flops, color="grey", ls="--", lw=1, label="peak")
-        axes.set(
-            yscale="log", ylabel="operations per second", xlabel="product, M x K x N",
-            title=f"Matrix products on {found.node}",
-        )  # fmt: skip
-        axes.set_xticks(range(len(products)), products, rotation=30, ha="right")
-        axes.grid(visible=True, alpha=0.3)
-        axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
-        data = io.BytesIO()
-        dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-        figure.savefig(data, format=kind, dpi=150, metadata=dates.get(kind))
-        pyplot.close(figure)
-    return data.getvalue()
+    axes = figure.add_subplot()
+    for number, name in enumerate(found.constants):
+        rates = {f"{row.m}x{row.k}x{row.n}": row.flops_per_s or float("nan")
+                 for row in found.rows if row.estimator == name}  # fmt: skip
+        values = [rates[product] for product in products]
+        marker = "osD^v<>P"[number % 8]
+        axes.plot(range(len(products)), values, marker=marker, ms=5, lw=0.8, label=short(name))
+    axes.axhline(found.peak_flops, color="grey", ls="--", lw=1, label="peak")
+    axes.set(
+        yscale="log", ylabel="operations per second", xlabel="product, M x K x N",
+        title=f"Matrix products on {found.node}",
+    )  # fmt: skip
+    axes.set_xticks(range(len(products)), products, rotation=30, ha="right")
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))

@@ -1,0 +1,303 @@
+"""``hespas study gemm | resnet | llama | scale-out``: from export to table, CSV, JSON and plot."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import operator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from hespas import configs
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.dialects.xla import gpu_library
+from hespas.tools import hespas
+from hespas.tools.commands import study as command
+from hespas.tools.studies import forms, gemm
+
+pytest.importorskip("jax")
+needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs hespas[plot]")
+needs_gpu_compiler = pytest.mark.skipif(gpu_library() is None, reason="needs hespas[gpu-compiler]")
+GEMM = ("gemm", "--kinds", "all-gather,reduce-scatter,summa", "--sizes", "512,256x1024x512",
+        "--devices", "8,1,4")  # fmt: skip
+TINY = ("--models", "tiny", "--set", "sequence=64")
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A folder for programs and cells, so that the tests export each once."""
+    return tmp_path_factory.mktemp("study")
+
+
+@pytest.fixture
+def run(kept):
+    def run(*arguments: str, form: str = "fused") -> int:
+        places = ("--work-dir", str(kept / "programs"), "--cache", str(kept / "cells"))
+        return hespas.main(["study", *arguments, "--form", form, "--jobs", "1", *places])
+
+    return run
+
+
+@pytest.fixture
+def rows(run, capsys):
+    def rows(*arguments: str, **more: str) -> list[dict]:
+        assert run(*arguments, "--json", **more) == 0
+        return json.loads(capsys.readouterr().out)["rows"]
+
+    return rows
+
+
+def test_a_divided_product_is_the_whole(rows):
+    found = rows(*GEMM)
+    assert len(found) == 3 * 2 * 3
+    for row in found:
+        m, k, n = gemm.shape_of(row["size"])
+        assert row["model_flops"] == 2 * m * k * n
+        # Each device does its share; sums over devices are the only others that count.
+        share = row["flops_per_device"] * row["devices"] / row["model_flops"]
+        assert share == pytest.approx(1, rel=0.02)
+        assert row["flops_per_s_per_device"] == pytest.approx(
+            row["model_flops"] / row["devices"] / row["step_time_s"]
+        )
+        assert row["step_time_low_s"] <= row["step_time_s"] <= row["step_time_high_s"]
+        assert 0 <= row["mfu"] < 1 and row["fits"]
+        if row["devices"] == 1:
+            assert row["efficiency"] == 1 and row["exposed_comm_s"] == 0
+            assert row["system"] is None and row["step_time_s"] == row["compute_s"]
+        else:
+            assert row["exposed_comm_s"] > 0
+            parts_s = row["compute_s"] + row["exposed_comm_s"]
+            assert row["step_time_s"] == pytest.approx(parts_s, abs=1e-8)
+    meshes = {row["mesh"] for row in found if row["kind"] == "summa"}
+    assert meshes == {"x=1,y=1", "x=2,y=2", "x=2,y=4"}
+
+
+def test_efficiency_is_against_the_fewest_devices(rows):
+    found = [row for row in rows(*GEMM) if (row["kind"], row["size"]) == ("summa", "512")]
+    by = {row["devices"]: row for row in found}
+    for n in (4, 8):
+        speed_up = by[1]["step_time_s"] / by[n]["step_time_s"]
+        assert by[n]["efficiency"] == pytest.approx(speed_up / n)
+
+
+def test_table_and_csv(run, capsys, tmp_path):
+    place = tmp_path / "gemm.csv"
+    assert run(*GEMM, "--csv", str(place)) == 0
+    out, err = capsys.readouterr()
+    title, header, *lines = out.splitlines()
+    assert title == "Distributed matrix products, H100_80GB"
+    assert header.split()[:4] == ["size", "kind", "devices", "system"]
+    assert lines[0].split()[:4] == ["512", "all-gather", "8", "HGX_H100_8"]
+    assert lines[1].split()[:4] == ["512", "all-gather", "1", "-"]
+    table = list(csv.DictReader(io.StringIO(place.read_text())))
+    assert len(table) == len(lines) == 18
+    assert table[0]["fits"] == "true" and table[1]["system"] == ""
+    for said in ("form fused", "estimator calibrated", "as measured (H100_SXM)", "18 programs"):
+        assert said in err
+
+
+def test_again_nothing_is_done_again(run, capsys):
+    run(*GEMM)
+    first = capsys.readouterr().out
+    run(*GEMM)
+    out, err = capsys.readouterr()
+    assert out == first
+    assert "18 programs, 0 made now" in err and "18 cells, 0 computed now" in err
+
+
+@needs_matplotlib
+@pytest.mark.parametrize(("kind", "begins"), [("svg", b"<?xml"), ("png", b"\x89PNG")])
+def test_plot_is_the_same_each_time(run, tmp_path, kind, begins):
+    places = [tmp_path / f"{name}.{kind}" for name in "ab"]
+    for place in places:
+        run(*GEMM, "--plot", str(place))
+    first, second = (place.read_bytes() for place in places)
+    assert first == second and first.startswith(begins)
+
+
+@needs_matplotlib
+def test_llama_on_several_nodes(run, tmp_path, capsys):
+    place = tmp_path / "llama.svg"
+    arguments = ("llama", *TINY, "--devices", "4", "--node", "H100_80GB", "B200_180GB", "--json")
+    assert run(*arguments, "--plot", str(place)) == 0
+    found = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["system"] for row in found] == ["H100_80GB_4GPU", "B200_180GB_4GPU"]
+    for row in found:
+        assert row["tokens_per_s"] == pytest.approx(4 * 64 / row["step_time_s"])
+        assert row["energy_j"] > 0
+    assert found[0]["cost_usd"] > 0 and found[1]["cost_usd"] is None  # no price is known
+    text = place.read_text()
+    assert "H100_80GB" in text and "tokens/s" in text
+
+
+@needs_matplotlib
+def test_resnet(run, tmp_path, capsys):
+    place = tmp_path / "resnet.pdf"
+    small = ("--set", "image=32", "--set", "batch=2")
+    assert run("resnet", "--depths", "18", "--devices", "8", *small, "--json",
+               "--plot", str(place)) == 0  # fmt: skip
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert row["depth"] == "18" and row["mesh"] == "data=8"
+    assert row["samples_per_s"] == pytest.approx(2 * 8 / row["step_time_s"])
+    assert row["tokens_per_s"] is None
+    assert place.read_bytes().startswith(b"%PDF")
+
+
+@needs_matplotlib
+def test_scale_out(run, tmp_path, capsys):
+    place = tmp_path / "out.png"
+    arguments = ("scale-out", *TINY, "--tensor", "2", "--devices", "4,16")
+    assert run(*arguments, "--plot", str(place)) == 0
+    title, header, *lines = capsys.readouterr().out.splitlines()
+    assert title == "Scale-out of Llama training, tiny, tensor 2, H100_80GB"
+    assert header.split()[:2] == ["devices", "system"] and "tokens/s" in header
+    assert [line.split()[:2] for line in lines] == [
+        ["4", "H100_80GB_4GPU"], ["16", "DGX_H100_SuperPOD_2"],
+    ]  # fmt: skip
+    run(*arguments, "--json")
+    first, second = json.loads(capsys.readouterr().out)["rows"]
+    assert first["efficiency"] == 1
+    rates = [row["tokens_per_s"] / row["devices"] for row in (first, second)]
+    assert second["efficiency"] == pytest.approx(rates[1] / rates[0])
+    assert second["mesh"] == "fsdp=8,tensor=2"
+
+
+@needs_gpu_compiler
+def test_optimised_by_xla(rows, kept):
+    """The ring: XLA merges its products, and leaves a sharding of global shapes behind."""
+    arguments = ("gemm", "--kinds", "ring", "--sizes", "1024", "--devices", "8")
+    fused, optimised, scheduled = (
+        rows(*arguments, form=form)[0] for form in ("fused", "optimised", "scheduled")
+    )
+    for row in (optimised, scheduled):
+        assert row["model_flops"] == fused["model_flops"] == 2 * 1024**3
+        assert row["flops_per_device"] == pytest.approx(2 * 1024**3 / 8, rel=0.02)
+        assert row["step_time_s"] == pytest.approx(fused["step_time_s"], rel=0.5)
+    names = [path.name for path in (kept / "programs").glob("gemm-x8-*-H100_80GB-*.mlirbc")]
+    assert len(names) == 2
+
+
+def test_what_was_made_stays(tmp_path, run):
+    """One program that cannot be made: the one before it is kept."""
+    place = tmp_path / "programs"
+    arguments = ["study", "gemm", "--kinds", "ring", "--sizes", "64,100", "--devices", "8",
+                 "--form", "fused", "--jobs", "1", "--work-dir", str(place)]  # fmt: skip
+    with pytest.raises(UsageError, match="100 over x=8"):
+        hespas.main(arguments)
+    assert [path.name.startswith("gemm-x8-") for path in place.iterdir()] == [True]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("gemm", "--kinds", "cannon"), "there is no 'cannon' here"),
+        (("gemm", "--sizes", "8x8"), "'8x8' is no product"),
+        (("gemm", "--devices", "6"), "no system of node H100_80GB has 6 devices"),
+        (("gemm", "--devices", "0"), "'0' is not a whole number"),
+        (("gemm", "--devices", ","), "--devices is empty"),
+        (("gemm", "--system", "HGX*"), "no system like HGX. has 16 devices .they have 8."),
+        (("gemm", "--system", "nothing*"), "no system preset has a name like 'nothing"),
+        (("gemm", "--node", "H100"), "no node preset is named 'H100'"),
+        (("gemm", "--set", "kind=ring"), "the study has a flag for it"),
+        (("gemm", "--set", "kind"), "--set takes KEY=VALUE"),
+        (("gemm", "--sizes", "64", "--devices", "8", "--set", "nothing=1"), "no option 'nothing'"),
+        (("gemm", "--plot", "a.gif"), "a plot is a file .png"),
+        (("gemm", "--estimator", "roofine"), "no estimator is named 'roofine'"),
+        (("resnet", "--depths", "19"), "there is no '19' here"),
+        (("llama", "--tensor", "3"), "8 devices do not make groups of 3"),
+        (("llama", "--models", "9b", "--node", "H100_80GB"), "llama: 'model' takes"),
+        (("scale-out", "--devices", "8", "--set", "scan=maybe"), "'scan' takes"),
+        (("scale-outs",), "no study is called 'scale-outs'; did you mean 'scale-out'"),
+    ],
+)
+def test_wrong_arguments(run, arguments, said):
+    with pytest.raises(HespasError, match=said):
+        run(*arguments)
+
+
+def test_a_node_that_xla_cannot_optimise_for(run):
+    with pytest.raises(HespasError, match="no target for node TPUv4") as caught:
+        run("gemm", "--node", "TPUv4", "--devices", "8", form="optimised")
+    assert "--form fused" in caught.value.remedy
+
+
+def test_without_the_compiler(run, monkeypatch):
+    monkeypatch.setattr("hespas.dialects.xla.gpu_library", lambda: None)
+    with pytest.raises(HespasError, match="compiler is not installed") as caught:
+        run("gemm", "--devices", "8", form="optimised")
+    assert "hespas[gpu-compiler]" in caught.value.remedy and "--form" in caught.value.remedy
+
+
+def test_which_system_is_taken():
+    """Fewest dimensions first, a family's before another's; the node's own of a pattern."""
+    assert forms.system_of("A100_SXM_40GB", 8, ()) == "A100_SXM_40GB_8GPU"
+    assert forms.system_of("B200_180GB", 16, ()) == "DGX_B200_SuperPOD_2"
+    assert forms.system_of("H100_80GB", 4096, ()) == "DGX_H100_SuperPOD_512"
+    assert forms.system_of("B200_180GB", 8, ("HGX_*",)) == "HGX_B200_8"
+    assert forms.system_of("A100_SXM_80GB", 8, ("A100_SXM_40GB_*",)) == "A100_SXM_40GB_8GPU"
+    assert forms.system_of("H100_80GB", 1, ()) is None
+
+
+@pytest.mark.parametrize(
+    ("mesh", "system", "permutes", "axes"),
+    [
+        ({"fsdp": 8}, "HGX_H100_8", True, []),
+        ({"fsdp": 4, "tensor": 2}, "HGX_H100_8", True, []),
+        ({"fsdp": 64}, "DGX_H100_SuperPOD_8", False, []),
+        ({"fsdp": 64}, "DGX_H100_SuperPOD_8", True, ["fsdp"]),
+        ({"fsdp": 8, "tensor": 8}, "DGX_H100_SuperPOD_8", True, []),
+        ({"fsdp": 32, "tensor": 2}, "DGX_H100_SuperPOD_8", False, ["fsdp"]),
+        ({"x": 4, "y": 4}, "DGX_H100_SuperPOD_2", False, ["x"]),
+        ({"x": 4, "y": 16}, "DGX_H100_SuperPOD_8", False, ["y"]),
+        ({"fsdp": 8, "tensor": 8}, "TPUv4_4x4x4", False, ["fsdp", "tensor"]),
+        ({"fsdp": 4, "tensor": 16}, "TPUv4_4x4x4", False, ["tensor"]),
+    ],
+)
+def test_groups_that_the_network_model_takes_for_too_fast(mesh, system, permutes, axes):
+    """Neighbours that differ in several dimensions pay for the first, as the model has it."""
+    found = configs.system(system)
+    assert forms.crossed_in_part(mesh, found, permutes) == axes
+    low = 1
+    for axis, size in reversed(mesh.items()):
+        ring = [position(low * i, found.npus_count) for i in range(size)]
+        steps = [sum(map(operator.ne, a, b)) for a, b in itertools.pairwise(ring)]
+        alone = size < found.devices or permutes
+        assert (axis in axes) == (alone and max(steps) > 1)
+        low *= size
+
+
+def position(device: int, counts: tuple[int, ...]) -> list[int]:
+    """Where a device is in each dimension, the first the fastest."""
+    digits = []
+    for count in counts:
+        device, digit = divmod(device, count)
+        digits.append(digit)
+    return digits
+
+
+def test_what_is_too_fast_is_marked(run, capsys):
+    assert run("gemm", "--kinds", "ring", "--sizes", "256", "--devices", "8,16") == 0
+    out, err = capsys.readouterr()
+    marks = ["*" in line for line in out.splitlines()[2:]]
+    assert marks == [False, True]
+    assert "warning: * is too fast" in err
+
+
+@pytest.mark.parametrize("name", [name for name in command.STUDIES if name != "operators"])
+def test_defaults_are_a_study(name):
+    """The default workloads have systems, and labels that tell them apart."""
+    study = command.module(name).STUDY
+    given = {axis.name: axis.values(axis.default) for axis in study.axes}
+    found = list(study.workloads(given))
+    assert len({(*one.labels.items(), one.devices) for one in found}) == len(found)
+    for one in found:
+        for node in study.nodes:
+            assert (forms.system_of(node, one.devices, ()) is None) == (one.devices == 1)
+    figures = {column.name for column in study.columns}
+    assert {name for panel in study.panels for name in panel.names} <= figures
+    assert {study.across, *study.series} <= {*found[0].labels, "node", "devices"}
+    assert Path(command.module(name).__file__ or "").stem == name.replace("-", "_")

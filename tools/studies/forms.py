@@ -1,0 +1,94 @@
+"""In which form programs are estimated, and which of a node's systems they run on."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from hespas.dialects.errors import HespasError, UsageError
+
+if TYPE_CHECKING:
+    from hespas.configs.system import System
+
+# What XLA makes of a program: options of the pass xla-optimize, beside its target.
+BY_XLA = {"optimised": "", "scheduled": "stage=scheduled,async-collectives=keep"}
+FORMS = {
+    "optimised": "by XLA for the node: its fusions and library calls, collectives one by one",
+    "scheduled": "the same in XLA's order, collectives beside compute where XLA puts them",
+    "fused": "the kernels that XLA would make, by hespas (--fuse of hespas run)",
+    "lowered": "as JAX lowers it, each op a kernel",
+}
+OTHER_WAY = "--form fused makes the kernels that XLA would make, without it"
+
+
+def target_of(form: str, node: str) -> str:
+    """What XLA optimises for, "" where it does not; raises HespasError where it cannot."""
+    if form not in BY_XLA:
+        return ""
+    from hespas.configs import targets
+    from hespas.dialects.xla import gpu_library
+    from hespas.passes.compile.process import NO_PLUGIN
+
+    if node not in targets.target_names():
+        raise HespasError(f"XLA's GPU compiler has no target for node {node}", remedy=OTHER_WAY)
+    if gpu_library() is None:
+        raise HespasError(
+            "XLA's GPU compiler is not installed", remedy=f"{NO_PLUGIN}, or {OTHER_WAY}"
+        )
+    return node
+
+
+def system_of(node: str, devices: int, patterns: Sequence[str]) -> str | None:
+    """The system for so many devices, None for one; raises HespasError where there is none.
+
+    Of ``patterns`` if there are any, else of the presets with that node; of several the one with
+    fewest dimensions, a family's before another's.
+    """
+    if devices == 1:
+        return None
+    from hespas import configs
+    from hespas.configs import families
+    from hespas.tools.sweep import spec
+
+    own = configs.systems_of(node)
+    names = [
+        name
+        for pattern in patterns
+        for name in (spec.systems(pattern) if spec.is_wild(pattern) else [pattern])
+    ]
+    found = [
+        (name not in own, len(system.npus_count), name not in families.names(), name)
+        for name in names or own
+        if (system := configs.system(name)).devices == devices
+    ]
+    if found:
+        return min(found)[-1]
+    whose = f"like {', '.join(patterns)}" if patterns else f"of node {node}"
+    sizes = sorted({configs.system(name).devices for name in names or own})
+    have = f" (they have {', '.join(map(str, sizes))})" if sizes else ""
+    raise UsageError(
+        f"no system {whose} has {devices} devices{have}",
+        remedy="name others by --system, or make one with `hespas system new`",
+    )
+
+
+def crossed_in_part(mesh: Mapping[str, int], system: System, permutes: bool) -> list[str]:
+    """The axes of a mesh whose groups the network model takes for faster than they are.
+
+    ASTRA-sim's model charges a message for the first dimension in which its ends differ. All
+    devices together cross the dimensions one after the other, but a group of some is one ring, and
+    ``permutes`` pass data on as they say: where neighbours in a ring differ in two dimensions, a
+    message to another node counts as one within a node.
+    """
+    ends = list(itertools.accumulate(system.npus_count, operator.mul, initial=1))
+    found, low = [], 1
+    for axis, size in reversed([*mesh.items()]):
+        high = low * size
+        within = any(a <= low and high <= b for a, b in itertools.pairwise(ends))
+        whole = size == system.devices and not permutes
+        if size > 1 and not within and not whole:
+            found.append(axis)
+        low = high
+    return found[::-1]

@@ -1,0 +1,141 @@
+"""A study of programs as data: what is exported, what is told of each, what is drawn.
+
+``engine.py`` runs it, ``draw.py`` draws it; ``command.py`` is its command line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hespas.dialects.errors import UsageError
+from hespas.tools.commands.render import percent, scaled, seconds
+
+Given = Mapping[str, Sequence[Any]]
+"""The values of each axis, by its name."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A flag with a list of values: ``--name A,B,...``."""
+
+    name: str
+    default: str
+    help: str
+    read: Callable[[str], Any] = str
+
+    def values(self, text: str) -> list[Any]:
+        """The values of ``A,B,...``, each once; raises UsageError."""
+        found = [self.read(part.strip()) for part in text.split(",") if part.strip()]
+        if not found:
+            raise UsageError(f"--{self.name} is empty")
+        return list(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A program: a recipe with its options over a mesh; ``labels`` tell it from the others.
+
+    ``defaults`` are options that --set may change.
+    """
+
+    recipe: str
+    options: Mapping[str, str]
+    mesh: Mapping[str, int]
+    labels: Mapping[str, Any]
+    defaults: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def devices(self) -> int:
+        return math.prod(self.mesh.values())
+
+
+@dataclass(frozen=True)
+class Column:
+    """A figure of a row, as the table shows it."""
+
+    name: str
+    header: str
+    text: Callable[[Any], str] = str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Figures across the study's ``across``: the first a full line, the next dashed.
+
+    ``ideal`` adds what the first point would give if it grew with the devices.
+    """
+
+    names: tuple[str, ...]
+    label: str
+    log: bool = False
+    share: bool = False
+    ideal: bool = False
+
+
+@dataclass(frozen=True)
+class Study:
+    """``series`` names the labels that have a line of their own, ``facet`` the one with a panel."""
+
+    name: str
+    title: str
+    description: str
+    nodes: tuple[str, ...]
+    axes: tuple[Axis, ...]
+    workloads: Callable[[Given], Iterable[Workload]]
+    columns: tuple[Column, ...]
+    panels: tuple[Panel, ...]
+    across: str
+    series: tuple[str, ...]
+    facet: str = ""
+
+
+def number(text: str) -> int:
+    """An axis' value that is a whole number from 1; raises UsageError."""
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"'{text}' is not a whole number from 1")
+    return int(text)
+
+
+def one_of(*known: str) -> Callable[[str], str]:
+    """An axis' values that are words; raises UsageError that suggests the near one."""
+
+    def read(text: str) -> str:
+        if text not in known:
+            from hespas.passes.base import nearest
+
+            raise UsageError(
+                f"there is no '{text}' here: {', '.join(known)}", remedy=nearest(text, [*known])
+            )
+        return text
+
+    return read
+
+
+def said(name: str, value: Any) -> str:
+    """What tells a row from others, in words: names speak for themselves, numbers do not."""
+    if name == "devices":
+        return f"{value} device{'' if value == 1 else 's'}"
+    return str(value or "") if isinstance(value, str | None) else f"{name} {value}"
+
+
+def grouped(value: float) -> str:
+    """``12,345``, with three digits at least."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+STEP = Column("step_time_s", "step", seconds)
+COMPUTE = Column("compute_s", "compute", seconds)
+EXPOSED = Column("exposed_comm_s", "exposed", seconds)
+RATE = Column("flops_per_s_per_device", "of a device", lambda value: scaled(value, "FLOP/s"))
+MFU = Column("mfu", "MFU", percent)
+PEAK_SHARE = Column("mfu", "of peak", percent)
+TOKENS = Column("tokens_per_s", "tokens/s", grouped)
+IMAGES = Column("samples_per_s", "images/s", grouped)
+EFFICIENCY = Column("efficiency", "efficiency", percent)
+MEMORY = Column("peak_bytes", "memory", lambda value: scaled(value, "B"))
+FITS = Column("fits", "fits", lambda value: "yes" if value else "no")
+ENERGY = Column("energy_j", "energy", lambda value: scaled(value, "J"))
+COST = Column("usd_per_million_tokens", "$/Mtoken", lambda value: f"{value:.3f}")
