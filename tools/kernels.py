@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hespas.dialects.attrs import Cost, Region, trips_of
 from hespas.dialects.attrs import Kernel as KernelAttr
 from hespas.dialects.errors import HespasError, name_of, position
 from hespas.dialects.mlir import attribute, functions, ir
-from hespas.dialects.ops import BRANCHES, CALLEE, LOOPS, TERMINATORS, entry, is_comm
+from hespas.dialects.ops import (
+    CALLEE,
+    CONTROL,
+    FUSION,
+    LOOPS,
+    TERMINATORS,
+    entry,
+    is_comm,
+    sent_bytes,
+)
+from hespas.estimators.work import op_work, rule_of
+from hespas.passes.emit.stats import is_estimated_whole
 
 WRAPPER = re.compile(
     r"^(jit|pjit|jvp|transpose|vmap|remat|checkpoint|shard_map|custom_\w+)\((.*)\)$"
 )
 NUMBER = re.compile(r"(\d+)")
+REGION = "region"  # the kind of what was estimated whole
 PLAIN = frozenset(("main", "", "while", "body", "cond", "closed_call", "rematted_computation"))
+
+
+Key = tuple[str, ir.Attribute | None, str, ir.Attribute, str]  # op, kernel, shapes, cost, layer
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Equal kernels: same op, shapes and cost. ``count`` is how often they run on one device.
+    """Equal kernels: same op, kind, shapes and cost; ``count`` is how often they run on one device.
 
-    ``shapes`` are operand and result types, ``place`` and ``layer`` those of the first.
+    ``kind`` is that of a kernel (``loop``, ``gemm``), whether the op is a fusion or not; ``region``
+    for what was estimated whole. ``shapes`` are operand and result types, ``place`` and ``layer``
+    those of the first.
     """
 
     op: str
@@ -41,6 +60,14 @@ class Row:
         """All of them together."""
         return self.count * self.cost.latency_ns
 
+    @property
+    def title(self) -> str:
+        """The kind, and the op where that is a kernel by itself: ``loop (add)``."""
+        op = bare(self.op)
+        if self.op == FUSION or self.kind in (op, REGION):
+            return self.kind
+        return f"{self.kind} ({op})"
+
 
 def rows(module: ir.Module, depth: int = 2) -> list[Row]:
     """The kernels that take time, those with the most of it first.
@@ -48,15 +75,17 @@ def rows(module: ir.Module, depth: int = 2) -> list[Row]:
     ``depth`` is how many components of a framework's name make a layer. Raises HespasError for a
     module that was not annotated.
     """
-    first: dict[tuple[str, str, ir.Attribute, str], ir.Operation] = {}
-    count: Counter[tuple[str, str, ir.Attribute, str]] = Counter()
+    first: dict[Key, ir.Operation] = {}
+    count: Counter[Key] = Counter()
     for op, sites in executed(module):
         attributes = op.attributes
         if Cost.NAME not in attributes:
             continue
         name, shapes, cost = name_of(op.location), _shapes(op), attributes[Cost.NAME]
+        is_kernel = KernelAttr.NAME in attributes
+        kernel = attributes[KernelAttr.NAME] if is_kernel else None
         for site, times in sites.items():
-            key = op.name, shapes, cost, layer_of(site.name(name), depth)
+            key = op.name, kernel, shapes, cost, layer_of(site.name(name), depth)
             first.setdefault(key, op)
             count[key] += times
     if not first:
@@ -64,20 +93,39 @@ def rows(module: ir.Module, depth: int = 2) -> list[Row]:
         raise HespasError(message, op=module.operation, remedy="annotate it, as hespas run does")
     table = []
     for key, op in first.items():
-        name, shapes, attr, layer = key
+        name, _, shapes, attr, layer = key
         cost = Cost.from_attr(attr)
-        if cost.latency_ns or cost.gap:
-            kernel = KernelAttr.of(op)
-            kind = kernel.kind if kernel else name.partition(".")[2]
-            table.append(Row(name, kind, shapes, cost, count[key], position(op.location), layer))
+        if count[key] and (cost.latency_ns or cost.gap):
+            place = position(op.location)
+            table.append(Row(name, kind_of(op), shapes, cost, count[key], place, layer))
     return sorted(table, key=lambda row: -row.time_ns)
+
+
+def kind_of(op: ir.Operation) -> str:
+    """The kind of kernel that an op is: its fusion's, else that of its cost rule, else its name."""
+    kernel = KernelAttr.of(op)
+    if kernel is not None:
+        return kernel.kind
+    name = op.name
+    if name in CALLEE or name in CONTROL:
+        return REGION
+    rule = rule_of(name)
+    with contextlib.suppress(HespasError):  # of what has no cost, the name
+        if rule is not None and rule.group == "leaf":
+            return op_work(op).kind
+    return bare(name)
+
+
+def bare(name: str) -> str:
+    """An op's name without its dialect."""
+    return name.partition(".")[2]
 
 
 def merged(table: Iterable[Row]) -> list[Row]:
     """The rows with those added up that differ in their layer only, most time first."""
-    found: dict[tuple[str, str, Cost], Row] = {}
+    found: dict[tuple[str, str, str, Cost], Row] = {}
     for row in table:
-        key = row.op, row.shapes, row.cost
+        key = row.op, row.kind, row.shapes, row.cost
         known = found.get(key)
         count = row.count + (known.count if known else 0)
         first = known or row
@@ -147,14 +195,16 @@ def executed(module: ir.Module) -> Iterator[tuple[ir.Operation, Counter[Site]]]:
     """The leaf ops of one step of one device, and how often each runs, by site.
 
     Loops are multiplied by their trips, a branch is the one that its cost is of; a function that is
-    called is gone through once. An op of a region that was estimated whole is the call itself.
+    called is gone through once. Of a region that was estimated whole, it is the call, the loop or
+    the branch itself.
     """
     table = functions(module)
+    is_whole = functools.cache(lambda name: is_estimated_whole(table[name]))
     bodies: dict[str, _Body] = {}
     order: list[str] = []
 
     def visit(name: str, function: ir.Operation) -> None:
-        body = bodies[name] = _Body([], Counter())
+        body = bodies[name] = _Body(is_whole)
         body.fill(function.regions, 1)
         for called, _ in body.calls:
             if called not in bodies:
@@ -179,10 +229,12 @@ def executed(module: ir.Module) -> Iterator[tuple[ir.Operation, Counter[Site]]]:
 
 @dataclass(slots=True)
 class _Body:
-    """``calls`` counts by callee and, of a call that is a region, its name."""
+    """``calls`` counts by callee and, of a call that is a region, its name; ``is_whole`` tells of a
+    function whether it was estimated whole."""
 
-    leaves: list[tuple[ir.Operation, int]]
-    calls: Counter[tuple[str, str | None]]
+    is_whole: Callable[[str], bool]
+    leaves: list[tuple[ir.Operation, int]] = field(default_factory=list)
+    calls: Counter[tuple[str, str | None]] = field(default_factory=Counter)
 
     def fill(self, regions: Iterable[ir.Region], times: int) -> None:
         for region in regions:
@@ -194,25 +246,28 @@ class _Body:
         name = op.name
         if name in TERMINATORS or is_comm(op):
             return
-        if name in CALLEE:
-            region = name_of(op.location) if Region.NAME in op.attributes else None
-            self.calls[attribute(op, CALLEE[name]).value, region] += times
+        is_region = Region.NAME in op.attributes
+        if name in CALLEE and not self.is_whole(callee := attribute(op, CALLEE[name]).value):
+            self.calls[callee, name_of(op.location) if is_region else None] += times
+        elif name not in CONTROL or (is_region and is_estimated_whole(op)):
+            self.leaves.append((op, times))
         elif name in LOOPS:
             trips = trips_of(op)
             self.fill(op.regions, times * (1 if trips is None else trips))
-        elif name in BRANCHES:
-            self.fill([max(op.regions, key=_time_ns)], times)
         else:
-            self.leaves.append((op, times))
+            self.fill([max(op.regions, key=_weight)], times)
 
 
-def _time_ns(region: ir.Region) -> float:
-    return sum(
-        Cost.from_attr(view.operation.attributes[Cost.NAME]).latency_ns
+def _weight(region: ir.Region) -> tuple[int, float, int]:
+    """What a branch is chosen by, here as for its cost (``estimators.aggregate.dearest``)."""
+    costs = [
+        Cost.from_attr(view.operation.attributes[Cost.NAME])
         for block in region.blocks
         for view in block.operations
         if Cost.NAME in view.operation.attributes
-    )
+    ]
+    flops = sum(cost.flops for cost in costs)
+    return sent_bytes(region), math.fsum(cost.latency_ns for cost in costs), flops
 
 
 def layer_of(name: str, depth: int) -> str:

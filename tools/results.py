@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import io
 import json
 import os
 from dataclasses import dataclass
@@ -12,10 +11,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from hespas import configs, frontends
+from hespas.configs.node import Node
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir, make_context
+from hespas.passes.annotate.options import CUSTOM
 from hespas.passes.emit.file import write_whole
 from hespas.tools.kernels import Row, rows
+from hespas.tools.modules import bytecode
+from hespas.tools.sweep.table import is_table
 
 MODULE, FIGURES, SIMULATION = "annotated.mlirbc", "run.json", "simulation.json"
 
@@ -31,9 +34,7 @@ def write(
     ``simulation`` is what ``hespas simulate --json`` prints; without one that of an earlier run
     goes.
     """
-    buffer = io.BytesIO()
-    module.operation.write_bytecode(buffer)
-    write_whole(os.path.join(folder, MODULE), buffer.getvalue())
+    write_whole(os.path.join(folder, MODULE), bytecode(module))
     write_whole(os.path.join(folder, FIGURES), _as_text(figures))
     path = os.path.join(folder, SIMULATION)
     if simulation is not None:
@@ -82,6 +83,11 @@ class Result:
         """The kernels that take time; raises HespasError."""
         return rows(self.module)
 
+    @functools.cached_property
+    def node(self) -> Node | None:
+        """The node that it is of, as ``node_of``; raises HespasError."""
+        return node_of(self.figures["node"])
+
     def figure(self, path: str) -> Any:
         """A figure by the keys that lead to it, as ``derived.mfu``; None where there is none."""
         value: Any = self.figures
@@ -93,6 +99,20 @@ class Result:
     def name(self) -> str:
         """The program's name, without its folder."""
         return os.path.basename(str(self.figures.get("program") or self.folder))
+
+
+def node_of(name: str | None) -> Node | None:
+    """The node that a result names; None where options alone described it, or nothing did.
+
+    Raises HespasError for a file that is gone.
+    """
+    if not name or name == CUSTOM:
+        return None
+    try:
+        return configs.node(name)
+    except HespasError as error:
+        error.remedy = error.remedy or "a result names its node's file: call from where that is"
+        raise
 
 
 def program_of(result: str) -> str:
@@ -112,8 +132,16 @@ def figures(folder: str) -> dict[str, Any]:
     return configs.read_json(path)
 
 
+def refuse_table(path: str) -> None:
+    """Raise HespasError for the table of a sweep, where one result is wanted."""
+    if is_table(path):
+        remedy = "hespas compare and hespas report take it; hespas run one of its cells"
+        raise HespasError("it is the table of a sweep, not one result", where=path, remedy=remedy)
+
+
 def read_module(result: str) -> ir.Module:
     """The annotated module of a result folder, or in a file; raises HespasError."""
+    refuse_table(result)
     path = os.path.join(result, MODULE) if os.path.isdir(result) else result
     if not os.path.exists(path):
         raise HespasError(

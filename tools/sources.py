@@ -11,21 +11,13 @@ from hespas import frontends
 from hespas.dialects.attrs import Split, Target
 from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import ir, make_context
+from hespas.passes.annotate.options import CUSTOM
 from hespas.tools.commands import flow, run
-from hespas.tools.results import Result
+from hespas.tools.commands.render import counted
+from hespas.tools.results import Result, refuse_table
 from hespas.tools.sweep import table
 
 ANNOTATING = frozenset(("node", "estimator", "setting", "fuse"))
-
-
-def is_table(name: str) -> bool:
-    """Whether a file is the table of a sweep: JSON with a list, where a configuration has keys."""
-    if name.endswith((".csv", ".parquet")):
-        return True
-    if not name.endswith(".json") or not os.path.isfile(name):
-        return False
-    with open(name, "rb") as file:
-        return file.read(64).lstrip().startswith(b"[")
 
 
 @dataclass
@@ -49,12 +41,11 @@ class Runner:
 
     def found(self, name: str, flags: Mapping[str, Any]) -> list[Result]:
         """The results of a table's cells, or the one of anything else; raises HespasError."""
-        if not is_table(name):
+        if not table.is_table(name):
             return [self.result(name, flags)]
-        rows = table.read(name)
-        done = [row for row in rows if "error" not in row]
-        if len(done) < len(rows):
-            self._note(f"warning: {len(rows) - len(done)} cells of {name} have no result")
+        done, failed = table.results(name)
+        if failed:
+            self._note(f"warning: {counted(len(failed), 'cell')} of {name} without a result")
         return [Result(name, table.figures_of(row)) for row in done]
 
     def result(self, name: str, flags: Mapping[str, Any]) -> Result:
@@ -65,6 +56,7 @@ class Runner:
         """
         if os.path.isdir(name):
             return Result.load(name)
+        refuse_table(name)
         self._runs += 1
         folder = os.path.join(self.scratch, str(self._runs))
         given: dict[str, Any] = {**flags, "output": folder}
@@ -96,5 +88,5 @@ def _annotation(module: ir.Module) -> dict[str, str]:
     target = Target.of(module.operation)
     if target is None or target.estimator is None:
         return {}
-    node = {"node": target.node} if target.node else {}
+    node = {"node": target.node} if target.node and target.node != CUSTOM else {}
     return {"estimator": target.estimator.partition(" ")[0], **node}

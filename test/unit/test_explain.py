@@ -2,13 +2,19 @@
 
 import json
 from pathlib import Path
+from typing import ClassVar, Literal
 
 import pytest
+from result_programs import layered
 
-from hespas import frontends
+from hespas import configs, frontends
+from hespas.dialects.attrs import Cost
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir, make_context
+from hespas.estimators.base import Estimator, Item
 from hespas.passes import run
+from hespas.passes.annotate.traverse import annotate
+from hespas.passes.base import Run
 from hespas.tools import hespas, kernels
 from hespas.tools.common import entry
 
@@ -48,6 +54,106 @@ def test_loops_are_multiplied_and_layers_named():
     dot = rows["stablehlo.dot_general"]
     assert (dot.count, dot.layer) == (5, "layer_1/mlp")
     assert dot.shapes == "64x64xf32, 64x64xf32 -> 64x64xf32"
+
+
+BRANCH = """
+module attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func @main(%p: tensor<i1>, %x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+    %0 = "stablehlo.if"(%p) ({
+      %1 = "stablehlo.all_reduce"(%x) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>,
+          channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+          use_global_device_ids}> ({
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+          %s = stablehlo.add %a, %b : tensor<f32>
+          stablehlo.return %s : tensor<f32>
+        }) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+      %2 = stablehlo.negate %1 : tensor<64x64xf32>
+      stablehlo.return %2 : tensor<64x64xf32>
+    }, {
+      %1 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
+        : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+      stablehlo.return %1 : tensor<64x64xf32>
+    }) : (tensor<i1>) -> tensor<64x64xf32>
+    return %0 : tensor<64x64xf32>
+  }
+}
+"""
+
+
+def test_of_branches_it_is_the_one_that_the_cost_is_of():
+    """That which sends more, though the other one computes for longer."""
+    module = ir.Module.parse(BRANCH, make_context())
+    total = run(module, "roofline-annotate{node=A100_SXM_40GB}").results["cost"]
+    found = kernels.rows(module)
+    assert [row.op for row in found] == ["stablehlo.negate"]
+    assert sum(row.time_ns for row in found) == total.latency_ns
+
+
+def test_a_loop_that_never_runs_has_no_kernels():
+    module = annotated(LOOP.replace("dense<5>", "dense<0>"))
+    assert kernels.rows(module) == []
+
+
+class Whole(Estimator):
+    """A microsecond for each region."""
+
+    name: ClassVar[str] = "whole"
+    version: ClassVar[str] = "1"
+    granularity: ClassVar[Literal["op", "kernel", "region"]] = "region"
+
+    def __init__(self) -> None:
+        pass
+
+    def estimate(self, item: Item) -> Cost:
+        return Cost(self.name, 0, 0, 0, 1000.0, "measured", "none")
+
+
+@pytest.mark.parametrize("text", [LOOP, layered(3)])
+@pytest.mark.parametrize("split", ["split-linear", "split-individual{merge=true}"])
+def test_a_region_that_was_estimated_whole_is_a_kernel(text, split):
+    module = ir.Module.parse(text, make_context())
+    run(module, split)
+    total = annotate(module, Whole(), Run(), node="")
+    found = kernels.rows(module)
+    assert total.latency_ns and sum(row.time_ns for row in found) == total.latency_ns
+    assert any(row.kind == "region" for row in found)
+
+
+def test_a_kernel_has_one_kind_fused_or_not():
+    plain, fused = (ir.Module.parse(layered(3), make_context()) for _ in range(2))
+    run(plain, "roofline-annotate{node=A100_SXM_40GB}")
+    run(fused, "fuse,roofline-annotate{node=A100_SXM_40GB}")
+    for module in (plain, fused):
+        assert {row.kind for row in kernels.rows(module)} == {"gemm", "loop"}
+    titles = {row.title for row in kernels.rows(plain)}
+    assert titles == {"gemm (dot_general)", "loop (add)"}
+
+
+def test_a_node_of_options_alone_has_no_peaks_to_show(tmp_path, capsys):
+    module = ir.Module.parse(LOOP, make_context())
+    run(module, "roofline-annotate{peak-flops=1e12 memory-bandwidth=1e12}")
+    path = tmp_path / "a.mlir"
+    path.write_text(str(module))
+    assert entry(hespas.main, ["explain", str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["node"] == "custom" and found["kernels"][0]["of_peak"] is None
+    assert entry(hespas.main, ["diff", str(path), str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["growth"] == 0
+
+
+def test_a_node_file_that_is_gone_is_named(tmp_path, capsys, monkeypatch):
+    (tmp_path / "mine.json").write_text(json.dumps(configs.node_data("A100_SXM_40GB")))
+    (tmp_path / "step.mlir").write_text(LOOP)
+    monkeypatch.chdir(tmp_path)
+    argv = ["run", "--mlir", "step.mlir", "--node", "mine.json", "--output", "out"]
+    assert entry(hespas.main, argv) == 0
+    monkeypatch.chdir(tmp_path / "out")
+    capsys.readouterr()
+    for command in ("explain", "report"):
+        assert entry(hespas.main, [command, "."]) == 1
+        err = capsys.readouterr().err
+        assert "mine.json: error: No such file or directory; a result names its node's file" in err
+    assert not Path("report.html").exists()
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ bound. RESULT is the output folder of hespas run, or an annotated module.
 
   hespas run --mlir step.mlir --node H100_80GB --output out && hespas explain out
 """
+NO_ESTIMATE = "no estimate"  # in place of a tag
 
 
 def arguments() -> Parser:
@@ -44,17 +45,16 @@ def main(argv: Sequence[str]) -> int:
 
     from dataclasses import replace
 
-    from hespas import configs
     from hespas.dialects.errors import in_file
     from hespas.passes.annotate.traverse import target_of
     from hespas.tools import kernels
     from hespas.tools.commands import render
-    from hespas.tools.results import program_of, read_module
+    from hespas.tools.results import node_of, program_of, read_module
 
     module = read_module(given.result)
     program = program_of(given.result)
     target = target_of(module)
-    node = configs.node(target.node) if target.node else None
+    node = node_of(target.node)
     table = [
         replace(row, place=in_file(row.place, program) if row.place else "")
         for row in kernels.rows(module, given.depth)
@@ -98,9 +98,10 @@ def achieved(row: Row, node: Node | None) -> tuple[float | None, float | None]:
 def _tables(
     target: Target, node: Node | None, shown: Sequence[Row], whole: Sequence[Row], groups: Groups
 ) -> list[Table]:
-    from hespas.tools.commands.render import Table, percent, seconds
+    from hespas.tools.commands.render import Table, counted, percent, seconds
 
     total_ns = sum(row.time_ns for row in whole)
+    gaps = sum(row.count for row in whole if row.cost.gap)
     facts: list[Sequence[str]] = [
         ("node", target.node or "-"),
         ("estimator", target.estimator or "-"),
@@ -108,16 +109,18 @@ def _tables(
         ("compute time", seconds(total_ns * 1e-9)),
         ("kernels", f"{sum(row.count for row in whole)}, {len(whole)} distinct"),
     ]
+    if gaps:
+        facts.append(("not estimated", f"{counted(gaps, 'op')}: the time is too low"))
     rows = []
     for row in shown:
         compute, memory = achieved(row, node)
         low, high = row.cost.low_ns, row.cost.high_ns
         rows.append(
             (
-                row.kind,
+                row.title,
                 _clipped(row.shapes),
                 row.cost.bound,
-                row.cost.tag or "-",
+                NO_ESTIMATE if row.cost.gap else row.cost.tag or "-",
                 row.place or row.layer or "-",
                 str(row.count),
                 seconds(row.cost.latency_ns * 1e-9),

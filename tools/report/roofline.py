@@ -222,7 +222,7 @@ def _point(point: Point, x: float, y: float, largest: float, ids: Sequence[str])
     row = point.kernel
     radius = 3.5 + 9.0 * math.sqrt(point.share / largest)
     said = (
-        f"{row.kind} {row.shapes}\n{scaled(point.rate, 'op/s')} at {point.intensity:.3g} op/B\n"
+        f"{row.title} {row.shapes}\n{scaled(point.rate, 'op/s')} at {point.intensity:.3g} op/B\n"
         f"{row.count} runs of {seconds(1e-9 * row.cost.latency_ns)}, {percent(point.share)}"
     )
     drawn = shape(SHAPES[point.colour - 1], x, y, radius, f"point s{point.colour}")

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from hespas import configs
 from hespas.configs.node import Node
 from hespas.dialects.errors import in_file
 from hespas.tools import kernels
-from hespas.tools.commands.explain import achieved
-from hespas.tools.commands.render import percent, scaled, seconds
+from hespas.tools.commands.explain import NO_ESTIMATE, achieved
+from hespas.tools.commands.render import counted, percent, scaled, seconds
 from hespas.tools.kernels import Row
 from hespas.tools.report import charts, overview, roofline, table
 from hespas.tools.report.charts import Part
@@ -30,7 +29,7 @@ KERNELS = "kernels"
 def run_page(result: Result, folder: str) -> bytes:
     """The page, to be put into ``folder``; raises HespasError where the result lacks something."""
     figures = result.figures
-    node = configs.node(figures["node"]) if figures["node"] else None
+    node = result.node
     used = memory(result)
     rows = kernels.merged(result.kernels)
     ids = [f"k{i + 1}" for i in range(min(len(rows), MOST))]
@@ -44,7 +43,7 @@ def run_page(result: Result, folder: str) -> bytes:
         _memory(used),
         _provenance(result, node, folder),
     ]
-    where = f"{figures['devices']} devices"
+    where = counted(figures["devices"], "device")
     where += f", {figures['node']}" if figures["node"] else ""
     where += f", network {figures['system']}" if figures["system"] else ""
     return page(
@@ -117,7 +116,7 @@ def _exposed(result: Result) -> Section | None:
         [
             text(row["name"]),
             text(row["needed_by"] or "the end"),
-            text(row["location"]),
+            text(_place(row["location"], str(result.figures["program"]))),
             table.size(row["operand_bytes"]),
             table.number(row["count"]),
             table.time(row["exposed_s"]),
@@ -180,10 +179,11 @@ def _roofline(plot: roofline.Roofline, ids: Sequence[str]) -> Section | None:
     legend = charts.legend([(kind, i + 1, "") for i, kind in enumerate(plot.kinds)], shapes)
     note = None
     if plot.left_out:
+        count = counted(plot.left_out, "kernel")
         note = tag(
             "p",
-            f"Not drawn: {plot.left_out} kernels with {percent(plot.left_out_share)} of "
-            "the time: they only move data, or take little of it.",
+            f"Not drawn, moving data only or taking little time: {count} with "
+            f"{percent(plot.left_out_share)} of the time.",
             class_="note",
         )
     lead = (
@@ -216,7 +216,7 @@ def _kernels(result: Result, rows: Sequence[Row], node: Node | None, ids: Sequen
         Column("dtype", "Type", "text", "element type whose peak applies"),
     ]
     cells = [_kernel(row, node, program, total_ns) for row in rows[:MOST]]
-    caption = f"{len(rows)} distinct kernels, those with the most time first"
+    caption = f"{counted(len(rows), 'distinct kernel')}, the most time first"
     grid = table.table(KERNELS, caption, columns, cells, ids)
     rest = rows[MOST:]
     note = None
@@ -229,18 +229,15 @@ def _kernels(result: Result, rows: Sequence[Row], node: Node | None, ids: Sequen
 def _kernel(row: Row, node: Node | None, program: str, total_ns: float) -> list[Cell]:
     compute, bandwidth = achieved(row, node)
     cost = row.cost
-    unsure = "no estimate" if cost.gap else cost.tag
+    unsure = NO_ESTIMATE if cost.gap else cost.tag
     band = Cell("-", more=unsure)
     if cost.low_ns is not None and cost.high_ns is not None and cost.latency_ns:
         down, up = (100 * (end / cost.latency_ns - 1) for end in (cost.low_ns, cost.high_ns))
         width_s = 1e-9 * row.count * (cost.high_ns - cost.low_ns)
         band = Cell(f"{down:+.0f} to {up:+.0f} %", width_s, more=unsure)
-    place = in_file(row.place, program) if row.place else row.layer
-    place = (
-        f"line {place.removeprefix(f'{program}:')}" if place.startswith(f"{program}:") else place
-    )
+    place = _place(in_file(row.place, program), program) if row.place else row.layer
     return [
-        text(row.kind),
+        text(row.title),
         Cell(row.shapes, more=place or None),
         table.time(1e-9 * row.time_ns),
         table.share(row.time_ns / total_ns, bar=True),
@@ -252,6 +249,14 @@ def _kernel(row: Row, node: Node | None, program: str, total_ns: float) -> list[
         text(cost.bound),
         text(cost.dtype if cost.dtype != "none" else None),
     ]
+
+
+def _place(place: str, program: str) -> str:
+    """A place in the program without the program's name, which is that of the page."""
+    for name in (program, os.path.basename(program)):
+        if place.startswith(f"{name}:"):
+            return f"line {place.removeprefix(f'{name}:')}"
+    return place
 
 
 def _layers(result: Result) -> Section | None:
@@ -312,7 +317,7 @@ def _provenance(result: Result, node: Node | None, folder: str) -> Section:
     ]  # fmt: skip
     settings = (result.simulation or {}).get("settings", {})
     rows += [(f"simulation: {name}", value) for name, value in settings.items() if name != "system"]
-    rows += [(f"{tag_} constants", f"{count} ops") for tag_, count in figures["tags"].items()]
+    rows += [(f"{name} constants", counted(count, "op")) for name, count in figures["tags"].items()]
     band = overview.band(figures["step_time_band_s"] or figures["compute_band_s"])
     rows.append(
         ("error band", band if figures["compute_band_s"] else "the estimator knows no errors")
