@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -64,7 +65,8 @@ def main(argv: Sequence[str]) -> int:
         for text in found.notes:
             note(f"note: {text}")
         with flow.progress(quiet=options.log_level in log.QUIET) as before:
-            outcome = flow.execute(plan, note, before=before)
+            progress = before if sys.stderr.isatty() else None
+            outcome = flow.execute(plan, note, before=before, progress=progress)
         summary = flow.summarise(plan, outcome)
         if found.config.clean:
             published.clean(summary.emitted.folder, keep=OURS)
@@ -83,8 +85,8 @@ def results(found: Summary) -> list[str]:
         f"Cache hits: {hits}",
         f"Basic block reuse rate: {_part(hits, reuse['regions'])}",
         f"Operator reuse factor: {_part(reuse['ops'] - reuse['distinct_ops'], reuse['ops'])}",
-        f"FLOPS/s utilisation: {found.utilisation('flops'):.3f}",
-        f"Memory bandwidth utilisation: {found.utilisation('bandwidth'):.3f}",
+        *_utilisation("FLOPS/s", found.utilisation("flops")),
+        *_utilisation("Memory bandwidth", found.utilisation("bandwidth")),
         f"Average FLOPS/s: {scaled(totals['flops'] / seconds, 'FLOPS/s')}",
         f"Average Memory Bandwidth: {scaled(found.moved_bytes / seconds, 'B/s')}",
     ]
@@ -97,6 +99,11 @@ def results(found: Summary) -> list[str]:
         width = max(len(name) for name, _ in shares) + 4
         lines += [f"    {f'{name}:':<{width}}{ns / found.time_ns:.3f}" for name, ns in shares]
     return lines
+
+
+def _utilisation(what: str, share: float | None) -> list[str]:
+    """No line where no node says what the peak is."""
+    return [] if share is None else [f"{what} utilisation: {share:.3f}"]
 
 
 def _part(part: int, whole: int) -> str:

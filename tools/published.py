@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from hespas.configs.checked import checked
-from hespas.configs.models import PublishedHardware
 from hespas.dialects.errors import HespasError
 from hespas.passes.base import nearest
-from hespas.tools.commands.config import load_json
+from hespas.tools.commands.config import RunConfig, load_json
+from hespas.tools.published_methods import METHODS, Method
 
 if TYPE_CHECKING:
     from hespas.passes.base import Pass
@@ -31,13 +31,15 @@ SEPARATORS = {
     "is_return_op": "return",
 }
 POLICIES = ("isolated", "end_block", "start_block")
-METHODS_ELSEWHERE = ("xla", "iree", "cocossim", "onnxim", "zigzag_onnx")
 # What hespas and the published tools write into an output folder; ``clean`` removes nothing else.
 OUTPUTS = (
     "dev.*.et", "comm_group.json", "module_stats.json", "mini_module_*.mlir",
     "mini_module_*.json", "private_functions.mlir", "dependency_graph.*",
 )  # fmt: skip
 CACHE_KEYS = ("disable_cache", "cache_dir", "in_memory_only_cache")
+CACHE_FILE = "measurements.sqlite"  # in cache_dir
+
+Hardware = TypeVar("Hardware")
 
 
 class _Strict(BaseModel):
@@ -50,13 +52,13 @@ class _Cached(_Strict):
     in_memory_only_cache: bool | None = None
 
 
-class PerfEstimator(_Cached):
+class PerfEstimator(_Cached, Generic[Hardware]):
     method: str
-    hardware: PublishedHardware
+    hardware: Hardware
 
 
-class Config(_Cached):
-    """A published configuration file."""
+class Config(_Cached, Generic[Hardware]):
+    """A published configuration file; the method decides what its ``hardware`` is."""
 
     mlir_file: str | None = None
     output_dir: str | None = None
@@ -68,17 +70,21 @@ class Config(_Cached):
     separator: str = "is_communication_op"
     separator_policy: str = "isolated"
     separator_node_type: str | None = None
-    perf_estimator: PerfEstimator | None = None
+    perf_estimator: PerfEstimator[Hardware] | None = None
 
 
 @dataclass(frozen=True)
 class Read:
-    """A configuration, the file it came from, and what has to be said about it."""
+    """A configuration, the file it came from, and what has to be said about it.
 
-    config: Config
+    ``method`` is its section ``hardware``; None where the file has no ``perf_estimator``.
+    """
+
+    config: Config[Any]
     path: str
     notes: tuple[str, ...]
     num_npus: int | None = None
+    method: Method | None = None
 
     def with_devices(self, num_npus: int) -> Read:
         """A copy with another device count than the file's."""
@@ -104,29 +110,33 @@ def read(path: str, overrides: dict[str, Any], *, estimates: bool = True) -> Rea
 
 def interpret(values: dict[str, Any], path: str, overrides: dict[str, Any]) -> Read:
     """As ``read``, for a file that was loaded already."""
-    _check_method(values, path)
+    hardware = METHODS[method_of(values, path)]
     given = {name: value for name, value in overrides.items() if value is not None}
-    config = checked(Config, {**values, **given}, path)
+    config = checked(Config[hardware], {**values, **given}, path)
     _check_choices(config, path)
-    estimator = config.perf_estimator
-    num_npus = estimator.hardware.num_npus if estimator else None
-    return Read(config, path, tuple(_notes(config)), num_npus)
+    method = config.perf_estimator.hardware if config.perf_estimator else None
+    num_npus = method.num_npus if method else None
+    return Read(config, path, tuple(_notes(config)), num_npus, method)
 
 
-def _check_method(values: dict[str, Any], path: str) -> None:
-    """Refuse other estimators before their keys are called unknown."""
+def method_of(values: dict[str, Any], path: str) -> str:
+    """The method that a file names, else ``roofline``; raises HespasError for one that is none."""
     estimator = values.get("perf_estimator")
-    method = estimator.get("method") if isinstance(estimator, dict) else None
-    if not isinstance(method, str) or method.lower() == "roofline":
-        return
-    elsewhere = method.lower() in METHODS_ELSEWHERE
-    why = "is not built yet" if elsewhere else "is no estimator"
-    remedy = "use 'roofline'" if elsewhere else nearest(method, ["roofline", *METHODS_ELSEWHERE])
-    message = f"'perf_estimator.method' is '{method}', which {why}"
-    raise HespasError(message, where=path, remedy=remedy)
+    given = estimator.get("method") if isinstance(estimator, dict) else None
+    if not isinstance(given, str):  # which the check of the whole file will say
+        return "roofline"
+    method = given.lower()
+    if method not in METHODS:
+        from hespas.estimators import registry
+
+        ours = f"hespas run --estimator {method} has it"
+        remedy = ours if method in registry.names() else nearest(given, [*METHODS])
+        message = f"'perf_estimator.method' is '{given}', which is no estimator of the published"
+        raise HespasError(f"{message} tools", where=path, remedy=remedy)
+    return method
 
 
-def _check_choices(config: Config, path: str) -> None:
+def _check_choices(config: Config[Any], path: str) -> None:
     for key, choices in (
         ("split_strategy", STRATEGIES),
         ("separator", tuple(SEPARATORS)),
@@ -148,13 +158,11 @@ def _check_choices(config: Config, path: str) -> None:
         )
 
 
-def _notes(config: Config) -> Iterator[str]:
+def _notes(config: Config[Any]) -> Iterator[str]:
     estimator = config.perf_estimator
-    parts: list[BaseModel] = [config]
-    if estimator:
-        parts += [estimator, estimator.hardware]
+    parts = _parts(config)
     cache = [key for key in CACHE_KEYS if any(key in part.model_fields_set for part in parts)]
-    if cache:
+    if cache and not _measures(config):
         yield (
             f"{', '.join(cache)}: nothing is cached on disk; equal regions are one function and "
             "are estimated once"
@@ -163,8 +171,8 @@ def _notes(config: Config) -> Iterator[str]:
         yield "num_threads: splitting uses one thread"
     if estimator and estimator.hardware.type is not None:
         yield "type: a label, without effect"
-    if estimator and not estimator.hardware.warn_on_unknown_type:
-        yield "warn_on_unknown_type: a type without a rate of its own is said at any rate"
+    if estimator:
+        yield from estimator.hardware.notes()
     if config.split_strategy.lower() == "linear_split":
         if config.merge:
             yield "merge: has no effect on linear_split"
@@ -174,7 +182,31 @@ def _notes(config: Config) -> Iterator[str]:
             yield f"{', '.join(sorted(unused))}: no effect on individual_split"
 
 
-def split_pass(config: Config) -> Pass:
+def _parts(config: Config[Any]) -> list[Any]:
+    """The sections that may say how results are kept, the one that counts first."""
+    estimator = config.perf_estimator
+    return [estimator.hardware, estimator, config] if estimator else [config]
+
+
+def _measures(config: Config[Any]) -> bool:
+    from hespas.estimators import registry
+
+    estimator = config.perf_estimator
+    return estimator is not None and registry.get(estimator.hardware.estimator).measures
+
+
+def _cache(config: Config[Any]) -> dict[str, str]:
+    """Where the results of an estimator that measures are kept; empty: at the usual place."""
+    found = {
+        key: next((v for part in _parts(config) if (v := getattr(part, key)) is not None), None)
+        for key in CACHE_KEYS
+    }
+    if found["disable_cache"] or found["in_memory_only_cache"]:
+        return {"cache": "none"}
+    return {"cache": str(Path(found["cache_dir"], CACHE_FILE))} if found["cache_dir"] else {}
+
+
+def split_pass(config: Config[Any]) -> Pass:
     """The pass that does the configured split."""
     from hespas.passes.split.split_individual import SplitIndividualPass
     from hespas.passes.split.split_linear import SplitLinearPass
@@ -188,27 +220,36 @@ def split_pass(config: Config) -> Pass:
     )
 
 
-def plan(found: Read, *, node: str = "", output: str = "", **more: Any) -> Plan:
+def plan(found: Read, given: RunConfig | None = None) -> Plan:
     """What a configuration asks for, to be run by ``flow.execute``; raises HespasError.
 
-    The file itself is the node, as it holds the rates; ``node`` names another.
+    ``given`` are flags of ``hespas run`` that go before the file's keys, or add to them. A file
+    with rates is the node itself; ``given.node`` names another.
     """
-    from hespas.passes.annotate.roofline_annotate import RooflineAnnotatePass
-    from hespas.passes.emit.emit_chakra import EmitChakraPass
-    from hespas.tools.commands.flow import Plan
+    from hespas.tools.commands import flow
 
-    config = found.config
-    if config.perf_estimator is None and not node:
+    config, given = found.config, given or RunConfig.model_validate({})
+    if found.method is None and not given.node:
         raise HespasError("the key 'perf_estimator' is missing", where=found.path)
-    return Plan(
+    method = found.method or Method()
+    given = given.model_copy(update={"estimator": method.estimator})
+    measuring = {**(_cache(config) if _measures(config) else {}), **flow.measuring_of(given)}
+    node = given.node or (_as_path(found.path) if method.is_node else None)
+    emit: dict[str, str | bool] = {"output": config.output_dir} if config.output_dir else {}
+    return flow.Plan(
         mlir=required(config, "mlir_file", "or give --mlir_file", found.path),
         steps=(
+            *([flow.step("fuse", {})] if given.fuse else []),
             split_pass(config),
-            RooflineAnnotatePass(node=node or _as_path(found.path)),
-            EmitChakraPass(output=output or config.output_dir or ""),
+            flow.annotate_step(
+                method.estimator, node, {**method.settings(), **given.setting}, measuring
+            ),
+            flow.step("emit-chakra", emit),
         ),
+        system=flow.system_of(given.system),
         devices=found.num_npus,
-        **more,
+        keep_going=given.keep_going,
+        network=flow.network_of(given),
     )
 
 
@@ -217,7 +258,7 @@ def _as_path(path: str) -> str:
     return path if "/" in path or path.endswith(".json") else f"./{path}"
 
 
-def required(config: Config, key: str, flag: str, path: str) -> str:
+def required(config: Config[Any], key: str, flag: str, path: str) -> str:
     """The value of a key that the tool cannot do without."""
     value = getattr(config, key)
     if not value:
@@ -225,9 +266,9 @@ def required(config: Config, key: str, flag: str, path: str) -> str:
     return value
 
 
-def clean(folder: Path, keep: re.Pattern[str] | None = None) -> None:
+def clean(folder: Path, keep: re.Pattern[str]) -> None:
     """Remove outputs of earlier runs but those that ``keep`` matches; other files stay."""
     for pattern in OUTPUTS:
         for path in folder.glob(pattern):
-            if path.is_file() and not (keep and keep.fullmatch(path.name)):
+            if path.is_file() and not keep.fullmatch(path.name):
                 path.unlink()

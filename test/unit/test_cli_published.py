@@ -4,9 +4,16 @@ import json
 from pathlib import Path
 
 import pytest
+from simulator_programs import COCOSSIM, ONNXIM, program
 
 from hespas.dialects.mlir import ir
-from hespas.tools import hespas_chakra_gen, hespas_mlir_analyzer, hespas_mlir_splitter, published
+from hespas.tools import (
+    hespas,
+    hespas_chakra_gen,
+    hespas_mlir_analyzer,
+    hespas_mlir_splitter,
+    published,
+)
 from hespas.tools.common import entry
 
 PROGRAM = """
@@ -158,7 +165,17 @@ def test_presets_configuration_needs_only_flags(place, capsys):
         ({"hardware": {"memory_bandwith": 1e9}},
          "unknown key 'perf_estimator.hardware.memory_bandwith'; did you mean 'memory_bandwidth'?"),
         ({"estimator": {"method": "xla"}},
-         "'perf_estimator.method' is 'xla', which is not built yet"),
+         "unknown key 'perf_estimator.hardware.peak_flops'"),
+        ({"estimator": {"method": "systolic"}},
+         "which is no estimator of the published tools; hespas run --estimator systolic has it"),
+        ({"estimator": {"method": "xla", "hardware": {"translate": {"target-backends": "tpu"}}}},
+         "'perf_estimator.hardware.translate.target-backends' is \"tpu\""),
+        ({"estimator": {"method": "cocossim", "hardware": {}}},
+         "the key 'perf_estimator.hardware.roofline' is missing"),
+        ({"estimator": {"method": "cocossim", "hardware": {"roofline": {"memory_bandwith": 1}}}},
+         "unknown key 'perf_estimator.hardware.roofline.memory_bandwith'; did you mean"),
+        ({"estimator": {"method": "onnxim", "hardware": {"frequency": 940, "roofline": HARDWARE}}},
+         "'perf_estimator.hardware.frequency' is 940"),
         ({"estimator": {"method": "rofline"}}, "did you mean 'roofline'?"),
         ({"perf_estimator": None}, "the key 'perf_estimator' is missing"),
         ({"split_strategy": "linear"},
@@ -186,6 +203,122 @@ def test_keys_without_effect_are_said(place):
     notes = "\n".join(published.read(config, {}).notes)
     assert "cache_dir, in_memory_only_cache: nothing is cached" in notes
     assert "block_lim: no effect on individual_split" in notes
+
+
+def method(name, hardware, **keys):
+    """A configuration with that estimator."""
+    perf = {"method": name, "hardware": hardware}
+    return write_config(perf_estimator=perf, disable_cache=True, **keys)
+
+
+def test_cocossim_is_run_as_the_published_tool_runs_it(place, capsys):
+    memory = place / "home" / "dramsim3" / "configs" / "HBM2_8Gb_x128.ini"
+    memory.parent.mkdir(parents=True)
+    memory.write_text("channels = 8")
+    log = str(place / "log")
+    binary = program(place / "home" / "perf_model", COCOSSIM.format(log=log))
+    config = method("cocossim", {"cocossim_path": binary, "roofline": HARDWARE})
+    assert entry(hespas_chakra_gen.main, [config]) == 0
+    out, err = capsys.readouterr()
+    assert Path(log).read_text() == "Matmul 64 256 256 1 128 1024 1 0.94\n"
+    tanh = max(64 * 256 / (1024 * 0.94e9), 64 * 256 * 2 * 2 / 1555e9)
+    seconds = 2 * (64_000 / 0.94e9 + tanh)
+    assert lines(out)["Compute Runtime Estimation"] == f"{seconds * 1e6:.3f} us"
+    assert "a vector unit of 1024 lanes" in err
+    twice = {"cocossim_path": binary, "roofline": HARDWARE, "frequency": 1.5, "chips": 2}
+    assert entry(hespas_chakra_gen.main, [method("cocossim", twice)]) == 0
+    assert Path(log).read_text().splitlines()[1] == "Matmul 64 256 256 2 128 1024 1 1.5"
+
+
+def test_onnxim_takes_its_home_from_the_device(place, capsys):
+    core = place / "onnxim" / "configs" / "core.json"
+    core.parent.mkdir(parents=True)
+    core.write_text('{"core_freq": 1000, "dram_config_path": "memory.yaml"}')
+    (core.parent / "memory.yaml").write_text("")
+    binary = program(place / "Simulator", ONNXIM.format(log=str(place / "log"), act=""))
+    hardware = {
+        "binary_path": binary, "device_path": str(core), "frequency": 0.94, "roofline": HARDWARE,
+    }  # fmt: skip
+    assert entry(hespas_chakra_gen.main, [method("onnxim", hardware)]) == 0
+    out, err = capsys.readouterr()
+    assert 2 * 9.283 < float(lines(out)["Compute Runtime Estimation"].split()[0]) < 2 * 9.4
+    assert "core_freq of device_path" in err
+
+
+def test_a_simulator_that_is_not_there_is_one_line(place, capsys, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("HESPAS_COCOSSIM", raising=False)
+    assert entry(hespas_chakra_gen.main, [method("cocossim", {"roofline": HARDWARE})]) == 1
+    err = capsys.readouterr().err
+    assert "COCOSSim is not found" in err and not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "hardware", "estimator", "settings"),
+    [
+        ("xla", {"sample": 3, "translate": {"target-backends": ["CPU"]}},
+         "xla", {"repetitions": 3, "device": "cpu"}),
+        ("xla", {"xla_translate_path": "x", "translate": {"target-backends": "gpu"}},
+         "xla", {"device": "cuda"}),
+        ("iree", {"compile": {"device": "local-sync", "target-backends": "llvm-cpu",
+                              "extra-args": ["--a=b", "--c"]}},
+         "iree", {"driver": "local-sync", "target": "llvm-cpu", "flags": "--a=b --c"}),
+        ("zigzag_onnx", {"accelerator": "tpu_like", "mapping": "m.yaml", "frequency": 1,
+                         "roofline": HARDWARE},
+         "zigzag", {"accelerator": "tpu_like", "mapping": "m.yaml", "clock_hz": 1e9}),
+    ],
+)  # fmt: skip
+def test_methods_are_estimators_of_ours(place, name, hardware, estimator, settings):
+    found = published.read(method(name, hardware), {})
+    assert found.method is not None and found.method.estimator == estimator
+    made = found.method.settings()
+    assert {key: made[key] for key in settings} == settings
+    (step,) = [one for one in published.plan(found).steps if one.name == f"{estimator}-annotate"]
+    assert all(getattr(step, key) == value for key, value in settings.items())
+
+
+def test_the_cache_of_what_is_measured(place):
+    perf = {"method": "xla", "hardware": {}}
+    for keys, inner, cache in (
+        ({}, {}, ""),
+        ({"cache_dir": "c"}, {}, "c/measurements.sqlite"),
+        ({"cache_dir": "c"}, {"cache_dir": "d"}, "d/measurements.sqlite"),
+        ({"cache_dir": "c"}, {"disable_cache": True}, "none"),
+        ({"in_memory_only_cache": True}, {"in_memory_only_cache": False, "cache_dir": "d"},
+         "d/measurements.sqlite"),
+    ):  # fmt: skip
+        config = write_config(perf_estimator={**perf, "hardware": inner}, **keys)
+        found = published.read(config, {})
+        (step,) = [one for one in published.plan(found).steps if one.name == "xla-annotate"]
+        assert step.cache == cache
+        assert not any("cached" in note for note in found.notes)
+
+
+def test_regions_are_measured_by_xla(place, capsys):
+    pytest.importorskip("jax")
+    config = method("xla", {"sample": 1, "translate": {"target-backends": "cpu"}})
+    assert entry(hespas_chakra_gen.main, [config, "--split_fn", "linear_split"]) == 0
+    out = capsys.readouterr().out
+    assert "utilisation" not in out and float(lines(out)["Compute Runtime Estimation"][:-3]) > 0
+    assert entry(hespas.main, ["explain", "out"]) == 1  # the published tool leaves no module
+
+
+def test_flags_of_run_are_heeded(place, capsys):
+    """``--fuse``, ``--setting`` and ``--jobs`` change a published configuration, or are refused."""
+    first = "%1 = stablehlo.tanh %0 : tensor<64x256xbf16>"
+    assert first in PROGRAM
+    two = f"{first.replace('%1', '%t')}\n{first.replace('%0', '%t')}"
+    Path("step.mlir").write_text(PROGRAM.replace(first, two))
+    config = write_config()
+    assert entry(hespas.main, ["run", config, "--fuse", "--json"]) == 0
+    fused = json.loads(capsys.readouterr().out)
+    assert "mhlo.fusion" in fused["compute_s_by"]["op"]
+    assert entry(hespas.main, ["run", config, "--setting", "memory_bandwidth=1e9", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["compute_s"] > 10 * fused["compute_s"]
+    assert entry(hespas.main, ["run", config, "--jobs", "2"]) == 2
+    assert "roofline does not" in capsys.readouterr().err
+    assert entry(hespas.main, ["run", config, "--estimator", "xla"]) == 2
+    assert "does not go with the published configuration" in capsys.readouterr().err
 
 
 # The published run on its own export: 268 blocks, FLOP/s 0.362 and bandwidth 0.847 of the peak.

@@ -196,12 +196,13 @@ def _published_plan(values: dict[str, Any], path: str, given: RunConfig) -> Plan
     from hespas.tools import published
     from hespas.tools.commands import flow
 
-    if "estimator" in given.model_fields_set and given.estimator != "roofline":
+    method = published.METHODS[published.method_of(values, path)]
+    if "estimator" in given.model_fields_set and given.estimator != method.estimator:
         raise UsageError(
             f"--estimator {given.estimator} does not go with the published configuration {path}",
             remedy="it has its own perf_estimator.method",
         )
-    given = given.model_copy(update={"estimator": "roofline"})
+    given = given.model_copy(update={"estimator": method.estimator})
     overrides: dict[str, Any] = {"mlir_file": given.mlir, "output_dir": given.output}
     if "split" in given.model_fields_set:
         strategy, _, merge = flow.split_of(given).partition("-")
@@ -214,11 +215,4 @@ def _published_plan(values: dict[str, Any], path: str, given: RunConfig) -> Plan
         notes.append("clean: traces are always replaced; other files stay")
     for text in notes:
         flow.to_stderr(f"note: {text}")
-    plan = published.plan(
-        found,
-        node=given.node or "",
-        system=flow.system_of(given.system),
-        keep_going=given.keep_going,
-        network=flow.network_of(given),
-    )
-    return flow.with_figures(plan, given)
+    return flow.with_figures(published.plan(found, given), given)
