@@ -10,7 +10,7 @@ from result_programs import layered, result, run
 from hespas.tools import results
 from hespas.tools.comparison import compare
 from hespas.tools.results import Result
-from hespas.tools.sources import is_table
+from hespas.tools.sweep.table import is_table
 
 
 @pytest.fixture
@@ -98,6 +98,18 @@ def test_plots(place, capsys):
     assert Path("nodes.svg").read_bytes() == before
     assert compared(capsys, "step.mlir", *nodes, "--plot", "nodes.png")[0] == 0
     assert Path("nodes.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_table_without_results_is_an_error(place, capsys):
+    argv = ("--system", "A100_SXM_40GB_8GPU", "--cache", "none", "--jobs", "1")
+    assert run("sweep", "--mlir", "step.mlir", *argv, "--output", "cells.csv") == 1
+    code, out, err = compared(capsys, "cells.csv")
+    assert code == 1 and not out and err.count("\n") == 1
+    for command in (("diff", "cells.csv", "step.mlir"), ("explain", "cells.csv")):
+        assert run(*command) == 1
+        said = capsys.readouterr().err
+        assert "cells.csv: error: it is the table of a sweep, not one result" in said
+    assert "cells.csv: error: no cell of the sweep has a result; the first says: step.mlir" in err
 
 
 @pytest.mark.parametrize(

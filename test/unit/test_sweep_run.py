@@ -398,6 +398,20 @@ def test_the_line_and_what_it_prints(place, capsys):
     assert all(row["cell.keep_going"] is True for row in rows)
 
 
+def test_networks_that_measurements_replace_are_told(place, capsys):
+    argv = ("--mlir", "step.mlir", "--node", "A100_SXM_40GB", "TPUv4",
+            "--system", "A100_SXM_40GB_4GPU", "H100_80GB_4GPU")  # fmt: skip
+    assert cli(*argv, "--output", "t.csv") == 0
+    assert "as measured on the node in 2 cells, whatever the system" in capsys.readouterr().out
+    times = {(row["node"], row["system"]): row["step_time_s"] for row in table.read("t.csv")}
+    systems = ("A100_SXM_40GB_4GPU", "H100_80GB_4GPU")
+    assert len({times["A100_SXM_40GB", name] for name in systems}) == 1
+    assert len({times["TPUv4", name] for name in systems}) == 2
+    assert cli(*argv, "--set", "curves=none", "--output", "t.csv") == 0
+    assert "as measured" not in capsys.readouterr().out
+    assert len({row["step_time_s"] for row in table.read("t.csv")}) == 4
+
+
 def test_a_family_scales(place, capsys):
     assert cli("--mlir", "step-{n}.mlir", "--estimator", "roofline", "--system", "HGX_H100_*") == 0
     assert "Scaling" not in capsys.readouterr().out  # one size alone
@@ -424,11 +438,15 @@ def test_a_family_scales(place, capsys):
         (("none.yml",), 1, "none.yml: error: No such file"),
         (("bad.yml",), 1, "bad.yml:2: error: expected 'key: [values]'"),
         (("odd.yml",), 1, "odd.yml: error: unknown key 'spilt'"),
+        (("bare.yml",), 2, "no program is given"),
+        (("number.yml",), 1, "'system' is 5"),
     ],
 )
 def test_wrong_lines(place, capsys, argv, code, said):
     Path("bad.yml").write_text("mlir: step.mlir\nsplit\n")
     Path("odd.yml").write_text("mlir: step.mlir\nspilt: linear\n")
+    Path("bare.yml").write_text("node: TPUv4\nsystem: HGX_*\n")
+    Path("number.yml").write_text("mlir: step.mlir\nsystem: [5, 6]\n")
     assert cli(*argv) == code
     out, err = capsys.readouterr()
     assert said in err and err.count("\n") == 1 and out == ""

@@ -96,7 +96,7 @@ def _cells(
 ) -> list[Cell]:
     """What to run, programs first and nodes inside; raises UsageError."""
     from hespas.dialects.errors import UsageError
-    from hespas.tools.sources import is_table
+    from hespas.tools.sweep.table import is_table
 
     if len(sources) < 2 and len(nodes) < 2 and not is_table(sources[0]):
         raise UsageError("there is one result only", remedy="name several, or several --nodes")
@@ -125,7 +125,8 @@ def _results(cells: Sequence[Cell], scratch: str, before: Callable[[str], None])
 
     from hespas import configs
     from hespas.dialects.errors import UsageError
-    from hespas.tools.sources import Runner, is_table
+    from hespas.tools.sources import Runner
+    from hespas.tools.sweep.table import is_table
 
     for source, flags in cells:
         if flags and (os.path.isdir(source) or is_table(source)):
@@ -183,6 +184,8 @@ def _table(found: Sequence[Compared]) -> Table:
         columns[title] = [_text(value, lambda v, u=unit: scaled(v, u).strip()) for value in values]
     costs = [one.result.figure("derived.cost_usd") for one in found]
     columns["cost"] = [_text(cost, lambda usd: f"{usd:.4g} USD") for cost in costs]
+    gaps = [figure.get("gaps") or None for figure in figures]
+    columns["gaps"] = [_text(count, str) for count in gaps]
     columns["efficiency"] = [_text(one.efficiency, percent) for one in found]
     shown = {key: column for key, column in columns.items() if any(column)}
     rows = [tuple(text or "-" for text in row) for row in zip(*shown.values(), strict=True)]

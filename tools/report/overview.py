@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hespas.tools.commands.render import percent, scaled, seconds
+from hespas.tools.commands.render import counted, percent, scaled, seconds
 from hespas.tools.report import table
 from hespas.tools.report.markup import Markup, join, tag
 from hespas.tools.report.memory import Memory
@@ -24,7 +24,7 @@ def cards(result: Result, used: Memory | None) -> Markup:
             (
                 "exposed communication",
                 seconds(exposed),
-                f"{percent(figures['exposed_share'])} of it",
+                f"{percent(figures['exposed_share'])} of the step",
             )
         )
     for key, name, more in (
@@ -67,7 +67,8 @@ def alerts(result: Result, used: Memory | None) -> Markup | None:
         needed, there = scaled(used.peak, "B"), scaled(used.capacity, "B")
         bad.append(f"The program does not fit: it needs {needed}, the device has {there}.")
     if figures["gaps"]:
-        bad.append(f"{figures['gaps']} ops have no estimate: the times are too low.")
+        has = "has" if figures["gaps"] == 1 else "have"
+        bad.append(f"{counted(figures['gaps'], 'op')} {has} no estimate: the times are too low.")
     if figures["step_time_s"] is None:
         bad.append("Not simulated: there is no step time. A run with --system has one.")
     alerts = [tag("div", one, class_="alert bad", role="alert") for one in bad]

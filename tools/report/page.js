@@ -51,7 +51,7 @@
 
     restore(text) {
       for (const part of text.split("&")) {
-        const [name, value = ""] = part.split("=").map(decodeURIComponent);
+        const [name, value = ""] = part.split("=").map(decoded);
         if (name === "all") this.all = true;
         if (name === "filter" && this.input) this.input.value = value;
         if (name === "sort") {
@@ -78,7 +78,8 @@
           return "v" in cell.dataset ? Number(cell.dataset.v) : cell.textContent;
         });
         const sign = this.down ? -1 : 1;
-        order.sort((a, b) => sign * compare(keys[a], keys[b]) || a - b);
+        order.sort((a, b) =>
+          missing(keys[a]) - missing(keys[b]) || sign * compare(keys[a], keys[b]) || a - b);
       }
       this.heads.forEach((head, i) => {
         if (i === this.sort) head.setAttribute("aria-sort", this.down ? "descending" : "ascending");
@@ -102,11 +103,17 @@
     }
   }
 
-  // Numbers before text, so that what has no number stands last of an ascending order.
+  // What has no value stands last of either order.
+  const missing = (key) => key === "-";
+
   function compare(a, b) {
     if (typeof a === "number" && typeof b === "number") return a - b;
-    if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
-    return a.localeCompare(b, undefined, { numeric: true });
+    return String(a).localeCompare(String(b), undefined, { numeric: true });
+  }
+
+  // A part of an address that somebody has written by hand may be none.
+  function decoded(text) {
+    try { return decodeURIComponent(text); } catch { return text; }
   }
 
   function follow() {

@@ -6,12 +6,11 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hespas import configs
 from hespas.tools import kernels
 from hespas.tools.commands.render import seconds
+from hespas.tools.plotting import check_plot, save
 from hespas.tools.report.memory import Memory, memory
 from hespas.tools.report.roofline import Roofline, rate_text, roofline
-from hespas.tools.validation.plot import check_plot
 
 if TYPE_CHECKING:
     from hespas.tools.comparison import Compared
@@ -29,8 +28,7 @@ def write_run(result: Result, folder: str) -> list[str]:
 
     Raises HespasError.
     """
-    node = configs.node(result.figures["node"]) if result.figures["node"] else None
-    plot = roofline(kernels.merged(result.kernels), node)
+    plot = roofline(kernels.merged(result.kernels), result.node)
     used = memory(result)
     drawings: dict[str, Callable[[Any], None]] = {"breakdown": lambda f: _breakdown(f, result)}
     if plot.points:
@@ -52,17 +50,8 @@ def _write(
         draw(figure)
         for kind in KINDS:
             paths.append(os.path.join(folder, f"{name}.{kind}"))
-            _save(figure, paths[-1])
+            save(figure, paths[-1])
     return paths
-
-
-def _save(figure: Any, path: str) -> None:
-    """Without what changes from run to run: equal results are equal files."""
-    import matplotlib
-
-    unchanging = {"Date": None} if path.endswith(".svg") else None
-    with matplotlib.rc_context({"svg.hashsalt": "hespas", "svg.fonttype": "none"}):
-        figure.savefig(path, dpi=150, metadata=unchanging)
 
 
 def _roofline(figure: Any, plot: Roofline) -> None:
@@ -80,7 +69,10 @@ def _roofline(figure: Any, plot: Roofline) -> None:
     if plot.bandwidth:
         top = plot.roofs[0].rate if plot.roofs else plot.rates[1]
         end = min(high, top / plot.bandwidth)
-        axes.plot([low, end], [low * plot.bandwidth, end * plot.bandwidth], c="black", lw=1.2)
+        axes.plot(
+            [low, end], [low * plot.bandwidth, end * plot.bandwidth], c="black", lw=1.2,
+            label=f"memory {rate_text(plot.bandwidth)}B/s",
+        )  # fmt: skip
         for roof in plot.roofs:
             axes.plot([roof.rate / plot.bandwidth, high], [roof.rate] * 2, c="black", lw=1.2)
             axes.annotate(
@@ -92,7 +84,9 @@ def _roofline(figure: Any, plot: Roofline) -> None:
         xlabel="operations per byte", ylabel="operations/s",
     )  # fmt: skip
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False, fontsize=8, loc="upper left")
+    legend = axes.legend(frameon=False, fontsize=8, loc="upper left")
+    for mark in legend.legend_handles[: len(plot.kinds)]:
+        mark.set_sizes([36])
 
 
 def _breakdown(figure: Any, result: Result) -> None:
@@ -167,7 +161,7 @@ def comparison(path: str, found: Sequence[Compared], labels: Sequence[str]) -> N
     axes.set_xlim(left=0)
     axes.set_xlabel("ms; " + ("step" if found[0].measure == "step_time_s" else "compute"))
     axes.legend(frameon=False, fontsize=8)
-    _save(figure, path)
+    save(figure, path)
 
 
 def grid(
@@ -195,7 +189,14 @@ def grid(
             for k, time_s in enumerate(row):
                 if time_s is not None:
                     dark = image.norm(shades[i][k]) > 0.5
-                    axes.text(k, i, seconds(time_s), ha="center", va="center", fontsize=8,
+                    axes.text(k, i, _short(time_s), ha="center", va="center", fontsize=8,
                               color="white" if dark else "black")  # fmt: skip
 
-    return _write({"grid": draw}, folder, (3.2 + 0.85 * len(columns), 1.8 + 0.45 * len(rows)))
+    width = 2.0 + 0.085 * max(map(len, rows), default=0) + 0.95 * len(columns)
+    return _write({"grid": draw}, folder, (width, 1.8 + 0.45 * len(rows)))
+
+
+def _short(time_s: float) -> str:
+    """A time in three digits."""
+    number, unit = seconds(time_s).split()
+    return f"{float(f'{float(number):.3g}'):g} {unit}"

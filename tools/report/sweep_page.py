@@ -8,14 +8,12 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hespas.dialects.errors import HespasError
-from hespas.tools.commands.render import seconds
+from hespas.tools.commands.render import counted, seconds
 from hespas.tools.report import table
-from hespas.tools.report.markup import Child, Markup, tag
+from hespas.tools.report.markup import Child, Markup, join, tag
 from hespas.tools.report.page import Section, page
 from hespas.tools.report.table import Cell, Column, text
-from hespas.tools.sweep.table import CELL, ORIGIN, Row
-from hespas.tools.sweep.table import read as read_rows
+from hespas.tools.sweep.table import CELL, ORIGIN, Row, results
 
 PROGRAM, NODE = "cell.mlir", "cell.node"
 SHADES = (1.1, 1.5, 2.5, 5.0)  # ends of the heat map's levels, times over the best
@@ -27,7 +25,8 @@ AMOUNTS = {  # columns and their units
     "derived.tokens_per_s": ("Tokens", "/s"), "derived.samples_per_s": ("Samples", "/s"),
     "derived.energy_j": ("Energy", "J"),
 }  # fmt: skip
-MEMORY, FITS = "memory.peak_bytes", "memory.fits"
+RESTS = ("estimator", "split", "simulator", "curves")  # what figures rest on, beside ORIGIN
+MEMORY, FITS, GAPS = "memory.peak_bytes", "memory.fits", "gaps"
 
 
 @dataclass(frozen=True)
@@ -86,12 +85,8 @@ def node_of(row: Row) -> str:
 
 def read(path: str) -> Sweep:
     """The sweep whose table is in a file; raises HespasError."""
-    rows = read_rows(path)
-    done = [row for row in rows if "error" not in row and "compute_s" in row]
-    failed = [row for row in rows if "error" in row]
-    if not done:
-        first = f"the first says: {failed[0]['error']}" if failed else "it has no times"
-        raise HespasError(f"no cell of the sweep has a result; {first}", where=path)
+    done, failed = results(path)
+    rows = [*done, *failed]
     measure = "step_time_s" if all("step_time_s" in row for row in done) else "compute_s"
     names = dict.fromkeys(name for row in rows for name in row if name.startswith(CELL))
     axes = [name for name in names if len({str(row.get(name)) for row in rows}) > 1]
@@ -105,17 +100,27 @@ def sweep_page(sweep: Sweep) -> bytes:
     count = len(sweep.done) + len(sweep.failed)
     return page(
         sweep.name,
-        f"a sweep of {count} cells over {axes}",
+        f"a sweep of {counted(count, 'cell')} over {axes}",
         [section for section in sections if section is not None],
-        _cards(sweep),
+        join(_alert(sweep), _cards(sweep)),
     )
+
+
+def _alert(sweep: Sweep) -> Markup | None:
+    """What makes times too low."""
+    count = sum(bool(row.get(GAPS)) for row in sweep.done)
+    if not count:
+        return None
+    has = "has" if count == 1 else "have"
+    said = f"{counted(count, 'cell')} {has} ops without an estimate: the times are too low."
+    return tag("div", said, class_="alert bad", role="alert")
 
 
 def _cards(sweep: Sweep) -> Markup:
     best = min(sweep.done, key=sweep.time_s)
     cards = [
-        ("cells", str(len(sweep.done)), f"{len(sweep.failed)} failed"),
-        ("programs", str(len(sweep.programs)), f"on {len(sweep.nodes)} nodes"),
+        ("cells with a result", str(len(sweep.done)), f"{len(sweep.failed)} failed"),
+        ("programs", str(len(sweep.programs)), f"on {counted(len(sweep.nodes), 'node')}"),
         (f"shortest {_what(sweep)}", seconds(sweep.time_s(best)),
          f"{sweep.program(best)} on {node_of(best)}"),
     ]  # fmt: skip
@@ -170,6 +175,7 @@ def _cells(sweep: Sweep) -> Section:
     shares = {n: title for n, title in SHARES.items() if any(n in row for row in sweep.done)}
     amounts = {n: pair for n, pair in AMOUNTS.items() if any(n in row for row in sweep.done)}
     sized = any(MEMORY in row for row in sweep.done)
+    gaps = any(row.get(GAPS) for row in sweep.done)
     columns = [
         *(Column(name.removeprefix(CELL), _title(name), _kind(sweep, name)) for name in sweep.axes),
         Column("devices", "Devices"),
@@ -180,6 +186,7 @@ def _cells(sweep: Sweep) -> Section:
         *(Column(name.rpartition(".")[2], title) for name, title in shares.items()),
         *(Column(name.rpartition(".")[2], title) for name, (title, _) in amounts.items()),
         *([Column("memory", "Memory", help="peak of one device")] if sized else []),
+        *([Column("gaps", "Gaps", help="ops without an estimate")] if gaps else []),
     ]
     rows = []
     order = sweep.programs
@@ -196,6 +203,7 @@ def _cells(sweep: Sweep) -> Section:
                 *(table.share(row.get(name)) for name in shares),
                 *(table.size(row.get(name), unit) for name, (_, unit) in amounts.items()),
                 *([_memory(row)] if sized else []),
+                *([table.number(row.get(GAPS, 0))] if gaps else []),
             ]
         )
     grid = table.table("cell", "By program, the shortest first", columns, rows)
@@ -249,7 +257,7 @@ def _failed(sweep: Sweep) -> Section | None:
         for row in sweep.failed
     ]
     grid = table.table("failure", "Cells without a result, and why", columns, rows)
-    return Section("failed", f"Failed: {len(rows)} cells", grid)
+    return Section("failed", f"Failed: {counted(len(rows), 'cell')}", grid)
 
 
 def _provenance(sweep: Sweep) -> Section | None:
@@ -257,7 +265,7 @@ def _provenance(sweep: Sweep) -> Section | None:
     found: dict[str, set[str]] = {}
     for row in sweep.done:
         for name, value in row.items():
-            if name.startswith(ORIGIN) or name in ("estimator", "simulator", "split"):
+            if name.startswith(ORIGIN) or name in RESTS:
                 found.setdefault(name.removeprefix(ORIGIN).replace("_", " "), set()).add(str(value))
     same = {n.removeprefix(CELL): v for n, v in sweep.done[0].items() if n.startswith(CELL)}
     facts: list[tuple[str, Child]] = [

@@ -104,8 +104,7 @@ class Maker:
     def job(self, cell: Cell) -> Job:
         """The job of a cell; raises HespasError for what is wrong with its values."""
         config = _config(cell)
-        if config.mlir is None:
-            raise UsageError("no program is given", remedy="name it with --mlir, or in the file")
+        program = _program(config)
         estimator = registry.get(config.estimator)
         changes = {k.partition(".")[2]: v for k, v in cell.items() if k.startswith("node.")}
         node = self._node(config.node, json.dumps(changes))
@@ -118,7 +117,7 @@ class Maker:
             update["simulator"] = config.simulator if astra else "embedded"
         sent = config.model_copy(update=update).model_dump(exclude_unset=True) | update
         content = {
-            "program": self._program(config.mlir),
+            "program": self._program(program),
             "node": node.digest,
             "system": system,
         }
@@ -131,17 +130,15 @@ class Maker:
         parts = {**content, "values": values, "astra_sim": astra, "files": files}
         key = "" if estimator.measures else key_of(RESULT, estimator.version, parts, environment())
         told = {f"{name}_sha256": value or None for name, value in content.items()}
-        return Job(config.mlir, payload, key, estimator.name, estimator.version, told)
+        return Job(program, payload, key, estimator.name, estimator.version, told)
 
     def devices_job(self, cell: Cell) -> Job:
         """The job that tells how many devices a cell's program runs on; raises HespasError."""
         config = _config(cell)
-        assert config.mlir is not None
-        program = self._program(config.mlir)
-        payload = {"devices_of": config.mlir, "program": program, "keep_going": config.keep_going}
-        parts = {"program": program, "keep_going": config.keep_going}
+        program = _program(config)
+        parts = {"program": self._program(program), "keep_going": config.keep_going}
         key = key_of(DEVICES, "1", parts, environment())
-        return Job(config.mlir, payload, key, "devices", "1")
+        return Job(program, {"devices_of": program, **parts}, key, "devices", "1")
 
 
 def _config(cell: Cell) -> RunConfig:
@@ -149,6 +146,12 @@ def _config(cell: Cell) -> RunConfig:
     values: dict[str, Any] = {k: v for k, v in cell.items() if k in RunConfig.model_fields}
     setting = {k.partition(".")[2]: v for k, v in cell.items() if k.startswith("setting.")}
     return checked(RunConfig, {**values, **({"setting": setting} if setting else {})}, "")
+
+
+def _program(config: RunConfig) -> str:
+    if config.mlir is None:
+        raise UsageError("no program is given", remedy="name it with --mlir, or in the file")
+    return config.mlir
 
 
 @dataclass(frozen=True)
@@ -168,7 +171,7 @@ def _node(name: str | None, changes_json: str) -> _Chosen:
     if name is None and not changes:
         return _Chosen()
     name = name or configs.DEFAULT_NODE
-    is_preset = configs.is_node_preset(name)
+    is_preset = configs.is_preset_name(name)
     if is_preset and not changes:
         return _Chosen(name, None, _digest(configs.node(name)))
     label = stem = name if is_preset else Path(name).stem

@@ -248,7 +248,10 @@ def _with_systems(
 
 def _devices(cells: Sequence[Cell], maker: Maker, runner: _Runner) -> dict[tuple[str, str], Answer]:
     """How many devices the programs of these cells run on."""
-    jobs = {(cell["mlir"], str(cell.get("keep_going"))): maker.devices_job(cell) for cell in cells}
+    jobs: dict[tuple[str, str], Job] = {}
+    for cell in cells:
+        job = maker.devices_job(cell)
+        jobs[job.program, str(cell.get("keep_going"))] = job
     numbered = dict(enumerate(jobs.values()))
     answers = runner.recalled(numbered)
     runner.perform(numbered, answers, "programs read")

@@ -26,6 +26,9 @@ NESTED = ("node.", "setting.")
 MAX_CELLS = 1_000_000
 WILD = re.compile(r"[*?\[]")
 NUMBER = re.compile(r"\{(\w+)\}")
+# What fnmatch puts around an expression, which is not the same in every Python.
+BEFORE = "(?s:"
+AFTER = fnmatch.translate("").removeprefix(BEFORE)
 
 Cell = dict[str, Any]
 """Values by key: those of ``hespas run``'s file, ``node.KEY``, ``setting.KEY``, and numbers that
@@ -172,7 +175,7 @@ def _programs(pattern: str) -> list[Cell]:
     expression, seen = "", set()
     for i, part in enumerate(NUMBER.split(pattern)):
         if i % 2 == 0:
-            expression += fnmatch.translate(part).removeprefix("(?s:").removesuffix(r")\Z")
+            expression += fnmatch.translate(part).removeprefix(BEFORE).removesuffix(AFTER)
         else:
             expression += f"(?P={part})" if part in seen else rf"(?P<{part}>\d+)"
             seen.add(part)
@@ -197,9 +200,9 @@ def _nodes(pattern: str) -> list[Cell]:
     return [{"node": name} for name in _presets("node", pattern, configs.node_names())]
 
 
-def is_wild(system: str | None) -> bool:
+def is_wild(system: Any) -> bool:
     """Whether a system is given by a pattern."""
-    return system is not None and bool(WILD.search(system)) and not os.path.exists(system)
+    return isinstance(system, str) and bool(WILD.search(system)) and not os.path.exists(system)
 
 
 def systems(pattern: str) -> list[str]:

@@ -13,7 +13,7 @@ from hespas.dialects.errors import UsageError
 from hespas.passes.base import nearest
 from hespas.tools import comparison
 from hespas.tools.commands.config import RunConfig
-from hespas.tools.commands.render import Table, percent, seconds
+from hespas.tools.commands.render import Table, counted, percent, seconds
 from hespas.tools.results import Result
 from hespas.tools.sweep.run import Found
 from hespas.tools.sweep.spec import NESTED
@@ -29,10 +29,28 @@ def tables(found: Found, output: str | None) -> list[Table]:
         ("computed", f"{found.computed} in {seconds(found.elapsed_s)}"),
         ("from the cache", str(found.cached)),
         ("errors", str(found.failed)),
+        *_gaps(found.rows),
+        *_curves(found.rows),
         ("table", output or "none: --output FILE keeps one"),
     ]
     shown = [Table("Sweep", counts, left=2), _best(found.rows), _scaling(found.rows)]
     return [table for table in [*shown, _errors(found.rows)] if table.rows]
+
+
+def _gaps(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    count = sum(bool(row.get("gaps")) for row in rows)
+    said = f"{counted(count, 'cell')} with ops that have no estimate: their times are too low"
+    return [("gaps", said)] if count else []
+
+
+def _curves(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """Of several systems, that their networks do not count where collectives were measured."""
+    good = _good(rows)
+    count = sum(row.get("curves") is not None for row in good)
+    if not count or len({row.get("system") for row in good}) < 2:
+        return []
+    said = f"as measured on the node in {counted(count, 'cell')}, whatever the system within it"
+    return [("collectives", f"{said}; --set curves=none: the networks' models")]
 
 
 def chosen(rows: Sequence[Row], patterns: Sequence[str]) -> Table:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -196,8 +197,34 @@ def read(path: str) -> list[Row]:
     return rows
 
 
+def results(path: str) -> tuple[list[Row], list[Row]]:
+    """The rows of a table that have a result, and those that say why they have none.
+
+    Raises HespasError, too where none has a result.
+    """
+    rows = read(path)
+    failed = [row for row in rows if "error" in row]
+    done = [row for row in rows if "error" not in row and "compute_s" in row]
+    if not done:
+        first = f"the first says: {failed[0]['error']}" if failed else "it has no times"
+        raise HespasError(f"no cell of the sweep has a result; {first}", where=path)
+    return done, failed
+
+
+def is_table(path: str) -> bool:
+    """Whether a file is a table: JSON with a list, where a configuration has keys."""
+    if path.endswith((".csv", ".parquet")):
+        return True
+    if not path.endswith(".json") or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(64).lstrip().startswith(b"[")
+
+
 def _rows(path: str) -> list[Row]:
     suffix = Path(path).suffix
+    if suffix not in FORMATS:
+        raise ValueError(f"its name ends in none of {', '.join(FORMATS)}")
     if suffix == ".parquet":
         _, parquet = _pyarrow()
         rows: Any = parquet.read_table(path).to_pylist()
