@@ -46,9 +46,9 @@ def main(argv: Sequence[str]) -> int:
         with flow.progress(quiet=options.log_level in log.QUIET) as before:
             outcome = flow.execute(flow.Plan(program, (split,)), note, before=before)
         pieces = list(mini_modules.pieces(outcome.module, program))
-        if found.config.clean:
-            published.clean(Path(folder))
         mini_modules.write(Path(folder), pieces)
+        if found.config.clean:
+            published.clean(Path(folder), keep=mini_modules.OURS)
     print(f"Input file: {program}")
     print(f"Output directory: {folder}")
     print(f"Number of splits: {len(pieces)}")

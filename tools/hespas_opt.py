@@ -202,36 +202,25 @@ def render(options: argparse.Namespace, module: Any) -> bytes:
         from hespas.dialects import typed
 
         return typed.to_typed(module).encode()
-    if options.emit_bytecode:
-        import io
 
-        buffer = io.BytesIO()
-        module.operation.write_bytecode(buffer)
-        return buffer.getvalue()
-    return module.operation.get_asm(
-        binary=True,
-        enable_debug_info=options.mlir_print_debuginfo,
+    from hespas.tools import modules
+
+    if options.emit_bytecode:
+        return modules.bytecode(module)
+    return modules.text(
+        module,
+        locations=options.mlir_print_debuginfo,
         print_generic_op_form=options.mlir_print_op_generic,
         large_elements_limit=options.mlir_elide_elementsattrs_if_larger,
-        assume_verified=True,
     )
 
 
 def emit(options: argparse.Namespace, data: bytes) -> None:
     """Write the output whole or not at all."""
-    if options.disable_output:
-        return
-    if options.output == "-":
-        out = getattr(sys.stdout, "buffer", None)
-        if out is None:
-            sys.stdout.write(data.decode())
-        else:
-            sys.stdout.flush()
-            out.write(data)
-        if data and not data.endswith(b"\n") and not options.emit_bytecode:
-            sys.stdout.write("\n")
-        return
-    file.write_whole(options.output, data)
+    if not options.disable_output:
+        from hespas.tools import modules
+
+        modules.put(options.output, data)
 
 
 def script() -> None:

@@ -11,7 +11,6 @@ from hespas.dialects.errors import HespasError
 
 MEASURING = ("jobs", "dask", "cache", "timeout", "memory_limit")
 STEP = ("model_flops", "tokens_per_step", "samples_per_step", "price_per_hour")
-SIMULATORS = ("auto", "embedded", "astra-sim", "both")
 
 
 class RunConfig(BaseModel):

@@ -23,6 +23,17 @@ again, with the flags given here; an annotated program keeps its annotation.
 """
 
 
+AMOUNTS = {  # of differences.COUNTS: what each is called, and its unit; % for a share
+    "devices": ("devices", ""), "flops": ("operations", "FLOP"), "read_bytes": ("read", "B"),
+    "write_bytes": ("written", "B"), "comm_ops": ("collectives", ""),
+    "comm_bytes": ("operands of collectives", "B"), "gaps": ("ops without an estimate", ""),
+    "memory.peak_bytes": ("peak memory", "B"), "derived.mfu": ("MFU", "%"),
+    "derived.hfu": ("HFU", "%"), "derived.tokens_per_s": ("tokens", "/s"),
+    "derived.samples_per_s": ("samples", "/s"), "derived.energy_j": ("energy", "J"),
+    "derived.cost_usd": ("cost", "USD"),
+}  # fmt: skip
+
+
 def arguments() -> Parser:
     parser = Parser("hespas diff", DESCRIPTION)
     add = parser.add_argument
@@ -120,24 +131,19 @@ def as_json(found: Difference, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _tables(found: Difference, names: Sequence[str], top: int | None) -> list[Table]:
-    from hespas.tools.commands.render import Table, scaled, seconds
+    from hespas.tools.commands.render import Table, seconds
 
     totals = [
-        (name.removesuffix("_s").replace("_", " "), seconds(a), seconds(b), *_apart(a, b))
+        (_title(name), seconds(a), seconds(b), *_apart(a, b))
         for name, (a, b) in found.totals.items()
         if a is not None and b is not None
     ]
     totals += [
-        (
-            name.replace("_", " ").replace(".", " "),
-            scaled(a, ""),
-            scaled(b, ""),
-            scaled(b - a, ""),
-            _percent(a, b),
-        )
+        (AMOUNTS[name][0], *(_amount(value, AMOUNTS[name][1]) for value in (a, b, b - a)),
+         _percent(a, b))
         for name, (a, b) in found.counts.items()
         if a is not None and b is not None and a != b
-    ]
+    ]  # fmt: skip
     settings: list[Row] = []
     for name, (a, b) in found.provenance.items():
         if a != b:
@@ -151,6 +157,18 @@ def _tables(found: Difference, names: Sequence[str], top: int | None) -> list[Ta
         _changes("layer", ("layer",), found.layers, top),
         _changes("collective", ("kind", "group", "operand"), found.collectives, top),
     ]
+
+
+def _title(name: str) -> str:
+    return name.removesuffix("_s").replace("_", " ").replace("comm", "communication")
+
+
+def _amount(value: float, unit: str) -> str:
+    from hespas.tools.commands.render import percent, scaled
+
+    if unit == "%":
+        return percent(value)
+    return f"{value:.4g} USD" if unit == "USD" else scaled(value, unit).strip()
 
 
 def _changes(what: str, keys: tuple[str, ...], changes: Sequence[Change], top: int | None) -> Table:

@@ -92,6 +92,7 @@ def main(argv: Sequence[str]) -> int:
     request = _request(options, target)
 
     from hespas.frontends.export import process
+    from hespas.tools.modules import put
 
     exported = process.lower(
         request,
@@ -100,11 +101,7 @@ def main(argv: Sequence[str]) -> int:
         traceback=options.traceback,
     )
     data, warnings = _advanced(exported, options, target)
-    if options.output == "-":
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-    else:
-        file.write_whole(options.output, data)
+    put(options.output, data)
     _report(exported, options, target, len(data), warnings)
     return 0
 
@@ -198,15 +195,11 @@ def _advanced(
 
 def rendered(module: Any, output: str) -> bytes:
     """The module in the form that the file's name asks for; text carries locations too."""
-    base, _, packing = output.rpartition(".")
-    if ".mlirbc" in output[-len(".mlirbc.xz") :]:
-        import io
+    from hespas.tools.modules import bytecode, text
 
-        buffer = io.BytesIO()
-        module.operation.write_bytecode(buffer)
-        data = buffer.getvalue()
-    else:
-        data = module.operation.get_asm(binary=True, enable_debug_info=True, assume_verified=True)
+    base, _, packing = output.rpartition(".")
+    is_text = ".mlirbc" not in output[-len(".mlirbc.xz") :]
+    data = text(module, locations=True) if is_text else bytecode(module)
     if base and packing == "xz":
         import lzma
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Any
 from hespas.dialects.attrs import COMMUNICATORS, WAIT, Comm, Region, Target
 from hespas.dialects.mlir import func, functions, ir
 from hespas.dialects.ops import CALLEE, entry
-from hespas.passes.emit import file
+from hespas.passes.emit.folder import output_folder
 
 KEPT = (COMMUNICATORS, Target.NAME, "mhlo.num_partitions", "mhlo.num_replicas")
 STEM = "mini_module_"
+OURS = re.compile(rf"{STEM}\d+\.(mlir|json)")
 
 
 @dataclass(frozen=True)
@@ -146,18 +148,15 @@ def _callees(op: ir.Operation) -> Iterator[str]:
 
 
 def write(folder: Path, found: list[MiniModule]) -> None:
-    """Write ``mini_module_<i>.mlir`` and ``.json``; those of an earlier, longer split go."""
-    folder.mkdir(parents=True, exist_ok=True)
-    names = set()
-    for piece in found:
-        stem = f"{STEM}{piece.metadata['id']}"
-        files = {f"{stem}.mlir": piece.text, f"{stem}.json": as_json(piece)}
-        for name, text in files.items():
-            file.write_whole(str(folder / name), text.encode())
-        names |= files.keys()
-    for path in folder.glob(f"{STEM}*"):
-        if path.name not in names and path.suffix in (".mlir", ".json"):
-            path.unlink()
+    """Write ``mini_module_<i>.mlir`` and ``.json``, all or none; those of an earlier split go.
+
+    Raises HespasError.
+    """
+    with output_folder(folder, ours=OURS) as fresh:
+        for piece in found:
+            stem = f"{STEM}{piece.metadata['id']}"
+            (fresh / f"{stem}.mlir").write_text(piece.text, "utf-8")
+            (fresh / f"{stem}.json").write_text(as_json(piece), "utf-8")
 
 
 def as_json(piece: MiniModule) -> str:

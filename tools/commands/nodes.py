@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from hespas.tools.commands import listing
 from hespas.tools.commands.parser import Parser
 
 if TYPE_CHECKING:
@@ -15,10 +15,9 @@ SHOWN = ("f32", "tf32", "bf16", "f16", "f8", "i8")
 
 
 def arguments() -> Parser:
-    parser = Parser("hespas nodes", "List the node presets, with dense peak rates.")
-    parser.add_argument("name", nargs="?", help="one preset or file, all its constants as JSON")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser
+    description = "List the node presets, with dense peak rates."
+    one = "one preset or file, all its constants as JSON"
+    return listing.arguments("hespas nodes", description, one)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -26,18 +25,10 @@ def main(argv: Sequence[str]) -> int:
     options = arguments().parse_args(argv)
 
     from hespas import configs
-    from hespas.tools.commands import render
 
-    if options.name:
-        print(json.dumps(as_json(configs.node(options.name)), indent=1))
-        return 0
-    nodes = [configs.node(name) for name in configs.node_names()]
-    if options.json:
-        print(json.dumps([as_json(node) for node in nodes], indent=1))
-        return 0
     header = ("node", *(f"{dtype} TFLOP/s" for dtype in SHOWN), "GB/s", "GB")
-    render.show([render.Table("", [_row(node) for node in nodes], header)])
-    return 0
+    nodes = listing.Listing(configs.node_names(), configs.node, as_json, _row, header)
+    return listing.print_listing(nodes, options)
 
 
 def as_json(node: Node) -> dict[str, Any]:

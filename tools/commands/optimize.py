@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hespas.tools.commands.parser import Parser
 
@@ -56,6 +55,7 @@ def main(argv: Sequence[str]) -> int:
     from hespas.passes.base import Run, build
     from hespas.passes.emit import file
     from hespas.passes.optimize.xla_optimize import RESULTS, XlaOptimizePass
+    from hespas.tools.modules import bytecode, put, text
 
     names = {spelled: spelled.replace("-", "_") for spelled, _ in XlaOptimizePass.options()}
     options = {
@@ -70,12 +70,9 @@ def main(argv: Sequence[str]) -> int:
     module = frontends.read(given.input, make_context())
     run = Run(input_name=name)
     pipeline.run(module, [step], run)
-    data = _rendered(module, given.emit_bytecode, given.mlir_print_debuginfo)
-    if given.output == "-":
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-    else:
-        file.write_whole(given.output, data)
+    locations = given.mlir_print_debuginfo
+    data = bytecode(module) if given.emit_bytecode else text(module, locations=locations)
+    put(given.output, data)
     found = run.results[RESULTS]
     print(
         f"{found['target']}, {found['devices']} devices, {found['seconds']:.1f} s: "
@@ -93,14 +90,3 @@ def summary(module: ir.Module) -> str:
     counts = Counter(view.operation.name for view in block.operations)
     most = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:SHOWN]
     return f"{counts.total()} ops, {', '.join(f'{count} {name}' for name, count in most)}"
-
-
-def _rendered(module: ir.Module, bytecode: bool, locations: bool) -> bytes:
-    if bytecode:
-        buffer = io.BytesIO()
-        module.operation.write_bytecode(buffer)
-        return buffer.getvalue()
-    text: Any = module.operation.get_asm(
-        binary=True, enable_debug_info=locations, assume_verified=True
-    )
-    return text if text.endswith(b"\n") else text + b"\n"

@@ -94,5 +94,10 @@ def seconds(value: float) -> str:
     return f"{value * 1e9:.3f} ns" if value else "0 s"
 
 
+def counted(number: int, what: str) -> str:
+    """``1 op``, ``2 ops``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def percent(share: float) -> str:
     return f"{100 * share:.1f} %"

@@ -10,7 +10,7 @@ from hespas.configs.node import Node
 from hespas.configs.system import System
 from hespas.dialects.attrs import Memory, Target
 from hespas.passes.emit.emit_chakra import Emitted
-from hespas.tools.commands.render import Row, Table, percent, scaled, seconds
+from hespas.tools.commands.render import Row, Table, counted, percent, scaled, seconds
 from hespas.tools.derived import Derived
 
 if TYPE_CHECKING:
@@ -70,6 +70,11 @@ class Summary:
         step_ns = self.simulation.result.step_time_ns
         least_ns = max(step_ns - (self.time_ns - low_ns), 0.0)
         return 1e-9 * least_ns, 1e-9 * (step_ns + high_ns - self.time_ns)
+
+    @property
+    def curves(self) -> str | None:
+        """Which measurements collectives took; None where all took the network's model."""
+        return self.simulation.result.settings.get("curves") if self.simulation else None
 
     @property
     def moved_bytes(self) -> int:
@@ -141,6 +146,7 @@ def as_json(found: Summary) -> dict[str, Any]:
         "exposed_share": simulated.get("exposed_share"),
         "overlap_s": simulated.get("overlap_s"),
         "simulator": simulated.get("simulator"),
+        "curves": found.curves,
         "timeline": found.timeline,
         "program": found.program,
         "node": found.target.node,
@@ -175,7 +181,7 @@ def as_json(found: Summary) -> dict[str, Any]:
 def as_tables(found: Summary) -> list[Table]:
     """The summary for people."""
     totals, target, reuse = found.stats["totals"], found.target, found.stats["reuse"]
-    layout = f"{_count(target.replicas, 'replica')} x {_count(target.partitions, 'partition')}"
+    layout = f"{counted(target.replicas, 'replica')} x {counted(target.partitions, 'partition')}"
     head = [
         ("program", found.program),
         ("devices", f"{target.devices} ({layout})"),
@@ -194,9 +200,9 @@ def as_tables(found: Summary) -> list[Table]:
         compute.append(("energy", scaled(totals["energy_nj"] * 1e-9, "J")))
     regions = f"{reuse['regions']}, {reuse['distinct_regions']} distinct"
     count = totals["gaps"]
-    gaps = f"{_count(count, 'op')}: the time is too low" if count else "nothing"
+    gaps = f"{counted(count, 'op')}: the time is too low" if count else "nothing"
     compute += [("regions", f"{regions} ({totals['count']} ops run)"), ("not estimated", gaps)]
-    compute += [(tag, f"{_count(number, 'op')}") for tag, number in totals["tags"].items()]
+    compute += [(tag, f"{counted(number, 'op')}") for tag, number in totals["tags"].items()]
     end: list[Row] = [
         ("traces", f"{found.emitted.folder}, {found.emitted.nodes_per_device} nodes a device"),
         ("warnings", str(len(found.warnings))),
@@ -314,8 +320,10 @@ def _step(found: Summary) -> list[Row]:
     from hespas.tools.commands import simulation
 
     step, *parts = simulation.step_rows(found.simulation)
+    measured = f"as measured on {found.curves}; --curves none: the network's model"
     return [
         ("simulator", found.simulation.result.simulator),
+        *([("collectives", measured)] if found.curves else []),
         step,
         *_band_row("80 % band", found.step_band_s),
         *parts,
@@ -324,10 +332,6 @@ def _step(found: Summary) -> list[Row]:
 
 def _band_row(name: str, ends: Sequence[float] | None) -> list[Row]:
     return [(name, f"{seconds(ends[0])} to {seconds(ends[1])}")] if ends else []
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _share(share: float | None, whole: str) -> str:

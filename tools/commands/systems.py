@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hespas.dialects.errors import UsageError
+from hespas.tools.commands import listing
 from hespas.tools.commands.parser import Parser
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def arguments() -> Parser:
-    parser = Parser("hespas systems", "List the system presets: dimensions, fastest first.")
-    parser.add_argument("name", nargs="?", help="one preset or folder, all its settings as JSON")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    description = "List the system presets: dimensions, fastest first."
+    one = "one preset or folder, all its settings as JSON"
+    parser = listing.arguments("hespas systems", description, one)
     parser.add_argument("--output", metavar="DIR", help="write the files of the named preset there")
     return parser
 
@@ -28,7 +28,6 @@ def main(argv: Sequence[str]) -> int:
     options = arguments().parse_args(argv)
 
     from hespas import configs
-    from hespas.tools.commands import render
 
     if options.output is not None:
         if not options.name:
@@ -37,16 +36,9 @@ def main(argv: Sequence[str]) -> int:
 
         write_folder(Path(options.output), configs.system_files(options.name))
         return 0
-    if options.name:
-        print(json.dumps(as_json(configs.system(options.name)), indent=1))
-        return 0
-    systems = [configs.system(name) for name in configs.system_names()]
-    if options.json:
-        print(json.dumps([as_json(system) for system in systems], indent=1))
-        return 0
     header = ("system", "network", "bandwidth GiB/s", "latency ns", "devices")
-    render.show([render.Table("", [_row(system) for system in systems], header, left=4)])
-    return 0
+    systems = listing.Listing(configs.system_names(), configs.system, as_json, _row, header, left=4)
+    return listing.print_listing(systems, options)
 
 
 def as_json(system: System) -> dict[str, Any]:

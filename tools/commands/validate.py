@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hespas.tools.commands.parser import Parser
+from hespas.tools.commands.parser import Parser, not_negative
 
 if TYPE_CHECKING:
     from hespas.tools.commands.render import Table
@@ -40,10 +40,21 @@ def arguments() -> Parser:
         help="estimate programs that XLA optimised, or others after --fuse, or both (default)",
     )  # fmt: skip
     add(
-        "--at-least", type=float, default=0.1, metavar="S", help="cells that the scores count (0.1)"
+        "--at-least",
+        type=not_negative,
+        default=0.1,
+        metavar="S",
+        help="cells that the scores count (0.1)",
     )
-    add("--max-mape", type=float, metavar="PERCENT", help="exit with 1 where a MAPE is above")
-    add("--max-bias", type=float, metavar="PERCENT", help="exit with 1 where a bias is beyond")
+    add(
+        "--max-mape", type=not_negative, metavar="PERCENT", help="exit with 1 where a MAPE is above"
+    )
+    add(
+        "--max-bias",
+        type=not_negative,
+        metavar="PERCENT",
+        help="exit with 1 where a bias is beyond",
+    )
     add("--no-baselines", dest="baselines", action="store_false", help="leave the baselines out")
     add("--plot", metavar="FILE", help="predicted against measured, as .png, .svg or .pdf")
     add("--markdown", metavar="FILE", help="write the tables as Markdown")
@@ -57,13 +68,14 @@ def main(argv: Sequence[str]) -> int:
 
     from hespas.passes.emit.file import check, write_whole
     from hespas.tools.commands import flow, render
+    from hespas.tools.plotting import check_plot
     from hespas.tools.validation import plot
     from hespas.tools.validation.cells import STARTS, read_cells
     from hespas.tools.validation.predict import RATIO, Flow
     from hespas.tools.validation.scores import score
 
     if given.plot:
-        plot.check_plot(given.plot)
+        check_plot(given.plot)
     for path in filter(None, (given.plot, given.markdown)):
         check(path)
     cells = read_cells(given.cells)

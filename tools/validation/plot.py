@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from hespas.dialects.errors import HespasError
+from hespas.tools.plotting import save
 from hespas.tools.validation.scores import Prediction
-
-KINDS = (".png", ".svg", ".pdf")
-
-
-def check_plot(path: str) -> None:
-    """Raise HespasError where a plot cannot be made: before the work for it is done."""
-    if Path(path).suffix not in KINDS:
-        raise HespasError(f"a plot is a file {', '.join(KINDS)}", where=path)
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        message = "plots need matplotlib"
-        raise HespasError(message, remedy="pip install 'hespas[plot]'") from None
 
 
 def draw(path: str, by_flow: Mapping[str, Sequence[Prediction]]) -> None:
-    """Write the plot, both axes in milliseconds and logarithmic."""
+    """Write the plot, both axes in milliseconds and logarithmic; raises HespasError."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 6.0), layout="constrained")
@@ -53,4 +39,4 @@ def draw(path: str, by_flow: Mapping[str, Sequence[Prediction]]) -> None:
         xlabel="measured step time (ms)", ylabel="predicted step time (ms)",
     )  # fmt: skip
     axes.legend(frameon=False)
-    figure.savefig(path, dpi=150)
+    save(figure, path)
