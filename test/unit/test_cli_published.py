@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from simulator_programs import COCOSSIM, ONNXIM, program
+from simulator_programs import COCOSSIM, onnxim, program
 
 from hespas.dialects.mlir import ir
 from hespas.tools import (
@@ -235,7 +235,7 @@ def test_onnxim_takes_its_home_from_the_device(place, capsys):
     core.parent.mkdir(parents=True)
     core.write_text('{"core_freq": 1000, "dram_config_path": "memory.yaml"}')
     (core.parent / "memory.yaml").write_text("")
-    binary = program(place / "Simulator", ONNXIM.format(log=str(place / "log"), act=""))
+    binary = program(place / "Simulator", onnxim(place / "log", ""))
     hardware = {
         "binary_path": binary, "device_path": str(core), "frequency": 0.94, "roofline": HARDWARE,
     }  # fmt: skip
