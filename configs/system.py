@@ -48,6 +48,13 @@ class System:
         """How many devices the system has."""
         return math.prod(self.npus_count)
 
+    @property
+    def device_gb_s(self) -> float:
+        """What a device can send to the others in its line of dimension 0, in 1e9 bytes/s."""
+        others = self.npus_count[0] - 1
+        links = {"FullyConnected": others, "Ring": min(2, others)}.get(self.topology[0], 1)
+        return links * self.bandwidth_gib_s[0] * 2**30 / 1e9
+
     def absolute_settings(self) -> dict[str, Any]:
         """``settings`` for another folder: the paths of custom collectives absolute."""
         found = dict(self.settings)

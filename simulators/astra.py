@@ -107,7 +107,11 @@ def _result(
 
 def missing(options: Options) -> str:
     """What ASTRA-sim lacks of what options ask for; "" if nothing."""
-    asked = {"measured curves": options.curves, "slowdown of computing": options.slowdown}
+    asked = {
+        "collectives by dimension between some devices": options.by_dimension,
+        "measured curves": options.curves,
+        "slowdown of computing": options.slowdown,
+    }
     return " and no ".join(name for name, value in asked.items() if value)
 
 

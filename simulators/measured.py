@@ -78,8 +78,13 @@ def held_out(sizes: Sequence[int], times: Sequence[float]) -> float:
     return errors[min(len(errors) - 1, int(QUANTILE * len(errors)))]
 
 
-def file_of(path: str, description: str, source: str) -> dict[str, Any]:
-    """The contents of a file of ``configs/collectives``; raises HespasError."""
+def file_of(
+    path: str, description: str, source: str, device_gb_s: float, device_gb_s_source: str
+) -> dict[str, Any]:
+    """The contents of a file of ``configs/collectives``; raises HespasError.
+
+    ``device_gb_s``: what a device can send to the others of its node, 1e9 bytes per second.
+    """
     curves: dict[str, dict[str, Any]] = {}
     for (kind, devices), times_us in sorted(read(path).items()):
         if len(times_us) < LEAST_SIZES:
@@ -89,16 +94,28 @@ def file_of(path: str, description: str, source: str) -> dict[str, Any]:
                 where=path,
             )
         curves.setdefault(kind, {})[str(devices)] = curve(times_us)
-    return {"description": description, "source": source, "curves": curves}
+    return {
+        "description": description,
+        "source": source,
+        "device_gb_s": device_gb_s,
+        "device_gb_s_source": device_gb_s_source,
+        "curves": curves,
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser("hespas.simulators.measured", description=__doc__)
     for name in ("table", "description", "source"):
         parser.add_argument(name)
+    parser.add_argument("device_gb_s", type=float)
+    parser.add_argument("device_gb_s_source")
     given = parser.parse_args()
     try:
-        json.dump(file_of(given.table, given.description, given.source), sys.stdout, indent=1)
+        found = file_of(
+            given.table, given.description, given.source, given.device_gb_s,
+            given.device_gb_s_source,
+        )  # fmt: skip
+        json.dump(found, sys.stdout, indent=1)
     except HespasError as error:
         sys.exit(str(error))
 

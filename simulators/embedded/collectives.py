@@ -135,7 +135,7 @@ class Collectives:
                 if found is None:
                     return None
                 now, lag = found[0][0], found[1]
-        elif len(plan) == 1 and len(communicator.members) == self.planner.network.devices:
+        elif len(plan) == 1 and communicator.grid:
             lag = 0
             for phase in plan[0]:
                 found = self._phase(costs, communicator, phase, now)
@@ -149,7 +149,7 @@ class Collectives:
     def _phase(
         self, costs: recurrence.Costs, communicator: Communicator, phase: Phase, starts: Array
     ) -> tuple[Array, int] | None:
-        """One phase of a chunk of all devices: the dimension's lines side by side."""
+        """One phase of a chunk of a grid of devices: the dimension's lines side by side."""
         dim, links = communicator.dims[phase.dim], self._table(communicator, phase.dim)
         grid = starts.reshape(-1, dim.count, dim.stride)
         lines = np.moveaxis(grid, 1, 2).reshape(-1, dim.count)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hespas import configs
+from hespas.configs.system import System
 from hespas.dialects.errors import UsageError
 from hespas.passes.base import nearest
 
@@ -26,6 +27,7 @@ from .network import Network
 
 MEASURED, BETWEEN, BEYOND = "measured", "between measured group sizes", "beyond measured bytes"
 MODELLED = "by the network model: not measured for such devices"
+ALIKE = 0.1  # presets count NVLink in GiB or GB, which differ by 7 %
 
 _FOLDER = Path(configs.__file__).parent / "collectives"
 
@@ -56,11 +58,19 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """A device's curves by kind of collective, by rising number of devices."""
+    """A device's curves by kind of collective, by rising number of devices.
+
+    ``device_gb_s`` is what it can send to the others of its node, in 1e9 bytes per second.
+    """
 
     device: str
     source: str
+    device_gb_s: float
     curves: Mapping[str, tuple[Curve, ...]]
+
+    def holds_on(self, system: System) -> bool:
+        """Whether a system's links in dimension 0 are, to 10 %, those that were measured."""
+        return abs(system.device_gb_s / self.device_gb_s - 1) <= ALIKE
 
     def knows(self, kind: str, devices: int) -> bool:
         """Whether groups of that size are within what was measured."""
@@ -151,4 +161,4 @@ def load(device: str) -> Curves:
         )
         for kind, by_devices in data["curves"].items()
     }
-    return Curves(device, data["source"], curves)
+    return Curves(device, data["source"], data["device_gb_s"], curves)

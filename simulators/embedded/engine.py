@@ -53,7 +53,7 @@ class Engine:
         self.ties = ties
         self.inputs, self.options = inputs, options
         self.queue = EventQueue()
-        network = Network.of(inputs.system)
+        network = Network.of(inputs.system, options.by_dimension)
         self.planner = Planner(inputs.system, network, options)
         transport = Rendezvous if options.rendezvous else Transport
         self.transport = transport(self.queue, unaware(network, self.queue))
@@ -184,6 +184,11 @@ class Engine:
             self._seen[key] = found
         return found
 
+    @property
+    def one_ring(self) -> bool:
+        """Whether some collective is a ring over devices of several dimensions."""
+        return any(communicator.part for communicator, _ in self._seen.values())
+
     def members(self, group: int, involved: tuple[bool, ...], rank: int) -> tuple[int, ...]:
         """The devices that meet in a collective; where all are, in the order of their numbers."""
         members = self.inputs.groups[group]
@@ -195,7 +200,9 @@ class Engine:
 
     def check_start(self, communicator: Communicator, start: int) -> None:
         """Raises HespasError for a collective that makes ASTRA-sim abort."""
-        if not communicator.part and self.planner.endpoint_ns == 0 and start == 0:
+        if self.options.by_dimension or communicator.part:
+            return
+        if self.planner.endpoint_ns == 0 and start == 0:
             raise HespasError(
                 "the key 'endpoint-delay' is 0 and a collective starts at time 0: ASTRA-sim aborts",
                 where=str(self.inputs.system.folder / "system.json"),

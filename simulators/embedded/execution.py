@@ -48,12 +48,9 @@ class Execution:
 
     def ring(self, device: int, dim: int) -> tuple[int, ...]:
         """The devices of a logical dimension, from the first."""
-        dimension = self.communicator.dims[dim]
-        if dimension.members:
-            return dimension.members
         ring = self._rings.get((device, dim))
         if ring is None:
-            ring = dimension.ring(device)
+            ring = self.communicator.dims[dim].ring(device)
             for member in ring:
                 self._rings[member, dim] = ring
         return ring

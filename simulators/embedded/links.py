@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from .network import Network
+from .network import Link, Network
 
 if TYPE_CHECKING:
     from .plan import Dimension
@@ -24,7 +24,7 @@ class Table:
     """
 
     codes: Array
-    links: tuple[tuple[int, int], ...]
+    links: tuple[Link, ...]
 
     @property
     def alike(self) -> bool:
@@ -45,8 +45,8 @@ def table(network: Network, dimension: Dimension) -> Table:
     n = dimension.count
     offsets = np.arange(n)
     if dimension.members:
-        members = np.array(dimension.members)
-        sources, targets = members[:, None], members[(offsets[:, None] + offsets[None, :]) % n]
+        line = np.array(dimension.ring(dimension.members[0]))  # all lines of a grid are alike
+        sources, targets = line[:, None], line[(offsets[:, None] + offsets[None, :]) % n]
     else:  # every position looks alike: the network's dimensions are rings, switches or complete
         sources, targets = np.zeros((1, n), dtype=int), (offsets * dimension.stride)[None, :]
     codes = _codes(network, sources, targets)
@@ -55,19 +55,23 @@ def table(network: Network, dimension: Dimension) -> Table:
     index = index.reshape(codes.shape)
     if (index == index[0]).all():
         index = index[:1]
-    bound = _bound(network)
-    return Table(index, tuple((int(code) // bound, int(code) % bound) for code in distinct))
+    return Table(index, tuple(_link(network, int(code)) for code in distinct))
 
 
-def _bound(network: Network) -> int:
-    return max(network.counts) + 2
+def _link(network: Network, code: int) -> Link:
+    found = []
+    for dim, count in enumerate(network.counts):
+        code, hops = divmod(code, count + 2)
+        if hops:
+            found.append((dim, hops))
+    return tuple(found)
 
 
 def _codes(network: Network, sources: Array, targets: Array) -> Array:
-    """For each pair the first dimension in which the two differ, and the hops there, as one."""
+    """What each pair pays for as one number: the hops in a dimension are a digit of it."""
     shape = np.broadcast_shapes(sources.shape, targets.shape)
-    codes = np.full(shape, -1, dtype=np.int64)
-    stride = 1
+    codes = np.zeros(shape, dtype=np.int64)
+    stride = radix = 1
     for dim, count in enumerate(network.counts):
         here, there = sources // stride % count, targets // stride % count
         distance = np.abs(here - there)
@@ -76,7 +80,7 @@ def _codes(network: Network, sources: Array, targets: Array) -> Array:
             hops = np.minimum(distance, count - distance)
         else:
             hops = np.where(distance > 0, 1 if kind == "FullyConnected" else 2, 0)
-        first = (codes < 0) & (distance > 0)
-        codes = np.where(first, dim * _bound(network) + hops, codes)
+        codes += np.where(network.whole or codes == 0, radix * hops, 0)
         stride *= count
+        radix *= count + 2
     return codes

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 class Options:
     """``queues_per_dim``, ``injection_scale`` and ``rendezvous`` are options of ASTRA-sim too.
 
-    ``congestion``: messages share links. ``curves``: the device whose measured curves give a
+    ``congestion``: messages share links. ``by_dimension``: collectives between some devices that
+    make a grid go dimension by dimension, as those between all do, and a message pays for every
+    dimension in which its ends differ; else ASTRA-sim's rules hold, one ring over such devices and
+    the first dimension. ``curves``: the device whose measured curves give a
     collective's time, "" for the network model. ``slowdown``: the share by which computing takes
     longer while communication runs, 0.18 for 18 %. ``symmetry``: devices that behave alike are
     simulated once. ``intervals``: keep what ran when, for timelines and critical paths.
@@ -19,6 +22,7 @@ class Options:
     injection_scale: float = 1.0
     rendezvous: bool = False
     congestion: bool = False
+    by_dimension: bool = False
     curves: str = ""
     slowdown: float = 0.0
     symmetry: bool = True

@@ -6,8 +6,11 @@ GeneralComplexTopology.cc, QueueLevelHandler.cc. Sizes are operand bytes of one 
 
 from __future__ import annotations
 
+import math
 import re
+from bisect import bisect_left
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from hespas.configs.system import System
 from hespas.dialects.errors import HespasError
@@ -42,7 +45,10 @@ class Algorithm:
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A logical dimension: ``count`` devices ``stride`` apart, or the members of a communicator."""
+    """A logical dimension: ``count`` devices ``stride`` apart, or members of a communicator.
+
+    Of ``members`` that are more than ``count`` it is every ``stride``-th; they are ascending then.
+    """
 
     algorithm: Algorithm
     count: int
@@ -51,10 +57,12 @@ class Dimension:
 
     def ring(self, device: int) -> tuple[int, ...]:
         """The devices in this dimension of a device, by position."""
-        if self.members:
+        if len(self.members) == self.count:
             return self.members
-        base = device - device // self.stride % self.count * self.stride
-        return tuple(range(base, base + self.count * self.stride, self.stride))
+        place = bisect_left(self.members, device) if self.members else device
+        base = place - place // self.stride % self.count * self.stride
+        line = range(base, base + self.count * self.stride, self.stride)
+        return tuple(self.members[i] for i in line) if self.members else tuple(line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +86,16 @@ Plan = tuple[tuple[Phase, ...], ...]  # the phases of each chunk
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Communicator:
-    """Who takes part and how: ``id`` 0 is the default one; ``part``: some devices, not all.
+    """Who takes part and how: ``id`` 0 is the default one; ``part``: one ring of some devices.
 
-    Collectives on communicators of equal ``shape`` take equal times, position by position.
+    ``grid``: the positions of ``members`` are a grid of the counts of ``dims``. Collectives on
+    communicators of equal ``shape`` take equal times, position by position.
     """
 
     id: int
     members: tuple[int, ...]
     part: bool
+    grid: bool
     dims: tuple[Dimension, ...]
     involved: tuple[bool, ...]
     shape: int = 0
@@ -153,17 +163,20 @@ class Planner:
 
         ``involved`` is by dimension, () for all.
         """
-        dims = self.dimensions(kind, members, part)
+        counts = self.grid(kind, members) if part and all(involved) else ()
+        dims = self.dimensions(kind, members, part, counts)
+        part = part and not counts
         problem = self.check(kind, dims, part)
         if problem:
             where = str(self.system.folder / "system.json")
             raise HespasError(f"{kind.replace('_', '-')}-implementation: {problem}", where=where)
         involved = involved or (True,) * len(dims)
-        links = table(self.network, dims[0]) if part else None
-        form = (links.codes.tobytes(), links.links) if links else ()
+        tables = [table(self.network, d) for d in dims if d.members and d.count > 1]
+        form = tuple((links.codes.tobytes(), links.links) for links in tables)
         key = (tuple((d.algorithm, d.count) for d in dims), involved, part, form)
         shape = self._shapes.setdefault(key, len(self._shapes))
-        return Communicator(id_, members, part, dims, involved, shape)
+        grid = bool(counts) or len(members) == self.network.devices
+        return Communicator(id_, members, part, grid, dims, involved, shape)
 
     def plan(self, kind: str, size: int, communicator: Communicator, turn: Turn) -> Plan:
         """The phases of each chunk of a collective; advances the turn. Equal plans are one."""
@@ -179,19 +192,42 @@ class Planner:
         turn.set(found[1])
         return found[0]
 
-    def dimensions(self, kind: str, members: tuple[int, ...], part: bool) -> tuple[Dimension, ...]:
-        """The logical dimensions of a collective."""
-        spelled = self.system.implementations[kind.replace("_", "-")]
-        algorithms = [Algorithm.of(text) for text in spelled]
-        if part:
+    def algorithms(self, kind: str) -> list[Algorithm]:
+        """The algorithms of a kind of collective, by dimension."""
+        return [Algorithm.of(text) for text in self.system.implementations[kind.replace("_", "-")]]
+
+    def grid(self, kind: str, members: tuple[int, ...]) -> tuple[int, ...]:
+        """How many devices of a communicator are in a line of each dimension of the network.
+
+        () where it does not go dimension by dimension: by the options, or as its devices are not
+        all that have some coordinates in each dimension, or by the algorithm.
+        """
+        if not self.options.by_dimension or any(one.one for one in self.algorithms(kind)):
+            return ()
+        counts, stride = [], 1
+        for count in self.network.counts:
+            counts.append(len({member // stride % count for member in members}))
+            stride *= count
+        whole = math.prod(counts) == len(members) and all(a < b for a, b in pairwise(members))
+        return tuple(counts) if whole else ()
+
+    def dimensions(
+        self, kind: str, members: tuple[int, ...], part: bool, grid: tuple[int, ...]
+    ) -> tuple[Dimension, ...]:
+        """The logical dimensions of a collective; ``grid`` as that function gives it."""
+        algorithms = self.algorithms(kind)
+        if part and not grid:
             chosen = algorithms[0] if len(algorithms) == 1 else Algorithm("ring")
             return (Dimension(chosen, len(members), members=members),)
         dims, stride = [], 1
-        for algorithm, count in zip(algorithms, self.network.counts, strict=False):
+        for algorithm, count in zip(algorithms, grid or self.network.counts, strict=False):
             if algorithm.one:
-                dims.append(Dimension(algorithm, self.network.devices))
+                # Where messages pay for all dimensions, positions in one ring are not alike.
+                count = self.network.devices
+                everybody = tuple(range(count)) if self.network.whole else ()
+                dims.append(Dimension(algorithm, count, members=everybody))
                 break
-            dims.append(Dimension(algorithm, count, stride))
+            dims.append(Dimension(algorithm, count, stride, members if part else ()))
             stride *= count
         return tuple(dims)
 

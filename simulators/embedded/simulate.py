@@ -16,6 +16,7 @@ from .runner import Lane, Runner
 from .slowdown import SlowRunner
 
 MOST_MESSAGES = 1_000_000  # some 10 s
+ONE_RING = ", one ring where the devices are no grid"
 BY_NUMBER = "too many messages to order within a nanosecond as ASTRA-sim does: by device number"
 
 
@@ -87,6 +88,8 @@ def _settings(engine: Engine) -> dict[str, str]:
         ),
         "congestion": "aware" if options.congestion else "unaware",
     }
+    if options.by_dimension:
+        found["communicators"] = "by dimension" + (ONE_RING if engine.one_ring else "")
     if engine.measured is not None:
         found["curves"] = engine.measured.summary()
     if options.slowdown:

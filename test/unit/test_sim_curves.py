@@ -70,7 +70,7 @@ def test_a_table_becomes_curves(tmp_path):
         "alltoall,half,4,512,0.010\nalltoall,int8,4,1024,0.0121\n"
         "alltoall,half,4,1024,0.009\nalltoall,half,4,4096,0.1\n"
     )
-    found = measured.file_of(str(table), "d", "s")["curves"]["all_to_all"]["4"]
+    found = measured.file_of(str(table), "d", "s", 450.0, "l")["curves"]["all_to_all"]["4"]
     assert found["sizes_bytes"] == [1024, 2048, 8192]
     assert found["times_us"] == [11.0, 11.0, 100.0]
     table.write_text(table.read_text() + "alltoall,half,4,many,0.1\n")
@@ -193,7 +193,7 @@ def test_beyond_the_bytes_of_either_neighbour_is_tagged():
     """Between group sizes both curves must hold."""
     two = curves.Curve(2, (100, 200), (10.0, 20.0), 0.1)
     four = curves.Curve(4, (100, 400), (10.0, 30.0), 0.1)
-    data = curves.Curves("X", "made", {"all_reduce": (two, four)})
+    data = curves.Curves("X", "made", 450.0, {"all_reduce": (two, four)})
     assert data.time_ns("all_reduce", 150, 3)[1] == curves.BETWEEN
     assert data.time_ns("all_reduce", 300, 3)[1] == curves.BEYOND
     assert data.time_ns("all_reduce", 300, 4)[1] == curves.MEASURED
@@ -206,4 +206,14 @@ def test_a_table_of_two_sizes_has_no_error_to_tell(tmp_path):
         "alltoall,int8,4,1024,0.01\nalltoall,int8,4,2048,0.02\n"
     )
     with pytest.raises(HespasError, match="2 sizes of all_to_all between 4 devices"):
-        measured.file_of(str(table), "d", "s")
+        measured.file_of(str(table), "d", "s", 450.0, "l")
+
+
+def test_where_measurements_hold():
+    """A node's own systems, in GiB or GB, of 4 or 8 devices; not another generation's links."""
+    for node in ("A100_SXM_40GB", "A100_SXM_80GB", "H100_80GB", "H200_141GB", "B200_180GB"):
+        measured = curves.load(configs.node(node).collectives)
+        assert all(measured.holds_on(configs.system(name)) for name in configs.systems_of(node))
+    a100 = curves.load("A100_SXM")
+    assert not a100.holds_on(configs.system("H100_80GB_4GPU"))
+    assert not a100.holds_on(configs.system("V100_32GB_4GPU"))

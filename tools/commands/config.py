@@ -47,6 +47,11 @@ class RunConfig(BaseModel):
         None,
         description="measured collectives: a device's, none, or, if not given, as the estimator is",
     )
+    by_dimension: bool | None = Field(
+        None,
+        description="collectives between some devices go dimension by dimension; if not given, as "
+        "the estimator is",
+    )
     slowdown: float | None = Field(
         None, ge=0, description="share by which computing takes longer beside communication"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -21,8 +22,9 @@ Estimate a program: read it, split it at its collectives, annotate costs, write 
 simulate them on the network of --system, and print a summary on stdout. CONFIG is a JSON file with
 the same keys as the flags (mlir, node, system, split, block_limit, fuse, estimator, setting,
 output, keep_going, jobs, dask, cache, timeout, memory_limit, simulate, simulator, curves, slowdown,
-astra_sim, timeline, memory, model_flops, tokens_per_step, samples_per_step, price_per_hour), or a
-configuration of the published tools; flags override it. Paths are relative to where you are.
+by_dimension, astra_sim, timeline, memory, model_flops, tokens_per_step, samples_per_step,
+price_per_hour), or a configuration of the published tools; flags override it. Paths are relative to
+where you are.
 
   hespas run --mlir step.mlir --node A100_SXM_40GB --system A100_SXM_40GB_4GPU --output out
 """
@@ -67,11 +69,17 @@ def add_options(parser: Parser) -> None:
     add(
         "--curves", metavar="DEVICE",
         help="collectives take what was measured on this device; none: the network's model; "
-        "default: the node's own for estimators of real times (calibrated), else none",
+        "default: the node's own for estimators of real times (calibrated) on a system with its "
+        "links, else none",
     )  # fmt: skip
     add(
         "--slowdown", type=float, metavar="X",
         help="compute takes longer by this share beside communication; default: as with --curves",
+    )  # fmt: skip
+    add(
+        "--by-dimension", action=argparse.BooleanOptionalAction, default=None,
+        help="collectives between some devices go dimension by dimension, and messages pay for "
+        "all dimensions that they cross; default: for estimators of real times (calibrated)",
     )  # fmt: skip
     add("--astra-sim", metavar="PATH", help="the ASTRA-sim program, where it is not on PATH")
     add(

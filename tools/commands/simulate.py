@@ -44,6 +44,12 @@ def arguments() -> Parser:
     add = model.add_argument
     add("--congestion", action="store_true", help="messages share links")
     add(
+        "--by-dimension",
+        action="store_true",
+        help="collectives between some devices go dimension by dimension, and messages pay for "
+        "all dimensions that they cross",
+    )
+    add(
         "--curves",
         metavar="DEVICE",
         default="",
@@ -99,6 +105,7 @@ def main(argv: Sequence[str]) -> int:
         injection_scale=given.injection_scale,
         rendezvous=given.rendezvous,
         congestion=given.congestion,
+        by_dimension=given.by_dimension,
         curves=given.curves,
         slowdown=given.slowdown,
         symmetry=not given.no_symmetry,

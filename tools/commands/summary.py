@@ -23,7 +23,7 @@ TABLES = {"op": "kinds", "bound": "bounds", "dtype": "dtypes"}  # by their names
 
 @dataclass(frozen=True)
 class Summary:
-    """What is known at the end of a run."""
+    """What is known at the end of a run; ``unused`` as in ``flow.Network``."""
 
     program: str
     target: Target
@@ -33,6 +33,7 @@ class Summary:
     warnings: list[str]
     simulation: Report | None = None
     timeline: str | None = None
+    unused: str = ""
     measured: Statistics | None = None
     memory: Memory | None = None
     node: Node | None = None
@@ -75,6 +76,11 @@ class Summary:
     def curves(self) -> str | None:
         """Which measurements collectives took; None where all took the network's model."""
         return self.simulation.result.settings.get("curves") if self.simulation else None
+
+    @property
+    def communicators(self) -> str | None:
+        """How collectives between some devices go; None where as in ASTRA-sim."""
+        return self.simulation.result.settings.get("communicators") if self.simulation else None
 
     @property
     def moved_bytes(self) -> int:
@@ -147,6 +153,7 @@ def as_json(found: Summary) -> dict[str, Any]:
         "overlap_s": simulated.get("overlap_s"),
         "simulator": simulated.get("simulator"),
         "curves": found.curves,
+        "communicators": found.communicators,
         "timeline": found.timeline,
         "program": found.program,
         "node": found.target.node,
@@ -320,10 +327,15 @@ def _step(found: Summary) -> list[Row]:
     from hespas.tools.commands import simulation
 
     step, *parts = simulation.step_rows(found.simulation)
-    measured = f"as measured on {found.curves}; --curves none: the network's model"
+    told = []
+    if found.curves:
+        told = [f"as measured on {found.curves}; --curves none: the network's model"]
+    elif found.unused:
+        told = [f"by the network's model: its links are not those of --curves {found.unused}"]
     return [
         ("simulator", found.simulation.result.simulator),
-        *([("collectives", measured)] if found.curves else []),
+        *(("collectives", text) for text in told),
+        *([("communicators", found.communicators)] if found.communicators else []),
         step,
         *_band_row("80 % band", found.step_band_s),
         *parts,

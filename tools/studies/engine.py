@@ -42,11 +42,6 @@ FIGURES = {
     "peak_bytes": "memory.peak_bytes",
     "fits": "memory.fits",
 }
-MARK = " *"
-TOO_FAST = (
-    "warning: * is too fast: groups that cross nodes only in part, or pass data round over several "
-    "nodes, and ASTRA-sim's network model counts a message to another node as one within a node"
-)
 TAG = "tags."  # of columns that count what is unsure
 
 
@@ -95,6 +90,7 @@ def find(study: Study, given: Given, options: Options, note: Callable[[str], Non
             "node": node,
             "estimator": options.estimator,
             "fuse": options.form == "fused",
+            "by_dimension": True,
             **({"system": system} if system else {}),
             **({"split": options.split} if options.split else {}),
         }
@@ -116,7 +112,6 @@ def find(study: Study, given: Given, options: Options, note: Callable[[str], Non
         f"form {options.form}: {forms.FORMS[options.form]}"
         + (f"; xla-optimize: {options.xla_options}" if options.xla_options else ""),
         *_recipes([workload for workload, *_ in plans], options.changes),
-        *([TOO_FAST] if any(row["too_fast"] for row in rows) else []),
         *_notes(study, done.rows, registry.get(options.estimator).measured_network),
         f"{count} programs, {count - made.kept} made now, in {folder}; {len(cells)} cells, "
         f"{done.computed} computed now; {seconds(time.monotonic() - start)}",
@@ -163,20 +158,10 @@ def _row(workload: Workload, node: str, system: str | None, cell: Mapping[str, A
         "devices": workload.devices,
         "mesh": mesh,
         "system": system,
-        "too_fast": _too_fast(workload, system, cell),
         **figures,
         "flops_per_s_per_device": rate,
         "usd_per_million_tokens": per_million,
     }
-
-
-def _too_fast(workload: Workload, system: str | None, cell: Mapping[str, Any]) -> str | None:
-    """The axes of the mesh along which the network model is too fast, None where it is not."""
-    if system is None:
-        return None
-    permutes = any(kind["kind"] == "permute" for kind in json.loads(cell["collectives"]))
-    axes = forms.crossed_in_part(workload.mesh, configs.system(system), permutes)
-    return ",".join(axes) or None
 
 
 def _add_efficiency(rows: Sequence[Row], workloads: Sequence[Workload]) -> None:
@@ -261,5 +246,4 @@ def table(study: Study, found: Found) -> Table:
 
 def _shown(row: Row, column: Column) -> str:
     value = row[column.name]
-    mark = MARK if row["too_fast"] and column.name == "step_time_s" else ""
-    return "-" if value is None else column.text(value) + mark
+    return "-" if value is None else column.text(value)

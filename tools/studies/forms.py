@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-import operator
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from hespas.dialects.errors import HespasError, UsageError
-
-if TYPE_CHECKING:
-    from hespas.configs.system import System
 
 # What XLA makes of a program: options of the pass xla-optimize, beside its target.
 BY_XLA = {"optimised": "", "scheduled": "stage=scheduled,async-collectives=keep"}
@@ -72,23 +66,3 @@ def system_of(node: str, devices: int, patterns: Sequence[str]) -> str | None:
         f"no system {whose} has {devices} devices{have}",
         remedy="name others by --system, or make one with `hespas system new`",
     )
-
-
-def crossed_in_part(mesh: Mapping[str, int], system: System, permutes: bool) -> list[str]:
-    """The axes of a mesh whose groups the network model takes for faster than they are.
-
-    ASTRA-sim's model charges a message for the first dimension in which its ends differ. All
-    devices together cross the dimensions one after the other, but a group of some is one ring, and
-    ``permutes`` pass data on as they say: where neighbours in a ring differ in two dimensions, a
-    message to another node counts as one within a node.
-    """
-    ends = list(itertools.accumulate(system.npus_count, operator.mul, initial=1))
-    found, low = [], 1
-    for axis, size in reversed([*mesh.items()]):
-        high = low * size
-        within = any(a <= low and high <= b for a, b in itertools.pairwise(ends))
-        whole = size == system.devices and not permutes
-        if size > 1 and not within and not whole:
-            found.append(axis)
-        low = high
-    return found[::-1]

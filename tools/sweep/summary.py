@@ -44,12 +44,12 @@ def _gaps(rows: Sequence[Row]) -> list[tuple[str, str]]:
 
 
 def _curves(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """Of several systems, that their networks do not count where collectives were measured."""
+    """Of several systems, in which cells measured collectives stand for part of the network."""
     good = _good(rows)
     count = sum(row.get("curves") is not None for row in good)
     if not count or len({row.get("system") for row in good}) < 2:
         return []
-    said = f"as measured on the node in {counted(count, 'cell')}, whatever the system within it"
+    said = f"as measured within a node in {counted(count, 'cell')}, on systems with its links"
     return [("collectives", f"{said}; --set curves=none: the networks' models")]
 
 

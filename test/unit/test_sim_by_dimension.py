@@ -1,0 +1,160 @@
+"""Collectives between some devices, dimension by dimension, and messages over several."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sim_programs
+import traces
+
+from hespas import configs
+from hespas.configs.system import System
+from hespas.dialects.errors import HespasError
+from hespas.simulators import inputs
+from hespas.simulators.astra import missing
+from hespas.simulators.embedded import Options, simulate
+from hespas.simulators.embedded.collectives import Collectives, Finish
+from hespas.simulators.embedded.network import Network
+from hespas.simulators.embedded.plan import KINDS, Planner, Turn
+
+BY_DIMENSION = Options(by_dimension=True)
+
+
+def finishes(
+    system: System, kind: str, size: int, members: Sequence[int], starts: Sequence[int],
+    options: Options, by_message: bool = False,
+) -> list[Finish] | str:  # fmt: skip
+    """When the devices of one collective finish, or why they do not."""
+    planner = Planner(system, Network.of(system, options.by_dimension), options)
+    try:
+        part = len(members) < system.devices
+        group = planner.communicator(1, kind, tuple(members), part, ())
+        plan = planner.plan(kind, size, group, Turn())
+        return Collectives(planner, by_message).finish(group, starts, [plan] * len(members))
+    except HespasError as error:
+        return error.message
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_grid_of_devices_is_a_smaller_system(seed: int, tmp_path: Path) -> None:
+    """Some rows and columns of switches: as a machine of those alone, by ASTRA-sim's rules."""
+    rng = random.Random(seed)
+    counts = [rng.choice([2, 3, 4, 8]) for _ in range(rng.choice([1, 2, 2, 3]))]
+    sim_programs.random_system(rng, tmp_path, counts)
+    system = configs.system(str(tmp_path))
+    kinds = tuple(rng.choice(["Switch", "FullyConnected"]) for _ in counts)
+    system = replace(system, topology=kinds)
+    chosen = [sorted(rng.sample(range(n), rng.randint(1, n))) for n in counts]
+    members, stride = [0], 1
+    for places, count in zip(chosen, counts, strict=True):
+        members = [base + stride * place for place in places for base in members]
+        stride *= count
+    if not 1 < len(members) < system.devices or any(
+        spelled.startswith(("one", "doubleBinary"))
+        for of_kind in system.implementations.values()
+        for spelled in of_kind
+    ):
+        return
+    small = replace(system, npus_count=tuple(map(len, chosen)))
+    kind, size = rng.choice(KINDS), rng.choice([1 << 20, 65536, 1 << 22])
+    skew = rng.choice([0, 0, 5, 5000, 100000])
+    starts = [rng.randint(0, skew) for _ in members]
+    alone = finishes(small, kind, size, range(small.devices), starts, Options())
+    for by_message in (False, True):
+        assert finishes(system, kind, size, members, starts, BY_DIMENSION, by_message) == alone
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_recurrences_agree_with_messages(seed: int, tmp_path: Path) -> None:
+    """Of any devices of any network, in any order; all devices are in theirs."""
+    rng = random.Random(seed)
+    counts = [rng.choice([2, 3, 4]) for _ in range(rng.choice([1, 2, 3]))]
+    sim_programs.random_system(rng, tmp_path, counts)
+    system = configs.system(str(tmp_path))
+    members = rng.sample(range(system.devices), rng.randint(2, system.devices))
+    if rng.random() < 0.5 or len(members) == system.devices:
+        members.sort()
+    kind, size = rng.choice(KINDS), rng.choice(sim_programs.SIZES)
+    starts = [rng.randint(0, rng.choice([0, 5, 5000])) for _ in members]
+    solved, simulated = (
+        finishes(system, kind, size, members, starts, BY_DIMENSION, by_message)
+        for by_message in (False, True)
+    )
+    assert solved == simulated
+
+
+@pytest.mark.parametrize("make", [sim_programs.spmd, sim_programs.loose])
+@pytest.mark.parametrize("seed", range(40))
+def test_symmetric_is_plain(make, seed: int, tmp_path: Path) -> None:
+    make(random.Random(seed), tmp_path)
+    outcomes = []
+    for symmetry in (True, False):
+        try:
+            read = inputs.load(tmp_path / "traces", configs.system(str(tmp_path / "system")))
+            result = simulate(read, replace(BY_DIMENSION, symmetry=symmetry))
+            outcomes.append(list(result.devices))
+        except HespasError:
+            outcomes.append([])
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_shard_group_beside_tensor_parallel_pays_for_the_nics(kind: str) -> None:
+    """Every second device of four nodes: each device's share of the bytes crosses its own NIC."""
+    system = configs.system("DGX_H100_SuperPOD_4")
+    size = 64 << 20
+    grid = finishes(system, kind, size, range(0, 32, 2), [0] * 16, BY_DIMENSION)
+    ring = finishes(system, kind, size, range(0, 32, 2), [0] * 16, Options())
+    assert isinstance(grid, list) and isinstance(ring, list)
+    whole = size * 16 if kind == "all_gather" else size
+    times = 2 if kind == "all_reduce" else 1
+    nic_ns = times * whole / 4 * 3 / 4 / (system.bandwidth_gib_s[1] * 2**30) * 1e9
+    assert grid[0].end_ns > nic_ns > 0
+    # ASTRA-sim's one ring steps from (6, 0) to (0, 1), which counts as a way within the node.
+    if kind != "all_to_all":
+        assert ring[0].end_ns < nic_ns
+
+
+def test_a_message_pays_for_all_dimensions(tmp_path: Path) -> None:
+    traces.system(tmp_path / "system", [2, 2], bandwidth=[100, 10], latency=[500, 2000],
+                  topology=["FullyConnected", "Switch"])  # fmt: skip
+    size = 1 << 20
+    idle = [traces.comp(1)]
+    nodes = [[traces.send(1, 3, size=size)], idle, idle, [traces.recv(1, 0, size=size)]]
+    traces.save(tmp_path / "traces", nodes)
+    read = inputs.load(tmp_path / "traces", configs.system(str(tmp_path / "system")))
+    network = Network.of(read.system, True)
+    assert network.transfer_ns(0, 3, size) == int(500 + 2 * 2000 + size / (10 * 1.073741824))
+    assert network.transfer_ns(0, 1, size) == int(500 + size / (100 * 1.073741824))
+    far = simulate(read, BY_DIMENSION).devices[3].finish_ns
+    assert far - simulate(read).devices[3].finish_ns == pytest.approx(
+        network.transfer_ns(0, 3, size) - network.transfer_ns(0, 1, size), abs=1
+    )
+
+
+def test_what_goes_how_is_said(tmp_path: Path) -> None:
+    traces.system(tmp_path / "system", [2, 2])
+    groups = {1: [0, 3], 2: [0, 2], 3: [1, 3]}
+    for used, said in (((2, 3), "by dimension"), ((1,), "by dimension, one ring where")):
+        nodes = [
+            [
+                traces.comp(1),
+                *(
+                    traces.coll(n + 1, [1], traces.ALL_REDUCE, 4096, n)
+                    for n in used
+                    if rank in groups[n]
+                ),
+            ]
+            for rank in range(4)
+        ]
+        traces.save(tmp_path / "traces", nodes, groups)
+        read = inputs.load(tmp_path / "traces", configs.system(str(tmp_path / "system")))
+        settings = simulate(read, BY_DIMENSION).settings
+        assert settings["communicators"].startswith(said)
+        assert ("ring" in settings["communicators"]) == ("ring" in said)
+        assert "communicators" not in simulate(read).settings
+    assert missing(BY_DIMENSION) == "collectives by dimension between some devices"
