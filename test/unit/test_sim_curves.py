@@ -5,6 +5,7 @@ import math
 import pytest
 import traces as t
 
+from hespas import configs
 from hespas.configs import system as load_system
 from hespas.dialects.errors import HespasError, UsageError
 from hespas.simulators import choose, embedded, measured
