@@ -12,7 +12,7 @@ from hespas.configs.system import System
 from hespas.dialects.errors import HespasError, UsageError
 from hespas.simulators import astra, astra_program, embedded
 from hespas.simulators.astra_program import Program
-from hespas.simulators.embedded.curves import BETWEEN, BEYOND, MODELLED
+from hespas.simulators.embedded.curves import BETWEEN, BEYOND, MODELLED, SCALED
 from hespas.simulators.embedded.options import Options
 from hespas.simulators.exact import exact
 from hespas.simulators.inputs import Inputs, load
@@ -102,7 +102,7 @@ def by_embedded(
     in_ns = exact(inputs) if exact_durations else None
     result = embedded.simulate(in_ns or inputs, options)
     told = result.settings.get("curves", "")
-    if any(tag in told for tag in (BETWEEN, BEYOND, MODELLED)):
+    if any(tag in told for tag in (BETWEEN, SCALED, BEYOND, MODELLED)):
         note(f"warning: collectives by measured curves: {told}")
     return _said(result, in_ns is not None)
 

@@ -3,7 +3,8 @@
 ``configs/collectives/DEVICE.json`` holds what was measured between 2, 4 and 8 devices of one node.
 Between two sizes time is a power of the size (a line in a double logarithm), and between two
 numbers of devices likewise. Larger groups are not measured, and nothing is extrapolated to them.
-Sizes beyond the measured ones are tagged: smaller ones take as long as the smallest, larger ones
+On a system with another bandwidth within the node the curves are scaled to it, and tagged. Sizes
+beyond the measured ones are tagged: smaller ones take as long as the smallest, larger ones
 have the bandwidth of the largest.
 """
 
@@ -23,9 +24,9 @@ from hespas.dialects.errors import UsageError
 from hespas.passes.base import nearest
 
 from .collectives import Finish
-from .network import Network
 
 MEASURED, BETWEEN, BEYOND = "measured", "between measured group sizes", "beyond measured bytes"
+SCALED = "scaled to the system's bandwidth"
 MODELLED = "by the network model: not measured for such devices"
 ALIKE = 0.1  # presets count NVLink in GiB or GB, which differ by 7 %
 
@@ -68,21 +69,30 @@ class Curves:
     device_gb_s: float
     curves: Mapping[str, tuple[Curve, ...]]
 
-    def holds_on(self, system: System) -> bool:
-        """Whether a system's links in dimension 0 are, to 10 %, those that were measured."""
-        return abs(system.device_gb_s / self.device_gb_s - 1) <= ALIKE
+    def ratio(self, system: System) -> float:
+        """A device's bandwidth in a system's dimension 0 over that of the devices measured.
+
+        1 where it is that to 10 %.
+        """
+        found = system.device_gb_s / self.device_gb_s
+        return 1.0 if abs(found - 1) <= ALIKE else found
 
     def knows(self, kind: str, devices: int) -> bool:
         """Whether groups of that size are within what was measured."""
         curves = self.curves.get(kind, ())
         return bool(curves) and curves[0].devices <= devices <= curves[-1].devices
 
-    def time_ns(self, kind: str, operand_bytes: int, devices: int) -> tuple[int, str]:
-        """A collective's time, and how it was got: MEASURED, BETWEEN or BEYOND.
+    def time_ns(
+        self, kind: str, operand_bytes: int, devices: int, ratio: float = 1.0
+    ) -> tuple[int, str]:
+        """A collective's time, and how it was got: MEASURED, BETWEEN, SCALED or BEYOND.
 
-        ``operand_bytes`` are those of one device, as in a trace; ``knows`` must hold.
+        ``operand_bytes`` are those of one device, as in a trace; ``knows`` must hold. With
+        ``ratio`` times the bandwidth so many times the bytes take as long: what a collective takes
+        at least stays, and its share of the bandwidth.
         """
         whole = operand_bytes * devices if kind == "all_gather" else operand_bytes
+        whole = whole if ratio == 1 else round(whole / ratio)
         curves = self.curves[kind]
         at = bisect_left(curves, devices, key=lambda curve: curve.devices)
         above, tag = curves[at], MEASURED
@@ -91,6 +101,8 @@ class Curves:
             below, tag = curves[at - 1], BETWEEN
             used.append(below)
             time = power(devices, below.devices, below.time_ns(whole), above.devices, time)
+        if ratio != 1:
+            tag = SCALED
         if not all(curve.sizes_bytes[0] <= whole <= curve.sizes_bytes[-1] for curve in used):
             tag = BEYOND
         return round(time), tag
@@ -108,9 +120,10 @@ class Measured:
     collective together, its time after the last of them started.
     """
 
-    def __init__(self, curves: Curves, network: Network) -> None:
+    def __init__(self, curves: Curves, system: System) -> None:
         self.curves = curves
-        self._node = network.counts[0]
+        self._ratio = curves.ratio(system)
+        self._node = system.npus_count[0]
         self.counts: Counter[str] = Counter()
 
     def knows(self, kind: str, members: Sequence[int]) -> bool:
@@ -124,14 +137,14 @@ class Measured:
         self, kind: str, operand_bytes: int, starts: Sequence[int], copies: int = 1
     ) -> list[Finish]:
         """When the devices finish; ``knows`` must hold. It counts as ``copies`` collectives."""
-        time, tag = self.curves.time_ns(kind, operand_bytes, len(starts))
+        time, tag = self.curves.time_ns(kind, operand_bytes, len(starts), self._ratio)
         self.counts[tag] += copies
         last = max(starts)
         return [Finish(last + time, last)] * len(starts)
 
     def summary(self) -> str:
         """How many collectives were got how, for people."""
-        tags = (MEASURED, BETWEEN, BEYOND, MODELLED)
+        tags = (MEASURED, BETWEEN, SCALED, BEYOND, MODELLED)
         parts = [f"{self.counts[tag]} {tag}" for tag in tags if self.counts[tag]]
         return f"{self.curves.device} ({', '.join(parts) or 'no collectives'})"
 

@@ -58,7 +58,7 @@ class Engine:
         transport = Rendezvous if options.rendezvous else Transport
         self.transport = transport(self.queue, unaware(network, self.queue))
         self.collectives = Collectives(self.planner)
-        self.measured = Measured(load(options.curves), network) if options.curves else None
+        self.measured = Measured(load(options.curves), inputs.system) if options.curves else None
         self.instances: dict[tuple, Instance] = {}
         self.happened: list[CommRecord] = []
         self._seen: dict[tuple, tuple[Communicator, int | Named]] = {}

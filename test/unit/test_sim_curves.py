@@ -103,7 +103,7 @@ def test_collectives_of_a_simulation(tmp_path):
         for device in range(8)
     ]
     folder = t.save(tmp_path / "t", ranks, {1: range(8), 2: range(4), 3: range(4, 8)})
-    system = t.system(tmp_path / "s", [4, 2])
+    system = t.system(tmp_path / "s", [4, 2], bandwidth=150)
     result = simulate(folder, system, curves="A100_SXM")
     time, _ = curves.load("A100_SXM").time_ns("all_reduce", 1 << 20, 4)
     first, second, across = sorted(result.comms, key=lambda comm: -comm.communicator)[:3]
@@ -130,7 +130,7 @@ def test_what_is_not_measured_is_a_warning(tmp_path):
 def overlap(tmp_path):
     """A collective beside 100 us of computing."""
     folder = t.save(tmp_path / "t", [[t.comp(1, micros=100), t.coll(2, size=4 << 20)]] * 4)
-    return folder, t.system(tmp_path / "s", [4])
+    return folder, t.system(tmp_path / "s", [4], bandwidth=150)
 
 
 def test_slowdown_lasts_as_long_as_communication(overlap):
@@ -185,7 +185,7 @@ def test_every_collective_is_counted(tmp_path, options):
     nodes = [[t.coll(1, group=1), t.coll(2, [1], group=2 + rank // 4)] for rank in range(16)]
     groups = {1: range(16)} | {2 + k: range(4 * k, 4 * k + 4) for k in range(4)}
     folder = t.save(tmp_path / "t", nodes, groups)
-    system = t.system(tmp_path / "s", [4, 4], topology="Switch")
+    system = t.system(tmp_path / "s", [4, 4], topology="Switch", bandwidth=300)
     told = simulate(folder, system, curves="A100_SXM", **options).settings["curves"]
     assert told == "A100_SXM (4 measured, 1 by the network model: not measured for such devices)"
 
@@ -210,11 +210,19 @@ def test_a_table_of_two_sizes_has_no_error_to_tell(tmp_path):
         measured.file_of(str(table), "d", "s", 450.0, "l")
 
 
-def test_where_measurements_hold():
-    """A node's own systems, in GiB or GB, of 4 or 8 devices; not another generation's links."""
+def test_a_nodes_own_systems_are_those_measured():
+    """In GiB or GB, of 4 or 8 devices."""
     for node in ("A100_SXM_40GB", "A100_SXM_80GB", "H100_80GB", "H200_141GB", "B200_180GB"):
         measured = curves.load(configs.node(node).collectives)
-        assert all(measured.holds_on(configs.system(name)) for name in configs.systems_of(node))
+        assert {measured.ratio(configs.system(name)) for name in configs.systems_of(node)} == {1.0}
+
+
+def test_other_bandwidths_scale_what_was_measured():
     a100 = curves.load("A100_SXM")
-    assert not a100.holds_on(configs.system("H100_80GB_4GPU"))
-    assert not a100.holds_on(configs.system("V100_32GB_4GPU"))
+    ratio = a100.ratio(configs.system("H100_80GB_4GPU"))
+    assert ratio == pytest.approx(3 * 150 * 1.073741824 / 300)
+    for kind in ("all_reduce", "all_gather"):
+        large, tag = a100.time_ns(kind, 64 << 20, 4, 2.0)
+        assert (large, tag) == (a100.time_ns(kind, 32 << 20, 4)[0], curves.SCALED)
+        small = a100.time_ns(kind, 4096, 4, 2.0)[0]
+        assert 0.8 < small / a100.time_ns(kind, 4096, 4)[0] <= 1

@@ -42,16 +42,12 @@ def to_stderr(text: str) -> None:
 
 @dataclass(frozen=True)
 class Network:
-    """How the traces are simulated, on the plan's system: see ``hespas simulate``.
-
-    ``unused`` names the node's measured collectives where they are not those of the system's links.
-    """
+    """How the traces are simulated, on the plan's system: see ``hespas simulate``."""
 
     simulator: str = "auto"
     astra_sim: str | None = None
     timeline: str | None = None
     options: Options = field(default_factory=Options)
-    unused: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,31 +131,24 @@ def network_of(chosen: RunConfig) -> Network | None:
         folder = os.path.dirname(chosen.timeline)
         if not (chosen.output and os.path.realpath(folder) == os.path.realpath(chosen.output)):
             check(chosen.timeline)  # else it is the traces' folder, which is made if need be
-    options, unused = _options(chosen)
-    return Network(chosen.simulator, chosen.astra_sim, chosen.timeline, options, unused)
+    return Network(chosen.simulator, chosen.astra_sim, chosen.timeline, _options(chosen))
 
 
-def _options(chosen: RunConfig) -> tuple[Options, str]:
-    """How the network is simulated, and the node's measured collectives where they do not hold.
+def _options(chosen: RunConfig) -> Options:
+    """How the network is simulated.
 
     Where the estimator gives real times the simulation is meant to as well: by default collectives
-    take what was measured on the node, if the system's links are those, compute beside them is
-    slower, and those between some devices go dimension by dimension.
+    take what was measured on the node, compute beside them is slower, and those between some
+    devices go dimension by dimension.
     """
-    from hespas.simulators.embedded.curves import load
-
     curves, slowdown, by_dimension = chosen.curves, chosen.slowdown, chosen.by_dimension
-    unused = ""
     if estimators.get(chosen.estimator).measured_network:
         found = configs.node(chosen.node or configs.DEFAULT_NODE)
-        if curves is None and found.collectives:
-            holds = load(found.collectives).holds_on(configs.system(str(chosen.system)))
-            curves, unused = (found.collectives, "") if holds else ("", found.collectives)
+        curves = found.collectives if curves is None else curves
         slowdown = found.overlap_slowdown if slowdown is None else slowdown
         by_dimension = True if by_dimension is None else by_dimension
     curves = "" if curves in (None, "none") else curves
-    options = Options(curves=curves, slowdown=slowdown or 0.0, by_dimension=bool(by_dimension))
-    return options, unused
+    return Options(curves=curves, slowdown=slowdown or 0.0, by_dimension=bool(by_dimension))
 
 
 def system_of(name: str | None) -> System | None:
@@ -277,7 +266,6 @@ def summarise(plan: Plan, outcome: Outcome, simulation: Report | None = None) ->
         warnings=list(outcome.run.warnings),
         simulation=simulation,
         timeline=plan.network.timeline if plan.network else None,
-        unused=plan.network.unused if plan.network else "",
         measured=outcome.run.results.get("measured"),
         memory=outcome.run.results.get("memory"),
         node=node,

@@ -69,8 +69,7 @@ def add_options(parser: Parser) -> None:
     add(
         "--curves", metavar="DEVICE",
         help="collectives take what was measured on this device; none: the network's model; "
-        "default: the node's own for estimators of real times (calibrated) on a system with its "
-        "links, else none",
+        "default: the node's own for estimators of real times (calibrated), else none",
     )  # fmt: skip
     add(
         "--slowdown", type=float, metavar="X",

@@ -23,7 +23,7 @@ TABLES = {"op": "kinds", "bound": "bounds", "dtype": "dtypes"}  # by their names
 
 @dataclass(frozen=True)
 class Summary:
-    """What is known at the end of a run; ``unused`` as in ``flow.Network``."""
+    """What is known at the end of a run."""
 
     program: str
     target: Target
@@ -33,7 +33,6 @@ class Summary:
     warnings: list[str]
     simulation: Report | None = None
     timeline: str | None = None
-    unused: str = ""
     measured: Statistics | None = None
     memory: Memory | None = None
     node: Node | None = None
@@ -327,14 +326,10 @@ def _step(found: Summary) -> list[Row]:
     from hespas.tools.commands import simulation
 
     step, *parts = simulation.step_rows(found.simulation)
-    told = []
-    if found.curves:
-        told = [f"as measured on {found.curves}; --curves none: the network's model"]
-    elif found.unused:
-        told = [f"by the network's model: its links are not those of --curves {found.unused}"]
+    measured = f"as measured on {found.curves}; --curves none: the network's model"
     return [
         ("simulator", found.simulation.result.simulator),
-        *(("collectives", text) for text in told),
+        *([("collectives", measured)] if found.curves else []),
         *([("communicators", found.communicators)] if found.communicators else []),
         step,
         *_band_row("80 % band", found.step_band_s),

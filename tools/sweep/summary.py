@@ -30,7 +30,6 @@ def tables(found: Found, output: str | None) -> list[Table]:
         ("from the cache", str(found.cached)),
         ("errors", str(found.failed)),
         *_gaps(found.rows),
-        *_curves(found.rows),
         ("table", output or "none: --output FILE keeps one"),
     ]
     shown = [Table("Sweep", counts, left=2), _best(found.rows), _scaling(found.rows)]
@@ -41,16 +40,6 @@ def _gaps(rows: Sequence[Row]) -> list[tuple[str, str]]:
     count = sum(bool(row.get("gaps")) for row in rows)
     said = f"{counted(count, 'cell')} with ops that have no estimate: their times are too low"
     return [("gaps", said)] if count else []
-
-
-def _curves(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """Of several systems, in which cells measured collectives stand for part of the network."""
-    good = _good(rows)
-    count = sum(row.get("curves") is not None for row in good)
-    if not count or len({row.get("system") for row in good}) < 2:
-        return []
-    said = f"as measured within a node in {counted(count, 'cell')}, on systems with its links"
-    return [("collectives", f"{said}; --set curves=none: the networks' models")]
 
 
 def chosen(rows: Sequence[Row], patterns: Sequence[str]) -> Table:
