@@ -30,7 +30,9 @@ class Step:
     """What a node does. ``resource``: compute, comm, recv, cpu, or skip (no time).
 
     ``duration_ns`` of a compute node or a broadcast; ``kind`` a collective's, or "send", "recv";
-    ``group`` its communicator, 0 for all devices; ``peer`` and ``tag`` those of a message.
+    ``size`` in bytes, a collective's operand on one device or a message; ``group`` its
+    communicator, 0 for all devices; ``involved`` by dimension, () for all; ``peer`` and ``tag``
+    those of a message.
     """
 
     resource: str
@@ -127,13 +129,12 @@ def _collective(node: Node, integer: Integer, system: System, fail: Fail) -> Ste
         type_name, value = node.attrs["involved_dim"]
         if type_name != "bool_list":
             raise fail(f"involved_dim is typed {type_name or 'nothing'}, not bool_list")
-        involved = tuple(value)
-        if len(involved) < len(system.npus_count):
+        dims = len(system.npus_count)
+        involved = tuple(value[:dims])
+        if len(involved) < dims:
             raise fail(
-                f"involved_dim has {len(involved)} entries, and the network "
-                f"{len(system.npus_count)} dimensions"
+                f"involved_dim has {len(involved)} entries, and the network {dims} dimensions"
             )
-        if not any(involved[: len(system.npus_count)]):
+        if not any(involved):
             raise fail("involved_dim holds no true: the collective never finishes")
-        involved = involved[: len(system.npus_count)]
     return Step("comm", 0, kind, size, group, involved=involved)

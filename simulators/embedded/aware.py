@@ -8,8 +8,9 @@ Source: ASTRA-sim's network_backend/analytical, congestion_aware, which has one 
 
 More dimensions are hespas's own: in each, the devices that differ in its coordinate alone are
 connected as above, and a message goes along dimension 0 first, then 1 and so on. That is the order
-of routing that is common in tori, and of the messages of collectives, which differ in one
-coordinate only, it decides nothing. The congestion-unaware model charges the first dimension alone.
+of routing that is common in tori. The messages of a collective that goes dimension by dimension
+differ in one coordinate, so for them it decides nothing. The congestion-unaware model charges the
+first dimension alone.
 """
 
 from __future__ import annotations

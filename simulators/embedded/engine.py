@@ -190,10 +190,14 @@ class Engine:
         return any(communicator.part for communicator, _ in self._seen.values())
 
     def members(self, group: int, involved: tuple[bool, ...], rank: int) -> tuple[int, ...]:
-        """The devices that meet in a collective; where all are, in the order of their numbers."""
+        """The devices that meet in a collective.
+
+        In the order of their numbers where all do, and where those of a communicator are looked at
+        by their places in the network; else in the communicator's.
+        """
         members = self.inputs.groups[group]
         if len(members) < len(self.inputs.devices):
-            return members
+            return tuple(sorted(members)) if self.options.by_dimension else members
         if involved and not all(involved):
             return line_of(rank, involved, self.inputs.system.npus_count)
         return self.inputs.groups[0]

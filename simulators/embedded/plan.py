@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -163,20 +164,21 @@ class Planner:
 
         ``involved`` is by dimension, () for all.
         """
-        counts = self.grid(kind, members) if part and all(involved) else ()
+        counts = self.grid(kind, members) if part else ()
         dims = self.dimensions(kind, members, part, counts)
-        part = part and not counts
-        problem = self.check(kind, dims, part)
+        used = [dim for dim in dims if dim.count > 1]
+        one_ring = part and not counts
+        problem = self.check(kind, used, one_ring)
         if problem:
             where = str(self.system.folder / "system.json")
             raise HespasError(f"{kind.replace('_', '-')}-implementation: {problem}", where=where)
         involved = involved or (True,) * len(dims)
-        tables = [table(self.network, d) for d in dims if d.members and d.count > 1]
+        tables = [table(self.network, dim) for dim in used] if part else []
         form = tuple((links.codes.tobytes(), links.links) for links in tables)
-        key = (tuple((d.algorithm, d.count) for d in dims), involved, part, form)
+        key = (tuple((d.algorithm, d.count) for d in dims), involved, one_ring, form)
         shape = self._shapes.setdefault(key, len(self._shapes))
         grid = bool(counts) or len(members) == self.network.devices
-        return Communicator(id_, members, part, grid, dims, involved, shape)
+        return Communicator(id_, members, one_ring, grid, dims, involved, shape)
 
     def plan(self, kind: str, size: int, communicator: Communicator, turn: Turn) -> Plan:
         """The phases of each chunk of a collective; advances the turn. Equal plans are one."""
@@ -231,7 +233,7 @@ class Planner:
             stride *= count
         return tuple(dims)
 
-    def check(self, kind: str, dims: tuple[Dimension, ...], part: bool) -> str:
+    def check(self, kind: str, dims: Sequence[Dimension], part: bool) -> str:
         """What makes a collective impossible with the algorithms chosen; "" where nothing does."""
         for dim in dims:
             name, count = dim.algorithm.name, dim.count
@@ -255,7 +257,7 @@ class Planner:
                 return "direct0 sends nothing"
         return ""
 
-    def _splits_up(self, dims: tuple[Dimension, ...]) -> bool:
+    def _splits_up(self, dims: Sequence[Dimension]) -> bool:
         """Whether an all-reduce runs as reduce-scatter and all-gather in a tree's dimension."""
         trees = [dim.algorithm.name == "doubleBinaryTree" for dim in dims]
         return self.system.collective_optimization == "localBWAware" and any(trees[:-1])

@@ -102,6 +102,71 @@ def test_symmetric_is_plain(make, seed: int, tmp_path: Path) -> None:
     assert outcomes[0] == outcomes[1]
 
 
+def test_the_order_of_a_communicator_decides_nothing(tmp_path: Path) -> None:
+    """Two nodes of four, one communicator counted from behind; its first device is late."""
+    traces.system(tmp_path / "system", [4, 2], topology="Switch", endpoint_delay=1000)
+    read = configs.system(str(tmp_path / "system"))
+    finished = []
+    for second in ([4, 5, 6, 7], [7, 6, 5, 4], [6, 4, 7, 5]):
+        groups = {1: [0, 1, 2, 3], 2: second}
+        nodes = [
+            [
+                traces.comp(1, micros=5 + 4 * (rank % 4 == 0)),
+                traces.coll(2, [1], traces.ALL_REDUCE, group=1 + rank // 4),
+            ]
+            for rank in range(8)
+        ]
+        traces.save(tmp_path / "traces", nodes, groups)
+        given = inputs.load(tmp_path / "traces", read)
+        for symmetry in (True, False):
+            result = simulate(given, replace(BY_DIMENSION, symmetry=symmetry))
+            assert result.settings["communicators"] == "by dimension"
+            finished.append(list(result.devices))
+    assert all(devices == finished[0] for devices in finished)
+
+
+def test_an_algorithm_that_has_nothing_to_do_forbids_nothing(tmp_path: Path) -> None:
+    """Collectives within a line, and algorithms of the other dimension that could not do them."""
+    traces.system(
+        tmp_path, [4, 4], topology="Switch",
+        all_to_all_implementation=["direct", "halvingDoubling"],
+        all_reduce_implementation=["doubleBinaryTree", "ring"],
+    )  # fmt: skip
+    system = configs.system(str(tmp_path))
+    for kind in ("all_to_all", "all_reduce"):
+        found = finishes(system, kind, 1 << 20, range(4), [0] * 4, BY_DIMENSION)
+        one = {**system.implementations, "all-to-all": ("direct",)}
+        one["all-reduce"] = ("doubleBinaryTree",)
+        line = replace(
+            system, topology=("Switch",), npus_count=(4,), implementations=one,
+            bandwidth_gib_s=system.bandwidth_gib_s[:1], latency_ns=system.latency_ns[:1],
+        )  # fmt: skip
+        assert found == finishes(line, kind, 1 << 20, range(4), [0] * 4, Options())
+    across = finishes(system, "all_to_all", 1 << 20, (0, 4), [0, 0], BY_DIMENSION)
+    assert across == "all-to-all-implementation: halvingDoubling does no all-to-all"
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_one_peer_after_another(seed: int, tmp_path: Path) -> None:
+    """``direct1``, the presets' all-to-all, by recurrences as message by message."""
+    rng = random.Random(seed)
+    counts = [rng.randint(2, 6) for _ in range(rng.choice([1, 2]))]
+    sim_programs.random_system(rng, tmp_path, counts)
+    kind, spelled = rng.choice(["all_to_all", "all_gather"]), rng.choice(["direct1", "direct2"])
+    system = configs.system(str(tmp_path))
+    chosen = {**system.implementations, kind.replace("_", "-"): (spelled,) * len(counts)}
+    system = replace(system, implementations=chosen)
+    members = sorted(rng.sample(range(system.devices), rng.randint(2, system.devices)))
+    size, skew = rng.choice(sim_programs.SIZES), rng.choice([0, 5, 5000])
+    starts = [rng.randint(0, skew) for _ in members]
+    for options in (Options(), BY_DIMENSION, replace(BY_DIMENSION, queues_per_dim=2)):
+        solved, simulated = (
+            finishes(system, kind, size, members, starts, options, by_message)
+            for by_message in (False, True)
+        )
+        assert solved == simulated
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_shard_group_beside_tensor_parallel_pays_for_the_nics(kind: str) -> None:
     """Every second device of four nodes: each device's share of the bytes crosses its own NIC."""
