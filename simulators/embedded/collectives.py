@@ -94,7 +94,7 @@ class Collectives:
 
     def _known_phases(self, communicator: Communicator, plan: Plan) -> bool:
         return all(
-            recurrence.known(communicator.dims[phase.dim].algorithm)
+            recurrence.known(communicator.dims[phase.dim].algorithm, phase.kind)
             for chunk in plan
             for phase in chunk
         )

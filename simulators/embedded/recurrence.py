@@ -1,7 +1,8 @@
 """One chunk in one dimension, all positions at once: when each ends, given when each starts.
 
-The recurrences of ring, direct and halving-doubling, solved as far as they can be. ``starts`` has
-the positions of a dimension in its last axis; the first axis counts dimensions that are alike.
+The recurrences of ring, direct (to all at once, or one by one) and halving-doubling, solved as far
+as they can be. ``starts`` has the positions of a dimension in its last axis; the first axis counts
+dimensions that are alike.
 Source: derived from ASTRA-sim's algorithms; the tests compare each with the message by message
 simulation in ``algorithms.py``.
 """
@@ -31,8 +32,10 @@ class Costs:
     part: bool
 
 
-def known(algorithm: Algorithm) -> bool:
-    """Whether there is a recurrence for an algorithm."""
+def known(algorithm: Algorithm, kind: str) -> bool:
+    """Whether there is a recurrence for an algorithm in a kind of collective."""
+    if algorithm.window == 1:
+        return kind in ("all_gather", "all_to_all")
     return algorithm.name in ("ring", "direct", "halvingDoubling") and algorithm.window == -1
 
 
@@ -64,6 +67,8 @@ def alike(
         time = delay + steps * (int(times[1]) + delay) + reductions * reduce
         return time, reduce if phase.kind == "reduce_scatter" else delay
     ways = times[1:]
+    if algorithm.window == 1:
+        return delay + int((ways + delay).sum()), delay
     if phase.kind != "all_reduce":
         end = delay + int(ways.max()) + delay
         return (end + reduce, reduce) if phase.kind == "reduce_scatter" else (end, delay)
@@ -90,8 +95,11 @@ def ends(
     if phase.backwards:  # look at the ring from behind
         starts = starts[..., ::-1]
         times = times[::-1][:, -np.arange(n) % n]
-    solve = _ring if algorithm.name == "ring" else _direct
-    solved = solve(costs, phase.kind, size, times, starts)
+    if algorithm.window == 1:
+        solved = _one_by_one(costs, times, starts)
+    else:
+        solve = _ring if algorithm.name == "ring" else _direct
+        solved = solve(costs, phase.kind, size, times, starts)
     if solved is None:
         return None
     found, lag = solved
@@ -161,6 +169,21 @@ def _direct(
     last = second.max(axis=-1)
     twice = costs.part and n > 2
     return last + delay + (reduce if twice else 0), reduce if twice else delay
+
+
+def _one_by_one(costs: Costs, times: Array, starts: Array) -> tuple[Array, int]:
+    """Every position sends to the others in turn: to the next when the last has sent to it.
+
+    ``g[i] = max(g[i], g[i - o] + T) + D`` for offset o = 1, 2, ... n - 1.
+    """
+    n = starts.shape[-1]
+    position, delay = np.arange(n), costs.endpoint_ns
+    found = starts + delay
+    for offset in range(1, n):
+        source = (position - offset) % n
+        way = times[source if len(times) > 1 else 0, offset]
+        found = np.maximum(found, found[..., source] + way) + delay
+    return found, delay
 
 
 def _released(came: Array, work_ns: int) -> Array:
