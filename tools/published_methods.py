@@ -25,6 +25,11 @@ def _single(value: Any) -> Any:
     return value.lower() if isinstance(value, str) else value
 
 
+def _given(**settings: Any) -> dict[str, Any]:
+    """The settings that a section has."""
+    return {name: value for name, value in settings.items() if value}
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -32,7 +37,7 @@ class _Strict(BaseModel):
 class Method:
     """What a section is here: an ``estimator`` of ours; whether it ``is_node``, with rates."""
 
-    estimator: ClassVar[str] = "roofline"
+    estimator: ClassVar[str]
     is_node: ClassVar[bool] = False
 
     def settings(self) -> dict[str, Any]:
@@ -83,8 +88,8 @@ class Xla(_Hardware):
 
     def settings(self) -> dict[str, Any]:
         target = self.translate.target_backends
-        found = {"repetitions": self.sample, "device": target and PLATFORMS.get(target, target)}
-        return {key: value for key, value in found.items() if value is not None}
+        device = target and PLATFORMS.get(target, target)
+        return _given(repetitions=self.sample, device=device)
 
     def notes(self) -> Iterator[str]:
         paths = {"xla_translate_path", "hlo_runner_main_path"} & self.model_fields_set
@@ -112,13 +117,12 @@ class Iree(_Hardware):
 
     def settings(self) -> dict[str, Any]:
         flags = self.compile.extra_args
-        found = {
-            "repetitions": self.sample,
-            "target": self.compile.target_backends,
-            "driver": self.compile.device,
-            "flags": flags if isinstance(flags, str) else " ".join(flags),
-        }
-        return {key: value for key, value in found.items() if value}
+        return _given(
+            repetitions=self.sample,
+            target=self.compile.target_backends,
+            driver=self.compile.device,
+            flags=flags if isinstance(flags, str) else " ".join(flags),
+        )
 
     def notes(self) -> Iterator[str]:
         if self.mlir_function_name is not None:
@@ -155,8 +159,7 @@ class Cocossim(_Simulator):
     chips: Annotated[int, Field(gt=0)] = 1
 
     def settings(self) -> dict[str, Any]:
-        program = {"binary": self.cocossim_path} if self.cocossim_path else {}
-        return {**super().settings(), "cores": self.chips, **program}
+        return super().settings() | _given(cores=self.chips, binary=self.cocossim_path)
 
 
 class Onnxim(_Simulator):
@@ -168,10 +171,10 @@ class Onnxim(_Simulator):
     device_path: str | None = None
 
     def settings(self) -> dict[str, Any]:
-        found = {"binary": self.binary_path, "config": self.device_path}
-        if self.device_path and Path(self.device_path).parent.name == "configs":
-            found["home"] = str(Path(self.device_path).parent.parent)
-        return {**super().settings(), **{k: v for k, v in found.items() if v is not None}}
+        folder = Path(self.device_path or "").parent
+        home = str(folder.parent) if folder.name == "configs" else ""
+        found = _given(binary=self.binary_path, config=self.device_path, home=home)
+        return super().settings() | found
 
     def notes(self) -> Iterator[str]:
         yield from super().notes()
@@ -187,8 +190,8 @@ class Zigzag(_Simulator):
     mapping: str | None = None
 
     def settings(self) -> dict[str, Any]:
-        found = {"accelerator": self.accelerator, "mapping": self.mapping}
-        return {**super().settings(), **{k: v for k, v in found.items() if v is not None}}
+        found = _given(accelerator=self.accelerator, mapping=self.mapping)
+        return super().settings() | found
 
 
 METHODS: dict[str, type[Roofline] | type[_Hardware]] = {

@@ -74,6 +74,12 @@ def test_a_product_that_one_refuses_is_a_gap(capsys):
     assert "-" not in capsys.readouterr().out.splitlines()[2]
 
 
+def test_what_is_named_twice_is_done_once(capsys):
+    run("--json", "--sizes", "64,64x64x64,128", *THREE[:2], *THREE[:2])
+    found = json.loads(capsys.readouterr().out)
+    assert [row["m"] for row in found["rows"]] == [64, 128]
+
+
 @needs_matplotlib
 @pytest.mark.parametrize(("kind", "begins"), [("svg", b"<?xml"), ("png", b"\x89PNG")])
 def test_plot_is_the_same_each_time(tmp_path, kind, begins, capsys):
@@ -89,6 +95,7 @@ def test_plot_is_the_same_each_time(tmp_path, kind, begins, capsys):
     [
         (("--sizes", "12x"), "'12x' is no product"),
         (("--sizes", "0"), "'0' is no product"),
+        (("--sizes", ","), "--sizes is empty"),
         (("--plot", "a.gif"), "a plot is a file .png"),
         (("--estimator", "systolc"), "no estimator is named 'systolc'"),
         (("--estimator", "systolic{row=3}"), "systolic has no setting 'row'"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hespas.dialects.errors import UsageError
 from hespas.tools.commands.parser import Parser, count
@@ -92,7 +91,7 @@ class Command:
         return 0
 
 
-def _pair(text: str) -> tuple[str, Any]:
+def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise UsageError(f"--set takes KEY=VALUE, not '{text}'")

@@ -151,12 +151,11 @@ def _row(workload: Workload, node: str, system: str | None, cell: Mapping[str, A
     rate = flops / step_s / workload.devices if flops and step_s else None
     cost = figures["cost_usd"]
     per_million = 1e6 * cost / (tokens * step_s) if cost and tokens else None
-    mesh = ",".join(f"{axis}={size}" for axis, size in workload.mesh.items())
     return {
         **workload.labels,
         "node": node,
         "devices": workload.devices,
-        "mesh": mesh,
+        "mesh": workload.mesh_text,
         "system": system,
         **figures,
         "flops_per_s_per_device": rate,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hespas.dialects.errors import HespasError, UsageError
 from hespas.tools.commands.parser import Parser, count
 from hespas.tools.studies import output
+from hespas.tools.studies.study import Axis
 
 if TYPE_CHECKING:
     from hespas.configs.node import Node
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 NODE = "TPUv3_core"
 SIZES = (
-    "128 256 512 1024 2048 4096 1x1024x1024 64x1280x1280 197x768x768 784x1152x128 4096x320x320 "
+    "128,256,512,1024,2048,4096,1x1024x1024,64x1280x1280,197x768x768,784x1152x128,4096x320x320,"
     "2048x512x32000"
 )
 ESTIMATORS = (
@@ -40,7 +41,7 @@ them.
 
   hespas study operators --csv gemm.csv --plot gemm.svg
 
-M x K by K x N is MxKxN, or M for a square one. By default: {SIZES}.
+M x K by K x N is MxKxN, or M for a square one. By default: {SIZES.replace(",", " ")}.
 """
 
 Shape = tuple[int, int, int]
@@ -63,7 +64,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Study:
+class Found:
     """All rows; ``skipped`` says why an estimator has none, ``constants`` what the others used."""
 
     node: str
@@ -76,14 +77,15 @@ class Study:
 def main(argv: Sequence[str]) -> int:
     """Run the study; returns the exit code, raises HespasError."""
     options = arguments().parse_args(argv)
-    shapes = [shape_of(text) for text in (options.sizes or SIZES).replace(",", " ").split()]
+    shapes = Axis("sizes", SIZES, "", shape_of).values(options.sizes.replace(" ", ","))
 
     from hespas import configs
     from hespas.estimators.measure.run import Options
 
     output.check(options)
-    found = study(
-        configs.node(options.node), shapes, options.dtype, options.estimator or ESTIMATORS,
+    estimators = list(dict.fromkeys(options.estimator or ESTIMATORS))
+    found = find(
+        configs.node(options.node), shapes, options.dtype, estimators,
         Options(jobs=options.jobs, cache=options.cache), strict=bool(options.estimator),
     )  # fmt: skip
     output.write(
@@ -104,7 +106,7 @@ def arguments() -> Parser:
     parser = Parser("hespas study operators", DESCRIPTION)
     add = parser.add_argument
     add("--node", default=NODE, help=f"node preset or file; default: {NODE}")
-    add("--sizes", metavar="LIST", help="products, MxKxN or M, separated by commas")
+    add("--sizes", metavar="LIST", default=SIZES, help="products, MxKxN or M, separated by commas")
     add("--dtype", choices=DTYPES, default="bf16", help="type of the elements; default: bf16")
     add(
         "--estimator", action="append", metavar="NAME{KEY=VALUE ...}",
@@ -116,7 +118,7 @@ def arguments() -> Parser:
     return parser
 
 
-def study(
+def find(
     node: Node,
     shapes: Sequence[Shape],
     dtype: str,
@@ -124,25 +126,27 @@ def study(
     options: Options,
     *,
     strict: bool = False,
-) -> Study:
+) -> Found:
     """Each shape by each estimator, given as ``name{key=value ...}``.
 
     With ``strict`` an estimator that cannot be used is an error; a product that one cannot do is
     a row with a reason in any case. Raises HespasError.
     """
+    peak_flops = peak_of(node, dtype)
     modules = [product_module(shape, dtype) for shape in shapes]
     rows: list[Row] = []
     constants, skipped = {}, {}
     for spelled in estimators:
         try:
             made = built(spelled, node)
-            rows += estimated(made, spelled, modules, shapes, dtype, options)
+            mine = list(estimated(made, spelled, modules, shapes, dtype, options))
             constants[spelled] = made.provenance()
+            rows += mine
         except HespasError as error:
             if strict:
                 raise
             skipped[spelled] = error.message
-    return Study(node.name, peak_of(node, dtype), rows, constants, skipped)
+    return Found(node.name, peak_flops, rows, constants, skipped)
 
 
 def built(spelled: str, node: Node) -> Estimator:
@@ -219,7 +223,7 @@ def shape_of(text: str) -> Shape:
     return int(m), int(k), int(n)
 
 
-def tables(found: Study) -> list[Table]:
+def tables(found: Found) -> list[Table]:
     """The times, a product a row and an estimator a column."""
     from hespas.tools.commands.render import Table, seconds
 
@@ -244,7 +248,7 @@ def short(spelled: str) -> str:
     return " ".join([name, *values])
 
 
-def notes(found: Study) -> list[str]:
+def notes(found: Found) -> list[str]:
     """Why there are gaps in the table, each reason once."""
     reasons: dict[str, list[str]] = {}
     for row in found.rows:
@@ -255,7 +259,7 @@ def notes(found: Study) -> list[str]:
     return [*gaps, *(f"no {name}: {reason}" for name, reason in found.skipped.items())]
 
 
-def draw(figure: Any, found: Study) -> None:
+def draw(figure: Any, found: Found) -> None:
     """Achieved operations per second of each product, a line an estimator, below the peak."""
     sizes = {(row.flops, row.m, row.k, row.n): f"{row.m}x{row.k}x{row.n}" for row in found.rows}
     products = [sizes[key] for key in sorted(sizes)]

@@ -45,7 +45,7 @@ def add_arguments(parser: Parser) -> None:
 def check(options: argparse.Namespace) -> None:
     """Raise HespasError where a file cannot be written, before the work for it is done."""
     from hespas.passes.emit import file
-    from hespas.tools.report.plots import check_plot
+    from hespas.tools.plotting import check_plot
 
     if options.plot:
         check_plot(options.plot)
@@ -62,7 +62,7 @@ def write(found: Output, options: argparse.Namespace) -> None:
     if options.csv:
         write_whole(options.csv, as_csv(found.rows).encode())
     if options.plot:
-        write_whole(options.plot, plotted(found, options.plot))
+        _plot(found, options.plot)
     if options.json:
         print(json.dumps(found.data, indent=1))
         return
@@ -85,16 +85,11 @@ def _cell(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, bool) else "" if value is None else value
 
 
-def plotted(found: Output, place: str) -> bytes:
-    """The plot in the form that the file's name says. Equal input gives equal bytes."""
-    import matplotlib
+def _plot(found: Output, place: str) -> None:
     from matplotlib.figure import Figure
 
-    kind = place.rpartition(".")[2].lower()
+    from hespas.tools.plotting import save
+
     figure = Figure(figsize=found.size, layout="constrained")
     found.draw(figure)
-    data = io.BytesIO()
-    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    with matplotlib.rc_context({"svg.hashsalt": "hespas"}):  # no random ids
-        figure.savefig(data, format=kind, dpi=150, metadata=dates.get(kind))
-    return data.getvalue()
+    save(figure, place)

@@ -97,7 +97,7 @@ def default_folder() -> Path:
     return default_file().parent / "programs"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Made:
     """Where each program is, and how many of these files were there before."""
 
@@ -140,9 +140,8 @@ def make(programs: Sequence[Program], folder: Path, jobs: int, note: Callable[[s
 
 def told(workload: Workload) -> str:
     """A workload in words, for messages."""
-    mesh = ",".join(f"{axis}={size}" for axis, size in workload.mesh.items())
     options = " ".join(f"{key}={value}" for key, value in workload.options.items())
-    return f"{workload.recipe} {options} on {mesh}"
+    return f"{workload.recipe} {options} on {workload.mesh_text}"
 
 
 def _run(

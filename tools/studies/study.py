@@ -51,6 +51,11 @@ class Workload:
     def devices(self) -> int:
         return math.prod(self.mesh.values())
 
+    @property
+    def mesh_text(self) -> str:
+        """The mesh as ``AXIS=SIZE,...``."""
+        return ",".join(f"{axis}={size}" for axis, size in self.mesh.items())
+
 
 @dataclass(frozen=True)
 class Column:

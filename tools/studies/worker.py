@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import tempfile
 from pathlib import Path
@@ -22,6 +21,7 @@ def work(payload: dict[str, Any]) -> dict[str, Any]:
     """
     from hespas.frontends.export.worker import described
     from hespas.passes.emit.file import write_whole
+    from hespas.tools.modules import bytecode
 
     tempfile.tempdir = payload["scratch"]
     try:
@@ -29,9 +29,7 @@ def work(payload: dict[str, Any]) -> dict[str, Any]:
             module = _exported(payload["export"], Path(payload["scratch"]))
         else:
             module = _optimised(payload)
-        buffer = io.BytesIO()
-        module.operation.write_bytecode(buffer)
-        write_whole(payload["output"], buffer.getvalue())
+        write_whole(payload["output"], bytecode(module))
     except MemoryError:
         raise
     except Exception as error:  # whatever a recipe does
