@@ -106,12 +106,13 @@ def _einsum(op: ir.Operation) -> Work:
     """One multiply-add per point of the index space."""
     sizes = operand_buffers(op)
     inputs = attribute(op, "einsum_config").value.partition("->")[0].split(",")
-    space: Counter[str] = Counter()
+    space: Counter[str | int] = Counter()
     for names, size in zip(inputs, sizes, strict=True):
-        for name, extent in zip(
-            names.replace("...", "").strip(), size.shape[-len(names) :], strict=False
-        ):
-            space[name] = max(space[name], extent)
+        first, _, last = names.strip().partition("...")
+        unnamed = len(size.shape) - len(first) - len(last)
+        labels = [*first, *range(-unnamed, 0), *last]  # those of "..." meet from the right
+        for label, extent in zip(labels, size.shape, strict=False):
+            space[label] = max(space[label], extent)
     points = math.prod(space.values())
     if len(sizes) == 1:
         out = buffer(op.results[0].type)

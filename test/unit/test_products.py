@@ -44,6 +44,23 @@ def test_dot_general_with_batch_and_free_dimensions():
     assert not left
 
 
+@pytest.mark.parametrize(
+    ("config", "lhs", "rhs", "result"),
+    [
+        ("bij,bjk->bik", "5x3x7", "5x7x11", "5x3x11"),
+        ("...ij,...jk->...ik", "5x3x7", "5x7x11", "5x3x11"),
+        ("ij...,jk...->ik...", "3x7x5", "7x11x5", "3x11x5"),
+        ("i...j, ...jk -> i...k", "3x5x7", "5x7x11", "3x5x11"),
+    ],
+)
+def test_einsum(config, lhs, rhs, result):
+    types = f"(tensor<{lhs}xbf16>, tensor<{rhs}xbf16>) -> tensor<{result}xbf16>"
+    text = f"""%x: tensor<{lhs}xbf16>, %w: tensor<{rhs}xbf16>) {{
+      %0 = stablehlo.einsum %x, %w, config = "{config}" : {types}"""
+    ops, _module = body(text)
+    assert product(ops[0], op_work(ops[0])) == whole(3, 7, 11, 5, "bf16", 16, 16)
+
+
 def test_passes_of_an_algorithm_and_complex_numbers():
     text = """%x: tensor<8x8xcomplex<f32>>) {
       %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0],
