@@ -71,15 +71,9 @@ class Summary:
         least_ns = max(step_ns - (self.time_ns - low_ns), 0.0)
         return 1e-9 * least_ns, 1e-9 * (step_ns + high_ns - self.time_ns)
 
-    @property
-    def curves(self) -> str | None:
-        """Which measurements collectives took; None where all took the network's model."""
-        return self.simulation.result.settings.get("curves") if self.simulation else None
-
-    @property
-    def communicators(self) -> str | None:
-        """How collectives between some devices go; None where as in ASTRA-sim."""
-        return self.simulation.result.settings.get("communicators") if self.simulation else None
+    def setting(self, name: str) -> str | None:
+        """What the simulation says of itself, such as ``curves``; None where it does not."""
+        return self.simulation.result.settings.get(name) if self.simulation else None
 
     @property
     def moved_bytes(self) -> int:
@@ -151,8 +145,8 @@ def as_json(found: Summary) -> dict[str, Any]:
         "exposed_share": simulated.get("exposed_share"),
         "overlap_s": simulated.get("overlap_s"),
         "simulator": simulated.get("simulator"),
-        "curves": found.curves,
-        "communicators": found.communicators,
+        "curves": found.setting("curves"),
+        "communicators": found.setting("communicators"),
         "timeline": found.timeline,
         "program": found.program,
         "node": found.target.node,
@@ -326,11 +320,12 @@ def _step(found: Summary) -> list[Row]:
     from hespas.tools.commands import simulation
 
     step, *parts = simulation.step_rows(found.simulation)
-    measured = f"as measured on {found.curves}; --curves none: the network's model"
+    curves, way = found.setting("curves"), found.setting("communicators")
+    measured = f"as measured on {curves}; --curves none: the network's model"
     return [
         ("simulator", found.simulation.result.simulator),
-        *([("collectives", measured)] if found.curves else []),
-        *([("communicators", found.communicators)] if found.communicators else []),
+        *([("collectives", measured)] if curves else []),
+        *([("communicators", way)] if way else []),
         step,
         *_band_row("80 % band", found.step_band_s),
         *parts,
