@@ -7,6 +7,7 @@ products that are merged, the other operands are concatenated, and the results a
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hespas.dialects.mlir import attribute, ir, producer
@@ -102,11 +103,15 @@ class Dot:
 
 
 def fold_transposes(block: ir.Block) -> None:
-    """Make the transposes of operands, and those that swap the sides of a result, part of it."""
+    """Make the transposes of operands, and those that swap the sides of a result, part of it.
+
+    Dimensions of size 1 may lie anywhere: a reshape of the result puts them where they were.
+    """
     for op in named(block, (DOT,)):
+        dot = op
         for side in (0, 1):
-            _fold_operand(op, side)
-        _fold_result(op)
+            dot = _fold_operand(dot, side)
+        _fold_result(dot)
 
 
 def _plain_transpose(op: ir.Operation | None) -> Dims | None:
@@ -116,24 +121,35 @@ def _plain_transpose(op: ir.Operation | None) -> Dims | None:
     return ints(op, "permutation", ())
 
 
-def _fold_operand(op: ir.Operation, side: int) -> None:
+def _wide(dims: Dims, shape: Sequence[int]) -> Dims:
+    """Those of the dimensions whose order matters: not those of size 1."""
+    return tuple(d for d in dims if shape[d] != 1)
+
+
+def _fold_operand(op: ir.Operation, side: int) -> ir.Operation:
+    """The product with the transpose of that operand in it, if it can take it in."""
     made = producer(op.operands[side])
     order = _plain_transpose(made)
     if made is None or order is None:
-        return
+        return op
     sides = list(Dot.of(op).sides)
     old = sides[side]
+    shape = tuple(shape_of(made.operands[0]))
     free = tuple(order[d] for d in old.free)
-    if free != tuple(sorted(free)):
-        return
+    wide = _wide(free, shape)
+    if wide != tuple(sorted(wide)):
+        return op
     sides[side] = Side(
-        shape_of(made.operands[0]),
+        shape,
         tuple(order[d] for d in old.batch),
         tuple(order[d] for d in old.contracting),
-        free,
+        tuple(sorted(free)),
     )
-    op.operands[side] = made.operands[0]
-    op.attributes[DIMENSIONS] = dimension_numbers((sides[0], sides[1]), op.context)
+    operands = list(op.operands)
+    operands[side] = made.operands[0]
+    product = _product(op, op.results[0], operands, (sides[0], sides[1]))
+    op.erase()
+    return product
 
 
 def _fold_result(op: ir.Operation) -> None:
@@ -145,18 +161,29 @@ def _fold_result(op: ir.Operation) -> None:
     batch, left = len(lhs.batch), len(lhs.free)
     rank = len(order)
     swapped = (*range(batch), *range(batch + left, rank), *range(batch, batch + left))
-    if order != swapped:
+    shape = shape_of(op.results[0])
+    if _wide(order, shape) != _wide(swapped, shape):
         return
-    attributes = {name: op.attributes[name] for name in op.attributes}
-    attributes[DIMENSIONS] = dimension_numbers((rhs, lhs), op.context)
-    if PRECISION in attributes:  # one for each side
-        sides = list(attribute(op, PRECISION))
-        attributes[PRECISION] = ir.ArrayAttr.get(sides[::-1], op.context)
-    operands = [op.operands[1], op.operands[0]]
-    new = Maker(op).op(DOT, operands, [users[0].results[0].type], attributes)
-    users[0].results[0].replace_all_uses_with(new.results[0])
+    product = _product(op, users[0].results[0], [op.operands[1], op.operands[0]], (rhs, lhs))
+    if PRECISION in op.attributes:  # one for each side
+        precisions = list(attribute(op, PRECISION))
+        product.attributes[PRECISION] = ir.ArrayAttr.get(precisions[::-1], op.context)
     users[0].erase()
     op.erase()
+
+
+def _product(
+    op: ir.Operation, value: ir.Value, operands: Sequence[ir.Value], sides: tuple[Side, Side]
+) -> ir.Operation:
+    """A product like ``op``, in place of ``value``: reshaped, if 1s lie elsewhere in its shape."""
+    lhs, rhs = sides
+    shape = [*(lhs.shape[d] for d in lhs.batch), *lhs.sizes, *rhs.sizes]
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes[DIMENSIONS] = dimension_numbers(sides, op.context)
+    make = Maker(op)
+    made = make.op(DOT, operands, [make.tensor(shape, value)], attributes)
+    value.replace_all_uses_with(make.reshape(made.results[0], shape_of(value)))
+    return made
 
 
 def merge_dots(block: ir.Block) -> None:

@@ -185,6 +185,29 @@ def test_a_block_with_every_rewrite_computes_the_same(parse):
     assert_same(module, plain, 4, tolerance=1e-3)
 
 
+def test_transposes_that_move_dimensions_of_one_fold_and_compute_the_same(parse):
+    text = """
+    func.func public @main(%k: tensor<2x24x3x8xf32>, %q: tensor<2x16x3x1x8xf32>,
+        %g: tensor<2x3x1x16x24xf32>) -> (tensor<2x3x1x16x24xf32>, tensor<2x3x16x1x8xf32>) {
+      %0 = stablehlo.dot_general %k, %q, batching_dims = [0, 2] x [0, 2],
+        contracting_dims = [3] x [4]
+        : (tensor<2x24x3x8xf32>, tensor<2x16x3x1x8xf32>) -> tensor<2x3x24x16x1xf32>
+      %1 = stablehlo.transpose %0, dims = [0, 1, 4, 3, 2]
+        : (tensor<2x3x24x16x1xf32>) -> tensor<2x3x1x16x24xf32>
+      %2 = stablehlo.transpose %g, dims = [0, 1, 4, 3, 2]
+        : (tensor<2x3x1x16x24xf32>) -> tensor<2x3x24x16x1xf32>
+      %3 = stablehlo.dot_general %2, %k, batching_dims = [0, 1] x [0, 2],
+        contracting_dims = [2] x [1]
+        : (tensor<2x3x24x16x1xf32>, tensor<2x24x3x8xf32>) -> tensor<2x3x16x1x8xf32>
+      return %1, %3 : tensor<2x3x1x16x24xf32>, tensor<2x3x16x1x8xf32>
+    }
+    """
+    module = parse(text)
+    passes.run(module, "fuse")
+    assert "transpose" not in str(module)
+    assert_same(module, parse(text), 1, tolerance=1e-5)
+
+
 MATRIX, VECTOR, TWICE = "tensor<32x32xf32>", "tensor<32xf32>", "tensor<64x32xf32>"
 STEPS = {  # what a random program is made of: matrices %a and %b, or a vector %v, to %r
     "add": f"%r = stablehlo.add %a, %b : {MATRIX}",

@@ -118,6 +118,26 @@ module @transposed {
 
 // -----
 
+/// Dimensions of size 1 have no place in memory: attention with one query head for each key head
+/// turns its scores by swapping the sides, though that leaves the 1 elsewhere, and so their gradient.
+
+// CHECK-LABEL: module @heads_of_one
+module @heads_of_one {
+  // CHECK-NOT: stablehlo.transpose
+  // CHECK: %[[S:.*]] = stablehlo.dot_general %arg1, %arg0, batching_dims = [0, 2] x [0, 2], contracting_dims = [4] x [3] {{.*}} -> tensor<2x8x64x1x128xf32>
+  // CHECK: stablehlo.dot_general %arg2, %arg0, batching_dims = [0, 1] x [0, 2], contracting_dims = [4] x [1] {{.*}} -> tensor<2x8x1x64x32xf32>
+  // CHECK: stablehlo.reshape %[[S]] : {{.*}} -> tensor<2x8x1x64x128xf32>
+  func.func @main(%k: tensor<2x128x8x32xf32>, %q: tensor<2x64x8x1x32xf32>, %g: tensor<2x8x1x64x128xf32>) -> (tensor<2x8x1x64x128xf32>, tensor<2x8x64x1x32xf32>) {
+    %0 = stablehlo.dot_general %k, %q, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [4] : (tensor<2x128x8x32xf32>, tensor<2x64x8x1x32xf32>) -> tensor<2x8x128x64x1xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 1, 4, 3, 2] : (tensor<2x8x128x64x1xf32>) -> tensor<2x8x1x64x128xf32>
+    %2 = stablehlo.transpose %g, dims = [0, 1, 4, 3, 2] : (tensor<2x8x1x64x128xf32>) -> tensor<2x8x128x64x1xf32>
+    %3 = stablehlo.dot_general %2, %k, batching_dims = [0, 1] x [0, 2], contracting_dims = [2] x [1] : (tensor<2x8x128x64x1xf32>, tensor<2x128x8x32xf32>) -> tensor<2x8x64x1x32xf32>
+    return %1, %3 : tensor<2x8x1x64x128xf32>, tensor<2x8x64x1x32xf32>
+  }
+}
+
+// -----
+
 /// cuDNN adds to a forward convolution, and rectifies.
 
 // CHECK-LABEL: module @convolution
