@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,15 @@ def test_the_largest_change_comes_first_and_the_rest_is_counted(runs, capsys):
     out = diff(capsys, runs["a"], runs["b"], "--top", "2")[1]
     layers = out.partition("By layer")[2].partition("\n\n")[0]
     assert len(layers.splitlines()) == 5 and "(4 more)" in layers
+
+
+def test_differences_have_a_sign_and_shares_differ_by_points(runs, capsys):
+    out = diff(capsys, runs["a"], runs["b"])[1]
+    rows = out.partition("Totals, one device")[2].partition("\n\n")[0].splitlines()[2:]
+    found = {line[:24].strip(): line for line in rows}
+    assert re.search(r"[+-][\d.]+ points", found["HFU"])
+    for line in rows:
+        assert re.search(r" ([+-][\d.]+|0) [^+-]*([+-][\d.]+ %|-)$", line), line
 
 
 def test_fail_above_is_for_slower_ones_only(runs, capsys):

@@ -195,6 +195,14 @@ def test_the_kernels_are_the_program(tmp_path, capsys):
     assert sum(row.time_ns for row in kernels.rows(module)) == pytest.approx(1e9 * run_s)
 
 
+def test_what_was_measured_is_told_of_estimators_that_measured(tmp_path, capsys):
+    path = tmp_path / "a.mlir"
+    for estimator, said in (("roofline", False), ("calibrated", True)):
+        path.write_text(str(annotated(LOOP, estimator)))
+        assert entry(hespas.main, ["explain", str(path)]) == 0
+        assert ("Time by constants" in capsys.readouterr().out) is said
+
+
 def test_explain_shows_constants_and_refuses_other_folders(tmp_path, capsys):
     path = tmp_path / "a.mlir"
     path.write_text(str(annotated(LOOP, "calibrated")))

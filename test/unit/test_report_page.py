@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import xml.etree.ElementTree as ET
 from html import unescape
 from pathlib import Path
@@ -218,6 +219,20 @@ def test_memory_is_shown_where_it_is_known(place, tmp_path):
     out = changed(place, tmp_path, memory=None)
     assert run("report", out, "-o", str(tmp_path / "p.html")) == 0
     assert not parse((tmp_path / "p.html").read_text()).all("section", id="memory")
+
+
+def test_the_command_for_a_timeline_simulates_as_the_run_did(tmp_path, capsys, monkeypatch):
+    out = result(tmp_path, "--slowdown", "0.25", "--estimator", "calibrated")
+    assert run("report", out, "-o", str(tmp_path / "p.html")) == 0
+    section = parse((tmp_path / "p.html").read_text()).one("section", id="provenance")
+    (command,) = (code.text for code in section.all("code") if "--timeline" in code.text)
+    assert "--by-dimension --curves A100_SXM --slowdown 0.25" in command
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    assert run(*shlex.split(command)[1:], "--json") == 0
+    step_s = json.loads(capsys.readouterr().out)["step_time_s"]
+    assert step_s == Result.load(out).figures["step_time_s"]
+    assert (tmp_path / "step.perfetto-trace").exists()
 
 
 def test_what_follows_from_a_run_is_on_a_card(place, tmp_path):

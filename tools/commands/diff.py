@@ -139,11 +139,16 @@ def _tables(found: Difference, names: Sequence[str], top: int | None) -> list[Ta
         if a is not None and b is not None
     ]
     totals += [
-        (AMOUNTS[name][0], *(_amount(value, AMOUNTS[name][1]) for value in (a, b, b - a)),
-         _percent(a, b))
+        (
+            AMOUNTS[name][0],
+            _amount(a, AMOUNTS[name][1]),
+            _amount(b, AMOUNTS[name][1]),
+            _sign(b - a) + _amount(abs(b - a), AMOUNTS[name][1], " points"),
+            _percent(a, b),
+        )
         for name, (a, b) in found.counts.items()
         if a is not None and b is not None and a != b
-    ]  # fmt: skip
+    ]
     settings: list[Row] = []
     for name, (a, b) in found.provenance.items():
         if a != b:
@@ -163,11 +168,12 @@ def _title(name: str) -> str:
     return name.removesuffix("_s").replace("_", " ").replace("comm", "communication")
 
 
-def _amount(value: float, unit: str) -> str:
-    from hespas.tools.commands.render import percent, scaled
+def _amount(value: float, unit: str, of_shares: str = " %") -> str:
+    """A value with its unit; ``of_shares`` is that of a share, or of a difference of shares."""
+    from hespas.tools.commands.render import scaled
 
     if unit == "%":
-        return percent(value)
+        return f"{100 * value:.1f}{of_shares}"
     return f"{value:.4g} USD" if unit == "USD" else scaled(value, unit).strip()
 
 
@@ -219,7 +225,11 @@ def _seconds(value: float | None) -> str:
 def _signed(value: float) -> str:
     from hespas.tools.commands.render import seconds
 
-    return ("-" if value < 0 else "+" if value else "") + seconds(abs(value))
+    return _sign(value) + seconds(abs(value))
+
+
+def _sign(value: float) -> str:
+    return "-" if value < 0 else "+" if value else ""
 
 
 def _text(value: Any) -> str:

@@ -64,15 +64,18 @@ def main(argv: Sequence[str]) -> int:
         "kind": kernels.by(table, lambda row: row.kind),
         "dtype": kernels.by(table, lambda row: row.cost.dtype),
         "bound": kernels.by(table, lambda row: row.cost.bound),
-        "constants": kernels.by(table, lambda row: row.cost.tag or "within what was measured"),
     }
+    is_calibrated = (target.estimator or "").startswith("calibrated")
+    if is_calibrated or any(row.cost.tag for row in table):
+        untagged = "within what was measured" if is_calibrated else "no tag"
+        groups["constants"] = kernels.by(table, lambda row: row.cost.tag or untagged)
     whole = kernels.merged(table)
     shown = whole[: given.top or None]
     if given.json:
         print(json.dumps(_as_json(target, node, shown, whole, groups), indent=1))
     else:
         tables = _tables(target, node, shown, whole, groups)
-        if node is not None and (target.estimator or "").startswith("calibrated"):
+        if node is not None and is_calibrated:
             tables.append(_constants(node))
         render.show(tables)
     return 0

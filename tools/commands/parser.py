@@ -26,7 +26,8 @@ class Parser(argparse.ArgumentParser):
             from hespas.passes.base import nearest
 
             known = [name for name in self._option_string_actions if name.startswith("--")]
-            remedy = f"{nearest(unknown, known)} see {self.prog} --help"
+            hint = nearest(unknown, known, alike=0.7)
+            remedy = f"{hint}{'' if hint.endswith('?') else ';'} see {self.prog} --help"
             raise UsageError(f"there is no option {unknown}", remedy=remedy)
         raise UsageError(message, remedy=f"see {self.prog} --help")
 

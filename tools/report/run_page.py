@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
@@ -335,6 +336,17 @@ def _timeline(result: Result, folder: str) -> Child:
     if path and os.path.exists(path):
         link = quote(os.path.relpath(path, folder))
         return join(tag("a", os.path.basename(path), href=link), ", which ", site, " opens")
-    command = f"hespas simulate {result.folder} --system {figures['system'] or 'NAME'}"
-    code = tag("code", f"{command} --timeline step.perfetto-trace")
-    return join("none yet; ", code, " writes one for ", site)
+    command = ["hespas", "simulate", result.folder, "--system", figures["system"] or "NAME"]
+    command += [*_network_flags(result), "--timeline", "step.perfetto-trace"]
+    return join("none yet; ", tag("code", shlex.join(command)), " writes one for ", site)
+
+
+def _network_flags(result: Result) -> list[str]:
+    """The flags of ``hespas simulate`` that give the run's own step time."""
+    settings = (result.simulation or {}).get("settings", {})
+    flags = ["--by-dimension"] if "communicators" in settings else []
+    if "curves" in settings:
+        flags += ["--curves", settings["curves"].partition(" ")[0]]
+    if "slowdown" in settings:
+        flags += ["--slowdown", settings["slowdown"]]
+    return flags
