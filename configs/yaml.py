@@ -8,6 +8,8 @@ from typing import Any
 from hespas.configs.text import read_text
 from hespas.dialects.errors import HespasError
 
+WORDS = {"true": True, "false": False}
+
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """``key: [a, b]``, ``key: a``, ``key:`` and ``- a`` lines; raises HespasError with the line."""
@@ -24,7 +26,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
             continue
         pending = ""
         if text.startswith("- ") and open_list is not None:
-            open_list.append(_scalar(text[2:]))
+            open_list.append(scalar(text[2:]))
             continue
         key, colon, value = (part.strip() for part in text.partition(":"))
         if not colon or not key or key in found:
@@ -36,16 +38,21 @@ def read_yaml(path: Path) -> dict[str, Any]:
         elif value.startswith("["):
             if not value.endswith("]"):
                 raise HespasError("expected ']' at the end of the list", where=f"{path}:{start}")
-            found[key] = [_scalar(item) for item in value[1:-1].split(",") if item.strip()]
+            found[key] = [scalar(item) for item in value[1:-1].split(",") if item.strip()]
         else:
-            found[key] = _scalar(value)
+            found[key] = scalar(value)
     if pending:
         raise HespasError("the list has no ']'", where=f"{path}:{start}")
     return found
 
 
-def _scalar(text: str) -> Any:
-    text = text.strip().strip("'\"")
+def scalar(text: str) -> Any:
+    """A number, true, false, or text; what is in quotes is text."""
+    text = text.strip()
+    if text[:1] in ("'", '"') and text[-1:] == text[0]:
+        return text[1:-1]
+    if text in WORDS:
+        return WORDS[text]
     for kind in (int, float):
         try:
             return kind(text)

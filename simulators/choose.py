@@ -101,10 +101,16 @@ def by_embedded(
     """Simulate inputs that are in memory by the embedded simulator; raises HespasError."""
     in_ns = exact(inputs) if exact_durations else None
     result = embedded.simulate(in_ns or inputs, options)
-    told = result.settings.get("curves", "")
-    if any(tag in told for tag in (BETWEEN, SCALED, BEYOND, MODELLED)):
-        note(f"warning: collectives by measured curves: {told}")
+    for text in warnings(result):
+        note(f"warning: {text}")
     return _said(result, in_ns is not None)
+
+
+def warnings(result: Result) -> list[str]:
+    """What is unsure of a result's network: collectives that were not measured as they are."""
+    told = result.settings.get("curves", "")
+    unsure = any(tag in told for tag in (BETWEEN, SCALED, BEYOND, MODELLED))
+    return [f"collectives by measured curves: {told}"] if unsure else []
 
 
 def program_for(

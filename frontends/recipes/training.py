@@ -72,6 +72,7 @@ def training_step(
         raise UsageError(f"a sequence of {sequence} does not divide over {parts} devices")
     rows = batch * p.size(*BATCH)
     tokens = Weight((rows, sequence), (BATCH, "context"), jnp.int32)
+    p.shapes(params)  # so that what does not divide is called by its name, not by its moment's
     state, data = training.state(params), {"tokens": tokens, "targets": tokens}
     optimiser = AdamW(clip=training.clip)
 

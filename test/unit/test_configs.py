@@ -10,6 +10,7 @@ from hespas import configs
 from hespas.configs import models
 from hespas.configs.node import DTYPES, UNITS, Node
 from hespas.configs.reference import markdown
+from hespas.configs.yaml import scalar
 from hespas.dialects.errors import HespasError, UsageError
 
 PUBLISHED_NODES = [
@@ -254,3 +255,10 @@ def test_bad_systems(tmp_path, network, changes, said):
 def test_reference_page_is_up_to_date():
     page = configs._FOLDER.resolve().parent / "docs" / "reference" / "presets.md"
     assert page.read_text("utf-8") == markdown(), "run python -m hespas.configs.reference"
+
+
+def test_scalars_of_yaml():
+    texts = ("3", "2.5e9", "true", "false", "Ring", '"true"', "'3'", "nan")
+    found = [scalar(text) for text in texts]
+    assert found[:-1] == [3, 2.5e9, True, False, "Ring", "true", "3"]
+    assert found[-1] != found[-1]

@@ -221,12 +221,13 @@ def test_memory_is_shown_where_it_is_known(place, tmp_path):
     assert not parse((tmp_path / "p.html").read_text()).all("section", id="memory")
 
 
-def test_the_command_for_a_timeline_simulates_as_the_run_did(tmp_path, capsys, monkeypatch):
-    out = result(tmp_path, "--slowdown", "0.25", "--estimator", "calibrated")
+@pytest.mark.parametrize("more", [(), ("--congestion",)])
+def test_the_command_for_a_timeline_simulates_as_the_run_did(more, tmp_path, capsys, monkeypatch):
+    out = result(tmp_path, "--slowdown", "0.25", "--estimator", "calibrated", *more)
     assert run("report", out, "-o", str(tmp_path / "p.html")) == 0
     section = parse((tmp_path / "p.html").read_text()).one("section", id="provenance")
     (command,) = (code.text for code in section.all("code") if "--timeline" in code.text)
-    assert "--by-dimension --curves A100_SXM --slowdown 0.25" in command
+    assert " ".join((*more, "--by-dimension --curves A100_SXM --slowdown 0.25")) in command
     monkeypatch.chdir(tmp_path)
     capsys.readouterr()
     assert run(*shlex.split(command)[1:], "--json") == 0

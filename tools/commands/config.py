@@ -43,6 +43,7 @@ class RunConfig(BaseModel):
     simulator: Literal["auto", "embedded", "astra-sim", "both"] = Field(
         "auto", description="what simulates; auto: ASTRA-sim where it is found and can do it"
     )
+    congestion: bool = Field(False, description="messages share links in the simulation")
     curves: str | None = Field(
         None,
         description="measured collectives: a device's, none, or, if not given, as the estimator is",

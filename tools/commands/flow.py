@@ -148,7 +148,12 @@ def _options(chosen: RunConfig) -> Options:
         slowdown = found.overlap_slowdown if slowdown is None else slowdown
         by_dimension = True if by_dimension is None else by_dimension
     curves = "" if curves in (None, "none") else curves
-    return Options(curves=curves, slowdown=slowdown or 0.0, by_dimension=bool(by_dimension))
+    return Options(
+        congestion=chosen.congestion,
+        curves=curves,
+        slowdown=slowdown or 0.0,
+        by_dimension=bool(by_dimension),
+    )
 
 
 def system_of(name: str | None) -> System | None:
@@ -253,6 +258,8 @@ def simulate(
 
 def summarise(plan: Plan, outcome: Outcome, simulation: Report | None = None) -> Summary:
     """What a finished run is reported as."""
+    from hespas.simulators.choose import warnings
+
     emitted: Emitted = outcome.run.results["emit"]
     split = Split.of(outcome.module.operation)
     assert split is not None
@@ -263,7 +270,7 @@ def summarise(plan: Plan, outcome: Outcome, simulation: Report | None = None) ->
         system=plan.system,
         split=split.strategy + ("-merge" if split.merge else ""),
         emitted=emitted,
-        warnings=list(outcome.run.warnings),
+        warnings=[*outcome.run.warnings, *(warnings(simulation.result) if simulation else ())],
         simulation=simulation,
         timeline=plan.network.timeline if plan.network else None,
         measured=outcome.run.results.get("measured"),

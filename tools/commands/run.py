@@ -21,10 +21,10 @@ DESCRIPTION = """\
 Estimate a program: read it, split it at its collectives, annotate costs, write Chakra traces,
 simulate them on the network of --system, and print a summary on stdout. CONFIG is a JSON file with
 the same keys as the flags (mlir, node, system, split, block_limit, fuse, estimator, setting,
-output, keep_going, jobs, dask, cache, timeout, memory_limit, simulate, simulator, curves, slowdown,
-by_dimension, astra_sim, timeline, memory, model_flops, tokens_per_step, samples_per_step,
-price_per_hour), or a configuration of the published tools; flags override it. Paths are relative to
-where you are.
+output, keep_going, jobs, dask, cache, timeout, memory_limit, simulate, simulator, congestion,
+curves, slowdown, by_dimension, astra_sim, timeline, memory, model_flops, tokens_per_step,
+samples_per_step, price_per_hour), or a configuration of the published tools; flags override it.
+Paths are relative to where you are.
 
   hespas run --mlir step.mlir --node A100_SXM_40GB --system A100_SXM_40GB_4GPU --output out
 """
@@ -66,6 +66,7 @@ def add_options(parser: Parser) -> None:
         help="a setting of the estimator; may be given several times",
     )  # fmt: skip
     add("--simulator", help="auto (default), embedded, astra-sim or both: see hespas simulate")
+    add("--congestion", action="store_true", default=None, help="messages share links")
     add(
         "--curves", metavar="DEVICE",
         help="collectives take what was measured on this device; none: the network's model; "

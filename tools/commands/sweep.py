@@ -105,26 +105,15 @@ def _cells(given: Any) -> list[dict[str, Any]]:
 
 def _values(texts: Sequence[str]) -> dict[str, Any]:
     """``key=1,2`` each, to lists of values; raises UsageError."""
+    from hespas.configs.yaml import scalar
+
     found: dict[str, Any] = {}
     for text in texts:
         key, equals, values = text.partition("=")
         if not equals or not key or not values:
             raise UsageError(f"--set: '{text}' is not KEY=VALUE[,VALUE...]")
-        found[key] = [_value(value) for value in values.split(",")]
+        found[key] = [scalar(value) for value in values.split(",")]
     return found
-
-
-def _value(text: str) -> Any:
-    """A number, true, false, or text."""
-    words = {"true": True, "false": False}
-    if text in words:
-        return words[text]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def _cores() -> int:

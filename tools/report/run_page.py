@@ -344,7 +344,9 @@ def _timeline(result: Result, folder: str) -> Child:
 def _network_flags(result: Result) -> list[str]:
     """The flags of ``hespas simulate`` that give the run's own step time."""
     settings = (result.simulation or {}).get("settings", {})
-    flags = ["--by-dimension"] if "communicators" in settings else []
+    flags = ["--congestion"] if settings.get("congestion") == "aware" else []
+    if "communicators" in settings:
+        flags.append("--by-dimension")
     if "curves" in settings:
         flags += ["--curves", settings["curves"].partition(" ")[0]]
     if "slowdown" in settings:
