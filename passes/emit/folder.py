@@ -16,6 +16,19 @@ from hespas.passes.emit.file import check_name
 OURS = re.compile(r"dev\.\d+\.et|comm_group\.json|module_stats\.json")
 
 
+def check(place: str) -> None:
+    """Raise HespasError where no such folder can be written, before the work for it is done."""
+    check_name(place)
+    path = Path(os.path.abspath(place))
+    try:
+        _foreign(path, False, OURS)
+    except OSError as error:
+        raise _cannot(path, error) from None
+    nearest = next(folder for folder in (path, *path.parents) if folder.exists())
+    if not os.access(nearest, os.W_OK):
+        raise HespasError("cannot write the output: no permission", where=str(path))
+
+
 @contextmanager
 def output_folder(
     place: Path, *, clean: bool = False, ours: re.Pattern[str] = OURS

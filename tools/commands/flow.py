@@ -23,6 +23,7 @@ from hespas.passes.annotate.options import CUSTOM
 from hespas.passes.base import Pass, Run, build
 from hespas.passes.emit.emit_chakra import Emitted
 from hespas.passes.emit.file import check
+from hespas.passes.emit.folder import check as check_folder
 from hespas.simulators.embedded.options import Options
 from hespas.tools.commands.config import MEASURING, STEP, RunConfig
 from hespas.tools.commands.render import scaled
@@ -78,7 +79,12 @@ class Outcome:
 
 
 def plan(chosen: RunConfig) -> Plan:
-    """The plan of our own configuration; raises HespasError, for a wrong preset before any work."""
+    """The plan of our own configuration; raises HespasError before any work.
+
+    So for a wrong preset, and for an output that cannot be written.
+    """
+    if chosen.output:
+        check_folder(chosen.output)
     if chosen.node:
         configs.node(chosen.node)
     strategy, _, merge = split_of(chosen).partition("-")
