@@ -175,27 +175,6 @@ def test_what_has_no_shape_is_left_with_its_operations():
     assert one(text) == ([], {"bf16": 2 * 64 * 32 * 16})
 
 
-def test_loop_of_unknown_trips_in_a_fusion():
-    text = """%x: tensor<8x8xbf16>, %n: tensor<i32>) {
-      %0 = "mhlo.fusion"(%x, %n) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
-      ^bb0(%a: tensor<8x8xbf16>, %c: tensor<i32>):
-        %r:2 = stablehlo.while(%i = %c, %b = %a) : tensor<i32>, tensor<8x8xbf16>
-         cond {
-          %z = stablehlo.constant dense<3> : tensor<i32>
-          %lt = stablehlo.compare LT, %i, %z : (tensor<i32>, tensor<i32>) -> tensor<i1>
-          stablehlo.return %lt : tensor<i1>
-        } do {
-          %d = stablehlo.dot_general %b, %b, contracting_dims = [1] x [0]
-            : (tensor<8x8xbf16>, tensor<8x8xbf16>) -> tensor<8x8xbf16>
-          stablehlo.return %i, %d : tensor<i32>, tensor<8x8xbf16>
-        }
-        mhlo.return %r#1 : tensor<8x8xbf16>
-      }) : (tensor<8x8xbf16>, tensor<i32>) -> tensor<8x8xbf16>"""
-    ops, _module = body(text)
-    with pytest.raises(UnknownCost, match="trip count"):
-        products(ops[0])
-
-
 def test_cudnn_call_has_a_shape_too():
     text = """%x: tensor<8x14x14x64xf16>, %w: tensor<32x3x3x64xf16>) {
       %0:2 = stablehlo.custom_call @__cudnn$convForward(%x, %w) {backend_config = "{}"}
@@ -224,21 +203,31 @@ def test_complex_call_without_a_configuration():
     assert (found.count, found.m, found.k, found.n, found.passes) == (4, 16, 32, 64, 4)
 
 
-def test_loop_in_a_fusion_multiplies_its_products():
-    text = """%x: tensor<8x8xbf16>, %n: tensor<i32>) {
-      %0 = "mhlo.fusion"(%x, %n) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
+def loop_in_a_fusion(attributes: str) -> str:
+    return f"""%x: tensor<8x8xbf16>, %n: tensor<i32>) {{
+      %0 = "mhlo.fusion"(%x, %n) <{{fusion_kind = #mhlo<fusion_kind kLoop>}}> ({{
       ^bb0(%a: tensor<8x8xbf16>, %c: tensor<i32>):
         %r:2 = stablehlo.while(%i = %c, %b = %a) : tensor<i32>, tensor<8x8xbf16>
-          attributes {hespas.trips = 3 : i64}
-         cond {
+          {attributes}
+         cond {{
           %z = stablehlo.constant dense<3> : tensor<i32>
           %lt = stablehlo.compare LT, %i, %z : (tensor<i32>, tensor<i32>) -> tensor<i1>
           stablehlo.return %lt : tensor<i1>
-        } do {
+        }} do {{
           %d = stablehlo.dot_general %b, %b, contracting_dims = [1] x [0]
             : (tensor<8x8xbf16>, tensor<8x8xbf16>) -> tensor<8x8xbf16>
           stablehlo.return %i, %d : tensor<i32>, tensor<8x8xbf16>
-        }
+        }}
         mhlo.return %r#1 : tensor<8x8xbf16>
-      }) : (tensor<8x8xbf16>, tensor<i32>) -> tensor<8x8xbf16>"""
+      }}) : (tensor<8x8xbf16>, tensor<i32>) -> tensor<8x8xbf16>"""
+
+
+def test_loop_in_a_fusion_multiplies_its_products():
+    text = loop_in_a_fusion("attributes {hespas.trips = 3 : i64}")
     assert one(text) == ([whole(8, 8, 8, 3, "bf16", 16, 16)], {})
+
+
+def test_loop_of_unknown_trips_in_a_fusion():
+    ops, _module = body(loop_in_a_fusion(""))
+    with pytest.raises(UnknownCost, match="trip count"):
+        products(ops[0])
