@@ -19,6 +19,7 @@ from hespas.simulators.inputs import Inputs, load
 from hespas.simulators.nodes import Traces
 from hespas.simulators.result import Result
 
+BY_CURVES = "collectives by measured curves"
 SIMULATORS = ("auto", "embedded", "astra-sim", "both")
 
 Note = Callable[[str], None]
@@ -110,7 +111,7 @@ def warnings(result: Result) -> list[str]:
     """What is unsure of a result's network: collectives that were not measured as they are."""
     told = result.settings.get("curves", "")
     unsure = any(tag in told for tag in (BETWEEN, SCALED, BEYOND, MODELLED))
-    return [f"collectives by measured curves: {told}"] if unsure else []
+    return [f"{BY_CURVES}: {told}"] if unsure else []
 
 
 def program_for(

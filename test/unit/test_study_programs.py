@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -238,6 +239,14 @@ def test_which_system_is_taken():
     assert forms.system_of("B200_180GB", 8, ("HGX_*",)) == "HGX_B200_8"
     assert forms.system_of("A100_SXM_80GB", 8, ("A100_SXM_40GB_*",)) == "A100_SXM_40GB_8GPU"
     assert forms.system_of("H100_80GB", 1, ()) is None
+
+
+def test_warnings_of_many_programs_are_one(run, capsys):
+    """Each program has another number of collectives."""
+    assert run("gemm", "--kinds", "summa,ring", "--sizes", "512", "--devices", "16,32") == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "measured curves" in line]
+    assert 0 < len(lines) == len(set(lines)) <= 3
+    assert not any(re.search(r"\d (measured|by the)", line) for line in lines)
 
 
 def test_a_ring_over_nodes_pays_for_the_way_between_them(rows):

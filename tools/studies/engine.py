@@ -14,6 +14,7 @@ from hespas import configs
 from hespas.configs.node import Node
 from hespas.dialects.errors import HespasError, UsageError
 from hespas.estimators import registry
+from hespas.simulators.choose import BY_CURVES
 from hespas.tools.commands.render import Table, percent, seconds
 from hespas.tools.derived import scaling_efficiency
 from hespas.tools.studies import forms, programs
@@ -224,7 +225,9 @@ def _recipes(workloads: Sequence[Workload], changes: Mapping[str, str]) -> Itera
 
 
 def _shortened(warning: str, program: str) -> str:
-    """A warning without the file, which a study names itself."""
+    """A warning without the file, which a study names itself, and without counts of collectives."""
+    if warning.startswith(BY_CURVES):
+        return re.sub(r"\b\d+ (?=[a-z])", "", warning)
     return warning.replace(f"{program}: ", "").replace(program, "the program")
 
 
