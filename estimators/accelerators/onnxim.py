@@ -14,9 +14,9 @@ from hespas.estimators.accelerators.simulating import Payload
 class OnnximConfig(ProgramConfig):
     """``config`` is ONNXim's description of the cores and memory, a .json file.
 
-    By default the four 128 x 128 cores that ONNXim's ``home`` has for TPU v4. What a node's arrays
-    are is of no account to it, only for other work; a type that takes longer on the node's arrays
-    is simulated at that much lower a clock.
+    By default that of ONNXim's ``home`` for TPU v4, with a core for each of the node's arrays, of
+    its size and clock; memory (614 GB/s) and network stay. With a ``config`` what the node's arrays
+    are is of no account. A type that takes longer on them is simulated at that much lower a clock.
     """
 
     config: str = ""
@@ -26,7 +26,7 @@ class Onnxim(External):
     """Matrix products in ONNXim, as its configuration has the hardware, beside a vector unit."""
 
     name: ClassVar[str] = "onnxim"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     Config: ClassVar[type] = OnnximConfig
     worker: ClassVar[str] = "hespas.estimators.accelerators.onnxim_worker:worker"
     probe: ClassVar[str] = "hespas.estimators.accelerators.onnxim_worker:probe"
@@ -43,4 +43,12 @@ class Onnxim(External):
             "element_bytes": max(product.in_bits // 8, 1),
             "slower": self.machine.slower(product.dtype),
         }
+        if not self.program["config"]:
+            unit = self.machine.unit
+            payload["cores"] = {
+                "count": unit.cores * unit.arrays,
+                "rows": unit.rows,
+                "columns": unit.columns,
+                "clock_mhz": unit.clock_hz / 1e6,
+            }
         return payload, product.count

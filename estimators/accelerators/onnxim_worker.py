@@ -51,6 +51,8 @@ def worker(payload: dict[str, Any]) -> dict[str, Any]:
     The answer has ``cycles`` of the core's clock, and ``median_s``.
     """
     config = _read(Path(os.environ[CONFIG]))
+    if "cores" in payload:
+        config |= _cores(config, payload["cores"])
     try:
         clock_mhz = max(round(config["core_freq"] / payload["slower"]), 1)
     except (KeyError, TypeError):
@@ -77,6 +79,20 @@ def worker(payload: dict[str, Any]) -> dict[str, Any]:
     if len(cycles) != 1:
         raise Unsupported(f"ONNXim told {len(cycles)} times of one product")
     return {"cycles": cycles[0], "median_s": cycles[0] / (1e6 * clock_mhz)}
+
+
+def _cores(config: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a configuration for so many cores like its first, of another size and clock."""
+    try:
+        first = config["core_config"]["core_0"]
+    except (KeyError, TypeError):
+        raise HespasError("ONNXim's configuration has no core_0 in core_config") from None
+    core = first | {"core_width": wanted["columns"], "core_height": wanted["rows"]}
+    return {
+        "num_cores": wanted["count"],
+        "core_config": {f"core_{i}": core for i in range(wanted["count"])},
+        "core_freq": wanted["clock_mhz"],
+    }
 
 
 def _read(config: Path) -> dict[str, Any]:

@@ -49,7 +49,10 @@ config = json.loads(Path(options["--config"]).read_text())
 text = (home / "models" / model["name"] / (model["name"] + ".onnx")).read_bytes()
 assert (home / "configs" / config["dram_config_path"]).is_file()
 with open({log!r}, "a") as log:
-    print(text.hex(), config["core_freq"], config["precision"], file=log)
+    core = config.get("core_config", {{}}).get("core_0", {{}})
+    size = ["%dx%d" % (core["core_height"], core["core_width"])] if "core_width" in core else []
+    cores = [config["num_cores"], *size] if size else []
+    print(text.hex(), config["core_freq"], config["precision"], *cores, file=log)
 stamp = "[2026-11-21 18:54:28.618]"
 if {act!r} == "abort":
     print("terminate called after throwing an instance of 'std::runtime_error'", file=sys.stderr)

@@ -16,6 +16,7 @@ from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import functions, ir, make_context
 from hespas.estimators.accelerators.cocossim_worker import COCOSSIM as REAL_COCOSSIM
 from hespas.estimators.accelerators.onnx_model import matmul
+from hespas.estimators.accelerators.onnxim_worker import DEFAULT
 from hespas.estimators.accelerators.onnxim_worker import ONNXIM as REAL_ONNXIM
 
 CONTEXT = make_context()
@@ -192,6 +193,22 @@ def test_onnxim_simulates_the_product(tmp_path):
     assert costs(program)[0].latency_ns == pytest.approx(9283 / 0.166)
 
 
+def test_onnxim_gets_the_nodes_arrays(tmp_path):
+    """Without a configuration: that of its home, with other cores."""
+    options, log = onnxim(tmp_path)
+    configs = tmp_path / "onnxim" / "configs"
+    options = options.replace(f" config={configs / 'core.json'}", "")
+    (configs / DEFAULT).write_text(json.dumps({**CORE, "core_config": {"core_0": {"spad": 1}}}))
+    passes.run(module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
+    passes.run(module((512, 512, 512)), f"onnxim-annotate{{{options} rows=64 arrays=3}}")
+    assert [line.split()[1:] for line in log.read_text().splitlines()] == [
+        ["940", "2", "2", "128x128"], ["940", "2", "3", "64x128"],
+    ]  # fmt: skip
+    (configs / DEFAULT).write_text(json.dumps(CORE))
+    with pytest.raises(HespasError, match="no core_0 in core_config"):
+        passes.run(module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
+
+
 def test_onnxim_counts_its_memory_in_the_key(tmp_path):
     options, log = onnxim(tmp_path)
     passes.run(module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
@@ -257,7 +274,12 @@ def test_real_cocossim():
 
 
 def test_real_onnxim():
+    """The recorded cycles, of four cores by its own configuration, and of one like them."""
     options = f"node=TPUv4 binary={real(REAL_ONNXIM)} home={GIVEN['ONNXIM_HOME']} cache=none"
+    one = module((512, 512, 512))
+    passes.run(one, f"onnxim-annotate{{{options} cores=1 arrays=1 clock-hz=1e9}}")
+    assert costs(one)[0].latency_ns == pytest.approx(dict(onnxim_cycles(cores=1))[512, 512, 512])
+    options += f" config={Path(GIVEN['ONNXIM_HOME']) / 'configs' / DEFAULT}"
     recorded = onnxim_cycles(cores=4)[:4] + onnxim_cycles(cores=4)[-2:]
     program = module(*(sizes for sizes, _ in recorded))
     passes.run(program, f"onnxim-annotate{{{options} keep-going}}")
