@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from benchmarks.measure import Sample, python, sample
-from hespas.chakra import encode
+from hespas.chakra import record_encoding
 from hespas.chakra.schema import NodeType
 
 CASES = (
@@ -19,13 +19,13 @@ CASES = (
     ("... x 4,096 devices, groups of 8", 2_000, 4_096, 8, 4, "about that of 8 devices"),
 )
 _RUN = (
-    "import sys; from hespas.simulators import inputs; "
-    "from hespas.simulators.embedded import simulate; "
-    "r = simulate(inputs.load(sys.argv[1], sys.argv[2])); assert r.step_time_ns; "
+    "import sys; from hespas.simulators import simulation_inputs; "
+    "from hespas.simulators.embedded import run_event_simulation; "
+    "r = run_event_simulation(simulation_inputs.load_inputs(sys.argv[1], sys.argv[2])); assert r.step_time_ns; "
     "status = open('/proc/self/status').read(); "
     "open(sys.argv[3], 'w').write(status.partition('VmHWM:')[2].split()[0])"
 )  # the peak that wait4 tells is at least that of the process that started it
-_BARE = "import hespas.simulators.inputs, hespas.simulators.embedded"
+_BARE = "import hespas.simulators.simulation_inputs, hespas.simulators.embedded"
 
 
 def simulations(folder: Path) -> list[tuple[str, str, str]]:
@@ -58,23 +58,25 @@ def traces(folder: Path, nodes: int, devices: int, group: int, every: int) -> No
 
 
 def _trace(nodes: int, group: int, every: int) -> bytes:
-    plain = encode.int_attr("is_cpu_op", 0, "bool")
+    plain = record_encoding.encode_int_attr("is_cpu_op", 0, "bool")
     comm = (
         plain
-        + encode.int_attr("comm_type", 0, "int64")
-        + encode.int_attr("comm_size", 1 << 20, "int64")
-        + encode.text_attr("pg_name", str(group))
+        + record_encoding.encode_int_attr("comm_type", 0, "int64")
+        + record_encoding.encode_int_attr("comm_size", 1 << 20, "int64")
+        + record_encoding.encode_text_attr("pg_name", str(group))
     )
-    records = [encode.metadata()]
+    records = [record_encoding.encode_metadata_record()]
     compute, reduce = 0, 0
     for i in range(1, nodes + 1):
         is_comm = i % every == 0
         deps = [d for d in ((compute, reduce) if is_comm else (compute,)) if d]
         kind = NodeType.COMM_COLL_NODE if is_comm else NodeType.COMP_NODE
-        name = encode.node_name(f"n{i}")
+        name = record_encoding.encode_node_name(f"n{i}")
         records.append(
-            encode.record(
-                encode.node(i, name, kind, deps, 0 if is_comm else 20, comm if is_comm else plain)
+            record_encoding.encode_record(
+                record_encoding.encode_node(
+                    i, name, kind, deps, 0 if is_comm else 20, comm if is_comm else plain
+                )
             )
         )
         if is_comm:

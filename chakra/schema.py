@@ -56,7 +56,7 @@ ENUMS: tuple[type[enum.IntEnum], ...] = (NodeType, CollectiveCommType)
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class MessageField:
     """One field of a message; ``value`` marks the members of AttributeProto's oneof."""
 
     number: int
@@ -66,52 +66,52 @@ class Field:
     value: bool = False
 
 
-def value_field(scalar: str, *, many: bool = False) -> Field:
+def make_value_field(scalar: str, *, many: bool = False) -> MessageField:
     """The field of AttributeProto that holds a scalar of this kind, or a list of them."""
     number = FIRST_VALUE + 2 * SCALARS.index(scalar) + many
     if many:
-        return Field(number, f"{scalar.capitalize()}List", f"{scalar}_list", value=True)
-    return Field(number, scalar, f"{scalar}_val", value=True)
+        return MessageField(number, f"{scalar.capitalize()}List", f"{scalar}_list", value=True)
+    return MessageField(number, scalar, f"{scalar}_val", value=True)
 
 
 ATTRIBUTE = (
-    Field(1, "string", "name"),
-    Field(2, "string", "doc_string"),
-    *(value_field(scalar, many=many) for scalar in SCALARS for many in (False, True)),
+    MessageField(1, "string", "name"),
+    MessageField(2, "string", "doc_string"),
+    *(make_value_field(scalar, many=many) for scalar in SCALARS for many in (False, True)),
 )
-MESSAGES: dict[str, tuple[Field, ...]] = {
+MESSAGES: dict[str, tuple[MessageField, ...]] = {
     "AttributeProto": ATTRIBUTE,
-    **{f"{s.capitalize()}List": (Field(1, s, "values", repeated=True),) for s in SCALARS},
+    **{f"{s.capitalize()}List": (MessageField(1, s, "values", repeated=True),) for s in SCALARS},
     "GlobalMetadata": (
-        Field(1, "string", "version"),
-        Field(2, "AttributeProto", "attr", repeated=True),
+        MessageField(1, "string", "version"),
+        MessageField(2, "AttributeProto", "attr", repeated=True),
     ),
     "Node": (
-        Field(1, "uint64", "id"),
-        Field(2, "string", "name"),
-        Field(3, "NodeType", "type"),
-        Field(4, "uint64", "ctrl_deps", repeated=True),
-        Field(5, "uint64", "data_deps", repeated=True),
-        Field(6, "uint64", "start_time_micros"),
-        Field(7, "uint64", "duration_micros"),
-        Field(8, "IOInfo", "inputs"),
-        Field(9, "IOInfo", "outputs"),
-        Field(10, "AttributeProto", "attr", repeated=True),
+        MessageField(1, "uint64", "id"),
+        MessageField(2, "string", "name"),
+        MessageField(3, "NodeType", "type"),
+        MessageField(4, "uint64", "ctrl_deps", repeated=True),
+        MessageField(5, "uint64", "data_deps", repeated=True),
+        MessageField(6, "uint64", "start_time_micros"),
+        MessageField(7, "uint64", "duration_micros"),
+        MessageField(8, "IOInfo", "inputs"),
+        MessageField(9, "IOInfo", "outputs"),
+        MessageField(10, "AttributeProto", "attr", repeated=True),
     ),
     "IOInfo": (
-        Field(1, "string", "values"),
-        Field(2, "string", "shapes"),
-        Field(3, "string", "types"),
+        MessageField(1, "string", "values"),
+        MessageField(2, "string", "shapes"),
+        MessageField(3, "string", "types"),
     ),
 }
 
 
-def proto_text() -> str:
+def render_proto_text() -> str:
     """The schema as a .proto file."""
-    return "\n".join(_proto_lines()) + "\n"
+    return "\n".join(_render_proto_lines()) + "\n"
 
 
-def _proto_lines() -> Iterator[str]:
+def _render_proto_lines() -> Iterator[str]:
     yield "// The Chakra execution trace. A trace file is a GlobalMetadata and then Nodes, each"
     yield "// preceded by its length as a varint. Written from chakra/schema.py: do not edit."
     yield 'syntax = "proto3";'
@@ -123,28 +123,30 @@ def _proto_lines() -> Iterator[str]:
         yield "}"
     for name, members in MESSAGES.items():
         yield from ("", f"message {name} {{")
-        yield from (_field_line(f) for f in members if not f.value)
+        yield from (_render_field_line(f) for f in members if not f.value)
         if any(f.value for f in members):
             yield "  oneof value {"
-            yield from (f"  {_field_line(f)}" for f in members if f.value)
+            yield from (f"  {_render_field_line(f)}" for f in members if f.value)
             yield "  }"
         yield "}"
 
 
-def _field_line(f: Field) -> str:
+def _render_field_line(f: MessageField) -> str:
     return f"  {'repeated ' if f.repeated else ''}{f.type} {f.name} = {f.number};"
 
 
 @functools.cache
-def message_class(name: str) -> Any:
+def get_message_class(name: str) -> Any:
     """The protobuf class of a message of the schema."""
     from google.protobuf import message_factory
 
-    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{PACKAGE}.{name}"))
+    return message_factory.GetMessageClass(
+        _build_descriptor_pool().FindMessageTypeByName(f"{PACKAGE}.{name}")
+    )
 
 
 @functools.cache
-def _pool() -> Any:
+def _build_descriptor_pool() -> Any:
     from google.protobuf import descriptor_pb2, descriptor_pool
 
     file: Any = descriptor_pb2.FileDescriptorProto()

@@ -11,9 +11,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hespas.configs.node import Node
-from hespas.configs.system import System
-from hespas.configs.text import read_text
+from hespas.configs.node_spec import NodeSpec
+from hespas.configs.system_spec import SystemSpec
+from hespas.configs.text_files import read_text_file
 from hespas.dialects.errors import HespasError, UsageError
 
 DEFAULT_NODE = "H100_80GB"
@@ -21,85 +21,94 @@ DEFAULT_NODE = "H100_80GB"
 _FOLDER = Path(__file__).parent
 
 
-def node_names() -> list[str]:
+def list_node_presets() -> list[str]:
     """The names of all node presets, alphabetical."""
-    return preset_names("nodes")
+    return list_preset_names("nodes")
 
 
-def node(name_or_path: str) -> Node:
+def load_node(name_or_path: str) -> NodeSpec:
     """The node preset of that name, or the node that a JSON file describes.
 
     A file has the form of a preset, or of the published tools' hardware section (``peak_flops``,
     ``memory_bandwidth``, ``per_datatype_flops`` ...). Raises UsageError with the near name.
     """
-    data = node_data(name_or_path)
+    data = read_node_json(name_or_path)
     if is_preset_name(name_or_path):
-        return Node.from_data(data)
-    from hespas.configs import models
+        return NodeSpec.from_preset_json(data)
+    from hespas.configs import file_models
 
-    return models.node(data, name_or_path)
+    return file_models.parse_node_file(data, name_or_path)
 
 
-def node_data(name_or_path: str) -> dict[str, Any]:
+def read_node_json(name_or_path: str) -> dict[str, Any]:
     """The JSON object of a node preset or file, as it is; raises HespasError."""
-    return preset_or_file("nodes", name_or_path, "node preset")
+    return read_preset_or_file("nodes", name_or_path, "node preset")
 
 
-def system_names() -> list[str]:
+def list_system_presets() -> list[str]:
     """The names of all system presets, alphabetical, numbers in them by value."""
-    from hespas.configs import families
+    from hespas.configs import system_families
 
     folders = (path.parent.name for path in (_FOLDER / "systems").glob("*/network.yml"))
-    return sorted([*folders, *families.names()], key=_natural)
+    return sorted([*folders, *system_families.list_family_presets()], key=_to_natural_sort_key)
 
 
-def systems_of(node: str) -> list[str]:
+def list_systems_of_node(node: str) -> list[str]:
     """The names of the system presets of a node preset: its families', and those named after it."""
-    from hespas.configs import families
+    from hespas.configs import system_families
 
-    members = families.of_node(node)
-    return [name for name in system_names() if name in members or name.startswith(f"{node}_")]
+    members = system_families.list_presets_of_node(node)
+    return [
+        name for name in list_system_presets() if name in members or name.startswith(f"{node}_")
+    ]
 
 
-def system(name_or_path: str) -> System:
+def load_system(name_or_path: str) -> SystemSpec:
     """The system preset of that name, or the one in a folder with ``network.yml`` and the rest.
 
     ``NAME/FILE.json``, of a preset or a folder, takes that file for system.json. Raises UsageError
     that suggests the near name.
     """
-    from hespas.configs import families, models
+    from hespas.configs import file_models, system_families
 
     path, settings = Path(name_or_path), "system.json"
     if path.suffix == ".json" and not path.is_dir():
         path, settings = path.parent, path.name
     if path.is_dir() or len(path.parts) != 1:
-        return models.system(path, settings)
-    if path.name in families.names() and settings == "system.json":
-        return families.member(path.name)
+        return file_models.read_system_folder(path, settings)
+    if path.name in system_families.list_family_presets() and settings == "system.json":
+        return system_families.load_family_preset(path.name)
     preset = _FOLDER / "systems" / path.name
     if not preset.is_dir():
-        raise unknown("system preset", path.name, system_names(), "give a folder for another")
-    return models.system(preset, settings)
+        raise build_unknown_name_error(
+            "system preset", path.name, list_system_presets(), "give a folder for another"
+        )
+    return file_models.read_system_folder(preset, settings)
 
 
-def system_files(name: str) -> dict[str, str]:
+def read_system_files(name: str) -> dict[str, str]:
     """The files of a system preset, with their texts; raises UsageError."""
-    from hespas.configs import families
+    from hespas.configs import system_families
 
-    if name in families.names():
-        return families.member_files(name)
+    if name in system_families.list_family_presets():
+        return system_families.render_family_files(name)
     folder = _FOLDER / "systems" / name
-    if name not in system_names():
-        raise unknown("system preset", name, system_names(), "only presets are written out")
+    if name not in list_system_presets():
+        raise build_unknown_name_error(
+            "system preset", name, list_system_presets(), "only presets are written out"
+        )
     return {path.name: path.read_text("utf-8") for path in sorted(folder.iterdir())}
 
 
-def provenance(system: System) -> dict[str, Any]:
+def read_system_provenance(system: SystemSpec) -> dict[str, Any]:
     """Where the numbers of a system come from, with corrections and caveats; empty if not told."""
-    from hespas.configs import families
+    from hespas.configs import system_families
 
-    if system.folder == _FOLDER / "systems" / system.name and system.name in families.names():
-        return families.provenance(system.name)
+    if (
+        system.folder == _FOLDER / "systems" / system.name
+        and system.name in system_families.list_family_presets()
+    ):
+        return system_families.describe_family_provenance(system.name)
     path = system.folder / "provenance.json"
     return read_json(path) if path.exists() else {}
 
@@ -107,7 +116,7 @@ def provenance(system: System) -> dict[str, Any]:
 def read_json(path: str | Path) -> dict[str, Any]:
     """The object in a JSON file; raises HespasError with the position of a mistake."""
     try:
-        data = json.loads(read_text(path))
+        data = json.loads(read_text_file(path))
     except json.JSONDecodeError as error:
         where = f"{path}:{error.lineno}:{error.colno}"
         raise HespasError(f"is not valid JSON: {error.msg}", where=where) from None
@@ -119,7 +128,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
     return data
 
 
-def preset_names(folder: str) -> list[str]:
+def list_preset_names(folder: str) -> list[str]:
     """The names of the JSON files in a folder of presets, alphabetical."""
     return sorted(path.stem for path in (_FOLDER / folder).glob("*.json"))
 
@@ -129,8 +138,8 @@ def is_preset_name(name_or_path: str) -> bool:
     return "/" not in name_or_path and not name_or_path.endswith(".json")
 
 
-def preset_or_file(
-    folder: str, name_or_path: str, what: str, *, other: str = "give a .json file for another"
+def read_preset_or_file(
+    folder: str, name_or_path: str, kind: str, *, other: str = "give a .json file for another"
 ) -> dict[str, Any]:
     """The JSON object of the preset of that name in a folder, or in a file, as it is.
 
@@ -140,30 +149,30 @@ def preset_or_file(
         return read_json(name_or_path)
     path = _FOLDER / folder / f"{name_or_path}.json"
     if not path.is_file():
-        raise unknown(what, name_or_path, preset_names(folder), other)
+        raise build_unknown_name_error(kind, name_or_path, list_preset_names(folder), other)
     return json.loads(path.read_text("utf-8"))
 
 
-def unknown(what: str, name: str, known: list[str], other: str = "") -> UsageError:
+def build_unknown_name_error(kind: str, name: str, known: list[str], other: str = "") -> UsageError:
     """The error for a name that is none of those known, with the near one and what else to do."""
-    from hespas.passes.base import nearest
+    from hespas.passes.base import suggest_nearest
 
-    remedy = nearest(name, known) + (f" ({other})" if other else "")
-    return UsageError(f"no {what} is named '{name}'", remedy=remedy)
+    remedy = suggest_nearest(name, known) + (f" ({other})" if other else "")
+    return UsageError(f"no {kind} is named '{name}'", remedy=remedy)
 
 
-def schema_names() -> list[str]:
+def list_schema_names() -> list[str]:
     """The names of all JSON Schemas, alphabetical."""
-    return preset_names("schemas")
+    return list_preset_names("schemas")
 
 
-def schema_text(name: str) -> str:
+def read_schema_text(name: str) -> str:
     """The JSON Schema of that name; raises UsageError with the near name."""
-    if name not in schema_names():
-        raise unknown("schema", name, schema_names())
+    if name not in list_schema_names():
+        raise build_unknown_name_error("schema", name, list_schema_names())
     return (_FOLDER / "schemas" / f"{name}.json").read_text("utf-8")
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
+def _to_natural_sort_key(name: str) -> list[tuple[int, str]]:
     parts = re.findall(r"\d+|\D+", name)
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from hespas.configs import preset_names, preset_or_file
-from hespas.configs.checked import Positive, checked
-from hespas.configs.node import DTYPES
+from hespas.configs import list_preset_names, read_preset_or_file
+from hespas.configs.node_spec import DTYPES
+from hespas.configs.validation import Positive, validate_config
 
 Count = Annotated[int, Field(gt=0)]
 
@@ -42,29 +42,29 @@ class Accelerator(BaseModel):
 
     @field_validator("dtype")
     @classmethod
-    def _is_type(cls, dtype: str) -> str:
+    def _check_dtype_exists(cls, dtype: str) -> str:
         if dtype not in DTYPES:
             raise ValueError(f"no type is named '{dtype}'")
         return dtype
 
     @property
-    def matrix_flops(self) -> float:
+    def matrix_flops_per_s(self) -> float:
         """Operations per second of all arrays, each multiplying in every cell all the time."""
         cells = self.cores * self.arrays * self.rows * self.columns
         return 2 * cells * self.clock_hz / self.cycles_per_row
 
     @property
-    def vector_ops(self) -> float:
+    def vector_ops_per_s(self) -> float:
         """Operations per second on 32-bit elements of all lanes."""
         return self.cores * self.lanes * self.alus * self.clock_hz
 
 
-def accelerator_names() -> list[str]:
+def list_accelerator_presets() -> list[str]:
     """The names of all accelerator presets, which are those of their nodes."""
-    return preset_names("accelerators")
+    return list_preset_names("accelerators")
 
 
-def accelerator(name_or_path: str) -> Accelerator:
+def load_accelerator(name_or_path: str) -> Accelerator:
     """The preset of that name, or what a JSON file describes; raises HespasError."""
-    data = preset_or_file("accelerators", name_or_path, "accelerator preset")
-    return checked(Accelerator, data, name_or_path)
+    data = read_preset_or_file("accelerators", name_or_path, "accelerator preset")
+    return validate_config(Accelerator, data, name_or_path)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from hespas.configs.checked import Positive, Strict
+from hespas.configs.validation import Positive, StrictModel
 
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -23,7 +23,7 @@ Class = Annotated[str, Field(pattern=CLASSES)]
 BandStep = Annotated[list[float], Field(min_length=3, max_length=3)]
 
 
-class Errors(Strict):
+class FitErrors(StrictModel):
     """How good a fit is: errors are relative, |estimate / measurement - 1|, on held-out shapes."""
 
     source: str
@@ -36,7 +36,7 @@ class Errors(Strict):
     coverage: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
-class FitFile(Strict):
+class FitFile(StrictModel):
     """The constants of one class of kernels; see ``estimators.calibrated.constants.Fit``.
 
     ``eager_s`` is the launch that the measurement had in it and a compiled program has not.
@@ -54,11 +54,11 @@ class FitFile(Strict):
     residual: dict[str, list[float]] | None = None
     band: Annotated[list[BandStep], Field(min_length=1)]
     tags: list[Literal["transferred", "assumed"]] = Field(default_factory=list)
-    fit: Errors | None = None
+    fit: FitErrors | None = None
     source: str = ""
 
     @model_validator(mode="after")
-    def _is_whole(self) -> FitFile:
+    def _check_band_and_residual(self) -> FitFile:
         for _, low, high in self.band:
             if not -1 < low <= 0 <= high:
                 raise ValueError("band: low is from -1 to 0, and high at least 0")
@@ -78,7 +78,7 @@ class FitFile(Strict):
         return self
 
 
-class Calibration(Strict):
+class Calibration(StrictModel):
     """What was measured of a device. What is missing is as on the node ``like``.
 
     ``same_silicon`` says that this node is the same chip, perhaps with other memory, so that what
@@ -94,7 +94,7 @@ class Calibration(Strict):
     sources: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _axes_fit(self) -> Calibration:
+    def _check_residual_axes(self) -> Calibration:
         for name, fit in self.fits.items():
             axes = AXES[name.partition(".")[0]]
             if fit.residual is not None and tuple(fit.residual)[:-1] != axes:

@@ -20,7 +20,7 @@ class HespasError(Exception):
     ) -> None:
         self.message = message
         self.op_name = op.name if op is not None else ""
-        self.where = where or (position(op.location) if op is not None else "")
+        self.where = where or (format_source_position(op.location) if op is not None else "")
         self.remedy = remedy
         super().__init__(message)
 
@@ -36,20 +36,20 @@ class UsageError(HespasError):
     """A wrong command line; tools exit with 2."""
 
 
-def diagnosis(error: ir.MLIRError) -> str:
+def extract_first_diagnostic(error: ir.MLIRError) -> str:
     """What MLIR says first of an error, in one line."""
-    found = error.error_diagnostics
-    return first_line(found[0].message if found else str(error))
+    diagnostics = error.error_diagnostics
+    return extract_first_line(diagnostics[0].message if diagnostics else str(error))
 
 
-def first_line(text: str) -> str:
+def extract_first_line(text: str) -> str:
     """The first line that says something."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
 
 
-def position(location: ir.Location) -> str:
+def format_source_position(location: ir.Location) -> str:
     """``file:line:col`` of a location, through names, call sites, fusions; "" if none."""
-    for leaf in _leaves(location):
+    for leaf in _iterate_leaf_locations(location):
         if type(leaf).__name__ == "FileLineColLoc":
             if leaf.start_line == 0:  # of a module that the parser made itself
                 return leaf.filename
@@ -57,31 +57,31 @@ def position(location: ir.Location) -> str:
     return ""
 
 
-def in_file(where: str, name: str) -> str:
+def fill_in_file_name(where: str, name: str) -> str:
     """``where`` with ``name`` for its file if it has none, or that of text parsed from memory."""
     file, colon, rest = where.partition(":")
     return f"{name}{colon}{rest}" if file in ("", "-") else where
 
 
-def name_of(location: ir.Location) -> str:
+def find_framework_name(location: ir.Location) -> str:
     """The outermost framework name of a location (``jit(f)/layer/dot_general``); "" if none."""
-    for leaf in _leaves(location, names=True):
+    for leaf in _iterate_leaf_locations(location, names=True):
         if type(leaf).__name__ == "NameLoc":
             return leaf.name_str
     return ""
 
 
-def _leaves(location: Any, names: bool = False) -> Iterator[Any]:
+def _iterate_leaf_locations(location: Any, names: bool = False) -> Iterator[Any]:
     kind = type(location).__name__
     if kind == "NameLoc":
         if names:
             yield location
-        yield from _leaves(location.child_loc, names)
+        yield from _iterate_leaf_locations(location.child_loc, names)
     elif kind == "CallSiteLoc":
-        yield from _leaves(location.callee, names)
-        yield from _leaves(location.caller, names)
+        yield from _iterate_leaf_locations(location.callee, names)
+        yield from _iterate_leaf_locations(location.caller, names)
     elif kind == "FusedLoc":
         for child in location.locations:
-            yield from _leaves(child, names)
+            yield from _iterate_leaf_locations(child, names)
     else:
         yield location

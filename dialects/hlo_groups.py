@@ -37,7 +37,7 @@ MESSAGES: dict[str, tuple[tuple[str, int, str, bool], ...]] = {
 }
 
 
-def listed_groups(proto: bytes) -> bytes:
+def expand_mesh_axis_groups(proto: bytes) -> bytes:
     """A serialised HloModuleProto whose replica groups name no axes.
 
     Raises ValueError where it is not one.
@@ -46,7 +46,7 @@ def listed_groups(proto: bytes) -> bytes:
         return proto
     from google.protobuf.message import DecodeError
 
-    module = _module_class()()
+    module = build_module_class()()
     try:
         module.ParseFromString(proto)
     except DecodeError as error:
@@ -55,20 +55,20 @@ def listed_groups(proto: bytes) -> bytes:
     for computation in module.computations:
         for instruction in computation.instructions:
             if instruction.HasField("named"):
-                for ids in device_groups(instruction.named):
+                for ids in compute_device_groups(instruction.named):
                     instruction.devices.groups.add().ids.extend(ids)
                 instruction.ClearField("named")
                 changed = True
     return module.SerializeToString() if changed else proto
 
 
-def device_groups(named: Any) -> list[list[int]]:
+def compute_device_groups(named: Any) -> list[list[int]]:
     """The devices of each group: those that differ in the named axes only.
 
     Groups are in order of the other axes, devices in order of the named ones, major first.
     """
     sizes = [axis.size for axis in named.mesh.axes]
-    devices = _devices(named.mesh, sizes)
+    devices = _list_mesh_devices(named.mesh, sizes)
     extents: list[int] = []  # of the mesh with each axis cut where a named part begins or ends
     grouped: list[int] = []
     starts: dict[tuple[int, int], int] = {}  # (axis, devices before the cut) to place in extents
@@ -94,7 +94,7 @@ def device_groups(named: Any) -> list[list[int]]:
     return devices.reshape(extents).transpose(*others, *grouped).reshape(-1, count).tolist()
 
 
-def _devices(mesh: Any, sizes: list[int]) -> Any:
+def _list_mesh_devices(mesh: Any, sizes: list[int]) -> Any:
     """The mesh's devices in row-major order of its axes."""
     if mesh.device_ids:
         return numpy.array(mesh.device_ids)
@@ -105,7 +105,7 @@ def _devices(mesh: Any, sizes: list[int]) -> Any:
 
 
 @functools.cache
-def _module_class() -> Any:
+def build_module_class() -> Any:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     file = descriptor_pb2.FileDescriptorProto(

@@ -24,34 +24,34 @@ __all__ = [
     "AxisGroups",
     "MeshShape",
     "PassManager",
-    "attribute",
-    "axis_groups_of",
-    "call_target",
-    "calls",
-    "copy_of",
+    "capture_native_stderr",
+    "clone_module",
+    "collect_func_calls",
+    "collect_functions",
+    "collect_meshes",
+    "decode_string_attr",
     "deserialize_portable_artifact",
-    "f64",
     "func",
-    "functions",
+    "get_attribute",
+    "get_call_target",
+    "get_defining_op",
+    "get_symbol_name",
     "has_private_symbol",
     "hlo_proto_to_stablehlo",
     "hlo_text_to_proto",
-    "i64",
     "ir",
     "make_context",
-    "mesh_shape",
-    "meshes",
-    "native_stderr",
-    "op_text",
-    "producer",
-    "refine_shapes",
+    "read_axis_groups",
+    "read_mesh_shape",
+    "refine_dynamic_shapes",
     "register_passes",
-    "replace_body",
+    "replace_module_body",
+    "run_xla_cost_analysis",
     "stablehlo",
-    "string_of",
-    "symbol",
-    "walk",
-    "xla_cost_analysis",
+    "to_canonical_text",
+    "to_f64_attr",
+    "to_i64_attr",
+    "walk_operations",
 ]
 
 
@@ -84,7 +84,7 @@ def register_passes() -> None:
 
 
 @contextlib.contextmanager
-def native_stderr() -> Iterator[list[str]]:
+def capture_native_stderr() -> Iterator[list[str]]:
     """Keeps what native code prints off the standard error; yields its lines, full at the end."""
     lines: list[str] = []
     try:
@@ -103,45 +103,45 @@ def native_stderr() -> Iterator[list[str]]:
             lines += file.read().decode(errors="replace").splitlines()
 
 
-def functions(module: ir.Module) -> dict[str, ir.Operation]:
+def collect_functions(module: ir.Module) -> dict[str, ir.Operation]:
     """The module's ``func.func`` ops by symbol name, in order."""
-    return _symbols(module, "func.func")
+    return _collect_symbol_ops(module, "func.func")
 
 
-def meshes(module: ir.Module) -> dict[str, ir.Operation]:
+def collect_meshes(module: ir.Module) -> dict[str, ir.Operation]:
     """The module's ``sdy.mesh`` ops by symbol name."""
-    return _symbols(module, "sdy.mesh")
+    return _collect_symbol_ops(module, "sdy.mesh")
 
 
-def _symbols(module: ir.Module, kind: str) -> dict[str, ir.Operation]:
+def _collect_symbol_ops(module: ir.Module, kind: str) -> dict[str, ir.Operation]:
     return {
-        symbol(op.operation): op.operation
+        get_symbol_name(op.operation): op.operation
         for op in module.body.operations
         if op.operation.name == kind
     }
 
 
-def symbol(op: ir.Operation) -> str:
+def get_symbol_name(op: ir.Operation) -> str:
     """The symbol name of a function."""
     return cast(ir.StringAttr, op.attributes["sym_name"]).value
 
 
-def attribute(op: ir.Operation, name: str) -> Any:
+def get_attribute(op: ir.Operation, name: str) -> Any:
     """The attribute of that name, in its own class: the stubs know the base class only."""
     return op.attributes[name]
 
 
-def i64(value: int, context: ir.Context) -> ir.IntegerAttr:
+def to_i64_attr(value: int, context: ir.Context) -> ir.IntegerAttr:
     """The number as an ``i64`` attribute."""
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), value)
 
 
-def f64(value: float, context: ir.Context) -> ir.FloatAttr:
+def to_f64_attr(value: float, context: ir.Context) -> ir.FloatAttr:
     """The number as an ``f64`` attribute."""
     return ir.FloatAttr.get(ir.F64Type.get(context), value, ir.Location.unknown(context))
 
 
-def string_of(attr: ir.Attribute) -> str:
+def decode_string_attr(attr: ir.Attribute) -> str:
     """The value of a string attribute; one of bytes, as of some backend_config, reads as text too.
 
     ``StringAttr.value`` fails for what is not UTF-8.
@@ -149,12 +149,12 @@ def string_of(attr: ir.Attribute) -> str:
     return cast(ir.StringAttr, attr).value_bytes.decode(errors="replace")
 
 
-def call_target(op: ir.Operation) -> str:
+def get_call_target(op: ir.Operation) -> str:
     """The target of a custom call."""
-    return string_of(op.attributes["call_target_name"])
+    return decode_string_attr(op.attributes["call_target_name"])
 
 
-def producer(value: ir.Value) -> ir.Operation | None:
+def get_defining_op(value: ir.Value) -> ir.Operation | None:
     """The op that a value is the result of; None for a block argument."""
     owner: Any = value.owner
     return None if isinstance(value, ir.BlockArgument) else owner.operation
@@ -168,36 +168,36 @@ def has_private_symbol(function: ir.Operation) -> bool:
     return cast(ir.StringAttr, attributes["sym_visibility"]).value == "private"
 
 
-def calls(op: ir.Operation) -> Iterator[ir.Operation]:
+def collect_func_calls(op: ir.Operation) -> Iterator[ir.Operation]:
     """Every ``func.call`` in ``op``, nested ones included."""
-    found: list[ir.Operation] = []
+    call_ops: list[ir.Operation] = []
 
-    def visit(inner: ir.Operation) -> ir.WalkResult:
+    def visit_op(inner: ir.Operation) -> ir.WalkResult:
         if inner.name == "func.call":
-            found.append(inner)
+            call_ops.append(inner)
         return ir.WalkResult.ADVANCE
 
-    op.walk(visit)
-    yield from found
+    op.walk(visit_op)
+    yield from call_ops
 
 
-def walk(op: ir.Operation, visit: Callable[[ir.Operation], ir.WalkResult]) -> None:
+def walk_operations(op: ir.Operation, visit: Callable[[ir.Operation], ir.WalkResult]) -> None:
     """``op.walk`` for a ``visit`` that may raise; MLIR's own turns its error into text."""
     raised: list[Exception] = []
 
-    def careful(inner: ir.Operation) -> ir.WalkResult:
+    def visit_catching_errors(inner: ir.Operation) -> ir.WalkResult:
         try:
             return visit(inner)
         except Exception as error:
             raised.append(error)
             return ir.WalkResult.INTERRUPT
 
-    op.walk(careful)
+    op.walk(visit_catching_errors)
     if raised:
         raise raised[0]
 
 
-def op_text(op: ir.Operation) -> str:
+def to_canonical_text(op: ir.Operation) -> str:
     """The op's text without operand names, locations and ``hespas.*`` attributes.
 
     Equal text means an equal op.
@@ -210,12 +210,12 @@ def op_text(op: ir.Operation) -> str:
     if "hespas." not in text:
         return text
 
-    def strip(inner: ir.Operation) -> ir.WalkResult:
+    def strip_hespas_attrs(inner: ir.Operation) -> ir.WalkResult:
         for name in [n for n in inner.attributes if n.startswith("hespas.") and n != TRIPS]:
             del inner.attributes[name]
         return ir.WalkResult.ADVANCE
 
-    clone.walk(strip)
+    clone.walk(strip_hespas_attrs)
     return cast(str, clone.get_asm(use_local_scope=True, assume_verified=True))
 
 
@@ -236,12 +236,12 @@ def hlo_proto_to_stablehlo(proto: bytes) -> bytes:
     """A serialised HloModuleProto to StableHLO bytecode; raises RuntimeError or ValueError."""
     from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
 
-    from hespas.dialects.hlo_groups import listed_groups
+    from hespas.dialects.hlo_groups import expand_mesh_axis_groups
 
-    return _jax.mlir.hlo_to_stablehlo(listed_groups(proto))
+    return _jax.mlir.hlo_to_stablehlo(expand_mesh_axis_groups(proto))
 
 
-def xla_cost_analysis(module: ir.Module) -> dict[str, float]:
+def run_xla_cost_analysis(module: ir.Module) -> dict[str, float]:
     """XLA's HloCostAnalysis of a module's entry, not compiled: 'flops', 'bytes accessed', ...
 
     Loop bodies are counted once. Raises RuntimeError for ops that have no HLO form. Calls
@@ -256,7 +256,7 @@ def xla_cost_analysis(module: ir.Module) -> dict[str, float]:
     return dict(_jax.hlo_module_cost_analysis(make_cpu_client(), computation.get_hlo_module()))
 
 
-def refine_shapes(module: ir.Module, types: list[str]) -> ir.Module:
+def refine_dynamic_shapes(module: ir.Module, types: list[str]) -> ir.Module:
     """A module of dynamic shapes for static argument types; checks its shape assertions.
 
     ``module`` is left changed and of no use. Raises RuntimeError.
@@ -274,7 +274,7 @@ def refine_shapes(module: ir.Module, types: list[str]) -> ir.Module:
     return ir.Module.parse(refined, module.context)
 
 
-def replace_body(module: ir.Module, new: ir.Module) -> None:
+def replace_module_body(module: ir.Module, new: ir.Module) -> None:
     """Put the contents of ``new`` in place of the module's own; module attributes stay."""
     for op in list(module.body.operations):
         op.operation.erase()
@@ -282,7 +282,7 @@ def replace_body(module: ir.Module, new: ir.Module) -> None:
         module.body.append(op)
 
 
-def copy_of(module: ir.Module) -> ir.Module:
+def clone_module(module: ir.Module) -> ir.Module:
     """A module of the same contents in the same context."""
     new = ir.Module.create(module.operation.location)
     for name in module.operation.attributes:
@@ -300,7 +300,7 @@ class MeshShape:
     device_ids: tuple[int, ...] = ()
 
     @property
-    def devices(self) -> int:
+    def device_count(self) -> int:
         return math.prod(self.axes.values())
 
 
@@ -312,14 +312,14 @@ class AxisGroups:
     axes: tuple[tuple[str, int, int], ...]
 
 
-def mesh_shape(mesh: ir.Operation) -> MeshShape:
+def read_mesh_shape(mesh: ir.Operation) -> MeshShape:
     """The shape of an ``sdy.mesh``."""
     attr: Any = sdy.MeshAttr(mesh.attributes["mesh"])
     axes = {axis.name: axis.size for axis in map(sdy.MeshAxisAttr, attr.axes)}
     return MeshShape(axes, tuple(attr.device_ids))
 
 
-def axis_groups_of(attr: ir.Attribute) -> AxisGroups | None:
+def read_axis_groups(attr: ir.Attribute) -> AxisGroups | None:
     """``attr`` as groups by mesh axes, or None where it is of another form."""
     if not stablehlo.ReplicaGroupMeshAxesAttr.isinstance(attr):
         return None

@@ -28,9 +28,9 @@ from xdsl.ir import (
 from xdsl.irdl import IRDLOperation
 from xdsl.traits import SymbolTable
 
-from hespas.dialects.errors import HespasError, diagnosis
+from hespas.dialects.errors import HespasError, extract_first_diagnostic
 from hespas.dialects.mlir import ir, make_context
-from hespas.dialects.xdsl_export import Exporter, Warn
+from hespas.dialects.xdsl_export import ModuleExporter, Warn
 from hespas.dialects.xdsl_native import (
     FORWARD,
     NATIVE,
@@ -49,14 +49,16 @@ SCALARS: dict[str, Attribute] = {
 }
 
 
-def to_xdsl(module: ir.Module, context: Context | None = None) -> x.ModuleOp:
+def to_xdsl_module(module: ir.Module, context: Context | None = None) -> x.ModuleOp:
     """A copy of ``module`` in xDSL; ``context`` says which ops xDSL knows (default: builtin)."""
-    copy = _Importer(context or _bare_context()).operation(module.operation, [])
+    copy = _ModuleImporter(context or _make_builtin_context()).import_operation(
+        module.operation, []
+    )
     assert isinstance(copy, x.ModuleOp)
     return copy
 
 
-def to_native(
+def to_native_module(
     module: x.ModuleOp, context: ir.Context | None = None, *, warn: Warn = warnings.warn
 ) -> ir.Module:
     """A copy of ``module`` in MLIR; raises HespasError where MLIR does not take it.
@@ -65,17 +67,17 @@ def to_native(
     unregistered ops. ``hespas`` attributes in typed form become dictionaries. ``warn`` hears of
     float constants that xDSL's parser has corrupted (see ``docs/how-to/xdsl.md``).
     """
-    context = context or _context_of(module) or _open_context()
+    context = context or _find_native_context(module) or _make_permissive_context()
     with context:
-        native = Exporter(context, warn).module(module)
+        native = ModuleExporter(context, warn).export_module(module)
     try:
         native.operation.verify()
     except ir.MLIRError as error:
-        raise HespasError(f"MLIR does not accept it: {diagnosis(error)}") from None
+        raise HespasError(f"MLIR does not accept it: {extract_first_diagnostic(error)}") from None
     return native
 
 
-def replace(module: x.ModuleOp, by: x.ModuleOp) -> None:
+def replace_contents(module: x.ModuleOp, by: x.ModuleOp) -> None:
     """Give ``module`` the contents of ``by``, which is left empty."""
     module.detach_region(module.body)
     module.add_region(by.detach_region(by.body))
@@ -84,19 +86,19 @@ def replace(module: x.ModuleOp, by: x.ModuleOp) -> None:
     module.location = by.location
 
 
-def _bare_context() -> Context:
+def _make_builtin_context() -> Context:
     context = Context(allow_unregistered=True)
     context.load_dialect(x.Builtin)
     return context
 
 
-def _open_context() -> ir.Context:
+def _make_permissive_context() -> ir.Context:
     context = make_context()
     context.allow_unregistered_dialects = True
     return context
 
 
-def _context_of(module: x.ModuleOp) -> ir.Context | None:
+def _find_native_context(module: x.ModuleOp) -> ir.Context | None:
     location: Attribute = module.location
     return location.data.context if isinstance(location, NativeLoc) else None
 
@@ -107,7 +109,7 @@ Pairs = Sequence[tuple[ir.Block, Block]]
 
 
 @dataclass
-class _Importer:
+class _ModuleImporter:
     context: Context
     values: dict[ir.Value, SSAValue] = field(default_factory=dict)
     attributes: dict[ir.Attribute, Attribute] = field(default_factory=dict)
@@ -118,28 +120,28 @@ class _Importer:
     unregistered: dict[str, type[Operation]] = field(default_factory=dict)
     inherent: dict[tuple[str, str], bool] = field(default_factory=dict)
 
-    def operation(self, op: ir.Operation, siblings: Pairs) -> Operation:
+    def import_operation(self, op: ir.Operation, siblings: Pairs) -> Operation:
         """A copy of an op and all that it holds; ``siblings`` are the blocks of its region."""
         name = op.name
         native = op.attributes
         entries: dict[str, Attribute] = {}
         for index, key in enumerate(native):
             try:
-                entries[key] = self.attribute(native[key])
+                entries[key] = self.import_attribute(native[key])
             except TypeError:
                 # To ask the NamedAttribute for its value would end the process; its text is safe.
                 entries[key] = NativeText(repr(native[index])[len(f"NamedAttribute({key}=") : -1])
-        result_types = [self.type(result.type) for result in op.results]
-        cls = self.registered_class(name)
+        result_types = [self.import_type(result.type) for result in op.results]
+        cls = self.find_registered_class(name)
         declared = cls.get_irdl_definition().properties if cls else ()
         typed = [*result_types, *(entries[key] for key in entries if key in declared)]
         if cls is not None and not any(isinstance(value, NATIVE) for value in typed):
             properties = {key for key in entries if key in declared}
         else:
-            cls = self.unregistered_class(name)
-            properties = {key for key in entries if self.is_inherent(op, key)}
+            cls = self.get_unregistered_class(name)
+            properties = {key for key in entries if self.is_inherent_attribute(op, key)}
         new = cls.create(
-            operands=[self.value(operand, op) for operand in op.operands],
+            operands=[self.look_up_value(operand, op) for operand in op.operands],
             result_types=result_types,
             properties={key: entries[key] for key in entries if key in properties},
             attributes={key: entries[key] for key in entries if key not in properties},
@@ -148,31 +150,33 @@ class _Importer:
                 next(copy for block, copy in siblings if block == successor)
                 for successor in op.successors
             ],
-            regions=[self.region(region) for region in op.regions],
+            regions=[self.import_region(region) for region in op.regions],
         )
         for result, copy in zip(op.results, new.results, strict=True):
             self.values[result] = copy
         return new
 
-    def value(self, value: ir.Value, user: ir.Operation) -> SSAValue:
+    def look_up_value(self, value: ir.Value, user: ir.Operation) -> SSAValue:
         try:
             return self.values[value]
         except KeyError:
             raise HespasError(FORWARD, op=user) from None
 
-    def region(self, region: ir.Region) -> Region:
+    def import_region(self, region: ir.Region) -> Region:
         pairs: list[tuple[ir.Block, Block]] = []
         for block in region.blocks:
-            copy = Block(arg_types=[self.type(argument.type) for argument in block.arguments])
+            copy = Block(
+                arg_types=[self.import_type(argument.type) for argument in block.arguments]
+            )
             for argument, new in zip(block.arguments, copy.args, strict=True):
                 self.values[argument] = new
                 new.location = NativeLoc(argument.location)  # type: ignore[assignment]
             pairs.append((block, copy))
         for block, copy in pairs:
-            copy.add_ops([self.operation(op.operation, pairs) for op in block.operations])
+            copy.add_ops([self.import_operation(op.operation, pairs) for op in block.operations])
         return Region([copy for _, copy in pairs])
 
-    def registered_class(self, name: str) -> type[IRDLOperation] | None:
+    def find_registered_class(self, name: str) -> type[IRDLOperation] | None:
         """xDSL's class of an op, where its context knows one."""
         if name not in self.registered:
             cls = self.context.get_optional_op(name)
@@ -180,12 +184,12 @@ class _Importer:
             self.registered[name] = known
         return self.registered[name]
 
-    def unregistered_class(self, name: str) -> type[Operation]:
+    def get_unregistered_class(self, name: str) -> type[Operation]:
         if name not in self.unregistered:
-            self.unregistered[name] = _unregistered(name)
+            self.unregistered[name] = _make_unregistered_class(name)
         return self.unregistered[name]
 
-    def is_inherent(self, op: ir.Operation, key: str) -> bool:
+    def is_inherent_attribute(self, op: ir.Operation, key: str) -> bool:
         """Whether an attribute belongs to the op's definition: its view has a property for it."""
         known = self.inherent.get((op.name, key))
         if known is None:
@@ -195,13 +199,13 @@ class _Importer:
             self.inherent[op.name, key] = known
         return known
 
-    def attribute(self, attr: ir.Attribute) -> Attribute:
-        found = self.attributes.get(attr)
-        if found is None:
-            found = self.attributes[attr] = self.convert(attr)
-        return found
+    def import_attribute(self, attr: ir.Attribute) -> Attribute:
+        imported = self.attributes.get(attr)
+        if imported is None:
+            imported = self.attributes[attr] = self.convert_attribute(attr)
+        return imported
 
-    def convert(self, attr: ir.Attribute) -> Attribute:
+    def convert_attribute(self, attr: ir.Attribute) -> Attribute:
         """The attribute as xDSL's own where that is exact, else wrapped."""
         match attr:
             case ir.StringAttr():
@@ -209,17 +213,17 @@ class _Importer:
             case ir.BoolAttr():
                 return x.IntegerAttr.from_bool(attr.value)
             case ir.IntegerAttr():
-                kind = self.type(attr.type)
+                kind = self.import_type(attr.type)
                 if isinstance(kind, x.IndexType | x.IntegerType):
                     return x.IntegerAttr(attr.value, kind)
             case ir.FloatAttr():
-                kind = self.type(attr.type)
+                kind = self.import_type(attr.type)
                 if isinstance(kind, x.Float32Type | x.Float64Type) and math.isfinite(attr.value):
                     return x.FloatAttr(attr.value, kind)
             case ir.UnitAttr():
                 return x.UnitAttr()
             case ir.TypeAttr():
-                return self.type(attr.value)
+                return self.import_type(attr.value)
             case ir.FlatSymbolRefAttr():
                 return x.SymbolRefAttr(attr.value)
             case ir.DenseI64ArrayAttr():
@@ -229,18 +233,20 @@ class _Importer:
             case ir.ArrayAttr() | ir.DictAttr():
                 try:
                     if isinstance(attr, ir.ArrayAttr):
-                        return x.ArrayAttr([self.attribute(item) for item in attr])
+                        return x.ArrayAttr([self.import_attribute(item) for item in attr])
                     names = [entry.name for entry in attr]
-                    return x.DictionaryAttr({name: self.attribute(attr[name]) for name in names})
+                    return x.DictionaryAttr(
+                        {name: self.import_attribute(attr[name]) for name in names}
+                    )
                 except TypeError:  # it holds a complex dense constant
                     return NativeAttr(attr)
         return NativeAttr(attr)
 
-    def type(self, kind: ir.Type) -> Attribute:
-        found = self.types.get(kind)
-        if found is None:
-            found = self.types[kind] = self.convert_type(kind)
-        return found
+    def import_type(self, kind: ir.Type) -> Attribute:
+        imported = self.types.get(kind)
+        if imported is None:
+            imported = self.types[kind] = self.convert_type(kind)
+        return imported
 
     def convert_type(self, kind: ir.Type) -> Attribute:
         if str(kind) in SCALARS:
@@ -252,7 +258,7 @@ class _Importer:
                     sign = x.Signedness.SIGNED if kind.is_signed else x.Signedness.UNSIGNED
                 return x.IntegerType(kind.width, sign)
             case ir.RankedTensorType():
-                element = self.type(kind.element_type)
+                element = self.import_type(kind.element_type)
                 if kind.encoding is None:
                     shape = [
                         x.DYNAMIC_INDEX if kind.is_dynamic_dim(i) else kind.get_dim_size(i)
@@ -260,12 +266,14 @@ class _Importer:
                     ]
                     return x.TensorType(element, shape)
             case ir.FunctionType():
-                inputs = [self.type(part) for part in kind.inputs]
-                return x.FunctionType.from_lists(inputs, [self.type(r) for r in kind.results])
+                inputs = [self.import_type(part) for part in kind.inputs]
+                return x.FunctionType.from_lists(
+                    inputs, [self.import_type(r) for r in kind.results]
+                )
         return NativeType(kind)
 
 
-def _unregistered(name: str) -> type[Operation]:
+def _make_unregistered_class(name: str) -> type[Operation]:
     class NativeOp(x.UnregisteredOp.with_name(name)):
         @classmethod
         def has_trait(

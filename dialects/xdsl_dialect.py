@@ -36,7 +36,7 @@ Bool: TypeAlias = IntegerAttr[I1]
 Ints: TypeAlias = DenseArrayBase[I64]
 
 
-class RecordAttr(ParametrizedAttribute):
+class TypedRecordAttr(ParametrizedAttribute):
     """An attribute of named fields; those that may be ``NoneAttr`` are left out when unset."""
 
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
@@ -45,7 +45,7 @@ class RecordAttr(ParametrizedAttribute):
     @classmethod
     def from_dictionary(cls, entries: Mapping[str, Attribute]) -> Self:
         """The typed form of dictionary entries; raises VerifyException."""
-        declared = dict(_definition(cls).parameters)
+        declared = dict(_get_irdl_definition(cls).parameters)
         for name in entries:
             if name not in declared:
                 known = ", ".join(declared)
@@ -57,11 +57,11 @@ class RecordAttr(ParametrizedAttribute):
 
     def to_dictionary(self) -> DictionaryAttr:
         """The dictionary form, fields that are unset left out."""
-        return DictionaryAttr(dict(self.given()))
+        return DictionaryAttr(dict(self.list_set_fields()))
 
-    def given(self) -> list[tuple[str, Attribute]]:
+    def list_set_fields(self) -> list[tuple[str, Attribute]]:
         """The fields that are set, in the order of the schema."""
-        names = [name for name, _ in _definition(type(self)).parameters]
+        names = [name for name, _ in _get_irdl_definition(type(self)).parameters]
         pairs = zip(names, self.parameters, strict=True)
         return [(name, value) for name, value in pairs if not isinstance(value, NoneAttr)]
 
@@ -69,14 +69,14 @@ class RecordAttr(ParametrizedAttribute):
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         entries: dict[str, Attribute] = {}
 
-        def field() -> None:
+        def parse_field() -> None:
             name = parser.parse_identifier()
             if name in entries:
                 parser.raise_error(f"{cls.name}: field '{name}' is given twice")
             parser.parse_punctuation("=")
             entries[name] = parser.parse_attribute()
 
-        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, field)
+        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
         try:
             return cls.from_dictionary(entries).parameters
         except VerifyException as error:
@@ -84,12 +84,12 @@ class RecordAttr(ParametrizedAttribute):
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
-            for index, (name, value) in enumerate(self.given()):
+            for index, (name, value) in enumerate(self.list_set_fields()):
                 printer.print_string(f"{', ' if index else ''}{name} = ")
                 printer.print_attribute(value)
 
     def verify(self) -> None:
-        values = dict(self.given())
+        values = dict(self.list_set_fields())
         for name, choices in self.CHOICES.items():
             value = values.get(name)
             if isinstance(value, StringAttr) and value.data not in choices:
@@ -104,12 +104,12 @@ class RecordAttr(ParametrizedAttribute):
                 raise VerifyException(f"{self.name}: {name} is {number}, less than 0")
 
 
-def _definition(cls: type[RecordAttr]) -> ParamAttrDef:
+def _get_irdl_definition(cls: type[TypedRecordAttr]) -> ParamAttrDef:
     return cls.get_irdl_definition()
 
 
 @irdl_attr_definition
-class CostAttr(RecordAttr):
+class TypedCostAttr(TypedRecordAttr):
     """The cost of one execution of an op, kernel, region or call."""
 
     name = "hespas.cost"
@@ -132,7 +132,7 @@ class CostAttr(RecordAttr):
 
 
 @irdl_attr_definition
-class KernelAttr(RecordAttr):
+class TypedKernelAttr(TypedRecordAttr):
     """One launched kernel."""
 
     name = "hespas.kernel"
@@ -142,7 +142,7 @@ class KernelAttr(RecordAttr):
 
 
 @irdl_attr_definition
-class RegionAttr(RecordAttr):
+class TypedRegionAttr(TypedRecordAttr):
     """One compute region: an outlined function, the calls to it, or a single op left in place."""
 
     name = "hespas.region"
@@ -153,7 +153,7 @@ class RegionAttr(RecordAttr):
 
 
 @irdl_attr_definition
-class CommAttr(RecordAttr):
+class TypedCommAttr(TypedRecordAttr):
     """One collective or point-to-point operation, in device ids."""
 
     name = "hespas.comm"
@@ -169,7 +169,7 @@ class CommAttr(RecordAttr):
 
 
 @irdl_attr_definition
-class TargetAttr(RecordAttr):
+class TypedTargetAttr(TypedRecordAttr):
     """What the module runs on, and where the constants of its annotation come from."""
 
     name = "hespas.target"
@@ -183,7 +183,7 @@ class TargetAttr(RecordAttr):
 
 
 @irdl_attr_definition
-class SplitAttr(RecordAttr):
+class TypedSplitAttr(TypedRecordAttr):
     """How the module was split."""
 
     name = "hespas.split"
@@ -195,7 +195,7 @@ class SplitAttr(RecordAttr):
 
 
 @irdl_attr_definition
-class MemoryAttr(RecordAttr):
+class TypedMemoryAttr(TypedRecordAttr):
     """The memory that the program takes on one device."""
 
     name = "hespas.memory"
@@ -216,15 +216,23 @@ class MemoryAttr(RecordAttr):
     location: StringAttr | NoneAttr
 
 
-RECORD_ATTRS: Mapping[str, type[RecordAttr]] = {
+RECORD_ATTRS: Mapping[str, type[TypedRecordAttr]] = {
     cls.name: cls
-    for cls in (CostAttr, KernelAttr, RegionAttr, CommAttr, TargetAttr, SplitAttr, MemoryAttr)
+    for cls in (
+        TypedCostAttr,
+        TypedKernelAttr,
+        TypedRegionAttr,
+        TypedCommAttr,
+        TypedTargetAttr,
+        TypedSplitAttr,
+        TypedMemoryAttr,
+    )
 }
 
 HESPAS = Dialect("hespas", [], list(RECORD_ATTRS.values()))
 
 
-def to_typed(module: Operation) -> None:
+def replace_dictionaries(module: Operation) -> None:
     """Replace the dictionary form of hespas attributes in ``module``; raises VerifyException."""
     for op in module.walk():
         for name, attr in op.attributes.items():
@@ -232,9 +240,9 @@ def to_typed(module: Operation) -> None:
                 op.attributes[name] = RECORD_ATTRS[name].from_dictionary(attr.data)
 
 
-def to_dictionaries(module: Operation) -> None:
+def replace_typed_attributes(module: Operation) -> None:
     """Replace the typed form of hespas attributes in ``module``."""
     for op in module.walk():
         for name, attr in op.attributes.items():
-            if isinstance(attr, RecordAttr):
+            if isinstance(attr, TypedRecordAttr):
                 op.attributes[name] = attr.to_dictionary()

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from xdsl.dialects import builtin as x
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
 
-from hespas.dialects.errors import HespasError, position
+from hespas.dialects.errors import HespasError, format_source_position
 from hespas.dialects.mlir import ir
-from hespas.dialects.xdsl_dialect import RecordAttr
+from hespas.dialects.xdsl_dialect import TypedRecordAttr
 from hespas.dialects.xdsl_native import FORWARD, NativeAttr, NativeLoc, NativeText, NativeType
 
 Warn = Callable[[str], None]
@@ -33,7 +33,7 @@ CORRUPTED: dict[type[Attribute], dict[float, str]] = {
 
 
 @dataclass
-class Exporter:
+class ModuleExporter:
     """Copies an xDSL module into a native one; used with the native context entered."""
 
     context: ir.Context
@@ -42,22 +42,22 @@ class Exporter:
     attributes: dict[Attribute, ir.Attribute] = field(default_factory=dict)
     types: dict[Attribute, ir.Type] = field(default_factory=dict)
 
-    def module(self, module: x.ModuleOp) -> ir.Module:
-        native = ir.Module.create(self.location(module.location))
+    def export_module(self, module: x.ModuleOp) -> ir.Module:
+        native = ir.Module.create(self.export_location(module.location))
         for key, attr in {**module.properties, **module.attributes}.items():
-            native.operation.attributes[key] = self.attribute(attr)
+            native.operation.attributes[key] = self.export_attribute(attr)
         for block in module.body.blocks:  # one, or none in `"builtin.module"() ({})`
-            self.block(block, native.body, [])
+            self.export_block(block, native.body, [])
         return native
 
-    def block(
+    def export_block(
         self, block: Block, native: ir.Block, siblings: Sequence[tuple[Block, ir.Block]]
     ) -> None:
         insertion = ir.InsertionPoint(native)
         for op in block.ops:
-            self.operation(op, insertion, siblings)
+            self.export_operation(op, insertion, siblings)
 
-    def operation(
+    def export_operation(
         self,
         op: Operation,
         insertion: ir.InsertionPoint,
@@ -66,22 +66,23 @@ class Exporter:
         name = op.op_name.data if isinstance(op, x.UnregisteredOp) else op.name
         entries = {**op.properties, **op.attributes}
         entries.pop("op_name__", None)
-        location = self.location(op.location)
-        operands = [self.value(operand, name, location) for operand in op.operands]
-        results = [self.type(result.type) for result in op.results]
+        location = self.export_location(op.location)
+        operands = [self.look_up_value(operand, name, location) for operand in op.operands]
+        results = [self.export_type(result.type) for result in op.results]
         if any(isinstance(attr, NativeText) for attr in entries.values()):
             if op.regions or op.successors:
                 raise HespasError(
-                    f"'{name}' has a complex constant and a body", where=position(location)
+                    f"'{name}' has a complex constant and a body",
+                    where=format_source_position(location),
                 )
-            new = self.from_text(name, entries, operands, results, location)
+            new = self.create_op_from_text(name, entries, operands, results, location)
             insertion.insert(new)
         else:
             new = ir.Operation.create(
                 name,
                 results,
                 operands,
-                {key: self.attribute(attr, name) for key, attr in entries.items()},
+                {key: self.export_attribute(attr, name) for key, attr in entries.items()},
                 [next(copy for block, copy in siblings if block is s) for s in op.successors],
                 len(op.regions),
                 location,
@@ -90,13 +91,13 @@ class Exporter:
         for result, copy in zip(op.results, new.results, strict=True):
             self.values[result] = copy
         for region, copy in zip(op.regions, new.regions, strict=True):
-            self.region(region, copy)
+            self.export_region(region, copy)
 
-    def region(self, region: Region, native: ir.Region) -> None:
+    def export_region(self, region: Region, native: ir.Region) -> None:
         pairs: list[tuple[Block, ir.Block]] = []
         for block in region.blocks:
-            types = [self.type(argument.type) for argument in block.args]
-            locations = [self.location(argument.location) for argument in block.args]
+            types = [self.export_type(argument.type) for argument in block.args]
+            locations = [self.export_location(argument.location) for argument in block.args]
             copy = (
                 pairs[-1][1].create_after(*types, arg_locs=locations)
                 if pairs
@@ -105,9 +106,9 @@ class Exporter:
             self.values.update(zip(block.args, copy.arguments, strict=True))
             pairs.append((block, copy))
         for block, copy in pairs:
-            self.block(block, copy, pairs)
+            self.export_block(block, copy, pairs)
 
-    def from_text(
+    def create_op_from_text(
         self,
         name: str,
         entries: dict[str, Attribute],
@@ -120,7 +121,7 @@ class Exporter:
         cast = '"builtin.unrealized_conversion_cast"() : () ->'
         lines = [f"%{index} = {cast} {kind}" for index, kind in enumerate(inputs)]
         words = [
-            f'"{key}" = {attr.data if isinstance(attr, NativeText) else self.attribute(attr, name)}'
+            f'"{key}" = {attr.data if isinstance(attr, NativeText) else self.export_attribute(attr, name)}'
             for key, attr in entries.items()
         ]
         used = ", ".join(f"%{index}" for index in range(len(inputs)))
@@ -134,13 +135,15 @@ class Exporter:
         new.detach_from_parent()
         return new
 
-    def value(self, value: SSAValue, user: str, location: ir.Location) -> ir.Value:
+    def look_up_value(self, value: SSAValue, user: str, location: ir.Location) -> ir.Value:
         try:
             return self.values[value]
         except KeyError:
-            raise HespasError(f"'{user}': {FORWARD}", where=position(location)) from None
+            raise HespasError(
+                f"'{user}': {FORWARD}", where=format_source_position(location)
+            ) from None
 
-    def location(self, attr: Attribute) -> ir.Location:
+    def export_location(self, attr: Attribute) -> ir.Location:
         if isinstance(attr, NativeLoc) and attr.data.context is self.context:
             return attr.data
         if isinstance(attr, x.UnknownLoc):
@@ -148,60 +151,62 @@ class Exporter:
         # The bindings do not parse locations alone.
         return ir.Module.parse(f"module {{}} {attr}", self.context).operation.location
 
-    def attribute(self, attr: Attribute, user: str = "builtin.module") -> ir.Attribute:
-        found = self.attributes.get(attr)
-        if found is None:
-            found = self.attributes[attr] = self.convert(attr, user)
-        return found
+    def export_attribute(self, attr: Attribute, user: str = "builtin.module") -> ir.Attribute:
+        exported = self.attributes.get(attr)
+        if exported is None:
+            exported = self.attributes[attr] = self.convert_attribute(attr, user)
+        return exported
 
-    def convert(self, attr: Attribute, user: str) -> ir.Attribute:
+    def convert_attribute(self, attr: Attribute, user: str) -> ir.Attribute:
         match attr:
             case NativeAttr() if attr.data.context is self.context:
                 return attr.data
-            case RecordAttr():
-                return self.attribute(attr.to_dictionary(), user)
+            case TypedRecordAttr():
+                return self.export_attribute(attr.to_dictionary(), user)
             case x.StringAttr():
                 return ir.StringAttr.get(attr.data)
             case x.FloatAttr() if isinstance(attr.type, x.Float64Type):
                 unknown = ir.Location.unknown(self.context)
                 return ir.FloatAttr.get(ir.F64Type.get(), attr.value.data, unknown)
             case x.ArrayAttr():
-                return ir.ArrayAttr.get([self.attribute(item, user) for item in attr.data])
+                return ir.ArrayAttr.get([self.export_attribute(item, user) for item in attr.data])
             case x.DictionaryAttr():
-                entries = {key: self.attribute(item, user) for key, item in attr.data.items()}
+                entries = {
+                    key: self.export_attribute(item, user) for key, item in attr.data.items()
+                }
                 return ir.DictAttr.get(entries)
             case TypeAttribute():
-                return ir.TypeAttr.get(self.type(attr))
+                return ir.TypeAttr.get(self.export_type(attr))
             case x.DenseIntOrFPElementsAttr():
-                self.check_constant(attr, user)
+                self.warn_of_corrupted_constant(attr, user)
         try:
             return ir.Attribute.parse(str(attr), self.context)
         except ir.MLIRError:
             raise HespasError(f"'{user}': MLIR does not know the attribute {attr}") from None
 
-    def check_constant(self, attr: x.DenseIntOrFPElementsAttr, user: str) -> None:
+    def warn_of_corrupted_constant(self, attr: x.DenseIntOrFPElementsAttr, user: str) -> None:
         """Warn of values that xDSL's parser makes of ``dense<0xFF800000>`` and the like."""
         element = attr.type.get_element_type()
         suspects = CORRUPTED.get(type(element))
         if suspects is None:
             return
         values = [next(iter(attr.iter_values()))] if attr.is_splat() else attr.iter_values()
-        found = next((value for value in values if value in suspects), None)
-        if found is not None:
+        suspect = next((value for value in values if value in suspects), None)
+        if suspect is not None:
             self.warn(
-                f"'{user}': {found:g} in a constant is the bit pattern of {suspects[found]}, which "
+                f"'{user}': {suspect:g} in a constant is the bit pattern of {suspects[suspect]}, which "
                 "xDSL's parser reads as a number; read the file with the pass hespas-read instead"
             )
 
-    def type(self, kind: Attribute) -> ir.Type:
-        found = self.types.get(kind)
-        if found is None:
+    def export_type(self, kind: Attribute) -> ir.Type:
+        exported = self.types.get(kind)
+        if exported is None:
             if isinstance(kind, NativeType) and kind.data.context is self.context:
-                found = kind.data
+                exported = kind.data
             else:
                 try:
-                    found = ir.Type.parse(str(kind), self.context)
+                    exported = ir.Type.parse(str(kind), self.context)
                 except ir.MLIRError:
                     raise HespasError(f"MLIR does not know the type {kind}") from None
-            self.types[kind] = found
-        return found
+            self.types[kind] = exported
+        return exported

@@ -9,7 +9,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 
-class Native(Data[Any], BuiltinAttribute):
+class NativeObject(Data[Any], BuiltinAttribute):
     """A native object in an xDSL module; it prints as the native text and cannot be parsed."""
 
     @classmethod
@@ -23,25 +23,25 @@ class Native(Data[Any], BuiltinAttribute):
         self.print_parameter(printer)
 
 
-class NativeAttr(Native):
+class NativeAttr(NativeObject):
     """An attribute that stays native (``ir.Attribute``)."""
 
     name = "hespas.native_attr"
 
 
-class NativeText(Native):
+class NativeText(NativeObject):
     """The text of an attribute that the bindings cannot hand out: a complex dense constant."""
 
     name = "hespas.native_text"
 
 
-class NativeType(Native, TypeAttribute):
+class NativeType(NativeObject, TypeAttribute):
     """A type that stays native (``ir.Type``)."""
 
     name = "hespas.native_type"
 
 
-class NativeLoc(Native):
+class NativeLoc(NativeObject):
     """A source location (``ir.Location``), native because xDSL's have no ranges."""
 
     name = "hespas.native_loc"

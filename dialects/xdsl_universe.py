@@ -31,28 +31,28 @@ class BridgedPass(ModulePass):
     wraps: ClassVar[str]
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from hespas.dialects.xdsl_bridge import replace, to_native, to_xdsl
+        from hespas.dialects.xdsl_bridge import replace_contents, to_native_module, to_xdsl_module
         from hespas.passes import pipeline
-        from hespas.passes.base import Run, build
+        from hespas.passes.base import PassRun, build_pass
 
-        run = Run()
+        run = PassRun()
         try:
-            step = build(registry.get(self.wraps), self._given())
-            native = to_native(op, warn=run.warn)
-            pipeline.run(native, [step], run)
-            replace(op, to_xdsl(native, ctx))
+            step = build_pass(registry.load_pass_class(self.wraps), self._collect_set_options())
+            native = to_native_module(op, warn=run.warn)
+            pipeline.run_pipeline(native, [step], run)
+            replace_contents(op, to_xdsl_module(native, ctx))
         except HespasError as error:
             raise PassFailedException(str(error)) from error
 
-    def _given(self) -> dict[str, str | bool]:
+    def _collect_set_options(self) -> dict[str, str | bool]:
         """The options that were set; ``pass{flag}`` arrives as None and means true."""
-        given: dict[str, str | bool] = {}
+        set_options: dict[str, str | bool] = {}
         for option in fields(self):
             value = getattr(self, option.name)
             if value != option.default:
                 text = True if value is None else value if isinstance(value, bool) else str(value)
-                given[option.name.replace("_", "-")] = text
-        return given
+                set_options[option.name.replace("_", "-")] = text
+        return set_options
 
 
 @dataclass(frozen=True)
@@ -70,15 +70,15 @@ class HespasReadPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         from hespas import frontends
         from hespas.dialects.mlir import make_context
-        from hespas.dialects.xdsl_bridge import replace, to_xdsl
+        from hespas.dialects.xdsl_bridge import replace_contents, to_xdsl_module
 
         context = make_context()
         context.allow_unregistered_dialects = True
         try:
-            native = frontends.read(self.input, context)
+            native = frontends.read_module(self.input, context)
         except HespasError as error:
             raise PassFailedException(str(error)) from error
-        replace(op, to_xdsl(native, ctx))
+        replace_contents(op, to_xdsl_module(native, ctx))
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ class HespasTypedPass(ModulePass):
     name = "hespas-typed"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from hespas.dialects.xdsl_dialect import HESPAS, to_typed
+        from hespas.dialects.xdsl_dialect import HESPAS, replace_dictionaries
 
         ctx.load_registered_dialect(HESPAS.name)
-        to_typed(op)
+        replace_dictionaries(op)
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,9 @@ class HespasDictionariesPass(ModulePass):
     name = "hespas-dictionaries"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from hespas.dialects.xdsl_dialect import to_dictionaries
+        from hespas.dialects.xdsl_dialect import replace_typed_attributes
 
-        to_dictionaries(op)
+        replace_typed_attributes(op)
 
 
 @dataclass(frozen=True)
@@ -113,26 +113,28 @@ class StableHLOTarget(Target):
     name = "hespas"
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        from hespas.dialects.xdsl_bridge import to_native
+        from hespas.dialects.xdsl_bridge import to_native_module
 
-        def warn(text: str) -> None:
+        def print_warning(text: str) -> None:
             print(f"warning: {text}", file=sys.stderr)
 
-        print(to_native(module, warn=warn), file=output, end="")
+        print(to_native_module(module, warn=print_warning), file=output, end="")
 
 
-def wrap(name: str, offered: str) -> type[ModulePass]:
+def wrap_hespas_pass(name: str, offered: str) -> type[ModulePass]:
     """The xDSL pass ``offered`` that runs the hespas pass ``name``; its options are its fields."""
-    cls = registry.get(name)
+    cls = registry.load_pass_class(name)
     hints = get_type_hints(cls)
-    options = [(f.name, _widened(hints[f.name]), f.default) for _, f in cls.options()]
+    options = [
+        (f.name, _widen_type_hint(hints[f.name]), f.default) for _, f in cls.list_spelled_options()
+    ]
     namespace = {"name": offered, "wraps": name, "__doc__": cls.__doc__}
     return make_dataclass(
         cls.__name__, options, bases=(BridgedPass,), frozen=True, namespace=namespace
     )
 
 
-def _widened(hint: Any) -> Any:
+def _widen_type_hint(hint: Any) -> Any:
     """The type to declare to xDSL, whose pipelines type the value before the option is known."""
     kinds = {hint, *getattr(hint, "__args__", ())}
     if bool in kinds:
@@ -142,25 +144,25 @@ def _widened(hint: Any) -> Any:
     return hint | int | None if float in kinds else hint | None
 
 
-def _dialect() -> Dialect:
+def _load_hespas_dialect() -> Dialect:
     from hespas.dialects.xdsl_dialect import HESPAS
 
     return HESPAS
 
 
-def _passes() -> dict[str, Callable[[], type[ModulePass]]]:
+def list_pass_factories() -> dict[str, Callable[[], type[ModulePass]]]:
     offered: dict[str, Callable[[], type[ModulePass]]] = {
         cls.name: lambda cls=cls: cls
         for cls in (HespasReadPass, HespasTypedPass, HespasDictionariesPass)
     }
-    for name in registry.names():
+    for name in registry.list_pass_names():
         title = f"hespas-{name}" if name in XDSL_UNIVERSE.all_passes else name
-        offered[title] = lambda name=name, title=title: wrap(name, title)
+        offered[title] = lambda name=name, title=title: wrap_hespas_pass(name, title)
     return offered
 
 
 UNIVERSE = Universe(
-    all_dialects={"hespas": _dialect},
-    all_passes=_passes(),
+    all_dialects={"hespas": _load_hespas_dialect},
+    all_passes=list_pass_factories(),
     all_targets={StableHLOTarget.name: lambda: StableHLOTarget},
 )

@@ -18,7 +18,7 @@ PLUGIN_NAME = "hespas_cuda"  # JAX loads it as "cuda", and a name can be taken o
 
 
 @dataclass(frozen=True)
-class Compilation:
+class CompilationSettings:
     """What XLA is told beside its flags: the device grid, and how shapes are divided over it.
 
     ``spmd``: shapes are global, and the partitioner runs; ``shardy``: their shardings are sdy's.
@@ -33,19 +33,19 @@ class Compilation:
     free_results: tuple[bool, ...] = ()
 
     @property
-    def devices(self) -> int:
+    def device_count(self) -> int:
         return self.replicas * self.partitions
 
 
 @dataclass(frozen=True)
-class Dump:
+class HloDump:
     """Where XLA writes HLO protobufs, and the passes (a regular expression) after which it does."""
 
     folder: str
     passes: str
 
 
-def gpu_library() -> str | None:
+def find_gpu_library() -> str | None:
     """The shared library of the CUDA plugin that pip installed, or None."""
     from importlib.util import find_spec
 
@@ -61,7 +61,9 @@ def gpu_library() -> str | None:
     return None
 
 
-def gpu_devices(library: str, target: str, devices: int, devices_per_node: int) -> list[Any]:
+def make_gpu_compile_devices(
+    library: str, target: str, devices: int, devices_per_node: int
+) -> list[Any]:
     """Devices of a GPU that need not be there, to compile for (and for a ``jax.sharding.Mesh``).
 
     ``target`` is the text of a GpuTargetConfigProto. A node gets the most devices that divide them
@@ -77,7 +79,7 @@ def gpu_devices(library: str, target: str, devices: int, devices_per_node: int) 
     return topology._make_compile_only_devices()
 
 
-def compile_for_cpu(bytecode: bytes, what: Compilation, dump: Dump) -> None:
+def compile_for_cpu(bytecode: bytes, settings: CompilationSettings, dump: HloDump) -> None:
     """Compile a module for CPU devices; raises RuntimeError.
 
     XLA:CPU takes several partitions only with its partitioner on: for a module of local shapes the
@@ -85,34 +87,38 @@ def compile_for_cpu(bytecode: bytes, what: Compilation, dump: Dump) -> None:
     """
     from jaxlib import xla_client
 
-    count = what.devices
-    client = xla_client.make_cpu_client(num_devices=count, collectives=_collectives(count))
+    count = settings.device_count
+    client = xla_client.make_cpu_client(num_devices=count, collectives=_make_cpu_collectives(count))
     where = xla_client.DeviceList(tuple(client.local_devices()[:count]))
-    client.compile_and_load(bytecode, where, _options(what, dump, what.partitions > 1))
+    client.compile_and_load(
+        bytecode, where, _build_compile_options(settings, dump, settings.partitions > 1)
+    )
 
 
-def compile_for_gpu(module: ir.Module, what: Compilation, dump: Dump, devices: list[Any]) -> None:
+def compile_for_gpu(
+    module: ir.Module, settings: CompilationSettings, dump: HloDump, devices: list[Any]
+) -> None:
     """Compile a module for ``gpu_devices``; raises RuntimeError."""
     from jaxlib import xla_client
 
     where = xla_client.DeviceList(tuple(devices))
-    devices[0].client.compile(module, where, _options(what, dump, what.spmd))
+    devices[0].client.compile(module, where, _build_compile_options(settings, dump, settings.spmd))
 
 
-def _options(what: Compilation, dump: Dump, spmd: bool) -> Any:
+def _build_compile_options(settings: CompilationSettings, dump: HloDump, spmd: bool) -> Any:
     import numpy
     from jaxlib import xla_client
 
     options = xla_client.CompileOptions()
-    options.num_replicas, options.num_partitions = what.replicas, what.partitions
-    assignment = numpy.arange(what.devices).reshape(what.replicas, what.partitions)
+    options.num_replicas, options.num_partitions = settings.replicas, settings.partitions
+    assignment = numpy.arange(settings.device_count).reshape(settings.replicas, settings.partitions)
     options.device_assignment = xla_client.DeviceAssignment.create(assignment)
     build = options.executable_build_options
     build.use_spmd_partitioning = spmd
-    build.use_shardy_partitioner = what.shardy
-    if what.spmd:
-        build.allow_spmd_sharding_propagation_to_parameters = list(what.free_parameters)
-        build.allow_spmd_sharding_propagation_to_output = list(what.free_results)
+    build.use_shardy_partitioner = settings.shardy
+    if settings.spmd:
+        build.allow_spmd_sharding_propagation_to_parameters = list(settings.free_parameters)
+        build.allow_spmd_sharding_propagation_to_output = list(settings.free_results)
     debug = build.debug_options
     debug.xla_dump_to = dump.folder
     debug.xla_dump_hlo_pass_re = dump.passes
@@ -120,7 +126,7 @@ def _options(what: Compilation, dump: Dump, spmd: bool) -> Any:
     return options
 
 
-def _collectives(devices: int) -> Any:
+def _make_cpu_collectives(devices: int) -> Any:
     """What lets XLA compile for more CPU devices than one process may have; nothing runs on it."""
     from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from hespas.dialects.attrs import Cost
 
-SHOWN_GAPS = 3
+_SHOWN_GAPS = 3
 
 
-def aggregate(costs: Iterable[Cost], estimator: str = "") -> Cost:
+def aggregate_costs(costs: Iterable[Cost], estimator: str = "") -> Cost:
     """The cost of running ``costs`` one after the other.
 
     Times are added exactly and rounded once, so the order does not matter. ``bound`` is the one
@@ -28,9 +28,9 @@ def aggregate(costs: Iterable[Cost], estimator: str = "") -> Cost:
         if cost.flops:
             flops[cost.dtype] = flops.get(cost.dtype, 0) + cost.flops
     energies = [cost.energy_nj for cost in costs if cost.energy_nj is not None]
-    gap = _gaps(costs)
+    gap = _join_gap_reasons(costs)
     idle = "unknown" if gap else "none"
-    low_ns, high_ns = _band(costs)
+    low_ns, high_ns = _sum_bands(costs)
     return Cost(
         estimator="+".join(sorted({cost.estimator for cost in costs})) or estimator,
         flops=sum(flops.values()),
@@ -47,7 +47,7 @@ def aggregate(costs: Iterable[Cost], estimator: str = "") -> Cost:
     )
 
 
-def repeated(cost: Cost, trips: int, gap: str | None = None) -> Cost:
+def repeat_cost(cost: Cost, trips: int, gap: str | None = None) -> Cost:
     """The cost of a loop that runs ``cost`` ``trips`` times; ``gap`` says what is unsure."""
     return replace(
         cost,
@@ -63,7 +63,7 @@ def repeated(cost: Cost, trips: int, gap: str | None = None) -> Cost:
     )
 
 
-def dearest(costs: Sequence[Cost], sent_bytes: Sequence[int] = ()) -> Cost:
+def select_dearest_branch(costs: Sequence[Cost], sent_bytes: Sequence[int] = ()) -> Cost:
     """The branch that sends most; of equal ones the one that takes longest, then by operations.
 
     Sending comes first because its time is not known here; the trace takes the same branch.
@@ -71,11 +71,11 @@ def dearest(costs: Sequence[Cost], sent_bytes: Sequence[int] = ()) -> Cost:
     """
     sent = sent_bytes or [0] * len(costs)
     ranked = zip(sent, costs, strict=True)
-    _, chosen = max(ranked, key=lambda pair: (pair[0], pair[1].latency_ns, pair[1].flops))
-    return replace(chosen, gap=_gaps(costs))
+    _, dearest_cost = max(ranked, key=lambda pair: (pair[0], pair[1].latency_ns, pair[1].flops))
+    return replace(dearest_cost, gap=_join_gap_reasons(costs))
 
 
-def _band(costs: Sequence[Cost]) -> tuple[float | None, float | None]:
+def _sum_bands(costs: Sequence[Cost]) -> tuple[float | None, float | None]:
     """The sums of the bands' ends, None where no cost has a band; one without adds its time.
 
     That is the band where errors go together, as those of one machine and one model do.
@@ -88,7 +88,7 @@ def _band(costs: Sequence[Cost]) -> tuple[float | None, float | None]:
     )
 
 
-def _gaps(costs: Sequence[Cost]) -> str | None:
+def _join_gap_reasons(costs: Sequence[Cost]) -> str | None:
     reasons = sorted({cost.gap for cost in costs if cost.gap})
-    more = [f"and {len(reasons) - SHOWN_GAPS} more"] if len(reasons) > SHOWN_GAPS else []
-    return "; ".join([*reasons[:SHOWN_GAPS], *more]) or None
+    more = [f"and {len(reasons) - _SHOWN_GAPS} more"] if len(reasons) > _SHOWN_GAPS else []
+    return "; ".join([*reasons[:_SHOWN_GAPS], *more]) or None

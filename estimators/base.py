@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Literal
 
-from hespas.dialects.attrs import Cost, Region
+from hespas.dialects.attrs import Cost, RegionAttr
 from hespas.dialects.errors import HespasError
-from hespas.dialects.mlir import ir, op_text
-from hespas.estimators.work import UnknownCost, Work, op_work
+from hespas.dialects.mlir import ir, to_canonical_text
+from hespas.estimators.work import OpWork, UnknownCost, compute_op_work
 
 
-class Item:
+class CostItem:
     """One thing to estimate: an op, a fusion, or a region function."""
 
     def __init__(self, op: ir.Operation, text: str | None = None) -> None:
@@ -23,23 +23,23 @@ class Item:
         self._text = text
 
     @functools.cached_property
-    def work(self) -> Work:
+    def work(self) -> OpWork:
         """Operations and bytes of the op; raises UnknownCost."""
-        return op_work(self.op)
+        return compute_op_work(self.op)
 
-    def text(self) -> str:
+    def render_text(self) -> str:
         """The op's text without names and locations: equal text, equal cost."""
         if self._text is None:
-            self._text = op_text(self.op)
+            self._text = to_canonical_text(self.op)
         return self._text
 
     @property
     def digest(self) -> str:
         """Content hash, for caches; a region has its own, which its name does not change."""
-        region = Region.of(self.op)
+        region = RegionAttr.read_from_op(self.op)
         if region is not None:
             return region.digest
-        return hashlib.sha256(self.text().encode()).hexdigest()[:16]
+        return hashlib.sha256(self.render_text().encode()).hexdigest()[:16]
 
 
 class Estimator(ABC):
@@ -64,16 +64,16 @@ class Estimator(ABC):
     def __init__(self, config: Any) -> None: ...
 
     @abstractmethod
-    def estimate(self, item: Item) -> Cost:
+    def estimate(self, item: CostItem) -> Cost:
         """The cost of one execution of ``item``; raises UnknownCost."""
 
-    def provenance(self) -> str:
+    def describe_provenance(self) -> str:
         """Where the constants behind the estimates so far come from, in one line."""
         return ""
 
 
 @contextmanager
-def costing(op: ir.Operation) -> Iterator[None]:
+def raise_as_unknown_cost(op: ir.Operation) -> Iterator[None]:
     """Make any HespasError inside the UnknownCost of ``op``, so that it can be a counted gap."""
     try:
         yield
@@ -83,9 +83,9 @@ def costing(op: ir.Operation) -> Iterator[None]:
         raise UnknownCost(error.message, op=op, remedy=error.remedy) from None
 
 
-def cost_of(
+def build_work_cost(
     estimator: str,
-    work: Work,
+    work: OpWork,
     time_s: float,
     bound: str,
     *,
@@ -108,13 +108,13 @@ def cost_of(
     )
 
 
-def bound_of(work: Work, compute_s: float, memory_s: float) -> str:
+def determine_bound(work: OpWork, compute_s: float, memory_s: float) -> str:
     """What an op is bound by that computes and moves bytes side by side, in so many seconds."""
     if not compute_s and not memory_s:
         return "unknown" if work.gap else "none"
     return "compute" if compute_s > memory_s else "memory"
 
 
-def no_cost(estimator: str) -> Cost:
+def build_zero_cost(estimator: str) -> Cost:
     """The cost of what takes no time."""
     return Cost(estimator, 0, 0, 0, 0.0, "none", "none")

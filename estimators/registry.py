@@ -7,61 +7,63 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from hespas.configs.node import Node
+from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.errors import UsageError
 from hespas.estimators.base import Estimator
-from hespas.passes.base import nearest
+from hespas.passes.base import suggest_nearest
 
-GROUP = "hespas.estimators"
+_ENTRY_POINT_GROUP = "hespas.estimators"
 ESTIMATORS = {
-    "accelsim": "hespas.estimators.accelerators.accelsim:Accelsim",
-    "calibrated": "hespas.estimators.calibrated.model:Calibrated",
-    "cocossim": "hespas.estimators.accelerators.cocossim:Cocossim",
-    "iree": "hespas.estimators.iree.estimator:Iree",
-    "onnxim": "hespas.estimators.accelerators.onnxim:Onnxim",
-    "roofline": "hespas.estimators.roofline:Roofline",
-    "scalesim": "hespas.estimators.accelerators.scalesim:Scalesim",
-    "systolic": "hespas.estimators.accelerators.systolic:Systolic",
-    "xla": "hespas.estimators.xla.estimator:Xla",
-    "zigzag": "hespas.estimators.accelerators.zigzag:Zigzag",
+    "accelsim": "hespas.estimators.accelerators.accelsim:AccelsimEstimator",
+    "calibrated": "hespas.estimators.calibrated.calibrated_estimator:CalibratedEstimator",
+    "cocossim": "hespas.estimators.accelerators.cocossim:CocossimEstimator",
+    "iree": "hespas.estimators.iree.iree_estimator:IreeEstimator",
+    "onnxim": "hespas.estimators.accelerators.onnxim:OnnximEstimator",
+    "roofline": "hespas.estimators.roofline:RooflineEstimator",
+    "scalesim": "hespas.estimators.accelerators.scalesim:ScalesimEstimator",
+    "systolic": "hespas.estimators.accelerators.systolic:SystolicEstimator",
+    "xla": "hespas.estimators.xla.xla_estimator:XlaEstimator",
+    "zigzag": "hespas.estimators.accelerators.zigzag:ZigzagEstimator",
 }
 
 
-def names() -> list[str]:
+def list_estimator_names() -> list[str]:
     """The names of all estimators, alphabetical."""
-    return sorted(_all())
+    return sorted(collect_import_paths())
 
 
-def get(name: str) -> type[Estimator]:
+def load_estimator_class(name: str) -> type[Estimator]:
     """The estimator class; raises UsageError that suggests the near name."""
     # A built-in name needs no search through the installed packages.
-    place = ESTIMATORS.get(name) or _all().get(name)
-    if place is None:
-        raise UsageError(f"no estimator is named '{name}'", remedy=nearest(name, names()))
-    module, _, cls = place.partition(":")
+    import_path = ESTIMATORS.get(name) or collect_import_paths().get(name)
+    if import_path is None:
+        raise UsageError(
+            f"no estimator is named '{name}'", remedy=suggest_nearest(name, list_estimator_names())
+        )
+    module, _, cls = import_path.partition(":")
     return getattr(importlib.import_module(module), cls)
 
 
-def keys(cls: type[Estimator]) -> list[str]:
+def list_config_fields(cls: type[Estimator]) -> list[str]:
     """The fields of an estimator's configuration."""
     return list(getattr(cls.Config, "model_fields", None) or cls.Config.__dataclass_fields__)
 
 
-def build(name: str, node: Node | None, settings: Mapping[str, Any]) -> Estimator:
+def build_estimator(name: str, node: NodeSpec | None, settings: Mapping[str, Any]) -> Estimator:
     """The estimator with its configuration, from text or values.
 
     Raises UsageError for a wrong setting.
     """
     from pydantic import TypeAdapter, ValidationError
 
-    cls = get(name)
-    fields = keys(cls)
+    cls = load_estimator_class(name)
+    fields = list_config_fields(cls)
     values: dict[str, Any] = {"node": node} if "node" in fields else {}
     for key, value in settings.items():
         spelled = key.replace("-", "_")
         if spelled not in fields or spelled == "node":
             known = [field.replace("_", "-") for field in fields if field != "node"]
-            raise UsageError(f"{name} has no setting '{key}'", remedy=nearest(key, known))
+            raise UsageError(f"{name} has no setting '{key}'", remedy=suggest_nearest(key, known))
         values[spelled] = value
     try:
         return cls(TypeAdapter(cls.Config).validate_python(values))
@@ -72,11 +74,11 @@ def build(name: str, node: Node | None, settings: Mapping[str, Any]) -> Estimato
 
 
 @functools.cache
-def _all() -> dict[str, str]:
+def collect_import_paths() -> dict[str, str]:
     from importlib.metadata import entry_points
 
-    found = dict(ESTIMATORS)
-    for point in entry_points(group=GROUP):
-        if found.setdefault(point.name, point.value) != point.value:
+    import_paths = dict(ESTIMATORS)
+    for point in entry_points(group=_ENTRY_POINT_GROUP):
+        if import_paths.setdefault(point.name, point.value) != point.value:
             raise UsageError(f"two packages define the estimator '{point.name}'")
-    return found
+    return import_paths

@@ -17,20 +17,26 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.configs.node import Node, Peak
+from hespas.configs.node_spec import NodeSpec, PeakRate
 from hespas.dialects.attrs import Cost
-from hespas.estimators.base import Estimator, Item, bound_of, cost_of, costing
-from hespas.estimators.work import Work
+from hespas.estimators.base import (
+    CostItem,
+    Estimator,
+    build_work_cost,
+    determine_bound,
+    raise_as_unknown_cost,
+)
+from hespas.estimators.work import OpWork
 
 
 @dataclass(frozen=True, slots=True)
 class RooflineConfig:
     """``node`` gives the constants. Energy is estimated where it has both power constants."""
 
-    node: Node
+    node: NodeSpec
 
 
-class Roofline(Estimator):
+class RooflineEstimator(Estimator):
     """Operations at peak rate or bytes at full bandwidth, whichever takes longer."""
 
     name: ClassVar[str] = "roofline"
@@ -39,46 +45,47 @@ class Roofline(Estimator):
 
     def __init__(self, config: RooflineConfig) -> None:
         self.node = config.node
-        self.peaks: dict[tuple[str, str], Peak] = {}
+        self.peaks: dict[tuple[str, str], PeakRate] = {}
         self.fallbacks: Counter[str] = Counter()
 
-    def estimate(self, item: Item) -> Cost:
+    def estimate(self, item: CostItem) -> Cost:
         work = item.work
-        with costing(item.op):
-            return self.cost(work)
+        with raise_as_unknown_cost(item.op):
+            return self.compute_cost(work)
 
-    def cost(self, work: Work) -> Cost:
+    def compute_cost(self, work: OpWork) -> Cost:
         """The cost of some work; raises HespasError for a type that the node has no rate for."""
         compute_s = 0.0
         for part in work.parts:
             if part.flops:
-                compute_s += part.flops / self._rate(part.unit, part.dtype)
+                compute_s += part.flops / self._look_up_rate(part.unit, part.dtype)
         memory_s = (work.read_bytes + work.write_bytes) / self.node.memory_bandwidth_bytes_per_s
-        return cost_of(
+        return build_work_cost(
             self.name,
             work,
             max(compute_s, memory_s),
-            bound_of(work, compute_s, memory_s),
-            energy_nj=self._energy_nj(compute_s, memory_s),
+            determine_bound(work, compute_s, memory_s),
+            energy_nj=self._estimate_energy_nj(compute_s, memory_s),
         )
 
-    def provenance(self) -> str:
-        text = self.node.provenance()
+    def describe_provenance(self) -> str:
+        text = self.node.describe_provenance()
         if self.fallbacks:
             text += "; no own rate: " + ", ".join(
-                f"{what} (distinct ops: {count})" for what, count in sorted(self.fallbacks.items())
+                f"{fallback} (distinct ops: {count})"
+                for fallback, count in sorted(self.fallbacks.items())
             )
         return text
 
-    def _rate(self, unit: str, dtype: str) -> float:
+    def _look_up_rate(self, unit: str, dtype: str) -> float:
         peak = self.peaks.get((unit, dtype))
         if peak is None:
-            peak = self.peaks[unit, dtype] = self.node.peak(unit, dtype)
+            peak = self.peaks[unit, dtype] = self.node.find_peak_rate(unit, dtype)
         if peak.via:
             self.fallbacks[f"{unit}.{dtype} at {peak.via}"] += 1
         return peak.flops_per_s
 
-    def _energy_nj(self, compute_s: float, memory_s: float) -> float | None:
+    def _estimate_energy_nj(self, compute_s: float, memory_s: float) -> float | None:
         tdp_w, share = self.node.tdp_w, self.node.hbm_power_share
         if tdp_w is None or share is None:
             return None

@@ -7,26 +7,26 @@ from hespas.dialects.mlir import ir
 from hespas.estimators.rules.base import (
     KEEP_GOING,
     REFINE,
+    CostRule,
     DynamicShape,
     NotALeaf,
-    Part,
-    Rule,
+    OpWork,
     UnknownCost,
-    Work,
+    WorkPart,
 )
-from hespas.estimators.rules.registry import rules
+from hespas.estimators.rules.registry import load_cost_rules
 
-__all__ = ["NotALeaf", "Part", "Rule", "UnknownCost", "Work", "is_free", "op_work", "rule_of"]
+__all__ = ["CostRule", "NotALeaf", "OpWork", "WorkPart", "UnknownCost", "compute_op_work", "find_cost_rule", "is_free_op"]
 
 
-def op_work(op: ir.Operation) -> Work:
+def compute_op_work(op: ir.Operation) -> OpWork:
     """The work of one execution of a leaf op or an ``mhlo.fusion``.
 
     It depends on nothing but ``op_text(op)``: an op that takes one value twice is charged two
     reads, as in XLA's HloCostAnalysis. Raises UnknownCost where the work cannot be told,
     HespasError where a shape is dynamic, NotALeaf on control flow and collectives.
     """
-    rule = rules().get(op.name)
+    rule = load_cost_rules().get(op.name)
     if rule is None:
         raise UnknownCost("there is no cost rule for this op", op=op, remedy=KEEP_GOING)
     try:
@@ -35,14 +35,14 @@ def op_work(op: ir.Operation) -> Work:
         raise HespasError(f"the size of {error} is not static", op=op, remedy=REFINE) from None
 
 
-def rule_of(name: str) -> Rule | None:
+def find_cost_rule(name: str) -> CostRule | None:
     """The rule of the ops of this name, None where there is none."""
-    return rules().get(name)
+    return load_cost_rules().get(name)
 
 
-def is_free(op: ir.Operation) -> bool:
+def is_free_op(op: ir.Operation) -> bool:
     """Whether the op is a leaf that takes no operations and no memory traffic; does not raise."""
-    rule = rules().get(op.name)
+    rule = load_cost_rules().get(op.name)
     if rule is None:
         return False
     if rule.group in ("free", "terminator"):
@@ -50,6 +50,6 @@ def is_free(op: ir.Operation) -> bool:
     if rule.group != "leaf":
         return False
     try:
-        return rule.work(op).free
+        return rule.work(op).is_free
     except (DynamicShape, HespasError, NotALeaf):
         return False

@@ -1,6 +1,17 @@
 """Reading modules: StableHLO text, bytecode, portable artifacts, HLO text and protobuf, JAX."""
 
 from hespas.frontends.jax import from_jax
-from hespas.frontends.reader import load, parse, read, shown
+from hespas.frontends.module_reader import (
+    parse_module,
+    read_module,
+    read_unpacked_bytes,
+    to_display_name,
+)
 
-__all__ = ["from_jax", "load", "parse", "read", "shown"]
+__all__ = [
+    "from_jax",
+    "parse_module",
+    "read_module",
+    "read_unpacked_bytes",
+    "to_display_name",
+]

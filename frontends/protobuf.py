@@ -8,27 +8,27 @@ MODULE_NAME, MODULE_COMPUTATIONS = 1, 3  # fields of xla.HloModuleProto
 PROTO_MODULE = 1  # field of xla.HloProto: the HloModuleProto
 
 
-def hlo_module_bytes(data: bytes) -> bytes | None:
+def extract_hlo_module(data: bytes) -> bytes | None:
     """The serialised HloModuleProto in ``data``, which may be one or an HloProto; None if neither.
 
     Damaged data counts as neither: XLA's own reader takes what is left of a truncated file.
     """
-    if _is_module(data):
+    if _is_hlo_module(data):
         return data
     try:
-        for number, value in _fields(data):
-            if number == PROTO_MODULE and value is not None and _is_module(value):
+        for number, value in _iterate_fields(data):
+            if number == PROTO_MODULE and value is not None and _is_hlo_module(value):
                 return value
     except ValueError:
         pass
     return None
 
 
-def _is_module(data: bytes) -> bool:
+def _is_hlo_module(data: bytes) -> bool:
     """Whether all fields are whole, the name is printable, and there is a computation."""
     named = computed = False
     try:
-        for number, value in _fields(data):
+        for number, value in _iterate_fields(data):
             if number == MODULE_NAME:
                 if value is None or not value.decode("utf-8", "replace").isprintable():
                     return False
@@ -39,17 +39,17 @@ def _is_module(data: bytes) -> bool:
     return named and computed
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, bytes | None]]:
+def _iterate_fields(data: bytes) -> Iterator[tuple[int, bytes | None]]:
     """(field number, bytes of a length-delimited field or None); raises ValueError."""
     at = 0
     while at < len(data):
-        tag, at = _varint(data, at)
+        tag, at = _decode_varint(data, at)
         wire = tag & 7
         value: bytes | None = None
         if wire == 0:
-            _, at = _varint(data, at)
+            _, at = _decode_varint(data, at)
         elif wire == 2:
-            size, at = _varint(data, at)
+            size, at = _decode_varint(data, at)
             value = data[at : at + size]
             at += size
         elif wire in (1, 5):
@@ -61,7 +61,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, bytes | None]]:
         yield tag >> 3, value
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _decode_varint(data: bytes, at: int) -> tuple[int, int]:
     """The number at ``at`` and the place after it; raises ValueError where it is cut off."""
     value = shift = 0
     while at < len(data) and shift < 70:

@@ -1,19 +1,19 @@
-"""The passes and the pipeline that runs them: ``hespas.passes.run(module, "split-linear,...")``."""
+"""The passes and the pipeline that runs them: ``hespas.passes.run_pipeline(module, "split-linear,...")``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hespas.passes.pipeline import run
+    from hespas.passes.pipeline import run_pipeline
 
-__all__ = ["run"]
+__all__ = ["run_pipeline"]
 
 
 def __getattr__(name: str) -> Any:
-    """``run``, imported when asked for: the names of passes are needed without the bindings."""
-    if name == "run":
-        from hespas.passes.pipeline import run
+    """``run_pipeline``, imported when asked for: the names of passes are needed without the bindings."""
+    if name == "run_pipeline":
+        from hespas.passes.pipeline import run_pipeline
 
-        return run
+        return run_pipeline
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -25,7 +25,7 @@ def option(default: Any, help: str) -> Any:
 
 
 @dataclass
-class Run:
+class PassRun:
     """What one run of a pipeline shares: where messages go, and what was found on the way.
 
     ``texts`` holds ``op_text`` of the ops of each region function, in order, while it is known.
@@ -61,23 +61,23 @@ class Pass:
     prepares: ClassVar[bool] = False
     only_marks: ClassVar[bool] = False
 
-    def apply(self, module: ir.Module, run: Run) -> None:
+    def apply(self, module: ir.Module, run: PassRun) -> None:
         """Transform ``module`` in place; raises HespasError."""
         raise TypeError(f"{type(self).__name__} does not define apply")
 
     @classmethod
-    def summary(cls) -> str:
+    def get_help_summary(cls) -> str:
         return (cls.__doc__ or "").strip().split("\n", 1)[0]
 
     @classmethod
-    def options(cls) -> list[tuple[str, dataclasses.Field[Any]]]:
+    def list_spelled_options(cls) -> list[tuple[str, dataclasses.Field[Any]]]:
         """Options as spelled on the command line, with their fields."""
         return [(f.name.replace("_", "-"), f) for f in dataclasses.fields(cls)]
 
-    def spelling(self) -> str:
+    def to_pipeline_text(self) -> str:
         """The textual form without default options: ``split-linear{block-limit=64}``."""
         parts = []
-        for spelled, f in self.options():
+        for spelled, f in self.list_spelled_options():
             value = getattr(self, f.name)
             if value != f.default:
                 text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -86,22 +86,23 @@ class Pass:
         return f"{self.name}{{{' '.join(parts)}}}" if parts else self.name
 
 
-def build(cls: type[Pass], given: dict[str, str | bool]) -> Pass:
+def build_pass(cls: type[Pass], texts: dict[str, str | bool]) -> Pass:
     """The pass with options from text; raises UsageError for an unknown name or a wrong value."""
-    known = dict(cls.options())
+    known = dict(cls.list_spelled_options())
     hints = get_type_hints(cls)
     values = {}
-    for spelled, text in given.items():
+    for spelled, text in texts.items():
         if spelled not in known:
             raise UsageError(
-                f"{cls.name} has no option '{spelled}'", remedy=nearest(spelled, list(known))
+                f"{cls.name} has no option '{spelled}'",
+                remedy=suggest_nearest(spelled, list(known)),
             )
         f = known[spelled]
-        values[f.name] = _convert(cls.name, spelled, hints[f.name], text)
+        values[f.name] = _convert_option(cls.name, spelled, hints[f.name], text)
     return cls(**values)
 
 
-def _convert(pass_name: str, spelled: str, hint: Any, text: str | bool) -> Any:
+def _convert_option(pass_name: str, spelled: str, hint: Any, text: str | bool) -> Any:
     kinds = {hint, *getattr(hint, "__args__", ())}
     if bool in kinds:
         words = {True: True, "true": True, "1": True, False: False, "false": False, "0": False}
@@ -123,7 +124,7 @@ def _convert(pass_name: str, spelled: str, hint: Any, text: str | bool) -> Any:
     return text
 
 
-def nearest(word: str, known: list[str], alike: float = 0.5) -> str:
+def suggest_nearest(word: str, known: list[str], alike: float = 0.5) -> str:
     """A remedy that suggests the near names, or lists the known ones.
 
     ``alike``: the least share of a word's characters that a near name has, in their order.

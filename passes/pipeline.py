@@ -7,18 +7,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hespas.dialects.attrs import Target
+from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.errors import (
     HespasError,
     UsageError,
-    diagnosis,
-    first_line,
-    in_file,
-    position,
+    extract_first_diagnostic,
+    extract_first_line,
+    fill_in_file_name,
+    format_source_position,
 )
-from hespas.dialects.mlir import PassManager, ir, native_stderr, register_passes
+from hespas.dialects.mlir import PassManager, capture_native_stderr, ir, register_passes
 from hespas.passes import registry
-from hespas.passes.base import Pass, Run, build, nearest
+from hespas.passes.base import Pass, PassRun, build_pass, suggest_nearest
 
 
 @dataclass(frozen=True)
@@ -31,77 +31,77 @@ class NativePass:
     def name(self) -> str:
         return re.split(r"[({]", self.text, maxsplit=1)[0]
 
-    def spelling(self) -> str:
+    def to_pipeline_text(self) -> str:
         return self.text
 
 
-Step = Pass | NativePass
-Hook = Callable[[ir.Module, Step], None]
+PipelineStep = Pass | NativePass
+StepHook = Callable[[ir.Module, PipelineStep], None]
 
 
-def run(
+def run_pipeline(
     module: ir.Module,
-    pipeline: str | Sequence[Step],
-    run: Run | None = None,
+    pipeline: str | Sequence[PipelineStep],
+    run: PassRun | None = None,
     *,
-    after: Hook | None = None,
+    after: StepHook | None = None,
     timings: list[tuple[str, float]] | None = None,
-) -> Run:
+) -> PassRun:
     """Run a pipeline on ``module`` in place, and return what the run found.
 
     ``pipeline`` is text (``"split-linear{block-limit=64},cse"``) or parsed steps; ``after`` is
     called after each step; ``timings`` collects (pass, seconds). Raises HespasError.
     """
-    steps = parse(pipeline) if isinstance(pipeline, str) else list(pipeline)
-    run = run or Run()
+    steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else list(pipeline)
+    run = run or PassRun()
     register_passes()
     unverified = ""
-    for step in complete(module, steps):
+    for step in insert_prepare(module, steps):
         start = time.perf_counter()
         if isinstance(step, Pass) and step.only_marks:
-            unverified = _verify(module, unverified)
+            unverified = _verify_module(module, unverified)
         else:
             run.texts.clear()
             unverified = step.name if isinstance(step, Pass) else ""
-        _run_step(module, step, run)
+        _run_pipeline_step(module, step, run)
         if timings is not None:
-            timings.append((step.spelling(), time.perf_counter() - start))
+            timings.append((step.to_pipeline_text(), time.perf_counter() - start))
         if after is not None:
             after(module, step)
-    _verify(module, unverified)
+    _verify_module(module, unverified)
     return run
 
 
-def complete(module: ir.Module, steps: Sequence[Step]) -> list[Step]:
+def insert_prepare(module: ir.Module, steps: Sequence[PipelineStep]) -> list[PipelineStep]:
     """The steps with ``prepare`` put before the first that wants it, unless it is there already."""
-    prepared = Target.NAME in module.operation.attributes
-    result: list[Step] = []
+    prepared = TargetAttr.NAME in module.operation.attributes
+    result: list[PipelineStep] = []
     for step in steps:
         if step.name == "prepare":
             prepared = True
         elif isinstance(step, Pass) and step.prepares and not prepared:
-            result.append(build(registry.get("prepare"), {}))
+            result.append(build_pass(registry.load_pass_class("prepare"), {}))
             prepared = True
         result.append(step)
     return result
 
 
-def _run_step(module: ir.Module, step: Step, run: Run) -> None:
+def _run_pipeline_step(module: ir.Module, step: PipelineStep, run: PassRun) -> None:
     with module.context as context:
         manager = PassManager("builtin.module", context)
         if isinstance(step, Pass):
             # A Python pass must not name its op: it could not be scheduled.
-            manager.add(lambda _op, _pass: _apply(step, module, run), step.name)
+            manager.add(lambda _op, _pass: _apply_python_pass(step, module, run), step.name)
             manager.enable_verifier(False)  # ``run`` verifies once, before results are written
         else:
-            _add_native(manager, step)
+            _add_native_pass(manager, step)
         try:
             manager.run(module.operation)
         except ir.MLIRError as error:
-            raise _failure(error, step, run) from None
+            raise _to_hespas_error(error, step, run) from None
 
 
-def _verify(module: ir.Module, name: str) -> str:
+def _verify_module(module: ir.Module, name: str) -> str:
     """Verify what the passes up to ``name`` made, if there are any; returns ""."""
     try:
         if name:
@@ -112,9 +112,11 @@ def _verify(module: ir.Module, name: str) -> str:
         raise HespasError(message, remedy="please report it") from None
 
 
-def _add_native(manager: PassManager, step: NativePass) -> None:
+def _add_native_pass(manager: PassManager, step: NativePass) -> None:
     """Add a pass that MLIR knows; raises UsageError for an unknown one and wrong options."""
-    with native_stderr() as said:  # where LLVM prints what is wrong with the value of an option
+    with (
+        capture_native_stderr() as stderr_lines
+    ):  # where LLVM prints what is wrong with the value of an option
         try:
             manager.add(step.text)
             return
@@ -122,52 +124,56 @@ def _add_native(manager: PassManager, step: NativePass) -> None:
             text = str(error)
     unknown = re.search(r"'([^']*)' does not refer to a registered pass", text)
     if unknown:
-        known = nearest(unknown[1], registry.names())
+        known = suggest_nearest(unknown[1], registry.list_pass_names())
         raise UsageError(f"no pass is named '{unknown[1]}'", remedy=known)
-    reasons = [line.lstrip(": ") for line in said] or [
+    reasons = [line.lstrip(": ") for line in stderr_lines] or [
         line.rpartition("error: ")[2] for line in text.splitlines() if "error: " in line
     ]
-    reason = reasons[0] if reasons else first_line(text)
+    reason = reasons[0] if reasons else extract_first_line(text)
     raise UsageError(f"MLIR does not take the pass '{step.text}': {reason}")
 
 
-def _failure(error: ir.MLIRError, step: Step, run: Run) -> HespasError:
+def _to_hespas_error(error: ir.MLIRError, step: PipelineStep, run: PassRun) -> HespasError:
     """What a failed pass reported, at the place it named."""
-    found = error.error_diagnostics
-    where = in_file(position(found[0].location) if found else "", run.input_name)
-    return HespasError(f"pass '{step.name}' failed: {diagnosis(error)}", where=where)
+    diagnostics = error.error_diagnostics
+    where = fill_in_file_name(
+        format_source_position(diagnostics[0].location) if diagnostics else "", run.input_name
+    )
+    return HespasError(f"pass '{step.name}' failed: {extract_first_diagnostic(error)}", where=where)
 
 
-def _apply(step: Pass, module: ir.Module, run: Run) -> None:
+def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun) -> None:
     try:
         step.apply(module, run)
     except UsageError:
         raise
     except HespasError as error:
-        error.where = in_file(error.where, run.input_name)
+        error.where = fill_in_file_name(error.where, run.input_name)
         raise
 
 
-def spelling(steps: Sequence[Step]) -> str:
+def format_pipeline(steps: Sequence[PipelineStep]) -> str:
     """The pipeline's text, as ``--print-pipeline`` shows it and ``parse`` reads it."""
-    return ",".join(step.spelling() for step in steps)
+    return ",".join(step.to_pipeline_text() for step in steps)
 
 
-def parse(text: str) -> list[Step]:
+def parse_pipeline(text: str) -> list[PipelineStep]:
     """Steps of a textual pipeline; raises UsageError for bad syntax and HespasError for options."""
     text = text.strip()
     outer = re.fullmatch(r"(?:builtin\.module|any)\((.*)\)", text, re.DOTALL)
-    return [_step(item) for item in _split(outer[1] if outer else text)]
+    return [
+        _parse_pipeline_step(item) for item in _split_pipeline_steps(outer[1] if outer else text)
+    ]
 
 
-def _step(item: str) -> Step:
+def _parse_pipeline_step(item: str) -> PipelineStep:
     name, brace, rest = item.partition("{")
     name = name.strip()
-    if "(" in name or not registry.is_pass(name):
+    if "(" in name or not registry.is_pass_name(name):
         return NativePass(item)
     if brace and not rest.endswith("}"):
         raise UsageError(f"in '{item}': the options' '}}' is missing")
-    return build(registry.get(name), parse_options(rest[:-1] if brace else ""))
+    return build_pass(registry.load_pass_class(name), parse_options(rest[:-1] if brace else ""))
 
 
 def parse_options(text: str) -> dict[str, str | bool]:
@@ -190,7 +196,7 @@ def parse_options(text: str) -> dict[str, str | bool]:
     return options
 
 
-def _split(text: str) -> list[str]:
+def _split_pipeline_steps(text: str) -> list[str]:
     """Items between commas that stand outside brackets and quotes."""
     items, depth, quote, start = [], 0, "", 0
     for i, char in enumerate(text):

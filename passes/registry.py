@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 
 from hespas.dialects.errors import UsageError
-from hespas.passes.base import Pass, nearest
+from hespas.passes.base import Pass, suggest_nearest
 
 PASSES = {
     "accelsim-annotate": "hespas.passes.annotate.accelsim_annotate:AccelsimAnnotatePass",
@@ -33,38 +33,40 @@ PASSES = {
 }
 
 
-def names() -> list[str]:
+def list_pass_names() -> list[str]:
     """The names of all passes, alphabetical."""
-    return sorted({**PASSES, **_plugins()})
+    return sorted({**PASSES, **_find_plugins()})
 
 
-def is_pass(name: str) -> bool:
-    return name in PASSES or name in _plugins()
+def is_pass_name(name: str) -> bool:
+    return name in PASSES or name in _find_plugins()
 
 
-def get(name: str) -> type[Pass]:
+def load_pass_class(name: str) -> type[Pass]:
     """The pass class; raises UsageError that suggests the near name."""
-    place = PASSES.get(name) or _plugins().get(name)
+    place = PASSES.get(name) or _find_plugins().get(name)
     if place is None:
-        raise UsageError(f"no pass is named '{name}'", remedy=nearest(name, names()))
+        raise UsageError(
+            f"no pass is named '{name}'", remedy=suggest_nearest(name, list_pass_names())
+        )
     module, _, cls = place.partition(":")
     return getattr(importlib.import_module(module), cls)
 
 
-_found: dict[str, str] | None = None
+_plugin_places: dict[str, str] | None = None
 
 
-def _plugins() -> dict[str, str]:
-    global _found
-    if _found is None:
+def _find_plugins() -> dict[str, str]:
+    global _plugin_places
+    if _plugin_places is None:
         from importlib.metadata import entry_points
 
-        _found = {}
+        _plugin_places = {}
         for point in entry_points(group="hespas.passes"):
             # A package that is installed twice on the path is listed twice.
-            known = PASSES.get(point.name) or _found.get(point.name, point.value)
+            known = PASSES.get(point.name) or _plugin_places.get(point.name, point.value)
             if known != point.value:
-                _found = None
+                _plugin_places = None
                 raise UsageError(f"two packages define the pass '{point.name}'")
-            _found[point.name] = point.value
-    return _found
+            _plugin_places[point.name] = point.value
+    return _plugin_places

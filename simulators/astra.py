@@ -18,94 +18,112 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hespas.chakra.check import report
-from hespas.chakra.files import GROUPS_FILE
-from hespas.chakra.rules import ERROR
+from hespas.chakra.check_traces import check_trace_folder
+from hespas.chakra.node_rules import ERROR
+from hespas.chakra.trace_folder import GROUPS_FILE
 from hespas.configs import read_json
-from hespas.configs.system import PER_NODE_KEY, System
+from hespas.configs.system_spec import PER_NODE_KEY, SystemSpec
 from hespas.dialects.errors import HespasError
 from hespas.simulators import astra_output
-from hespas.simulators.astra_output import Printed, Times
-from hespas.simulators.astra_program import Program
-from hespas.simulators.astra_result import story
+from hespas.simulators.astra_output import AstraOutput, NodeTimes
+from hespas.simulators.astra_program import AstraProgram
+from hespas.simulators.astra_result import build_timings
+from hespas.simulators.astra_traces import TraceFolder
 from hespas.simulators.collectives import per_node
-from hespas.simulators.embedded.options import Options
-from hespas.simulators.nodes import Traces
-from hespas.simulators.result import Result
+from hespas.simulators.embedded.simulation_options import SimulationOptions
+from hespas.simulators.simulation_result import SimulationResult
 
-TIMEOUT_S = 3600.0
-NO_MEMORY = {"memory-type": "NO_MEMORY_EXPANSION"}
+_TIMEOUT_S = 3600.0
+_NO_REMOTE_MEMORY = {"memory-type": "NO_MEMORY_EXPANSION"}
 
 Note = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class AstraSimulation:
     """What to run: the traces of a folder, on a system.
 
     ``exact`` takes the durations of compute nodes from num_ops, in nanoseconds: the run gets a copy
     of system.json with roofline-enabled 1 and peak-perf 1.
     """
 
-    traces: Traces
-    system: System
-    options: Options
+    traces: TraceFolder
+    system: SystemSpec
+    options: SimulationOptions
     exact: bool = False
 
     @property
-    def files(self) -> list[Path]:
+    def trace_files(self) -> list[Path]:
         """The traces of the system's devices; raises HespasError where one is missing."""
         files = self.traces.files
-        for device in range(self.system.devices):
+        for device in range(self.system.device_count):
             if device not in files:
                 raise HespasError(
                     f"there is no trace of device {device}, and {self.system.name} has "
-                    f"{self.system.devices} devices",
+                    f"{self.system.device_count} devices",
                     where=str(self.traces.folder),
                 )
-        return [files[device] for device in range(self.system.devices)]
+        return [files[device] for device in range(self.system.device_count)]
 
 
-def simulate(
-    program: Program,
-    job: Job,
+def simulate_with_astra(
+    program: AstraProgram,
+    simulation: AstraSimulation,
     *,
     timeout_s: float | None = None,
     note: Note = lambda text: None,
-) -> Result:
+) -> SimulationResult:
     """Run the program in a temporary folder of its own; raises HespasError unless all is well."""
-    supported(job.options)
-    files = job.files
+    check_supported_options(simulation.options)
+    files = simulation.trace_files
     with tempfile.TemporaryDirectory(prefix="hespas-") as name:
         place = Path(name)
-        command = [str(program.path), *_lay_out(place, job, files), *program.arguments]
-        code, output = _execute(command, place, timeout_s or TIMEOUT_S)
+        command = [
+            str(program.path),
+            *_prepare_folder(place, simulation, files),
+            *program.arguments,
+        ]
+        code, output = _execute_command(command, place, timeout_s or _TIMEOUT_S)
         with output.open(encoding="utf-8", errors="replace") as lines:
             printed = astra_output.read_output(lines)
         if len(printed.finish_ns) != len(files) or printed.critical or printed.held:
-            raise _explain(program, job, printed, code)
-        times = astra_output.read_log(place / "log", len(files)) if job.options.intervals else None
-    return _result(program, job, printed, times, note)
+            raise _explain_failure(program, simulation, printed, code)
+        times = (
+            astra_output.read_node_times(place / "log", len(files))
+            if simulation.options.intervals
+            else None
+        )
+    return _build_result(program, simulation, printed, times, note)
 
 
-def _result(
-    program: Program, job: Job, printed: Printed, times: list[Times] | None, note: Note
-) -> Result:
+def _build_result(
+    program: AstraProgram,
+    simulation: AstraSimulation,
+    printed: AstraOutput,
+    times: list[NodeTimes] | None,
+    note: Note,
+) -> SimulationResult:
     settings = {"program": str(program.path), "backend": program.backend}
-    told = story(job.traces, times, job.system.npus_count) if times is not None else None
-    if told is None and job.options.intervals:
+    timings = (
+        build_timings(simulation.traces, times, simulation.system.npus_count)
+        if times is not None
+        else None
+    )
+    if timings is None and simulation.options.intervals:
         note(f"{program.path.name} left no whole log (it keeps 110 MB): no times of single nodes")
-    intervals = None if told is None else [told.classes[known] for known in told.class_of]
+    intervals = None if timings is None else [timings.classes[known] for known in timings.class_of]
     try:
-        devices = astra_output.statistics(printed, intervals)
+        devices = astra_output.compute_statistics(printed, intervals)
     except ValueError as error:
         raise HespasError(str(error), where=str(program.path)) from None
-    if told is None:
-        return Result("astra-sim", devices, settings=settings)
-    return Result("astra-sim", devices, told.comms, told.classes, told.class_of, settings)
+    if timings is None:
+        return SimulationResult("astra-sim", devices, settings=settings)
+    return SimulationResult(
+        "astra-sim", devices, timings.comms, timings.classes, timings.class_of, settings
+    )
 
 
-def missing(options: Options) -> str:
+def describe_missing_features(options: SimulationOptions) -> str:
     """What ASTRA-sim lacks of what options ask for; "" if nothing."""
     asked = {
         "collectives by dimension between some devices": options.by_dimension,
@@ -115,26 +133,27 @@ def missing(options: Options) -> str:
     return " and no ".join(name for name, value in asked.items() if value)
 
 
-def supported(options: Options) -> None:
+def check_supported_options(options: SimulationOptions) -> None:
     """Raises HespasError where ASTRA-sim lacks what options ask for."""
-    if missing(options):
+    if describe_missing_features(options):
         raise HespasError(
-            f"ASTRA-sim has no {missing(options)}", remedy="take --simulator embedded for that"
+            f"ASTRA-sim has no {describe_missing_features(options)}",
+            remedy="take --simulator embedded for that",
         )
 
 
-def _lay_out(place: Path, job: Job, files: Sequence[Path]) -> list[str]:
+def _prepare_folder(place: Path, simulation: AstraSimulation, files: Sequence[Path]) -> list[str]:
     """Fill the folder that a run happens in; the arguments that go with it."""
-    options = job.options
+    options = simulation.options
     _link_traces(place, files)
-    groups = job.traces.folder / GROUPS_FILE
+    groups = simulation.traces.folder / GROUPS_FILE
     if groups.is_file():
         shutil.copyfile(groups, place / GROUPS_FILE)
-    (place / "network.yml").write_text(job.system.network_text(), encoding="utf-8")
-    settings = _settings(job, place)
+    (place / "network.yml").write_text(simulation.system.render_network_text(), encoding="utf-8")
+    settings = _build_system_settings(simulation, place)
     (place / "system.json").write_text(json.dumps(settings, indent=1), encoding="utf-8")
-    memory = job.system.folder / "remote_memory.json"
-    data = read_json(memory) if memory.is_file() else NO_MEMORY
+    memory = simulation.system.folder / "remote_memory.json"
+    data = read_json(memory) if memory.is_file() else _NO_REMOTE_MEMORY
     (place / "remote_memory.json").write_text(json.dumps(data), encoding="utf-8")
     # ASTRA-sim takes any path with "empty" in it for no communicators at all.
     at = place if "empty" not in str(place) else Path()
@@ -167,23 +186,25 @@ def _link_traces(place: Path, traces: Sequence[Path]) -> None:
             shutil.copyfile(path, target)  # without the mode
 
 
-def _settings(job: Job, place: Path) -> dict[str, Any]:
+def _build_system_settings(simulation: AstraSimulation, place: Path) -> dict[str, Any]:
     """The system.json of a run: paths made absolute, as it runs elsewhere."""
-    folder = job.system.folder
-    settings = job.system.absolute_settings()
-    settings["trace-enabled"] = int(job.options.intervals)
-    if job.exact:
+    folder = simulation.system.folder
+    settings = simulation.system.resolve_settings_paths()
+    settings["trace-enabled"] = int(simulation.options.intervals)
+    if simulation.exact:
         settings |= {"roofline-enabled": 1, "peak-perf": 1}
-    by_node = job.system.per_node_custom
+    by_node = simulation.system.per_node_custom
     if by_node:
-        found = per_node.read(folder / by_node)
-        prefixes = {node: str((folder / prefix).absolute()) for node, prefix in found.items()}
-        (place / "per_node.yml").write_text(per_node.text(prefixes), encoding="utf-8")
+        relative_prefixes = per_node.read_prefixes(folder / by_node)
+        prefixes = {
+            node: str((folder / prefix).absolute()) for node, prefix in relative_prefixes.items()
+        }
+        (place / "per_node.yml").write_text(per_node.format_prefixes(prefixes), encoding="utf-8")
         settings[PER_NODE_KEY] = str(place / "per_node.yml")
     return settings
 
 
-def _execute(command: Sequence[str], place: Path, timeout_s: float) -> tuple[int, Path]:
+def _execute_command(command: Sequence[str], place: Path, timeout_s: float) -> tuple[int, Path]:
     """Run a command in a folder: the exit code, and the file of its output. It dies with us."""
     output = place / "output.txt"
     with output.open("wb") as sink:
@@ -212,40 +233,42 @@ def _execute(command: Sequence[str], place: Path, timeout_s: float) -> tuple[int
                 process.wait()
 
 
-def _explain(program: Program, job: Job, printed: Printed, code: int) -> HespasError:
+def _explain_failure(
+    program: AstraProgram, simulation: AstraSimulation, printed: AstraOutput, code: int
+) -> HespasError:
     """Why a run failed: by our own check of the traces, else by what was printed."""
-    folder, devices = job.traces.folder, job.system.devices
-    said = f"{program.path.name} finished {len(printed.finish_ns)} of {devices} devices"
-    prefix = job.traces.files[0].name.removesuffix(".0.et")
-    errors = [p for p in report(folder, prefix).problems if p.severity == ERROR]
+    folder, devices = simulation.traces.folder, simulation.system.device_count
+    failure = f"{program.path.name} finished {len(printed.finish_ns)} of {devices} devices"
+    prefix = simulation.traces.files[0].name.removesuffix(".0.et")
+    errors = [p for p in check_trace_folder(folder, prefix).problems if p.severity == ERROR]
     if errors:
-        return HespasError(f"{said}: {errors[0].text}", where=f"{folder}/{errors[0].where}")
+        return HespasError(f"{failure}: {errors[0].text}", where=f"{folder}/{errors[0].where}")
     if code < 0:
-        said += f", killed by {_signal(code)}"
+        failure += f", killed by {_name_signal(code)}"
     if printed.critical:
-        said += f": {printed.critical[0]}"
+        failure += f": {printed.critical[0]}"
     elif code > 0:
-        said += f", exit code {code}: {printed.last_line}"
+        failure += f", exit code {code}: {printed.last_line}"
     remedy = ""
     if printed.held:
         device, nodes = min(printed.held.items())
-        said += f"; device {device} waits for ever in node {nodes[0]}"
-        if _jams(job.system, job.options):
+        failure += f"; device {device} waits for ever in node {nodes[0]}"
+        if _can_block_chunks(simulation.system, simulation.options):
             remedy = (
                 "chunks of all-reduces wait for each other: give active-chunks-per-dimension at "
                 "least preferred-dataset-splits, or 2 queues per dimension"
             )
-    return HespasError(said, where=str(folder), remedy=remedy)
+    return HespasError(failure, where=str(folder), remedy=remedy)
 
 
-def _signal(code: int) -> str:
+def _name_signal(code: int) -> str:
     try:
         return signal.Signals(-code).name
     except ValueError:
         return f"signal {-code}"
 
 
-def _jams(system: System, options: Options) -> bool:
+def _can_block_chunks(system: SystemSpec, options: SimulationOptions) -> bool:
     """Whether the chunks of an all-reduce can wait for each other, as over three dimensions."""
     return (
         len(system.topology) >= 3

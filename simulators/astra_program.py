@@ -18,7 +18,7 @@ _BUILT = ("", "bin", "build/astra_analytical/build/bin")  # where ASTRA-sim's ow
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class AstraProgram:
     """An executable that takes ASTRA-sim's command line, and arguments to add to it."""
 
     path: Path
@@ -31,9 +31,9 @@ class Program:
         return names.get(self.path.name, self.path.name)
 
 
-def find(
+def find_astra_sim(
     named: str | os.PathLike[str] | None = None, *, congestion: bool = False
-) -> Program | None:
+) -> AstraProgram | None:
     """The program to run; None where none is named and none is on PATH.
 
     ``named``, or else the environment variable HESPAS_ASTRA_SIM, is a file, a folder that holds
@@ -42,45 +42,45 @@ def find(
     where what is named is not there.
     """
     wanted = AWARE if congestion else UNAWARE
-    chosen = os.fspath(named) if named is not None else os.environ.get(ENVIRONMENT, "")
+    location = os.fspath(named) if named is not None else os.environ.get(ENVIRONMENT, "")
     where = "--astra-sim" if named is not None else ENVIRONMENT
-    if not chosen:
+    if not location:
         on_path = shutil.which(wanted)
-        return Program(Path(on_path).absolute()) if on_path else None
-    path = Path(chosen).expanduser()
+        return AstraProgram(Path(on_path).absolute()) if on_path else None
+    path = Path(location).expanduser()
     if path.is_dir():
         for below in _BUILT:
             candidate = path / below / wanted
             if candidate.is_file():
-                return Program(_runnable(candidate))
-        raise HespasError(f"there is no {wanted} in {chosen}", where=where)
+                return AstraProgram(_check_executable(candidate))
+        raise HespasError(f"there is no {wanted} in {location}", where=where)
     arguments: list[str] = []
     if not path.is_file():
-        path, arguments = _command(chosen, where)
+        path, arguments = _parse_command(location, where)
     if path.name in (AWARE, UNAWARE) and path.name != wanted:
         path = path.with_name(wanted)
         if not path.is_file():
             kind = "aware" if congestion else "unaware"
             raise HespasError(f"there is no congestion-{kind} program at {path}", where=where)
-    return Program(_runnable(path), tuple(arguments))
+    return AstraProgram(_check_executable(path), tuple(arguments))
 
 
-def _command(text: str, where: str) -> tuple[Path, list[str]]:
+def _parse_command(text: str, where: str) -> tuple[Path, list[str]]:
     try:
         first, *arguments = shlex.split(text)
     except ValueError as error:
         raise HespasError(f"{text!r} is no command: {error}", where=where) from None
-    found = shutil.which(os.path.expanduser(first))
-    if found is None:
+    executable = shutil.which(os.path.expanduser(first))
+    if executable is None:
         raise HespasError(
             f"there is no program {first}",
             where=where,
             remedy=f"give the path of {UNAWARE}, or the folder it is in",
         )
-    return Path(found), arguments
+    return Path(executable), arguments
 
 
-def _runnable(path: Path) -> Path:
+def _check_executable(path: Path) -> Path:
     if not os.access(path, os.X_OK):
         raise HespasError("is not executable", where=str(path), remedy=f"chmod +x {path}")
     return path.absolute()

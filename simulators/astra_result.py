@@ -7,48 +7,50 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hespas.chakra.reader import Node
-from hespas.chakra.replay import message
-from hespas.chakra.rules import COLL, COMP, RECV, SEND, group_of, number
+from hespas.chakra.node_rules import COLL, COMP, RECV, SEND, read_communicator_id, read_integer_attr
+from hespas.chakra.replay import identify_message
 from hespas.chakra.schema import CollectiveCommType
-from hespas.simulators.astra_output import Times
-from hespas.simulators.inputs import line_of
-from hespas.simulators.nodes import Traces
-from hespas.simulators.result import CommRecord, Interval
+from hespas.chakra.trace_reader import TraceNode
+from hespas.simulators.astra_output import NodeTimes
+from hespas.simulators.astra_traces import TraceFolder
+from hespas.simulators.simulation_inputs import find_line_members
+from hespas.simulators.simulation_result import CommRecord, NodeInterval
 
 _RESOURCES: dict[int, str] = {COMP: "compute", RECV: "recv"}
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class AstraTimings:
     """What happened when, in the form of ``Result``."""
 
-    classes: list[tuple[Interval, ...]]
+    classes: list[tuple[NodeInterval, ...]]
     class_of: list[int]
     comms: list[CommRecord]
 
 
-def story(traces: Traces, times: Sequence[Times], counts: Sequence[int]) -> Story:
+def build_timings(
+    traces: TraceFolder, times: Sequence[NodeTimes], counts: Sequence[int]
+) -> AstraTimings:
     """Put names to the times of nodes: ``times`` by device, in order of issue.
 
     ``counts`` are the devices of each dimension of the network.
     """
-    classes: dict[tuple[Interval, ...], int] = {}
+    classes: dict[tuple[NodeInterval, ...], int] = {}
     class_of = []
-    records = _Records(traces.groups, counts)
-    for device, mine in enumerate(times):
-        nodes = traces.nodes(device)
+    records = _CommRecorder(traces.groups, counts)
+    for device, node_times in enumerate(times):
+        nodes = traces.load_device_nodes(device)
         intervals = tuple(
-            Interval(number, start, finish, _RESOURCES.get(nodes[number].type, "comm"))
-            for number, (start, finish) in mine.items()
+            NodeInterval(number, start, finish, _RESOURCES.get(nodes[number].type, "comm"))
+            for number, (start, finish) in node_times.items()
         )
         class_of.append(classes.setdefault(intervals, len(classes)))
         for interval in intervals:
-            records.add(device, nodes[interval.node], interval)
-    return Story(list(classes), class_of, records.done())
+            records.record_interval(device, nodes[interval.node], interval)
+    return AstraTimings(list(classes), class_of, records.collect_records())
 
 
-class _Records:
+class _CommRecorder:
     """Collectives and messages, put together from what each device saw of them.
 
     A device's n-th collective on a communicator is the n-th of all its members: they would wait for
@@ -59,38 +61,40 @@ class _Records:
         self._groups = {0: tuple(range(math.prod(counts))), **groups}
         self._counts = counts
         self._seen: Counter[tuple[int, int, tuple[int, ...]]] = Counter()
-        self._found: dict[tuple[int, tuple[int, ...], int], CommRecord] = {}
+        self._collectives: dict[tuple[int, tuple[int, ...], int], CommRecord] = {}
         self._messages: list[CommRecord] = []
 
-    def add(self, device: int, node: Node, at: Interval) -> None:
+    def record_interval(self, device: int, node: TraceNode, at: NodeInterval) -> None:
         if node.type == SEND:
-            source, target, _, size = message(device, node)
+            source, target, _, size = identify_message(device, node)
             ends = (source, target)
             start, finish = at.start_ns, at.finish_ns
             record = CommRecord(node.name, "send", size, -1, ends, start, start, finish)
             self._messages.append(record)
         elif node.type == COLL:
-            group = group_of(node) or 0
-            ranks = self._ranks(device, node, group)
+            group = read_communicator_id(node) or 0
+            ranks = self._find_ranks(device, node, group)
             key = (group, ranks, self._seen[device, group, ranks])
             self._seen[device, group, ranks] += 1
             start, ready, finish = at.start_ns, at.start_ns, at.finish_ns
-            if known := self._found.get(key):
+            if known := self._collectives.get(key):
                 start, ready = min(start, known.start_ns), max(ready, known.ready_ns)
                 finish = max(finish, known.finish_ns)
-            kind = CollectiveCommType(number(node, "comm_type") or 0).name.lower()
-            size = number(node, "comm_size") or 0
+            kind = CollectiveCommType(read_integer_attr(node, "comm_type") or 0).name.lower()
+            size = read_integer_attr(node, "comm_size") or 0
             name = known.name if known else node.name
-            self._found[key] = CommRecord(name, kind, size, group, ranks, start, ready, finish)
+            self._collectives[key] = CommRecord(
+                name, kind, size, group, ranks, start, ready, finish
+            )
 
-    def _ranks(self, device: int, node: Node, group: int) -> tuple[int, ...]:
+    def _find_ranks(self, device: int, node: TraceNode, group: int) -> tuple[int, ...]:
         """The devices that meet in a collective."""
-        involved = () if group else node.value("involved_dim", ())
+        involved = () if group else node.get_attr_value("involved_dim", ())
         if all(involved[: len(self._counts)]):
             return self._groups[group]
-        return line_of(device, involved, self._counts)
+        return find_line_members(device, involved, self._counts)
 
-    def done(self) -> list[CommRecord]:
+    def collect_records(self) -> list[CommRecord]:
         """All of them, by the time of their start."""
-        everything = [*self._found.values(), *self._messages]
+        everything = [*self._collectives.values(), *self._messages]
         return sorted(everything, key=lambda r: (r.start_ns, r.ranks))

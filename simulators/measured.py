@@ -18,32 +18,34 @@ from typing import Any
 
 from hespas.dialects.errors import HespasError
 
-KINDS = {
+_KINDS = {
     "all_reduce": "all_reduce",
     "all_gather": "all_gather",
     "reduce_scatter": "reduce_scatter",
     "alltoall": "all_to_all",
 }
-BYTES = {"int8": 1, "half": 2, "bfloat16": 2, "float": 4}
-QUANTILE = 0.8
-LEAST_SIZES = 3  # the error is that of points between two others
+_ELEMENT_BYTES = {"int8": 1, "half": 2, "bfloat16": 2, "float": 4}
+_ERROR_QUANTILE = 0.8
+_MIN_SIZES = 3  # the error is that of points between two others
 
 
-def read(path: str) -> dict[tuple[str, int], dict[int, float]]:
+def read_latency_table(path: str) -> dict[tuple[str, int], dict[int, float]]:
     """Times in us by (kind, devices) and bytes of the whole buffer; raises HespasError.
 
     Where several element types have the same bytes, their geometric mean.
     """
-    found: dict[tuple[str, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    log_times: dict[tuple[str, int], dict[int, list[float]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     rows = None
     try:
         opened = lzma.open(path, "rt") if path.endswith(".xz") else open(path)  # noqa: SIM115
         with opened as file:
             rows = csv.DictReader(file)
             for row in rows:
-                size = int(row["message_size"]) * BYTES[row["nccl_dtype"]]
-                key = KINDS[row["op_name"]], int(row["num_gpus"])
-                found[key][size].append(math.log(1000 * float(row["latency_ms"])))
+                size = int(row["message_size"]) * _ELEMENT_BYTES[row["nccl_dtype"]]
+                key = _KINDS[row["op_name"]], int(row["num_gpus"])
+                log_times[key][size].append(math.log(1000 * float(row["latency_ms"])))
     except (KeyError, ValueError, TypeError, lzma.LZMAError) as error:
         where = f"{path}:{rows.line_num}" if rows else path
         raise HespasError(f"no row of a collective: {error}", where=where) from None
@@ -51,34 +53,38 @@ def read(path: str) -> dict[tuple[str, int], dict[int, float]]:
         raise HespasError(f"cannot read it: {error.strerror}", where=path) from None
     return {
         key: {size: math.exp(sum(logs) / len(logs)) for size, logs in sorted(by_size.items())}
-        for key, by_size in found.items()
+        for key, by_size in log_times.items()
     }
 
 
-def curve(times_us: Mapping[int, float]) -> dict[str, Any]:
+def build_curve_entry(times_us: Mapping[int, float]) -> dict[str, Any]:
     """One curve as in the file: times never fall with the size, to four digits."""
     sizes = sorted(times_us)
     times, highest = [], 0.0
     for size in sizes:
         highest = max(highest, times_us[size])
         times.append(float(f"{highest:.4g}"))
-    return {"sizes_bytes": sizes, "times_us": times, "error": round(held_out(sizes, times), 3)}
+    return {
+        "sizes_bytes": sizes,
+        "times_us": times,
+        "error": round(compute_held_out_error(sizes, times), 3),
+    }
 
 
-def held_out(sizes: Sequence[int], times: Sequence[float]) -> float:
+def compute_held_out_error(sizes: Sequence[int], times: Sequence[float]) -> float:
     """The 80 % quantile of the error of each inner point, left out, from its two neighbours."""
-    from hespas.simulators.embedded.curves import power
+    from hespas.simulators.embedded.curves import interpolate_power
 
     errors = sorted(
-        abs(power(x, x0, y0, x1, y1) / y - 1)
+        abs(interpolate_power(x, x0, y0, x1, y1) / y - 1)
         for x0, x, x1, y0, y, y1 in zip(
             sizes, sizes[1:], sizes[2:], times, times[1:], times[2:], strict=False
         )
     )
-    return errors[min(len(errors) - 1, int(QUANTILE * len(errors)))]
+    return errors[min(len(errors) - 1, int(_ERROR_QUANTILE * len(errors)))]
 
 
-def file_of(
+def build_curve_file(
     path: str, description: str, source: str, device_gb_s: float, device_gb_s_source: str
 ) -> dict[str, Any]:
     """The contents of a file of ``configs/collectives``; raises HespasError.
@@ -86,14 +92,14 @@ def file_of(
     ``device_gb_s``: what a device can send to the others of its node, 1e9 bytes per second.
     """
     curves: dict[str, dict[str, Any]] = {}
-    for (kind, devices), times_us in sorted(read(path).items()):
-        if len(times_us) < LEAST_SIZES:
+    for (kind, devices), times_us in sorted(read_latency_table(path).items()):
+        if len(times_us) < _MIN_SIZES:
             raise HespasError(
                 f"there are {len(times_us)} sizes of {kind} between {devices} devices, and an "
-                f"error needs {LEAST_SIZES}",
+                f"error needs {_MIN_SIZES}",
                 where=path,
             )
-        curves.setdefault(kind, {})[str(devices)] = curve(times_us)
+        curves.setdefault(kind, {})[str(devices)] = build_curve_entry(times_us)
     return {
         "description": description,
         "source": source,
@@ -109,13 +115,13 @@ def main() -> None:
         parser.add_argument(name)
     parser.add_argument("device_gb_s", type=float)
     parser.add_argument("device_gb_s_source")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        found = file_of(
-            given.table, given.description, given.source, given.device_gb_s,
-            given.device_gb_s_source,
+        curve_file = build_curve_file(
+            arguments.table, arguments.description, arguments.source, arguments.device_gb_s,
+            arguments.device_gb_s_source,
         )  # fmt: skip
-        json.dump(found, sys.stdout, indent=1)
+        json.dump(curve_file, sys.stdout, indent=1)
     except HespasError as error:
         sys.exit(str(error))
 

@@ -13,188 +13,194 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hespas.chakra.reader import Node
-from hespas.chakra.replay import Message, message
-from hespas.chakra.rules import COLL, RECV, SEND, group_of, number
+from hespas.chakra.node_rules import COLL, RECV, SEND, read_communicator_id, read_integer_attr
+from hespas.chakra.replay import Message, identify_message
+from hespas.chakra.trace_reader import TraceNode
 from hespas.dialects.errors import HespasError
-from hespas.passes.emit.file import check, write_whole
-from hespas.simulators.packets import Args, Packets
-from hespas.simulators.path import NodesOf, kind_of
-from hespas.simulators.report import bus_factor
-from hespas.simulators.result import Interval, Result
+from hespas.passes.emit.output_file import check_writable_file, write_atomically
+from hespas.simulators.critical_path import NodesOf, classify_node
+from hespas.simulators.perfetto_packets import Args, PerfettoTrace
+from hespas.simulators.report_rows import compute_bus_factor
+from hespas.simulators.simulation_result import NodeInterval, SimulationResult
 
-MOST_DEVICES = 64  # drawn by default
-TRACKS = {"compute": "compute", "comm": "communication", "recv": "receive"}  # by resource
+_MAX_DEVICES = 64  # drawn by default
+_TRACKS = {"compute": "compute", "comm": "communication", "recv": "receive"}  # by resource
 # Written under another name, or of no interest.
-HANDLED = frozenset(
+_HANDLED_ATTRIBUTES = frozenset(
     ("is_cpu_op", "num_ops", "tensor_size", "comm_type", "comm_size", "comm_src", "comm_dst",
      "comm_tag", "comm_priority", "pg_name", "involved_dim")
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class TimelineSummary:
     """What a timeline shows: these ``devices`` of ``of`` in all, and how much of them."""
 
     devices: tuple[int, ...]
-    of: int
+    device_count: int
     slices: int
     flows: int
     size_bytes: int
 
 
-def write(
-    result: Result,
+def write_timeline(
+    result: SimulationResult,
     nodes: NodesOf,
     groups: Mapping[int, Sequence[int]],
     path: Path | str,
     *,
     devices: Sequence[int] | None = None,
-) -> Drawn:
+) -> TimelineSummary:
     """Write the timeline of a simulation of traces with these nodes and communicators.
 
     ``devices`` says which to draw: by default all up to 64, of more one for each class of devices
     that behave alike. Raises HespasError, also where the simulator kept no intervals.
     """
-    check(str(path))
-    shown = _choose(result, devices)
-    drawing = _Drawing(result, shown, {d: nodes(d) for d in shown}, _Texts(groups, result))
-    drawing.draw()
-    data = drawing.packets.data()
-    write_whole(str(path), data)
-    return Drawn(shown, len(result.devices), drawing.slices, drawing.flows, len(data))
+    check_writable_file(str(path))
+    shown = _select_devices(result, devices)
+    drawing = _TimelineDrawing(
+        result, shown, {d: nodes(d) for d in shown}, _SliceArguments(groups, result)
+    )
+    drawing.draw_tracks()
+    data = drawing.packets.to_bytes()
+    write_atomically(str(path), data)
+    return TimelineSummary(shown, len(result.devices), drawing.slices, drawing.flows, len(data))
 
 
-def sent_bytes(kind: str, operand_bytes: int, devices: int) -> float:
+def count_sent_bytes(kind: str, operand_bytes: int, devices: int) -> float:
     """The bytes that each of the devices of a collective has to send; a ring sends just these.
 
     ``operand_bytes`` are those of one device; of an all-gather its shard.
     """
-    whole = operand_bytes * (devices if kind == "all_gather" else 1)
-    return whole * bus_factor(kind, devices)
+    total_bytes = operand_bytes * (devices if kind == "all_gather" else 1)
+    return total_bytes * compute_bus_factor(kind, devices)
 
 
-def _choose(result: Result, devices: Sequence[int] | None) -> tuple[int, ...]:
+def _select_devices(result: SimulationResult, devices: Sequence[int] | None) -> tuple[int, ...]:
     if not result.classes:
         raise HespasError(
             f"{result.simulator} kept no times of single nodes: there is no timeline to draw"
         )
-    of = len(result.devices)
+    device_count = len(result.devices)
     if devices is None:
-        if of <= MOST_DEVICES:
-            return tuple(range(of))
+        if device_count <= _MAX_DEVICES:
+            return tuple(range(device_count))
         first: dict[int, int] = {}
         for device, kind in enumerate(result.class_of):
             first.setdefault(kind, device)
-        return tuple(sorted(first.values())[:MOST_DEVICES])
-    chosen = tuple(sorted(set(devices)))
-    wrong = [device for device in chosen if not 0 <= device < of]
-    if wrong or not chosen:
+        return tuple(sorted(first.values())[:_MAX_DEVICES])
+    selected = tuple(sorted(set(devices)))
+    wrong = [device for device in selected if not 0 <= device < device_count]
+    if wrong or not selected:
         text = f"there is no device {wrong[0]}" if wrong else "no device is named"
-        raise HespasError(f"{text}: devices are 0 to {of - 1}")
-    return chosen
+        raise HespasError(f"{text}: devices are 0 to {device_count - 1}")
+    return selected
 
 
 @dataclass(slots=True)
-class _Texts:
+class _SliceArguments:
     """What is said of a node; found once for nodes that devices share."""
 
     groups: Mapping[int, Sequence[int]]
-    result: Result
-    _args: dict[int, tuple[Node, Args]] = field(default_factory=dict)  # by id() of the node
+    result: SimulationResult
+    _args: dict[int, tuple[TraceNode, Args]] = field(default_factory=dict)  # by id() of the node
 
-    def args(self, node: Node) -> Args:
+    def describe_slice(self, node: TraceNode) -> Args:
         """The arguments of a node's slice."""
-        found = self._args.get(id(node))
-        if found is None:
-            found = self._args[id(node)] = (node, tuple(self._describe(node).items()))
-        return found[1]
+        entry = self._args.get(id(node))
+        if entry is None:
+            entry = self._args[id(node)] = (node, tuple(self._describe_node(node).items()))
+        return entry[1]
 
-    def sent(self, node: Node) -> float:
+    def count_node_bytes(self, node: TraceNode) -> float:
         """The bytes that a device sends for a node; 0 for a RECV, as for compute."""
-        size = number(node, "comm_size") or 0
+        size = read_integer_attr(node, "comm_size") or 0
         if node.type == COLL:
-            return sent_bytes(kind_of(node), size, self._members(node))
+            return count_sent_bytes(classify_node(node), size, self._count_members(node))
         return float(size) if node.type == SEND else 0.0
 
-    def _members(self, node: Node) -> int:
-        group = self.groups.get(group_of(node) or 0)
+    def _count_members(self, node: TraceNode) -> int:
+        group = self.groups.get(read_communicator_id(node) or 0)
         return len(self.result.devices if group is None else group)
 
-    def _describe(self, node: Node) -> dict[str, int | float | str]:
-        said: dict[str, int | float | str] = {"node": node.id}
+    def _describe_node(self, node: TraceNode) -> dict[str, int | float | str]:
+        arguments: dict[str, int | float | str] = {"node": node.id}
         if "comm_size" in node.attrs:
-            said["bytes"] = number(node, "comm_size") or 0
+            arguments["bytes"] = read_integer_attr(node, "comm_size") or 0
         if node.type == COLL:
-            said["collective"] = kind_of(node)
-            said["communicator"] = group_of(node) or 0
-            said["devices"] = self._members(node)
-            said["sent_bytes"] = round(self.sent(node))
+            arguments["collective"] = classify_node(node)
+            arguments["communicator"] = read_communicator_id(node) or 0
+            arguments["devices"] = self._count_members(node)
+            arguments["sent_bytes"] = round(self.count_node_bytes(node))
         elif node.type in (SEND, RECV):
             other = "comm_dst" if node.type == SEND else "comm_src"
-            said["to" if node.type == SEND else "from"] = node.value(other, -1)
-            said["tag"] = node.value("comm_tag", 0)
+            arguments["to" if node.type == SEND else "from"] = node.get_attr_value(other, -1)
+            arguments["tag"] = node.get_attr_value("comm_tag", 0)
         elif "flops" not in node.attrs:  # in our traces num_ops is a time
             for name in ("num_ops", "tensor_size"):
                 if name in node.attrs:
-                    said[name] = node.value(name)
+                    arguments[name] = node.get_attr_value(name)
         for name, (_, value) in node.attrs.items():
-            if name not in HANDLED:
-                said[name] = value if isinstance(value, int | float | str) else str(value)
-        return said
+            if name not in _HANDLED_ATTRIBUTES:
+                arguments[name] = value if isinstance(value, int | float | str) else str(value)
+        return arguments
 
 
 @dataclass(slots=True)
-class _Drawing:
+class _TimelineDrawing:
     """Puts the devices of a result into packets."""
 
-    result: Result
+    result: SimulationResult
     shown: tuple[int, ...]
-    programs: dict[int, Mapping[int, Node]]
-    texts: _Texts
-    packets: Packets = field(default_factory=Packets)
+    programs: dict[int, Mapping[int, TraceNode]]
+    texts: _SliceArguments
+    packets: PerfettoTrace = field(default_factory=PerfettoTrace)
     slices: int = 0
     flows: int = 0
     _lanes: dict[int, list[int]] = field(default_factory=dict)
     _sends: dict[tuple[int, int], int] = field(default_factory=dict)  # (device, node) to flow
     _recvs: dict[tuple[int, int], int] = field(default_factory=dict)
 
-    def draw(self) -> None:
+    def draw_tracks(self) -> None:
         """All tracks and slices."""
         packets, result = self.packets, self.result
-        step = packets.track("step")
+        step = packets.add_child_track("step")
         settings = {"simulator": result.simulator, "devices": len(result.devices)}
-        packets.begin(step, 0, "step", "step", tuple((settings | result.settings).items()))
-        packets.end(step, result.step_time_ns)
+        packets.begin_slice(step, 0, "step", "step", tuple((settings | result.settings).items()))
+        packets.end_slice(step, result.step_time_ns)
         self._match_messages()
         alike: dict[int, int] = defaultdict(int)
         for kind in result.class_of:
             alike[kind] += 1
-        whole = len(self.shown) == len(result.devices)
+        draws_all = len(self.shown) == len(result.devices)
         for device in self.shown:
             name = f"device {device}"
             others = alike[result.class_of[device]] - 1
-            if others and not whole:
+            if others and not draws_all:
                 name += f", like {others} other{'s' if others > 1 else ''}"
-            self._device(device, packets.track(name, step, rank=device))
+            self._draw_device(device, packets.add_child_track(name, step, rank=device))
 
-    def _device(self, device: int, parent: int) -> None:
+    def _draw_device(self, device: int, parent: int) -> None:
         kind = self.result.class_of[device]
         intervals = self.result.classes[kind]
         lanes = self._lanes.get(kind)
         if lanes is None:
-            lanes = self._lanes[kind] = _lanes(intervals)
+            lanes = self._lanes[kind] = _assign_lanes(intervals)
         nodes = self.programs[device]
-        outs, ins = self._dependencies(device, intervals, nodes)
+        outs, ins = self._number_dependencies(device, intervals, nodes)
         tracks: dict[tuple[str, int], int] = {}
         # Tracks first, in the order of TRACKS: an interval of communication may come first.
         for key in sorted(
             {(i.resource, lane) for i, lane in zip(intervals, lanes, strict=True)},
-            key=lambda key: (list(TRACKS).index(key[0]), key[1]),
+            key=lambda key: (list(_TRACKS).index(key[0]), key[1]),
         ):
-            rank = list(TRACKS).index(key[0])
-            tracks[key] = self.packets.track(TRACKS[key[0]], parent, rank=rank)
-        begin, end, args = self.packets.begin, self.packets.end, self.texts.args
+            rank = list(_TRACKS).index(key[0])
+            tracks[key] = self.packets.add_child_track(_TRACKS[key[0]], parent, rank=rank)
+        begin, end, args = (
+            self.packets.begin_slice,
+            self.packets.end_slice,
+            self.texts.describe_slice,
+        )
         for interval, lane in zip(intervals, lanes, strict=True):
             node = nodes[interval.node]
             track = tracks[interval.resource, lane]
@@ -203,17 +209,17 @@ class _Drawing:
             leaving = outs.get(node.id, ())
             if flow is not None:
                 leaving = (*leaving, flow)
-            category = TRACKS[interval.resource]
+            category = _TRACKS[interval.resource]
             name = node.name or f"node {node.id}"
             start = interval.start_ns
             begin(track, start, name, category, args(node), leaving, ins.get(node.id, ()))
             # A message arrives when the RECV ends: it may have been waiting since before the SEND.
             end(track, interval.finish_ns, () if arrives is None else (arrives,))
         self.slices += len(intervals)
-        self._link(intervals, nodes, parent)
+        self._draw_link_counters(intervals, nodes, parent)
 
-    def _dependencies(
-        self, device: int, intervals: Sequence[Interval], nodes: Mapping[int, Node]
+    def _number_dependencies(
+        self, device: int, intervals: Sequence[NodeInterval], nodes: Mapping[int, TraceNode]
     ) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
         """The flows out of and into each node; those of one resource need no arrow."""
         resource = {interval.node: interval.resource for interval in intervals}
@@ -222,7 +228,7 @@ class _Drawing:
         for interval in intervals:
             if interval.node not in nodes:
                 raise HespasError(f"the traces have no node {interval.node} on device {device}")
-            for dep in dict.fromkeys(nodes[interval.node].deps):
+            for dep in dict.fromkeys(nodes[interval.node].dependency_ids):
                 if resource.get(dep, interval.resource) != interval.resource:
                     self.flows += 1
                     outs[dep].append(self.flows)
@@ -238,28 +244,32 @@ class _Drawing:
             for interval in self.result.classes[self.result.class_of[device]]:
                 node = nodes.get(interval.node)
                 if node is not None and node.type == SEND:
-                    waiting[message(device, node)].append((device, node.id))
+                    waiting[identify_message(device, node)].append((device, node.id))
                 elif node is not None and node.type == RECV:
-                    recvs.append((message(device, node), (device, node.id)))
+                    recvs.append((identify_message(device, node), (device, node.id)))
         for key, end in recvs:
             if waiting[key]:
                 self.flows += 1
                 self._sends[waiting[key].popleft()] = self._recvs[end] = self.flows
 
-    def _link(self, intervals: Sequence[Interval], nodes: Mapping[int, Node], parent: int) -> None:
+    def _draw_link_counters(
+        self, intervals: Sequence[NodeInterval], nodes: Mapping[int, TraceNode], parent: int
+    ) -> None:
         """Counters: operand bytes on the way, and the rate at which the device sends."""
         changes: dict[int, list[tuple[int, bool, int, float]]] = defaultdict(list)
         for interval in intervals:
-            sent = self.texts.sent(nodes[interval.node])
+            sent = self.texts.count_node_bytes(nodes[interval.node])
             if interval.resource == "comm" and sent:
-                size = number(nodes[interval.node], "comm_size") or 0
+                size = read_integer_attr(nodes[interval.node], "comm_size") or 0
                 rate = sent / max(1, interval.finish_ns - interval.start_ns)
                 changes[interval.start_ns].append((interval.node, True, size, rate))
                 changes[interval.finish_ns].append((interval.node, False, size, rate))
         if not changes:
             return
-        flying = self.packets.track("bytes in flight", parent, rank=len(TRACKS), bytes_=True)
-        rates = self.packets.track("sending", parent, rank=len(TRACKS) + 1, unit="GB/s")
+        flying = self.packets.add_child_track(
+            "bytes in flight", parent, rank=len(_TRACKS), bytes_=True
+        )
+        rates = self.packets.add_child_track("sending", parent, rank=len(_TRACKS) + 1, unit="GB/s")
         active: dict[int, tuple[int, float]] = {}
         for time_ns in sorted(changes):
             for node, starts, size, rate in changes[time_ns]:
@@ -267,20 +277,24 @@ class _Drawing:
                     active[node] = (size, rate)
                 else:
                     active.pop(node, None)
-            self.packets.count(flying, time_ns, sum(size for size, _ in active.values()))
-            self.packets.count(rates, time_ns, math.fsum(rate for _, rate in active.values()))
+            self.packets.set_counter_value(
+                flying, time_ns, sum(size for size, _ in active.values())
+            )
+            self.packets.set_counter_value(
+                rates, time_ns, math.fsum(rate for _, rate in active.values())
+            )
 
 
-def _lanes(intervals: Sequence[Interval]) -> list[int]:
+def _assign_lanes(intervals: Sequence[NodeInterval]) -> list[int]:
     """A lane for each interval, the lowest free one: slices of one track must not overlap."""
     free: dict[str, list[int]] = defaultdict(list)
     busy: dict[str, list[tuple[int, int]]] = defaultdict(list)
     lanes = []
     for interval in intervals:
-        mine, open_ = free[interval.resource], busy[interval.resource]
+        free_lanes, open_ = free[interval.resource], busy[interval.resource]
         while open_ and open_[0][0] <= interval.start_ns:
-            heapq.heappush(mine, heapq.heappop(open_)[1])
-        lane = heapq.heappop(mine) if mine else len(open_)
+            heapq.heappush(free_lanes, heapq.heappop(open_)[1])
+        lane = heapq.heappop(free_lanes) if free_lanes else len(open_)
         heapq.heappush(open_, (interval.finish_ns, lane))
         lanes.append(lane)
     return lanes

@@ -21,7 +21,7 @@ assert len(configs.schema_names()) > 5
 for name in configs.schema_names(): configs.schema_text(name)
 for name in configs.node_names(): configs.node(name)
 for name in configs.system_names(): configs.system(name)
-from hespas.tools.report.page import page
+from hespas.tools.report.page_frame import page
 assert b"<script>" in page("it", "has its style and script", [])
 """
 

@@ -22,19 +22,19 @@ are written in full: there are no abbreviations.
 TOOLS = ("hespas_opt", "hespas_chakra_gen", "hespas_mlir_splitter", "hespas_mlir_analyzer")
 
 
-def parsers() -> list[argparse.ArgumentParser]:
+def build_all_parsers() -> list[argparse.ArgumentParser]:
     """The parsers of all commands of ``hespas``, of each study, and of the other tools."""
     modules = [f"commands.{name}" for name in hespas.COMMANDS if name != "study"]
-    at = [*hespas.COMMANDS].index("study")
-    modules[at:at] = [f"studies.{name.replace('-', '_')}" for name in STUDIES]
+    study_index = [*hespas.COMMANDS].index("study")
+    modules[study_index:study_index] = [f"studies.{name.replace('-', '_')}" for name in STUDIES]
     return [
-        importlib.import_module(f"hespas.tools.{name}").arguments() for name in (*modules, *TOOLS)
+        importlib.import_module(f"hespas.tools.{name}").build_parser() for name in (*modules, *TOOLS)
     ]
 
 
-def markdown() -> str:
+def render_markdown() -> str:
     """The whole page."""
-    found = parsers()
+    all_parsers = build_all_parsers()
     shown = {
         name: f"study {next(iter(STUDIES))}" if name == "study" else name
         for name in hespas.COMMANDS
@@ -43,33 +43,38 @@ def markdown() -> str:
         f"| [`hespas {name}`](#hespas-{shown[name].replace(' ', '-')}) | {text} |\n"
         for name, text in hespas.COMMANDS.items()
     ]
-    opt = "| [`hespas-opt`](#hespas-opt) | runs single [passes](passes.md) and prints IR |\n"
-    rest = "| the others | as [the published tools](../how-to/published-tools.md) |\n"
-    sections = [text for parser in found for text in _section(parser, "##")]
-    return "".join([HEAD, *rows, opt, rest, *sections])
+    opt_row = "| [`hespas-opt`](#hespas-opt) | runs single [passes](passes.md) and prints IR |\n"
+    other_tools_row = "| the others | as [the published tools](../how-to/published-tools.md) |\n"
+    sections = [text for parser in all_parsers for text in _format_parser_section(parser, "##")]
+    return "".join([HEAD, *rows, opt_row, other_tools_row, *sections])
 
 
-def _section(parser: argparse.ArgumentParser, level: str) -> Iterator[str]:
+def _format_parser_section(parser: argparse.ArgumentParser, level: str) -> Iterator[str]:
     yield f"\n{level} {parser.prog}\n"
     if parser.description:
         yield f"\n```text\n{parser.description.strip()}\n```\n"
-    inner: dict[str, argparse.ArgumentParser] = {}
+    subparsers: dict[str, argparse.ArgumentParser] = {}
     rows = []
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            inner = dict(action.choices)
+            subparsers = dict(action.choices)
             helps = {choice.dest: choice.help for choice in action._choices_actions}
-            rows += [f"| `{name}` | {_cell(helps.get(name) or '')} |\n" for name in inner]
+            rows += [
+                f"| `{name}` | {_escape_table_cell(helps.get(name) or '')} |\n"
+                for name in subparsers
+            ]
         elif action.help != argparse.SUPPRESS and "--help" not in action.option_strings:
-            rows.append(f"| {_spelling(action)} | {_cell(_help(action))} |\n")
+            rows.append(
+                f"| {_format_argument_spelling(action)} | {_escape_table_cell(_format_argument_help(action))} |\n"
+            )
     if rows:
         yield "\n| argument | meaning |\n|---|---|\n"
         yield from rows
-    for one in inner.values():
-        yield from _section(one, f"{level}#")
+    for subparser in subparsers.values():
+        yield from _format_parser_section(subparser, f"{level}#")
 
 
-def _spelling(action: argparse.Action) -> str:
+def _format_argument_spelling(action: argparse.Action) -> str:
     """``--name VALUE``, of each of its names, or the word that stands for a positional argument."""
     value = action.metavar if isinstance(action.metavar, str) else ""
     if not action.option_strings:
@@ -79,17 +84,19 @@ def _spelling(action: argparse.Action) -> str:
     if isinstance(action.metavar, tuple):
         value = " ".join(action.metavar)
     elif action.nargs != 0 and not isinstance(action, argparse.BooleanOptionalAction):
-        value = value or _choices(action) or action.dest.upper()
+        value = value or _format_choices(action) or action.dest.upper()
     else:
         value = ""
-    return ", ".join(_code(f"{name} {value}".strip()) for name in action.option_strings)
+    return ", ".join(
+        _format_table_code(f"{name} {value}".strip()) for name in action.option_strings
+    )
 
 
-def _choices(action: argparse.Action) -> str:
+def _format_choices(action: argparse.Action) -> str:
     return "{" + ",".join(map(str, action.choices)) + "}" if action.choices else ""
 
 
-def _help(action: argparse.Action) -> str:
+def _format_argument_help(action: argparse.Action) -> str:
     text = (action.help or "") % vars(action)
     value = action.default
     if not action.option_strings or action.nargs == 0 or "default" in text:
@@ -101,13 +108,13 @@ def _help(action: argparse.Action) -> str:
     )
 
 
-def _cell(text: str) -> str:
+def _escape_table_cell(text: str) -> str:
     return " ".join(text.split()).replace("|", r"\|").replace("<", "&lt;")
 
 
-def _code(text: str) -> str:
+def _format_table_code(text: str) -> str:
     return f"`{text}`".replace("|", r"\|")
 
 
 if __name__ == "__main__":
-    print(markdown(), end="")
+    print(render_markdown(), end="")

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Sequence
 
 from hespas.dialects.errors import UsageError
-from hespas.tools import common
+from hespas.tools import console_scripts
 
 COMMANDS = {
     "export": "a JAX program as StableHLO: as lowered, partitioned, or optimised by XLA",
@@ -46,7 +46,7 @@ hespas-opt runs single passes and prints IR.
 """
 
 
-def usage() -> str:
+def format_usage() -> str:
     """The help text."""
     lines = [f"  {name:<10} {text}" for name, text in COMMANDS.items()]
     return USAGE.format(commands="\n".join(lines))
@@ -55,22 +55,24 @@ def usage() -> str:
 def main(argv: Sequence[str]) -> int:
     """Run the tool; returns its exit code, raises HespasError."""
     if not argv or argv[0] in ("-h", "--help", "help"):
-        print(usage(), end="")
-        return 0 if argv else common.EXIT_USAGE
+        print(format_usage(), end="")
+        return 0 if argv else console_scripts.EXIT_USAGE
     if argv[0] == "--version":
         from hespas import __version__
 
         print(f"hespas {__version__}")
         return 0
     if argv[0] not in COMMANDS:
-        from hespas.passes.base import nearest
+        from hespas.passes.base import suggest_nearest
 
-        raise UsageError(f"no command is called '{argv[0]}'", remedy=nearest(argv[0], [*COMMANDS]))
+        raise UsageError(
+            f"no command is called '{argv[0]}'", remedy=suggest_nearest(argv[0], [*COMMANDS])
+        )
     return importlib.import_module(f"hespas.tools.commands.{argv[0]}").main(list(argv[1:]))
 
 
 def script() -> None:
-    common.script(main)
+    console_scripts.script(main)
 
 
 if __name__ == "__main__":

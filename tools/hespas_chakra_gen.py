@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hespas.dialects.errors import UsageError
-from hespas.tools import common
-from hespas.tools.commands import log
-from hespas.tools.commands.parser import Parser
-from hespas.tools.commands.render import scaled
+from hespas.tools import console_scripts
+from hespas.tools.commands import log_options
+from hespas.tools.commands.command_parser import CommandParser
+from hespas.tools.commands.text_tables import format_scaled
 
 if TYPE_CHECKING:
-    from hespas.tools.commands.summary import Summary
+    from hespas.tools.commands.run_summary import RunSummary
 
 DESCRIPTION = """\
 Estimate a program and write its Chakra traces. CONFIG gives mlir_file, output_dir, how to split and
@@ -23,8 +23,8 @@ hespas run does the same with presets, a system and a fuller summary.
 """
 
 
-def arguments() -> Parser:
-    parser = Parser("hespas_chakra_gen", DESCRIPTION)
+def build_parser() -> CommandParser:
+    parser = CommandParser("hespas_chakra_gen", DESCRIPTION)
     add = parser.add_argument
     add("config", help="configuration file (JSON)")
     add("--clean", action="store_true", default=None, help="remove the outputs of earlier runs")
@@ -36,82 +36,84 @@ def arguments() -> Parser:
     add("--no-merge", dest="no_merge", action="store_true", help="do not merge blocks")
     add("--output", dest="output_dir", help="output folder")
     add("--threads", dest="num_threads", type=int, help="accepted; splitting takes one thread")
-    log.add_options(parser)
+    log_options.add_log_options(parser)
     return parser
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the tool; returns its exit code, raises HespasError."""
-    options = arguments().parse_args(argv)
+    options = build_parser().parse_args(argv)
     if options.merge and options.no_merge:
         raise UsageError("--merge and --no-merge exclude each other")
 
-    from hespas.tools import published
+    from hespas.tools import published_config
 
     keys = ("clean", "mlir_file", "split_strategy", "block_lim", "output_dir", "num_threads")
     overrides = {key: getattr(options, key) for key in keys}
     overrides["merge"] = False if options.no_merge else options.merge
-    found = published.read(options.config, overrides)
+    config_file = published_config.read_published_config(options.config, overrides)
     if options.num_npus is not None:
-        found = found.with_devices(options.num_npus)
-    published.required(found.config, "output_dir", "or give --output", found.path)
-    plan = published.plan(found)
+        config_file = config_file.with_device_count(options.num_npus)
+    published_config.require_config_value(
+        config_file.config, "output_dir", "or give --output", config_file.path
+    )
+    plan = published_config.build_published_plan(config_file)
 
-    from hespas.passes.emit.folder import OURS
-    from hespas.tools.commands import flow
+    from hespas.passes.emit.output_folder import TRACE_FILE_NAMES
+    from hespas.tools.commands import run_flow
 
     start = time.perf_counter()
-    with log.opened(options) as note:
-        for text in found.notes:
+    with log_options.open_log(options) as note:
+        for text in config_file.notes:
             note(f"note: {text}")
-        with flow.progress(quiet=options.log_level in log.QUIET) as before:
+        with run_flow.show_progress(quiet=options.log_level in log_options.QUIET) as before:
             progress = before if sys.stderr.isatty() else None
-            outcome = flow.execute(plan, note, before=before, progress=progress)
-        summary = flow.summarise(plan, outcome)
-        if found.config.clean:
-            published.clean(summary.emitted.folder, keep=OURS)
+            outcome = run_flow.execute_plan(plan, note, before=before, progress=progress)
+        summary = run_flow.summarise_run(plan, outcome)
+        if config_file.config.clean:
+            published_config.remove_stale_outputs(summary.emitted.folder, keep=TRACE_FILE_NAMES)
         note(f"note: took {time.perf_counter() - start:.3f} s")
-    print("\n".join(results(summary)))
+    print("\n".join(_format_results(summary)))
     print(f"Done. Output directory: {summary.emitted.folder}")
     return 0
 
 
-def results(found: Summary) -> list[str]:
+def _format_results(summary: RunSummary) -> list[str]:
     """The result lines under the published names."""
-    totals, reuse = found.stats["totals"], found.stats["reuse"]
+    totals, reuse = summary.module_stats["totals"], summary.module_stats["reuse"]
     hits = reuse["regions"] - reuse["distinct_regions"]
-    seconds = found.time_ns * 1e-9 or 1.0
+    seconds = summary.time_ns * 1e-9 or 1.0
     lines = [
         f"Cache hits: {hits}",
-        f"Basic block reuse rate: {_part(hits, reuse['regions'])}",
-        f"Operator reuse factor: {_part(reuse['ops'] - reuse['distinct_ops'], reuse['ops'])}",
-        *_utilisation("FLOPS/s", found.utilisation("flops")),
-        *_utilisation("Memory bandwidth", found.utilisation("bandwidth")),
-        f"Average FLOPS/s: {scaled(totals['flops'] / seconds, 'FLOPS/s')}",
-        f"Average Memory Bandwidth: {scaled(found.moved_bytes / seconds, 'B/s')}",
+        f"Basic block reuse rate: {_format_share(hits, reuse['regions'])}",
+        f"Operator reuse factor: {_format_share(reuse['ops'] - reuse['distinct_ops'], reuse['ops'])}",
+        *_format_utilisation("FLOPS/s", summary.get_utilisation("flops")),
+        *_format_utilisation("Memory bandwidth", summary.get_utilisation("bandwidth")),
+        f"Average FLOPS/s: {format_scaled(totals['flops'] / seconds, 'FLOPS/s')}",
+        f"Average Memory Bandwidth: {format_scaled(summary.moved_bytes / seconds, 'B/s')}",
     ]
     if totals["energy_nj"] is not None:
-        lines.append(f"Total Energy: {scaled(totals['energy_nj'] * 1e-9, 'J')}")
-    lines.append(f"Compute Runtime Estimation: {found.time_ns / 1e3:.3f} us")
-    shares = found.shares("op")
+        lines.append(f"Total Energy: {format_scaled(totals['energy_nj'] * 1e-9, 'J')}")
+    lines.append(f"Compute Runtime Estimation: {summary.time_ns / 1e3:.3f} us")
+    shares = summary.list_time_shares("op")
     if shares:
         lines.append("Op time proportions:")
         width = max(len(name) for name, _ in shares) + 4
-        lines += [f"    {f'{name}:':<{width}}{ns / found.time_ns:.3f}" for name, ns in shares]
+        lines += [f"    {f'{name}:':<{width}}{ns / summary.time_ns:.3f}" for name, ns in shares]
     return lines
 
 
-def _utilisation(what: str, share: float | None) -> list[str]:
+def _format_utilisation(label: str, share: float | None) -> list[str]:
     """No line where no node says what the peak is."""
-    return [] if share is None else [f"{what} utilisation: {share:.3f}"]
+    return [] if share is None else [f"{label} utilisation: {share:.3f}"]
 
 
-def _part(part: int, whole: int) -> str:
-    return f"{part / whole if whole else 0.0:.3f} ({part}/{whole})"
+def _format_share(part: int, total: int) -> str:
+    return f"{part / total if total else 0.0:.3f} ({part}/{total})"
 
 
 def script() -> None:
-    common.script(main)
+    console_scripts.script(main)
 
 
 if __name__ == "__main__":

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hespas.dialects.errors import UsageError
-from hespas.tools import common
-from hespas.tools.commands import log
-from hespas.tools.commands.parser import Parser
+from hespas.tools import console_scripts
+from hespas.tools.commands import log_options
+from hespas.tools.commands.command_parser import CommandParser
 
 DESCRIPTION = """\
 Count the ops of a program by kind. hespas-opt --op-stats does the same with more formats.
 """
 
 
-def arguments() -> Parser:
-    parser = Parser("hespas_mlir_analyzer", DESCRIPTION)
+def build_parser() -> CommandParser:
+    parser = CommandParser("hespas_mlir_analyzer", DESCRIPTION)
     add = parser.add_argument
     add("mlir_file", help="the program, in any form that hespas reads; - for stdin")
     add(
@@ -27,13 +27,13 @@ def arguments() -> Parser:
         "-e", "--expand_func_calls", action="store_true",
         help="count what calls and fusions hold instead of the call or fusion",
     )  # fmt: skip
-    log.add_options(parser)
+    log_options.add_log_options(parser)
     return parser
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the tool; returns its exit code, raises HespasError."""
-    options = arguments().parse_args(argv)
+    options = build_parser().parse_args(argv)
     kind = options.format.lower()
     if kind not in ("table", "csv"):
         raise UsageError(f"there is no format '{options.format}'", remedy="known: table, csv")
@@ -42,20 +42,20 @@ def main(argv: Sequence[str]) -> int:
     from hespas.dialects.mlir import make_context
     from hespas.passes.emit import op_stats
 
-    module = frontends.read(options.mlir_file, make_context())
-    found = op_stats.census(
+    module = frontends.read_module(options.mlir_file, make_context())
+    op_census = op_stats.count_program_ops(
         module, expand=options.expand_func_calls, by_operands=options.input_sensitive
     )
     if kind == "table":
         print("MLIR Analysis Results:")
-        print(op_stats.as_table(found), end="")
+        print(op_stats.render_census_table(op_census), end="")
     else:
-        print(op_stats.as_csv(found, header=False), end="")
+        print(op_stats.render_census_csv(op_census, header=False), end="")
     return 0
 
 
 def script() -> None:
-    common.script(main)
+    console_scripts.script(main)
 
 
 if __name__ == "__main__":

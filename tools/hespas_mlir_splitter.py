@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from hespas.tools import common
-from hespas.tools.commands import log
-from hespas.tools.commands.parser import Parser
+from hespas.tools import console_scripts
+from hespas.tools.commands import log_options
+from hespas.tools.commands.command_parser import CommandParser
 
 DESCRIPTION = """\
 Split a program at its collectives, and write each piece as mini_module_<i>.mlir and .json.
@@ -15,53 +15,59 @@ CONFIG gives mlir_file and output_dir; flags override it. Paths are relative to 
 """
 
 
-def arguments() -> Parser:
-    parser = Parser("hespas_mlir_splitter", DESCRIPTION)
+def build_parser() -> CommandParser:
+    parser = CommandParser("hespas_mlir_splitter", DESCRIPTION)
     add = parser.add_argument
     add("config", help="configuration file (JSON)")
     add("--split_fn", dest="split_strategy", help="linear_split (default) or individual_split")
     add("--block_lim", type=int, help="most ops in a piece of linear_split (default 1024)")
     add("--print_meta", action="store_true", help="print the metadata of each piece")
-    log.add_options(parser)
+    log_options.add_log_options(parser)
     return parser
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the tool; returns its exit code, raises HespasError."""
-    options = arguments().parse_args(argv)
+    options = build_parser().parse_args(argv)
 
-    from hespas.tools import published
+    from hespas.tools import published_config
 
     overrides = {"split_strategy": options.split_strategy, "block_lim": options.block_lim}
-    found = published.read(options.config, overrides, estimates=False)
-    program = published.required(found.config, "mlir_file", "", found.path)
-    folder = published.required(found.config, "output_dir", "", found.path)
+    config_file = published_config.read_published_config(options.config, overrides, estimates=False)
+    program = published_config.require_config_value(
+        config_file.config, "mlir_file", "", config_file.path
+    )
+    folder = published_config.require_config_value(
+        config_file.config, "output_dir", "", config_file.path
+    )
 
-    from hespas.tools.commands import flow, mini_modules
+    from hespas.tools.commands import mini_modules, run_flow
 
-    with log.opened(options) as note:
-        for text in found.notes:
+    with log_options.open_log(options) as note:
+        for text in config_file.notes:
             note(f"note: {text}")
-        split = published.split_pass(found.config)
-        with flow.progress(quiet=options.log_level in log.QUIET) as before:
-            outcome = flow.execute(flow.Plan(program, (split,)), note, before=before)
-        pieces = list(mini_modules.pieces(outcome.module, program))
-        mini_modules.write(Path(folder), pieces)
-        if found.config.clean:
-            published.clean(Path(folder), keep=mini_modules.OURS)
+        split = published_config.build_split_pass(config_file.config)
+        with run_flow.show_progress(quiet=options.log_level in log_options.QUIET) as before:
+            outcome = run_flow.execute_plan(
+                run_flow.RunPlan(program, (split,)), note, before=before
+            )
+        pieces = list(mini_modules.build_mini_modules(outcome.module, program))
+        mini_modules.write_mini_modules(Path(folder), pieces)
+        if config_file.config.clean:
+            published_config.remove_stale_outputs(Path(folder), keep=mini_modules.MINI_MODULE_FILES)
     print(f"Input file: {program}")
     print(f"Output directory: {folder}")
     print(f"Number of splits: {len(pieces)}")
     if options.print_meta:
         for piece in pieces:
             print(f"Module {piece.metadata['id']} metadata:")
-            print(mini_modules.as_json(piece))
+            print(mini_modules.to_metadata_json(piece))
             print("=" * 80)
     return 0
 
 
 def script() -> None:
-    common.script(main)
+    console_scripts.script(main)
 
 
 if __name__ == "__main__":

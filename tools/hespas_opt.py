@@ -10,10 +10,10 @@ from typing import Any
 
 from hespas.dialects.errors import HespasError, UsageError
 from hespas.passes import pipeline, registry
-from hespas.passes.base import Run, build
-from hespas.passes.emit import file
-from hespas.passes.pipeline import NativePass, Step
-from hespas.tools import common
+from hespas.passes.base import PassRun, build_pass
+from hespas.passes.emit import output_file
+from hespas.passes.pipeline import NativePass, PipelineStep
+from hespas.tools import console_scripts
 
 DESCRIPTION = """\
 Reads StableHLO (MLIR text or bytecode, portable artifact, HLO text or protobuf, also .xz or .gz)
@@ -27,12 +27,12 @@ Options of a pass follow '=': several separated by commas, or by spaces within q
 """
 
 
-def arguments(with_passes: bool = False) -> argparse.ArgumentParser:
+def build_parser(with_passes: bool = False) -> argparse.ArgumentParser:
     """The parser of everything but pass flags; their help is built only when it is shown."""
     parser = argparse.ArgumentParser(
         "hespas-opt",
         description=DESCRIPTION,
-        epilog=_pass_help() if with_passes else None,
+        epilog=_format_pass_help() if with_passes else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
         add_help=False,
@@ -66,24 +66,24 @@ def arguments(with_passes: bool = False) -> argparse.ArgumentParser:
     return parser
 
 
-def _pass_help() -> str:
+def _format_pass_help() -> str:
     lines = ["passes:"]
-    for name in registry.names():
-        cls = registry.get(name)
+    for name in registry.list_pass_names():
+        cls = registry.load_pass_class(name)
         lines.append(f"  --{name}")
-        lines.append(f"      {cls.summary()}")
-        for spelled, field in cls.options():
+        lines.append(f"      {cls.get_help_summary()}")
+        for spelled, field in cls.list_spelled_options():
             value = str(field.default).lower() if field.default in (True, False) else field.default
             default = f" (default {value})" if value not in ("", None) else ""
             lines.append(f"        {spelled}: {field.metadata['help']}{default}")
     return "\n".join(lines)
 
 
-def parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Step]]:
+def _parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[PipelineStep]]:
     """Options, and the steps in the order of their flags; raises UsageError."""
-    parser = arguments()
+    parser = build_parser()
     own = {string for action in parser._actions for string in action.option_strings}
-    steps: list[Step] = []
+    steps: list[PipelineStep] = []
     rest: list[str] = []
     items = iter(argv)
     for item in items:
@@ -92,35 +92,35 @@ def parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Step]
             text = value if equals else next(items, None)
             if text is None:
                 raise UsageError(f"{flag} needs a pipeline")
-            steps += pipeline.parse(text)
+            steps += pipeline.parse_pipeline(text)
         elif flag.startswith("--") and len(flag) > 2 and flag not in own:
-            steps.append(_step(flag[2:], value))
+            steps.append(_build_pass_step(flag[2:], value))
         else:
             rest.append(item)
             if item in ("-o", "--mlir-print-ir-after", "--mlir-elide-elementsattrs-if-larger"):
                 rest += [value for value in [next(items, None)] if value is not None]
     try:
-        parser.error = _usage  # type: ignore[method-assign]
+        parser.error = _raise_usage_error  # type: ignore[method-assign]
         return parser.parse_args(rest), steps
     except argparse.ArgumentError as error:
         raise UsageError(str(error)) from None
 
 
-def _usage(message: str) -> Any:
+def _raise_usage_error(message: str) -> Any:
     raise UsageError(message, remedy="see hespas-opt --help")
 
 
-def _step(name: str, options: str) -> Step:
-    if registry.is_pass(name):
-        return build(registry.get(name), pipeline.parse_options(options))
+def _build_pass_step(name: str, options: str) -> PipelineStep:
+    if registry.is_pass_name(name):
+        return build_pass(registry.load_pass_class(name), pipeline.parse_options(options))
     return NativePass(f"{name}{{{options}}}" if options else name)
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the tool; returns its exit code, raises HespasError."""
-    options, steps = parse_arguments(argv)
+    options, steps = _parse_arguments(argv)
     if options.help:
-        print(arguments(with_passes=True).format_help(), end="")
+        print(build_parser(with_passes=True).format_help(), end="")
         return 0
     if options.version:
         from hespas import __version__
@@ -128,44 +128,51 @@ def main(argv: Sequence[str]) -> int:
         print(f"hespas-opt {__version__}")
         return 0
     if options.print_pipeline:
-        print(pipeline.spelling(steps), file=sys.stderr)
+        print(pipeline.format_pipeline(steps), file=sys.stderr)
 
     from hespas import frontends
 
     if options.output != "-" and not options.disable_output:
-        file.check(options.output)
+        output_file.check_writable_file(options.output)
     if not (options.split_input_file or options.verify_diagnostics):
-        name = "<stdin>" if options.input == "-" else frontends.shown(options.input)
-        read = functools.partial(frontends.read, options.input)
-        emit(options, process(options, steps, read, name))
+        name = "<stdin>" if options.input == "-" else frontends.to_display_name(options.input)
+        read = functools.partial(frontends.read_module, options.input)
+        _write_module_output(options, _run_pass_pipeline(options, steps, read, name))
         return 0
-    from hespas.tools import diagnostics
+    from hespas.tools import expected_diagnostics
 
-    name, data = frontends.load(options.input)
-    chunks = diagnostics.split(data, name) if options.split_input_file else [(0, data)]
+    name, data = frontends.read_unpacked_bytes(options.input)
+    chunks = (
+        expected_diagnostics.split_at_separators(data, name)
+        if options.split_input_file
+        else [(0, data)]
+    )
     outputs, failures = [], []
     for line, chunk in chunks:
         try:
             # Blank lines stand for the parts before, so that locations are those of the file.
-            parse = functools.partial(frontends.parse, b"\n" * line + chunk, name)
-            outputs.append(process(options, steps, parse, name))
-            said = []
+            parse = functools.partial(frontends.parse_module, b"\n" * line + chunk, name)
+            outputs.append(_run_pass_pipeline(options, steps, parse, name))
+            reported_errors = []
         except HespasError as error:
             if not options.verify_diagnostics:
                 raise
-            said = [error]
+            reported_errors = [error]
         if options.verify_diagnostics:
-            failures += diagnostics.mismatches(chunk, line, name, said)
+            failures += expected_diagnostics.compare_diagnostics(chunk, line, name, reported_errors)
     if failures:
         print("\n".join(failures), file=sys.stderr)
-        return common.EXIT_ERROR
+        return console_scripts.EXIT_ERROR
     if not options.verify_diagnostics:
-        emit(options, b"// -----\n\n".join(outputs))
+        _write_module_output(options, b"// -----\n\n".join(outputs))
     return 0
 
 
-def process(
-    options: argparse.Namespace, steps: Sequence[Step], read: Callable[[Any], Any], name: str
+def _run_pass_pipeline(
+    options: argparse.Namespace,
+    steps: Sequence[PipelineStep],
+    read_module: Callable[[Any], Any],
+    name: str,
 ) -> bytes:
     """One module through the pipeline, to its text or bytecode; raises HespasError.
 
@@ -175,39 +182,39 @@ def process(
 
     context = make_context()
     context.allow_unregistered_dialects = options.allow_unregistered_dialect
-    module = read(context)
-    run = Run(input_name=name, keep_going=options.keep_going)
+    module = read_module(context)
+    run = PassRun(input_name=name, keep_going=options.keep_going)
     shown = {part for item in options.mlir_print_ir_after for part in item.split(",")}
     unknown = shown - {step.name for step in steps} - {"prepare"}
     if unknown:
         raise UsageError(f"--mlir-print-ir-after: '{min(unknown)}' is not in the pipeline")
 
-    def after(current: Any, step: Step) -> None:
+    def print_ir_after(current: Any, step: PipelineStep) -> None:
         if options.mlir_print_ir_after_all or step.name in shown:
-            print(f"// -----// IR Dump After {step.spelling()} //----- //", file=sys.stderr)
+            print(f"// -----// IR Dump After {step.to_pipeline_text()} //----- //", file=sys.stderr)
             print(current, file=sys.stderr)
 
     timings: list[tuple[str, float]] | None = [] if options.timing else None
-    pipeline.run(module, steps, run, after=after, timings=timings)
+    pipeline.run_pipeline(module, steps, run, after=print_ir_after, timings=timings)
     for spelled, seconds in timings or []:
         print(f"{seconds:10.4f} s  {spelled}", file=sys.stderr)
     if options.disable_output or options.output == "/dev/null":
         return b""
-    return render(options, module)
+    return _render_module(options, module)
 
 
-def render(options: argparse.Namespace, module: Any) -> bytes:
+def _render_module(options: argparse.Namespace, module: Any) -> bytes:
     """The module as bytes in the form the options ask for."""
     if options.typed_attributes:
-        from hespas.dialects import typed
+        from hespas.dialects import typed_attrs
 
-        return typed.to_typed(module).encode()
+        return typed_attrs.to_typed_text(module).encode()
 
-    from hespas.tools import modules
+    from hespas.tools import module_output
 
     if options.emit_bytecode:
-        return modules.bytecode(module)
-    return modules.text(
+        return module_output.to_mlir_bytecode(module)
+    return module_output.to_mlir_text(
         module,
         locations=options.mlir_print_debuginfo,
         print_generic_op_form=options.mlir_print_op_generic,
@@ -215,16 +222,16 @@ def render(options: argparse.Namespace, module: Any) -> bytes:
     )
 
 
-def emit(options: argparse.Namespace, data: bytes) -> None:
+def _write_module_output(options: argparse.Namespace, data: bytes) -> None:
     """Write the output whole or not at all."""
     if not options.disable_output:
-        from hespas.tools import modules
+        from hespas.tools import module_output
 
-        modules.put(options.output, data)
+        module_output.write_file_or_stdout(options.output, data)
 
 
 def script() -> None:
-    common.script(main)
+    console_scripts.script(main)
 
 
 if __name__ == "__main__":

@@ -12,55 +12,55 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from hespas.configs.models import PublishedHardware
+from hespas.configs.file_models import PublishedHardware
 
 # The unit beside a simulator: as the published tool has it in COCOSSim, one array of TPU v3.
-UNIT = {"rows": 128, "columns": 128, "lanes": 1024, "sram_bytes": 8 << 20}
+SYSTOLIC_UNIT = {"rows": 128, "columns": 128, "lanes": 1024, "sram_bytes": 8 << 20}
 PLATFORMS = {"gpu": "cuda", "host": "cpu"}  # XLA's other names
 
 
-def _single(value: Any) -> Any:
+def _normalise_choice(value: Any) -> Any:
     """The one item of a list, in small letters."""
     value = value[0] if isinstance(value, list) and len(value) == 1 else value
     return value.lower() if isinstance(value, str) else value
 
 
-def _given(**settings: Any) -> dict[str, Any]:
+def _drop_empty_settings(**settings: Any) -> dict[str, Any]:
     """The settings that a section has."""
     return {name: value for name, value in settings.items() if value}
 
 
-class _Strict(BaseModel):
+class _HardwareModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
-class Method:
+class PublishedMethod:
     """What a section is here: an ``estimator`` of ours; whether it ``is_node``, with rates."""
 
     estimator: ClassVar[str]
     is_node: ClassVar[bool] = False
 
-    def settings(self) -> dict[str, Any]:
+    def to_estimator_settings(self) -> dict[str, Any]:
         """The settings of our estimator."""
         return {}
 
-    def notes(self) -> Iterator[str]:
+    def describe_ignored_keys(self) -> Iterator[str]:
         """What of the section has no effect, or another one, a line each."""
         return iter(())
 
 
-class Roofline(PublishedHardware, Method):
+class RooflineSection(PublishedHardware, PublishedMethod):
     """``roofline``: the rates of a device."""
 
     estimator: ClassVar[str] = "roofline"
     is_node: ClassVar[bool] = True
 
-    def notes(self) -> Iterator[str]:
+    def describe_ignored_keys(self) -> Iterator[str]:
         if not self.warn_on_unknown_type:
             yield "warn_on_unknown_type: a type without a rate of its own is said at any rate"
 
 
-class _Hardware(_Strict, Method):
+class _MethodSection(_HardwareModel, PublishedMethod):
     """Base of the other sections: the keys of every method."""
 
     type: str | None = None
@@ -70,13 +70,13 @@ class _Hardware(_Strict, Method):
     in_memory_only_cache: bool | None = None
 
 
-class _Translate(_Strict):
+class _XlaTranslateSection(_HardwareModel):
     target_backends: Annotated[
-        Literal["cpu", "host", "gpu", "cuda", "rocm"] | None, BeforeValidator(_single)
+        Literal["cpu", "host", "gpu", "cuda", "rocm"] | None, BeforeValidator(_normalise_choice)
     ] = Field(None, alias="target-backends")
 
 
-class Xla(_Hardware):
+class XlaSection(_MethodSection):
     """``xla``: regions compiled and run, here in process by jaxlib's XLA."""
 
     estimator: ClassVar[str] = "xla"
@@ -84,54 +84,55 @@ class Xla(_Hardware):
     xla_translate_path: str | None = None
     hlo_runner_main_path: str | None = None
     sample: Annotated[int, Field(gt=0)] | None = None
-    translate: _Translate = _Translate.model_validate({})
+    translate: _XlaTranslateSection = _XlaTranslateSection.model_validate({})
 
-    def settings(self) -> dict[str, Any]:
+    def to_estimator_settings(self) -> dict[str, Any]:
         target = self.translate.target_backends
         device = target and PLATFORMS.get(target, target)
-        return _given(repetitions=self.sample, device=device)
+        return _drop_empty_settings(repetitions=self.sample, device=device)
 
-    def notes(self) -> Iterator[str]:
+    def describe_ignored_keys(self) -> Iterator[str]:
         paths = {"xla_translate_path", "hlo_runner_main_path"} & self.model_fields_set
         if paths:
             yield f"{', '.join(sorted(paths))}: not needed, XLA is that of jaxlib"
 
 
-class _Compile(_Strict):
+class _IreeCompileSection(_HardwareModel):
     device: str | None = None
     target_backends: Annotated[
-        Literal["llvm-cpu", "vmvx", "cuda", "rocm", "vulkan"] | None, BeforeValidator(_single)
+        Literal["llvm-cpu", "vmvx", "cuda", "rocm", "vulkan"] | None,
+        BeforeValidator(_normalise_choice),
     ] = Field(None, alias="target-backends")
     extra_args: list[str] | str = Field("", alias="extra-args")
     extra_runtime_args: list[str] | str = Field("", alias="extra-runtime-args")
 
 
-class Iree(_Hardware):
+class IreeSection(_MethodSection):
     """``iree``: regions compiled by IREE and run."""
 
     estimator: ClassVar[str] = "iree"
 
     mlir_function_name: str | None = None
-    compile: _Compile = _Compile.model_validate({})
+    compile: _IreeCompileSection = _IreeCompileSection.model_validate({})
     sample: Annotated[int, Field(gt=0)] | None = None
 
-    def settings(self) -> dict[str, Any]:
+    def to_estimator_settings(self) -> dict[str, Any]:
         flags = self.compile.extra_args
-        return _given(
+        return _drop_empty_settings(
             repetitions=self.sample,
             target=self.compile.target_backends,
             driver=self.compile.device,
             flags=flags if isinstance(flags, str) else " ".join(flags),
         )
 
-    def notes(self) -> Iterator[str]:
+    def describe_ignored_keys(self) -> Iterator[str]:
         if self.mlir_function_name is not None:
             yield "mlir_function_name: a region has one function"
         if self.compile.extra_runtime_args:
             yield "extra-runtime-args: no effect, regions are run in process"
 
 
-class _Simulator(_Hardware):
+class _SimulatorSection(_MethodSection):
     """Base of the simulators: ``frequency`` in GHz, ``roofline`` for what is no matrix product."""
 
     is_node: ClassVar[bool] = True
@@ -139,17 +140,17 @@ class _Simulator(_Hardware):
     frequency: Annotated[float, Field(gt=0, lt=100)]
     roofline: PublishedHardware
 
-    def settings(self) -> dict[str, Any]:
-        return {**UNIT, "clock_hz": self.frequency * 1e9}
+    def to_estimator_settings(self) -> dict[str, Any]:
+        return {**SYSTOLIC_UNIT, "clock_hz": self.frequency * 1e9}
 
-    def notes(self) -> Iterator[str]:
+    def describe_ignored_keys(self) -> Iterator[str]:
         yield (
             "roofline: gives the rates of types and the bandwidth; what is no matrix product runs "
-            f"on a vector unit of {UNIT['lanes']} lanes"
+            f"on a vector unit of {SYSTOLIC_UNIT['lanes']} lanes"
         )
 
 
-class Cocossim(_Simulator):
+class CocossimSection(_SimulatorSection):
     """``cocossim``: ``chips`` arrays of 128 x 128 in COCOSSim."""
 
     estimator: ClassVar[str] = "cocossim"
@@ -158,11 +159,13 @@ class Cocossim(_Simulator):
     frequency: Annotated[float, Field(gt=0, lt=100)] = 0.94
     chips: Annotated[int, Field(gt=0)] = 1
 
-    def settings(self) -> dict[str, Any]:
-        return super().settings() | _given(cores=self.chips, binary=self.cocossim_path)
+    def to_estimator_settings(self) -> dict[str, Any]:
+        return super().to_estimator_settings() | _drop_empty_settings(
+            cores=self.chips, binary=self.cocossim_path
+        )
 
 
-class Onnxim(_Simulator):
+class OnnximSection(_SimulatorSection):
     """``onnxim``: ``device_path`` describes the cores to ONNXim."""
 
     estimator: ClassVar[str] = "onnxim"
@@ -170,18 +173,20 @@ class Onnxim(_Simulator):
     binary_path: str | None = None
     device_path: str | None = None
 
-    def settings(self) -> dict[str, Any]:
+    def to_estimator_settings(self) -> dict[str, Any]:
         folder = Path(self.device_path or "").parent
         home = str(folder.parent) if folder.name == "configs" else ""
-        found = _given(binary=self.binary_path, config=self.device_path, home=home)
-        return super().settings() | found
+        own_settings = _drop_empty_settings(
+            binary=self.binary_path, config=self.device_path, home=home
+        )
+        return super().to_estimator_settings() | own_settings
 
-    def notes(self) -> Iterator[str]:
-        yield from super().notes()
+    def describe_ignored_keys(self) -> Iterator[str]:
+        yield from super().describe_ignored_keys()
         yield "frequency: of the vector unit; ONNXim's cores have the core_freq of device_path"
 
 
-class Zigzag(_Simulator):
+class ZigzagSection(_SimulatorSection):
     """``zigzag_onnx``: ``accelerator`` and ``mapping`` are ZigZag's files, or names it ships."""
 
     estimator: ClassVar[str] = "zigzag"
@@ -189,17 +194,17 @@ class Zigzag(_Simulator):
     accelerator: str | None = None
     mapping: str | None = None
 
-    def settings(self) -> dict[str, Any]:
-        found = _given(accelerator=self.accelerator, mapping=self.mapping)
-        return super().settings() | found
+    def to_estimator_settings(self) -> dict[str, Any]:
+        own_settings = _drop_empty_settings(accelerator=self.accelerator, mapping=self.mapping)
+        return super().to_estimator_settings() | own_settings
 
 
-METHODS: dict[str, type[Roofline] | type[_Hardware]] = {
-    "roofline": Roofline,
-    "xla": Xla,
-    "iree": Iree,
-    "cocossim": Cocossim,
-    "onnxim": Onnxim,
-    "zigzag": Zigzag,
-    "zigzag_onnx": Zigzag,
+METHODS: dict[str, type[RooflineSection] | type[_MethodSection]] = {
+    "roofline": RooflineSection,
+    "xla": XlaSection,
+    "iree": IreeSection,
+    "cocossim": CocossimSection,
+    "onnxim": OnnximSection,
+    "zigzag": ZigzagSection,
+    "zigzag_onnx": ZigzagSection,
 }

@@ -12,48 +12,53 @@ from typing import Any
 from pydantic import BaseModel
 
 from hespas.configs.accelerator import Accelerator
-from hespas.configs.models import Network, NodeFile, SystemFile
-from hespas.frontends.export.spec import Spec
+from hespas.configs.file_models import NetworkFile, NodeFile, SystemFile
+from hespas.frontends.export.export_spec import ExportSpec
 from hespas.passes.emit.stats_model import ModuleStats
-from hespas.tools.commands.config import RunConfig
-from hespas.tools.sweep.spec import CELLS, NOT_OF_A_CELL, TOGETHER
+from hespas.tools.commands.run_config import RunConfig
+from hespas.tools.sweep.sweep_grid import CELLS, NOT_OF_A_CELL, TOGETHER
 
-FOLDER = Path(__file__).resolve().parents[1] / "configs" / "schemas"
+SCHEMA_FOLDER = Path(__file__).resolve().parents[1] / "configs" / "schemas"
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 SCALAR = {"type": ["string", "number", "boolean", "null"]}
 MODELS: dict[str, tuple[type[BaseModel], str]] = {
     "accelerator": (Accelerator, "an accelerator's file: systolic arrays and vector units"),
-    "export": (Spec, "the spec file of hespas export"),
+    "export": (ExportSpec, "the spec file of hespas export"),
     "module-stats": (ModuleStats, "module_stats.json, which hespas run writes"),
-    "network": (Network, "network.yml of a system"),
+    "network": (NetworkFile, "network.yml of a system"),
     "node": (NodeFile, "a node's file: what a device can do"),
     "run": (RunConfig, "the configuration file of hespas run"),
     "system": (SystemFile, "system.json of a system, as ASTRA-sim reads it"),
 }
 
 
-def schemas() -> dict[str, dict[str, Any]]:
+def build_schemas() -> dict[str, dict[str, Any]]:
     """All schemas by name."""
-    found = {name: _schema(model, title) for name, (model, title) in MODELS.items()}
-    found["sweep"] = _sweep()
-    return dict(sorted(found.items()))
+    schemas_by_name = {
+        name: _build_model_schema(model, title) for name, (model, title) in MODELS.items()
+    }
+    schemas_by_name["sweep"] = _build_sweep_schema()
+    return dict(sorted(schemas_by_name.items()))
 
 
-def texts() -> dict[str, str]:
+def format_schema_files() -> dict[str, str]:
     """The files, by name."""
-    return {f"{name}.json": json.dumps(one, indent=2) + "\n" for name, one in schemas().items()}
+    return {
+        f"{name}.json": json.dumps(schema, indent=2) + "\n"
+        for name, schema in build_schemas().items()
+    }
 
 
-def _schema(model: type[BaseModel], title: str) -> dict[str, Any]:
-    found = model.model_json_schema(by_alias=True)
-    for one in (found, *found.get("$defs", {}).values()):
-        _tidy(one)
-    if found.get("additionalProperties") is False:  # a file may name its schema
-        found["properties"] = {"$schema": {"type": "string"}, **found["properties"]}
-    return {"$schema": DRAFT, **found, "title": title}
+def _build_model_schema(model: type[BaseModel], title: str) -> dict[str, Any]:
+    schema = model.model_json_schema(by_alias=True)
+    for definition in (schema, *schema.get("$defs", {}).values()):
+        _clean_model_schema(definition)
+    if schema.get("additionalProperties") is False:  # a file may name its schema
+        schema["properties"] = {"$schema": {"type": "string"}, **schema["properties"]}
+    return {"$schema": DRAFT, **schema, "title": title}
 
 
-def _tidy(model: dict[str, Any]) -> None:
+def _clean_model_schema(model: dict[str, Any]) -> None:
     """Plain text for a docstring, and no titles that only repeat the keys."""
     if "description" in model:
         model["description"] = " ".join(model["description"].replace("``", "`").split())
@@ -62,7 +67,7 @@ def _tidy(model: dict[str, Any]) -> None:
         part.pop("title", None)
 
 
-def _sweep() -> dict[str, Any]:
+def _build_sweep_schema() -> dict[str, Any]:
     """A sweep's file: each key of a run as a value, or a list of values for an axis of the grid."""
     run = RunConfig.model_json_schema()["properties"]
     cell: dict[str, Any] = {}
@@ -81,7 +86,7 @@ def _sweep() -> dict[str, Any]:
         "type": "object",
         "additionalProperties": values,
     }
-    listed = {key: one["anyOf"][0] for key, one in cell.items()}
+    listed = {key: cell_schema["anyOf"][0] for key, cell_schema in cell.items()}
     text = {"type": "string"}
     return {
         "$schema": DRAFT,
@@ -116,9 +121,9 @@ def _sweep() -> dict[str, Any]:
 
 
 def main() -> None:
-    FOLDER.mkdir(exist_ok=True)
-    for name, text in texts().items():
-        (FOLDER / name).write_text(text, "utf-8")
+    SCHEMA_FOLDER.mkdir(exist_ok=True)
+    for name, text in format_schema_files().items():
+        (SCHEMA_FOLDER / name).write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from hespas.dialects.attrs import Cost, trips_of
+from hespas.dialects.attrs import Cost, read_trip_count
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.estimators.base import Estimator, Item, cost_of, no_cost
-from hespas.estimators.measure.region import is_nothing, region_work
+from hespas.estimators.base import CostItem, Estimator, build_work_cost, build_zero_cost
+from hespas.estimators.measure.standalone_region import compute_region_work, has_only_free_ops
 from hespas.estimators.work import UnknownCost
 
-FINISHED = "GPGPU-Sim: *** exit detected ***"
-CYCLES = re.compile(r"^gpu_tot_sim_cycle\s*=\s*(\d+)\s*$", re.MULTILINE)
-KERNELS = re.compile(r"^gpu_sim_cycle\s*=\s*\d+\s*$", re.MULTILINE)
-CLOCKS = re.compile(r"^-gpgpu_clock_domains\s+([\d.]+):", re.MULTILINE)
+END_OF_SIMULATION = "GPGPU-Sim: *** exit detected ***"
+TOTAL_CYCLES = re.compile(r"^gpu_tot_sim_cycle\s*=\s*(\d+)\s*$", re.MULTILINE)
+KERNEL_CYCLES = re.compile(r"^gpu_sim_cycle\s*=\s*\d+\s*$", re.MULTILINE)
+CLOCK_DOMAINS = re.compile(r"^-gpgpu_clock_domains\s+([\d.]+):", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Report:
+class AccelsimReport:
     """What a report says: cycles of all kernels, how many they are, the core's clock if told."""
 
     cycles: int
@@ -33,16 +33,16 @@ class Report:
     clock_hz: float | None
 
 
-def read_report(text: str) -> Report:
+def parse_accelsim_report(text: str) -> AccelsimReport:
     """The report of a whole run of Accel-Sim; raises HespasError for one that stopped before."""
-    totals = CYCLES.findall(text)
+    totals = TOTAL_CYCLES.findall(text)
     if not totals:
         raise HespasError("it has no gpu_tot_sim_cycle: is it what Accel-Sim printed?")
-    if FINISHED not in text:
+    if END_OF_SIMULATION not in text:
         raise HespasError("the simulation did not end", remedy="run Accel-Sim again, to its end")
-    clock = CLOCKS.search(text)
+    clock = CLOCK_DOMAINS.search(text)
     clock_hz = 1e6 * float(clock[1]) if clock else None
-    return Report(int(totals[-1]), len(KERNELS.findall(text)), clock_hz)
+    return AccelsimReport(int(totals[-1]), len(KERNEL_CYCLES.findall(text)), clock_hz)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class AccelsimConfig:
             raise UsageError(f"clock-hz must be more than 0, not {self.clock_hz}")
 
 
-class Accelsim(Estimator):
+class AccelsimEstimator(Estimator):
     """The cycles that Accel-Sim has reported for each region."""
 
     name: ClassVar[str] = "accelsim"
@@ -75,9 +75,9 @@ class Accelsim(Estimator):
         self.clock_hz = config.clock_hz
         self.clocks: set[float] = set()
 
-    def estimate(self, item: Item) -> Cost:
-        if is_nothing(item.op):
-            return no_cost(self.name)
+    def estimate(self, item: CostItem) -> Cost:
+        if has_only_free_ops(item.op):
+            return build_zero_cost(self.name)
         path = self.folder / f"{item.digest}.log"
         if not path.is_file():
             raise UnknownCost(
@@ -86,7 +86,7 @@ class Accelsim(Estimator):
                 remedy="hespas accelsim writes the regions to be simulated, by the same names",
             )
         try:
-            report = read_report(path.read_text(errors="replace"))
+            report = parse_accelsim_report(path.read_text(errors="replace"))
         except OSError as error:
             raise UnknownCost(f"{path} cannot be read: {error.strerror}", op=item.op) from None
         except HespasError as error:
@@ -96,8 +96,14 @@ class Accelsim(Estimator):
             raise UnknownCost(f"{path} does not tell the clock", op=item.op, remedy="give clock-hz")
         self.clocks.add(clock_hz)
         time_s = report.cycles / clock_hz
-        return cost_of(self.name, region_work(item.op), time_s, "measured", trips=trips_of(item.op))
+        return build_work_cost(
+            self.name,
+            compute_region_work(item.op),
+            time_s,
+            "measured",
+            trips=read_trip_count(item.op),
+        )
 
-    def provenance(self) -> str:
+    def describe_provenance(self) -> str:
         clocks = ", ".join(f"{clock / 1e9:g} GHz" for clock in sorted(self.clocks))
         return f"Accel-Sim's reports in {self.folder}, {clocks or 'none read'}"

@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.estimators.base import Item
-from hespas.estimators.lower.plain import compilable
-from hespas.estimators.measure.region import is_nothing
+from hespas.estimators.base import CostItem
+from hespas.estimators.lower.plain_stablehlo import render_compilable_module
+from hespas.estimators.measure.standalone_region import has_only_free_ops
 from hespas.estimators.work import UnknownCost
 
 TARGETS = tuple(f"sm_{number}" for number in (60, 70, 75, 80, 86, 89))
-LIMIT_S = 300.0
+COMPILE_LIMIT_S = 300.0
 MISSING = "install it: pip install 'hespas[iree]'"
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedRegion:
     """A distinct region: its ``digest``, how many ``kernels`` it has, or why there are none."""
 
     digest: str
@@ -36,7 +36,9 @@ class Exported:
     problem: str = ""
 
 
-def export(items: Iterable[Item], folder: Path, target: str) -> Iterator[Exported]:
+def export_regions(
+    items: Iterable[CostItem], folder: Path, target: str
+) -> Iterator[ExportedRegion]:
     """Write each distinct item that takes time to ``folder``; raises HespasError without IREE.
 
     ``<digest>.mlir`` is its module, ``<digest>.0.ptx`` and so on its kernels, and ``<digest>.vmfb``
@@ -44,33 +46,33 @@ def export(items: Iterable[Item], folder: Path, target: str) -> Iterator[Exporte
     """
     if target not in TARGETS:
         raise UsageError(f"target is {target}", remedy=f"IREE's are {', '.join(TARGETS)}")
-    distinct: dict[str, list[Item]] = {}
+    distinct: dict[str, list[CostItem]] = {}
     for item in items:
-        if not is_nothing(item.op):
+        if not has_only_free_ops(item.op):
             distinct.setdefault(item.digest, []).append(item)
-    compiler = _compiler()
-    for digest, equal in distinct.items():
+    compiler = _find_iree_compiler()
+    for digest, equal_items in distinct.items():
         try:
-            text = compilable(equal[0].op)
+            text = render_compilable_module(equal_items[0].op)
             module = folder / f"{digest}.mlir"
             module.write_text(text)
-            kernels = _compile(compiler, module, target)
+            kernels = _compile_to_ptx(compiler, module, target)
         except UnknownCost as error:
-            yield Exported(digest, 0, len(equal), error.message)
+            yield ExportedRegion(digest, 0, len(equal_items), error.message)
         else:
-            yield Exported(digest, kernels, len(equal))
+            yield ExportedRegion(digest, kernels, len(equal_items))
 
 
-def _compiler() -> str:
+def _find_iree_compiler() -> str:
     """The program ``iree-compile`` beside this interpreter, or on PATH."""
     beside = Path(sys.executable).with_name("iree-compile")
-    found = str(beside) if beside.is_file() else shutil.which("iree-compile")
-    if not found:
+    compiler_path = str(beside) if beside.is_file() else shutil.which("iree-compile")
+    if not compiler_path:
         raise HespasError("IREE's compiler is not installed", remedy=MISSING)
-    return found
+    return compiler_path
 
 
-def _compile(compiler: str, module: Path, target: str) -> int:
+def _compile_to_ptx(compiler: str, module: Path, target: str) -> int:
     """Compile a module to files beside it; how many kernels it has. Raises UnknownCost."""
     with tempfile.TemporaryDirectory(prefix="hespas-") as scratch:
         command = [
@@ -79,12 +81,14 @@ def _compile(compiler: str, module: Path, target: str) -> int:
             "-o", f"{scratch}/module.vmfb",
         ]  # fmt: skip
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+            completed = subprocess.run(
+                command, capture_output=True, text=True, timeout=COMPILE_LIMIT_S
+            )
         except subprocess.TimeoutExpired:
-            raise UnknownCost(f"IREE took more than {LIMIT_S:g} s to compile it") from None
-        if done.returncode:
-            errors = re.findall(r"error: (.*)", done.stderr)
-            why = errors[0] if errors else f"it ended with code {done.returncode}"
+            raise UnknownCost(f"IREE took more than {COMPILE_LIMIT_S:g} s to compile it") from None
+        if completed.returncode:
+            errors = re.findall(r"error: (.*)", completed.stderr)
+            why = errors[0] if errors else f"it ended with code {completed.returncode}"
             raise UnknownCost(f"IREE does not compile it for {target}: {why}")
         kernels = sorted(Path(scratch, "kernels").glob("*.ptx"))
         for number, kernel in enumerate(kernels):

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hespas.dialects.errors import HespasError
-from hespas.estimators.accelerators.external import External, ProgramConfig
-from hespas.estimators.accelerators.products import Product
-from hespas.estimators.accelerators.simulating import Payload
+from hespas.estimators.accelerators.external_estimator import (
+    ExternalSimulatorConfig,
+    ExternalSimulatorEstimator,
+)
+from hespas.estimators.accelerators.matrix_products import MatrixProduct
+from hespas.estimators.accelerators.simulating_estimator import Payload
 
 MAX_INT = 2**31 - 1
 
 
-class Cocossim(External):
+class CocossimEstimator(ExternalSimulatorEstimator):
     """Matrix products in COCOSSim, weight-stationary, beside a vector unit.
 
     Its elements have two bytes, and its memory is of eight channels of HBM2, whatever the node has.
@@ -21,11 +24,11 @@ class Cocossim(External):
 
     name: ClassVar[str] = "cocossim"
     version: ClassVar[str] = "1"
-    Config: ClassVar[type] = ProgramConfig
-    worker: ClassVar[str] = "hespas.estimators.accelerators.cocossim_worker:worker"
-    probe: ClassVar[str] = "hespas.estimators.accelerators.cocossim_worker:probe"
+    Config: ClassVar[type] = ExternalSimulatorConfig
+    worker: ClassVar[str] = "hespas.estimators.accelerators.cocossim_worker:simulate_product"
+    probe: ClassVar[str] = "hespas.estimators.accelerators.cocossim_worker:probe_simulator"
 
-    def simulated(self, product: Product) -> tuple[Payload, float]:
+    def build_product_payload(self, product: MatrixProduct) -> tuple[Payload, float]:
         unit = self.machine.unit
         if unit.rows != unit.columns:
             raise HespasError(
@@ -43,6 +46,6 @@ class Cocossim(External):
             "cores": cores,
             "size": unit.rows,
             "lanes": unit.lanes,
-            "clock_hz": unit.clock_hz / self.machine.row(product.dtype),
+            "clock_hz": unit.clock_hz / self.machine.compute_cycles_per_row(product.dtype),
         }
         return payload, product.count

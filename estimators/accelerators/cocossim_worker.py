@@ -12,63 +12,73 @@ from pathlib import Path
 from typing import Any
 
 from hespas.dialects.errors import HespasError
-from hespas.estimators.accelerators.program import Program, private_folder, sha256
-from hespas.estimators.measure.failure import Unsupported
+from hespas.estimators.accelerators.external_program import (
+    ExternalProgram,
+    create_private_folder,
+    hash_file_contents,
+)
+from hespas.estimators.measure.failure import UnsupportedError
 
-COCOSSIM = Program(
+COCOSSIM = ExternalProgram(
     "COCOSSim", ("perf_model", "cocossim"), "HESPAS_COCOSSIM", "github.com/mc186/cocossim"
 )
-HOME = "HESPAS_COCOSSIM_HOME"
-MEMORY = Path("dramsim3", "configs", "HBM2_8Gb_x128.ini")
+HOME_VARIABLE = "HESPAS_COCOSSIM_HOME"
+MEMORY_CONFIG = Path("dramsim3", "configs", "HBM2_8Gb_x128.ini")
 
 
-def probe(settings: dict[str, Any]) -> dict[str, Any]:
+def probe_simulator(settings: dict[str, Any]) -> dict[str, Any]:
     """The program and its memory's description, by content; raises HespasError."""
-    program = COCOSSIM.use(settings["binary"], settings["time_limit"])
-    home = home_of(program, settings["home"])
-    os.environ[HOME] = str(home)
-    return {"device": f"COCOSSim {sha256(program, home / MEMORY)} with {MEMORY.stem}"}
+    program = COCOSSIM.configure_environment(settings["binary"], settings["time_limit"])
+    home = _find_cocossim_home(program, settings["home"])
+    os.environ[HOME_VARIABLE] = str(home)
+    return {
+        "device": f"COCOSSim {hash_file_contents(program, home / MEMORY_CONFIG)} with {MEMORY_CONFIG.stem}"
+    }
 
 
-def home_of(program: Path, given: str) -> Path:
+def _find_cocossim_home(program: Path, home_setting: str) -> Path:
     """The folder that holds ``dramsim3``: given, of the variable, or one above the program's."""
-    named = given or os.environ.get(HOME, "")
+    named = home_setting or os.environ.get(HOME_VARIABLE, "")
     folders = [Path(named).expanduser().absolute()] if named else list(program.resolve().parents)
     for folder in folders:
-        if (folder / MEMORY).is_file():
+        if (folder / MEMORY_CONFIG).is_file():
             return folder
     where = str(folders[0]) if named else f"no folder above {program}"
     verb = "has no" if named else "has a"
     raise HespasError(
-        f"COCOSSim's memory is not found: {where} {verb} {MEMORY}",
-        remedy=f"name the folder that holds dramsim3 by home=... or {HOME}",
+        f"COCOSSim's memory is not found: {where} {verb} {MEMORY_CONFIG}",
+        remedy=f"name the folder that holds dramsim3 by home=... or {HOME_VARIABLE}",
     )
 
 
-def worker(payload: dict[str, Any]) -> dict[str, Any]:
+def simulate_product(payload: dict[str, Any]) -> dict[str, Any]:
     """Simulate the product ``payload`` says; raises Unsupported, HespasError.
 
     The answer has ``cycles``, ``utilisation`` of the arrays, and ``median_s``.
     """
-    with private_folder() as folder:
-        (folder / "dramsim3").symlink_to(Path(os.environ[HOME]) / "dramsim3")
-        place = folder / "run"
-        place.mkdir()
+    with create_private_folder() as folder:
+        (folder / "dramsim3").symlink_to(Path(os.environ[HOME_VARIABLE]) / "dramsim3")
+        run_folder = folder / "run"
+        run_folder.mkdir()
         sizes = f"{payload['m']} {payload['k']} {payload['n']}"
-        (place / "layers.txt").write_text(f"Matmul {sizes}\n")
+        (run_folder / "layers.txt").write_text(f"Matmul {sizes}\n")
         arguments = {
             "-c": payload["cores"], "-sa_sz": payload["size"], "-vu_sz": payload["lanes"],
             "-ws": 1, "-f": f"{payload['clock_hz'] / 1e9:.6g}", "-i": "layers.txt", "-o": "out.txt",
         }  # fmt: skip
-        COCOSSIM.run([str(word) for pair in arguments.items() for word in pair], place)
-        out = place / "out.txt"
+        COCOSSIM.run_in_folder(
+            [str(word) for pair in arguments.items() for word in pair], run_folder
+        )
+        out = run_folder / "out.txt"
         text = out.read_text(errors="replace") if out.exists() else ""
     cycles = re.search(r"^Cycles (\d+)$", text, re.MULTILINE)
     if not cycles:
-        raise Unsupported(f"COCOSSim wrote no cycles: {text[:80]!r}")
-    busy = [float(share) for share in re.findall(r"^SYSTOLIC_ARRAY ([\d.]+)$", text, re.MULTILINE)]
+        raise UnsupportedError(f"COCOSSim wrote no cycles: {text[:80]!r}")
+    utilisations = [
+        float(share) for share in re.findall(r"^SYSTOLIC_ARRAY ([\d.]+)$", text, re.MULTILINE)
+    ]
     return {
         "cycles": int(cycles[1]),
-        "utilisation": sum(busy) / len(busy) / 100 if busy else None,
+        "utilisation": sum(utilisations) / len(utilisations) / 100 if utilisations else None,
         "median_s": int(cycles[1]) / payload["clock_hz"],
     }

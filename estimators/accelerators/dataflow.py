@@ -34,7 +34,7 @@ COCOSSIM_ROW = 2  # its systolic_fpu_latency
 
 
 @dataclass(frozen=True, slots=True)
-class Folds:
+class _ArrayFolds:
     """How a product lies on an array: folds along rows and columns, and the size that streams."""
 
     along_rows: int
@@ -42,43 +42,45 @@ class Folds:
     streamed: int
 
     @property
-    def count(self) -> int:
+    def fold_count(self) -> int:
         return self.along_rows * self.along_columns
 
 
-def folds(dataflow: Dataflow, m: int, k: int, n: int, rows: int, columns: int) -> Folds:
+def _compute_folds(
+    dataflow: Dataflow, m: int, k: int, n: int, rows: int, columns: int
+) -> _ArrayFolds:
     """The folds of an M x K by K x N product on an array of ``rows`` x ``columns``."""
     on_rows, on_columns, streamed = {"ws": (k, n, m), "is": (k, m, n), "os": (m, n, k)}[dataflow]
-    return Folds(-(-on_rows // rows), -(-on_columns // columns), streamed)
+    return _ArrayFolds(-(-on_rows // rows), -(-on_columns // columns), streamed)
 
 
-def cycles(
+def count_product_cycles(
     variant: Variant,
     dataflow: Dataflow,
     sizes: tuple[int, int, int],
     rows: int,
     columns: int,
-    row: float = 1.0,
+    cycles_per_row: float = 1.0,
 ) -> float:
     """Cycles of a product of ``sizes`` (M, K, N) on one array, its memory never stalling.
 
     ``row`` is how many cycles the array takes for one row of what streams. ``cocossim`` is
     weight-stationary only; raises ValueError for another dataflow.
     """
-    found = folds(dataflow, *sizes, rows, columns)
-    stream = row * found.streamed
+    product_folds = _compute_folds(dataflow, *sizes, rows, columns)
+    stream_cycles = cycles_per_row * product_folds.streamed
     if variant == "pipelined":
-        return found.count * max(stream, rows) + rows + columns - 2
+        return product_folds.fold_count * max(stream_cycles, rows) + rows + columns - 2
     if variant == "scalesim":
         load = rows if dataflow == "os" else 2 * rows
-        return found.count * (load + columns + stream - 2) - 1
+        return product_folds.fold_count * (load + columns + stream_cycles - 2) - 1
     if dataflow != "ws":
         raise ValueError("COCOSSim's variant is weight-stationary only")
-    return found.count * (COCOSSIM_ROW * stream + 2 * rows)
+    return product_folds.fold_count * (COCOSSIM_ROW * stream_cycles + 2 * rows)
 
 
-def traffic_cycles(
-    dataflow: Dataflow, sizes: tuple[int, int, int], rows: int, columns: int, words: float
+def count_traffic_cycles(
+    dataflow: Dataflow, sizes: tuple[int, int, int], rows: int, columns: int, words_per_cycle: float
 ) -> int:
     """Cycles that SCALE-Sim v3 adds for a memory of ``words`` elements a cycle, to the cycle.
 
@@ -88,18 +90,22 @@ def traffic_cycles(
     it fetches while it computes, with stalls that this does not know.
     """
     m, k, n = sizes
-    found = folds(dataflow, m, k, n, rows, columns)
-    by_rows, by_columns = found.along_rows * rows, found.along_columns * columns
+    product_folds = _compute_folds(dataflow, m, k, n, rows, columns)
+    by_rows, by_columns = product_folds.along_rows * rows, product_folds.along_columns * columns
     inputs, weights, sums = {
-        "ws": (m * by_rows, k * by_columns, found.along_rows),
-        "is": (k * by_columns, n * by_rows, found.along_rows),
+        "ws": (m * by_rows, k * by_columns, product_folds.along_rows),
+        "is": (k * by_columns, n * by_rows, product_folds.along_rows),
         "os": (k * by_rows, k * by_columns, 1),
     }[dataflow]
-    return math.ceil(max(inputs, weights) / words) + math.ceil(sums * m * n / words) - 1
+    return (
+        math.ceil(max(inputs, weights) / words_per_cycle)
+        + math.ceil(sums * m * n / words_per_cycle)
+        - 1
+    )
 
 
 @functools.lru_cache(maxsize=64)
-def divisions(arrays: int) -> tuple[tuple[int, int, int], ...]:
+def _list_array_divisions(arrays: int) -> tuple[tuple[int, int, int], ...]:
     """Ways to share products among arrays: into so many (counts, parts of M, parts of N)."""
     return tuple(
         (counts, rows, arrays // counts // rows)
@@ -110,7 +116,7 @@ def divisions(arrays: int) -> tuple[tuple[int, int, int], ...]:
     )
 
 
-def shared(
+def share_products(
     variant: Variant,
     dataflow: Dataflow,
     sizes: tuple[int, int, int],
@@ -118,7 +124,7 @@ def shared(
     arrays: int,
     rows: int,
     columns: int,
-    row: float = 1.0,
+    cycles_per_row: float = 1.0,
 ) -> tuple[float, int, tuple[int, int, int]]:
     """``count`` equal products on ``arrays`` arrays, shared out the best even way.
 
@@ -127,20 +133,22 @@ def shared(
     """
     m, k, n = sizes
 
-    def one(division: tuple[int, int, int]) -> tuple[float, int, tuple[int, int, int]]:
+    def evaluate_division(
+        division: tuple[int, int, int],
+    ) -> tuple[float, int, tuple[int, int, int]]:
         counts, parts_m, parts_n = division
         share = (-(-m // parts_m), k, -(-n // parts_n))
         times = -(-count // counts)
-        each = cycles(variant, dataflow, share, rows, columns, row)
+        share_cycles = count_product_cycles(variant, dataflow, share, rows, columns, cycles_per_row)
         if variant != "pipelined":
-            return times * each, times, share
-        ends = rows + columns - 2  # the next product's folds follow without a gap
-        return times * (each - ends) + ends, times, share
+            return times * share_cycles, times, share
+        pipeline_ends = rows + columns - 2  # the next product's folds follow without a gap
+        return times * (share_cycles - pipeline_ends) + pipeline_ends, times, share
 
-    return min(map(one, divisions(arrays)))
+    return min(map(evaluate_division, _list_array_divisions(arrays)))
 
 
-def first_tile_bits(sizes: tuple[int, int, int], rows: int, columns: int, bits: int) -> int:
+def count_first_tile_bits(sizes: tuple[int, int, int], rows: int, columns: int, bits: int) -> int:
     """Bits of the weights of one fold and as many rows to stream, which an array starts with."""
     m, k, n = sizes
     return bits * min(k, rows) * (min(n, columns) + min(m, rows))

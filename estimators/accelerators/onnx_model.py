@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-FLOAT = 1  # TensorProto.DataType
+FLOAT_DATA_TYPE = 1  # TensorProto.DataType
 IR_VERSION, OPSET = 8, 13
 
 # message: {field: (number, type or message, repeated)}
-SCHEMA: dict[str, dict[str, tuple[int, str, bool]]] = {
+ONNX_MESSAGES: dict[str, dict[str, tuple[int, str, bool]]] = {
     "Dimension": {"dim_value": (1, "int64", False)},
     "TensorShapeProto": {"dim": (1, "Dimension", True)},
     "Tensor": {"elem_type": (1, "int32", False), "shape": (2, "TensorShapeProto", False)},
@@ -47,40 +47,40 @@ SCHEMA: dict[str, dict[str, tuple[int, str, bool]]] = {
 }
 
 
-def matmul(m: int, k: int, n: int) -> bytes:
+def build_matmul_model(m: int, k: int, n: int) -> bytes:
     """The model of an M x K input times K x N weights, which are an initializer without data."""
-    model = _message("ModelProto")(ir_version=IR_VERSION, producer_name="hespas")
+    model = _get_message_class("ModelProto")(ir_version=IR_VERSION, producer_name="hespas")
     model.opset_import.add(version=OPSET)
     graph = model.graph
     graph.name = "product"
-    _value(graph.input.add(), "x", (m, k))
-    _value(graph.output.add(), "y", (m, n))
-    graph.initializer.add(dims=(k, n), data_type=FLOAT, name="w")
+    _describe_tensor(graph.input.add(), "x", (m, k))
+    _describe_tensor(graph.output.add(), "y", (m, n))
+    graph.initializer.add(dims=(k, n), data_type=FLOAT_DATA_TYPE, name="w")
     graph.node.add(input=("x", "w"), output=("y",), name="product", op_type="MatMul")
     return model.SerializeToString(deterministic=True)
 
 
-def _value(value: Any, name: str, shape: tuple[int, ...]) -> None:
+def _describe_tensor(value: Any, name: str, shape: tuple[int, ...]) -> None:
     value.name = name
-    value.type.tensor_type.elem_type = FLOAT
+    value.type.tensor_type.elem_type = FLOAT_DATA_TYPE
     for size in shape:
         value.type.tensor_type.shape.dim.add(dim_value=size)
 
 
 @functools.cache
-def _pool() -> Any:
+def _build_descriptor_pool() -> Any:
     from google.protobuf import descriptor_pb2, descriptor_pool
 
     field_type = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(
         name="hespas_onnx.proto", package="hespas.onnx", syntax="proto3"
     )
-    for name, fields in SCHEMA.items():
+    for name, fields in ONNX_MESSAGES.items():
         message = file.message_type.add(name=name)
         for field_name, (number, kind, repeated) in fields.items():
             label = field_type.LABEL_REPEATED if repeated else field_type.LABEL_OPTIONAL
             field = message.field.add(name=field_name, number=number, label=label)
-            if kind in SCHEMA:
+            if kind in ONNX_MESSAGES:
                 field.type = field_type.TYPE_MESSAGE
                 field.type_name = f".hespas.onnx.{kind}"
             else:
@@ -91,7 +91,9 @@ def _pool() -> Any:
 
 
 @functools.cache
-def _message(name: str) -> Any:
+def _get_message_class(name: str) -> Any:
     from google.protobuf import message_factory
 
-    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"hespas.onnx.{name}"))
+    return message_factory.GetMessageClass(
+        _build_descriptor_pool().FindMessageTypeByName(f"hespas.onnx.{name}")
+    )

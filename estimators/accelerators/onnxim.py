@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.estimators.accelerators.external import External, ProgramConfig
-from hespas.estimators.accelerators.products import Product
-from hespas.estimators.accelerators.simulating import Payload
+from hespas.estimators.accelerators.external_estimator import (
+    ExternalSimulatorConfig,
+    ExternalSimulatorEstimator,
+)
+from hespas.estimators.accelerators.matrix_products import MatrixProduct
+from hespas.estimators.accelerators.simulating_estimator import Payload
 
 
 @dataclass(frozen=True)
-class OnnximConfig(ProgramConfig):
+class OnnximConfig(ExternalSimulatorConfig):
     """``config`` is ONNXim's description of the cores and memory, a .json file.
 
     By default that of ONNXim's ``home`` for TPU v4, with a core for each of the node's arrays, of
@@ -22,28 +25,28 @@ class OnnximConfig(ProgramConfig):
     config: str = ""
 
 
-class Onnxim(External):
+class OnnximEstimator(ExternalSimulatorEstimator):
     """Matrix products in ONNXim, as its configuration has the hardware, beside a vector unit."""
 
     name: ClassVar[str] = "onnxim"
     version: ClassVar[str] = "2"
     Config: ClassVar[type] = OnnximConfig
-    worker: ClassVar[str] = "hespas.estimators.accelerators.onnxim_worker:worker"
-    probe: ClassVar[str] = "hespas.estimators.accelerators.onnxim_worker:probe"
+    worker: ClassVar[str] = "hespas.estimators.accelerators.onnxim_worker:simulate_product"
+    probe: ClassVar[str] = "hespas.estimators.accelerators.onnxim_worker:probe_simulator"
 
     def __init__(self, config: OnnximConfig) -> None:
         super().__init__(config)
-        self.program["config"] = config.config
+        self.simulator_settings["config"] = config.config
 
-    def simulated(self, product: Product) -> tuple[Payload, float]:
+    def build_product_payload(self, product: MatrixProduct) -> tuple[Payload, float]:
         payload: Payload = {
             "m": product.m,
             "k": product.k,
             "n": product.n,
             "element_bytes": max(product.in_bits // 8, 1),
-            "slower": self.machine.slower(product.dtype),
+            "slower": self.machine.compute_peak_rate_ratio(product.dtype),
         }
-        if not self.program["config"]:
+        if not self.simulator_settings["config"]:
             unit = self.machine.unit
             payload["cores"] = {
                 "count": unit.cores * unit.arrays,

@@ -13,58 +13,73 @@ from pathlib import Path
 from typing import Any
 
 from hespas.dialects.errors import HespasError
-from hespas.estimators.accelerators.onnx_model import matmul
-from hespas.estimators.accelerators.program import Program, private_folder, sha256
-from hespas.estimators.measure.failure import Unsupported
+from hespas.estimators.accelerators.external_program import (
+    ExternalProgram,
+    create_private_folder,
+    hash_file_contents,
+)
+from hespas.estimators.accelerators.onnx_model import build_matmul_model
+from hespas.estimators.measure.failure import UnsupportedError
 
-ONNXIM = Program(
+ONNXIM = ExternalProgram(
     "ONNXim", ("Simulator", "onnxim"), "HESPAS_ONNXIM", "github.com/PSAL-POSTECH/ONNXim"
 )
-HOME, CONFIG = "ONNXIM_HOME", "HESPAS_ONNXIM_CONFIG"
-DEFAULT = "systolic_ws_128x128_c4_simple_noc_tpuv4.json"
-READS = ("dram_config_path", "icnt_config_path")  # files that a configuration names, from configs/
-NAME = "product"
+HOME_VARIABLE, CONFIG_VARIABLE = "ONNXIM_HOME", "HESPAS_ONNXIM_CONFIG"
+DEFAULT_CONFIG = "systolic_ws_128x128_c4_simple_noc_tpuv4.json"
+REFERENCED_FILE_KEYS = (
+    "dram_config_path",
+    "icnt_config_path",
+)  # files that a configuration names, from configs/
+MODEL_NAME = "product"
 
 
-def probe(settings: dict[str, Any]) -> dict[str, Any]:
+def probe_simulator(settings: dict[str, Any]) -> dict[str, Any]:
     """The program and its configuration, by content; raises HespasError."""
-    program = ONNXIM.use(settings["binary"], settings["time_limit"])
-    named = settings["home"] or os.environ.get(HOME, "")
+    program = ONNXIM.configure_environment(settings["binary"], settings["time_limit"])
+    named = settings["home"] or os.environ.get(HOME_VARIABLE, "")
     if not named:
         raise HespasError(
             "ONNXim's home, the folder that holds its configs, is not given",
-            remedy=f"name it by home=... or {HOME}",
+            remedy=f"name it by home=... or {HOME_VARIABLE}",
         )
     configs = Path(named).expanduser().absolute() / "configs"
     if not configs.is_dir():
         raise HespasError(f"ONNXim's home has no folder {configs}")
-    given = settings["config"]
-    config = Path(given).expanduser().absolute() if given else configs / DEFAULT
-    read = [file for key in READS if (file := configs / _read(config).get(key, "")).is_file()]
-    os.environ[HOME], os.environ[CONFIG] = str(configs.parent), str(config)
-    return {"device": f"ONNXim {sha256(program, config, *read)}, {config.stem}"}
+    config_setting = settings["config"]
+    config = (
+        Path(config_setting).expanduser().absolute() if config_setting else configs / DEFAULT_CONFIG
+    )
+    referenced_files = [
+        file
+        for key in REFERENCED_FILE_KEYS
+        if (file := configs / _read_config(config).get(key, "")).is_file()
+    ]
+    os.environ[HOME_VARIABLE], os.environ[CONFIG_VARIABLE] = str(configs.parent), str(config)
+    return {
+        "device": f"ONNXim {hash_file_contents(program, config, *referenced_files)}, {config.stem}"
+    }
 
 
-def worker(payload: dict[str, Any]) -> dict[str, Any]:
+def simulate_product(payload: dict[str, Any]) -> dict[str, Any]:
     """Simulate the product ``payload`` says; raises Unsupported, HespasError.
 
     The answer has ``cycles`` of the core's clock, and ``median_s``.
     """
-    config = _read(Path(os.environ[CONFIG]))
+    config = _read_config(Path(os.environ[CONFIG_VARIABLE]))
     if "cores" in payload:
-        config |= _cores(config, payload["cores"])
+        config |= _replace_core_config(config, payload["cores"])
     try:
         clock_mhz = max(round(config["core_freq"] / payload["slower"]), 1)
     except (KeyError, TypeError):
         raise HespasError("ONNXim's configuration has no number core_freq") from None
     config |= {"core_freq": clock_mhz, "precision": payload["element_bytes"]}
-    with private_folder() as home:
-        (home / "configs").symlink_to(Path(os.environ[HOME]) / "configs")
-        model = home / "models" / NAME / f"{NAME}.onnx"
+    with create_private_folder() as home:
+        (home / "configs").symlink_to(Path(os.environ[HOME_VARIABLE]) / "configs")
+        model = home / "models" / MODEL_NAME / f"{MODEL_NAME}.onnx"
         model.parent.mkdir(parents=True)
-        model.write_bytes(matmul(payload["m"], payload["k"], payload["n"]))
+        model.write_bytes(build_matmul_model(payload["m"], payload["k"], payload["n"]))
         (home / "core.json").write_text(json.dumps(config))
-        models = [{"name": NAME, "batch_size": 1, "request_time": 0}]
+        models = [{"name": MODEL_NAME, "batch_size": 1, "request_time": 0}]
         (home / "models.json").write_text(json.dumps({"models": models}))
         arguments = [
             "--config",
@@ -72,30 +87,30 @@ def worker(payload: dict[str, Any]) -> dict[str, Any]:
             "--models_list",
             str(home / "models.json"),
         ]
-        said = ONNXIM.run(arguments, home, {HOME: str(home)})
-    if "returned dummy operator" in said:
-        raise Unsupported("ONNXim does not know the operator, and takes no time for it")
-    cycles = [int(number) for number in re.findall(r"Total compute time (\d+)", said)]
+        printed_text = ONNXIM.run_in_folder(arguments, home, {HOME_VARIABLE: str(home)})
+    if "returned dummy operator" in printed_text:
+        raise UnsupportedError("ONNXim does not know the operator, and takes no time for it")
+    cycles = [int(number) for number in re.findall(r"Total compute time (\d+)", printed_text)]
     if len(cycles) != 1:
-        raise Unsupported(f"ONNXim told {len(cycles)} times of one product")
+        raise UnsupportedError(f"ONNXim told {len(cycles)} times of one product")
     return {"cycles": cycles[0], "median_s": cycles[0] / (1e6 * clock_mhz)}
 
 
-def _cores(config: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+def _replace_core_config(config: dict[str, Any], core_settings: dict[str, Any]) -> dict[str, Any]:
     """The keys of a configuration for so many cores like its first, of another size and clock."""
     try:
         first = config["core_config"]["core_0"]
     except (KeyError, TypeError):
         raise HespasError("ONNXim's configuration has no core_0 in core_config") from None
-    core = first | {"core_width": wanted["columns"], "core_height": wanted["rows"]}
+    core = first | {"core_width": core_settings["columns"], "core_height": core_settings["rows"]}
     return {
-        "num_cores": wanted["count"],
-        "core_config": {f"core_{i}": core for i in range(wanted["count"])},
-        "core_freq": wanted["clock_mhz"],
+        "num_cores": core_settings["count"],
+        "core_config": {f"core_{i}": core for i in range(core_settings["count"])},
+        "core_freq": core_settings["clock_mhz"],
     }
 
 
-def _read(config: Path) -> dict[str, Any]:
+def _read_config(config: Path) -> dict[str, Any]:
     from hespas.configs import read_json
 
     return read_json(config)

@@ -11,17 +11,17 @@ from typing import ClassVar, Literal
 
 from hespas.dialects.errors import HespasError, UsageError
 from hespas.estimators.accelerators import dataflow as flow
-from hespas.estimators.accelerators.machine import MachineConfig
-from hespas.estimators.accelerators.products import Product
+from hespas.estimators.accelerators.accelerator_machine import AcceleratorMachineConfig
+from hespas.estimators.accelerators.matrix_products import MatrixProduct
 from hespas.estimators.accelerators.scalesim_run import BANKS
-from hespas.estimators.accelerators.simulating import OnArrays, Payload
+from hespas.estimators.accelerators.simulating_estimator import ArraySimulatingEstimator, Payload
 
-BUFFERS = 3  # of inputs, weights, results
+BUFFER_COUNT = 3  # of inputs, weights, results
 CLOSED_FORM = "take the same closed form: --systolic-annotate=variant=scalesim"
 
 
 @dataclass(frozen=True)
-class ScalesimConfig(MachineConfig):
+class ScalesimConfig(AcceleratorMachineConfig):
     """``dataflow`` says which matrix stays in the arrays. ``python`` is an interpreter that has
     the package scalesim, by default this one or that of HESPAS_SCALESIM_PYTHON.
 
@@ -42,26 +42,26 @@ class ScalesimConfig(MachineConfig):
                 raise UsageError(f"{name.replace('_', '-')} must be more than 0")
 
 
-class Scalesim(OnArrays):
+class ScalesimEstimator(ArraySimulatingEstimator):
     """Matrix products in SCALE-Sim v3, beside a vector unit."""
 
     name: ClassVar[str] = "scalesim"
     version: ClassVar[str] = "1"
     Config: ClassVar[type] = ScalesimConfig
-    worker: ClassVar[str] = "hespas.estimators.accelerators.scalesim_worker:worker"
-    probe: ClassVar[str] = "hespas.estimators.accelerators.scalesim_worker:probe"
+    worker: ClassVar[str] = "hespas.estimators.accelerators.scalesim_worker:simulate_product"
+    probe: ClassVar[str] = "hespas.estimators.accelerators.scalesim_worker:probe_simulator"
 
     def __init__(self, config: ScalesimConfig) -> None:
         super().__init__(config)
         self.dataflow: flow.Dataflow = config.dataflow
         self.largest = config.largest
-        self.program = {"python": config.python, "time_limit": config.time_limit}
+        self.simulator_settings = {"python": config.python, "time_limit": config.time_limit}
 
-    def settings(self) -> Payload:
-        return self.program
+    def collect_settings(self) -> Payload:
+        return self.simulator_settings
 
-    def simulated(self, product: Product) -> tuple[Payload, float]:
-        share, times = self.share(product, "scalesim", self.dataflow)
+    def build_product_payload(self, product: MatrixProduct) -> tuple[Payload, float]:
+        share, times = self.compute_array_share(product, "scalesim", self.dataflow)
         words = share["bits_per_cycle"] / product.in_bits
         if words < BANKS:
             raise HespasError(
@@ -69,18 +69,20 @@ class Scalesim(OnArrays):
                 f"memory gives {BANKS} or more",
                 remedy=f"give more memory-bandwidth, or {CLOSED_FORM}",
             )
-        buffer_bits = 8 * share["sram_bytes"] / BUFFERS
+        buffer_bits = 8 * share["sram_bytes"] / BUFFER_COUNT
         sizes = (share["m"], share["k"], share["n"])
-        cycles = flow.cycles("scalesim", self.dataflow, sizes, share["rows"], share["columns"])
+        cycles = flow.count_product_cycles(
+            "scalesim", self.dataflow, sizes, share["rows"], share["columns"]
+        )
         if cycles > self.largest:
             raise HespasError(
                 f"the product takes {cycles:.0f} cycles, and SCALE-Sim keeps all that happens in "
                 f"each; the limit is {self.largest}",
                 remedy=f"allow more by largest, or {CLOSED_FORM}",
             )
-        kept = ("m", "k", "n", "rows", "columns", "clock_hz")
+        share_keys = ("m", "k", "n", "rows", "columns", "clock_hz")
         payload: Payload = {
-            **{key: share[key] for key in kept},
+            **{key: share[key] for key in share_keys},
             "dataflow": self.dataflow,
             "words_per_cycle": round(words / BANKS) * BANKS,
             "sram_kb": max(int(buffer_bits / product.in_bits / 1024), 1),

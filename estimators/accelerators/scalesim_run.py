@@ -48,7 +48,7 @@ UseRamulatorTrace = False
 """
 
 
-def run(job: dict) -> dict:
+def simulate_product(product: dict) -> dict:
     """Cycles of an M x K by K x N product.
 
     ``job``: ``m``, ``k``, ``n``, ``rows``, ``columns``, ``dataflow`` (ws, os, is), ``sram_kb`` of
@@ -59,26 +59,26 @@ def run(job: dict) -> dict:
     from scalesim.scale_sim import scalesim  # pyright: ignore[reportMissingImports]
 
     with tempfile.TemporaryDirectory() as folder:
-        here = Path(folder)
-        bounded = job["words_per_cycle"] > 0
+        folder_path = Path(folder)
+        bounded = product["words_per_cycle"] > 0
         text = CONFIGURATION.format(
-            **{**job, "words_per_cycle": job["words_per_cycle"] or BANKS},
+            **{**product, "words_per_cycle": product["words_per_cycle"] or BANKS},
             banks=BANKS,
             mode="USER" if bounded else "CALC",
         )
-        (here / "core.cfg").write_text(text)
-        size = f"{job['m']},{job['n']},{job['k']}"
-        (here / "gemm.csv").write_text(f"Layer,M,N,K,\nproduct,{size},\n")
-        (here / "layout.csv").write_text("Layer\n")  # read in any case
+        (folder_path / "core.cfg").write_text(text)
+        size = f"{product['m']},{product['n']},{product['k']}"
+        (folder_path / "gemm.csv").write_text(f"Layer,M,N,K,\nproduct,{size},\n")
+        (folder_path / "layout.csv").write_text("Layer\n")  # read in any case
         simulator = scalesim(
             save_disk_space=True,
             verbose=False,
-            config=str(here / "core.cfg"),
-            topology=str(here / "gemm.csv"),
-            layout=str(here / "layout.csv"),
+            config=str(folder_path / "core.cfg"),
+            topology=str(folder_path / "gemm.csv"),
+            layout=str(folder_path / "layout.csv"),
             input_type_gemm=True,
         )
-        simulator.run_scale(top_path=str(here))
+        simulator.run_scale(top_path=str(folder_path))
         layer = simulator.runner.single_layer_sim_object_list[0]
         total, compute, stalls, *_, utilisation = layer.get_compute_report_items()
     return {
@@ -90,9 +90,9 @@ def run(job: dict) -> dict:
 
 
 def main() -> None:
-    job = json.load(sys.stdin)
+    product = json.load(sys.stdin)
     with contextlib.redirect_stdout(sys.stderr):
-        answer = run(job)
+        answer = simulate_product(product)
     print(json.dumps(answer))
 
 

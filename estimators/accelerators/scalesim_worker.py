@@ -10,61 +10,63 @@ from pathlib import Path
 from typing import Any
 
 from hespas.dialects.errors import HespasError
-from hespas.estimators.accelerators.program import LIMIT, last_words
-from hespas.estimators.measure.failure import Unsupported, ending
+from hespas.estimators.accelerators.external_program import LIMIT_VARIABLE, format_last_lines
+from hespas.estimators.measure.failure import UnsupportedError, describe_exit_code
 
-PYTHON = "HESPAS_SCALESIM_PYTHON"
+PYTHON_VARIABLE = "HESPAS_SCALESIM_PYTHON"
 PACKAGES = ("scalesim", "numpy")
 SCRIPT = Path(__file__).with_name("scalesim_run.py")
 VERSIONS = "import importlib.metadata as m, json, sys; " \
     "print(json.dumps({n: m.version(n) for n in sys.argv[1:]}))"  # fmt: skip
 REMEDY = (
     "pip install 'hespas[scalesim]', or name an interpreter that has scalesim and numpy < 2.4 by "
-    f"python=... or {PYTHON}"
+    f"python=... or {PYTHON_VARIABLE}"
 )
 START_S = 60.0
 
 
-def probe(settings: dict[str, Any]) -> dict[str, Any]:
+def probe_simulator(settings: dict[str, Any]) -> dict[str, Any]:
     """The versions of SCALE-Sim and of numpy that it runs with; raises HespasError."""
-    python = settings["python"] or os.environ.get(PYTHON) or sys.executable
-    os.environ[PYTHON], os.environ[LIMIT] = python, str(settings["time_limit"])
+    python = settings["python"] or os.environ.get(PYTHON_VARIABLE) or sys.executable
+    os.environ[PYTHON_VARIABLE], os.environ[LIMIT_VARIABLE] = python, str(settings["time_limit"])
     try:
-        done = _run(["-I", "-c", VERSIONS, *PACKAGES], "", START_S)
+        completed = _run_python(["-I", "-c", VERSIONS, *PACKAGES], "", START_S)
     except OSError as error:
         raise HespasError(f"{python} cannot be run: {error.strerror}", remedy=REMEDY) from None
     except subprocess.TimeoutExpired:
         message = f"{python} did not tell its packages within {START_S:g} s"
         raise HespasError(message, remedy=REMEDY) from None
-    if done.returncode:
+    if completed.returncode:
         raise HespasError(f"SCALE-Sim is not installed in {python}", remedy=REMEDY)
-    versions = json.loads(done.stdout)
+    versions = json.loads(completed.stdout)
     if tuple(map(int, versions["numpy"].split(".")[:2])) >= (2, 4):
         raise HespasError(f"SCALE-Sim fails with numpy {versions['numpy']}", remedy=REMEDY)
     return {"device": "SCALE-Sim", "versions": versions}
 
 
-def worker(payload: dict[str, Any]) -> dict[str, Any]:
+def simulate_product(payload: dict[str, Any]) -> dict[str, Any]:
     """Simulate the product ``payload`` says; raises Unsupported, HespasError.
 
     The answer is that of ``scalesim_run``, and ``median_s``.
     """
-    limit_s = float(os.environ[LIMIT])
-    job = {key: value for key, value in payload.items() if key != "clock_hz"}
+    limit_s = float(os.environ[LIMIT_VARIABLE])
+    product = {key: value for key, value in payload.items() if key != "clock_hz"}
     try:
-        done = _run(["-I", str(SCRIPT)], json.dumps(job), limit_s)
+        completed = _run_python(["-I", str(SCRIPT)], json.dumps(product), limit_s)
     except subprocess.TimeoutExpired:
         message = f"SCALE-Sim took more than {limit_s:g} s"
         raise HespasError(message, remedy="allow more with time-limit") from None
-    if done.returncode:
-        text = f"SCALE-Sim {ending(done.returncode)}{last_words(done.stderr)}"
-        raise HespasError(text) if done.returncode < 0 else Unsupported(text)
-    answer = json.loads(done.stdout)
+    if completed.returncode:
+        text = f"SCALE-Sim {describe_exit_code(completed.returncode)}{format_last_lines(completed.stderr)}"
+        raise HespasError(text) if completed.returncode < 0 else UnsupportedError(text)
+    answer = json.loads(completed.stdout)
     return {**answer, "median_s": answer["cycles"] / payload["clock_hz"]}
 
 
-def _run(arguments: list[str], given: str, limit_s: float) -> subprocess.CompletedProcess[str]:
-    command = [os.environ[PYTHON], *arguments]
+def _run_python(
+    arguments: list[str], input_text: str, limit_s: float
+) -> subprocess.CompletedProcess[str]:
+    command = [os.environ[PYTHON_VARIABLE], *arguments]
     return subprocess.run(
-        command, input=given, capture_output=True, text=True, errors="replace", timeout=limit_s
+        command, input=input_text, capture_output=True, text=True, errors="replace", timeout=limit_s
     )

@@ -19,16 +19,23 @@ from typing import ClassVar, Literal
 from hespas.dialects.attrs import Cost
 from hespas.dialects.errors import UsageError
 from hespas.estimators.accelerators import dataflow as flow
-from hespas.estimators.accelerators.cost import overlapped
-from hespas.estimators.accelerators.machine import Machine, MachineConfig
-from hespas.estimators.accelerators.products import Product, other_flops, products
-from hespas.estimators.accelerators.vector import memory_s
-from hespas.estimators.base import Estimator, Item, costing
-from hespas.estimators.work import Work
+from hespas.estimators.accelerators.accelerator_machine import (
+    AcceleratorMachine,
+    AcceleratorMachineConfig,
+)
+from hespas.estimators.accelerators.matrix_products import (
+    MatrixProduct,
+    collect_matrix_products,
+    count_other_flops,
+)
+from hespas.estimators.accelerators.overlapped_cost import compute_overlapped_cost
+from hespas.estimators.accelerators.vector_unit import compute_memory_time_s
+from hespas.estimators.base import CostItem, Estimator, raise_as_unknown_cost
+from hespas.estimators.work import OpWork
 
 
 @dataclass(frozen=True)
-class SystolicConfig(MachineConfig):
+class SystolicConfig(AcceleratorMachineConfig):
     """``dataflow`` says which matrix stays in the arrays, "best" for the fastest of the three.
 
     ``variant``: "pipelined" (double-buffered), "scalesim" or "cocossim". ``first_access_cycles``
@@ -50,7 +57,7 @@ class SystolicConfig(MachineConfig):
             raise UsageError("first-access-cycles must be at least 0")
 
 
-class Systolic(Estimator):
+class SystolicEstimator(Estimator):
     """Systolic arrays in closed form, beside a vector unit."""
 
     name: ClassVar[str] = "systolic"
@@ -58,61 +65,73 @@ class Systolic(Estimator):
     Config: ClassVar[type] = SystolicConfig
 
     def __init__(self, config: SystolicConfig) -> None:
-        self.machine = Machine(config)
+        self.machine = AcceleratorMachine(config)
         self.variant: flow.Variant = config.variant
         self.dataflows: tuple[flow.Dataflow, ...] = (
             flow.DATAFLOWS if config.dataflow == "best" else (config.dataflow,)
         )
         self.dataflow = config.dataflow
-        unit, given = self.machine.unit, config.first_access_cycles
-        self.first_access_s = (unit.first_access_cycles if given is None else given) / unit.clock_hz
+        unit, first_access_cycles = self.machine.unit, config.first_access_cycles
+        self.first_access_s = (
+            unit.first_access_cycles if first_access_cycles is None else first_access_cycles
+        ) / unit.clock_hz
         self.shapeless = 0
 
-    def estimate(self, item: Item) -> Cost:
+    def estimate(self, item: CostItem) -> Cost:
         work = item.work
-        with costing(item.op):
-            found = products(item.op)
-            other = other_flops(work, found)
-            cost = overlapped(self.name, work, self.machine, self._matrix_s(found, work), other)
+        with raise_as_unknown_cost(item.op):
+            matrix_products = collect_matrix_products(item.op)
+            other = count_other_flops(work, matrix_products)
+            cost = compute_overlapped_cost(
+                self.name,
+                work,
+                self.machine,
+                self._compute_matrix_time_s(matrix_products, work),
+                other,
+            )
         self.shapeless += bool(other)
         return cost
 
-    def provenance(self) -> str:
-        text = f"{self.machine.provenance()}, {self.dataflow}, {self.variant}"
+    def describe_provenance(self) -> str:
+        text = f"{self.machine.describe_provenance()}, {self.dataflow}, {self.variant}"
         if self.shapeless:
             text += f"; at full rate, for want of a shape (distinct ops): {self.shapeless}"
         return text
 
-    def _matrix_s(self, found: list[Product], work: Work) -> float:
+    def _compute_matrix_time_s(self, matrix_products: list[MatrixProduct], work: OpWork) -> float:
         """Seconds of an op's products, waiting for memory included."""
-        if not found:
+        if not matrix_products:
             return 0.0
-        compute_s = sum(map(self.cycles, found)) / self.machine.unit.clock_hz
+        compute_s = sum(map(self.count_array_cycles, matrix_products)) / self.machine.unit.clock_hz
         if self.variant == "scalesim":
             return compute_s
-        waited_s = memory_s(work, self.machine.bandwidth) + self.first_access_s
-        return max(compute_s + self._fill_s(found[0], work), waited_s)
+        waited_s = compute_memory_time_s(work, self.machine.bandwidth) + self.first_access_s
+        return max(compute_s + self._compute_fill_time_s(matrix_products[0], work), waited_s)
 
-    def cycles(self, product: Product) -> float:
+    def count_array_cycles(self, product: MatrixProduct) -> float:
         """Cycles of products on all arrays; with their memory traffic for ``scalesim`` only."""
-        return min(self._cycles(product, each) for each in self.dataflows)
+        return min(self._count_dataflow_cycles(product, each) for each in self.dataflows)
 
-    def _cycles(self, product: Product, dataflow: flow.Dataflow) -> float:
+    def _count_dataflow_cycles(self, product: MatrixProduct, dataflow: flow.Dataflow) -> float:
         unit = self.machine.unit
         sizes, arrays = (product.m, product.k, product.n), unit.cores * unit.arrays
         array = (unit.rows, unit.columns, unit.cycles_per_row)
-        found, *_ = flow.shared(self.variant, dataflow, sizes, product.count, arrays, *array)
-        found *= self.machine.slower(product.dtype)
+        product_cycles, *_ = flow.share_products(
+            self.variant, dataflow, sizes, product.count, arrays, *array
+        )
+        product_cycles *= self.machine.compute_peak_rate_ratio(product.dtype)
         if self.variant != "scalesim":
-            return found
-        words = self.machine.bandwidth / unit.clock_hz * 8 / product.in_bits
-        traffic = flow.traffic_cycles(dataflow, sizes, unit.rows, unit.columns, words)
-        return found + product.count * traffic
+            return product_cycles
+        words_per_cycle = self.machine.bandwidth / unit.clock_hz * 8 / product.in_bits
+        traffic_cycles = flow.count_traffic_cycles(
+            dataflow, sizes, unit.rows, unit.columns, words_per_cycle
+        )
+        return product_cycles + product.count * traffic_cycles
 
-    def _fill_s(self, first: Product, work: Work) -> float:
+    def _compute_fill_time_s(self, first: MatrixProduct, work: OpWork) -> float:
         """Seconds until the arrays have the tiles that they start with."""
         unit = self.machine.unit
         sizes = (first.m, first.k, first.n)
-        bits = flow.first_tile_bits(sizes, unit.rows, unit.columns, first.in_bits)
+        bits = flow.count_first_tile_bits(sizes, unit.rows, unit.columns, first.in_bits)
         tiles_bytes = min(unit.cores * unit.arrays * bits / 8, work.read_bytes)
         return max(tiles_bytes / self.machine.bandwidth, self.first_access_s)

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from hespas.dialects.errors import UsageError
-from hespas.estimators.accelerators.machine import MachineConfig
-from hespas.estimators.accelerators.products import Product
-from hespas.estimators.accelerators.simulating import OnArrays, Payload
+from hespas.estimators.accelerators.accelerator_machine import AcceleratorMachineConfig
+from hespas.estimators.accelerators.matrix_products import MatrixProduct
+from hespas.estimators.accelerators.simulating_estimator import ArraySimulatingEstimator, Payload
 
 
 @dataclass(frozen=True)
-class ZigzagConfig(MachineConfig):
+class ZigzagConfig(AcceleratorMachineConfig):
     """The machine's array is described to ZigZag, unless an ``accelerator`` is given.
 
     That is a .yaml file of ZigZag's form, or the name of one that it ships, and computes each
@@ -33,49 +33,49 @@ class ZigzagConfig(MachineConfig):
                 raise UsageError(f"{name.replace('_', '-')} is {getattr(self, name)}, less than 1")
         if self.mapping and not self.accelerator:
             raise UsageError("mapping goes with an accelerator of ZigZag's", remedy="give both")
-        if is_file(self.accelerator) and not self.mapping:
+        if _is_file_name(self.accelerator) and not self.mapping:
             raise UsageError(f"there is no mapping for {self.accelerator}", remedy="give mapping")
 
 
-class Zigzag(OnArrays):
+class ZigzagEstimator(ArraySimulatingEstimator):
     """Matrix products in ZigZag's cost model, beside a vector unit."""
 
     name: ClassVar[str] = "zigzag"
     version: ClassVar[str] = "1"
     Config: ClassVar[type] = ZigzagConfig
-    worker: ClassVar[str] = "hespas.estimators.accelerators.zigzag_worker:worker"
-    probe: ClassVar[str] = "hespas.estimators.accelerators.zigzag_worker:probe"
+    worker: ClassVar[str] = "hespas.estimators.accelerators.zigzag_worker:simulate_product"
+    probe: ClassVar[str] = "hespas.estimators.accelerators.zigzag_worker:probe_simulator"
     packages: ClassVar[tuple[str, ...]] = ("zigzag-dse",)
 
     def __init__(self, config: ZigzagConfig) -> None:
         super().__init__(config)
-        self.own: Payload = {"lpf_limit": config.lpf_limit, "sum_bits": config.sum_bits}
+        self.zigzag_settings: Payload = {"lpf_limit": config.lpf_limit, "sum_bits": config.sum_bits}
         if config.accelerator:
             mapping = config.mapping or config.accelerator
             named = {"accelerator": config.accelerator, "mapping": mapping}
-            self.own |= {key: content(value) for key, value in named.items()}
+            self.zigzag_settings |= {key: _read_source(value) for key, value in named.items()}
 
-    def settings(self) -> Payload:
+    def collect_settings(self) -> Payload:
         return {}
 
-    def simulated(self, product: Product) -> tuple[Payload, float]:
-        if "accelerator" not in self.own:
-            payload, times = self.share(product)
-            return {**payload, **self.own}, times
+    def build_product_payload(self, product: MatrixProduct) -> tuple[Payload, float]:
+        if "accelerator" not in self.zigzag_settings:
+            payload, times = self.compute_array_share(product)
+            return {**payload, **self.zigzag_settings}, times
         sizes = {"m": product.m, "k": product.k, "n": product.n}
         bits = {"in_bits": product.in_bits, "out_bits": product.out_bits}
         clock_hz = self.machine.unit.clock_hz
-        return {**sizes, **bits, "clock_hz": clock_hz, **self.own}, product.count
+        return {**sizes, **bits, "clock_hz": clock_hz, **self.zigzag_settings}, product.count
 
 
-def is_file(name: str) -> bool:
+def _is_file_name(name: str) -> bool:
     """Whether this names a file, and not something that ZigZag ships."""
     return "/" in name or name.endswith((".yaml", ".yml"))
 
 
-def content(name: str) -> dict[str, str]:
+def _read_source(name: str) -> dict[str, str]:
     """``{"text": ...}`` of a file, ``{"name": ...}`` of what ZigZag ships; raises UsageError."""
-    if not is_file(name):
+    if not _is_file_name(name):
         return {"name": name}
     try:
         return {"text": Path(name).read_text("utf-8")}

@@ -10,17 +10,25 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from hespas.dialects.errors import HespasError, first_line
-from hespas.estimators.measure.failure import Unsupported
+from hespas.dialects.errors import HespasError, extract_first_line
+from hespas.estimators.measure.failure import UnsupportedError
 
-LOOPS = ("D", "K", "C")  # of a product in ZigZag: rows of the result, its columns, what is summed
+PRODUCT_LOOPS = (
+    "D",
+    "K",
+    "C",
+)  # of a product in ZigZag: rows of the result, its columns, what is summed
 MISSING = "install it: pip install 'hespas[zigzag]'"
-POOR = 2.0  # times the least possible cycles: search again
-SHIPPED = {"accelerator": "hardware", "mapping": "mapping"}  # folders
-NAMES = ("product", "Gemm", "default")  # of entries of a mapping that are for a product
+RETRY_FACTOR = 2.0  # times the least possible cycles: search again
+SHIPPED_FOLDERS = {"accelerator": "hardware", "mapping": "mapping"}  # folders
+PRODUCT_ENTRY_NAMES = (
+    "product",
+    "Gemm",
+    "default",
+)  # of entries of a mapping that are for a product
 
 
-def probe(settings: dict[str, Any]) -> dict[str, Any]:
+def probe_simulator(settings: dict[str, Any]) -> dict[str, Any]:
     """Raises HespasError where ZigZag, or ``six``, which it needs and does not ask for, is not."""
     for package in ("zigzag", "six"):
         if find_spec(package) is None:
@@ -28,7 +36,7 @@ def probe(settings: dict[str, Any]) -> dict[str, Any]:
     return {"device": "ZigZag's model"}
 
 
-def worker(payload: dict[str, Any]) -> dict[str, Any]:
+def simulate_product(payload: dict[str, Any]) -> dict[str, Any]:
     """Simulate the product ``payload`` says; raises Unsupported, HespasError.
 
     The answer has ``cycles``, data on- and off-loading included, ``compute_cycles`` without,
@@ -38,18 +46,27 @@ def worker(payload: dict[str, Any]) -> dict[str, Any]:
     """
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         accelerator, mapping = Path(folder) / "accelerator.yaml", Path(folder) / "mapping.yaml"
-        accelerator.write_text(given(payload, "accelerator") or json.dumps(described(payload)))
-        mapping.write_text(given(payload, "mapping") or json.dumps(mapped(payload)))
-        check_loops(mapping.read_text())
+        accelerator.write_text(
+            _read_source_text(payload, "accelerator")
+            or json.dumps(_build_array_description(payload))
+        )
+        mapping.write_text(
+            _read_source_text(payload, "mapping") or json.dumps(_build_array_mapping(payload))
+        )
+        _check_mapping_loops(mapping.read_text())
         limit = payload["lpf_limit"]
-        found = search(payload, str(accelerator), str(mapping), limit)
-        if found["cycles"] > POOR * max(found["ideal_cycles"], least_transfer(payload)):
-            again = search(payload, str(accelerator), str(mapping), limit + 1)
-            found = min(found, again, key=lambda each: each["cycles"])
-    return {**found, "median_s": found["cycles"] / payload["clock_hz"]}
+        best_search = _search_mappings(payload, str(accelerator), str(mapping), limit)
+        if best_search["cycles"] > RETRY_FACTOR * max(
+            best_search["ideal_cycles"], compute_least_transfer_cycles(payload)
+        ):
+            wider_search = _search_mappings(payload, str(accelerator), str(mapping), limit + 1)
+            best_search = min(best_search, wider_search, key=lambda each: each["cycles"])
+    return {**best_search, "median_s": best_search["cycles"] / payload["clock_hz"]}
 
 
-def search(product: dict[str, Any], accelerator: str, mapping: str, limit: int) -> dict[str, Any]:
+def _search_mappings(
+    product: dict[str, Any], accelerator: str, mapping: str, limit: int
+) -> dict[str, Any]:
     """The cycles of the best mapping that ZigZag finds; raises Unsupported."""
     from zigzag.mapping.temporal_mapping import TemporalMappingType
     from zigzag.stages.evaluation.cost_model_evaluation import CostModelStage
@@ -71,7 +88,7 @@ def search(product: dict[str, Any], accelerator: str, mapping: str, limit: int) 
                 CostModelStage,
             ],
             accelerator=accelerator,
-            workload=[layer(product)],
+            workload=[_describe_layer(product)],
             mapping=mapping,
             dump_folder="",
             loma_lpf_limit=limit,
@@ -81,21 +98,21 @@ def search(product: dict[str, Any], accelerator: str, mapping: str, limit: int) 
             access_same_data_considered_as_no_access=True,
             temporal_mapping_type=TemporalMappingType("uneven"),
         )  # fmt: skip
-        found: Any = main.run()[0][0]
+        evaluation: Any = main.run()[0][0]
     except (MemoryError, OSError):  # the machine's fault
         raise
     except Exception as error:  # whatever else it raises, it will again
-        why = f"{type(error).__name__}: {first_line(str(error))}"
-        raise Unsupported(f"ZigZag fails: {why}") from None
+        why = f"{type(error).__name__}: {extract_first_line(str(error))}"
+        raise UnsupportedError(f"ZigZag fails: {why}") from None
     return {
-        "cycles": float(found.latency_total2),
-        "compute_cycles": float(found.latency_total1),
-        "ideal_cycles": float(found.ideal_cycle),
+        "cycles": float(evaluation.latency_total2),
+        "compute_cycles": float(evaluation.latency_total1),
+        "ideal_cycles": float(evaluation.ideal_cycle),
         "lpf_limit": limit,
     }
 
 
-def least_transfer(product: dict[str, Any]) -> float:
+def compute_least_transfer_cycles(product: dict[str, Any]) -> float:
     """Cycles to move each matrix once, where the memory is of our own description; else 0."""
     if "bits_per_cycle" not in product:
         return 0.0
@@ -104,7 +121,7 @@ def least_transfer(product: dict[str, Any]) -> float:
     return bits / product["bits_per_cycle"]
 
 
-def given(payload: dict[str, Any], kind: str) -> str:
+def _read_source_text(payload: dict[str, Any], kind: str) -> str:
     """The text of the accelerator or mapping of the payload, "" if it has none."""
     source = payload.get(kind)
     if not source or "text" in source:
@@ -112,7 +129,7 @@ def given(payload: dict[str, Any], kind: str) -> str:
     import zigzag
 
     assert zigzag.__file__ is not None
-    folder = Path(zigzag.__file__).parent / "inputs" / SHIPPED[kind]
+    folder = Path(zigzag.__file__).parent / "inputs" / SHIPPED_FOLDERS[kind]
     path = folder / f"{source['name']}.yaml"
     if not path.is_file():
         known = ", ".join(sorted(each.stem for each in folder.glob("*.yaml")))
@@ -121,24 +138,26 @@ def given(payload: dict[str, Any], kind: str) -> str:
     return path.read_text("utf-8")
 
 
-def check_loops(mapping: str) -> None:
+def _check_mapping_loops(mapping: str) -> None:
     """Refuse loops that a product does not have: ZigZag would leave them out and say nothing."""
     import yaml
 
     try:
         entries = yaml.safe_load(mapping)
-        found = [entry for entry in entries if entry["name"] in NAMES]
+        product_entries = [entry for entry in entries if entry["name"] in PRODUCT_ENTRY_NAMES]
         loops = {
             str(loop).partition(",")[0].strip()
-            for entry in found
+            for entry in product_entries
             for along in (entry.get("spatial_mapping") or {}).values()
             for loop in along
         }
     except (yaml.YAMLError, TypeError, KeyError, AttributeError):
         raise HespasError("the mapping is not of ZigZag's form") from None
-    if not found:
-        raise HespasError(f"the mapping has no entry for products: {' or '.join(NAMES)}")
-    wrong = sorted(loops - set(LOOPS))
+    if not product_entries:
+        raise HespasError(
+            f"the mapping has no entry for products: {' or '.join(PRODUCT_ENTRY_NAMES)}"
+        )
+    wrong = sorted(loops - set(PRODUCT_LOOPS))
     if wrong:
         raise HespasError(
             f"the mapping names loops that a product does not have: {', '.join(wrong)}",
@@ -146,7 +165,7 @@ def check_loops(mapping: str) -> None:
         )
 
 
-def layer(product: dict[str, Any]) -> dict[str, Any]:
+def _describe_layer(product: dict[str, Any]) -> dict[str, Any]:
     """The product as ZigZag's description of a layer: O[d][k] += I[d][c] * W[c][k]."""
     return {
         "id": 0,
@@ -154,7 +173,7 @@ def layer(product: dict[str, Any]) -> dict[str, Any]:
         "operator_type": "Gemm",
         "equation": "O[d][k]+=I[d][c]*W[c][k]",
         "dimension_relations": [],
-        "loop_dims": list(LOOPS),
+        "loop_dims": list(PRODUCT_LOOPS),
         "loop_sizes": [product["m"], product["n"], product["k"]],
         "operand_precision": {
             "W": product["in_bits"],
@@ -166,14 +185,14 @@ def layer(product: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def mapped(machine: dict[str, Any]) -> list[dict[str, Any]]:
+def _build_array_mapping(machine: dict[str, Any]) -> list[dict[str, Any]]:
     """Weights stay: what is summed lies along the array's rows, columns along its columns."""
     spatial = {"D1": [f"C, {machine['rows']}"], "D2": [f"K, {machine['columns']}"]}
     links = {"O": "O", "W": "I2", "I": "I1"}
     return [{"name": "default", "spatial_mapping": spatial, "memory_operand_links": links}]
 
 
-def described(machine: dict[str, Any]) -> dict[str, Any]:
+def _build_array_description(machine: dict[str, Any]) -> dict[str, Any]:
     """One array with its registers, on-chip memory as wide as the array, and device memory.
 
     A cell has two weights, one in use and one that comes, and a partial sum. Energies are not
@@ -187,26 +206,26 @@ def described(machine: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": "array",
         "memories": {
-            "weights": _memory(2 * word, ["I2"], [], [
-                _port("r_port_1", "read", word, ["I2, tl"]),
-                _port("w_port_1", "write", word, ["I2, fh"]),
+            "weights": _build_memory_entry(2 * word, ["I2"], [], [
+                _build_port_entry("r_port_1", "read", word, ["I2, tl"]),
+                _build_port_entry("w_port_1", "write", word, ["I2, fh"]),
             ]),
-            "sums": _memory(part, ["O"], [], [
-                _port("r_port_1", "read", part, ["O, tl"]),
-                _port("r_port_2", "read", part, ["O, th"]),
-                _port("w_port_1", "write", part, ["O, fh"]),
-                _port("w_port_2", "write", part, ["O, fl"]),
+            "sums": _build_memory_entry(part, ["O"], [], [
+                _build_port_entry("r_port_1", "read", part, ["O, tl"]),
+                _build_port_entry("r_port_2", "read", part, ["O, th"]),
+                _build_port_entry("w_port_1", "write", part, ["O, fh"]),
+                _build_port_entry("w_port_2", "write", part, ["O, fl"]),
             ]),
-            "sram": _memory(8 * machine["sram_bytes"], ["I1", "I2", "O"], ["D1", "D2"], [
-                _port("r_port_1", "read", inputs, ["I1, tl"]),
-                _port("r_port_2", "read", weights, ["I2, tl"]),
-                _port("r_port_3", "read", sums, ["O, tl", "O, th"]),
-                _port("w_port_1", "write", inputs, ["I1, fh"]),
-                _port("w_port_2", "write", weights, ["I2, fh"]),
-                _port("w_port_3", "write", sums, ["O, fh", "O, fl"]),
+            "sram": _build_memory_entry(8 * machine["sram_bytes"], ["I1", "I2", "O"], ["D1", "D2"], [
+                _build_port_entry("r_port_1", "read", inputs, ["I1, tl"]),
+                _build_port_entry("r_port_2", "read", weights, ["I2, tl"]),
+                _build_port_entry("r_port_3", "read", sums, ["O, tl", "O, th"]),
+                _build_port_entry("w_port_1", "write", inputs, ["I1, fh"]),
+                _build_port_entry("w_port_2", "write", weights, ["I2, fh"]),
+                _build_port_entry("w_port_3", "write", sums, ["O, fh", "O, fl"]),
             ]),
-            "dram": _memory(10**13, ["I1", "I2", "O"], ["D1", "D2"], [
-                _port("rw_port_1", "read_write", device, [
+            "dram": _build_memory_entry(10**13, ["I1", "I2", "O"], ["D1", "D2"], [
+                _build_port_entry("rw_port_1", "read_write", device, [
                     *(f"{operand}, {way}" for operand in ("I1", "I2") for way in ("fh", "tl")),
                     *(f"O, {way}" for way in directions),
                 ]),
@@ -222,7 +241,7 @@ def described(machine: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _memory(
+def _build_memory_entry(
     size: int, operands: list[str], served: list[str], ports: list[dict[str, Any]]
 ) -> dict[str, Any]:
     return {
@@ -231,7 +250,7 @@ def _memory(
     }  # fmt: skip
 
 
-def _port(name: str, kind: str, bits: int, allocation: list[str]) -> dict[str, Any]:
+def _build_port_entry(name: str, kind: str, bits: int, allocation: list[str]) -> dict[str, Any]:
     return {
         "name": name, "type": kind, "bandwidth_min": bits, "bandwidth_max": bits,
         "allocation": allocation,

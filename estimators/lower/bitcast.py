@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hespas.dialects.mlir import attribute, ir, stablehlo
-from hespas.estimators.rules.base import UnknownCost, element
+from hespas.dialects.mlir import get_attribute, ir, stablehlo
+from hespas.estimators.rules.base import UnknownCost, describe_element_type
 
-SOURCE, RESULT = "source_layout", "result_layout"
+_SOURCE_LAYOUT, _RESULT_LAYOUT = "source_layout", "result_layout"
 
 
 def expand_bitcast(op: ir.Operation) -> ir.Value:
@@ -19,61 +19,66 @@ def expand_bitcast(op: ir.Operation) -> ir.Value:
     compiler that chooses the layouts of the original turns all three into nothing again.
     """
     source, result = op.operands[0], op.results[0]
-    if not (_ranked(source.type) and _ranked(result.type)):
+    if not (_is_static_tensor(source.type) and _is_static_tensor(result.type)):
         raise UnknownCost(f"a bitcast of {source.type} cannot be compiled", op=op)
     with ir.InsertionPoint(op), op.location:
-        value = _transposed(source, _memory_order(op, SOURCE, source.type))
-        value = _converted(value, result.type, op)
-        order = _memory_order(op, RESULT, result.type)
+        value = _transpose_value(source, _read_memory_order(op, _SOURCE_LAYOUT, source.type))
+        value = _reinterpret_elements(value, result.type, op)
+        order = _read_memory_order(op, _RESULT_LAYOUT, result.type)
         shape = ir.RankedTensorType(result.type).shape
-        value = _reshaped(value, [shape[d] for d in order])
-        return _transposed(value, [order.index(d) for d in range(len(order))])
+        value = _reshape_value(value, [shape[d] for d in order])
+        return _transpose_value(value, [order.index(d) for d in range(len(order))])
 
 
-def _ranked(type_: ir.Type) -> bool:
+def _is_static_tensor(type_: ir.Type) -> bool:
     return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
 
 
-def _memory_order(op: ir.Operation, name: str, type_: ir.Type) -> list[int]:
+def _read_memory_order(op: ir.Operation, name: str, type_: ir.Type) -> list[int]:
     """The dimensions from major to minor; row-major where the op does not say."""
     rank = ir.RankedTensorType(type_).rank
     if name not in op.attributes:
         return list(range(rank))
-    order = [int(d) for d in attribute(op, name)][::-1]
+    order = [int(d) for d in get_attribute(op, name)][::-1]
     if sorted(order) != list(range(rank)):
         raise UnknownCost(f"its {name} does not fit {type_}", op=op)
     return order
 
 
-def _transposed(value: ir.Value, order: Sequence[int]) -> ir.Value:
+def _transpose_value(value: ir.Value, order: Sequence[int]) -> ir.Value:
     if list(order) == sorted(order):
         return value
     return stablehlo.TransposeOp(value, list(order)).result
 
 
-def _reshaped(value: ir.Value, shape: Sequence[int]) -> ir.Value:
+def _reshape_value(value: ir.Value, shape: Sequence[int]) -> ir.Value:
     kind = ir.RankedTensorType(value.type)
     if list(kind.shape) == list(shape):
         return value
     return stablehlo.ReshapeOp(ir.RankedTensorType.get(shape, kind.element_type), value).result
 
 
-def _converted(value: ir.Value, type_: ir.Type, op: ir.Operation) -> ir.Value:
+def _reinterpret_elements(value: ir.Value, type_: ir.Type, op: ir.Operation) -> ir.Value:
     """The bytes of ``value``, in memory order, as elements of the type; of any shape."""
-    kind, wanted = ir.RankedTensorType(value.type), ir.RankedTensorType(type_)
-    old, new = kind.element_type, wanted.element_type
-    have, want = element(old)[1], element(new)[1]
-    count = math.prod(kind.shape)
-    if count * have != math.prod(wanted.shape) * want:
+    source_type, result_type = ir.RankedTensorType(value.type), ir.RankedTensorType(type_)
+    source_element, result_element = source_type.element_type, result_type.element_type
+    source_bits, result_bits = (
+        describe_element_type(source_element)[1],
+        describe_element_type(result_element)[1],
+    )
+    count = math.prod(source_type.shape)
+    if count * source_bits != math.prod(result_type.shape) * result_bits:
         raise UnknownCost(f"a bitcast of {value.type} to {type_} changes its size", op=op)
-    if old == new:
+    if source_element == result_element:
         return value
-    if have > want:
-        flat = _reshaped(value, [count])
-        shape = [count, have // want]
-    elif have < want:
-        flat = _reshaped(value, [count * have // want, want // have])
-        shape = [count * have // want]
+    if source_bits > result_bits:
+        flat = _reshape_value(value, [count])
+        shape = [count, source_bits // result_bits]
+    elif source_bits < result_bits:
+        flat = _reshape_value(
+            value, [count * source_bits // result_bits, result_bits // source_bits]
+        )
+        shape = [count * source_bits // result_bits]
     else:
-        flat, shape = value, list(kind.shape)
-    return stablehlo.BitcastConvertOp(ir.RankedTensorType.get(shape, new), flat).result
+        flat, shape = value, list(source_type.shape)
+    return stablehlo.BitcastConvertOp(ir.RankedTensorType.get(shape, result_element), flat).result

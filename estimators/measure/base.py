@@ -2,7 +2,7 @@
 
 The parent makes a ``Job`` of each distinct item: JSON data that say completely what is measured.
 A worker process runs ``worker(payload)`` and answers JSON data. The cache, the processes, Dask,
-progress and counters (``hespas.estimators.measure.run``) are the same for every estimator.
+progress and counters (``hespas.estimators.measure.measurement_run``) are the same for every estimator.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from hespas.dialects.attrs import Cost, trips_of
-from hespas.dialects.errors import name_of, position
-from hespas.dialects.mlir import ir, symbol
-from hespas.estimators.base import Estimator, Item, cost_of, no_cost
-from hespas.estimators.measure.failure import Failure
-from hespas.estimators.measure.region import is_nothing, region_work, standalone
-from hespas.estimators.work import UnknownCost, Work
+from hespas.dialects.attrs import Cost, read_trip_count
+from hespas.dialects.errors import find_framework_name, format_source_position
+from hespas.dialects.mlir import get_symbol_name, ir
+from hespas.estimators.base import CostItem, Estimator, build_work_cost, build_zero_cost
+from hespas.estimators.measure.failure import WorkerFailure
+from hespas.estimators.measure.standalone_region import (
+    build_standalone_module,
+    compute_region_work,
+    has_only_free_ops,
+)
+from hespas.estimators.work import OpWork, UnknownCost
 
 Answer = dict[str, Any]
 
@@ -34,15 +38,15 @@ REMEDIES = {
 class MeasureError(UnknownCost):
     """A region could not be measured; ``failure`` says why."""
 
-    def __init__(self, failure: Failure, name: str, op: ir.Operation) -> None:
+    def __init__(self, failure: WorkerFailure, name: str, op: ir.Operation) -> None:
         self.failure = failure
-        message = f"{name} could not be measured: {failure.text()}"
+        message = f"{name} could not be measured: {failure.format_message()}"
         remedy = REMEDIES[failure.kind]
-        super().__init__(message, where=position(op.location), remedy=remedy)
+        super().__init__(message, where=format_source_position(op.location), remedy=remedy)
 
 
 @dataclass(frozen=True)
-class Job:
+class MeasurementJob:
     """One thing to measure: ``payload`` goes to the worker, the rest names it in messages.
 
     ``payload`` is JSON data and says all that the result depends on, but for the environment: its
@@ -54,7 +58,7 @@ class Job:
     where: str = ""
 
 
-class Measuring(Estimator):
+class MeasuringEstimator(Estimator):
     """Base of the estimators that compile and run what they estimate.
 
     A subclass names its ``worker``, "module:function", which is called in a process of its own as
@@ -80,7 +84,7 @@ class Measuring(Estimator):
     granularity: ClassVar[Literal["op", "kernel", "region"]] = "region"
     measures: ClassVar[bool] = True
     worker: ClassVar[str]
-    probe: ClassVar[str] = "hespas.estimators.measure.host:probe"
+    probe: ClassVar[str] = "hespas.estimators.measure.host:probe_host"
     packages: ClassVar[tuple[str, ...]] = ()
     turns: ClassVar[Literal["whole", "own"]] = "whole"
 
@@ -90,62 +94,68 @@ class Measuring(Estimator):
         self.environment: dict[str, Any] = {}
         self.uncounted: set[str] = set()  # digests of items with an op that has no cost rule
 
-    def parts(self, item: Item) -> Iterable[Item]:
+    def list_measured_items(self, item: CostItem) -> Iterable[CostItem]:
         """What of a region, or of an op between regions, is measured on its own: all of it."""
         return (item,)
 
-    def module(self, item: Item) -> str:
+    def build_module_text(self, item: CostItem) -> str:
         """The text of the module to compile, its function ``main``; raises UnknownCost.
 
         The region as ``standalone`` gives it; rewriting it to what the compiler accepts is the
         estimator's. Called once for each distinct item, in the parent. Equal regions must give
         equal text: it is in the key of the cache.
         """
-        return str(standalone(item.op))
+        return str(build_standalone_module(item.op))
 
-    def payload(self, item: Item) -> dict[str, Any]:
+    def build_payload(self, item: CostItem) -> dict[str, Any]:
         """What the worker is given: ``{"module": text, **settings}``; raises UnknownCost."""
-        return {"module": self.module(item), **self.settings()}
+        return {"module": self.build_module_text(item), **self.collect_settings()}
 
-    def settings(self) -> dict[str, Any]:
+    def collect_settings(self) -> dict[str, Any]:
         """What of the configuration results depend on, as JSON data; also given to ``probe``."""
         if dataclasses.is_dataclass(self.config):
             return {f.name: getattr(self.config, f.name) for f in dataclasses.fields(self.config)}
         return self.config.model_dump(mode="json")
 
-    def job(self, item: Item) -> Job:
+    def build_measurement_job(self, item: CostItem) -> MeasurementJob:
         """The item's payload and what it is called; raises UnknownCost."""
         op = item.op
-        name = f"@{symbol(op)}" if op.name == "func.func" else name_of(op.location) or op.name
-        return Job(self.payload(item), name, position(op.location))
+        name = (
+            f"@{get_symbol_name(op)}"
+            if op.name == "func.func"
+            else find_framework_name(op.location) or op.name
+        )
+        return MeasurementJob(self.build_payload(item), name, format_source_position(op.location))
 
-    def cost(self, item: Item, measured: Answer) -> Cost:
+    def build_cost_from_answer(self, item: CostItem, answer: Answer) -> Cost:
         """The cost of an answer: its median time, and the work that the item's ops do.
 
         Where an op has no cost rule the work is the compiler's own count, if the answer has it.
         """
-        work = self._work(item, measured)
-        cost = cost_of(self.name, work, measured["median_s"], "measured", trips=trips_of(item.op))
-        if "low_s" not in measured or "high_s" not in measured:
+        work = self._count_region_work(item, answer)
+        cost = build_work_cost(
+            self.name, work, answer["median_s"], "measured", trips=read_trip_count(item.op)
+        )
+        if "low_s" not in answer or "high_s" not in answer:
             return cost
-        low_ns, high_ns = 1e9 * measured["low_s"], 1e9 * measured["high_s"]
+        low_ns, high_ns = 1e9 * answer["low_s"], 1e9 * answer["high_s"]
         return dataclasses.replace(cost, low_ns=low_ns, high_ns=high_ns)
 
-    def estimate(self, item: Item) -> Cost:
+    def estimate(self, item: CostItem) -> Cost:
         """The cost of an item, measured now where that was not done yet; raises UnknownCost."""
-        if is_nothing(item.op):
-            return no_cost(self.name)
+        if has_only_free_ops(item.op):
+            return build_zero_cost(self.name)
         if item.digest not in self.answers:
-            from hespas.estimators.measure.run import measure
+            from hespas.estimators.measure.measurement_run import measure_items
 
             # Seen as a file of the folder and as a module of the package, the class is two.
-            measure(self, [item])  # pyright: ignore[reportArgumentType]
+            measure_items(self, [item])  # pyright: ignore[reportArgumentType]
         answer = self.answers[item.digest]
         if isinstance(answer, UnknownCost):
             raise answer
-        return self.cost(item, answer)
+        return self.build_cost_from_answer(item, answer)
 
-    def provenance(self) -> str:
+    def describe_provenance(self) -> str:
         """Device, versions, and how far the repetitions of a region are apart, in one line."""
         parts = [str(self.environment.get("device", "nothing measured"))]
         parts += [f"{name} {v}" for name, v in self.environment.get("versions", {}).items()]
@@ -160,12 +170,12 @@ class Measuring(Estimator):
             parts.append(f"regions with operations that no rule counts: {len(self.uncounted)}")
         return "; ".join(parts)
 
-    def _work(self, item: Item, measured: Answer) -> Work:
+    def _count_region_work(self, item: CostItem, answer: Answer) -> OpWork:
         try:
-            return region_work(item.op)
+            return compute_region_work(item.op)
         except UnknownCost:
             self.uncounted.add(item.digest)
-            from hespas.estimators.rules.base import vector
+            from hespas.estimators.rules.base import build_vector_parts
 
-            flops, moved = int(measured.get("flops", 0)), int(measured.get("bytes", 0))
-            return Work("region", moved, 0, vector("f32", flops))
+            flops, moved = int(answer.get("flops", 0)), int(answer.get("bytes", 0))
+            return OpWork("region", moved, 0, build_vector_parts("f32", flops))

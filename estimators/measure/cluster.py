@@ -12,50 +12,50 @@ from collections.abc import Generator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from hespas.dialects.errors import HespasError, first_line
-from hespas.estimators.measure.failure import Failure
-from hespas.estimators.measure.processes import Outcome, Processes, Spec
+from hespas.dialects.errors import HespasError, extract_first_line
+from hespas.estimators.measure.failure import WorkerFailure
+from hespas.estimators.measure.processes import LocalWorkerPool, WorkerOutcome, WorkerSpec
 
-EXTRA = "pip install 'hespas[dask]'"
+INSTALL_COMMAND = "pip install 'hespas[dask]'"
 CONNECT_TIMEOUT_S = 15
 LOST_AFTER_S = 60.0  # without any worker
 POLL_S = 5.0
 
 
-class Cluster:
+class DaskWorkerPool:
     """The workers of the cluster at ``address``; a context manager. Raises HespasError."""
 
-    def __init__(self, spec: Spec, address: str) -> None:
+    def __init__(self, spec: WorkerSpec, address: str) -> None:
         try:
             import distributed
         except ImportError:
             message = "running on a Dask cluster needs the package 'distributed'"
-            raise HespasError(message, remedy=EXTRA) from None
+            raise HespasError(message, remedy=INSTALL_COMMAND) from None
         self.spec, self.address, self.retried = spec, address, 0
         self._distributed = distributed
         try:
             self._client = distributed.Client(address, timeout=CONNECT_TIMEOUT_S)
         except (OSError, TimeoutError, ValueError, ImportError) as error:
-            why = first_line(str(error))
+            why = extract_first_line(str(error))
             raise HespasError(f"there is no Dask scheduler at {address}: {why}") from None
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> DaskWorkerPool:
         return self
 
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(Exception):
-            self._client.run(end_processes)
+            self._client.run(_end_worker_processes)
         self._client.close(timeout=5)
 
-    def environment(self) -> dict[str, Any]:
+    def collect_environment(self) -> dict[str, Any]:
         """What results depend on, the same on every worker; raises HespasError where it is not."""
         if not self._client.scheduler_info(n_workers=-1)["workers"]:
             raise HespasError(f"the Dask cluster at {self.address} has no worker")
-        found: Any = self._client.run(describe, asdict(self.spec), on_error="return")
+        answers: Any = self._client.run(_describe_environment, asdict(self.spec), on_error="return")
         distinct: dict[str, tuple[str, dict[str, Any]]] = {}
-        for worker, answer in sorted(found.items()):
+        for worker, answer in sorted(answers.items()):
             if isinstance(answer, BaseException):  # in all likelihood hespas is not there
-                why = f"{type(answer).__name__}: {first_line(str(answer))}"
+                why = f"{type(answer).__name__}: {extract_first_line(str(answer))}"
                 raise HespasError(
                     f"the Dask worker {worker} cannot measure: {why}",
                     remedy="install the same version of hespas and its extras there",
@@ -74,29 +74,33 @@ class Cluster:
             )
         return next(iter(distinct.values()))[1]
 
-    def run(self, payloads: Sequence[dict[str, Any]]) -> Generator[tuple[int, Outcome], None, None]:
+    def run_payloads(
+        self, payloads: Sequence[dict[str, Any]]
+    ) -> Generator[tuple[int, WorkerOutcome], None, None]:
         """(number, outcome) of each payload as it is done; raises HespasError if all are lost."""
         spec = asdict(self.spec)
         numbers = {
-            self._client.submit(perform, spec, payload, pure=False, priority=-number): number
+            self._client.submit(
+                _measure_payload, spec, payload, pure=False, priority=-number
+            ): number
             for number, payload in enumerate(payloads)
         }
-        left = set(numbers)
+        pending = set(numbers)
         idle_s = 0.0
         try:
-            while left:
-                done = self._wait(left)
+            while pending:
+                done = self._wait_for_futures(pending)
                 idle_s = 0.0 if done or self._has_workers() else idle_s + POLL_S
                 if idle_s >= LOST_AFTER_S:
                     raise HespasError(f"the Dask cluster at {self.address} has lost all workers")
                 for future in done:
-                    left.discard(future)
-                    yield numbers[future], self._outcome(future)
+                    pending.discard(future)
+                    yield numbers[future], self._collect_outcome(future)
         finally:
-            if left:
-                self._client.cancel(list(left), force=True)
+            if pending:
+                self._client.cancel(list(pending), force=True)
 
-    def _wait(self, futures: set[Any]) -> set[Any]:
+    def _wait_for_futures(self, futures: set[Any]) -> set[Any]:
         try:
             wait: Any = self._distributed.wait
             return wait(futures, timeout=POLL_S, return_when="FIRST_COMPLETED").done
@@ -108,61 +112,65 @@ class Cluster:
             raise HespasError(f"the Dask scheduler at {self.address} is gone")
         return bool(self._client.scheduler_info(n_workers=-1)["workers"])
 
-    def _outcome(self, future: Any) -> Outcome:
+    def _collect_outcome(self, future: Any) -> WorkerOutcome:
         if future.status == "finished":
-            found = future.result()
-            if "error" in found:
-                raise HespasError(f"a Dask worker cannot measure: {found['error']}")
-            self.retried += found["retried"]
-            return Failure.of(found["failed"]) if "failed" in found else found["answer"]
+            answer = future.result()
+            if "error" in answer:
+                raise HespasError(f"a Dask worker cannot measure: {answer['error']}")
+            self.retried += answer["retried"]
+            return (
+                WorkerFailure.from_json(answer["failed"])
+                if "failed" in answer
+                else answer["answer"]
+            )
         error = future.exception() if future.status == "error" else None
         if isinstance(error, self._distributed.KilledWorker):
             message = "each Dask worker that was given it was lost"
-            return Failure("crash", message)
-        why = f"{type(error).__name__}: {first_line(str(error))}"
+            return WorkerFailure("crash", message)
+        why = f"{type(error).__name__}: {extract_first_line(str(error))}"
         raise HespasError(f"the Dask cluster failed: {why}")
 
 
 _lock = threading.Lock()  # one region at a time in a Dask worker, however many threads it has
-_processes: dict[str, Processes] = {}
+_local_pools: dict[str, LocalWorkerPool] = {}
 
 
-def describe(spec: dict[str, Any]) -> dict[str, Any]:
+def _describe_environment(spec: dict[str, Any]) -> dict[str, Any]:
     """On a Dask worker: what results depend on there; {"environment" or "error": ...}."""
     with _lock:
         try:
-            return {"environment": _here(spec).environment()}
+            return {"environment": _get_local_pool(spec).collect_environment()}
         except HespasError as error:
             return {"error": error.message}
 
 
-def perform(spec: dict[str, Any], payload: dict[str, Any]) -> dict[str, Any]:
+def _measure_payload(spec: dict[str, Any], payload: dict[str, Any]) -> dict[str, Any]:
     """On a Dask worker: measure one region.
 
     {"answer" or "failed": ..., "retried": count}, or {"error": message}.
     """
     with _lock:
-        processes = _here(spec)
+        processes = _get_local_pool(spec)
         before = processes.retried
         try:
-            ((_, outcome),) = processes.run([payload])
+            ((_, outcome),) = processes.run_payloads([payload])
         except HespasError as error:
             return {"error": error.message}
         retried = processes.retried - before
-    if isinstance(outcome, Failure):
+    if isinstance(outcome, WorkerFailure):
         return {"failed": outcome.to_json(), "retried": retried}
     return {"answer": outcome, "retried": retried}
 
 
-def end_processes() -> None:
+def _end_worker_processes() -> None:
     """On a Dask worker: end the worker processes."""
     with _lock:
-        while _processes:
-            _processes.popitem()[1].__exit__()
+        while _local_pools:
+            _local_pools.popitem()[1].__exit__()
 
 
-def _here(spec: dict[str, Any]) -> Processes:
+def _get_local_pool(spec: dict[str, Any]) -> LocalWorkerPool:
     key = str(spec)
-    if key not in _processes:
-        _processes[key] = Processes(Spec(**spec))
-    return _processes[key]
+    if key not in _local_pools:
+        _local_pools[key] = LocalWorkerPool(WorkerSpec(**spec))
+    return _local_pools[key]

@@ -6,12 +6,16 @@ import signal
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-Kind = Literal["unsupported", "error", "memory", "crash", "timeout"]
-KINDS: tuple[str, ...] = get_args(Kind)
-AGAIN: tuple[Kind, ...] = ("memory", "crash", "timeout")  # may be the worker's and not the region's
+FailureKind = Literal["unsupported", "error", "memory", "crash", "timeout"]
+FAILURE_KINDS: tuple[str, ...] = get_args(FailureKind)
+RETRIED_KINDS: tuple[FailureKind, ...] = (
+    "memory",
+    "crash",
+    "timeout",
+)  # may be the worker's and not the region's
 
 
-def ending(code: int) -> str:
+def describe_exit_code(code: int) -> str:
     """How a process of this exit code ended: ``exited with code 3``, ``crashed (SIGSEGV)``."""
     if code >= 0:
         return f"exited with code {code}"
@@ -21,27 +25,27 @@ def ending(code: int) -> str:
         return f"crashed (signal {-code})"
 
 
-class Unsupported(Exception):
+class UnsupportedError(Exception):
     """Raised by a worker for what this compiler or device can never run; the cache keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class WorkerFailure:
     """Why there is no result: ``kind``, what happened in a line, the worker's last lines."""
 
-    kind: Kind
+    kind: FailureKind
     message: str
-    said: tuple[str, ...] = ()
+    last_lines: tuple[str, ...] = ()
 
-    def text(self) -> str:
+    def format_message(self) -> str:
         """All of it in one line."""
-        if self.kind in ("unsupported", "error") or not self.said:
+        if self.kind in ("unsupported", "error") or not self.last_lines:
             return self.message
-        return f"{self.message}; its last words: {' | '.join(self.said)}"
+        return f"{self.message}; its last words: {' | '.join(self.last_lines)}"
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "message": self.message, "said": list(self.said)}
+        return {"kind": self.kind, "message": self.message, "said": list(self.last_lines)}
 
     @staticmethod
-    def of(data: dict[str, Any]) -> Failure:
-        return Failure(data["kind"], data["message"], tuple(data["said"]))
+    def from_json(data: dict[str, Any]) -> WorkerFailure:
+        return WorkerFailure(data["kind"], data["message"], tuple(data["said"]))

@@ -8,25 +8,25 @@ from pathlib import Path
 from typing import Any
 
 
-def probe(settings: dict[str, Any]) -> dict[str, Any]:
+def probe_host(settings: dict[str, Any]) -> dict[str, Any]:
     """The processor and how many of its cores this process may use."""
-    return {"device": device()}
+    return {"device": describe_host_device()}
 
 
-def device() -> str:
+def describe_host_device() -> str:
     """``AMD EPYC 7B13, 8 cores``: those that this process may use."""
-    count = cores()
-    return f"{processor()}, {count} core{'' if count == 1 else 's'}"
+    count = count_usable_cores()
+    return f"{_read_processor_name()}, {count} core{'' if count == 1 else 's'}"
 
 
-def cores() -> int:
+def count_usable_cores() -> int:
     """How many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def available_bytes() -> int | None:
+def read_available_bytes() -> int | None:
     """Memory that programs can still have without others losing theirs; None where not told."""
     meminfo = Path("/proc/meminfo")
     if meminfo.exists():
@@ -36,7 +36,7 @@ def available_bytes() -> int | None:
     return None
 
 
-def processor() -> str:
+def _read_processor_name() -> str:
     """The processor's name as the system gives it."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():

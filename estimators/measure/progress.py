@@ -12,32 +12,32 @@ LOG_EVERY_S = 30.0
 Show = Callable[[str], None]
 
 
-class Progress:
+class ProgressCounter:
     """Counts the ``units`` done of ``total``, and says how long the rest takes at that pace."""
 
-    def __init__(self, what: str, total: int, show: Show, units: str = "regions measured") -> None:
-        self.what, self.total, self.units, self.done = what, total, units, 0
+    def __init__(self, label: str, total: int, show: Show, units: str = "regions measured") -> None:
+        self.label, self.total, self.units, self.done = label, total, units, 0
         self._show, self._start = show, time.monotonic()
-        show(self.text())
+        show(self.format_progress())
 
-    def step(self, name: str, count: int = 1) -> None:
+    def count_finished(self, name: str, count: int = 1) -> None:
         """One more is done, or ``count``: the one of that name."""
         self.done += count
-        self._show(self.text(name))
+        self._show(self.format_progress(name))
 
-    def text(self, name: str = "") -> str:
+    def format_progress(self, name: str = "") -> str:
         """``xla: 12 of 80 regions measured (@region_4), about 3 min left``."""
-        text = f"{self.what}: {self.done} of {self.total} {self.units}"
+        text = f"{self.label}: {self.done} of {self.total} {self.units}"
         if name:
             text += f" ({name})"
         if 0 < self.done < self.total:
             each_s = (time.monotonic() - self._start) / self.done
-            text += f", about {duration(each_s * (self.total - self.done))} left"
+            text += f", about {format_duration(each_s * (self.total - self.done))} left"
         return text
 
 
 @contextmanager
-def shower(note: Show, show: Show | None) -> Iterator[Show]:
+def open_progress_display(note: Show, show: Show | None) -> Iterator[Show]:
     """Where progress goes: ``show`` where there is one, else a terminal's line, else notes."""
     if show is not None:
         yield show
@@ -47,23 +47,23 @@ def shower(note: Show, show: Show | None) -> Iterator[Show]:
         with Console(stderr=True).status("measuring") as status:
             yield status.update
     else:
-        yield _seldom(note)
+        yield _throttle_notes(note)
 
 
-def _seldom(note: Show) -> Show:
+def _throttle_notes(note: Show) -> Show:
     last = time.monotonic()
 
-    def show(text: str) -> None:
+    def show_throttled(text: str) -> None:
         nonlocal last
         now = time.monotonic()
         if now - last >= LOG_EVERY_S:
             last = now
             note(text)
 
-    return show
+    return show_throttled
 
 
-def duration(time_s: float) -> str:
+def format_duration(time_s: float) -> str:
     """``40 s``, ``3 min``, ``2 h 5 min``."""
     if time_s < 90:
         return f"{max(1, round(time_s))} s"

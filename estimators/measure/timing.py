@@ -9,16 +9,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-STEADY = 0.05  # a batch is good whose median absolute deviation is this part of its median, or less
-BAND = (0.1, 0.9)  # quantiles that hold 80 % of the repetitions
-LEAST = 3  # repetitions of a batch, however long they take
-LEAST_S = 0.02  # and what a batch takes at least, however short they are
+MAX_STEADY_SPREAD = (
+    0.05  # a batch is good whose median absolute deviation is this part of its median, or less
+)
+BAND_QUANTILES = (0.1, 0.9)  # quantiles that hold 80 % of the repetitions
+MIN_REPETITIONS = 3  # repetitions of a batch, however long they take
+MIN_BATCH_S = 0.02  # and what a batch takes at least, however short they are
 
 Batch = Callable[[int], list[float]]  # so many repetitions, in seconds each
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RepetitionPlan:
     """How often to repeat: ``warmups`` first, then batches of ``repetitions`` until one is steady.
 
     No more than ``batches`` of them, and none begun after ``budget_s`` of measuring; a batch that
@@ -31,7 +33,7 @@ class Plan:
     budget_s: float = 5.0
 
 
-def measure(batch: Batch, plan: Plan) -> dict[str, Any]:
+def time_batches(batch: Batch, plan: RepetitionPlan) -> dict[str, Any]:
     """The figures of the steadiest batch.
 
     ``median_s``, ``min_s``, ``mad_s`` (median absolute deviation), ``low_s`` and ``high_s`` (which
@@ -43,22 +45,25 @@ def measure(batch: Batch, plan: Plan) -> dict[str, Any]:
     batch(plan.warmups)
     once_s = (time.perf_counter() - begun) / plan.warmups
     once_s = max(once_s, 1e-9)
-    wanted = max(plan.repetitions, int(LEAST_S / once_s))
-    count = max(LEAST, min(wanted, int(plan.budget_s / once_s)))
+    wanted = max(plan.repetitions, int(MIN_BATCH_S / once_s))
+    count = max(MIN_REPETITIONS, min(wanted, int(plan.budget_s / once_s)))
     batches: list[list[float]] = []
     begun = time.perf_counter()
     while len(batches) < plan.batches:
         batches.append(batch(count))
-        if spread(batches[-1]) <= STEADY or time.perf_counter() - begun > plan.budget_s:
+        if (
+            compute_relative_spread(batches[-1]) <= MAX_STEADY_SPREAD
+            or time.perf_counter() - begun > plan.budget_s
+        ):
             break
-    best = min(batches, key=spread)
-    return {**summary(best), "batches": len(batches), "host_load": round(load, 2)}
+    best = min(batches, key=compute_relative_spread)
+    return {**summarise_times(best), "batches": len(batches), "host_load": round(load, 2)}
 
 
-def summary(times_s: Sequence[float]) -> dict[str, Any]:
+def summarise_times(times_s: Sequence[float]) -> dict[str, Any]:
     """The figures of some repetitions."""
     ordered = sorted(times_s)
-    low, high = (ordered[round(q * (len(ordered) - 1))] for q in BAND)
+    low, high = (ordered[round(q * (len(ordered) - 1))] for q in BAND_QUANTILES)
     median = statistics.median(ordered)
     return {
         "median_s": median,
@@ -70,7 +75,7 @@ def summary(times_s: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def spread(times_s: Sequence[float]) -> float:
+def compute_relative_spread(times_s: Sequence[float]) -> float:
     """Median absolute deviation over the median; 0 where the median is 0."""
     median = statistics.median(times_s)
     return statistics.median(abs(t - median) for t in times_s) / median if median else 0.0

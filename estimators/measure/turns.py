@@ -19,31 +19,31 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
-def _nobody(waiting: bool) -> None:
+def _ignore_wait(waiting: bool) -> None:
     pass
 
 
-waits: Callable[[bool], None] = _nobody  # told where the wait for a turn begins and ends
+report_wait: Callable[[bool], None] = _ignore_wait  # told where the wait for a turn begins and ends
 
 
 @contextlib.contextmanager
-def compiling() -> Iterator[None]:
+def hold_compile_turn() -> Iterator[None]:
     """A turn beside others that compile, while nothing is timed."""
-    with _turn(fcntl.LOCK_SH):
+    with _hold_lock(fcntl.LOCK_SH):
         yield
 
 
 @contextlib.contextmanager
-def running(device: str = "") -> Iterator[None]:
+def hold_timing_turn(device: str = "") -> Iterator[None]:
     """A turn alone on the host; with ``device``, among those that name the same device only.
 
     A device of its own (a GPU by its number) is not disturbed by compiles nor by other devices.
     """
-    with _turn(fcntl.LOCK_EX, device):
+    with _hold_lock(fcntl.LOCK_EX, device):
         yield
 
 
-def lock_file(device: str = "") -> Path:
+def _locate_lock_file(device: str = "") -> Path:
     """The file that is locked; one for each user and device."""
     mark = "".join(c if c.isalnum() else "-" for c in device)
     folder = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
@@ -53,16 +53,16 @@ def lock_file(device: str = "") -> Path:
 
 
 @contextlib.contextmanager
-def _turn(kind: int, device: str = "") -> Iterator[None]:
+def _hold_lock(kind: int, device: str = "") -> Iterator[None]:
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    file = os.open(lock_file(device), flags, 0o600)
+    file = os.open(_locate_lock_file(device), flags, 0o600)
     try:
         try:
             fcntl.flock(file, kind | fcntl.LOCK_NB)
         except BlockingIOError:
-            waits(True)
+            report_wait(True)
             fcntl.flock(file, kind)
-            waits(False)
+            report_wait(False)
         yield
     finally:
         os.close(file)

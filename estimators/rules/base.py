@@ -30,7 +30,7 @@ class DynamicShape(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WorkPart:
     """Operations that run at one peak rate.
 
     ``unit`` is ``matrix`` (tensor cores, systolic array) or ``vector``; ``dtype`` a key of the
@@ -44,13 +44,13 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class OpWork:
     """What one execution of an op does: operations by rate, bytes of device memory touched."""
 
     kind: str
     read_bytes: int
     write_bytes: int
-    parts: tuple[Part, ...]
+    parts: tuple[WorkPart, ...]
     transcendentals: int = 0
     trips: int = 1
     gap: str | None = None
@@ -66,16 +66,16 @@ class Work:
         return max(self.parts, key=lambda part: part.flops).dtype if self.parts else "none"
 
     @property
-    def free(self) -> bool:
+    def is_free(self) -> bool:
         """Whether it takes no operations and no memory traffic."""
         return not (self.parts or self.transcendentals or self.read_bytes or self.write_bytes)
 
 
-FREE = Work("free", 0, 0, ())
+FREE = OpWork("free", 0, 0, ())
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CostRule:
     """How the work of some ops is counted, and the words for it in docs/reference/op-costs.md.
 
     ``group`` is leaf, free, collective, control, terminator or host; only the first two, and
@@ -87,11 +87,11 @@ class Rule:
     flops: str
     read: str
     write: str
-    work: Callable[[ir.Operation], Work]
+    work: Callable[[ir.Operation], OpWork]
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class BufferSize:
     """The size of a value: ``bytes`` in memory, ``key`` of its element type's peak rate."""
 
     shape: tuple[int, ...]
@@ -102,47 +102,49 @@ class Buffer:
     is_complex: bool
 
     @property
-    def real_ops(self) -> int:
+    def flops_per_addition(self) -> int:
         """Real operations in one addition."""
         return 2 if self.is_complex else 1
 
 
-EMPTY = Buffer((), 0, 0, "none", 0, False)
+_EMPTY_SIZE = BufferSize((), 0, 0, "none", 0, False)
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def buffer(type_: ir.Type) -> Buffer:
+def to_buffer_size(type_: ir.Type) -> BufferSize:
     """The size of a value of this type; tuples are the sum of their members, tokens nothing."""
     if isinstance(type_, ir.TupleType):
-        members = [buffer(member) for member in tuple_members(type_)]
-        first = members[0] if members else EMPTY
+        members = [to_buffer_size(member) for member in list_tuple_members(type_)]
+        first = members[0] if members else _EMPTY_SIZE
         size = sum(member.bytes for member in members)
-        return Buffer(first.shape, first.elements, size, first.key, first.bits, first.is_complex)
+        return BufferSize(
+            first.shape, first.elements, size, first.key, first.bits, first.is_complex
+        )
     if isinstance(type_, (ir.UnrankedTensorType, ir.UnrankedMemRefType)):
         raise DynamicShape(str(type_))
     if not isinstance(type_, (ir.RankedTensorType, ir.MemRefType)):
-        return EMPTY
+        return _EMPTY_SIZE
     if not type_.has_static_shape:
         raise DynamicShape(str(type_))
     shape = tuple(type_.shape)
     elements = math.prod(shape)
-    key, bits, is_complex = element(type_.element_type)
-    return Buffer(shape, elements, -(-elements * bits // 8), key, bits, is_complex)
+    key, bits, is_complex = describe_element_type(type_.element_type)
+    return BufferSize(shape, elements, -(-elements * bits // 8), key, bits, is_complex)
 
 
-def tuple_members(type_: ir.TupleType) -> list[ir.Type]:
+def list_tuple_members(type_: ir.TupleType) -> list[ir.Type]:
     """The members of a tuple type."""
     return [type_.get_type(i) for i in range(type_.num_types)]
 
 
-def element(type_: ir.Type) -> tuple[str, int, bool]:
+def describe_element_type(type_: ir.Type) -> tuple[str, int, bool]:
     """Peak-rate key, bits in memory, and whether it is complex, of an element type.
 
     i1 takes a byte, as PRED does in XLA; types below a byte are packed; quantised types are their
     storage type.
     """
     if isinstance(type_, ir.ComplexType):
-        key, bits, _ = element(type_.element_type)
+        key, bits, _ = describe_element_type(type_.element_type)
         return key, 2 * bits, True
     if isinstance(type_, ir.IntegerType):
         return f"i{type_.width}", 8 if type_.width == 1 else type_.width, False
@@ -163,73 +165,73 @@ def element(type_: ir.Type) -> tuple[str, int, bool]:
     return text, int(number[1]), False
 
 
-def operand_buffers(op: ir.Operation) -> list[Buffer]:
+def list_operand_sizes(op: ir.Operation) -> list[BufferSize]:
     """The sizes of the operands, in order."""
-    return [buffer(value.type) for value in op.operands]
+    return [to_buffer_size(value.type) for value in op.operands]
 
 
-def result_buffers(op: ir.Operation) -> list[Buffer]:
+def list_result_sizes(op: ir.Operation) -> list[BufferSize]:
     """The sizes of the results, in order."""
-    return [buffer(value.type) for value in op.results]
+    return [to_buffer_size(value.type) for value in op.results]
 
 
-def read_bytes(op: ir.Operation) -> int:
+def count_read_bytes(op: ir.Operation) -> int:
     """Bytes of the operands, one read per operand position."""
-    return sum([buffer(value.type).bytes for value in op.operands])
+    return sum([to_buffer_size(value.type).bytes for value in op.operands])
 
 
-def write_bytes(op: ir.Operation) -> int:
+def count_written_bytes(op: ir.Operation) -> int:
     """Bytes of the results."""
-    return sum([buffer(value.type).bytes for value in op.results])
+    return sum([to_buffer_size(value.type).bytes for value in op.results])
 
 
-def vector(key: str, flops: int) -> tuple[Part, ...]:
+def build_vector_parts(key: str, flops: int) -> tuple[WorkPart, ...]:
     """One part on the vector units, or none where there is nothing to do."""
-    return (Part("vector", key, flops),) if flops else ()
+    return (WorkPart("vector", key, flops),) if flops else ()
 
 
-def matrix(key: str, flops: int) -> tuple[Part, ...]:
+def build_matrix_parts(key: str, flops: int) -> tuple[WorkPart, ...]:
     """One part on the matrix units; wide integers and i1 have none, and run on the vector units."""
     if not flops:
         return ()
     unit = "vector" if key in ("i64", "i32", "i16", "i2", "i1") else "matrix"
-    return (Part(unit, key, flops),)
+    return (WorkPart(unit, key, flops),)
 
 
 @functools.lru_cache(maxsize=4096)
-def numbers(attr: ir.Attribute) -> dict[str, tuple[int, ...]]:
+def parse_number_fields(attr: ir.Attribute) -> dict[str, tuple[int, ...]]:
     """The integer fields of a dimension-number or dot-algorithm attribute, of any dialect.
 
     Read from the text: the bindings have accessors for StableHLO's and none for MHLO's.
     """
-    found = re.findall(r"(\w+) = \[?([-\d, ]*)\]?", str(attr))
-    return {name: tuple(int(n) for n in re.findall(r"-?\d+", text)) for name, text in found}
+    fields = re.findall(r"(\w+) = \[?([-\d, ]*)\]?", str(attr))
+    return {name: tuple(int(n) for n in re.findall(r"-?\d+", text)) for name, text in fields}
 
 
 @functools.lru_cache(maxsize=4096)
-def words(attr: ir.Attribute) -> dict[str, str]:
+def parse_word_fields(attr: ir.Attribute) -> dict[str, str]:
     """The fields of an attribute of the form ``#dialect.name<field = word, ...>``."""
     return dict(re.findall(r"(\w+) = (\w+)", str(attr)))
 
 
-def attribute(op: ir.Operation, name: str) -> Any:
+def get_attribute(op: ir.Operation, name: str) -> Any:
     """An attribute that the op must have, of whatever class its kind has."""
     return op.attributes[name]
 
 
-def names(dialect: str, listed: str) -> list[str]:
+def qualify_op_names(dialect: str, short_names: str) -> list[str]:
     """The op names of a dialect, from a list in words; the plain words where it is empty."""
-    return [f"{dialect}.{name}" if dialect else name for name in listed.split()]
+    return [f"{dialect}.{name}" if dialect else name for name in short_names.split()]
 
 
-def ints(op: ir.Operation, name: str, default: Iterable[int]) -> tuple[int, ...]:
+def read_integer_list(op: ir.Operation, name: str, default: Iterable[int]) -> tuple[int, ...]:
     """An attribute that lists integers (array or dense elements), or the default where absent."""
-    return tuple(attribute(op, name) if name in op.attributes else default)
+    return tuple(get_attribute(op, name) if name in op.attributes else default)
 
 
-def integer(op: ir.Operation, name: str, default: int) -> int:
+def read_integer(op: ir.Operation, name: str, default: int) -> int:
     """An integer attribute, or the default where absent."""
-    return attribute(op, name).value if name in op.attributes else default
+    return get_attribute(op, name).value if name in op.attributes else default
 
 
 def ceil_log2(n: int) -> int:

@@ -19,93 +19,103 @@ from collections import Counter
 from hespas.dialects.mlir import ir
 from hespas.estimators.rules.base import (
     FMA_FLOPS,
-    Buffer,
-    Rule,
-    Work,
-    attribute,
-    buffer,
-    element,
-    integer,
-    ints,
-    matrix,
-    numbers,
-    operand_buffers,
-    read_bytes,
-    vector,
-    words,
-    write_bytes,
+    BufferSize,
+    CostRule,
+    OpWork,
+    build_matrix_parts,
+    build_vector_parts,
+    count_read_bytes,
+    count_written_bytes,
+    describe_element_type,
+    get_attribute,
+    list_operand_sizes,
+    parse_number_fields,
+    parse_word_fields,
+    read_integer,
+    read_integer_list,
+    to_buffer_size,
 )
 
 COMPLEX_FMAS = 4  # real multiply-adds in a complex one
 
 
-def fma_flops(count: int, lhs: Buffer, rhs: Buffer) -> int:
+def count_fma_flops(count: int, lhs: BufferSize, rhs: BufferSize) -> int:
     """Real operations in ``count`` multiply-adds of elements of these buffers."""
     return count * FMA_FLOPS * (COMPLEX_FMAS if lhs.is_complex and rhs.is_complex else 1)
 
 
-def matrix_rate(op: ir.Operation, lhs: Buffer, rhs: Buffer) -> tuple[str, int]:
+def select_matrix_rate(op: ir.Operation, lhs: BufferSize, rhs: BufferSize) -> tuple[str, int]:
     """The key of the peak rate, and how many primitive products the op is made of."""
     attributes = op.attributes
     if "algorithm" in attributes:
         algorithm = attributes["algorithm"]
-        type_name = words(algorithm).get("lhs_precision_type")
+        type_name = parse_word_fields(algorithm).get("lhs_precision_type")
         if type_name:
             with op.context:
-                key = element(ir.Type.parse(type_name))[0]
-            return key, max(numbers(algorithm).get("num_primitive_operations", (1,))[0], 1)
-    key = wider(lhs, rhs).key
+                key = describe_element_type(ir.Type.parse(type_name))[0]
+            return key, max(
+                parse_number_fields(algorithm).get("num_primitive_operations", (1,))[0], 1
+            )
+    key = select_wider_operand(lhs, rhs).key
     if key == "f32" and not (
-        "precision_config" in attributes and _highest(attributes["precision_config"])
+        "precision_config" in attributes and _has_highest_precision(attributes["precision_config"])
     ):
         return "tf32", 1
     return key, 1
 
 
-def wider(lhs: Buffer, rhs: Buffer) -> Buffer:
+def select_wider_operand(lhs: BufferSize, rhs: BufferSize) -> BufferSize:
     """The buffer with the wider element type, which is the slower one to multiply."""
     return lhs if lhs.bits >= rhs.bits else rhs
 
 
 @functools.lru_cache(maxsize=256)
-def _highest(precision: ir.Attribute) -> bool:
+def _has_highest_precision(precision: ir.Attribute) -> bool:
     return "HIGHEST" in str(precision)
 
 
-def _product(op: ir.Operation, multiply_adds: int, lhs: Buffer, rhs: Buffer, kind: str) -> Work:
-    key, passes = matrix_rate(op, lhs, rhs)
-    parts = matrix(key, passes * fma_flops(multiply_adds, lhs, rhs))
-    return Work(kind, read_bytes(op), write_bytes(op), parts)
+def _build_product_work(
+    op: ir.Operation, multiply_adds: int, lhs: BufferSize, rhs: BufferSize, kind: str
+) -> OpWork:
+    key, passes = select_matrix_rate(op, lhs, rhs)
+    parts = build_matrix_parts(key, passes * count_fma_flops(multiply_adds, lhs, rhs))
+    return OpWork(kind, count_read_bytes(op), count_written_bytes(op), parts)
 
 
-def _dot_general(op: ir.Operation) -> Work:
-    lhs, rhs = operand_buffers(op)
-    dims = numbers(op.attributes["dot_dimension_numbers"]).get("lhs_contracting_dimensions", ())
+def _compute_dot_general_work(op: ir.Operation) -> OpWork:
+    lhs, rhs = list_operand_sizes(op)
+    dims = parse_number_fields(op.attributes["dot_dimension_numbers"]).get(
+        "lhs_contracting_dimensions", ()
+    )
     depth = math.prod([lhs.shape[d] for d in dims])
-    return _product(op, buffer(op.results[0].type).elements * depth, lhs, rhs, "gemm")
+    return _build_product_work(
+        op, to_buffer_size(op.results[0].type).elements * depth, lhs, rhs, "gemm"
+    )
 
 
-def _dot(op: ir.Operation) -> Work:
-    lhs, rhs = operand_buffers(op)
-    return _product(op, buffer(op.results[0].type).elements * lhs.shape[-1], lhs, rhs, "gemm")
+def _compute_dot_work(op: ir.Operation) -> OpWork:
+    lhs, rhs = list_operand_sizes(op)
+    return _build_product_work(
+        op, to_buffer_size(op.results[0].type).elements * lhs.shape[-1], lhs, rhs, "gemm"
+    )
 
 
-def _ragged_dot(op: ir.Operation) -> Work:
+def _compute_ragged_dot_work(op: ir.Operation) -> OpWork:
     """Each row of the ragged dimension meets one group, so groups add bytes, not operations."""
-    lhs, rhs = operand_buffers(op)[:2]
-    out = buffer(op.results[0].type)
-    dims = numbers(op.attributes["ragged_dot_dimension_numbers"])
+    lhs, rhs = list_operand_sizes(op)[:2]
+    out = to_buffer_size(op.results[0].type)
+    dims = parse_number_fields(op.attributes["ragged_dot_dimension_numbers"])
     contracting = dims.get("lhs_contracting_dimensions", ())
     count = out.elements * math.prod([lhs.shape[d] for d in contracting])
     if set(dims.get("lhs_ragged_dimensions", ())) & set(contracting):
         count //= max(out.shape[0], 1)  # the groups share the contracted dimension
-    return _product(op, count, lhs, rhs, "gemm")
+    return _build_product_work(op, count, lhs, rhs, "gemm")
 
 
-def _einsum(op: ir.Operation) -> Work:
+def _compute_einsum_work(op: ir.Operation) -> OpWork:
     """One multiply-add per point of the index space."""
-    sizes = operand_buffers(op)
-    inputs = attribute(op, "einsum_config").value.partition("->")[0].split(",")
+    sizes = list_operand_sizes(op)
+    inputs = get_attribute(op, "einsum_config").value.partition("->")[0].split(",")
     space: Counter[str | int] = Counter()
     for names, size in zip(inputs, sizes, strict=True):
         first, _, last = names.strip().partition("...")
@@ -115,41 +125,45 @@ def _einsum(op: ir.Operation) -> Work:
             space[label] = max(space[label], extent)
     points = math.prod(space.values())
     if len(sizes) == 1:
-        out = buffer(op.results[0].type)
-        parts = vector(out.key, (sizes[0].elements - out.elements) * out.real_ops)
-        return Work("reduction", read_bytes(op), out.bytes, parts)
-    return _product(op, points, sizes[0], sizes[1], "gemm")
+        out = to_buffer_size(op.results[0].type)
+        parts = build_vector_parts(
+            out.key, (sizes[0].elements - out.elements) * out.flops_per_addition
+        )
+        return OpWork("reduction", count_read_bytes(op), out.bytes, parts)
+    return _build_product_work(op, points, sizes[0], sizes[1], "gemm")
 
 
-def _convolution(op: ir.Operation) -> Work:
-    lhs, rhs = operand_buffers(op)[:2]
-    out = buffer(op.results[0].type)
-    (batch, feature, in_space), (_, _, kernel_space), (_, out_feature, out_space) = conv_layout(
-        op.attributes["dimension_numbers"]
+def _compute_convolution_work(op: ir.Operation) -> OpWork:
+    lhs, rhs = list_operand_sizes(op)[:2]
+    out = to_buffer_size(op.results[0].type)
+    (batch, feature, in_space), (_, _, kernel_space), (_, out_feature, out_space) = (
+        parse_conv_layout(op.attributes["dimension_numbers"])
     )
     rank = len(in_space)
     ones = (1,) * rank
-    strides = ints(op, "window_strides", ones)
-    lhs_dilation = ints(op, "lhs_dilation", ones)
-    rhs_dilation = ints(op, "rhs_dilation", ones)
+    strides = read_integer_list(op, "window_strides", ones)
+    lhs_dilation = read_integer_list(op, "lhs_dilation", ones)
+    rhs_dilation = read_integer_list(op, "rhs_dilation", ones)
     # dynamic_conv has its padding in an operand: every position is then taken to be valid
     known = len(op.operands) == 2
-    padding = ints(op, "padding", (0,) * (2 * rank))
-    count = lhs.shape[feature] // integer(op, "feature_group_count", 1) * out.shape[out_feature]
-    count *= lhs.shape[batch] // integer(op, "batch_group_count", 1)
+    padding = read_integer_list(op, "padding", (0,) * (2 * rank))
+    count = (
+        lhs.shape[feature] // read_integer(op, "feature_group_count", 1) * out.shape[out_feature]
+    )
+    count *= lhs.shape[batch] // read_integer(op, "batch_group_count", 1)
     for i in range(rank):
         kernel, extent = rhs.shape[kernel_space[i]], out.shape[out_space[i]]
         if known:
             size = lhs.shape[in_space[i]]
             window = (strides[i], padding[2 * i], lhs_dilation[i], rhs_dilation[i])
-            count *= valid_positions(size, kernel, extent, *window)
+            count *= count_valid_positions(size, kernel, extent, *window)
         else:
             count *= kernel * extent
-    return _product(op, count, lhs, rhs, "conv")
+    return _build_product_work(op, count, lhs, rhs, "conv")
 
 
 @functools.lru_cache(maxsize=4096)
-def valid_positions(
+def count_valid_positions(
     size: int, kernel: int, out: int, stride: int, low: int, lhs_dilation: int, rhs_dilation: int
 ) -> int:
     """Pairs (kernel index, output index) that meet an element of the input along one dimension.
@@ -177,7 +191,7 @@ def valid_positions(
 
 
 @functools.lru_cache(maxsize=256)
-def conv_layout(attr: ir.Attribute) -> list[tuple[int, int, tuple[int, ...]]]:
+def parse_conv_layout(attr: ir.Attribute) -> list[tuple[int, int, tuple[int, ...]]]:
     """(batch or output feature, feature, spatial dimensions) of input, kernel and result."""
     groups = re.findall(r"\[([^\]]*)\]", str(attr))
     layout = []
@@ -190,31 +204,45 @@ def conv_layout(attr: ir.Attribute) -> list[tuple[int, int, tuple[int, ...]]]:
 
 _BYTES = ("operands", "result")
 
-RULES: dict[str, Rule] = {
-    "stablehlo.dot_general": Rule(
-        "leaf", "gemm", "2 x result x contracted sizes (complex: 8)", *_BYTES, _dot_general
+RULES: dict[str, CostRule] = {
+    "stablehlo.dot_general": CostRule(
+        "leaf",
+        "gemm",
+        "2 x result x contracted sizes (complex: 8)",
+        *_BYTES,
+        _compute_dot_general_work,
     ),
-    "stablehlo.dot": Rule(
-        "leaf", "gemm", "2 x result x contracted size (complex: 8)", *_BYTES, _dot
+    "stablehlo.dot": CostRule(
+        "leaf", "gemm", "2 x result x contracted size (complex: 8)", *_BYTES, _compute_dot_work
     ),
     **dict.fromkeys(
         ("mhlo.ragged_dot", "chlo.ragged_dot"),
-        Rule(
-            "leaf", "gemm", "2 x rows x contracted x columns, each row once", *_BYTES, _ragged_dot
+        CostRule(
+            "leaf",
+            "gemm",
+            "2 x rows x contracted x columns, each row once",
+            *_BYTES,
+            _compute_ragged_dot_work,
         ),
     ),
     **dict.fromkeys(
         ("stablehlo.einsum", "stablehlo.unary_einsum"),
-        Rule("leaf", "gemm", "2 per point of the index space (unary: a sum)", *_BYTES, _einsum),
+        CostRule(
+            "leaf",
+            "gemm",
+            "2 per point of the index space (unary: a sum)",
+            *_BYTES,
+            _compute_einsum_work,
+        ),
     ),
     **dict.fromkeys(
         ("stablehlo.convolution", "stablehlo.dynamic_conv"),
-        Rule(
+        CostRule(
             "leaf",
             "conv",
             "2 x batch x input features per group x output features x valid positions",
             *_BYTES,
-            _convolution,
+            _compute_convolution_work,
         ),
     ),
 }

@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hespas.dialects.mlir import ir
-from hespas.estimators.rules.base import Rule, Work, buffer, names, vector
+from hespas.estimators.rules.base import (
+    CostRule,
+    OpWork,
+    build_vector_parts,
+    qualify_op_names,
+    to_buffer_size,
+)
 
 # multiply: (ac-bd, ad+bc); divide: 6 multiply, 3 add, 2 divide; abs: squares and their sum;
 # square: ((a+b)(a-b), 2ab), the doubling an addition
@@ -20,51 +26,64 @@ _COMPLEX_FLOPS = {
 }  # fmt: skip
 
 
-def _arithmetic(complex_flops: int) -> Callable[[ir.Operation], Work]:
-    def work(op: ir.Operation) -> Work:
-        out = buffer(op.results[0].type)
+def _make_arithmetic_counter(complex_flops: int) -> Callable[[ir.Operation], OpWork]:
+    def count_work(op: ir.Operation) -> OpWork:
+        out = to_buffer_size(op.results[0].type)
         read = 0
         size = out
         for operand in op.operands:
-            size = buffer(operand.type)
+            size = to_buffer_size(operand.type)
             read += size.bytes
         # the last operand tells the rate: the data of a select, the maximum of a clamp
         flops = out.elements * complex_flops if size.is_complex else out.elements
-        return Work("loop", read, out.bytes, vector(size.key, flops))
+        return OpWork("loop", read, out.bytes, build_vector_parts(size.key, flops))
 
-    return work
-
-
-def _transcendental(op: ir.Operation) -> Work:
-    out = buffer(op.results[0].type)
-    read = sum([buffer(operand.type).bytes for operand in op.operands])
-    return Work("loop", read, out.bytes, (), transcendentals=out.elements * out.real_ops)
+    return count_work
 
 
-def _convert(op: ir.Operation) -> Work:
-    source = buffer(op.operands[0].type)
-    out = buffer(op.results[0].type)
+def _compute_transcendental_work(op: ir.Operation) -> OpWork:
+    out = to_buffer_size(op.results[0].type)
+    read = sum([to_buffer_size(operand.type).bytes for operand in op.operands])
+    return OpWork(
+        "loop", read, out.bytes, (), transcendentals=out.elements * out.flops_per_addition
+    )
+
+
+def _compute_convert_work(op: ir.Operation) -> OpWork:
+    source = to_buffer_size(op.operands[0].type)
+    out = to_buffer_size(op.results[0].type)
     key = source.key if source.bits >= out.bits else out.key
-    return Work("loop", source.bytes, out.bytes, vector(key, out.elements * out.real_ops))
+    return OpWork(
+        "loop",
+        source.bytes,
+        out.bytes,
+        build_vector_parts(key, out.elements * out.flops_per_addition),
+    )
 
 
 _BYTES = ("operands", "result")
-_TRANSCENDENTAL = Rule(
-    "leaf", "loop", "0; 1 transcendental per element (complex: 2)", *_BYTES, _transcendental
+_TRANSCENDENTAL = CostRule(
+    "leaf",
+    "loop",
+    "0; 1 transcendental per element (complex: 2)",
+    *_BYTES,
+    _compute_transcendental_work,
 )
-_CONVERT = Rule("leaf", "loop", "1 per element, at the wider type's rate", *_BYTES, _convert)
+_CONVERT = CostRule(
+    "leaf", "loop", "1 per element, at the wider type's rate", *_BYTES, _compute_convert_work
+)
 
 
-def _arithmetic_rule(name: str) -> Rule:
+def _build_arithmetic_rule(name: str) -> CostRule:
     factor = _COMPLEX_FLOPS.get(name.removeprefix("broadcast_"), 2)
     words = "1 per element" if factor == 1 else f"1 per element (complex: {factor})"
-    return Rule("leaf", "loop", words, *_BYTES, _arithmetic(factor))
+    return CostRule("leaf", "loop", words, *_BYTES, _make_arithmetic_counter(factor))
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, CostRule] = {
     **{
-        f"stablehlo.{name}": _arithmetic_rule(name)
-        for name in names(
+        f"stablehlo.{name}": _build_arithmetic_rule(name)
+        for name in qualify_op_names(
             "",
             """
         abs add and ceil clamp compare complex count_leading_zeros divide floor imag
@@ -76,8 +95,8 @@ RULES: dict[str, Rule] = {
         )
     },
     **{
-        name: _arithmetic_rule(name.partition(".")[2])
-        for name in names(
+        name: _build_arithmetic_rule(name.partition(".")[2])
+        for name in qualify_op_names(
             "chlo",
             """
         conj is_inf is_neg_inf is_pos_inf mulhi next_after square broadcast_add
@@ -88,12 +107,12 @@ RULES: dict[str, Rule] = {
         broadcast_subtract broadcast_xor
         """,
         )
-        + names("mhlo", "mulhi stochastic_convert")
+        + qualify_op_names("mhlo", "mulhi stochastic_convert")
     },
     **{f"stablehlo.{name}": _CONVERT for name in ("convert", "reduce_precision")},
     **{
         f"stablehlo.{name}": _TRANSCENDENTAL
-        for name in names(
+        for name in qualify_op_names(
             "",
             """
         atan2 cbrt cosine exponential exponential_minus_one log log_plus_one
@@ -102,7 +121,7 @@ RULES: dict[str, Rule] = {
         )
     },
     **dict.fromkeys(
-        names(
+        qualify_op_names(
             "chlo",
             """
         _asin_acos_kernel acos acosh asin asinh atan atanh bessel_i1e cosh digamma
@@ -110,7 +129,7 @@ RULES: dict[str, Rule] = {
         broadcast_polygamma broadcast_power broadcast_zeta
         """,
         )
-        + names("mhlo", "acos acosh asin asinh atanh cosh erf sinh"),
+        + qualify_op_names("mhlo", "acos acosh asin asinh atanh cosh erf sinh"),
         _TRANSCENDENTAL,
     ),
 }

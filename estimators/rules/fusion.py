@@ -12,10 +12,21 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from hespas.dialects.mlir import ir
-from hespas.dialects.ops import TERMINATORS
-from hespas.estimators.rules.base import Buffer, Rule, Work, buffer, names
-from hespas.estimators.rules.region import CONTROL, Tally, control_tally, uses_first_argument
-from hespas.estimators.work import op_work
+from hespas.dialects.op_kinds import TERMINATORS
+from hespas.estimators.rules.base import (
+    BufferSize,
+    CostRule,
+    OpWork,
+    qualify_op_names,
+    to_buffer_size,
+)
+from hespas.estimators.rules.body_tally import (
+    CONTROL,
+    WorkTally,
+    tally_control_flow,
+    uses_first_arguments,
+)
+from hespas.estimators.work import compute_op_work
 
 # The kind of the kernel is that of its dearest-to-emit op, after XLA's choice of a hero.
 _HEROES = (
@@ -27,7 +38,7 @@ _SLICES = frozenset(("slice", "dynamic_slice", "real_dynamic_slice", "gather", "
 _BROADCASTS = frozenset(("broadcast", "broadcast_in_dim", "dynamic_broadcast_in_dim"))
 _PROPORTIONAL = frozenset(("reduce", "reduce_window", "concatenate", "pad"))
 _VIEWS = frozenset(
-    names(
+    qualify_op_names(
         "",
         """
         bitcast reshape bitcast_convert copy transpose reverse optimization_barrier
@@ -39,58 +50,59 @@ _Uses = dict[object, int]  # elements used, by the user at the end of a chain of
 
 
 @dataclass(slots=True)
-class _Node:
+class _FusedOp:
     """An op of the flattened body; operands and results are indices of values."""
 
     op: ir.Operation
     name: str
     operands: list[int]
     results: list[int]
-    work: Work | None
+    work: OpWork | None
 
 
-class _Body:
+class _FusionBody:
     """The fusion's body with nested fusions taken in."""
 
     def __init__(self, fusion: ir.Operation) -> None:
-        self.sizes: list[Buffer] = []
-        self.nodes: list[_Node] = []
-        params = [self._value(operand.type) for operand in fusion.operands]
+        self.sizes: list[BufferSize] = []
+        self.nodes: list[_FusedOp] = []
+        params = [self._add_value(operand.type) for operand in fusion.operands]
         self.params = list(params)  # and what the body captures
-        self.outputs = self._flatten(fusion.regions[0].blocks[0], params)
+        self.outputs = self._flatten_block(fusion.regions[0].blocks[0], params)
 
-    def _value(self, type_: ir.Type) -> int:
-        self.sizes.append(buffer(type_))
+    def _add_value(self, type_: ir.Type) -> int:
+        self.sizes.append(to_buffer_size(type_))
         return len(self.sizes) - 1
 
-    def _capture(self, value: ir.Value, ids: dict[ir.Value, int]) -> int:
-        ids[value] = self._value(value.type)
+    def _capture_value(self, value: ir.Value, ids: dict[ir.Value, int]) -> int:
+        ids[value] = self._add_value(value.type)
         self.params.append(ids[value])
         return ids[value]
 
-    def _flatten(self, block: ir.Block, arguments: Sequence[int]) -> list[int]:
+    def _flatten_block(self, block: ir.Block, arguments: Sequence[int]) -> list[int]:
         ids: dict[ir.Value, int] = dict(zip(block.arguments, arguments, strict=True))
         for view in block.operations:
             op = view.operation
             name = op.name
             operands = [
-                ids[value] if value in ids else self._capture(value, ids) for value in op.operands
+                ids[value] if value in ids else self._capture_value(value, ids)
+                for value in op.operands
             ]
             if name in TERMINATORS:
                 return operands
             if name == "mhlo.fusion":
-                results = self._flatten(op.regions[0].blocks[0], operands)
+                results = self._flatten_block(op.regions[0].blocks[0], operands)
             else:
-                results = [self._value(value.type) for value in op.results]
-                work = None if name in CONTROL else op_work(op)
-                node = _Node(op, name.partition(".")[2], operands, results, work)
+                results = [self._add_value(value.type) for value in op.results]
+                work = None if name in CONTROL else compute_op_work(op)
+                node = _FusedOp(op, name.partition(".")[2], operands, results, work)
                 self.nodes.append(node)
             ids.update(zip(op.results, results, strict=True))
         return []
 
 
-def _fusion(fusion: ir.Operation) -> Work:
-    body = _Body(fusion)
+def _compute_fusion_work(fusion: ir.Operation) -> OpWork:
+    body = _FusionBody(fusion)
     sizes = body.sizes
     uses: list[_Uses] = [{} for _ in sizes]
     producer = {result: node for node in body.nodes for result in node.results}
@@ -98,61 +110,66 @@ def _fusion(fusion: ir.Operation) -> Work:
     write = 0
     for i, output in enumerate(body.outputs):
         uses[output]["out", i] = sizes[output].elements
-        updater = _updates_in_place(output, producer, body.params)
+        updater = _find_in_place_update(output, producer, body.params)
         if updater is None:
             write += sizes[output].bytes
         elif id(updater) not in in_place:
             in_place.add(id(updater))
             write += updater.work.write_bytes if updater.work else 0
 
-    tally = Tally()
+    tally = WorkTally()
     kinds = set()
     for index in range(len(body.nodes) - 1, -1, -1):
         node = body.nodes[index]
-        used = max((_used(uses[result], sizes[result]) for result in node.results), default=0)
+        used = max(
+            (_count_used_elements(uses[result], sizes[result]) for result in node.results),
+            default=0,
+        )
         elements = max((sizes[result].elements for result in node.results), default=0)
         if not used and elements:
             continue
         if node.work is None:
-            tally.add(control_tally(node.op))
+            tally.add_work(tally_control_flow(node.op))
             kinds.add("control")
         else:
             kinds.add(node.work.kind)
-            tally.add(node.work, used, elements) if used < elements else tally.add(node.work)
-        _use_operands(node, index, used, elements, uses, sizes, id(node) in in_place)
+            tally.add_work(node.work, used, elements) if used < elements else tally.add_work(
+                node.work
+            )
+        _propagate_operand_uses(node, index, used, elements, uses, sizes, id(node) in in_place)
 
     read = 0
     for param in body.params:
         size = sizes[param]
-        used = _used(uses[param], size)
+        used = _count_used_elements(uses[param], size)
         read += size.bytes if used == size.elements else -(-size.bytes * used // size.elements)
-    return Work(kernel_kind(kinds), read, write, tally.parts(), tally.transcendentals)
+    return OpWork(classify_kernel(kinds), read, write, tally.to_parts(), tally.transcendentals)
 
 
-def kernel_kind(kinds: Collection[str]) -> str:
+def classify_kernel(kinds: Collection[str]) -> str:
     """The kind of the kernel that ops of these kinds make."""
     return next((hero for hero in _HEROES if hero in kinds), "copy")
 
 
-def _used(uses: _Uses, size: Buffer) -> int:
+def _count_used_elements(uses: _Uses, size: BufferSize) -> int:
     return min(sum(uses.values()), size.elements)
 
 
-def _use_operands(
-    node: _Node,
+def _propagate_operand_uses(
+    node: _FusedOp,
     index: int,
     used: int,
     elements: int,
     uses: list[_Uses],
-    sizes: list[Buffer],
+    sizes: list[BufferSize],
     in_place: bool,
 ) -> None:
     """Tell each operand of a node how much of it is used."""
     name = node.name
-    whole = _passes_through(node)
+    is_elementwise = _is_elementwise_or_view(node)
     for position, operand in enumerate(node.operands):
         size = sizes[operand].elements
-        if whole and size == elements:
+        if is_elementwise and size == elements:
             result = node.results[position if name == "optimization_barrier" else 0]
             for user, amount in uses[result].items():
                 uses[operand][user] = max(uses[operand].get(user, 0), amount)
@@ -160,9 +177,11 @@ def _use_operands(
         if name == "dynamic_update_slice" and position == 0:
             amount = 0 if in_place else used
         elif name == "scatter" and position < len(node.results):
-            touched = min(size, sizes[node.operands[-1]].elements) if _combines(node.op) else 0
+            touched = (
+                min(size, sizes[node.operands[-1]].elements) if _combines_old_values(node.op) else 0
+            )
             amount = touched if in_place else used
-        elif (name in _SLICES and position == 0) or name in _BROADCASTS or whole:
+        elif (name in _SLICES and position == 0) or name in _BROADCASTS or is_elementwise:
             amount = min(size, used)
         elif name in _PROPORTIONAL and elements:
             amount = -(-size * used // elements)
@@ -172,22 +191,22 @@ def _use_operands(
             uses[operand][index, position] = amount
 
 
-def _combines(scatter: ir.Operation) -> bool:
-    return uses_first_argument(scatter.regions[0].blocks[0], len(scatter.results))
+def _combines_old_values(scatter: ir.Operation) -> bool:
+    return uses_first_arguments(scatter.regions[0].blocks[0], len(scatter.results))
 
 
-def _passes_through(node: _Node) -> bool:
+def _is_elementwise_or_view(node: _FusedOp) -> bool:
     """Whether result element i depends on element i of the operands, up to their order."""
     if node.name in _VIEWS:
         return True
     return node.work is not None and node.work.kind == "loop" and node.name not in _BROADCASTS
 
 
-def _updates_in_place(
-    output: int, producer: dict[int, _Node], params: Sequence[int]
-) -> _Node | None:
+def _find_in_place_update(
+    output: int, producer: dict[int, _FusedOp], params: Sequence[int]
+) -> _FusedOp | None:
     """The dynamic_update_slice or scatter that writes this output into a parameter's buffer."""
-    node = _through_views(output, producer)
+    node = _find_producer_past_views(output, producer)
     if node is None or node.name not in ("dynamic_update_slice", "scatter"):
         return None
     source = node.operands[0]
@@ -196,20 +215,20 @@ def _updates_in_place(
     return node if source in params else None
 
 
-def _through_views(value: int, producer: dict[int, _Node]) -> _Node | None:
+def _find_producer_past_views(value: int, producer: dict[int, _FusedOp]) -> _FusedOp | None:
     node = producer.get(value)
     while node is not None and node.name in ("bitcast", "reshape"):
         node = producer.get(node.operands[0])
     return node
 
 
-RULES: dict[str, Rule] = {
-    "mhlo.fusion": Rule(
+RULES: dict[str, CostRule] = {
+    "mhlo.fusion": CostRule(
         "leaf",
         "loop",
         "sum over its body, as far as used; kind of its hero",
         "operands, as far as used inside",
         "results; where updated in place, the update",
-        _fusion,
+        _compute_fusion_work,
     )
 }

@@ -8,83 +8,94 @@ from __future__ import annotations
 import math
 
 from hespas.dialects.mlir import ir
-from hespas.estimators.rules.base import Rule, Work, buffer, ints, operand_buffers, result_buffers
-from hespas.estimators.rules.region import region_tally, uses_first_argument
+from hespas.estimators.rules.base import (
+    CostRule,
+    OpWork,
+    list_operand_sizes,
+    list_result_sizes,
+    read_integer_list,
+    to_buffer_size,
+)
+from hespas.estimators.rules.body_tally import tally_block, uses_first_arguments
 
 
-def _slice(op: ir.Operation) -> Work:
+def _compute_slice_work(op: ir.Operation) -> OpWork:
     """slice, dynamic_slice, real_dynamic_slice: the part taken, and the start indices."""
-    out = buffer(op.results[0].type).bytes
-    indices = sum(size.bytes for size in operand_buffers(op)[1:])
-    return Work("copy", out + indices, out, ())
+    out = to_buffer_size(op.results[0].type).bytes
+    indices = sum(size.bytes for size in list_operand_sizes(op)[1:])
+    return OpWork("copy", out + indices, out, ())
 
 
-def _gather(op: ir.Operation) -> Work:
-    table, *indices = operand_buffers(op)
-    out = buffer(op.results[0].type).bytes
+def _compute_gather_work(op: ir.Operation) -> OpWork:
+    table, *indices = list_operand_sizes(op)
+    out = to_buffer_size(op.results[0].type).bytes
     read = min(out, table.bytes) + sum(size.bytes for size in indices)
-    return Work("gather", read, out, ())
+    return OpWork("gather", read, out, ())
 
 
-def _dynamic_update_slice(op: ir.Operation) -> Work:
+def _compute_update_slice_work(op: ir.Operation) -> OpWork:
     """In place: the update is read and written, the rest of the buffer stays."""
-    _, update, *starts = operand_buffers(op)
-    return Work("copy", update.bytes + sum(size.bytes for size in starts), update.bytes, ())
+    _, update, *starts = list_operand_sizes(op)
+    return OpWork("copy", update.bytes + sum(size.bytes for size in starts), update.bytes, ())
 
 
-def _scatter(op: ir.Operation) -> Work:
+def _compute_scatter_work(op: ir.Operation) -> OpWork:
     """In place: touched elements are read only where the computation combines them."""
-    sizes = operand_buffers(op)
+    sizes = list_operand_sizes(op)
     n = len(op.results)
     indices, updates = sizes[n], sizes[n + 1 :]
     update_bytes = sum(size.bytes for size in updates)
     touched = sum(min(new.bytes, old.bytes) for new, old in zip(updates, sizes[:n], strict=True))
     block = op.regions[0].blocks[0]
-    old_bytes = touched if uses_first_argument(block, n) else 0
-    tally = region_tally(block, times=updates[0].elements)
+    old_bytes = touched if uses_first_arguments(block, n) else 0
+    tally = tally_block(block, times=updates[0].elements)
     read = update_bytes + indices.bytes + old_bytes
-    return Work("scatter", read, touched, tally.parts(), tally.transcendentals)
+    return OpWork("scatter", read, touched, tally.to_parts(), tally.transcendentals)
 
 
-def _select_and_scatter(op: ir.Operation) -> Work:
+def _compute_select_and_scatter_work(op: ir.Operation) -> OpWork:
     """Counted as XLA does: window - 1 selections and one scatter per element of the source."""
-    operand, source, init = operand_buffers(op)
-    window = math.prod(ints(op, "window_dimensions", ()))
+    operand, source, init = list_operand_sizes(op)
+    window = math.prod(read_integer_list(op, "window_dimensions", ()))
     select, scatter = (region.blocks[0] for region in op.regions)
-    tally = region_tally(select, times=source.elements * (window - 1))
-    region_tally(scatter, times=source.elements, into=tally)
+    tally = tally_block(select, times=source.elements * (window - 1))
+    tally_block(scatter, times=source.elements, into=tally)
     read = operand.bytes + source.bytes + init.bytes
-    write = result_buffers(op)[0].bytes
-    return Work("scatter", read, write, tally.parts(), tally.transcendentals)
+    write = list_result_sizes(op)[0].bytes
+    return OpWork("scatter", read, write, tally.to_parts(), tally.transcendentals)
 
 
-_GATHER = Rule("leaf", "gather", "0", "min(result, operand) + indices", "result", _gather)
-_SLICE = Rule("leaf", "copy", "0", "the part taken + start indices", "result", _slice)
+_GATHER = CostRule(
+    "leaf", "gather", "0", "min(result, operand) + indices", "result", _compute_gather_work
+)
+_SLICE = CostRule(
+    "leaf", "copy", "0", "the part taken + start indices", "result", _compute_slice_work
+)
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, CostRule] = {
     **dict.fromkeys(
         ["stablehlo.slice", "stablehlo.dynamic_slice", "stablehlo.real_dynamic_slice"], _SLICE
     ),
     **dict.fromkeys(
         ["stablehlo.gather", "stablehlo.dynamic_gather", "stablehlo.torch_index_select"], _GATHER
     ),
-    "stablehlo.dynamic_update_slice": Rule(
-        "leaf", "copy", "0", "update + start indices", "update", _dynamic_update_slice
+    "stablehlo.dynamic_update_slice": CostRule(
+        "leaf", "copy", "0", "update + start indices", "update", _compute_update_slice_work
     ),
-    "stablehlo.scatter": Rule(
+    "stablehlo.scatter": CostRule(
         "leaf",
         "scatter",
         "computation x elements of updates",
         "updates + indices + touched elements (not where they are replaced)",
         "min(updates, operand)",
-        _scatter,
+        _compute_scatter_work,
     ),
-    "stablehlo.select_and_scatter": Rule(
+    "stablehlo.select_and_scatter": CostRule(
         "leaf",
         "scatter",
         "(select x (window - 1) + scatter) x elements of source",
         "operands",
         "result",
-        _select_and_scatter,
+        _compute_select_and_scatter_work,
     ),
 }

@@ -7,63 +7,66 @@ from collections.abc import Callable
 from hespas.dialects.mlir import ir
 from hespas.estimators.rules.base import (
     FREE,
-    Rule,
-    Work,
-    buffer,
-    ints,
-    names,
-    read_bytes,
-    write_bytes,
+    CostRule,
+    OpWork,
+    count_read_bytes,
+    count_written_bytes,
+    qualify_op_names,
+    read_integer_list,
+    to_buffer_size,
 )
 
 
-def _move(kind: str) -> Callable[[ir.Operation], Work]:
-    return lambda op: Work(kind, read_bytes(op), write_bytes(op), ())
+def _make_move_counter(kind: str) -> Callable[[ir.Operation], OpWork]:
+    return lambda op: OpWork(kind, count_read_bytes(op), count_written_bytes(op), ())
 
 
-def _write_only(op: ir.Operation) -> Work:
-    return Work("loop", 0, write_bytes(op), ())
+def _compute_fill_work(op: ir.Operation) -> OpWork:
+    return OpWork("loop", 0, count_written_bytes(op), ())
 
 
-def _first_operand(op: ir.Operation) -> Work:
+def _compute_broadcast_work(op: ir.Operation) -> OpWork:
     """Shape operands of the dynamic forms are known on the host."""
-    return Work("loop", buffer(op.operands[0].type).bytes, write_bytes(op), ())
+    return OpWork("loop", to_buffer_size(op.operands[0].type).bytes, count_written_bytes(op), ())
 
 
-def _transpose(op: ir.Operation) -> Work:
+def _compute_transpose_work(op: ir.Operation) -> OpWork:
     """Nothing moves where the layout that XLA wrote on the result undoes the permutation.
 
     The operand is taken to be row-major, which is what a module without other layouts has.
     """
     if "result_layout" in op.attributes:
-        shape = buffer(op.results[0].type).shape
-        order = ints(op, "permutation", ())
+        shape = to_buffer_size(op.results[0].type).shape
+        order = read_integer_list(op, "permutation", ())
         # from the fastest dimension up, as dimensions of the operand; those of size 1 do not count
-        fastest = [order[d] for d in ints(op, "result_layout", ()) if shape[d] > 1]
+        fastest = [order[d] for d in read_integer_list(op, "result_layout", ()) if shape[d] > 1]
         if fastest == sorted(fastest, reverse=True):
             return FREE
-    return Work("transpose", read_bytes(op), write_bytes(op), ())
+    return OpWork("transpose", count_read_bytes(op), count_written_bytes(op), ())
 
 
-def _rule(kind: str) -> Rule:
-    return Rule("leaf", kind, "0", "operands", "result", _move(kind))
+def _build_move_rule(kind: str) -> CostRule:
+    return CostRule("leaf", kind, "0", "operands", "result", _make_move_counter(kind))
 
 
-_BROADCAST = Rule("leaf", "loop", "0", "operand, before broadcasting", "result", _first_operand)
-_FILL = Rule("leaf", "loop", "0", "0", "result", _write_only)
+_BROADCAST = CostRule(
+    "leaf", "loop", "0", "operand, before broadcasting", "result", _compute_broadcast_work
+)
+_FILL = CostRule("leaf", "loop", "0", "0", "result", _compute_fill_work)
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, CostRule] = {
     **dict.fromkeys(
-        names("stablehlo", "concatenate pad dynamic_pad reverse") + names("mhlo", "copy"),
-        _rule("copy"),
+        qualify_op_names("stablehlo", "concatenate pad dynamic_pad reverse")
+        + qualify_op_names("mhlo", "copy"),
+        _build_move_rule("copy"),
     ),
-    "stablehlo.transpose": Rule(
+    "stablehlo.transpose": CostRule(
         "leaf",
         "transpose",
         "0",
         "operand; 0 where its layout undoes it",
         "result; 0 likewise",
-        _transpose,
+        _compute_transpose_work,
     ),
     **dict.fromkeys(
         ["stablehlo.broadcast", "stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim"],

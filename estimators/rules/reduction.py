@@ -6,40 +6,44 @@ import math
 
 from hespas.dialects.mlir import ir
 from hespas.estimators.rules.base import (
-    Rule,
-    Work,
-    buffer,
-    integer,
-    ints,
-    operand_buffers,
-    read_bytes,
-    write_bytes,
+    CostRule,
+    OpWork,
+    count_read_bytes,
+    count_written_bytes,
+    list_operand_sizes,
+    read_integer,
+    read_integer_list,
+    to_buffer_size,
 )
-from hespas.estimators.rules.region import region_tally
+from hespas.estimators.rules.body_tally import tally_block
 
 
-def _apply(op: ir.Operation, kind: str, times: int) -> Work:
-    tally = region_tally(op.regions[0].blocks[0], times=max(times, 0))
-    return Work(kind, read_bytes(op), write_bytes(op), tally.parts(), tally.transcendentals)
+def _build_applied_work(op: ir.Operation, kind: str, times: int) -> OpWork:
+    tally = tally_block(op.regions[0].blocks[0], times=max(times, 0))
+    return OpWork(
+        kind, count_read_bytes(op), count_written_bytes(op), tally.to_parts(), tally.transcendentals
+    )
 
 
-def _reduce(op: ir.Operation) -> Work:
+def _compute_reduce_work(op: ir.Operation) -> OpWork:
     """Joining n elements takes n - 1 applications."""
-    times = buffer(op.operands[0].type).elements - buffer(op.results[0].type).elements
-    return _apply(op, "reduction", times)
+    times = (
+        to_buffer_size(op.operands[0].type).elements - to_buffer_size(op.results[0].type).elements
+    )
+    return _build_applied_work(op, "reduction", times)
 
 
-def _reduce_window(op: ir.Operation) -> Work:
+def _compute_reduce_window_work(op: ir.Operation) -> OpWork:
     """As XLA counts: window - 1 per result, padding included; a running sum is a scan."""
-    source = buffer(op.operands[0].type)
-    out = buffer(op.results[0].type)
-    window = ints(op, "window_dimensions", ())
-    if _is_running(op, source.shape, window, out.shape):
-        return _apply(op, "scan", source.elements)
-    return _apply(op, "reduction", (math.prod(window) - 1) * out.elements)
+    source = to_buffer_size(op.operands[0].type)
+    out = to_buffer_size(op.results[0].type)
+    window = read_integer_list(op, "window_dimensions", ())
+    if _is_running_window(op, source.shape, window, out.shape):
+        return _build_applied_work(op, "scan", source.elements)
+    return _build_applied_work(op, "reduction", (math.prod(window) - 1) * out.elements)
 
 
-def _is_running(
+def _is_running_window(
     op: ir.Operation, shape: tuple[int, ...], window: tuple[int, ...], out: tuple[int, ...]
 ) -> bool:
     """Whether each result joins all elements before (or after) it along one dimension.
@@ -50,38 +54,40 @@ def _is_running(
     if len(wide) != 1 or shape != out:
         return False
     (dim,) = wide
-    padding = ints(op, "padding", (0,) * (2 * len(shape)))
+    padding = read_integer_list(op, "padding", (0,) * (2 * len(shape)))
     ends = {padding[2 * dim], padding[2 * dim + 1]}
     return window[dim] == shape[dim] and ends == {0, shape[dim] - 1}
 
 
-def _map(op: ir.Operation) -> Work:
-    return _apply(op, "loop", buffer(op.results[0].type).elements)
+def _compute_map_work(op: ir.Operation) -> OpWork:
+    return _build_applied_work(op, "loop", to_buffer_size(op.results[0].type).elements)
 
 
-def _scan(op: ir.Operation) -> Work:
+def _compute_scan_work(op: ir.Operation) -> OpWork:
     """The body takes one slice at a time."""
-    source = operand_buffers(op)[0]
-    dimension = integer(op, "dimension", 0)
-    return _apply(op, "scan", source.shape[dimension] if source.shape else 1)
+    source = list_operand_sizes(op)[0]
+    dimension = read_integer(op, "dimension", 0)
+    return _build_applied_work(op, "scan", source.shape[dimension] if source.shape else 1)
 
 
 _BYTES = ("operands", "results")
 
-RULES: dict[str, Rule] = {
-    "stablehlo.reduce": Rule(
-        "leaf", "reduction", "computation x (inputs - results)", *_BYTES, _reduce
+RULES: dict[str, CostRule] = {
+    "stablehlo.reduce": CostRule(
+        "leaf", "reduction", "computation x (inputs - results)", *_BYTES, _compute_reduce_work
     ),
-    "stablehlo.reduce_window": Rule(
+    "stablehlo.reduce_window": CostRule(
         "leaf",
         "reduction",
         "computation x (window - 1) x results; a running window: x elements",
         *_BYTES,
-        _reduce_window,
+        _compute_reduce_window_work,
     ),
-    "stablehlo.map": Rule("leaf", "loop", "computation x elements", *_BYTES, _map),
+    "stablehlo.map": CostRule("leaf", "loop", "computation x elements", *_BYTES, _compute_map_work),
     **dict.fromkeys(
         ("mhlo.scan", "chlo.scan"),
-        Rule("leaf", "scan", "body x size of the scanned dimension", *_BYTES, _scan),
+        CostRule(
+            "leaf", "scan", "body x size of the scanned dimension", *_BYTES, _compute_scan_work
+        ),
     ),
 }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 
-from hespas.estimators.rules.base import Rule, names
+from hespas.estimators.rules.base import CostRule, qualify_op_names
 
 # The ops that MHLO shares with StableHLO under the same name and with the same attributes.
 MHLO_SHARED = frozenset(
-    names(
+    qualify_op_names(
         "",
         """
         abs add after_all and atan2 batch_norm_grad batch_norm_inference
@@ -35,11 +35,11 @@ MHLO_SHARED = frozenset(
 
 
 @functools.cache
-def rules() -> dict[str, Rule]:
+def load_cost_rules() -> dict[str, CostRule]:
     """Rule by op name; the families are loaded on the first call."""
     from hespas.estimators.rules import (
         contraction,
-        custom,
+        custom_calls,
         elementwise,
         fusion,
         indexing,
@@ -49,7 +49,7 @@ def rules() -> dict[str, Rule]:
         structure,
     )
 
-    table: dict[str, Rule] = {}
+    rules_by_op: dict[str, CostRule] = {}
     for family in (
         structure,
         elementwise,
@@ -58,12 +58,12 @@ def rules() -> dict[str, Rule]:
         contraction,
         reduction,
         numerics,
-        custom,
+        custom_calls,
         fusion,
     ):
-        twice = table.keys() & family.RULES.keys()
-        assert not twice, f"two rules for {sorted(twice)}"
-        table.update(family.RULES)
+        duplicates = rules_by_op.keys() & family.RULES.keys()
+        assert not duplicates, f"two rules for {sorted(duplicates)}"
+        rules_by_op.update(family.RULES)
     for name in MHLO_SHARED:
-        table.setdefault(f"mhlo.{name}", table[f"stablehlo.{name}"])
-    return table
+        rules_by_op.setdefault(f"mhlo.{name}", rules_by_op[f"stablehlo.{name}"])
+    return rules_by_op

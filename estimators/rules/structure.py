@@ -3,34 +3,49 @@
 from __future__ import annotations
 
 from hespas.dialects.mlir import ir
-from hespas.estimators.rules.base import FREE, KEEP_GOING, NotALeaf, Rule, UnknownCost, Work, names
+from hespas.estimators.rules.base import (
+    FREE,
+    KEEP_GOING,
+    CostRule,
+    NotALeaf,
+    OpWork,
+    UnknownCost,
+    qualify_op_names,
+)
 
 
-def _free(_: ir.Operation) -> Work:
+def _return_free_work(_: ir.Operation) -> OpWork:
     return FREE
 
 
-def _not_a_leaf(op: ir.Operation) -> Work:
+def _reject_non_leaf(op: ir.Operation) -> OpWork:
     raise NotALeaf(f"{op.name} has no work of its own: walk into it, or leave it to the simulator")
 
 
-def _host(op: ir.Operation) -> Work:
+def _reject_host_transfer(op: ir.Operation) -> OpWork:
     message = "it moves data to or from the host, whose time is not known"
     raise UnknownCost(message, op=op, remedy=KEEP_GOING)
 
 
-_FREE = Rule("free", "free", "0", "0", "0", _free)
-_TERMINATOR = Rule("terminator", "free", "0", "0", "0", _free)
-_CONTROL = Rule(
-    "control", "control", "its body's, by trips or branch", "its body's", "its body's", _not_a_leaf
+_FREE = CostRule("free", "free", "0", "0", "0", _return_free_work)
+_TERMINATOR = CostRule("terminator", "free", "0", "0", "0", _return_free_work)
+_CONTROL = CostRule(
+    "control",
+    "control",
+    "its body's, by trips or branch",
+    "its body's",
+    "its body's",
+    _reject_non_leaf,
 )
-_COLLECTIVE = Rule("collective", "control", "simulated", "simulated", "simulated", _not_a_leaf)
-_HOST = Rule("host", "custom", "unknown", "unknown", "unknown", _host)
+_COLLECTIVE = CostRule(
+    "collective", "control", "simulated", "simulated", "simulated", _reject_non_leaf
+)
+_HOST = CostRule("host", "custom", "unknown", "unknown", "unknown", _reject_host_transfer)
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, CostRule] = {
     # What a compiler resolves to an address, a constant in the code, or nothing.
     **dict.fromkeys(
-        names(
+        qualify_op_names(
             "stablehlo",
             """
         constant reshape dynamic_reshape bitcast_convert tuple get_tuple_element
@@ -38,30 +53,32 @@ RULES: dict[str, Rule] = {
         get_dimension_size set_dimension_size
         """,
         )
-        + names("mhlo", "bitcast add_dependency domain trace minimum_broadcast_shapes")
-        + names("chlo", "constant")
-        + names("sdy", "sharding_constraint sharding_group propagation_barrier constant mesh"),
+        + qualify_op_names("mhlo", "bitcast add_dependency domain trace minimum_broadcast_shapes")
+        + qualify_op_names("chlo", "constant")
+        + qualify_op_names(
+            "sdy", "sharding_constraint sharding_group propagation_barrier constant mesh"
+        ),
         _FREE,
     ),
     **dict.fromkeys(
         ["stablehlo.return", "mhlo.return", "chlo.return", "func.return", "sdy.return"], _TERMINATOR
     ),
     **dict.fromkeys(
-        names("stablehlo", "while if case composite")
-        + names("func", "call func")
-        + names("builtin", "module")
-        + names("sdy", "manual_computation named_computation"),
+        qualify_op_names("stablehlo", "while if case composite")
+        + qualify_op_names("func", "call func")
+        + qualify_op_names("builtin", "module")
+        + qualify_op_names("sdy", "manual_computation named_computation"),
         _CONTROL,
     ),
     **dict.fromkeys(
-        names(
+        qualify_op_names(
             "stablehlo",
             """
         all_gather all_reduce all_to_all collective_broadcast collective_permute
         reduce_scatter send recv cross-replica-sum async_start async_done
         """,
         )
-        + names("mhlo", "async_start async_update async_done"),
+        + qualify_op_names("mhlo", "async_start async_update async_done"),
         _COLLECTIVE,
     ),
     **dict.fromkeys(["stablehlo.infeed", "stablehlo.outfeed"], _HOST),

@@ -14,37 +14,47 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from hespas.dialects.pjrt import Device, Program, compile_on, kernel_times_ns, profile
+from hespas.dialects.pjrt import (
+    PjrtDevice,
+    PjrtProgram,
+    compile_for_device,
+    extract_kernel_times_ns,
+    profile_launches,
+)
 from hespas.estimators.measure.timing import Batch
 
-EMPTY = """module @empty { func.func @main() -> tensor<f32> {
+EMPTY_MODULE = """module @empty { func.func @main() -> tensor<f32> {
   %0 = stablehlo.constant dense<0.0> : tensor<f32>
   return %0 : tensor<f32> } }"""
 EMPTY_RUNS = 200
-ROW_S = 0.02  # launches in a row take about this long
-MOST_LAUNCHES = 200
+LAUNCH_ROW_S = 0.02  # launches in a row take about this long
+MAX_LAUNCHES = 200
 
 
-def choose(device: Device, program: Program, arguments: Sequence[Any]) -> tuple[str, Batch]:
+def choose_clock(
+    device: PjrtDevice, program: PjrtProgram, arguments: Sequence[Any]
+) -> tuple[str, Batch]:
     """The name of the best clock for the program on the device, and batches by it."""
     if device.platform == "cpu":
-        empty_s = launch_s(device)
+        empty_s = measure_launch_s(device)
         return "host", lambda count: [
-            max(program.time_s(arguments) - empty_s, 0.0) for _ in range(count)
+            max(program.measure_launch_time_s(arguments) - empty_s, 0.0) for _ in range(count)
         ]
-    if device_times_s(kernel_times_ns(profile(device, program, arguments, 2)), 2):
-        return "device", functools.partial(_by_profiler, device, program, arguments)
-    return "amortised", functools.partial(_amortised, program, arguments)
+    if compute_device_times_s(
+        extract_kernel_times_ns(profile_launches(device, program, arguments, 2)), 2
+    ):
+        return "device", functools.partial(_time_by_profiler, device, program, arguments)
+    return "amortised", functools.partial(_time_amortised, program, arguments)
 
 
 @functools.lru_cache(maxsize=4)
-def launch_s(device: Device) -> float:
+def measure_launch_s(device: PjrtDevice) -> float:
     """What it takes to run an empty program and to see that it is done."""
-    empty = compile_on(device, EMPTY)
-    return statistics.median(empty.time_s([]) for _ in range(EMPTY_RUNS))
+    empty = compile_for_device(device, EMPTY_MODULE)
+    return statistics.median(empty.measure_launch_time_s([]) for _ in range(EMPTY_RUNS))
 
 
-def device_times_s(kernels_ns: Sequence[tuple[float, float]], runs: int) -> list[float]:
+def compute_device_times_s(kernels_ns: Sequence[tuple[float, float]], runs: int) -> list[float]:
     """Of ``runs`` equal runs, the time in which at least one kernel ran, in seconds.
 
     ``kernels_ns`` are (start, end), by start. [] where they do not make ``runs`` equal shares.
@@ -52,10 +62,10 @@ def device_times_s(kernels_ns: Sequence[tuple[float, float]], runs: int) -> list
     each, rest = divmod(len(kernels_ns), runs)
     if rest or not each:
         return []
-    return [1e-9 * _covered(kernels_ns[i * each : (i + 1) * each]) for i in range(runs)]
+    return [1e-9 * _sum_covered_time(kernels_ns[i * each : (i + 1) * each]) for i in range(runs)]
 
 
-def _covered(intervals: Sequence[tuple[float, float]]) -> float:
+def _sum_covered_time(intervals: Sequence[tuple[float, float]]) -> float:
     total, reached = 0.0, -math.inf
     for start, end in intervals:
         total += max(0.0, end - max(start, reached))
@@ -63,19 +73,26 @@ def _covered(intervals: Sequence[tuple[float, float]]) -> float:
     return total
 
 
-def _by_profiler(
-    device: Device, program: Program, arguments: Sequence[Any], count: int
+def _time_by_profiler(
+    device: PjrtDevice, program: PjrtProgram, arguments: Sequence[Any], count: int
 ) -> list[float]:
-    times = device_times_s(kernel_times_ns(profile(device, program, arguments, count)), count)
+    times = compute_device_times_s(
+        extract_kernel_times_ns(profile_launches(device, program, arguments, count)), count
+    )
     if not times:
         raise RuntimeError("the profiler saw runs of one program with different kernels")
     return times
 
 
-def _amortised(program: Program, arguments: Sequence[Any], count: int) -> list[float]:
-    once_s = program.time_s(arguments)
-    launches = max(2, min(MOST_LAUNCHES, math.ceil(ROW_S / max(once_s, 1e-6))))
+def _time_amortised(program: PjrtProgram, arguments: Sequence[Any], count: int) -> list[float]:
+    once_s = program.measure_launch_time_s(arguments)
+    launches = max(2, min(MAX_LAUNCHES, math.ceil(LAUNCH_ROW_S / max(once_s, 1e-6))))
     return [
-        max(program.time_s(arguments, launches) - program.time_s(arguments), 0.0) / (launches - 1)
+        max(
+            program.measure_launch_time_s(arguments, launches)
+            - program.measure_launch_time_s(arguments),
+            0.0,
+        )
+        / (launches - 1)
         for _ in range(count)
     ]

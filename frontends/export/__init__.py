@@ -1,6 +1,6 @@
 """JAX programs to modules: on shapes alone, for devices that need not be there."""
 
 from hespas.frontends.export.exportable import Exportable
-from hespas.frontends.export.lower import lower
+from hespas.frontends.export.exportable_lowering import lower_exportable
 
-__all__ = ["Exportable", "lower"]
+__all__ = ["Exportable", "lower_exportable"]

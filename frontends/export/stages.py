@@ -8,14 +8,16 @@ from hespas.dialects.errors import HespasError
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
-    from hespas.passes.base import Run
+    from hespas.passes.base import PassRun
 
 Stage = Literal["lowered", "partitioned", "optimised"]
 STAGES: tuple[Stage, ...] = ("lowered", "partitioned", "optimised")
 CPU = "cpu"
 
 
-def advance(module: ir.Module, stage: Stage, target: str, run: Run, options: str = "") -> None:
+def advance_to_stage(
+    module: ir.Module, stage: Stage, target: str, run: PassRun, options: str = ""
+) -> None:
     """Take a lowered module to ``stage``, in place; raises HespasError.
 
     ``target`` is what XLA compiles for: ``cpu``, or a target description. ``options``
@@ -26,13 +28,13 @@ def advance(module: ir.Module, stage: Stage, target: str, run: Run, options: str
     if stage == "optimised":
         from hespas.passes import pipeline
 
-        given = f'target="{target}"{f",{options}" if options else ""}'
-        pipeline.run(module, f"xla-optimize{{{given}}}", run)
+        pass_options = f'target="{target}"{f",{options}" if options else ""}'
+        pipeline.run_pipeline(module, f"xla-optimize{{{pass_options}}}", run)
         return
-    from hespas.passes.prepare.census import take
-    from hespas.passes.prepare.partition import partition
+    from hespas.passes.prepare.census import collect_census
+    from hespas.passes.prepare.partition import partition_module
 
-    partition(module, take(module), run, target)
+    partition_module(module, collect_census(module), run, target)
     try:
         module.operation.verify()
     except Exception as error:

@@ -9,25 +9,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from hespas.configs import targets
+from hespas.configs import compile_targets
 from hespas.dialects.errors import HespasError
-from hespas.dialects.xla import gpu_devices, gpu_library
-from hespas.passes.compile.process import DEVICES_PER_NODE, NO_PLUGIN
+from hespas.dialects.xla import find_gpu_library, make_gpu_compile_devices
+from hespas.passes.compile.compiler_process import DEVICES_PER_NODE, NO_PLUGIN
 
 
-def devices(target: str, count: int, devices_per_node: int = DEVICES_PER_NODE) -> list[Any]:
+def make_topology_devices(
+    target: str, count: int, devices_per_node: int = DEVICES_PER_NODE
+) -> list[Any]:
     """``count`` devices of a GPU target (``hespas targets``, or a file), as ``jax.Device``.
 
     Programs can be lowered and compiled for them, not run. Raises HespasError.
     """
-    found = targets.target(target)
-    if found.proto is None:
+    gpu_target = compile_targets.load_compile_target(target)
+    if gpu_target.proto is None:
         raise HespasError("the CPU has devices of its own", remedy="set JAX_NUM_CPU_DEVICES")
-    library = gpu_library()
+    library = find_gpu_library()
     if library is None:
         raise HespasError("XLA's GPU compiler is not installed", remedy=NO_PLUGIN)
     try:
-        return gpu_devices(library, found.proto, count, devices_per_node)
+        return make_gpu_compile_devices(library, gpu_target.proto, count, devices_per_node)
     except RuntimeError as error:
         reason = str(error).split("\n", 1)[0]
-        raise HespasError(f"XLA does not take the target {found.name}: {reason}") from None
+        raise HespasError(f"XLA does not take the target {gpu_target.name}: {reason}") from None

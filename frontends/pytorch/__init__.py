@@ -11,7 +11,7 @@ missing = [name for name in ("torch", "torchax") if importlib.util.find_spec(nam
 if missing:
     raise HespasError(f"{missing[0]} is not installed", remedy="pip install 'hespas[torch]'")
 
-from hespas.frontends.pytorch.program import exportable  # noqa: E402
-from hespas.frontends.pytorch.training import training_step  # noqa: E402
+from hespas.frontends.pytorch.torch_program import to_exportable  # noqa: E402
+from hespas.frontends.pytorch.training import TorchTrainingStep  # noqa: E402
 
-__all__ = ["exportable", "training_step"]
+__all__ = ["TorchTrainingStep", "to_exportable"]

@@ -14,7 +14,7 @@ from torch.func import functional_call
 Tree = dict[str, Any]
 
 
-class training_step:
+class TorchTrainingStep:
     """``step(state, *batch) -> (state, loss)``; ``step.state`` is what it starts from.
 
     ``loss(model, *batch)`` gives one number; ``model`` is called as the module is. The state is
@@ -36,12 +36,12 @@ class training_step:
         self.module, self.loss = module, loss
         self.rate, self.betas, self.decay, self.epsilon = rate, betas, decay, epsilon
 
-    def _trained(self) -> dict[str, torch.Tensor]:
+    def _get_trainable_weights(self) -> dict[str, torch.Tensor]:
         return {key: w for key, w in self.module.named_parameters() if w.requires_grad}
 
     @property
     def state(self) -> Tree:
-        trained = self._trained()
+        trained = self._get_trainable_weights()
         return {
             "weights": dict(self.module.named_parameters()),
             "buffers": dict(self.module.named_buffers()),
@@ -52,20 +52,20 @@ class training_step:
 
     def __call__(self, state: Tree, *batch: torch.Tensor) -> tuple[Tree, torch.Tensor]:
         weights = {k: v.detach() for k, v in state["weights"].items()}
-        trained = {k: weights[k].requires_grad_() for k in self._trained()}
+        trained = {k: weights[k].requires_grad_() for k in self._get_trainable_weights()}
         buffers = {k: v.clone() for k, v in state["buffers"].items()}
 
-        def model(*args: Any, **keywords: Any) -> Any:
+        def call_model(*args: Any, **keywords: Any) -> Any:
             return functional_call(self.module, {**weights, **buffers}, args, keywords)
 
         with torch.enable_grad():
-            loss = self.loss(model, *batch)
+            loss = self.loss(call_model, *batch)
             gradients = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
         with torch.no_grad():
-            new = self._updated(state, dict(zip(trained, gradients, strict=True)))
+            new = self._apply_adamw_update(state, dict(zip(trained, gradients, strict=True)))
         return {**new, "buffers": buffers}, loss.detach()
 
-    def _updated(self, state: Tree, gradients: dict[str, torch.Tensor | None]) -> Tree:
+    def _apply_adamw_update(self, state: Tree, gradients: dict[str, torch.Tensor | None]) -> Tree:
         """AdamW (Loshchilov and Hutter 2019, algorithm 2)."""
         count = state["count"] + 1
         b1, b2 = self.betas

@@ -9,66 +9,79 @@ import jax.numpy as jnp
 from jax import lax
 
 from hespas.frontends.export.exportable import Exportable
-from hespas.frontends.export.options import grouped
-from hespas.frontends.recipes import models
-from hespas.frontends.recipes.models import Sizes
-from hespas.frontends.recipes.parallel import BATCH, Weight, check_positive
-from hespas.frontends.recipes.serving import MESH, Serving, facts
-from hespas.frontends.recipes.transformer import Tree, forward_flops, rope, through
+from hespas.frontends.export.recipe_options import expand_option_groups
+from hespas.frontends.recipes import language_models
+from hespas.frontends.recipes.language_models import ModelSizes
+from hespas.frontends.recipes.parallel import BATCH, ShardedArray, check_positive_options
+from hespas.frontends.recipes.serving import MESH, ServingOptions, collect_serving_facts
+from hespas.frontends.recipes.transformer import (
+    Tree,
+    compute_rotation,
+    count_forward_flops,
+    run_through_layers,
+)
 
 
-@grouped
+@expand_option_groups
 def build(
     *,
     mesh: Annotated[dict[str, int], "devices along data, tensor"] = MESH,
-    model: Annotated[models.Name, "dimensions"] = "8b",
-    sizes: Sizes,
+    model: Annotated[language_models.ModelName, "dimensions"] = "8b",
+    sizes: ModelSizes,
     context: Annotated[int, "tokens that the cache has room for"] = 4096,
     batch: Annotated[int, "sequences for each part of the batch (data)"] = 16,
-    serving: Serving,
+    serving: ServingOptions,
 ) -> Exportable:
     """One decoding step of a Llama model: a token for each sequence, the cache updated in place.
 
     The step is the dearest one: it attends to the whole ``context``, masked beyond ``position``.
     Raises UsageError where the mesh does not divide the model.
     """
-    p = serving.parallel(mesh)
-    check_positive(context=context, batch=batch)
-    m = models.model(model, **vars(sizes))
-    decoder, params = serving.decoder(m, p), serving.weights(m)
-    rows = batch * p.size(*BATCH)
-    cache = serving.cache(m, rows, context)
-    tokens, position = Weight((rows,), (BATCH,), jnp.int32), Weight((), (), jnp.int32)
+    p = serving.make_parallelism(mesh)
+    check_positive_options(context=context, batch=batch)
+    m = language_models.make_decoder_model(model, **vars(sizes))
+    decoder, params = serving.make_decoder(m, p), serving.make_decoder_weights(m)
+    rows = batch * p.count_devices(*BATCH)
+    cache = serving.make_key_value_cache(m, rows, context)
+    tokens, position = ShardedArray((rows,), (BATCH,), jnp.int32), ShardedArray((), (), jnp.int32)
 
     def decode_step(
         params: Tree, cache: Any, tokens: jax.Array, position: jax.Array
     ) -> tuple[jax.Array, Any]:
         """From the tokens ``[b]`` at ``position`` to the next, and the cache with them in it."""
-        rotation, mask = rope(position[None], m), (jnp.arange(context) <= position)[None]
+        rotation, mask = (
+            compute_rotation(position[None], m),
+            (jnp.arange(context) <= position)[None],
+        )
 
-        def layer(x: jax.Array, w: Tree, old: Tree) -> tuple[jax.Array, Tree]:
-            def put(k: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def decode_layer(x: jax.Array, w: Tree, old: Tree) -> tuple[jax.Array, Tree]:
+            def update_cache(k: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
                 return (
                     lax.dynamic_update_slice_in_dim(old["k"], k, position, axis=1),
                     lax.dynamic_update_slice_in_dim(old["v"], v, position, axis=1),
                 )
 
-            x, (k, v), _ = decoder.layer(x, w, rotation, mask, put)
+            x, (k, v), _ = decoder.apply_layer(x, w, rotation, mask, update_cache)
             return x, {"k": k, "v": v}
 
-        x = decoder.embed(params, tokens[:, None])
-        x, new = through(layer, x, params["layers"], cache)
-        return decoder.choose(params, x), new
+        x = decoder.embed_tokens(params, tokens[:, None])
+        x, new = run_through_layers(decode_layer, x, params["layers"], cache)
+        return decoder.choose_next_token(params, x), new
 
-    given = (params, cache, tokens, position)
-    inputs, outputs = tuple(map(p.specs, given)), (p.specs(tokens), p.specs(cache))
+    arguments = (params, cache, tokens, position)
+    inputs, outputs = (
+        tuple(map(p.make_partition_specs, arguments)),
+        (p.make_partition_specs(tokens), p.make_partition_specs(cache)),
+    )
     return Exportable(
         "decode_step",
-        p.per_device(decode_step, inputs, outputs),
-        tuple(map(p.shapes, given)),
+        p.map_over_devices(decode_step, inputs, outputs),
+        tuple(map(p.make_shape_tree, arguments)),
         mesh=p.mesh,
         in_shardings=inputs,
         out_shardings=outputs,
         donate_argnums=(1,),
-        facts=facts(m, params, cache, rows, forward_flops(m, rows, context, rows)),
+        facts=collect_serving_facts(
+            m, params, cache, rows, count_forward_flops(m, rows, context, rows)
+        ),
     )

@@ -11,15 +11,15 @@ from jax import lax
 
 from hespas.dialects.errors import UsageError
 from hespas.frontends.export.exportable import Exportable
+from hespas.frontends.recipes.decoder_training import Dtype
 from hespas.frontends.recipes.parallel import (
     DTYPES,
     Dim,
-    Parallel,
-    Weight,
-    check_mesh,
-    check_positive,
+    MeshParallelism,
+    ShardedArray,
+    check_mesh_axes,
+    check_positive_options,
 )
-from hespas.frontends.recipes.training import Dtype
 
 Kind = Literal["all-gather", "reduce-scatter", "all-reduce", "ring", "summa"]
 AXES = ("x", "y")
@@ -52,10 +52,10 @@ def build(
     gathered along its rows and of b along its columns. Raises UsageError where the mesh does not
     divide the matrices.
     """
-    check_mesh(mesh, AXES if kind == "summa" else AXES[:1])
-    check_positive(m=m, n=n, k=k, panels=panels)
-    p = Parallel(mesh)
-    rows, columns = p.size("x"), p.size("y")
+    check_mesh_axes(mesh, AXES if kind == "summa" else AXES[:1])
+    check_positive_options(m=m, n=n, k=k, panels=panels)
+    p = MeshParallelism(mesh)
+    rows, columns = p.count_devices("x"), p.count_devices("y")
     if panels > 1 and (kind != "summa" or rows != columns or k % (rows * panels)):
         raise UsageError(
             f"{panels} panels do not fit {kind} on {rows}x{columns} devices",
@@ -63,15 +63,18 @@ def build(
         )
     shapes = ((m, k), (k, n), (m, n))
     a, b, c = (
-        Weight(shape, axes, DTYPES[dtype])
+        ShardedArray(shape, axes, DTYPES[dtype])
         for shape, axes in zip(shapes, DIVIDED[kind], strict=True)
     )
-    p.shapes(c)  # its divisibility is checked here too
-    inputs, outputs = (p.specs(a), p.specs(b)), p.specs(c)
+    p.make_shape_tree(c)  # its divisibility is checked here too
+    inputs, outputs = (
+        (p.make_partition_specs(a), p.make_partition_specs(b)),
+        p.make_partition_specs(c),
+    )
     return Exportable(
         f"gemm_{kind.replace('-', '_')}",
-        p.per_device(_local(kind, p, panels), inputs, outputs),
-        (p.shapes(a), p.shapes(b)),
+        p.map_over_devices(_make_local_product(kind, p, panels), inputs, outputs),
+        (p.make_shape_tree(a), p.make_shape_tree(b)),
         mesh=p.mesh,
         in_shardings=inputs,
         out_shardings=outputs,
@@ -79,50 +82,52 @@ def build(
     )
 
 
-def _local(kind: str, p: Parallel, panels: int) -> Callable[[jax.Array, jax.Array], jax.Array]:
+def _make_local_product(
+    kind: str, p: MeshParallelism, panels: int
+) -> Callable[[jax.Array, jax.Array], jax.Array]:
     """What one device does with its parts of a and b."""
 
-    def gather(x: jax.Array, axis: str, dimension: int) -> jax.Array:
-        return lax.all_gather(x, axis, axis=dimension, tiled=True) if p.axes(axis) else x
+    def gather_along_axis(x: jax.Array, axis: str, dimension: int) -> jax.Array:
+        return lax.all_gather(x, axis, axis=dimension, tiled=True) if p.get_split_axes(axis) else x
 
-    def all_gather(a: jax.Array, b: jax.Array) -> jax.Array:
-        return _dot(gather(a, "x", 0), b).astype(a.dtype)
+    def multiply_gathered(a: jax.Array, b: jax.Array) -> jax.Array:
+        return _multiply_to_f32(gather_along_axis(a, "x", 0), b).astype(a.dtype)
 
-    def all_reduce(a: jax.Array, b: jax.Array) -> jax.Array:
-        return p.sum(_dot(a, b).astype(a.dtype), "x")
+    def multiply_all_reduced(a: jax.Array, b: jax.Array) -> jax.Array:
+        return p.sum_over_axes(_multiply_to_f32(a, b).astype(a.dtype), "x")
 
-    def reduce_scatter(a: jax.Array, b: jax.Array) -> jax.Array:
-        partial = _dot(a, b).astype(a.dtype)
-        if not p.axes("x"):
+    def multiply_reduce_scattered(a: jax.Array, b: jax.Array) -> jax.Array:
+        partial = _multiply_to_f32(a, b).astype(a.dtype)
+        if not p.get_split_axes("x"):
             return partial
         return lax.psum_scatter(partial, "x", scatter_dimension=0, tiled=True)
 
-    def ring(a: jax.Array, b: jax.Array) -> jax.Array:
-        devices, mine, rows = p.size("x"), p.index("x"), a.shape[0]
+    def multiply_in_ring(a: jax.Array, b: jax.Array) -> jax.Array:
+        devices, device_index, rows = p.count_devices("x"), p.get_part_index("x"), a.shape[0]
         back = [(i, (i - 1) % devices) for i in range(devices)]
-        c = p.vary(jnp.zeros((rows * devices, b.shape[1]), a.dtype), "x")
+        c = p.mark_varying(jnp.zeros((rows * devices, b.shape[1]), a.dtype), "x")
         for step in range(devices):
-            part = _dot(a, b).astype(a.dtype)
-            first = (mine + step) % devices * rows
+            part = _multiply_to_f32(a, b).astype(a.dtype)
+            first = (device_index + step) % devices * rows
             c = lax.dynamic_update_slice_in_dim(c, part, first, axis=0)
             if step < devices - 1:
                 a = lax.ppermute(a, "x", back)
         return c
 
-    def summa(a: jax.Array, b: jax.Array) -> jax.Array:
+    def multiply_panels(a: jax.Array, b: jax.Array) -> jax.Array:
         c: Any = 0.0
         for x, y in zip(jnp.split(a, panels, axis=1), jnp.split(b, panels, axis=0), strict=True):
-            c += _dot(gather(x, "y", 1), gather(y, "x", 0))
+            c += _multiply_to_f32(gather_along_axis(x, "y", 1), gather_along_axis(y, "x", 0))
         return c.astype(a.dtype)
 
     return {
-        "all-gather": all_gather,
-        "all-reduce": all_reduce,
-        "reduce-scatter": reduce_scatter,
-        "ring": ring,
-        "summa": summa,
+        "all-gather": multiply_gathered,
+        "all-reduce": multiply_all_reduced,
+        "reduce-scatter": multiply_reduce_scattered,
+        "ring": multiply_in_ring,
+        "summa": multiply_panels,
     }[kind]
 
 
-def _dot(a: jax.Array, b: jax.Array) -> jax.Array:
+def _multiply_to_f32(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.dot(a, b, preferred_element_type=jnp.float32)

@@ -7,52 +7,57 @@ from typing import Annotated
 import jax
 
 from hespas.frontends.export.exportable import Exportable
-from hespas.frontends.export.options import grouped
-from hespas.frontends.recipes import models
-from hespas.frontends.recipes.models import Sizes
-from hespas.frontends.recipes.parallel import DTYPES, Parallel, check_mesh
-from hespas.frontends.recipes.training import Partitioning, Remat, Training, training_step
-from hespas.frontends.recipes.transformer import Decoder, Tree, layers_of, weights
+from hespas.frontends.export.recipe_options import expand_option_groups
+from hespas.frontends.recipes import language_models
+from hespas.frontends.recipes.decoder_training import (
+    Partitioning,
+    Remat,
+    TrainingOptions,
+    build_training_step,
+)
+from hespas.frontends.recipes.language_models import ModelSizes
+from hespas.frontends.recipes.parallel import DTYPES, MeshParallelism, check_mesh_axes
+from hespas.frontends.recipes.transformer import Decoder, Tree, make_layers, make_model_weights
 
 AXES = ("data", "fsdp", "context", "tensor")
 MESH = {"fsdp": 8}
 
 
-@grouped
+@expand_option_groups
 def build(
     *,
     mesh: Annotated[dict[str, int], "devices along data, fsdp, context, tensor"] = MESH,
-    model: Annotated[models.Name, "dimensions"] = "8b",
-    sizes: Sizes,
+    model: Annotated[language_models.ModelName, "dimensions"] = "8b",
+    sizes: ModelSizes,
     sequence: Annotated[int, "tokens of a sequence"] = 4096,
     batch: Annotated[int, "sequences for each part of the batch (data x fsdp)"] = 1,
     partitioning: Annotated[Partitioning, "collectives written out, or chosen by XLA"] = "manual",
     sequence_parallel: Annotated[bool, "tensor splits the tokens between blocks"] = False,
     scan: Annotated[bool, "layers in a loop, else one by one"] = False,
     remat: Annotated[Remat, "what to compute again: none, all but matmuls, all"] = "minimal",
-    training: Training,
+    training: TrainingOptions,
 ) -> Exportable:
     """A training step of a Llama model: FSDP, tensor, context and data parallel, AdamW.
 
     Raises UsageError where the mesh does not divide the model.
     """
-    check_mesh(mesh, AXES)
-    m = models.model(model, **vars(sizes))
-    p = Parallel(mesh, manual=partitioning == "manual", sequence=sequence_parallel)
+    check_mesh_axes(mesh, AXES)
+    m = language_models.make_decoder_model(model, **vars(sizes))
+    p = MeshParallelism(mesh, manual=partitioning == "manual", sequence=sequence_parallel)
     decoder = Decoder(m, p, DTYPES[training.compute_dtype], remat)
     stored = DTYPES[training.weights_dtype]
 
-    def loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:
-        x = decoder.embed(params, tokens)
-        x, _ = decoder.run(params["layers"], x, decoder.positions(tokens.shape[1]))
-        return decoder.loss(params, x, targets)
+    def compute_loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:
+        x = decoder.embed_tokens(params, tokens)
+        x, _ = decoder.run_layers(params["layers"], x, decoder.compute_positions(tokens.shape[1]))
+        return decoder.compute_loss(params, x, targets)
 
-    return training_step(
+    return build_training_step(
         "train_step",
         m,
         p,
-        weights(m, stored, layers_of(m, stored, scan)),
-        loss,
+        make_model_weights(m, stored, make_layers(m, stored, scan)),
+        compute_loss,
         training,
         sequence=sequence,
         batch=batch,

@@ -26,7 +26,7 @@ from jax.sharding import Mesh, NamedSharding
 
 from hespas.dialects.errors import HespasError
 from hespas.frontends.export.exportable import Exportable
-from hespas.frontends.recipes.standins import stand_in_for
+from hespas.frontends.recipes.standins import install_stand_ins
 
 # What MaxText imports to load data and checkpoints, to log and to talk to Google's cloud.
 NOT_NEEDED = (
@@ -67,60 +67,62 @@ def build(
         **{f"ici_{axis}_parallelism": str(size) for axis, size in mesh.items()},
     }
     arguments = ["train_compile", model, *(f"{key}={value}" for key, value in keys.items())]
-    with contextlib.redirect_stdout(io.StringIO()), quiet_logging():
-        maxtext = load()
-        maxtext.add_hardware(hardware, devices)
-        step = maxtext.train_step([*arguments, *shlex.split(options)])
-    return step.exportable(mesh)
+    with contextlib.redirect_stdout(io.StringIO()), _silence_logging():
+        maxtext = _import_maxtext()
+        maxtext.register_hardware(hardware, devices)
+        step = maxtext.capture_train_step([*arguments, *shlex.split(options)])
+    return step.to_exportable(mesh)
 
 
 @dataclass(frozen=True)
-class MaxText:
+class _MaxTextModules:
     """The modules of an installed MaxText, whose places differ between releases."""
 
     train_compile: ModuleType
     hardware: ModuleType
 
-    def add_hardware(self, name: str, devices: int) -> None:
+    def register_hardware(self, name: str, devices: int) -> None:
         """Make ``compile_topology=name`` known: that many devices, one slice."""
         kind = self.hardware.SystemCharacteristics
-        made = kind("gpu", None, None, None, devices, None)
-        self.hardware.UserFacingNameToSystemCharacteristics[name] = made
+        characteristics = kind("gpu", None, None, None, devices, None)
+        self.hardware.UserFacingNameToSystemCharacteristics[name] = characteristics
 
-    def train_step(self, arguments: list[str]) -> Step:
+    def capture_train_step(self, arguments: list[str]) -> _MaxTextStep:
         """What MaxText's ahead-of-time compilation would compile, for the arguments it takes."""
-        found: list[Step] = []
+        captured_steps: list[_MaxTextStep] = []
 
-        class Found(BaseException):
+        class StepCaptured(BaseException):
             """Leaves MaxText where it would compile."""
 
-        def keep(
+        def capture_step(
             function: Any, args: Any, keywords: Any, mesh: Any, ins: Any, outs: Any,
             static: Any, donate: Any, *rest: Any,
         ) -> None:  # fmt: skip
             donated = (donate,) if isinstance(donate, int) else tuple(donate)
             if keywords or static:
                 raise HespasError("this MaxText gives its step keyword or static arguments")
-            found.append(Step(function, tuple(args), mesh, ins, outs, donated, rest[-1]))
-            raise Found
+            captured_steps.append(
+                _MaxTextStep(function, tuple(args), mesh, ins, outs, donated, rest[-1])
+            )
+            raise StepCaptured
 
         compiler: Any = self.train_compile
-        compiler.get_topology_mesh, compiler.jit_and_compile = device_mesh, keep
+        compiler.get_topology_mesh, compiler.jit_and_compile = _make_device_mesh, capture_step
         try:
             compiler.main(arguments)
-        except Found:
+        except StepCaptured:
             pass
         except HespasError:
             raise
         except Exception as error:  # its message may list every key there is
             message = textwrap.shorten(str(error), 200, placeholder=" ...")
             raise HespasError(f"MaxText: {message}", where=arguments[1]) from error
-        if not found:
+        if not captured_steps:
             raise HespasError("this MaxText ends without a step to compile")
-        return found[0]
+        return captured_steps[0]
 
 
-def load() -> MaxText:
+def _import_maxtext() -> _MaxTextModules:
     """Import MaxText; raises HespasError where it is not installed."""
     places = {
         "maxtext": ("trainers.pre_train.train_compile", "utils.accelerator_to_spec_map"),
@@ -131,25 +133,27 @@ def load() -> MaxText:
         old = "; MaxText needs Python 3.12 or later" if sys.version_info < (3, 12) else ""
         remedy = f"pip install 'hespas[maxtext]'{old}"
         raise HespasError("MaxText is not installed", remedy=remedy)
-    with stand_in_for(NOT_NEEDED):
-        return MaxText(*(importlib.import_module(f"{package}.{name}") for name in places[package]))
+    with install_stand_ins(NOT_NEEDED):
+        return _MaxTextModules(
+            *(importlib.import_module(f"{package}.{name}") for name in places[package])
+        )
 
 
-def device_mesh(config: Any) -> Mesh:
+def _make_device_mesh(config: Any) -> Mesh:
     """MaxText's mesh, over CPU devices: it asks them for their platform, and no more."""
     shape = list(config.ici_parallelism)
     if math.prod(shape) != len(jax.devices()):
         sizes = zip(config.mesh_axes, shape, strict=True)
-        given = ", ".join(f"{axis} {size}" for axis, size in sizes if size != 1)
+        axis_sizes = ", ".join(f"{axis} {size}" for axis, size in sizes if size != 1)
         raise HespasError(
-            f"the configuration's own parallelism does not fit --mesh: {given}",
+            f"the configuration's own parallelism does not fit --mesh: {axis_sizes}",
             remedy="leave the keys ici_*_parallelism to --mesh",
         )
     return Mesh(np.array(jax.devices()).reshape(shape), tuple(config.mesh_axes))
 
 
 @dataclass(frozen=True)
-class Step:
+class _MaxTextStep:
     """A step as MaxText hands it to ``jax.jit``; ``rules`` is the context that names its axes."""
 
     function: Callable[..., Any]
@@ -160,20 +164,25 @@ class Step:
     donate_argnums: tuple[int, ...]
     rules: Any
 
-    def exportable(self, wanted: dict[str, int]) -> Exportable:
+    def to_exportable(self, requested_mesh: dict[str, int]) -> Exportable:
         """The step on shapes alone; raises HespasError where nothing is sharded."""
         args = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), self.args)
         state, batch = args[0], args[1]
-        ins = jax.tree.map(spec, self.in_shardings)
-        split = {axis for leaf in jax.tree.leaves(ins[0]) for part in leaf for axis in names(part)}
-        if math.prod(wanted.values()) > 1 and set(wanted) - {"data"} and not split:
+        ins = jax.tree.map(_get_partition_spec, self.in_shardings)
+        split = {
+            axis
+            for leaf in jax.tree.leaves(ins[0])
+            for part in leaf
+            for axis in _get_axis_names(part)
+        }
+        if math.prod(requested_mesh.values()) > 1 and set(requested_mesh) - {"data"} and not split:
             raise HespasError(
                 f"MaxText {version('maxtext')} shards nothing with flax {version('flax')}",
                 remedy="install versions that go together: MaxText 0.1.0 needs flax below 0.12.4",
             )
 
         @functools.wraps(self.function)
-        def train_step(*args: Any) -> Any:
+        def run_train_step(*args: Any) -> Any:
             # MaxText's own mesh: jax.shard_map compares it with the context's.
             with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh), self.rules:
                 return self.function(*args)
@@ -181,31 +190,31 @@ class Step:
         tokens = jax.tree.leaves(batch)[0]
         return Exportable(
             "train_step",
-            train_step,
+            run_train_step,
             args,
             mesh=dict(self.mesh.shape),
             in_shardings=ins,
-            out_shardings=jax.tree.map(spec, self.out_shardings),
+            out_shardings=jax.tree.map(_get_partition_spec, self.out_shardings),
             donate_argnums=self.donate_argnums,
             facts={
-                "parameters": parameters(state),
+                "parameters": _count_state_parameters(state),
                 "tokens_per_step": math.prod(tokens.shape),
                 "maxtext": version("maxtext"),
             },
         )
 
 
-def spec(sharding: NamedSharding) -> Any:
+def _get_partition_spec(sharding: NamedSharding) -> Any:
     """The axes of a sharding, without its devices."""
     return sharding.spec
 
 
-def names(part: Any) -> tuple[str, ...]:
+def _get_axis_names(part: Any) -> tuple[str, ...]:
     """The mesh axes along one dimension."""
     return part if isinstance(part, tuple) else (part,) if part is not None else ()
 
 
-def parameters(state: Any) -> int:
+def _count_state_parameters(state: Any) -> int:
     """How many numbers the model has, of a state of linen or of nnx."""
     params = state.params if hasattr(state, "params") else state.model
     leaves = [leaf for leaf in jax.tree.leaves(params) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
@@ -213,7 +222,7 @@ def parameters(state: Any) -> int:
 
 
 @contextlib.contextmanager
-def quiet_logging() -> Iterator[None]:
+def _silence_logging() -> Iterator[None]:
     """Without what MaxText logs: its settings, and every key there is where one is wrong."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from hespas.frontends.recipes.parallel import varying
+from hespas.frontends.recipes.parallel import get_varying_axes
 
 State = dict[str, Any]
 
@@ -29,16 +29,16 @@ class AdamW:
     weight_decay: float = 0.1
     clip: float = 1.0
 
-    def update(self, state: State, grads: Any) -> State:
+    def update_state(self, state: State, grads: Any) -> State:
         """The next state: ``params``, moments ``mu`` and ``nu``, ``step``, ``master`` if there."""
         step = state["step"] + 1
         count = step.astype(jnp.float32)
         correct1, correct2 = 1 - self.beta1**count, 1 - self.beta2**count
         scale = 1.0
         if self.clip:
-            scale = jnp.minimum(1.0, self.clip / jnp.maximum(global_norm(grads), self.eps))
+            scale = jnp.minimum(1.0, self.clip / jnp.maximum(_compute_global_norm(grads), self.eps))
 
-        def one(grad: Any, weight: Any, mu: Any, nu: Any) -> tuple[Any, Any, Any]:
+        def update_weight(grad: Any, weight: Any, mu: Any, nu: Any) -> tuple[Any, Any, Any]:
             grad, weight = grad.astype(jnp.float32) * scale, weight.astype(jnp.float32)
             new_mu = self.beta1 * mu.astype(jnp.float32) + (1 - self.beta1) * grad
             new_nu = self.beta2 * nu.astype(jnp.float32) + (1 - self.beta2) * grad * grad
@@ -48,7 +48,7 @@ class AdamW:
 
         params = state["params"]
         weights = state.get("master", params)
-        done = jax.tree.map(one, grads, weights, state["mu"], state["nu"])
+        done = jax.tree.map(update_weight, grads, weights, state["mu"], state["nu"])
         new, mu, nu = jax.tree.transpose(jax.tree.structure(params), None, done)
         cast = jax.tree.map(lambda weight, old: weight.astype(old.dtype), new, params)
         extra = {"master": new} if "master" in state else {}
@@ -56,7 +56,7 @@ class AdamW:
 
 
 @dataclass(frozen=True)
-class Momentum:
+class NesterovMomentum:
     """SGD with Nesterov momentum, as torch.optim.SGD has it.
 
     Weight decay is on arrays of more than one dimension (arXiv 1812.01187, section 3.1).
@@ -66,20 +66,20 @@ class Momentum:
     momentum: float = 0.9
     weight_decay: float = 1e-4
 
-    def update(self, params: Any, momentum: Any, grads: Any) -> tuple[Any, Any]:
+    def update_parameters(self, params: Any, momentum: Any, grads: Any) -> tuple[Any, Any]:
         """The next parameters and momenta."""
 
-        def one(weight: Any, velocity: Any, grad: Any) -> tuple[Any, Any]:
+        def update_weight(weight: Any, velocity: Any, grad: Any) -> tuple[Any, Any]:
             if weight.ndim > 1:
                 grad = grad + self.weight_decay * weight
             velocity = self.momentum * velocity + grad
             return weight - self.learning_rate * (grad + self.momentum * velocity), velocity
 
-        done = jax.tree.map(one, params, momentum, grads)
+        done = jax.tree.map(update_weight, params, momentum, grads)
         return jax.tree.transpose(jax.tree.structure(params), None, done)
 
 
-def global_norm(grads: Any) -> jax.Array:
+def _compute_global_norm(grads: Any) -> jax.Array:
     """The norm over all gradients, those parts that other devices have included.
 
     Inside ``shard_map`` the type of an array says over which axes it is split; arrays that are
@@ -88,8 +88,8 @@ def global_norm(grads: Any) -> jax.Array:
     sums: dict[frozenset[str], Any] = defaultdict(float)
     for grad in jax.tree.leaves(grads):
         square = jnp.sum(jnp.square(grad.astype(jnp.float32)))
-        sums[varying(square)] += square
-    whole = [
+        sums[get_varying_axes(square)] += square
+    square_sums = [
         lax.psum(total, tuple(sorted(axes))) if axes else total for axes, total in sums.items()
     ]
-    return jnp.sqrt(sum(whole))
+    return jnp.sqrt(sum(square_sums))

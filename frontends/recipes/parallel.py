@@ -24,7 +24,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec
 
 from hespas.dialects.errors import UsageError
-from hespas.passes.base import nearest
+from hespas.passes.base import suggest_nearest
 
 BATCH = ("data", "fsdp", "expert")
 TOKENS = (*BATCH, "context")
@@ -37,7 +37,7 @@ DTYPES = {"bf16": jnp.bfloat16, "f16": jnp.float16, "f32": jnp.float32}
 
 
 @dataclass(frozen=True)
-class Weight:
+class ShardedArray:
     """An array before it exists: its shape, and the mesh axes that split each dimension."""
 
     shape: tuple[int, ...]
@@ -50,7 +50,7 @@ class Weight:
 
 
 @dataclass(frozen=True)
-class Parallel:
+class MeshParallelism:
     """``mesh``: axis sizes, major first. ``sequence``: between blocks, ``tensor`` splits tokens.
 
     The latter is Megatron's sequence parallelism (arXiv 2205.05198).
@@ -60,31 +60,33 @@ class Parallel:
     manual: bool = True
     sequence: bool = False
 
-    def axes(self, *names: str) -> tuple[str, ...]:
+    def get_split_axes(self, *names: str) -> tuple[str, ...]:
         """Those of the axes that have more than one device."""
         return tuple(name for name in names if self.mesh.get(name, 1) > 1)
 
-    def size(self, *names: str) -> int:
+    def count_devices(self, *names: str) -> int:
         """How many devices there are along the axes together."""
         return math.prod(self.mesh.get(name, 1) for name in names)
 
-    def spec(self, *dims: Dim) -> PartitionSpec:
+    def make_partition_spec(self, *dims: Dim) -> PartitionSpec:
         """A PartitionSpec of the axes that have more than one device."""
-        parts = [self.axes(*((dim,) if isinstance(dim, str) else dim or ())) for dim in dims]
+        parts = [
+            self.get_split_axes(*((dim,) if isinstance(dim, str) else dim or ())) for dim in dims
+        ]
         return PartitionSpec(*(part[0] if len(part) == 1 else part or None for part in parts))
 
-    def specs(self, tree: Any) -> Any:
+    def make_partition_specs(self, tree: Any) -> Any:
         """The PartitionSpecs of a tree of ``Weight``."""
-        return jax.tree.map(lambda weight: self.spec(*weight.axes), tree)
+        return jax.tree.map(lambda weight: self.make_partition_spec(*weight.axes), tree)
 
-    def shapes(self, tree: Any) -> Any:
+    def make_shape_tree(self, tree: Any) -> Any:
         """The shapes of a tree of ``Weight``; raises UsageError where the mesh does not divide."""
-        return jax.tree_util.tree_map_with_path(self._shape, tree)
+        return jax.tree_util.tree_map_with_path(self._make_shape_struct, tree)
 
-    def _shape(self, path: Any, weight: Weight) -> jax.ShapeDtypeStruct:
-        for extent, part in zip(weight.shape, self.spec(*weight.axes), strict=True):
+    def _make_shape_struct(self, path: Any, weight: ShardedArray) -> jax.ShapeDtypeStruct:
+        for extent, part in zip(weight.shape, self.make_partition_spec(*weight.axes), strict=True):
             names = (part,) if isinstance(part, str) else part or ()
-            if extent % self.size(*names):
+            if extent % self.count_devices(*names):
                 axes = ", ".join(f"{name}={self.mesh[name]}" for name in names)
                 shape = "x".join(map(str, weight.shape))
                 where = jax.tree_util.keystr(path, simple=True, separator=".")
@@ -94,120 +96,126 @@ class Parallel:
                 )
         return jax.ShapeDtypeStruct(weight.shape, weight.dtype)
 
-    def per_device(self, function: Callable[..., Any], in_specs: Any, out_specs: Any) -> Any:
+    def map_over_devices(self, function: Callable[..., Any], in_specs: Any, out_specs: Any) -> Any:
         """``function``, written for one device, as one of global arrays."""
-        if not self.manual or self.size(*self.mesh) == 1:
+        if not self.manual or self.count_devices(*self.mesh) == 1:
             return function
 
         @functools.wraps(function)
-        def whole(*args: Any) -> Any:
+        def call_sharded(*args: Any) -> Any:
             return jax.shard_map(function, in_specs=in_specs, out_specs=out_specs)(*args)
 
-        return whole
+        return call_sharded
 
-    def gather(self, weight: jax.Array, axes: Sequence[Dim]) -> jax.Array:
+    def gather_weight(self, weight: jax.Array, axes: Sequence[Dim]) -> jax.Array:
         """A weight as its layer uses it: whole along ``fsdp``.
 
         Its gradient is summed over the devices that have other tokens: first scattered over
         ``fsdp``, then, that part alone, summed over the other axes.
         """
         if not self.manual:
-            return self._constrain(weight, *(None if dim == "fsdp" else dim for dim in axes))
-        weight = self.vary(weight, *TOKENS)
+            return self._constrain_sharding(
+                weight, *(None if dim == "fsdp" else dim for dim in axes)
+            )
+        weight = self.mark_varying(weight, *TOKENS)
         for number, dim in enumerate(axes):
-            if dim == "fsdp" and self.axes("fsdp"):
+            if dim == "fsdp" and self.get_split_axes("fsdp"):
                 weight = lax.all_gather(weight, "fsdp", axis=number, tiled=True)
         return weight
 
-    def enter(self, x: jax.Array, *axes: str) -> jax.Array:
+    def prepare_column_input(self, x: jax.Array, *axes: str) -> jax.Array:
         """Activations ``[batch, sequence, emb]`` before a matmul whose columns ``axes`` split."""
-        axes = self.axes(*axes or ("tensor",))
+        axes = self.get_split_axes(*axes or ("tensor",))
         if not self.manual:
-            return self._constrain(x, BATCH, "context", None)
+            return self._constrain_sharding(x, BATCH, "context", None)
         if self.sequence and "tensor" in axes:
             x = lax.all_gather(x, "tensor", axis=1, tiled=True)
-        return self.vary(x, *axes)
+        return self.mark_varying(x, *axes)
 
-    def leave(self, x: jax.Array, *axes: str) -> jax.Array:
+    def reduce_row_output(self, x: jax.Array, *axes: str) -> jax.Array:
         """Partial sums ``[batch, sequence, emb]`` of a matmul whose rows ``axes`` split, summed."""
-        axes = self.axes(*axes or ("tensor",))
+        axes = self.get_split_axes(*axes or ("tensor",))
         if not self.manual:
             split = ("context", "tensor") if self.sequence else "context"
-            return checkpoint_name(self._constrain(x, BATCH, split, None), RECEIVED)
+            return checkpoint_name(self._constrain_sharding(x, BATCH, split, None), RECEIVED)
         if self.sequence and "tensor" in axes:
             x = lax.psum_scatter(x, "tensor", scatter_dimension=1, tiled=True)
             x = checkpoint_name(x, RECEIVED)
             axes = tuple(axis for axis in axes if axis != "tensor")
-        return self.sum(x, *axes)
+        return self.sum_over_axes(x, *axes)
 
-    def heads(self, x: jax.Array) -> jax.Array:
+    def constrain_heads(self, x: jax.Array) -> jax.Array:
         """``[batch, sequence, heads, head_dim]``, which ``tensor`` splits by heads."""
-        return x if self.manual else self._constrain(x, BATCH, "context", "tensor", None)
+        return x if self.manual else self._constrain_sharding(x, BATCH, "context", "tensor", None)
 
-    def whole_context(self, x: jax.Array) -> jax.Array:
+    def gather_context(self, x: jax.Array) -> jax.Array:
         """Keys or values ``[batch, sequence, heads, head_dim]`` of the whole sequence."""
         if not self.manual:
-            return checkpoint_name(self._constrain(x, BATCH, None, "tensor", None), RECEIVED)
-        if not self.axes("context"):
+            return checkpoint_name(
+                self._constrain_sharding(x, BATCH, None, "tensor", None), RECEIVED
+            )
+        if not self.get_split_axes("context"):
             return x
         gathered = lax.all_gather(x, "context", axis=1, tiled=True)
         return checkpoint_name(gathered, RECEIVED)
 
-    def exchange(self, x: jax.Array, axis: str, split: int, concat: int) -> jax.Array:
+    def exchange_parts(self, x: jax.Array, axis: str, split: int, concat: int) -> jax.Array:
         """Part i of dimension ``split`` to device i of the axis, parts joined in ``concat``."""
-        if not self.axes(axis):
+        if not self.get_split_axes(axis):
             return x
         x = lax.all_to_all(x, axis, split_axis=split, concat_axis=concat, tiled=True)
         return checkpoint_name(x, RECEIVED)
 
-    def sum(self, x: jax.Array, *axes: str) -> jax.Array:
+    def sum_over_axes(self, x: jax.Array, *axes: str) -> jax.Array:
         """The sum over devices of what each of them has; without ``manual`` nothing is left."""
-        axes = self.axes(*axes)
+        axes = self.get_split_axes(*axes)
         return checkpoint_name(lax.psum(x, axes), RECEIVED) if self.manual and axes else x
 
-    def max(self, x: jax.Array, *axes: str) -> jax.Array:
+    def max_over_axes(self, x: jax.Array, *axes: str) -> jax.Array:
         """The largest over devices of what each of them has, as ``sum`` is the sum."""
-        axes = self.axes(*axes)
+        axes = self.get_split_axes(*axes)
         return lax.pmax(x, axes) if self.manual and axes else x
 
-    def index(self, *axes: str) -> jax.Array | int:
+    def get_part_index(self, *axes: str) -> jax.Array | int:
         """Which part along the axes this device has; 0 where arrays are global."""
-        axes = self.axes(*axes)
+        axes = self.get_split_axes(*axes)
         return lax.axis_index(axes) if self.manual and axes else 0
 
-    def parts(self, *axes: str) -> int:
+    def count_parts(self, *axes: str) -> int:
         """Of how many parts ``index`` counts; 1 where arrays are global."""
-        return self.size(*axes) if self.manual else 1
+        return self.count_devices(*axes) if self.manual else 1
 
-    def vary(self, x: jax.Array, *axes: str) -> jax.Array:
+    def mark_varying(self, x: jax.Array, *axes: str) -> jax.Array:
         """The same values, taken for different ones on each device: gradients are summed here."""
         if not self.manual:
             return x
-        known = varying(x)
-        missing = tuple(axis for axis in self.axes(*axes) if axis not in known)
+        known = get_varying_axes(x)
+        missing = tuple(axis for axis in self.get_split_axes(*axes) if axis not in known)
         return lax.pcast(x, missing, to="varying") if missing else x
 
-    def _constrain(self, x: jax.Array, *dims: Dim) -> jax.Array:
-        if self.size(*self.mesh) == 1:
+    def _constrain_sharding(self, x: jax.Array, *dims: Dim) -> jax.Array:
+        if self.count_devices(*self.mesh) == 1:
             return x
-        return lax.with_sharding_constraint(x, self.spec(*dims))
+        return lax.with_sharding_constraint(x, self.make_partition_spec(*dims))
 
 
-def varying(x: jax.Array) -> frozenset[str]:
+def get_varying_axes(x: jax.Array) -> frozenset[str]:
     """The mesh axes along which devices have different values of ``x``; none where it is global."""
     return jax.typeof(x).manual_axis_type.varying  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def check_mesh(mesh: Mapping[str, int], known: Sequence[str]) -> None:
+def check_mesh_axes(mesh: Mapping[str, int], known: Sequence[str]) -> None:
     """Raises UsageError for an axis that a recipe does not have, or a size below one."""
     for name, size in mesh.items():
         if name not in known:
-            raise UsageError(f"no mesh axis '{name}' here", remedy=nearest(name, list(known)))
+            raise UsageError(
+                f"no mesh axis '{name}' here", remedy=suggest_nearest(name, list(known))
+            )
         if size < 1:
             raise UsageError(f"mesh axis '{name}' has {size} devices")
 
 
-def check_positive(**options: int) -> None:
+def check_positive_options(**options: int) -> None:
     """Raises UsageError for an option below one."""
     for name, value in options.items():
         if value < 1:

@@ -10,29 +10,40 @@ from jax import lax
 
 from hespas.dialects.errors import UsageError
 from hespas.frontends.export.exportable import Exportable
-from hespas.frontends.export.options import grouped
-from hespas.frontends.recipes import models
-from hespas.frontends.recipes.models import Sizes
-from hespas.frontends.recipes.parallel import DTYPES, TOKENS, Parallel, check_mesh, check_positive
-from hespas.frontends.recipes.training import Remat, Training, training_step
-from hespas.frontends.recipes.transformer import Decoder, Tree, layer_weights, weights
+from hespas.frontends.export.recipe_options import expand_option_groups
+from hespas.frontends.recipes import language_models
+from hespas.frontends.recipes.decoder_training import Remat, TrainingOptions, build_training_step
+from hespas.frontends.recipes.language_models import ModelSizes
+from hespas.frontends.recipes.parallel import (
+    DTYPES,
+    TOKENS,
+    MeshParallelism,
+    check_mesh_axes,
+    check_positive_options,
+)
+from hespas.frontends.recipes.transformer import (
+    Decoder,
+    Tree,
+    make_layer_weights,
+    make_model_weights,
+)
 
 AXES = ("stage", "data", "fsdp", "context", "tensor")
 MESH = {"stage": 4, "data": 2}
 
 
-@grouped
+@expand_option_groups
 def build(
     *,
     mesh: Annotated[dict[str, int], "devices along stage, data, fsdp, context, tensor"] = MESH,
-    model: Annotated[models.Name, "dimensions"] = "8b",
-    sizes: Sizes,
+    model: Annotated[language_models.ModelName, "dimensions"] = "8b",
+    sizes: ModelSizes,
     microbatches: Annotated[int, "parts of the batch that follow each other"] = 8,
     sequence: Annotated[int, "tokens of a sequence"] = 4096,
     batch: Annotated[int, "sequences of a microbatch for each part of it (data x fsdp)"] = 1,
     scan: Annotated[bool, "layers of a stage in a loop, else one by one"] = False,
     remat: Annotated[Remat, "what to compute again: none, all but matmuls, all"] = "full",
-    training: Training,
+    training: TrainingOptions,
 ) -> Exportable:
     """A training step of a Llama model in pipeline stages: GPipe's schedule, AdamW.
 
@@ -40,52 +51,52 @@ def build(
     of the pipeline included (arXiv 1811.06965). Embedding and logits are spread over the stages by
     vocabulary. Raises UsageError where the mesh does not divide the model.
     """
-    check_mesh(mesh, AXES)
-    check_positive(microbatches=microbatches, batch=batch)
-    m = models.model(model, **vars(sizes))
-    p = Parallel(mesh)
-    stages = p.size("stage")
+    check_mesh_axes(mesh, AXES)
+    check_positive_options(microbatches=microbatches, batch=batch)
+    m = language_models.make_decoder_model(model, **vars(sizes))
+    p = MeshParallelism(mesh)
+    stages = p.count_devices("stage")
     if m.layers % stages:
         raise UsageError(f"{m.layers} layers do not divide over {stages} stages")
     depth, stored = m.layers // stages, DTYPES[training.weights_dtype]
     stacked = (
-        layer_weights(m, stored, ((stages, "stage"), (depth, None)))
+        make_layer_weights(m, stored, ((stages, "stage"), (depth, None)))
         if scan
-        else [layer_weights(m, stored, ((stages, "stage"),)) for _ in range(depth)]
+        else [make_layer_weights(m, stored, ((stages, "stage"),)) for _ in range(depth)]
     )
     decoder = Decoder(m, p, DTYPES[training.compute_dtype], remat)
 
-    def loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:
-        x = decoder.embed(params, tokens)
+    def compute_loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:
+        x = decoder.embed_tokens(params, tokens)
         parts = x.reshape(microbatches, -1, *x.shape[1:])
-        done = through_stages(decoder, params["layers"], parts)
-        return decoder.loss(params, done.reshape(x.shape), targets)
+        done = _run_through_stages(decoder, params["layers"], parts)
+        return decoder.compute_loss(params, done.reshape(x.shape), targets)
 
-    return training_step(
+    return build_training_step(
         "pipeline_train_step",
         m,
         p,
-        weights(m, stored, stacked),
-        loss,
+        make_model_weights(m, stored, stacked),
+        compute_loss,
         training,
         sequence=sequence,
         batch=batch * microbatches,
     )
 
 
-def through_stages(decoder: Decoder, layers: Any, x: jax.Array) -> jax.Array:
+def _run_through_stages(decoder: Decoder, layers: Any, x: jax.Array) -> jax.Array:
     """Microbatches ``[m, b, s, e]`` through all stages; each device gets the whole result."""
-    p, count, stages = decoder.p, x.shape[0], decoder.p.size("stage")
-    stage, positions = p.index("stage"), decoder.positions(x.shape[2])
+    p, count, stages = decoder.p, x.shape[0], decoder.p.count_devices("stage")
+    stage, positions = p.get_part_index("stage"), decoder.compute_positions(x.shape[2])
     # Here and not in the loop, so that gradients are summed over the data axes once.
-    layers = jax.tree.map(lambda w: p.vary(w[0], *TOKENS), layers)
+    layers = jax.tree.map(lambda w: p.mark_varying(w[0], *TOKENS), layers)
     onward = [(i, i + 1) for i in range(stages - 1)]
 
-    def step(received: jax.Array, time: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def run_stage_step(received: jax.Array, time: jax.Array) -> tuple[jax.Array, jax.Array]:
         fresh = lax.dynamic_index_in_dim(x, jnp.minimum(time, count - 1), keepdims=False)
-        out, _ = decoder.run(layers, jnp.where(stage == 0, fresh, received), positions)
+        out, _ = decoder.run_layers(layers, jnp.where(stage == 0, fresh, received), positions)
         return lax.ppermute(out, "stage", onward) if stages > 1 else out, out
 
-    nothing = p.vary(jnp.zeros_like(x[0]), "stage", *TOKENS)
-    _, outs = lax.scan(step, nothing, jnp.arange(count + stages - 1))
-    return p.sum(jnp.where(stage == stages - 1, outs[stages - 1 :], 0), "stage")
+    nothing = p.mark_varying(jnp.zeros_like(x[0]), "stage", *TOKENS)
+    _, outs = lax.scan(run_stage_step, nothing, jnp.arange(count + stages - 1))
+    return p.sum_over_axes(jnp.where(stage == stages - 1, outs[stages - 1 :], 0), "stage")

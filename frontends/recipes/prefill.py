@@ -8,58 +8,65 @@ import jax
 import jax.numpy as jnp
 
 from hespas.frontends.export.exportable import Exportable
-from hespas.frontends.export.options import grouped
-from hespas.frontends.recipes import models
-from hespas.frontends.recipes.models import Sizes
-from hespas.frontends.recipes.parallel import BATCH, Weight, check_positive
-from hespas.frontends.recipes.serving import MESH, Serving, facts
-from hespas.frontends.recipes.transformer import Tree, forward_flops, rope, through
+from hespas.frontends.export.recipe_options import expand_option_groups
+from hespas.frontends.recipes import language_models
+from hespas.frontends.recipes.language_models import ModelSizes
+from hespas.frontends.recipes.parallel import BATCH, ShardedArray, check_positive_options
+from hespas.frontends.recipes.serving import MESH, ServingOptions, collect_serving_facts
+from hespas.frontends.recipes.transformer import (
+    Tree,
+    compute_rotation,
+    count_forward_flops,
+    run_through_layers,
+)
 
 
-@grouped
+@expand_option_groups
 def build(
     *,
     mesh: Annotated[dict[str, int], "devices along data, tensor"] = MESH,
-    model: Annotated[models.Name, "dimensions"] = "8b",
-    sizes: Sizes,
+    model: Annotated[language_models.ModelName, "dimensions"] = "8b",
+    sizes: ModelSizes,
     sequence: Annotated[int, "tokens of a prompt"] = 4096,
     batch: Annotated[int, "prompts for each part of the batch (data)"] = 1,
-    serving: Serving,
+    serving: ServingOptions,
 ) -> Exportable:
     """The first step of decoding with a Llama model: whole prompts to a token each, and the cache.
 
     Raises UsageError where the mesh does not divide the model.
     """
-    p = serving.parallel(mesh)
-    check_positive(sequence=sequence, batch=batch)
-    m = models.model(model, **vars(sizes))
-    decoder, params = serving.decoder(m, p), serving.weights(m)
-    rows = batch * p.size(*BATCH)
-    cache = serving.cache(m, rows, sequence)
-    tokens = Weight((rows, sequence), (BATCH, None), jnp.int32)
+    p = serving.make_parallelism(mesh)
+    check_positive_options(sequence=sequence, batch=batch)
+    m = language_models.make_decoder_model(model, **vars(sizes))
+    decoder, params = serving.make_decoder(m, p), serving.make_decoder_weights(m)
+    rows = batch * p.count_devices(*BATCH)
+    cache = serving.make_key_value_cache(m, rows, sequence)
+    tokens = ShardedArray((rows, sequence), (BATCH, None), jnp.int32)
 
-    def prefill(params: Tree, tokens: jax.Array) -> tuple[jax.Array, Any]:
+    def prefill_cache(params: Tree, tokens: jax.Array) -> tuple[jax.Array, Any]:
         positions = jnp.arange(sequence)
-        rotation, mask = rope(positions, m), positions[:, None] >= positions
-        x = decoder.embed(params, tokens)
+        rotation, mask = compute_rotation(positions, m), positions[:, None] >= positions
+        x = decoder.embed_tokens(params, tokens)
 
-        def layer(x: jax.Array, w: Tree) -> tuple[jax.Array, Tree]:
-            x, (k, v), _ = decoder.layer(x, w, rotation, mask)
+        def prefill_layer(x: jax.Array, w: Tree) -> tuple[jax.Array, Tree]:
+            x, (k, v), _ = decoder.apply_layer(x, w, rotation, mask)
             return x, {"k": k, "v": v}
 
-        x, filled = through(layer, x, params["layers"])
-        return decoder.choose(params, x), filled
+        x, filled = run_through_layers(prefill_layer, x, params["layers"])
+        return decoder.choose_next_token(params, x), filled
 
-    inputs = (p.specs(params), p.specs(tokens))
-    outputs = (p.spec(BATCH), p.specs(cache))
-    p.shapes(cache)  # its divisibility is checked here too
+    inputs = (p.make_partition_specs(params), p.make_partition_specs(tokens))
+    outputs = (p.make_partition_spec(BATCH), p.make_partition_specs(cache))
+    p.make_shape_tree(cache)  # its divisibility is checked here too
     total = rows * sequence
     return Exportable(
         "prefill",
-        p.per_device(prefill, inputs, outputs),
-        (p.shapes(params), p.shapes(tokens)),
+        p.map_over_devices(prefill_cache, inputs, outputs),
+        (p.make_shape_tree(params), p.make_shape_tree(tokens)),
         mesh=p.mesh,
         in_shardings=inputs,
         out_shardings=outputs,
-        facts=facts(m, params, cache, total, forward_flops(m, total, sequence, rows)),
+        facts=collect_serving_facts(
+            m, params, cache, total, count_forward_flops(m, total, sequence, rows)
+        ),
     )

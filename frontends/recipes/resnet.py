@@ -10,16 +10,16 @@ import jax.numpy as jnp
 from jax import lax
 
 from hespas.frontends.export.exportable import Exportable
-from hespas.frontends.recipes.optimisers import Momentum
+from hespas.frontends.recipes.decoder_training import Dtype, Partitioning
+from hespas.frontends.recipes.optimisers import NesterovMomentum
 from hespas.frontends.recipes.parallel import (
     DTYPES,
     Dim,
-    Parallel,
-    Weight,
-    check_mesh,
-    check_positive,
+    MeshParallelism,
+    ShardedArray,
+    check_mesh_axes,
+    check_positive_options,
 )
-from hespas.frontends.recipes.training import Dtype, Partitioning
 
 Depth = Literal[18, 34, 50, 101, 152, 200]
 Tree = dict[str, Any]
@@ -42,7 +42,7 @@ BASIC = (18, 34)  # blocks of two 3x3 convolutions; the others have 1x1, 3x3, 1x
 
 
 @dataclass(frozen=True)
-class Conv:
+class _ConvLayer:
     """A convolution with batch norm after it: a square kernel of ``size``."""
 
     size: int
@@ -52,11 +52,11 @@ class Conv:
 
 
 @dataclass(frozen=True)
-class Block:
+class _ResidualBlock:
     """Convolutions in a row, and one beside them where the shape changes."""
 
-    convs: tuple[Conv, ...]
-    shortcut: Conv | None
+    convs: tuple[_ConvLayer, ...]
+    shortcut: _ConvLayer | None
 
 
 def build(
@@ -74,44 +74,50 @@ def build(
 
     v1.5 strides in the 3x3 convolution. Raises UsageError for a wrong option.
     """
-    check_mesh(mesh, AXES)
-    check_positive(image=image, batch=batch, classes=classes, width=width)
-    p = Parallel(mesh, manual=partitioning == "manual")
-    stem, blocks = architecture(depth, width)
-    params, statistics = weights(stem, blocks, classes)
-    total = batch * p.size("data")
-    images = Weight((total, image, image, 3), IMAGES, DTYPES[dtype])
-    labels = Weight((total,), ("data",), jnp.int32)
+    check_mesh_axes(mesh, AXES)
+    check_positive_options(image=image, batch=batch, classes=classes, width=width)
+    p = MeshParallelism(mesh, manual=partitioning == "manual")
+    stem, blocks = _make_architecture(depth, width)
+    params, statistics = _make_resnet_weights(stem, blocks, classes)
+    total = batch * p.count_devices("data")
+    images = ShardedArray((total, image, image, 3), IMAGES, DTYPES[dtype])
+    labels = ShardedArray((total,), ("data",), jnp.int32)
     count = sum(weight.size for weight in jax.tree.leaves(params))
-    forward = 2 * total * _multiplications(stem, blocks, classes, image)
-    net = Net(p, stem, blocks, DTYPES[dtype])
+    forward = 2 * total * _count_multiplications(stem, blocks, classes, image)
+    net = _ResNet(p, stem, blocks, DTYPES[dtype])
 
-    def train(state: Tree, images: jax.Array, labels: jax.Array) -> tuple[Tree, jax.Array]:
-        def loss(params: Tree) -> tuple[jax.Array, Tree]:
-            logits, new = net.forward(params, state["statistics"], images, train=True)
-            chosen = jax.nn.one_hot(labels, classes, dtype=logits.dtype)
-            each = -jnp.sum(jax.nn.log_softmax(logits) * chosen, axis=-1)
-            return p.sum(jnp.sum(each), "data") / total, new
+    def train_step(state: Tree, images: jax.Array, labels: jax.Array) -> tuple[Tree, jax.Array]:
+        def compute_loss(params: Tree) -> tuple[jax.Array, Tree]:
+            logits, new = net.compute_logits(params, state["statistics"], images, train=True)
+            one_hot_labels = jax.nn.one_hot(labels, classes, dtype=logits.dtype)
+            each = -jnp.sum(jax.nn.log_softmax(logits) * one_hot_labels, axis=-1)
+            return p.sum_over_axes(jnp.sum(each), "data") / total, new
 
-        (value, new), grads = jax.value_and_grad(loss, has_aux=True)(state["params"])
-        params, momentum = Momentum().update(state["params"], state["momentum"], grads)
+        (value, new), grads = jax.value_and_grad(compute_loss, has_aux=True)(state["params"])
+        params, momentum = NesterovMomentum().update_parameters(
+            state["params"], state["momentum"], grads
+        )
         return {"params": params, "momentum": momentum, "statistics": new}, value
 
-    def inference(params: Tree, statistics: Tree, images: jax.Array) -> jax.Array:
-        return net.forward(params, statistics, images, train=False)[0]
+    def run_inference(params: Tree, statistics: Tree, images: jax.Array) -> jax.Array:
+        return net.compute_logits(params, statistics, images, train=False)[0]
 
     if mode == "train":
-        function, result = train, p.spec()
-        given = ({"params": params, "momentum": params, "statistics": statistics}, images, labels)
+        function, result = train_step, p.make_partition_spec()
+        arguments = (
+            {"params": params, "momentum": params, "statistics": statistics},
+            images,
+            labels,
+        )
     else:
-        function, result = inference, p.spec("data", None)
-        given = (params, statistics, images)
-    inputs = tuple(map(p.specs, given))
+        function, result = run_inference, p.make_partition_spec("data", None)
+        arguments = (params, statistics, images)
+    inputs = tuple(map(p.make_partition_specs, arguments))
     outputs = (inputs[0], result) if mode == "train" else result
     return Exportable(
         f"resnet{depth}_{mode}",
-        p.per_device(function, inputs, outputs),
-        tuple(map(p.shapes, given)),
+        p.map_over_devices(function, inputs, outputs),
+        tuple(map(p.make_shape_tree, arguments)),
         mesh=p.mesh,
         in_shardings=inputs,
         out_shardings=outputs,
@@ -124,7 +130,7 @@ def build(
     )
 
 
-def architecture(depth: Depth, width: int) -> tuple[Conv, list[Block]]:
+def _make_architecture(depth: Depth, width: int) -> tuple[_ConvLayer, list[_ResidualBlock]]:
     """The first convolution, and the blocks."""
     blocks, channels = [], width
     for number, repeats in enumerate(STAGES[depth]):
@@ -133,30 +139,37 @@ def architecture(depth: Depth, width: int) -> tuple[Conv, list[Block]]:
             stride = 2 if number and not repeat else 1
             if depth in BASIC:
                 outer = inner
-                convs = (Conv(3, channels, inner, stride), Conv(3, inner, inner))
+                convs = (_ConvLayer(3, channels, inner, stride), _ConvLayer(3, inner, inner))
             else:
                 outer = 4 * inner
                 convs = (
-                    Conv(1, channels, inner), Conv(3, inner, inner, stride), Conv(1, inner, outer)
+                    _ConvLayer(1, channels, inner), _ConvLayer(3, inner, inner, stride), _ConvLayer(1, inner, outer)
                 )  # fmt: skip
             changed = stride > 1 or channels != outer
-            blocks.append(Block(convs, Conv(1, channels, outer, stride) if changed else None))
+            blocks.append(
+                _ResidualBlock(convs, _ConvLayer(1, channels, outer, stride) if changed else None)
+            )
             channels = outer
-    return Conv(7, 3, width, 2), blocks
+    return _ConvLayer(7, 3, width, 2), blocks
 
 
-def weights(stem: Conv, blocks: list[Block], classes: int) -> tuple[Tree, Tree]:
+def _make_resnet_weights(
+    stem: _ConvLayer, blocks: list[_ResidualBlock], classes: int
+) -> tuple[Tree, Tree]:
     """The parameters, and the running statistics of the batch norms, as trees of ``Weight``."""
 
-    def conv(c: Conv) -> Tree:
+    def make_conv_weights(c: _ConvLayer) -> Tree:
         kernel = (c.size, c.size, c.inputs, c.outputs)
-        channel = Weight((c.outputs,), (None,))
-        return {"kernel": Weight(kernel, (None,) * 4), "scale": channel, "bias": channel}
+        channel = ShardedArray((c.outputs,), (None,))
+        return {"kernel": ShardedArray(kernel, (None,) * 4), "scale": channel, "bias": channel}
 
-    def statistic(c: Conv) -> Tree:
-        return {"mean": Weight((c.outputs,), (None,)), "variance": Weight((c.outputs,), (None,))}
+    def make_norm_statistics(c: _ConvLayer) -> Tree:
+        return {
+            "mean": ShardedArray((c.outputs,), (None,)),
+            "variance": ShardedArray((c.outputs,), (None,)),
+        }
 
-    def tree(one: Any) -> Tree:
+    def map_over_convs(one: Any) -> Tree:
         return {
             "stem": one(stem),
             "blocks": [
@@ -167,58 +180,58 @@ def weights(stem: Conv, blocks: list[Block], classes: int) -> tuple[Tree, Tree]:
         }
 
     features = blocks[-1].convs[-1].outputs
-    params = tree(conv) | {
-        "kernel": Weight((features, classes), (None, None)),
-        "bias": Weight((classes,), (None,)),
+    params = map_over_convs(make_conv_weights) | {
+        "kernel": ShardedArray((features, classes), (None, None)),
+        "bias": ShardedArray((classes,), (None,)),
     }
-    return params, tree(statistic)
+    return params, map_over_convs(make_norm_statistics)
 
 
 @dataclass(frozen=True)
-class Net:
+class _ResNet:
     """The network on one device of ``p``; activations ``[batch, height, width, channels]``."""
 
-    p: Parallel
-    stem: Conv
-    blocks: list[Block]
+    p: MeshParallelism
+    stem: _ConvLayer
+    blocks: list[_ResidualBlock]
     dtype: Any
 
-    def forward(
+    def compute_logits(
         self, params: Tree, statistics: Tree, x: jax.Array, train: bool
     ) -> tuple[jax.Array, Tree]:
         """f32 logits ``[batch, classes]``, and the statistics with this batch's in them."""
         if train:  # the gradients of each device's batch are summed here
-            params = jax.tree.map(lambda weight: self.p.vary(weight, "data"), params)
-        x, stem = self._conv(self.stem, params["stem"], statistics["stem"], x, train)
+            params = jax.tree.map(lambda weight: self.p.mark_varying(weight, "data"), params)
+        x, stem = self._apply_conv_norm(self.stem, params["stem"], statistics["stem"], x, train)
         x = jax.nn.relu(x)
         x = lax.reduce_window(
             x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), [(0, 0), (1, 1), (1, 1), (0, 0)]
         )
         new = []
         for block, w, old in zip(self.blocks, params["blocks"], statistics["blocks"], strict=True):
-            x, seen = self._block(block, w, old, x, train)
+            x, seen = self._apply_block(block, w, old, x, train)
             new.append(seen)
         x = jnp.mean(x, axis=(1, 2), dtype=jnp.float32).astype(self.dtype)
         kernel = params["kernel"].astype(self.dtype)
         logits = jnp.dot(x, kernel, preferred_element_type=jnp.float32) + params["bias"]
         return logits, {"stem": stem, "blocks": new}
 
-    def _block(
-        self, block: Block, w: Tree, old: Tree, x: jax.Array, train: bool
+    def _apply_block(
+        self, block: _ResidualBlock, w: Tree, old: Tree, x: jax.Array, train: bool
     ) -> tuple[jax.Array, Tree]:
         beside, seen = x, {}
         if block.shortcut:
             args = (block.shortcut, w["shortcut"], old["shortcut"], x, train)
-            beside, seen["shortcut"] = self._conv(*args)
+            beside, seen["shortcut"] = self._apply_conv_norm(*args)
         seen["convs"] = []
         for number, conv in enumerate(block.convs):
             x = jax.nn.relu(x) if number else x
-            x, one = self._conv(conv, w["convs"][number], old["convs"][number], x, train)
+            x, one = self._apply_conv_norm(conv, w["convs"][number], old["convs"][number], x, train)
             seen["convs"].append(one)
         return jax.nn.relu(x + beside), seen
 
-    def _conv(
-        self, c: Conv, w: Tree, old: Tree, x: jax.Array, train: bool
+    def _apply_conv_norm(
+        self, c: _ConvLayer, w: Tree, old: Tree, x: jax.Array, train: bool
     ) -> tuple[jax.Array, Tree]:
         """Convolution and batch norm; the mean over all devices' images where it trains."""
         padding = [((c.size - 1) // 2, c.size // 2)] * 2
@@ -233,7 +246,7 @@ class Net:
         mean, variance = old["mean"], old["variance"]
         if train:
             moments = jnp.stack([jnp.mean(wide, (0, 1, 2)), jnp.mean(wide * wide, (0, 1, 2))])
-            mean, square = self.p.sum(moments, "data") / self.p.parts("data")
+            mean, square = self.p.sum_over_axes(moments, "data") / self.p.count_parts("data")
             variance = square - mean * mean
             seen = {
                 "mean": NORM_MOMENTUM * old["mean"] + (1 - NORM_MOMENTUM) * mean,
@@ -241,26 +254,28 @@ class Net:
             }
         # In one array, so that their gradients are one all-reduce.
         both = jnp.stack([mean, lax.rsqrt(variance + NORM_EPS)])
-        mean, inverse = self.p.vary(both, "data")
+        mean, inverse = self.p.mark_varying(both, "data")
         normal = (wide - mean) * (inverse * w["scale"]) + w["bias"]
         return normal.astype(self.dtype), lax.stop_gradient(seen)
 
 
-def _multiplications(stem: Conv, blocks: list[Block], classes: int, image: int) -> int:
+def _count_multiplications(
+    stem: _ConvLayer, blocks: list[_ResidualBlock], classes: int, image: int
+) -> int:
     """Multiplications of the convolutions and the last layer for one image, padding included."""
 
-    def conv(c: Conv, side: int) -> int:
+    def count_conv_multiplications(c: _ConvLayer, side: int) -> int:
         return side * side * c.size * c.size * c.inputs * c.outputs
 
     side = (image + 1) // 2
-    total = conv(stem, side)
+    total = count_conv_multiplications(stem, side)
     side = (side + 1) // 2
     for block in blocks:
         after = side
         for c in block.convs:
             after = (after + c.stride - 1) // c.stride
-            total += conv(c, after)
+            total += count_conv_multiplications(c, after)
         if block.shortcut:
-            total += conv(block.shortcut, after)
+            total += count_conv_multiplications(block.shortcut, after)
         side = after
     return total + blocks[-1].convs[-1].outputs * classes

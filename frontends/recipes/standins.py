@@ -13,7 +13,7 @@ from typing import Any
 from hespas.dialects.errors import HespasError
 
 
-class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class StandInFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Gives a stand-in for each of ``packages``, and what lies in them, that is not installed.
 
     While ``importing``, a stand-in does nothing, whatever is asked of it: decorators and tables at
@@ -34,18 +34,18 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        return StandIn(spec.name, self)
+        return StandInModule(spec.name, self)
 
     def exec_module(self, module: types.ModuleType) -> None:
         """A stand-in has no code."""
 
 
-class StandIn(types.ModuleType):
+class StandInModule(types.ModuleType):
     """A module whose attributes are stand-ins: classes where the name has a capital, else this."""
 
     __version__ = "9999"
 
-    def __init__(self, name: str, finder: Finder) -> None:
+    def __init__(self, name: str, finder: StandInFinder) -> None:
         super().__init__(name)
         self.__path__ = []
         self._finder = finder
@@ -54,38 +54,38 @@ class StandIn(types.ModuleType):
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         full = f"{self.__name__}.{name}"
-        value: Any = StandIn(full, self._finder)
+        value: Any = StandInModule(full, self._finder)
         if name[:1].isupper():
-            value = type(name, (), {"__init__": _maker(full, self._finder)})
+            value = type(name, (), {"__init__": _make_initialiser(full, self._finder)})
         setattr(self, name, value)
         return value
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        _refuse(self.__name__, self._finder)
+        _refuse_late_use(self.__name__, self._finder)
         is_decorator = len(args) == 1 and not keywords and callable(args[0])
-        return args[0] if is_decorator else StandIn(f"{self.__name__}()", self._finder)
+        return args[0] if is_decorator else StandInModule(f"{self.__name__}()", self._finder)
 
 
-def _maker(name: str, finder: Finder) -> Any:
-    def make(self: object, *args: Any, **keywords: Any) -> None:
-        _refuse(name, finder)
+def _make_initialiser(name: str, finder: StandInFinder) -> Any:
+    def initialise_stand_in(self: object, *args: Any, **keywords: Any) -> None:
+        _refuse_late_use(name, finder)
 
-    return make
+    return initialise_stand_in
 
 
-def _refuse(name: str, finder: Finder) -> None:
+def _refuse_late_use(name: str, finder: StandInFinder) -> None:
     if not finder.importing:
         package = name.partition(".")[0]
         raise HespasError(f"the program calls {name}", remedy=f"install the package of '{package}'")
 
 
 @contextmanager
-def stand_in_for(packages: Collection[str]) -> Iterator[None]:
+def install_stand_ins(packages: Collection[str]) -> Iterator[None]:
     """Import within; of ``packages`` (roots or ``a.b``), what is not installed gets a stand-in.
 
     Stand-ins stay in ``sys.modules`` for what the program imports later: for a process that ends.
     """
-    finder = Finder(packages)
+    finder = StandInFinder(packages)
     sys.meta_path.append(finder)
     try:
         yield

@@ -14,8 +14,15 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from hespas.frontends.recipes.models import Model
-from hespas.frontends.recipes.parallel import RECEIVED, TOKENS, VOCAB, Dim, Parallel, Weight
+from hespas.frontends.recipes.language_models import DecoderModel
+from hespas.frontends.recipes.parallel import (
+    RECEIVED,
+    TOKENS,
+    VOCAB,
+    Dim,
+    MeshParallelism,
+    ShardedArray,
+)
 
 Tree = dict[str, Any]
 Mlp = Callable[[jax.Array, Callable[[str], jax.Array]], tuple[jax.Array, jax.Array | None]]
@@ -43,12 +50,14 @@ EMBEDDING: tuple[Dim, ...] = (VOCAB, "fsdp")
 UNEMBEDDING: tuple[Dim, ...] = ("fsdp", VOCAB)
 
 
-def layer_axes(m: Model) -> dict[str, tuple[Dim, ...]]:
+def _get_layer_axes(m: DecoderModel) -> dict[str, tuple[Dim, ...]]:
     """Per weight of a layer, the mesh axes that split its dimensions."""
     return ATTENTION | (EXPERTS if m.experts else DENSE)
 
 
-def layer_weights(m: Model, dtype: Any, stack: tuple[tuple[int, Dim], ...] = ()) -> Tree:
+def make_layer_weights(
+    m: DecoderModel, dtype: Any, stack: tuple[tuple[int, Dim], ...] = ()
+) -> Tree:
     """The weights of a layer, or of a stack of them: (extent, axis) of each leading dimension."""
     shapes: dict[str, tuple[int, ...]] = {
         "attention_norm": (m.emb,),
@@ -67,28 +76,28 @@ def layer_weights(m: Model, dtype: Any, stack: tuple[tuple[int, Dim], ...] = ())
         mlp = {name: (m.experts, *shape) for name, shape in mlp.items()}
         mlp["router"] = (m.emb, m.experts)
     extents, splits = tuple(e for e, _ in stack), tuple(a for _, a in stack)
-    axes = layer_axes(m)
+    axes = _get_layer_axes(m)
     return {
-        name: Weight((*extents, *shape), (*splits, *axes[name]), dtype)
+        name: ShardedArray((*extents, *shape), (*splits, *axes[name]), dtype)
         for name, shape in (shapes | mlp).items()
     }
 
 
-def weights(m: Model, dtype: Any, layers: Any) -> Tree:
+def make_model_weights(m: DecoderModel, dtype: Any, layers: Any) -> Tree:
     """All parameters, around those of the layers."""
     return {
-        "embedding": Weight((m.vocab, m.emb), EMBEDDING, dtype),
+        "embedding": ShardedArray((m.vocab, m.emb), EMBEDDING, dtype),
         "layers": layers,
-        "final_norm": Weight((m.emb,), (None,), dtype),
-        "unembedding": Weight((m.emb, m.vocab), UNEMBEDDING, dtype),
+        "final_norm": ShardedArray((m.emb,), (None,), dtype),
+        "unembedding": ShardedArray((m.emb, m.vocab), UNEMBEDDING, dtype),
     }
 
 
-def layers_of(m: Model, dtype: Any, scan: bool) -> Any:
+def make_layers(m: DecoderModel, dtype: Any, scan: bool) -> Any:
     """The layers one by one, or stacked for a loop."""
     if scan:
-        return layer_weights(m, dtype, ((m.layers, None),))
-    return [layer_weights(m, dtype) for _ in range(m.layers)]
+        return make_layer_weights(m, dtype, ((m.layers, None),))
+    return [make_layer_weights(m, dtype) for _ in range(m.layers)]
 
 
 @dataclass(frozen=True)
@@ -99,106 +108,118 @@ class Decoder:
     products with its weights, and what it received from other devices; ``full``: its input.
     """
 
-    m: Model
-    p: Parallel
+    m: DecoderModel
+    p: MeshParallelism
     dtype: Any
     remat: str = "none"
     mlp: Mlp | None = None
 
-    def embed(self, params: Tree, tokens: jax.Array) -> jax.Array:
+    def embed_tokens(self, params: Tree, tokens: jax.Array) -> jax.Array:
         """``[b, s]`` token numbers to ``[b, s, e]``; each device has a part of the vocabulary."""
-        table = self.p.gather(params["embedding"].astype(self.dtype), EMBEDDING)
-        if not (self.p.manual and self.p.axes(*VOCAB)):
-            return self.p.leave(jnp.take(table, tokens, axis=0, mode="clip"), *VOCAB)
-        table = self.p.vary(table, *VOCAB)
-        local = tokens - self.p.index(*VOCAB) * table.shape[0]
-        mine = (local >= 0) & (local < table.shape[0])
-        rows = jnp.take(table, jnp.where(mine, local, 0), axis=0, mode="clip")
-        return self.p.leave(jnp.where(mine[..., None], rows, 0), *VOCAB)
+        table = self.p.gather_weight(params["embedding"].astype(self.dtype), EMBEDDING)
+        if not (self.p.manual and self.p.get_split_axes(*VOCAB)):
+            return self.p.reduce_row_output(jnp.take(table, tokens, axis=0, mode="clip"), *VOCAB)
+        table = self.p.mark_varying(table, *VOCAB)
+        local = tokens - self.p.get_part_index(*VOCAB) * table.shape[0]
+        in_local_vocabulary = (local >= 0) & (local < table.shape[0])
+        rows = jnp.take(table, jnp.where(in_local_vocabulary, local, 0), axis=0, mode="clip")
+        return self.p.reduce_row_output(jnp.where(in_local_vocabulary[..., None], rows, 0), *VOCAB)
 
-    def logits(self, params: Tree, x: jax.Array) -> jax.Array:
+    def compute_logits(self, params: Tree, x: jax.Array) -> jax.Array:
         """``[b, s, e]`` to f32 ``[b, s, v]``, this device's part of the vocabulary."""
-        norm = self.p.gather(params["final_norm"].astype(self.dtype), (None,))
-        x = self.p.enter(rms_norm(x, norm, self.m.norm_eps), *VOCAB)
-        table = self.p.gather(params["unembedding"].astype(self.dtype), UNEMBEDDING)
+        norm = self.p.gather_weight(params["final_norm"].astype(self.dtype), (None,))
+        x = self.p.prepare_column_input(_apply_rms_norm(x, norm, self.m.norm_eps), *VOCAB)
+        table = self.p.gather_weight(params["unembedding"].astype(self.dtype), UNEMBEDDING)
         return jnp.einsum("bse,ev->bsv", x, table, preferred_element_type=jnp.float32)
 
-    def loss(self, params: Tree, x: jax.Array, targets: jax.Array) -> jax.Array:
+    def compute_loss(self, params: Tree, x: jax.Array, targets: jax.Array) -> jax.Array:
         """The mean cross-entropy over the tokens of all devices."""
-        logits = self.logits(params, x)
-        first = self.p.index(*VOCAB) * logits.shape[-1]
-        top = self.p.max(lax.stop_gradient(jnp.max(logits, axis=-1)), *VOCAB)
-        total = self.p.sum(jnp.sum(jnp.exp(logits - top[..., None]), axis=-1), *VOCAB)
+        logits = self.compute_logits(params, x)
+        first = self.p.get_part_index(*VOCAB) * logits.shape[-1]
+        top = self.p.max_over_axes(lax.stop_gradient(jnp.max(logits, axis=-1)), *VOCAB)
+        total = self.p.sum_over_axes(jnp.sum(jnp.exp(logits - top[..., None]), axis=-1), *VOCAB)
         numbers = first + lax.broadcasted_iota(jnp.int32, logits.shape, 2)
-        chosen = jnp.where(numbers == targets[..., None], logits, 0)
-        right = self.p.sum(jnp.sum(chosen, axis=-1), *VOCAB)
+        target_logits = jnp.where(numbers == targets[..., None], logits, 0)
+        right = self.p.sum_over_axes(jnp.sum(target_logits, axis=-1), *VOCAB)
         each = jnp.log(total) + top - right
-        return self.p.sum(jnp.sum(each), *TOKENS) / (each.size * self.p.parts(*TOKENS))
+        return self.p.sum_over_axes(jnp.sum(each), *TOKENS) / (
+            each.size * self.p.count_parts(*TOKENS)
+        )
 
-    def choose(self, params: Tree, x: jax.Array) -> jax.Array:
+    def choose_next_token(self, params: Tree, x: jax.Array) -> jax.Array:
         """The likeliest next token ``[b]`` after the last of ``[b, s, e]``."""
-        logits = self.logits(params, x[:, -1:])[:, 0]
-        first = self.p.index(*VOCAB) * logits.shape[-1]
+        logits = self.compute_logits(params, x[:, -1:])[:, 0]
+        first = self.p.get_part_index(*VOCAB) * logits.shape[-1]
         value = jnp.max(logits, axis=-1)
-        best = self.p.max(value, *VOCAB)
+        best = self.p.max_over_axes(value, *VOCAB)
         number = first + jnp.argmax(logits, axis=-1).astype(jnp.int32)
         # Of equal ones the first, as argmax has it.
-        return -self.p.max(jnp.where(value == best, -number, -self.m.vocab), *VOCAB)
+        return -self.p.max_over_axes(jnp.where(value == best, -number, -self.m.vocab), *VOCAB)
 
-    def positions(self, tokens: int) -> jax.Array:
+    def compute_positions(self, tokens: int) -> jax.Array:
         """Where in their sequences the ``tokens`` columns of this device are."""
-        return self.p.index("context") * tokens + jnp.arange(tokens)
+        return self.p.get_part_index("context") * tokens + jnp.arange(tokens)
 
-    def run(self, layers: Any, x: jax.Array, positions: jax.Array) -> tuple[jax.Array, Any]:
+    def run_layers(self, layers: Any, x: jax.Array, positions: jax.Array) -> tuple[jax.Array, Any]:
         """Through all layers, given one by one or stacked; and the sum of their extra losses."""
-        rotation = rope(positions, self.m)
-        causal = positions[:, None] >= jnp.arange(len(positions) * self.p.parts("context"))
+        rotation = compute_rotation(positions, self.m)
+        causal = positions[:, None] >= jnp.arange(len(positions) * self.p.count_parts("context"))
 
-        def layer(x: jax.Array, w: Tree) -> tuple[jax.Array, Any]:
-            x, _, extra = self.layer(x, w, rotation, causal)
+        def run_one_layer(x: jax.Array, w: Tree) -> tuple[jax.Array, Any]:
+            x, _, extra = self.apply_layer(x, w, rotation, causal)
             return x, extra
 
         is_loop = not isinstance(layers, list)
-        x, extras = through(self._remat(layer, is_loop), x, layers)
+        x, extras = run_through_layers(self._wrap_in_remat(run_one_layer, is_loop), x, layers)
         if not self.m.experts:
             return x, None
         return x, jnp.sum(extras) if is_loop else sum(extras)
 
-    def layer(
+    def apply_layer(
         self, x: jax.Array, w: Tree, rotation: Any, mask: jax.Array, cache: Any = None
     ) -> tuple[jax.Array, tuple[jax.Array, jax.Array], Any]:
         """One layer: its output, its keys and values ``[b, t, g, d]``, its extra loss or None.
 
         With ``cache``, a function from the new keys and values to all of them, it attends to these.
         """
-        axes = layer_axes(self.m)
+        axes = _get_layer_axes(self.m)
 
-        def get(name: str) -> jax.Array:
-            return self.p.gather(w[name].astype(self.dtype), axes[name])
+        def gather_layer_weight(name: str) -> jax.Array:
+            return self.p.gather_weight(w[name].astype(self.dtype), axes[name])
 
-        h = self.p.enter(rms_norm(x, get("attention_norm"), self.m.norm_eps))
-        q = rotate(self.p.heads(jnp.einsum("bse,ehd->bshd", h, get("wq"))), rotation)
-        k = rotate(self.p.heads(jnp.einsum("bse,egd->bsgd", h, get("wk"))), rotation)
-        v = self.p.heads(jnp.einsum("bse,egd->bsgd", h, get("wv")))
+        h = self.p.prepare_column_input(
+            _apply_rms_norm(x, gather_layer_weight("attention_norm"), self.m.norm_eps)
+        )
+        q = _apply_rotation(
+            self.p.constrain_heads(jnp.einsum("bse,ehd->bshd", h, gather_layer_weight("wq"))),
+            rotation,
+        )
+        k = _apply_rotation(
+            self.p.constrain_heads(jnp.einsum("bse,egd->bsgd", h, gather_layer_weight("wk"))),
+            rotation,
+        )
+        v = self.p.constrain_heads(jnp.einsum("bse,egd->bsgd", h, gather_layer_weight("wv")))
         if cache is not None:
             k, v = cache(k, v)
-        k, v = self.p.whole_context(k), self.p.whole_context(v)
-        mixed = self.p.heads(attention(self.p.heads(q), k, v, mask))
-        x = x + self.p.leave(jnp.einsum("bshd,hde->bse", mixed, get("wo")))
-        h = rms_norm(x, get("mlp_norm"), self.m.norm_eps)
+        k, v = self.p.gather_context(k), self.p.gather_context(v)
+        mixed = self.p.constrain_heads(_compute_attention(self.p.constrain_heads(q), k, v, mask))
+        x = x + self.p.reduce_row_output(
+            jnp.einsum("bshd,hde->bse", mixed, gather_layer_weight("wo"))
+        )
+        h = _apply_rms_norm(x, gather_layer_weight("mlp_norm"), self.m.norm_eps)
         if self.mlp is not None:
-            out, extra = self.mlp(h, get)
+            out, extra = self.mlp(h, gather_layer_weight)
         else:
-            out, extra = self._dense(h, get), None
-        return x + self.p.leave(out), (k, v), extra
+            out, extra = self._apply_dense_mlp(h, gather_layer_weight), None
+        return x + self.p.reduce_row_output(out), (k, v), extra
 
-    def _dense(self, h: jax.Array, get: Callable[[str], jax.Array]) -> jax.Array:
-        h = self.p.enter(h)
+    def _apply_dense_mlp(self, h: jax.Array, get: Callable[[str], jax.Array]) -> jax.Array:
+        h = self.p.prepare_column_input(h)
         gate = jnp.einsum("bse,ef->bsf", h, get("gate"))
         up = jnp.einsum("bse,ef->bsf", h, get("up"))
         return jnp.einsum("bsf,fe->bse", jax.nn.silu(gate) * up, get("down"))
 
-    def _remat(self, layer: Any, is_loop: bool) -> Any:
+    def _wrap_in_remat(self, layer: Any, is_loop: bool) -> Any:
         if self.remat == "none":
             return layer
         policy = None
@@ -211,7 +232,9 @@ class Decoder:
         return jax.checkpoint(layer, policy=policy, prevent_cse=not is_loop)
 
 
-def through(layer: Callable[..., Any], x: jax.Array, *layers: Any) -> tuple[jax.Array, Any]:
+def run_through_layers(
+    layer: Callable[..., Any], x: jax.Array, *layers: Any
+) -> tuple[jax.Array, Any]:
     """``x`` through a layer after the other, and what each gives beside it, listed or stacked.
 
     ``layer`` gets its part of each of ``layers``: lists, or trees of stacked arrays for a loop.
@@ -225,14 +248,14 @@ def through(layer: Callable[..., Any], x: jax.Array, *layers: Any) -> tuple[jax.
     return x, beside
 
 
-def rms_norm(x: jax.Array, scale: jax.Array, eps: float) -> jax.Array:
+def _apply_rms_norm(x: jax.Array, scale: jax.Array, eps: float) -> jax.Array:
     """Root-mean-square normalisation over the last dimension, in f32."""
     wide = x.astype(jnp.float32)
     wide = wide * lax.rsqrt(jnp.mean(jnp.square(wide), axis=-1, keepdims=True) + eps)
     return wide.astype(x.dtype) * scale
 
 
-def rope(positions: jax.Array, m: Model) -> tuple[jax.Array, jax.Array]:
+def compute_rotation(positions: jax.Array, m: DecoderModel) -> tuple[jax.Array, jax.Array]:
     """Sines and cosines of rotary embedding (arXiv 2104.09864), ``[s, 1, d/2]`` f32."""
     half = m.head_dim // 2
     rates = m.rope_theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
@@ -240,7 +263,7 @@ def rope(positions: jax.Array, m: Model) -> tuple[jax.Array, jax.Array]:
     return jnp.sin(angles), jnp.cos(angles)
 
 
-def rotate(x: jax.Array, rotation: tuple[jax.Array, jax.Array]) -> jax.Array:
+def _apply_rotation(x: jax.Array, rotation: tuple[jax.Array, jax.Array]) -> jax.Array:
     """Rotary embedding of ``[b, s, h, d]``, halves paired, in f32."""
     sin, cos = rotation
     first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
@@ -248,7 +271,7 @@ def rotate(x: jax.Array, rotation: tuple[jax.Array, jax.Array]) -> jax.Array:
     return jnp.concatenate(turned, axis=-1).astype(x.dtype)
 
 
-def attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
+def _compute_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
     """Grouped-query attention with f32 softmax: q ``[b, s, h, d]``, k and v ``[b, t, g, d]``.
 
     ``mask`` ``[s, t]`` says what is attended to.
@@ -262,12 +285,12 @@ def attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.
     return jnp.einsum("bgrst,btgd->bsgrd", probabilities, v).reshape(b, s, h, d)
 
 
-def parameters(tree: Any) -> int:
+def count_parameters(tree: Any) -> int:
     """How many parameters a tree of ``Weight`` has."""
     return sum(weight.size for weight in jax.tree.leaves(tree))
 
 
-def forward_flops(m: Model, tokens: int, attended: int, unembedded: int) -> int:
+def count_forward_flops(m: DecoderModel, tokens: int, attended: int, unembedded: int) -> int:
     """FLOPs of the matmuls for ``tokens``, each attending to ``attended`` others.
 
     ``unembedded`` of them get logits. Masked scores count: dot-product attention computes them.

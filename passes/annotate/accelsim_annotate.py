@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.passes.annotate.analytical import AnalyticalPass
+from hespas.passes.annotate.analytical_pass import AnalyticalPass
 from hespas.passes.base import option
 
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import ir
-from hespas.passes.annotate.measuring import MeasuringPass
-from hespas.passes.annotate.options import node_option
-from hespas.passes.base import Run, option
+from hespas.passes.annotate.annotate_options import node_option
+from hespas.passes.annotate.measuring_pass import MeasuringPass
+from hespas.passes.base import PassRun, option
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class AnnotatePass(MeasuringPass):
     estimator: str = option("roofline", "built in, or by the entry point hespas.estimators")
     settings: str = option("", "the estimator's own: key=value;key=value")
 
-    def settings_given(self) -> Mapping[str, Any]:
-        return parse_settings(self.settings)
+    def collect_settings(self) -> Mapping[str, Any]:
+        return _parse_settings(self.settings)
 
-    def apply(self, module: ir.Module, run: Run) -> None:
-        self.annotate(module, run, self.estimator)
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        self.annotate_with_estimator(module, run, self.estimator)
 
 
-def parse_settings(text: str) -> dict[str, str]:
+def _parse_settings(text: str) -> dict[str, str]:
     """``key=value;key=value`` to a dictionary; raises UsageError."""
     settings: dict[str, str] = {}
     for item in filter(None, (part.strip() for part in text.split(";"))):

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from hespas import configs
 from hespas.dialects.mlir import ir
-from hespas.passes.annotate.options import choose_node, node_option
-from hespas.passes.annotate.traverse import annotate, target_of
-from hespas.passes.base import Pass, Run, option
+from hespas.passes.annotate.annotate_options import choose_node, node_option
+from hespas.passes.annotate.traverse import annotate_module, require_target
+from hespas.passes.base import Pass, PassRun, option
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,17 @@ class CalibratedAnnotatePass(Pass):
     )
     keep_going: bool = option(False, "tag and count ops without a cost rule instead of stopping")
 
-    def apply(self, module: ir.Module, run: Run) -> None:
-        from hespas.estimators.calibrated.model import Calibrated, CalibratedConfig
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        from hespas.estimators.calibrated.calibrated_estimator import (
+            CalibratedConfig,
+            CalibratedEstimator,
+        )
 
-        name = choose_node(self.name, self.node, target_of(module), run)
-        node = configs.node(name)
-        estimator = Calibrated(CalibratedConfig(node, self.quantise))
-        annotate(module, estimator, run, node=name, keep_going=self.keep_going)
-        for tag, count in sorted(estimator.tagged.items()):
+        name = choose_node(self.name, self.node, require_target(module), run)
+        node = configs.load_node(name)
+        estimator = CalibratedEstimator(CalibratedConfig(node, self.quantise))
+        annotate_module(module, estimator, run, node=name, keep_going=self.keep_going)
+        for tag, count in sorted(estimator.tag_counts.items()):
             kernels = "kernel" if count == 1 else "kernels"
             run.note(f"{self.name}: {count} distinct {kernels} {tag}: {MEANING[tag]}")
         run.results["node"] = node

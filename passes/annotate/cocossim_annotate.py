@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.passes.annotate.simulator import ProgramPass
+from hespas.passes.annotate.simulator_pass import ExternalSimulatorPass
 
 
 @dataclass(frozen=True)
-class CocossimAnnotatePass(ProgramPass):
+class CocossimAnnotatePass(ExternalSimulatorPass):
     """Write the cost of every op: matrix products in COCOSSim, the rest on a vector unit."""
 
     name: ClassVar[str] = "cocossim-annotate"

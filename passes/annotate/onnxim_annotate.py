@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.passes.annotate.simulator import ProgramPass
+from hespas.passes.annotate.simulator_pass import ExternalSimulatorPass
 from hespas.passes.base import option
 
 
 @dataclass(frozen=True)
-class OnnximAnnotatePass(ProgramPass):
+class OnnximAnnotatePass(ExternalSimulatorPass):
     """Write the cost of every op: matrix products in ONNXim, the rest on a vector unit."""
 
     name: ClassVar[str] = "onnxim-annotate"

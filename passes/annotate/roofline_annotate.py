@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from hespas import configs
-from hespas.configs.node import Node, check_rate_key
-from hespas.dialects.attrs import Target
+from hespas.configs.node_spec import NodeSpec, find_rate_key_problem
+from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import ir
-from hespas.estimators.roofline import Roofline, RooflineConfig
-from hespas.passes.annotate.options import CUSTOM, choose_node, node_option
-from hespas.passes.annotate.traverse import annotate, target_of
-from hespas.passes.base import Pass, Run, option
+from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
+from hespas.passes.annotate.annotate_options import CUSTOM_NODE, choose_node, node_option
+from hespas.passes.annotate.traverse import annotate_module, require_target
+from hespas.passes.base import Pass, PassRun, option
 
 
 @dataclass(frozen=True)
@@ -36,29 +36,31 @@ class RooflineAnnotatePass(Pass):
     )
     keep_going: bool = option(False, "tag and count ops without a cost rule instead of stopping")
 
-    def apply(self, module: ir.Module, run: Run) -> None:
-        chosen, node = self.choose(target_of(module), run)
-        estimator = Roofline(RooflineConfig(node))
-        annotate(module, estimator, run, node=chosen, keep_going=self.keep_going)
-        for what in sorted(estimator.fallbacks):
-            if what.endswith(" at default") and node.warn_default:
-                run.warn(f"{node.name} has no own rate for this type: {what} rate")
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        node_name, node = self.resolve_node(require_target(module), run)
+        estimator = RooflineEstimator(RooflineConfig(node))
+        annotate_module(module, estimator, run, node=node_name, keep_going=self.keep_going)
+        for fallback in sorted(estimator.fallbacks):
+            if fallback.endswith(" at default") and node.warn_default:
+                run.warn(f"{node.name} has no own rate for this type: {fallback} rate")
         run.results["node"] = node
 
-    def choose(self, target: Target, run: Run) -> tuple[str, Node]:
+    def resolve_node(self, target: TargetAttr, run: PassRun) -> tuple[str, NodeSpec]:
         """The node and the name to keep for it: the option, the module's, or the default."""
         if self.peak_flops is not None and not self.node:
             if self.memory_bandwidth is not None:
-                return CUSTOM, self._with_options(Node(CUSTOM, self.memory_bandwidth))
-            if target.node in (None, CUSTOM):
+                return CUSTOM_NODE, self._override_node(
+                    NodeSpec(CUSTOM_NODE, self.memory_bandwidth)
+                )
+            if target.node in (None, CUSTOM_NODE):
                 raise UsageError(
                     f"{self.name}: peak-flops alone does not describe a node",
                     remedy="give memory-bandwidth too, or name a node",
                 )
         name = choose_node(self.name, self.node, target, run)
-        return name, self._with_options(configs.node(name))
+        return name, self._override_node(configs.load_node(name))
 
-    def _with_options(self, node: Node) -> Node:
+    def _override_node(self, node: NodeSpec) -> NodeSpec:
         changed = list(node.changed)
         for option_name, field_name, value in (
             ("peak-flops", "default_flops", self.peak_flops),
@@ -85,19 +87,19 @@ class RooflineAnnotatePass(Pass):
                 f"{self.name}: {node.name} has no known power limit", remedy="give tdp in watts"
             )
         if self.per_datatype_flops:
-            rates = parse_rates(self.per_datatype_flops)
-            node = node.with_rates(rates, what="per-datatype-flops")
+            rates = _parse_rates(self.per_datatype_flops)
+            node = node.replace_peak_rates(rates, label="per-datatype-flops")
         return node
 
 
-def parse_rates(text: str) -> dict[str, float]:
+def _parse_rates(text: str) -> dict[str, float]:
     """``f32=1e12;matrix.bf16=1e14`` to operations per second; raises UsageError."""
     rates = {}
     for item in text.split(";"):
         key, equals, number = (part.strip() for part in item.partition("="))
         if not item.strip():
             continue
-        problem = check_rate_key(key)
+        problem = find_rate_key_problem(key)
         if problem:
             raise UsageError(f"per-datatype-flops: {problem}")
         try:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.passes.annotate.simulator import OnArraysPass
+from hespas.passes.annotate.simulator_pass import SimulatedArraysPass
 from hespas.passes.base import option
 
 
 @dataclass(frozen=True)
-class ScalesimAnnotatePass(OnArraysPass):
+class ScalesimAnnotatePass(SimulatedArraysPass):
     """Write the cost of every op: matrix products in SCALE-Sim v3, the rest on a vector unit."""
 
     name: ClassVar[str] = "scalesim-annotate"

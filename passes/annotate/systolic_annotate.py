@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.passes.annotate.analytical import AnalyticalPass
-from hespas.passes.annotate.options import ArrayOptions
+from hespas.passes.annotate.analytical_pass import AnalyticalPass
+from hespas.passes.annotate.annotate_options import ArrayOptions
 from hespas.passes.base import option
 
 

@@ -9,10 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE, Cost, Kernel, Region, Target, trips_of
-from hespas.dialects.errors import HespasError, position
-from hespas.dialects.mlir import functions, ir, op_text
-from hespas.dialects.ops import (
+from hespas.dialects.attrs import (
+    ASSUMED,
+    TRIPS_NOTE,
+    Cost,
+    KernelAttr,
+    RegionAttr,
+    TargetAttr,
+    read_trip_count,
+)
+from hespas.dialects.errors import HespasError, format_source_position
+from hespas.dialects.mlir import collect_functions, ir, to_canonical_text
+from hespas.dialects.op_kinds import (
     BRANCHES,
     CALLEE,
     CONTROL,
@@ -20,22 +28,22 @@ from hespas.dialects.ops import (
     LOOPS,
     MAYBE_COLLECTIVE,
     TERMINATORS,
-    entry,
+    find_entry_function,
     is_collective,
-    is_comm,
-    sent_bytes,
+    is_marked_collective,
+    sum_sent_bytes,
 )
-from hespas.estimators.aggregate import aggregate, dearest, repeated
-from hespas.estimators.base import Estimator, Item
-from hespas.estimators.work import UnknownCost, rule_of
-from hespas.passes.base import Run
+from hespas.estimators.aggregate import aggregate_costs, repeat_cost, select_dearest_branch
+from hespas.estimators.base import CostItem, Estimator
+from hespas.estimators.work import UnknownCost, find_cost_rule
+from hespas.passes.base import PassRun
 
 if TYPE_CHECKING:
-    from hespas.estimators.measure.run import Options
+    from hespas.estimators.measure.measurement_run import MeasureOptions
 
 
 @dataclass(frozen=True, slots=True)
-class _Priced:
+class _EstimatedOp:
     """What is written on equal ops, made once."""
 
     cost: Cost
@@ -44,7 +52,7 @@ class _Priced:
 
 
 @dataclass(frozen=True, slots=True)
-class _Function:
+class _AnnotatedFunction:
     """``costs`` is what a call adds to its caller: for a region its ops one by one.
 
     A sum over regions then rounds once, like the sum over the same ops before splitting.
@@ -55,14 +63,14 @@ class _Function:
     gap: str | None = None  # of a region that was estimated whole
 
 
-def annotate(
+def annotate_module(
     module: ir.Module,
     estimator: Estimator,
-    run: Run,
+    run: PassRun,
     *,
     node: str,
     keep_going: bool = False,
-    options: Options | None = None,
+    options: MeasureOptions | None = None,
 ) -> Cost:
     """Write costs on ``module`` and what they were made with on its target; the program's cost.
 
@@ -71,26 +79,26 @@ def annotate(
     estimator that measures runs its regions. Raises HespasError.
     """
     if estimator.measures:
-        from hespas.passes.annotate.collect import measure_program
+        from hespas.passes.annotate.measured_items import measure_program
 
         going = keep_going or run.keep_going
         measure_program(module, estimator, run, options, keep_going=going)
-    total = Annotator(module, estimator, run, keep_going).program()
+    total = Annotator(module, estimator, run, keep_going).annotate_program()
     replace(
-        target_of(module),
+        require_target(module),
         node=node or None,
         estimator=f"{estimator.name} {estimator.version}",
-        constants=estimator.provenance() or None,
-    ).set_on(module.operation)
+        constants=estimator.describe_provenance() or None,
+    ).write_to_op(module.operation)
     run.results["cost"] = total
     return total
 
 
-def target_of(module: ir.Module) -> Target:
+def require_target(module: ir.Module) -> TargetAttr:
     """What the module runs on; raises HespasError where ``prepare`` has not been run."""
-    target = Target.of(module.operation)
+    target = TargetAttr.read_from_op(module.operation)
     if target is None:
-        message = f"the module has no {Target.NAME}"
+        message = f"the module has no {TargetAttr.NAME}"
         raise HespasError(message, op=module.operation, remedy="run prepare first")
     return target
 
@@ -101,30 +109,30 @@ class Annotator:
 
     module: ir.Module
     estimator: Estimator
-    run: Run
+    run: PassRun
     keep_going: bool = False
     functions: dict[str, ir.Operation] = field(init=False)
-    priced: dict[str, _Priced] = field(default_factory=dict)
-    done: dict[str, _Function] = field(default_factory=dict)
-    open: list[str] = field(default_factory=list)
-    gaps: Counter[str] = field(default_factory=Counter)
-    first: dict[str, str] = field(default_factory=dict)
+    estimated_ops: dict[str, _EstimatedOp] = field(default_factory=dict)
+    annotated_functions: dict[str, _AnnotatedFunction] = field(default_factory=dict)
+    call_stack: list[str] = field(default_factory=list)
+    gap_counts: Counter[str] = field(default_factory=Counter)
+    first_gap_places: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.functions = functions(self.module)
+        self.functions = collect_functions(self.module)
 
-    def program(self) -> Cost:
+    def annotate_program(self) -> Cost:
         """Annotate everything that the entry function runs; the cost of the whole program."""
-        costs = self._region(entry(self.module).regions[0])
-        total = aggregate(costs, self.estimator.name)
-        for reason, count in sorted(self.gaps.items()):
+        costs = self._annotate_region(find_entry_function(self.module).regions[0])
+        total = aggregate_costs(costs, self.estimator.name)
+        for reason, count in sorted(self.gap_counts.items()):
             ops = "op" if count == 1 else "ops"
             self.run.warn(
-                f"{count} {ops} without a full cost, first {self.first[reason]}: {reason}"
+                f"{count} {ops} without a full cost, first {self.first_gap_places[reason]}: {reason}"
             )
         return total
 
-    def _region(self, region: ir.Region, texts: Sequence[str] = ()) -> list[Cost]:
+    def _annotate_region(self, region: ir.Region, texts: Sequence[str] = ()) -> list[Cost]:
         """The costs of the ops of a region; ``texts`` are theirs where they are known already."""
         costs: list[Cost] = []
         for block in region.blocks:
@@ -134,144 +142,150 @@ class Annotator:
                 if name in TERMINATORS:
                     continue
                 if name in MAYBE_COLLECTIVE:
-                    if is_comm(op):
+                    if is_marked_collective(op):
                         continue
                     if is_collective(op):
                         raise HespasError(
                             "the collective has no hespas.comm", op=op, remedy="run prepare first"
                         )
                 if name in CALLEE:
-                    made = self._callee(op, _text(op, CALLEE[name]))
-                    op.attributes[Cost.NAME] = made.attr
-                    costs += made.costs
-                    if made.gap is not None:
-                        self._count(op, made.gap)
+                    callee = self._annotate_callee(op, _read_text_attr(op, CALLEE[name]))
+                    op.attributes[Cost.NAME] = callee.attr
+                    costs += callee.costs
+                    if callee.gap is not None:
+                        self._count_gap_op(op, callee.gap)
                     continue
-                if name in CONTROL and self._is_whole(op):
-                    cost = self._price(Item(op), name).cost
-                    _clear_costs(op)
-                    op.attributes[Cost.NAME] = cost.to_attr(op.context)
+                if name in CONTROL and self._is_region_item(op):
+                    cost = self._estimate_item(CostItem(op), name).cost
+                    _clear_inner_costs(op)
+                    op.attributes[Cost.NAME] = cost.to_dictionary_attr(op.context)
                     if cost.gap is not None:
-                        self._count(op, cost.gap)
+                        self._count_gap_op(op, cost.gap)
                 elif name in LOOPS:
-                    cost = self._loop(op)
-                    op.attributes[Cost.NAME] = cost.to_attr(op.context)
+                    cost = self._annotate_loop(op)
+                    op.attributes[Cost.NAME] = cost.to_dictionary_attr(op.context)
                 elif name in BRANCHES:
                     branches = list(op.regions)
-                    cost = dearest(
-                        [self._sum(branch) for branch in branches], list(map(sent_bytes, branches))
+                    cost = select_dearest_branch(
+                        [self._sum_region_costs(branch) for branch in branches],
+                        list(map(sum_sent_bytes, branches)),
                     )
-                    op.attributes[Cost.NAME] = cost.to_attr(op.context)
+                    op.attributes[Cost.NAME] = cost.to_dictionary_attr(op.context)
                 else:
-                    cost = self._leaf(op, name, text)
+                    cost = self._annotate_leaf(op, name, text)
                 costs.append(cost)
         return costs
 
-    def _is_whole(self, op: ir.Operation) -> bool:
+    def _is_region_item(self, op: ir.Operation) -> bool:
         """Whether a loop or a branch is one item: a region, for an estimator that takes those."""
-        return self.estimator.granularity == "region" and Region.NAME in op.attributes
+        return self.estimator.granularity == "region" and RegionAttr.NAME in op.attributes
 
-    def _sum(self, region: ir.Region) -> Cost:
-        return aggregate(self._region(region), self.estimator.name)
+    def _sum_region_costs(self, region: ir.Region) -> Cost:
+        return aggregate_costs(self._annotate_region(region), self.estimator.name)
 
-    def _loop(self, op: ir.Operation) -> Cost:
+    def _annotate_loop(self, op: ir.Operation) -> Cost:
         """The trips of a loop; the last look at the condition, which ends it, is not charged."""
-        once = aggregate(
-            [cost for region in op.regions for cost in self._region(region)], self.estimator.name
+        once = aggregate_costs(
+            [cost for region in op.regions for cost in self._annotate_region(region)],
+            self.estimator.name,
         )
-        trips = trips_of(op)
+        trips = read_trip_count(op)
         if trips is None:
             error = UnknownCost(
                 "the loop's trip count is not known",
                 op=op,
                 remedy="run prepare, which finds it or takes a default",
             )
-            reason = self._gap(op, error)
-            self._count(op, reason)
-            return repeated(once, 1, reason)
-        note = _text(op, TRIPS_NOTE) if TRIPS_NOTE in op.attributes else ""
-        return repeated(once, trips, note if ASSUMED in note else None)
+            reason = self._tolerate_gap(op, error)
+            self._count_gap_op(op, reason)
+            return repeat_cost(once, 1, reason)
+        note = _read_text_attr(op, TRIPS_NOTE) if TRIPS_NOTE in op.attributes else ""
+        return repeat_cost(once, trips, note if ASSUMED in note else None)
 
-    def _callee(self, call: ir.Operation, name: str) -> _Function:
-        if name in self.open:
+    def _annotate_callee(self, call: ir.Operation, name: str) -> _AnnotatedFunction:
+        if name in self.call_stack:
             raise HespasError(f"@{name} calls itself", op=call)
-        if name not in self.done:
+        if name not in self.annotated_functions:
             function = self.functions.get(name)
             if function is None:
                 raise HespasError(f"there is no function @{name}", op=call)
-            is_region = Region.NAME in function.attributes
+            is_region = RegionAttr.NAME in function.attributes
             if is_region and self.estimator.granularity == "region":
-                priced = self._price(Item(function), function.name)
-                _clear_costs(function)
-                self.done[name] = _Function([priced.cost], priced.attr, priced.cost.gap)
+                estimated = self._estimate_item(CostItem(function), function.name)
+                _clear_inner_costs(function)
+                self.annotated_functions[name] = _AnnotatedFunction(
+                    [estimated.cost], estimated.attr, estimated.cost.gap
+                )
             else:
-                self.open.append(name)
-                costs = self._region(function.regions[0], self.run.texts.get(name, ()))
-                self.open.pop()
-                total = aggregate(costs, self.estimator.name)
-                attr = total.to_attr(self.module.context)
-                self.done[name] = _Function(costs if is_region else [total], attr)
+                self.call_stack.append(name)
+                costs = self._annotate_region(function.regions[0], self.run.texts.get(name, ()))
+                self.call_stack.pop()
+                total = aggregate_costs(costs, self.estimator.name)
+                attr = total.to_dictionary_attr(self.module.context)
+                self.annotated_functions[name] = _AnnotatedFunction(
+                    costs if is_region else [total], attr
+                )
             if is_region:
-                function.attributes[Cost.NAME] = self.done[name].attr
-        return self.done[name]
+                function.attributes[Cost.NAME] = self.annotated_functions[name].attr
+        return self.annotated_functions[name]
 
-    def _leaf(self, op: ir.Operation, name: str, text: str | None) -> Cost:
+    def _annotate_leaf(self, op: ir.Operation, name: str, text: str | None) -> Cost:
         # The text of a free op can be long (a constant's values) and changes nothing.
-        text = name if _is_free(name) else text or op_text(op)
-        priced = self.priced.get(text)
-        if priced is None:
-            priced = self.priced[text] = self._price(Item(op, text), name)
+        text = name if _is_free_op(name) else text or to_canonical_text(op)
+        estimated = self.estimated_ops.get(text)
+        if estimated is None:
+            estimated = self.estimated_ops[text] = self._estimate_item(CostItem(op, text), name)
         attributes = op.attributes
-        attributes[Cost.NAME] = priced.attr
-        if priced.kernel is not None:
-            attributes[Kernel.NAME] = priced.kernel
-        if priced.cost.gap is not None:
-            self._count(op, priced.cost.gap)
-        return priced.cost
+        attributes[Cost.NAME] = estimated.attr
+        if estimated.kernel is not None:
+            attributes[KernelAttr.NAME] = estimated.kernel
+        if estimated.cost.gap is not None:
+            self._count_gap_op(op, estimated.cost.gap)
+        return estimated.cost
 
-    def _price(self, item: Item, name: str) -> _Priced:
+    def _estimate_item(self, item: CostItem, name: str) -> _EstimatedOp:
         context = self.module.context
         kernel = None
         try:
             cost = self.estimator.estimate(item)
             if name == FUSION:
-                kernel = Kernel(item.work.kind).to_attr(context)
+                kernel = KernelAttr(item.work.kind).to_dictionary_attr(context)
         except UnknownCost as error:
-            reason = self._gap(item.op, error)
+            reason = self._tolerate_gap(item.op, error)
             cost = Cost(self.estimator.name, 0, 0, 0, 0.0, "unknown", "none", gap=reason)
-        return _Priced(cost, cost.to_attr(context), kernel)
+        return _EstimatedOp(cost, cost.to_dictionary_attr(context), kernel)
 
-    def _gap(self, op: ir.Operation, error: UnknownCost) -> str:
+    def _tolerate_gap(self, op: ir.Operation, error: UnknownCost) -> str:
         """The reason for the tag where the user wants to go on; else raises."""
         if not (self.keep_going or self.run.keep_going):
             raise error
         return f"{op.name}: {error.message}"
 
-    def _count(self, op: ir.Operation, reason: str) -> None:
-        self.gaps[reason] += 1
-        if reason not in self.first:
-            self.first[reason] = position(op.location) or op.name
+    def _count_gap_op(self, op: ir.Operation, reason: str) -> None:
+        self.gap_counts[reason] += 1
+        if reason not in self.first_gap_places:
+            self.first_gap_places[reason] = format_source_position(op.location) or op.name
 
 
-def _clear_costs(op: ir.Operation) -> None:
+def _clear_inner_costs(op: ir.Operation) -> None:
     """Remove the costs inside an op, which another estimator has left: it has one of its own."""
 
-    def visit(inner: ir.Operation) -> ir.WalkResult:
-        for name in (Cost.NAME, Kernel.NAME):
+    def clear_op_costs(inner: ir.Operation) -> ir.WalkResult:
+        for name in (Cost.NAME, KernelAttr.NAME):
             if name in inner.attributes:
                 del inner.attributes[name]
         return ir.WalkResult.ADVANCE
 
-    op.walk(visit)
+    op.walk(clear_op_costs)
 
 
-def _text(op: ir.Operation, name: str) -> str:
+def _read_text_attr(op: ir.Operation, name: str) -> str:
     """A string or symbol attribute."""
     attribute: Any = op.attributes[name]
     return attribute.value
 
 
 @functools.cache
-def _is_free(name: str) -> bool:
-    rule = rule_of(name)
+def _is_free_op(name: str) -> bool:
+    rule = find_cost_rule(name)
     return rule is not None and rule.group == "free"

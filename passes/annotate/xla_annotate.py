@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.passes.annotate.measuring import MeasuringPass
+from hespas.passes.annotate.measuring_pass import MeasuringPass
 from hespas.passes.base import option
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.passes.annotate.simulator import OnArraysPass
+from hespas.passes.annotate.simulator_pass import SimulatedArraysPass
 from hespas.passes.base import option
 
 
 @dataclass(frozen=True)
-class ZigzagAnnotatePass(OnArraysPass):
+class ZigzagAnnotatePass(SimulatedArraysPass):
     """Write the cost of every op: matrix products in ZigZag's model, the rest on a vector unit."""
 
     name: ClassVar[str] = "zigzag-annotate"

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hespas.chakra import writer
-from hespas.chakra.trace import Trace
+from hespas.chakra import trace_writer
+from hespas.chakra.trace_steps import ProgramTrace
 from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import ir
-from hespas.passes.base import Pass, Run, nearest, option
-from hespas.passes.emit import stats
-from hespas.passes.emit.folder import output_folder
-from hespas.passes.emit.program import build
+from hespas.passes.base import Pass, PassRun, option, suggest_nearest
+from hespas.passes.emit import module_stats
+from hespas.passes.emit.output_folder import open_output_folder
+from hespas.passes.emit.trace_program import build_trace_program
 
 STATS_FILE = "module_stats.json"
 SUFFIXES = frozenset(
@@ -22,11 +22,11 @@ SUFFIXES = frozenset(
 
 
 @dataclass(frozen=True)
-class Emitted:
+class EmittedTraces:
     """What was written: ``nodes`` counts by device, ``stats`` is what module_stats.json holds."""
 
     folder: Path
-    trace: Trace
+    trace: ProgramTrace
     nodes: tuple[int, ...]
     trace_bytes: int
     stats: dict[str, Any]
@@ -51,45 +51,49 @@ class EmitChakraPass(Pass):
     stats: bool = option(True, f"write {STATS_FILE} too")
     clean: bool = option(False, "empty the folder first, of other files too")
 
-    def apply(self, module: ir.Module, run: Run) -> None:
-        if self.time not in writer.TIMES:
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        if self.time not in trace_writer.TIMES:
             raise UsageError(
                 f"{self.name}: there is no time '{self.time}'",
-                remedy=nearest(self.time, list(writer.TIMES)),
+                remedy=suggest_nearest(self.time, list(trace_writer.TIMES)),
             )
-        program = build(module, run)
-        place = self._place(module, run)
-        with output_folder(place, clean=self.clean) as folder:
-            written = writer.write(program.trace, folder, self.time)
-            found = stats.collect(module, program, run.results.get("node"))
+        program = build_trace_program(module, run)
+        destination = self._choose_folder(module, run)
+        with open_output_folder(destination, clean=self.clean) as folder:
+            written = trace_writer.write_traces(program.trace, folder, self.time)
+            statistics = module_stats.collect_stats(module, program, run.results.get("node"))
             if self.stats:
-                (folder / STATS_FILE).write_text(stats.render(found), encoding="utf-8")
-        run.results["emit"] = Emitted(
-            place, program.trace, written.nodes, written.trace_bytes, found
+                (folder / STATS_FILE).write_text(
+                    module_stats.render_stats(statistics), encoding="utf-8"
+                )
+        run.results["emit"] = EmittedTraces(
+            destination, program.trace, written.nodes, written.trace_bytes, statistics
         )
-        warn_of_gaps(found, run)
+        warn_of_gaps(statistics, run)
 
-    def _place(self, module: ir.Module, run: Run) -> Path:
+    def _choose_folder(self, module: ir.Module, run: PassRun) -> Path:
         if self.output:
-            place = Path(self.output)
+            destination = Path(self.output)
         else:
-            name = default_name(module, run.input_name)
-            place = Path(f"{name}.traces" if Path(name).is_file() else name)
-            run.note(f"{self.name}: traces in {place} (output=FOLDER chooses another)")
-        if "empty" in str(place.absolute()):
-            run.warn(f"{place}: ASTRA-sim reads no communicators from a path with 'empty' in it")
-        return place
+            name = choose_default_name(module, run.input_name)
+            destination = Path(f"{name}.traces" if Path(name).is_file() else name)
+            run.note(f"{self.name}: traces in {destination} (output=FOLDER chooses another)")
+        if "empty" in str(destination.absolute()):
+            run.warn(
+                f"{destination}: ASTRA-sim reads no communicators from a path with 'empty' in it"
+            )
+        return destination
 
 
-def warn_of_gaps(found: dict[str, Any], run: Run) -> None:
+def warn_of_gaps(statistics: dict[str, Any], run: PassRun) -> None:
     """Warn where statistics tell of ops without an estimate."""
-    gaps = found["totals"]["gaps"]
+    gaps = statistics["totals"]["gaps"]
     if gaps:
         ops = "op" if gaps == 1 else "ops"
         run.warn(f"the traces lack the time of {gaps} {ops} that could not be estimated")
 
 
-def default_name(module: ir.Module, input_name: str) -> str:
+def choose_default_name(module: ir.Module, input_name: str) -> str:
     """The input file's name without folder and endings; the module's name for standard input."""
     path = Path(input_name)
     while path.suffix in SUFFIXES:

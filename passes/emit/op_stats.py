@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.dialects.mlir import functions, ir, symbol
-from hespas.dialects.ops import CALLEE, entry
-from hespas.passes.base import Pass, Run, nearest, option
-from hespas.passes.emit import file
+from hespas.dialects.mlir import collect_functions, get_symbol_name, ir
+from hespas.dialects.op_kinds import CALLEE, find_entry_function
+from hespas.passes.base import Pass, PassRun, option, suggest_nearest
+from hespas.passes.emit import output_file
 
-Key = tuple[str, tuple[str, ...]]
+OpKey = tuple[str, tuple[str, ...]]
 
 NAME_WIDTH, COUNT_WIDTH = 30, 5  # of the table's columns, as the published analyzer has them
 RULE = "-" * (NAME_WIDTH + COUNT_WIDTH)
@@ -29,87 +29,91 @@ CONTROL_FLOW = ("stablehlo.while", "stablehlo.if", "stablehlo.case")
 
 
 @dataclass(frozen=True)
-class Census:
+class OpCensus:
     """Ops of a program by name, and by operand types where asked; most frequent first."""
 
     function: str
     expanded: bool
-    counts: dict[Key, int]
+    counts: dict[OpKey, int]
 
     @property
-    def total(self) -> int:
+    def total_op_count(self) -> int:
         """How many ops there are."""
         return sum(self.counts.values())
 
     @property
-    def unique(self) -> int:
+    def unique_op_count(self) -> int:
         """How many kinds of ops there are."""
         return len(self.counts)
 
-    def rows(self) -> Iterator[tuple[str, int]]:
+    def iterate_rows(self) -> Iterator[tuple[str, int]]:
         """(name, or name with operand types; count)."""
         for (name, operands), count in self.counts.items():
             yield (f"{name}({', '.join(operands)})" if operands else name), count
 
 
-def census(module: ir.Module, *, expand: bool = False, by_operands: bool = False) -> Census:
+def count_program_ops(
+    module: ir.Module, *, expand: bool = False, by_operands: bool = False
+) -> OpCensus:
     """Count the ops of the entry function, each once however often it runs.
 
     ``expand`` counts what fusions and calls hold in place of the fusion or call, and the bodies of
     control flow besides, all with their terminators. Reducer and comparator bodies never count.
     """
-    main = entry(module)
-    counts = _Counter(functions(module), expand, by_operands).function(main)
+    main = find_entry_function(module)
+    counts = _OpCounter(collect_functions(module), expand, by_operands).count_function(main)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return Census(symbol(main), expand, dict(ordered))
+    return OpCensus(get_symbol_name(main), expand, dict(ordered))
 
 
-class _Counter:
-    def __init__(self, found: dict[str, ir.Operation], expand: bool, by_operands: bool) -> None:
-        self.functions = found
+class _OpCounter:
+    def __init__(
+        self, named_functions: dict[str, ir.Operation], expand: bool, by_operands: bool
+    ) -> None:
+        self.functions = named_functions
         self.expand = expand
         self.by_operands = by_operands
         self.types: dict[ir.Type, str] = {}
-        self.done: dict[str, Counter[Key]] = {}
+        self.done: dict[str, Counter[OpKey]] = {}
         self.open: list[str] = []
 
-    def function(self, function: ir.Operation) -> Counter[Key]:
-        counts: Counter[Key] = Counter()
-        self.bodies(function, counts)
+    def count_function(self, function: ir.Operation) -> Counter[OpKey]:
+        counts: Counter[OpKey] = Counter()
+        self.count_bodies(function, counts)
         return counts
 
-    def bodies(self, op: ir.Operation, counts: Counter[Key]) -> None:
+    def count_bodies(self, op: ir.Operation, counts: Counter[OpKey]) -> None:
         for region in op.regions:
             for block in region.blocks:
                 for inner in block.operations:
-                    self.op(inner.operation, counts)
+                    self.count_single_op(inner.operation, counts)
 
-    def op(self, op: ir.Operation, counts: Counter[Key]) -> None:
+    def count_single_op(self, op: ir.Operation, counts: Counter[OpKey]) -> None:
         name = op.name
         if self.expand:
             attributes: Any = op.attributes
             if name in CALLEE and CALLEE[name] in attributes:
-                counts.update(self.callee(op, attributes[CALLEE[name]].value))
+                counts.update(self.count_callee(op, attributes[CALLEE[name]].value))
                 return
             if name in REPLACED_BY_BODY:
-                self.bodies(op, counts)
+                self.count_bodies(op, counts)
                 return
             if name in CONTROL_FLOW:
-                self.bodies(op, counts)
-        counts[name, self.operands(op) if self.by_operands else ()] += 1
+                self.count_bodies(op, counts)
+        counts[name, self.read_operand_types(op) if self.by_operands else ()] += 1
 
-    def callee(self, op: ir.Operation, name: str) -> Counter[Key]:
+    def count_callee(self, op: ir.Operation, name: str) -> Counter[OpKey]:
         if name in self.open:
             raise HespasError(f"@{name} calls itself", op=op)
         if name not in self.functions:
             raise HespasError(f"there is no function @{name}", op=op)
         if name not in self.done:
             self.open.append(name)
-            self.done[name] = self.function(self.functions[name])
+            self.done[name] = self.count_function(self.functions[name])
             self.open.pop()
         return self.done[name]
 
-    def operands(self, op: ir.Operation) -> tuple[str, ...]:
+    def read_operand_types(self, op: ir.Operation) -> tuple[str, ...]:
         texts = []
         for operand in op.operands:
             kind = operand.type
@@ -119,47 +123,51 @@ class _Counter:
         return tuple(texts)
 
 
-def as_table(found: Census) -> str:
+def render_census_table(op_census: OpCensus) -> str:
     """Lines ``  name....: count``, most frequent first, between a head and the total."""
-    lines = [RULE, f"{'Unique Operators':<{NAME_WIDTH}}: {found.unique}", ""]
-    lines += [_line(name, count) for name, count in found.rows()]
-    lines += [RULE, _line("Total Operators", found.total)]
+    lines = [RULE, f"{'Unique Operators':<{NAME_WIDTH}}: {op_census.unique_op_count}", ""]
+    lines += [_format_table_line(name, count) for name, count in op_census.iterate_rows()]
+    lines += [RULE, _format_table_line("Total Operators", op_census.total_op_count)]
     return "\n".join(lines) + "\n"
 
 
-def _line(name: str, count: int) -> str:
+def _format_table_line(name: str, count: int) -> str:
     return f"  {name:.<{NAME_WIDTH}}: {count:>{COUNT_WIDTH}}"
 
 
-def as_csv(found: Census, *, header: bool = True) -> str:
+def render_census_csv(op_census: OpCensus, *, header: bool = True) -> str:
     """A header ``op,count`` and one row per kind."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     if header:
         writer.writerow(["op", "count"])
-    writer.writerows(found.rows())
+    writer.writerows(op_census.iterate_rows())
     return out.getvalue()
 
 
-def as_json(found: Census) -> str:
+def render_census_json(op_census: OpCensus) -> str:
     """One object: function, expanded, total, unique, and the list ``ops``."""
     ops = []
-    for (name, operands), count in found.counts.items():
+    for (name, operands), count in op_census.counts.items():
         row: dict[str, object] = {"op": name, "count": count}
         if operands:
             row["operands"] = list(operands)
         ops.append(row)
-    whole = {
-        "function": found.function,
-        "expanded": found.expanded,
-        "total": found.total,
-        "unique": found.unique,
+    report = {
+        "function": op_census.function,
+        "expanded": op_census.expanded,
+        "total": op_census.total_op_count,
+        "unique": op_census.unique_op_count,
         "ops": ops,
     }
-    return json.dumps(whole, indent=1) + "\n"
+    return json.dumps(report, indent=1) + "\n"
 
 
-RENDER: dict[str, Callable[[Census], str]] = {"table": as_table, "csv": as_csv, "json": as_json}
+RENDERERS: dict[str, Callable[[OpCensus], str]] = {
+    "table": render_census_table,
+    "csv": render_census_csv,
+    "json": render_census_json,
+}
 
 
 @dataclass(frozen=True)
@@ -177,18 +185,18 @@ class OpStatsPass(Pass):
     input_sensitive: bool = option(False, "tell ops of different operand types apart")
     output: str = option("", "file to write, - for stdout; default stderr")
 
-    def apply(self, module: ir.Module, run: Run) -> None:
-        if self.format not in RENDER:
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        if self.format not in RENDERERS:
             raise UsageError(
                 f"op-stats: there is no format '{self.format}'",
-                remedy=nearest(self.format, list(RENDER)),
+                remedy=suggest_nearest(self.format, list(RENDERERS)),
             )
-        found = census(module, expand=self.expand, by_operands=self.input_sensitive)
-        run.results[self.name] = found
-        text = RENDER[self.format](found)
+        op_census = count_program_ops(module, expand=self.expand, by_operands=self.input_sensitive)
+        run.results[self.name] = op_census
+        text = RENDERERS[self.format](op_census)
         if not self.output:
             run.note(text.removesuffix("\n"))
         elif self.output == "-":
             sys.stdout.write(text)
         else:
-            file.write_whole(self.output, text.encode())
+            output_file.write_atomically(self.output, text.encode())

@@ -15,11 +15,11 @@ Time = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class _Open(BaseModel):
+class _OpenModel(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-class Sums(_Open):
+class CostSums(_OpenModel):
     """Over ops executed: time in ns, sizes in bytes."""
 
     count: Count
@@ -29,7 +29,7 @@ class Sums(_Open):
     write_bytes: Count
 
 
-class Totals(Sums):
+class CostTotals(CostSums):
     """Over all ops; ``low_ns`` and ``high_ns`` are the 80 % band of the time."""
 
     comm_ops: Count
@@ -41,7 +41,7 @@ class Totals(Sums):
     gaps: Count
 
 
-class Program(_Open):
+class ProgramStats(_OpenModel):
     """What was estimated, how it was split, and where the numbers come from."""
 
     devices: Count
@@ -55,14 +55,14 @@ class Program(_Open):
     constants: str | None
 
 
-class Utilisation(_Open):
+class UtilisationStats(_OpenModel):
     """Shares of the compute time at the node's peak rates."""
 
     flops: Share
     bandwidth: Share
 
 
-class RegionRow(_Open):
+class RegionStats(_OpenModel):
     """A distinct region; figures are of one run."""
 
     id: int
@@ -80,7 +80,7 @@ class RegionRow(_Open):
     gap: str | None
 
 
-class Reuse(_Open):
+class ReuseStats(_OpenModel):
     """How often regions repeat."""
 
     regions: Count
@@ -91,21 +91,21 @@ class Reuse(_Open):
     operator_reuse_factor: Share
 
 
-class Collective(_Open):
+class CollectiveStats(_OpenModel):
     """Collectives of a kind, with the operand bytes of one device."""
 
     count: Count
     operand_bytes: Count
 
 
-class Communicator(_Open):
+class CommunicatorStats(_OpenModel):
     """Devices that communicate, and what they do."""
 
     ranks: list[Count]
-    collectives: dict[str, Collective]
+    collectives: dict[str, CollectiveStats]
 
 
-class Transfers(_Open):
+class TransferStats(_OpenModel):
     """Permutes; the bytes are over all devices."""
 
     count: Count
@@ -113,17 +113,17 @@ class Transfers(_Open):
     message_bytes: Count
 
 
-class ModuleStats(_Open):
+class ModuleStats(_OpenModel):
     """What one step of the program costs on one device: times in ns, sizes in bytes."""
 
     version: Literal["hespas.module_stats/1"] = Field(alias="schema")
-    program: Program
-    totals: Totals
-    utilisation: Utilisation | None
-    kinds: dict[str, Sums]
-    dtypes: dict[str, Sums]
-    bounds: dict[str, Sums]
-    regions: list[RegionRow]
-    reuse: Reuse
-    communicators: dict[str, Communicator]
-    transfers: Transfers
+    program: ProgramStats
+    totals: CostTotals
+    utilisation: UtilisationStats | None
+    kinds: dict[str, CostSums]
+    dtypes: dict[str, CostSums]
+    bounds: dict[str, CostSums]
+    regions: list[RegionStats]
+    reuse: ReuseStats
+    communicators: dict[str, CommunicatorStats]
+    transfers: TransferStats

@@ -10,24 +10,30 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hespas.dialects.mlir import attribute, ir, producer
-from hespas.estimators.rules.base import buffer, ints, numbers
-from hespas.passes.fuse.ops import Maker, element, in_order, named, shape_of
-from hespas.passes.fuse.simplify import LAYOUT
-from hespas.passes.split.blocks import reads
+from hespas.dialects.mlir import get_attribute, get_defining_op, ir
+from hespas.estimators.rules.base import parse_number_fields, read_integer_list, to_buffer_size
+from hespas.passes.fuse.algebraic_simplifier import LAYOUT
+from hespas.passes.fuse.op_builder import (
+    OpBuilder,
+    find_named_ops,
+    get_element_type,
+    get_static_shape,
+    sort_in_block_order,
+)
+from hespas.passes.split.blocks import list_read_values
 
 DOT = "stablehlo.dot_general"
 DIMENSIONS = "dot_dimension_numbers"
 MERGE_BYTES = 64 << 20  # of operands and result together; one of two products must be as small
 PRECISION = "precision_config"
-KEPT = (PRECISION, "algorithm")
+KEPT_ATTRIBUTES = (PRECISION, "algorithm")
 SIDES = ("lhs", "rhs")
 
 Dims = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class _DotOperand:
     """The dimensions of one operand by role."""
 
     shape: Dims
@@ -36,70 +42,72 @@ class Side:
     free: Dims
 
     @property
-    def flat(self) -> Side | None:
+    def flat_operand(self) -> _DotOperand | None:
         """The roles when the free dimensions are one; None where they are not neighbours."""
         if not self.free or self.free != tuple(range(self.free[0], self.free[-1] + 1)):
             return None
         less = len(self.free) - 1
 
-        def moved(dims: Dims) -> Dims:
+        def shift_dims(dims: Dims) -> Dims:
             return tuple(d - less if d > self.free[0] else d for d in dims)
 
         shape = (
             *self.shape[: self.free[0]],
-            math.prod(self.sizes),
+            math.prod(self.free_sizes),
             *self.shape[self.free[-1] + 1 :],
         )
-        return Side(shape, moved(self.batch), moved(self.contracting), self.free[:1])
+        return _DotOperand(
+            shape, shift_dims(self.batch), shift_dims(self.contracting), self.free[:1]
+        )
 
     @property
-    def sizes(self) -> Dims:
+    def free_sizes(self) -> Dims:
         """The sizes of the free dimensions."""
         return tuple(self.shape[d] for d in self.free)
 
 
 @dataclass(frozen=True, slots=True)
-class Dot:
+class _DotGeneral:
     """A product and its two sides."""
 
     op: ir.Operation
-    sides: tuple[Side, Side]
+    sides: tuple[_DotOperand, _DotOperand]
 
     @classmethod
-    def of(cls, op: ir.Operation) -> Dot:
-        fields = numbers(op.attributes[DIMENSIONS])
+    def from_op(cls, op: ir.Operation) -> _DotGeneral:
+        fields = parse_number_fields(op.attributes[DIMENSIONS])
         sides = []
         for name, value in zip(SIDES, op.operands, strict=True):
             batch = fields.get(f"{name}_batching_dimensions", ())
             contracting = fields.get(f"{name}_contracting_dimensions", ())
-            shape = buffer(value.type).shape
+            shape = to_buffer_size(value.type).shape
             free = tuple(d for d in range(len(shape)) if d not in batch and d not in contracting)
-            sides.append(Side(shape, batch, contracting, free))
+            sides.append(_DotOperand(shape, batch, contracting, free))
         return cls(op, (sides[0], sides[1]))
 
     @property
-    def bytes(self) -> int:
-        return sum(buffer(v.type).bytes for v in (*self.op.operands, self.op.results[0]))
+    def total_bytes(self) -> int:
+        return sum(to_buffer_size(v.type).bytes for v in (*self.op.operands, self.op.results[0]))
 
-    def key(self, shared: int) -> object:
+    def make_merge_key(self, shared: int) -> object:
         """Equal for products that merge on their operand ``shared``; None where none can."""
-        mine, other = self.sides[shared], self.sides[1 - shared].flat
-        if other is None:
+        shared_operand, flat_other = self.sides[shared], self.sides[1 - shared].flat_operand
+        if flat_other is None:
             return None
-        fixed = tuple(size for d, size in enumerate(other.shape) if d != other.free[0])
+        fixed = tuple(size for d, size in enumerate(flat_other.shape) if d != flat_other.free[0])
         attributes = self.op.attributes
-        kept = tuple(attributes[name] for name in KEPT if name in attributes)
+        attribute_values = tuple(attributes[name] for name in KEPT_ATTRIBUTES if name in attributes)
         values = self.op.operands[shared], self.op.operands[1 - shared]
         return (
-            values[0], mine.batch, mine.contracting, other.batch, other.contracting, other.free,
-            fixed, element(values[1]), element(self.op.results[0]), kept,
+            values[0], shared_operand.batch, shared_operand.contracting, flat_other.batch, flat_other.contracting, flat_other.free,
+            fixed, get_element_type(values[1]), get_element_type(self.op.results[0]), attribute_values,
         )  # fmt: skip
 
-    def flattened(self, side: int, make: Maker) -> ir.Value:
+    def flatten_operand(self, side: int, builder: OpBuilder) -> ir.Value:
         """An operand with its free dimensions as one."""
-        flat = self.sides[side].flat
+        flat = self.sides[side].flat_operand
         assert flat is not None
-        return make.reshape(self.op.operands[side], flat.shape)
+        return builder.create_reshape(self.op.operands[side], flat.shape)
 
 
 def fold_transposes(block: ir.Block) -> None:
@@ -107,128 +115,135 @@ def fold_transposes(block: ir.Block) -> None:
 
     Dimensions of size 1 may lie anywhere: a reshape of the result puts them where they were.
     """
-    for op in named(block, (DOT,)):
+    for op in find_named_ops(block, (DOT,)):
         dot = op
         for side in (0, 1):
-            dot = _fold_operand(dot, side)
-        _fold_result(dot)
+            dot = _fold_operand_transpose(dot, side)
+        _fold_result_transpose(dot)
 
 
-def _plain_transpose(op: ir.Operation | None) -> Dims | None:
+def _read_plain_permutation(op: ir.Operation | None) -> Dims | None:
     """The permutation of a transpose that no layout undoes."""
     if op is None or op.name != "stablehlo.transpose" or LAYOUT in op.attributes:
         return None
-    return ints(op, "permutation", ())
+    return read_integer_list(op, "permutation", ())
 
 
-def _wide(dims: Dims, shape: Sequence[int]) -> Dims:
+def _drop_unit_dims(dims: Dims, shape: Sequence[int]) -> Dims:
     """Those of the dimensions whose order matters: not those of size 1."""
     return tuple(d for d in dims if shape[d] != 1)
 
 
-def _fold_operand(op: ir.Operation, side: int) -> ir.Operation:
+def _fold_operand_transpose(op: ir.Operation, side: int) -> ir.Operation:
     """The product with the transpose of that operand in it, if it can take it in."""
-    made = producer(op.operands[side])
-    order = _plain_transpose(made)
-    if made is None or order is None:
+    transpose = get_defining_op(op.operands[side])
+    order = _read_plain_permutation(transpose)
+    if transpose is None or order is None:
         return op
-    sides = list(Dot.of(op).sides)
+    sides = list(_DotGeneral.from_op(op).sides)
     old = sides[side]
-    shape = tuple(shape_of(made.operands[0]))
+    shape = tuple(get_static_shape(transpose.operands[0]))
     free = tuple(order[d] for d in old.free)
-    wide = _wide(free, shape)
+    wide = _drop_unit_dims(free, shape)
     if wide != tuple(sorted(wide)):
         return op
-    sides[side] = Side(
+    sides[side] = _DotOperand(
         shape,
         tuple(order[d] for d in old.batch),
         tuple(order[d] for d in old.contracting),
         tuple(sorted(free)),
     )
     operands = list(op.operands)
-    operands[side] = made.operands[0]
-    product = _product(op, op.results[0], operands, (sides[0], sides[1]))
+    operands[side] = transpose.operands[0]
+    product = _create_product(op, op.results[0], operands, (sides[0], sides[1]))
     op.erase()
     return product
 
 
-def _fold_result(op: ir.Operation) -> None:
+def _fold_result_transpose(op: ir.Operation) -> None:
     users = [use.owner.operation for use in op.results[0].uses]
-    order = _plain_transpose(users[0]) if len(users) == 1 else None
+    order = _read_plain_permutation(users[0]) if len(users) == 1 else None
     if order is None:
         return
-    lhs, rhs = Dot.of(op).sides
+    lhs, rhs = _DotGeneral.from_op(op).sides
     batch, left = len(lhs.batch), len(lhs.free)
     rank = len(order)
     swapped = (*range(batch), *range(batch + left, rank), *range(batch, batch + left))
-    shape = shape_of(op.results[0])
-    if _wide(order, shape) != _wide(swapped, shape):
+    shape = get_static_shape(op.results[0])
+    if _drop_unit_dims(order, shape) != _drop_unit_dims(swapped, shape):
         return
-    product = _product(op, users[0].results[0], [op.operands[1], op.operands[0]], (rhs, lhs))
+    product = _create_product(op, users[0].results[0], [op.operands[1], op.operands[0]], (rhs, lhs))
     if PRECISION in op.attributes:  # one for each side
-        precisions = list(attribute(op, PRECISION))
+        precisions = list(get_attribute(op, PRECISION))
         product.attributes[PRECISION] = ir.ArrayAttr.get(precisions[::-1], op.context)
     users[0].erase()
     op.erase()
 
 
-def _product(
-    op: ir.Operation, value: ir.Value, operands: Sequence[ir.Value], sides: tuple[Side, Side]
+def _create_product(
+    op: ir.Operation,
+    value: ir.Value,
+    operands: Sequence[ir.Value],
+    sides: tuple[_DotOperand, _DotOperand],
 ) -> ir.Operation:
     """A product like ``op``, in place of ``value``: reshaped, if 1s lie elsewhere in its shape."""
     lhs, rhs = sides
-    shape = [*(lhs.shape[d] for d in lhs.batch), *lhs.sizes, *rhs.sizes]
+    shape = [*(lhs.shape[d] for d in lhs.batch), *lhs.free_sizes, *rhs.free_sizes]
     attributes = {name: op.attributes[name] for name in op.attributes}
-    attributes[DIMENSIONS] = dimension_numbers(sides, op.context)
-    make = Maker(op)
-    made = make.op(DOT, operands, [make.tensor(shape, value)], attributes)
-    value.replace_all_uses_with(make.reshape(made.results[0], shape_of(value)))
-    return made
+    attributes[DIMENSIONS] = _make_dimension_numbers(sides, op.context)
+    builder = OpBuilder(op)
+    product = builder.create_op(DOT, operands, [builder.make_tensor_type(shape, value)], attributes)
+    value.replace_all_uses_with(builder.create_reshape(product.results[0], get_static_shape(value)))
+    return product
 
 
 def merge_dots(block: ir.Block) -> None:
     """Merge the products of a block that share an operand."""
     for shared in (0, 1):
-        classes: dict[object, list[Dot]] = {}
-        for dot in map(Dot.of, named(block, (DOT,))):
-            key = dot.key(shared)
+        classes: dict[object, list[_DotGeneral]] = {}
+        for dot in map(_DotGeneral.from_op, find_named_ops(block, (DOT,))):
+            key = dot.make_merge_key(shared)
             if key is not None:
                 classes.setdefault(key, []).append(dot)
         for dots in classes.values():
             while len(dots) > 1:
-                group, dots = _group(dots, shared)
+                group, dots = _collect_mergeable(dots, shared)
                 if len(group) > 1:
-                    _merge(group, shared)
+                    _merge_group(group, shared)
 
 
-def _group(dots: list[Dot], shared: int) -> tuple[list[Dot], list[Dot]]:
+def _collect_mergeable(
+    dots: list[_DotGeneral], shared: int
+) -> tuple[list[_DotGeneral], list[_DotGeneral]]:
     """The first product with those that merge with it, which are moved next to it; the others.
 
     Other merges have moved ops, so which is the first is asked anew.
     """
-    first, *others = in_order(dots, lambda dot: dot.op)
-    group, left, size = [first], [], first.bytes
+    first, *others = sort_in_block_order(dots, lambda dot: dot.op)
+    group, left, size = [first], [], first.total_bytes
     for dot in others:
         needed = None
-        if size <= MERGE_BYTES or dot.bytes <= MERGE_BYTES:
-            needed = _between([member.op for member in group], dot.op)
+        if size <= MERGE_BYTES or dot.total_bytes <= MERGE_BYTES:
+            needed = _collect_ops_between([member.op for member in group], dot.op)
         if needed is None:
             left.append(dot)
             continue
         for op in needed:
             op.move_before(first.op)
         group.append(dot)
-        size += dot.bytes - buffer(dot.op.operands[shared].type).bytes
+        size += dot.total_bytes - to_buffer_size(dot.op.operands[shared].type).bytes
     return group, left
 
 
-def _between(group: list[ir.Operation], last: ir.Operation) -> list[ir.Operation] | None:
+def _collect_ops_between(
+    group: list[ir.Operation], last: ir.Operation
+) -> list[ir.Operation] | None:
     """What ``last`` needs of the ops after the first of a group; None if it needs one of them."""
     first = group[0]
     block = first.block
-    found: dict[ir.Value, ir.Operation] = {}
+    visited: dict[ir.Value, ir.Operation] = {}
     order: list[ir.Operation] = []
-    stack = [(last, iter(reads(last)))]
+    stack = [(last, iter(list_read_values(last)))]
     while stack:
         op, values = stack[-1]
         value = next(values, None)
@@ -237,48 +252,54 @@ def _between(group: list[ir.Operation], last: ir.Operation) -> list[ir.Operation
             if op != last:
                 order.append(op)
             continue
-        made = producer(value)
-        if made is None or made.block != block or made.is_before_in_block(first):
+        source_op = get_defining_op(value)
+        if source_op is None or source_op.block != block or source_op.is_before_in_block(first):
             continue
-        if made in group:
+        if source_op in group:
             return None
-        mark = made.results[0]
-        if mark not in found:
-            found[mark] = made
-            stack.append((made, iter(reads(made))))
+        mark = source_op.results[0]
+        if mark not in visited:
+            visited[mark] = source_op
+            stack.append((source_op, iter(list_read_values(source_op))))
     return order
 
 
-def _merge(group: list[Dot], shared: int) -> None:
+def _merge_group(group: list[_DotGeneral], shared: int) -> None:
     """One product in place of several next to each other, and slices of its result."""
     first = group[0]
-    make = Maker(first.op)
-    mine, other = first.sides[shared], first.sides[1 - shared].flat
-    assert other is not None
-    (axis,) = other.free
-    parts = [dot.flattened(1 - shared, make) for dot in group]
-    widths = [shape_of(part)[axis] for part in parts]
-    joined, common = make.concatenate(parts, axis), first.op.operands[shared]
-    batch = [mine.shape[d] for d in mine.batch]
-    free = [*mine.sizes, sum(widths)] if shared == 0 else [sum(widths), *mine.sizes]
-    kind = make.tensor(batch + free, first.op.results[0])
-    sides = (mine, other) if shared == 0 else (other, mine)
+    builder = OpBuilder(first.op)
+    shared_operand, flat_other = first.sides[shared], first.sides[1 - shared].flat_operand
+    assert flat_other is not None
+    (axis,) = flat_other.free
+    parts = [dot.flatten_operand(1 - shared, builder) for dot in group]
+    widths = [get_static_shape(part)[axis] for part in parts]
+    joined, common = builder.create_concatenate(parts, axis), first.op.operands[shared]
+    batch = [shared_operand.shape[d] for d in shared_operand.batch]
+    free = (
+        [*shared_operand.free_sizes, sum(widths)]
+        if shared == 0
+        else [sum(widths), *shared_operand.free_sizes]
+    )
+    kind = builder.make_tensor_type(batch + free, first.op.results[0])
+    sides = (shared_operand, flat_other) if shared == 0 else (flat_other, shared_operand)
     operands = (common, joined) if shared == 0 else (joined, common)
-    attributes = {n: first.op.attributes[n] for n in KEPT if n in first.op.attributes}
-    attributes[DIMENSIONS] = dimension_numbers(sides, first.op.context)
-    result = make.op(DOT, operands, [kind], attributes).results[0]
-    column = len(batch) + (len(mine.sizes) if shared == 0 else 0)
+    attributes = {n: first.op.attributes[n] for n in KEPT_ATTRIBUTES if n in first.op.attributes}
+    attributes[DIMENSIONS] = _make_dimension_numbers(sides, first.op.context)
+    result = builder.create_op(DOT, operands, [kind], attributes).results[0]
+    column = len(batch) + (len(shared_operand.free_sizes) if shared == 0 else 0)
     start = 0
     for dot, width in zip(group, widths, strict=True):
         old = dot.op.results[0]
-        part = make.slice(result, column, start, start + width)
-        old.replace_all_uses_with(make.reshape(part, shape_of(old)))
+        part = builder.create_slice(result, column, start, start + width)
+        old.replace_all_uses_with(builder.create_reshape(part, get_static_shape(old)))
         start += width
     for dot in group:
         dot.op.erase()
 
 
-def dimension_numbers(sides: tuple[Side, Side], context: ir.Context) -> ir.Attribute:
+def _make_dimension_numbers(
+    sides: tuple[_DotOperand, _DotOperand], context: ir.Context
+) -> ir.Attribute:
     """The attribute that says which dimensions are batch and contracting."""
     fields = [
         f"{name}_{role}_dimensions = {list(dims)}"

@@ -10,17 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from hespas.dialects.mlir import ir, producer
-from hespas.estimators.rules.base import buffer, ints
-from hespas.passes.fuse.ops import fuse, in_order, named
-from hespas.passes.fuse.simplify import number
+from hespas.dialects.mlir import get_defining_op, ir
+from hespas.estimators.rules.base import read_integer_list, to_buffer_size
+from hespas.passes.fuse.algebraic_simplifier import read_uniform_constant
+from hespas.passes.fuse.op_builder import find_named_ops, fuse_ops, sort_in_block_order
 
 HEROES = {"stablehlo.dot_general": "gemm", "stablehlo.convolution": "conv"}
 TYPES = ("bf16", "f16", "f32")
 VIEW = "stablehlo.reshape"  # on the way, the library does not see it
 LONGEST_GELU = 24  # ops
-POINTS = (-4.0, -1.5, -0.5, 0.25, 1.0, 3.0)
-CLOSE = 2e-2
+GELU_POINTS = (-4.0, -1.5, -0.5, 0.25, 1.0, 3.0)
+GELU_TOLERANCE = 2e-2
 
 Number = float | None
 FUNCTIONS: dict[str, Callable[..., float]] = {
@@ -38,29 +38,29 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
 
 def fuse_epilogues(block: ir.Block) -> None:
     """Put the products of a block together with their epilogues."""
-    for op in named(block, HEROES):
-        if buffer(op.results[0].type).key in TYPES:
-            tail = _tail(op, HEROES[op.name])
+    for op in find_named_ops(block, HEROES):
+        if to_buffer_size(op.results[0].type).key in TYPES:
+            tail = _collect_epilogue(op, HEROES[op.name])
             if len(tail) > 1:
-                fuse(tail, "kOutput", HEROES[op.name])
+                fuse_ops(tail, "kOutput", HEROES[op.name])
 
 
-def _tail(hero: ir.Operation, kind: str) -> list[ir.Operation]:
+def _collect_epilogue(hero: ir.Operation, kind: str) -> list[ir.Operation]:
     """The product and the ops of its epilogue, in order."""
     tail = [hero]
-    scaled = _next(hero, "stablehlo.multiply") if kind == "gemm" else []
-    if scaled and number(_other(hero, scaled)) is not None:
+    scaled = _follow_only_user(hero, "stablehlo.multiply") if kind == "gemm" else []
+    if scaled and read_uniform_constant(_get_other_operand(hero, scaled)) is not None:
         tail += scaled
-    added = _next(tail[-1], "stablehlo.add")
-    if added and _can_add(_other(tail[-1], added), kind, hero):
+    added = _follow_only_user(tail[-1], "stablehlo.add")
+    if added and _can_add_operand(_get_other_operand(tail[-1], added), kind, hero):
         tail += added
-    rectified = _next(tail[-1], "stablehlo.maximum")
-    if rectified and number(_other(tail[-1], rectified)) == 0:
+    rectified = _follow_only_user(tail[-1], "stablehlo.maximum")
+    if rectified and read_uniform_constant(_get_other_operand(tail[-1], rectified)) == 0:
         return tail + rectified
-    return tail + (_gelu(tail[-1]) if kind == "gemm" else [])
+    return tail + (_match_gelu(tail[-1]) if kind == "gemm" else [])
 
 
-def _next(op: ir.Operation, name: str) -> list[ir.Operation]:
+def _follow_only_user(op: ir.Operation, name: str) -> list[ir.Operation]:
     """The only user of a result, if it has that name, and the views before it.
 
     It must be of the same block: a product before a loop is no part of what the loop repeats.
@@ -79,70 +79,76 @@ def _next(op: ir.Operation, name: str) -> list[ir.Operation]:
             return []
 
 
-def _other(op: ir.Operation, steps: list[ir.Operation]) -> ir.Value:
+def _get_other_operand(op: ir.Operation, steps: list[ir.Operation]) -> ir.Value:
     """The operand of the last of the steps after ``op`` that does not come from it."""
-    mine = [op, *steps][-2].results[0]
+    previous_result = [op, *steps][-2].results[0]
     first, second = steps[-1].operands
-    return second if first == mine else first
+    return second if first == previous_result else first
 
 
-def _can_add(value: ir.Value, kind: str, hero: ir.Operation) -> bool:
+def _can_add_operand(value: ir.Value, kind: str, hero: ir.Operation) -> bool:
     """Whether it is a matrix or a row vector; of convolutions, only forward ones take a matrix."""
-    if number(value) is not None:
+    if read_uniform_constant(value) is not None:
         return False
     if kind == "conv":
-        dilated = "lhs_dilation" in hero.attributes and set(ints(hero, "lhs_dilation", ())) != {1}
+        dilated = "lhs_dilation" in hero.attributes and set(
+            read_integer_list(hero, "lhs_dilation", ())
+        ) != {1}
         return not dilated and value.type == hero.results[0].type
-    made = producer(value)
-    if made is None or made.name != "stablehlo.broadcast_in_dim":
+    broadcast = get_defining_op(value)
+    if broadcast is None or broadcast.name != "stablehlo.broadcast_in_dim":
         return True
-    rank = len(buffer(value.type).shape)
-    return ints(made, "broadcast_dimensions", ()) == (rank - 1,)
+    rank = len(to_buffer_size(value.type).shape)
+    return read_integer_list(broadcast, "broadcast_dimensions", ()) == (rank - 1,)
 
 
-def _gelu(op: ir.Operation) -> list[ir.Operation]:
+def _match_gelu(op: ir.Operation) -> list[ir.Operation]:
     """The ops that make the GELU of a result that nothing else reads, or none."""
     start = op.results[0]
-    steps = _elementwise_of(op)
+    steps = _collect_elementwise_ops(op)
     tanhs = [i for i, step in enumerate(steps) if step.name == "stablehlo.tanh"]
     if len(tanhs) != 1:
         return []
-    values = [_evaluated(steps, start, x) for x in POINTS]
+    values = [_evaluate_steps(steps, start, x) for x in GELU_POINTS]
     for last in range(tanhs[0], len(steps)):
-        if all(_is_gelu(x, found[last]) for x, found in zip(POINTS, values, strict=True)):
-            return steps[: last + 1] if _private(start, steps[: last + 1]) else []
+        if all(
+            _is_gelu_value(x, results[last]) for x, results in zip(GELU_POINTS, values, strict=True)
+        ):
+            return steps[: last + 1] if _has_only_inner_uses(start, steps[: last + 1]) else []
     return []
 
 
-def _is_gelu(x: float, y: Number) -> bool:
+def _is_gelu_value(x: float, y: Number) -> bool:
     wanted = 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-    return y is not None and abs(y - wanted) < CLOSE
+    return y is not None and abs(y - wanted) < GELU_TOLERANCE
 
 
-def _elementwise_of(start: ir.Operation) -> list[ir.Operation]:
+def _collect_elementwise_ops(start: ir.Operation) -> list[ir.Operation]:
     """Ops of the block that compute from one result and constants only, element by element."""
     inside = {start.results[0]}
     block = start.block
-    found: list[ir.Operation] = []
+    elementwise_ops: list[ir.Operation] = []
     waiting = [start.results[0]]
-    while waiting and len(found) < LONGEST_GELU:
+    while waiting and len(elementwise_ops) < LONGEST_GELU:
         for use in waiting.pop(0).uses:
             op = use.owner.operation
             if op.name not in FUNCTIONS or op.block != block or op.results[0] in inside:
                 continue
-            if all(value in inside or number(value) is not None for value in op.operands):
+            if all(
+                value in inside or read_uniform_constant(value) is not None for value in op.operands
+            ):
                 inside.add(op.results[0])
-                found.append(op)
+                elementwise_ops.append(op)
                 waiting.append(op.results[0])
-    return in_order(found, lambda op: op)
+    return sort_in_block_order(elementwise_ops, lambda op: op)
 
 
-def _evaluated(steps: list[ir.Operation], start: ir.Value, x: float) -> list[Number]:
+def _evaluate_steps(steps: list[ir.Operation], start: ir.Value, x: float) -> list[Number]:
     """The result of each step where the start is ``x``; None where it has none."""
     known: dict[ir.Value, Number] = {start: x}
     results: list[Number] = []
     for op in steps:
-        inputs = [known[v] if v in known else number(v) for v in op.operands]
+        inputs = [known[v] if v in known else read_uniform_constant(v) for v in op.operands]
         try:
             result = None if None in inputs else FUNCTIONS[op.name](*inputs)
         except (ArithmeticError, ValueError):
@@ -152,7 +158,7 @@ def _evaluated(steps: list[ir.Operation], start: ir.Value, x: float) -> list[Num
     return results
 
 
-def _private(start: ir.Value, steps: list[ir.Operation]) -> bool:
+def _has_only_inner_uses(start: ir.Value, steps: list[ir.Operation]) -> bool:
     """Whether nothing but the steps reads what they compute on the way."""
     results = {step.results[0] for step in steps}
     inner = [start, *(step.results[0] for step in steps[:-1])]

@@ -7,23 +7,26 @@ from typing import ClassVar
 
 from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import ir
-from hespas.dialects.ops import FUSION
-from hespas.passes.annotate.traverse import target_of
-from hespas.passes.base import Pass, Run, nearest, option
-from hespas.passes.fuse.build import Builder
-from hespas.passes.fuse.collectives import along_major, scatter_reductions
-from hespas.passes.fuse.combine import Combiner
+from hespas.dialects.op_kinds import FUSION
+from hespas.passes.annotate.traverse import require_target
+from hespas.passes.base import Pass, PassRun, option, suggest_nearest
+from hespas.passes.fuse.algebraic_simplifier import simplify_module
+from hespas.passes.fuse.collective_rewrites import (
+    scatter_reductions,
+    transpose_collectives_to_major,
+)
+from hespas.passes.fuse.combine_collectives import CollectiveCombiner
 from hespas.passes.fuse.dots import fold_transposes, merge_dots
 from hespas.passes.fuse.epilogues import fuse_epilogues
-from hespas.passes.fuse.graph import Graph
-from hespas.passes.fuse.inline import inline_calls
-from hespas.passes.fuse.priority import Limits, Priority
-from hespas.passes.fuse.reductions import split_reductions
-from hespas.passes.fuse.siblings import Siblings
-from hespas.passes.fuse.simplify import simplify
-from hespas.passes.fuse.softmax import Diamonds
-from hespas.passes.fuse.windows import expand_selections
-from hespas.passes.split.blocks import check_order
+from hespas.passes.fuse.fusion_builder import FusionBuilder
+from hespas.passes.fuse.fusion_graph import FusionGraph
+from hespas.passes.fuse.inline_calls import inline_calls
+from hespas.passes.fuse.priority_fusion import KernelLimits, PriorityFusion
+from hespas.passes.fuse.row_normalisations import DiamondFinder
+from hespas.passes.fuse.select_and_scatter import expand_selections
+from hespas.passes.fuse.sibling_fusion import SiblingFusion
+from hespas.passes.fuse.tree_reductions import split_reductions
+from hespas.passes.split.blocks import check_not_split
 
 MODELS = ("xla", "elementwise", "none")
 
@@ -42,37 +45,37 @@ class FusePass(Pass):
     )
     max_ops: int = option(10000, "ops in one kernel, at most")
 
-    def apply(self, module: ir.Module, run: Run) -> None:
-        check_order(module, self.name)
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        check_not_split(module, self.name)
         if self.model not in MODELS:
             raise UsageError(
                 f"{self.name}: no model is called '{self.model}'",
-                remedy=nearest(self.model, list(MODELS)),
+                remedy=suggest_nearest(self.model, list(MODELS)),
             )
         self._check_limits()
-        if is_fused(module):
+        if _has_fusions(module):
             run.warn(f"{self.name}: the module has fusions already: it is left as it is")
             return
-        limits = Limits(self.max_buffers, self.max_ops)
+        limits = KernelLimits(self.max_buffers, self.max_ops)
         inline_calls(module)
-        blocks = simplify(module)
+        blocks = simplify_module(module)
         if self.model == "xla":
-            target = target_of(module)
+            target = require_target(module)
             for block in blocks:
                 expand_selections(block)
                 scatter_reductions(block, target)
                 fold_transposes(block)
                 merge_dots(block)
-                along_major(block)
+                transpose_collectives_to_major(block)
                 fold_transposes(block)
                 split_reductions(block)
-            blocks = simplify(module)
+            blocks = simplify_module(module)
             for block in blocks:
                 fuse_epilogues(block)
-        fusions = sum(self._block(block, limits) for block in blocks)
+        fusions = sum(self._fuse_block(block, limits) for block in blocks)
         if self.model == "xla" and self.combine:
             for block in blocks:
-                Combiner(block, self.combine).run()
+                CollectiveCombiner(block, self.combine).combine_collectives()
         run.results["fusions"] = fusions
 
     def _check_limits(self) -> None:
@@ -84,26 +87,26 @@ class FusePass(Pass):
             if value < least:
                 raise UsageError(f"{self.name}: {spelled} is {value}, less than {least}")
 
-    def _block(self, block: ir.Block, limits: Limits) -> int:
+    def _fuse_block(self, block: ir.Block, limits: KernelLimits) -> int:
         if self.model == "none":
             return 0
-        graph = Graph(block, elementwise_only=self.model == "elementwise")
-        groups = Diamonds(graph).find() if self.model == "xla" else []
-        fused = Priority(graph, limits, groups)
-        fused.run()
+        graph = FusionGraph(block, elementwise_only=self.model == "elementwise")
+        groups = DiamondFinder(graph).find_diamonds() if self.model == "xla" else []
+        fused = PriorityFusion(graph, limits, groups)
+        fused.fuse_producers()
         if self.model == "xla":
-            Siblings(fused).run()
-        return Builder(graph, fused.kernels, fused.needs()).build()
+            SiblingFusion(fused).fuse_siblings()
+        return FusionBuilder(graph, fused.kernels, fused.collect_dependencies()).build_fusions()
 
 
-def is_fused(module: ir.Module) -> bool:
+def _has_fusions(module: ir.Module) -> bool:
     """Whether there are fusions in the module."""
-    found = False
+    has_fusion = False
 
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        nonlocal found
-        found = op.name == FUSION
-        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+    def visit_op(op: ir.Operation) -> ir.WalkResult:
+        nonlocal has_fusion
+        has_fusion = op.name == FUSION
+        return ir.WalkResult.INTERRUPT if has_fusion else ir.WalkResult.ADVANCE
 
-    module.operation.walk(visit)
-    return found
+    module.operation.walk(visit_op)
+    return has_fusion

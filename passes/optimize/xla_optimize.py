@@ -8,22 +8,22 @@ from typing import ClassVar
 
 from hespas.dialects.errors import HespasError, UsageError
 from hespas.dialects.mlir import ir
-from hespas.dialects.ops import entry
-from hespas.dialects.xla import Compilation
-from hespas.passes.base import Pass, Run, nearest, option
-from hespas.passes.compile.process import (
+from hespas.dialects.op_kinds import find_entry_function
+from hespas.dialects.xla import CompilationSettings
+from hespas.passes.base import Pass, PassRun, option, suggest_nearest
+from hespas.passes.compile.compiler_process import (
     DEVICES_PER_NODE,
-    Answer,
+    CompiledModule,
     CompileFailure,
-    Request,
+    CompileRequest,
     compile_module,
 )
-from hespas.passes.optimize import flags as xla
-from hespas.passes.optimize.program import readied
-from hespas.passes.prepare.partition import check_divided, replace_program
+from hespas.passes.optimize import xla_flags as xla
+from hespas.passes.optimize.compiler_input import prepare_for_compiler
+from hespas.passes.prepare.partition import check_arguments_divided, replace_program
 
-ASYNC = ["keep", "remove"]
-RESULTS = "xla-optimize"
+ASYNC_CHOICES = ["keep", "remove"]
+RESULTS_KEY = "xla-optimize"
 MAX_TIMEOUT_S = 1e7
 
 
@@ -53,38 +53,38 @@ class XlaOptimizePass(Pass):
     timeout: float = option(1800.0, "seconds after which to stop XLA")
     keep_hlo: str = option("", "folder to write XLA's HLO text to")
 
-    def apply(self, module: ir.Module, run: Run) -> None:
-        from hespas.configs import targets  # it adds to every start-up
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        from hespas.configs import compile_targets  # it adds to every start-up
 
         self._check_options()
-        target = targets.target(self.target)
+        target = compile_targets.load_compile_target(self.target)
         start = time.monotonic()
-        census, what = readied(module, self.dims, self.devices, run)
+        census, compilation = prepare_for_compiler(module, self.dims, self.devices, run)
         stage = xla.CPU_STAGE if target.proto is None else xla.STAGES[self.stage]
-        request = Request(
-            what,
+        request = CompileRequest(
+            compilation,
             stage.passes,
             stage.wanted,
             stage.complete,
             scheduled=self.stage == "scheduled",
             target=target.proto,
             devices_per_node=self.devices_per_node,
-            flags=self._xla_flags(target.proto is None, what),
+            flags=self._build_xla_flags(target.proto is None, compilation),
             timeout_s=self.timeout,
         )
         try:
             answer = compile_module(module, request)
         except CompileFailure as error:
-            raise self._refusal(module, target.name, str(error)) from None
-        if what.spmd:
-            check_divided(module, census.entry, entry(answer.module))
-        replace_program(module, answer.module, what)
+            raise self._to_compile_error(module, target.name, str(error)) from None
+        if compilation.spmd:
+            check_arguments_divided(module, census.entry, find_entry_function(answer.module))
+        replace_program(module, answer.module, compilation)
         if self.keep_hlo:
-            self._keep(answer)
-        run.results[RESULTS] = {
+            self._write_hlo_text(answer)
+        run.results[RESULTS_KEY] = {
             "target": target.name,
             "stage": self.stage,
-            "devices": what.devices,
+            "devices": compilation.device_count,
             "seconds": time.monotonic() - start,
         }
 
@@ -95,12 +95,12 @@ class XlaOptimizePass(Pass):
             )
         for name, value, known in (
             ("stage", self.stage, list(xla.STAGES)),
-            ("async-collectives", self.async_collectives, ASYNC),
+            ("async-collectives", self.async_collectives, ASYNC_CHOICES),
         ):
             if value not in known:
                 raise UsageError(
                     f"xla-optimize: option '{name}' takes {' or '.join(known)}, not '{value}'",
-                    remedy=nearest(value, known),
+                    remedy=suggest_nearest(value, known),
                 )
         if self.devices < 0:
             raise UsageError(f"xla-optimize: option 'devices' is {self.devices}, less than 0")
@@ -109,16 +109,19 @@ class XlaOptimizePass(Pass):
         if not 0 < self.timeout <= MAX_TIMEOUT_S:
             raise UsageError(f"xla-optimize: option 'timeout' is {self.timeout:g} seconds")
 
-    def _xla_flags(self, cpu: bool, what: Compilation) -> str:
+    def _build_xla_flags(self, cpu: bool, compilation: CompilationSettings) -> str:
         """XLA_FLAGS: ours, those of the preset, then the user's, which win."""
-        from hespas.configs import targets
+        from hespas.configs import compile_targets
 
         disabled = [name.strip() for name in self.disable.split(",")]
-        given = [*(targets.xla_flags(self.preset) if self.preset else []), *xla.split(self.flags)]
+        user_flags = [
+            *(compile_targets.read_xla_flags(self.preset) if self.preset else []),
+            *xla.split_xla_flags(self.flags),
+        ]
         if cpu:
-            if not what.spmd:
+            if not compilation.spmd:
                 disabled += xla.PARTITIONER
-            return xla.joined(given, disabled)
+            return xla.join_xla_flags(user_flags, disabled)
         ours = [] if self.autotune else ["--xla_gpu_autotune_level=0"]
         if not self.triton_gemm:
             ours.append("--xla_gpu_enable_triton_gemm=false")
@@ -127,18 +130,18 @@ class XlaOptimizePass(Pass):
             ours.append("--xla_gpu_disable_async_collectives=ALLCOLLECTIVES")
             ours.append("--xla_gpu_enable_latency_hiding_scheduler=false")
             disabled.append(xla.ASYNC_PASS)
-        return xla.joined([*ours, *given], disabled)
+        return xla.join_xla_flags([*ours, *user_flags], disabled)
 
-    def _refusal(self, module: ir.Module, target: str, why: str) -> HespasError:
+    def _to_compile_error(self, module: ir.Module, target: str, why: str) -> HespasError:
         return HespasError(
             f"XLA could not optimise the module for {target}: {why}", op=module.operation
         )
 
-    def _keep(self, answer: Answer) -> None:
+    def _write_hlo_text(self, answer: CompiledModule) -> None:
         from pathlib import Path
 
         from hespas.dialects.xla import hlo_proto_to_text
-        from hespas.passes.emit.folder import output_folder
+        from hespas.passes.emit.output_folder import open_output_folder
 
-        with output_folder(Path(self.keep_hlo)) as fresh:
+        with open_output_folder(Path(self.keep_hlo)) as fresh:
             (fresh / f"{self.stage}.hlo").write_text(hlo_proto_to_text(answer.hlo), "utf-8")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hespas.dialects.errors import HespasError, diagnosis
+from hespas.dialects.errors import HespasError, extract_first_diagnostic
 from hespas.dialects.mlir import PassManager, ir, register_passes
-from hespas.passes.prepare.census import Census
+from hespas.passes.prepare.census import ModuleCensus
 
 # The first makes chlo.erf, chlo.top_k and the like the single HLO op that XLA compiles; what has no
 # such op is expanded by the second into the StableHLO that XLA would expand it to.
@@ -12,9 +12,13 @@ CHLO = "func.func(chlo-legalize-to-high-level-mhlo,chlo-legalize-to-stablehlo)"
 SHAPE = "func.func(shape-legalize-to-stablehlo)"
 
 
-def legalise(module: ir.Module, census: Census) -> bool:
+def legalise_dialects(module: ir.Module, census: ModuleCensus) -> bool:
     """Legalise what is there; whether anything changed. Raises HespasError."""
-    steps = [text for prefix, text in (("chlo.", CHLO), ("shape.", SHAPE)) if census.has(prefix)]
+    steps = [
+        text
+        for prefix, text in (("chlo.", CHLO), ("shape.", SHAPE))
+        if census.has_op_with_prefix(prefix)
+    ]
     if not steps:
         return False
     register_passes()
@@ -22,6 +26,6 @@ def legalise(module: ir.Module, census: Census) -> bool:
     try:
         manager.run(module.operation)
     except ir.MLIRError as error:
-        why = diagnosis(error)
+        why = extract_first_diagnostic(error)
         raise HespasError(f"cannot legalise the module: {why}", op=module.operation) from None
     return True

@@ -8,13 +8,20 @@ from dataclasses import dataclass
 import numpy
 
 from hespas.dialects.errors import HespasError
-from hespas.dialects.mlir import AxisGroups, MeshShape, axis_groups_of, ir, mesh_shape, meshes
+from hespas.dialects.mlir import (
+    AxisGroups,
+    MeshShape,
+    collect_meshes,
+    ir,
+    read_axis_groups,
+    read_mesh_shape,
+)
 
 Groups = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _AxisPiece:
     """A part of a mesh axis: ``size`` positions, ``before`` the product of the more major parts."""
 
     axis: str
@@ -22,7 +29,7 @@ class _Piece:
     size: int
 
 
-def axis_groups(
+def resolve_axis_groups(
     attr: ir.Attribute, module: ir.Module, op: ir.Operation | None = None
 ) -> Groups | None:
     """The groups of ids that the axes stand for; None where ``attr`` is not of that form.
@@ -31,12 +38,16 @@ def axis_groups(
     specification, ReplicaGroupMeshAxes). Raises HespasError, with ``op``, for an unknown mesh or
     axis.
     """
-    named = axis_groups_of(attr)
+    named = read_axis_groups(attr)
     if named is None:
         return None
-    shape = _shape(named, module, op)
-    inside = [_Piece(name, before, size or shape.axes[name]) for name, before, size in named.axes]
-    pieces = [piece for axis, size in shape.axes.items() for piece in _pieces(axis, size, inside)]
+    shape = _resolve_mesh_shape(named, module, op)
+    inside = [
+        _AxisPiece(name, before, size or shape.axes[name]) for name, before, size in named.axes
+    ]
+    pieces = [
+        piece for axis, size in shape.axes.items() for piece in _split_mesh_axis(axis, size, inside)
+    ]
     ids = shape.device_ids or range(math.prod(shape.axes.values()))
     grid = numpy.array(ids).reshape([piece.size for piece in pieces])
     last = [pieces.index(piece) for piece in inside]
@@ -46,16 +57,18 @@ def axis_groups(
     return tuple(tuple(int(i) for i in row) for row in rows)
 
 
-def _shape(named: AxisGroups, module: ir.Module, user: ir.Operation | None) -> MeshShape:
+def _resolve_mesh_shape(
+    named: AxisGroups, module: ir.Module, user: ir.Operation | None
+) -> MeshShape:
     if isinstance(named.mesh, MeshShape):
         shape, name = named.mesh, "the mesh"
     else:
-        op = meshes(module).get(named.mesh)
+        op = collect_meshes(module).get(named.mesh)
         name = f"@{named.mesh}"
         if op is None:
             message = f"replica groups name the mesh {name}, which is not there"
             raise HespasError(message, op=user)
-        shape = mesh_shape(op)
+        shape = read_mesh_shape(op)
     for axis, _, _ in named.axes:
         if axis not in shape.axes:
             message = f"replica groups name the axis '{axis}', which {name} lacks"
@@ -63,15 +76,15 @@ def _shape(named: AxisGroups, module: ir.Module, user: ir.Operation | None) -> M
     return shape
 
 
-def _pieces(axis: str, size: int, inside: list[_Piece]) -> list[_Piece]:
+def _split_mesh_axis(axis: str, size: int, inside: list[_AxisPiece]) -> list[_AxisPiece]:
     """An axis cut into the parts that groups name, and what lies between them, major first."""
-    result: list[_Piece] = []
+    result: list[_AxisPiece] = []
     done = 1
     for piece in sorted((p for p in inside if p.axis == axis), key=lambda p: p.before):
         if piece.before > done:
-            result.append(_Piece(axis, done, piece.before // done))
+            result.append(_AxisPiece(axis, done, piece.before // done))
         result.append(piece)
         done = piece.before * piece.size
     if done < size or not result:
-        result.append(_Piece(axis, done, size // done))
+        result.append(_AxisPiece(axis, done, size // done))
     return result

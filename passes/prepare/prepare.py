@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.dialects.mlir import functions, ir
-from hespas.passes.base import Pass, Run, option
-from hespas.passes.prepare.census import Census, take
-from hespas.passes.prepare.collectives import describe
-from hespas.passes.prepare.dims import set_dims
-from hespas.passes.prepare.inline import inline
-from hespas.passes.prepare.legalise import legalise
+from hespas.dialects.mlir import collect_functions, ir
+from hespas.passes.base import Pass, PassRun, option
+from hespas.passes.prepare.call_inlining import inline_calls
+from hespas.passes.prepare.census import ModuleCensus, collect_census
+from hespas.passes.prepare.communicators import annotate_collectives
+from hespas.passes.prepare.legalise import legalise_dialects
 from hespas.passes.prepare.markers import remove_markers
-from hespas.passes.prepare.partition import partition
-from hespas.passes.prepare.trips import count_trips
+from hespas.passes.prepare.partition import partition_module
+from hespas.passes.prepare.symbolic_dims import set_dimension_sizes
+from hespas.passes.prepare.trip_counts import write_trip_counts
 
 
 @dataclass(frozen=True)
@@ -42,27 +42,27 @@ class PreparePass(Pass):
     )
     devices: int = option(0, "devices that the module must be for; 0: what the module says")
 
-    def apply(self, module: ir.Module, run: Run) -> None:
+    def apply(self, module: ir.Module, run: PassRun) -> None:
         self._check_options()
-        census = take(module)
-        for name, function in functions(module).items():
+        census = collect_census(module)
+        for name, function in collect_functions(module).items():
             if name not in census.functions:
                 run.warn(f"the function @{name} is not called from the entry: it is left out")
                 function.erase()
-        if set_dims(module, census, self.dims, run):
-            census = take(module)
-        if self.partition and partition(module, census, run):
-            census = take(module)
-        if legalise(module, census):
-            census = take(module)
+        if set_dimension_sizes(module, census, self.dims, run):
+            census = collect_census(module)
+        if self.partition and partition_module(module, census, run):
+            census = collect_census(module)
+        if legalise_dialects(module, census):
+            census = collect_census(module)
         if remove_markers(census):
-            census = take(module)
-        if inline(census):
-            census = take(module)
-        _check_blocks(census)
-        count_trips(census, run, self.trip_count)
-        target = describe(module, census, run, self.devices)
-        target.set_on(module.operation)
+            census = collect_census(module)
+        if inline_calls(census):
+            census = collect_census(module)
+        _check_single_blocks(census)
+        write_trip_counts(census, run, self.trip_count)
+        target = annotate_collectives(module, census, run, self.devices)
+        target.write_to_op(module.operation)
 
     def _check_options(self) -> None:
         if self.trip_count not in ("", "error") and not self.trip_count.isdecimal():
@@ -72,12 +72,12 @@ class PreparePass(Pass):
             raise UsageError(f"prepare: option 'devices' is {self.devices}, less than 0")
 
 
-def _check_blocks(census: Census) -> None:
+def _check_single_blocks(census: ModuleCensus) -> None:
     """Refuse jumps between blocks: the other passes follow loops and branches that are ops."""
-    for name, found in census.functions.items():
-        if len(found.function.regions[0].blocks) > 1:
+    for name, contents in census.functions.items():
+        if len(contents.function.regions[0].blocks) > 1:
             raise HespasError(
                 f"the function @{name} jumps between blocks",
-                op=found.function,
+                op=contents.function,
                 remedy="express its control flow by stablehlo.while, if and case",
             )

@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hespas.dialects.mlir import attribute, ir, producer, symbol
-from hespas.dialects.ops import CALLEE, FUSION, LOOPS
+from hespas.dialects.mlir import get_attribute, get_defining_op, get_symbol_name, ir
+from hespas.dialects.op_kinds import CALLEE, FUSION, LOOPS
 
 Number = int | float | bool
 
@@ -28,7 +28,7 @@ COMPARE: dict[str, Callable[[Number, Number], bool]] = {
 }
 
 
-def _divide(a: Number, b: Number) -> Number | None:
+def _divide_numbers(a: Number, b: Number) -> Number | None:
     if not b:
         return None
     if isinstance(a, float):
@@ -37,12 +37,12 @@ def _divide(a: Number, b: Number) -> Number | None:
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
-def _remainder(a: Number, b: Number) -> Number | None:
-    quotient = _divide(a, b)
+def _compute_remainder(a: Number, b: Number) -> Number | None:
+    quotient = _divide_numbers(a, b)
     return None if quotient is None or isinstance(a, float) else a - b * quotient
 
 
-def _shift(by: Callable[[int, int], int], a: Number, b: Number) -> Number | None:
+def _shift_integer(by: Callable[[int, int], int], a: Number, b: Number) -> Number | None:
     """None for a count that no element type has: the specification leaves the result open."""
     return by(a, b) if isinstance(a, int) and isinstance(b, int) and 0 <= b < 64 else None
 
@@ -52,27 +52,27 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "and": lambda a, b: a & b if isinstance(a, int) and isinstance(b, int) else None,
     "clamp": lambda low, x, high: min(max(x, low), high),
-    "divide": _divide,
+    "divide": _divide_numbers,
     "maximum": max,
     "minimum": min,
     "multiply": operator.mul,
     "negate": operator.neg,
     "not": lambda a: not a if isinstance(a, bool) else ~a if isinstance(a, int) else None,
     "or": lambda a, b: a | b if isinstance(a, int) and isinstance(b, int) else None,
-    "remainder": _remainder,
-    "shift_left": lambda a, b: _shift(operator.lshift, a, b),
-    "shift_right_arithmetic": lambda a, b: _shift(operator.rshift, a, b),
-    "shift_right_logical": lambda a, b: _shift(operator.rshift, a, b) if a >= 0 else None,
+    "remainder": _compute_remainder,
+    "shift_left": lambda a, b: _shift_integer(operator.lshift, a, b),
+    "shift_right_arithmetic": lambda a, b: _shift_integer(operator.rshift, a, b),
+    "shift_right_logical": lambda a, b: _shift_integer(operator.rshift, a, b) if a >= 0 else None,
     "sign": lambda a: (a > 0) - (a < 0),
     "subtract": operator.sub,
     "xor": lambda a, b: a ^ b if isinstance(a, int) and isinstance(b, int) else None,
 }
 
-Steps = Generator[ir.Value, Number | None, Number | None]  # asks for values, returns one
+ScalarSteps = Generator[ir.Value, Number | None, Number | None]  # asks for values, returns one
 
 
 @dataclass
-class Scalars:
+class ScalarEvaluator:
     """Evaluates scalars; ``callers`` gives the calls of each function by name.
 
     A value counts as known only where every path to it agrees: a function's argument where all
@@ -83,25 +83,27 @@ class Scalars:
     callers: Mapping[str, Sequence[ir.Operation]]
     _known: dict[ir.Value, Number | None] = field(default_factory=dict)
 
-    def of(self, value: ir.Value) -> Number | None:
+    def find_scalar_value(self, value: ir.Value) -> Number | None:
         """The value of a scalar (or of all elements alike), or None where the IR does not tell."""
         if value not in self._known:
             self._known[value] = None  # a value that depends on itself is not known
-            self._known[value] = self.evaluate(value, {})
+            self._known[value] = self.evaluate_with_bindings(value, {})
         return self._known[value]
 
-    def evaluate(self, value: ir.Value, bound: Mapping[ir.Value, Number]) -> Number | None:
+    def evaluate_with_bindings(
+        self, value: ir.Value, bound: Mapping[ir.Value, Number]
+    ) -> Number | None:
         """The value where ``bound`` values are taken as given."""
         known: dict[ir.Value, Number | None] = dict(bound)
         answer: Number | None = None
         # A stack of our own: chains of ops may be longer than Python's, and each op is asked once.
-        stack: list[tuple[ir.Value, Steps]] = []
+        stack: list[tuple[ir.Value, ScalarSteps]] = []
         while True:
             if value in known:
                 answer = known[value]
             else:
                 known[value] = answer = None
-                stack.append((value, self._steps(value)))
+                stack.append((value, self._start_evaluation(value)))
             while stack:
                 wanted, steps = stack[-1]
                 try:
@@ -113,32 +115,38 @@ class Scalars:
             else:
                 return answer
 
-    def _steps(self, value: ir.Value) -> Steps:
+    def _start_evaluation(self, value: ir.Value) -> ScalarSteps:
         if isinstance(value, ir.BlockArgument):
-            return self._argument(value)
-        op = producer(value)
+            return self._evaluate_argument(value)
+        op = get_defining_op(value)
         assert op is not None
-        return self._result(op, ir.OpResult(value).result_number)
+        return self._evaluate_result(op, ir.OpResult(value).result_number)
 
-    def _result(self, op: ir.Operation, number: int) -> Steps:
+    def _evaluate_result(self, op: ir.Operation, number: int) -> ScalarSteps:
         name = op.name
         if name in ("stablehlo.constant", "mhlo.constant"):
-            return constant(op)
+            return read_splat_constant(op)
         if name in FORWARDS:
-            found = yield op.operands[number if name == "stablehlo.optimization_barrier" else 0]
-            return found if found is None else _as(op.results[number].type, found)
+            operand_value = yield op.operands[
+                number if name == "stablehlo.optimization_barrier" else 0
+            ]
+            return (
+                operand_value
+                if operand_value is None
+                else _cast_number(op.results[number].type, operand_value)
+            )
         if name in ("stablehlo.get_tuple_element", "mhlo.get_tuple_element"):
-            maker = producer(op.operands[0])
+            maker = get_defining_op(op.operands[0])
             if maker is None or maker.name != "stablehlo.tuple":
                 return None
-            return (yield maker.operands[attribute(op, "index").value])
+            return (yield maker.operands[get_attribute(op, "index").value])
         if name in (FUSION, "func.call"):
-            return (yield from self._inside(op, number))
+            return (yield from self._evaluate_body(op, number))
         if name in LOOPS:
             return (yield op.operands[number]) if forwards_unchanged(op, number) else None
-        return (yield from self._arithmetic(op, kind_of(op)))
+        return (yield from self._evaluate_arithmetic(op, get_op_kind(op)))
 
-    def _arithmetic(self, op: ir.Operation, kind: str) -> Steps:
+    def _evaluate_arithmetic(self, op: ir.Operation, kind: str) -> ScalarSteps:
         if kind == "select":
             which = yield op.operands[0]
             return None if which is None else (yield op.operands[1 if which else 2])
@@ -146,30 +154,32 @@ class Scalars:
             return None
         values: list[Number] = []
         for operand in op.operands:
-            found = yield operand
-            if found is None:
+            operand_value = yield operand
+            if operand_value is None:
                 return None
-            values.append(found)
+            values.append(operand_value)
         if kind == "compare":
             direction = str(op.attributes["comparison_direction"]).rsplit(" ", 1)[-1].rstrip(">")
             return COMPARE[direction](*values)
         result = ARITHMETIC[kind](*values)
-        return result if result is None else _as(op.results[0].type, result)
+        return result if result is None else _cast_number(op.results[0].type, result)
 
-    def _inside(self, op: ir.Operation, number: int) -> Steps:
+    def _evaluate_body(self, op: ir.Operation, number: int) -> ScalarSteps:
         """The value that the body of a fusion or of a called function returns."""
-        holder = self.functions.get(attribute(op, "callee").value) if op.name == "func.call" else op
+        holder = (
+            self.functions.get(get_attribute(op, "callee").value) if op.name == "func.call" else op
+        )
         if holder is None or not len(holder.regions[0].blocks):
             return None
         block = holder.regions[0].blocks[0]
         inner = {}
         for argument, operand in zip(block.arguments, op.operands, strict=True):
-            found = yield operand
-            if found is not None:
-                inner[argument] = found
-        return self.evaluate(terminator(block).operands[number], inner)
+            operand_value = yield operand
+            if operand_value is not None:
+                inner[argument] = operand_value
+        return self.evaluate_with_bindings(get_terminator(block).operands[number], inner)
 
-    def _argument(self, value: ir.BlockArgument) -> Steps:
+    def _evaluate_argument(self, value: ir.BlockArgument) -> ScalarSteps:
         number = value.arg_number
         parent = value.owner.owner.operation
         if parent.name in LOOPS:
@@ -177,20 +187,20 @@ class Scalars:
         if parent.name == FUSION:
             return (yield parent.operands[number])
         if parent.name == "func.func":
-            calls = self.callers.get(symbol(parent), ())
+            calls = self.callers.get(get_symbol_name(parent), ())
             if not all(call.name in CALLEE for call in calls):
                 return None
-            found = {self.of(call.operands[number]) for call in calls}
-            return found.pop() if len(found) == 1 else None
+            operand_values = {self.find_scalar_value(call.operands[number]) for call in calls}
+            return operand_values.pop() if len(operand_values) == 1 else None
         return None
 
 
-def kind_of(op: ir.Operation) -> str:
+def get_op_kind(op: ir.Operation) -> str:
     """The op's name without its dialect."""
     return op.name.partition(".")[2]
 
 
-def terminator(block: ir.Block) -> ir.Operation:
+def get_terminator(block: ir.Block) -> ir.Operation:
     """The last op of a block."""
     return block.operations[len(block.operations) - 1].operation
 
@@ -198,9 +208,9 @@ def terminator(block: ir.Block) -> ir.Operation:
 def forwards_unchanged(loop: ir.Operation, number: int) -> bool:
     """Whether a loop's body hands its argument ``number`` on as it is."""
     body = loop.regions[1].blocks[0]
-    value = terminator(body).operands[number]
+    value = get_terminator(body).operands[number]
     while not isinstance(value, ir.BlockArgument):
-        op = producer(value)
+        op = get_defining_op(value)
         assert op is not None
         if op.name == "stablehlo.optimization_barrier":
             value = op.operands[ir.OpResult(value).result_number]
@@ -211,7 +221,7 @@ def forwards_unchanged(loop: ir.Operation, number: int) -> bool:
     return value.owner == body and value.arg_number == number
 
 
-def constant(op: ir.Operation) -> Number | None:
+def read_splat_constant(op: ir.Operation) -> Number | None:
     """The one number that a constant holds in all elements, or None."""
     try:
         attr = op.attributes["value"]
@@ -221,10 +231,10 @@ def constant(op: ir.Operation) -> Number | None:
         return None
     if not (attr.is_splat or len(attr) == 1):
         return None
-    return _as(op.results[0].type, attr[0])
+    return _cast_number(op.results[0].type, attr[0])
 
 
-def _as(kind: ir.Type, number: Number) -> Number | None:
+def _cast_number(kind: ir.Type, number: Number) -> Number | None:
     """The number in a tensor's element type; integers wrap around, and none is infinite or NaN."""
     element = kind.element_type if isinstance(kind, ir.ShapedType) else kind
     if isinstance(element, ir.IntegerType):

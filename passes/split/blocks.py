@@ -6,17 +6,23 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hespas.dialects.attrs import WAIT, Region, Split
+from hespas.dialects.attrs import WAIT, RegionAttr, SplitAttr
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir
-from hespas.dialects.ops import CONTROL, FUSION, communicates, entry, is_comm
+from hespas.dialects.op_kinds import (
+    CONTROL,
+    FUSION,
+    find_entry_function,
+    has_marked_collective,
+    is_marked_collective,
+)
 
 SEALED = frozenset((FUSION, "stablehlo.constant"))  # their regions capture nothing
 SMALL_CONSTANT_ELEMENTS = 64
 
 
 @dataclass(slots=True)
-class Body:
+class SplitBlock:
     """One block to split: its ops in order, and per op what the split decisions need.
 
     ``inputs[i]`` lists the values op ``i`` reads, once per occurrence, those captured by its nested
@@ -32,40 +38,40 @@ class Body:
     constants: set[int] = field(default_factory=set)  # small ones, cloned to where they are used
 
     @property
-    def compute(self) -> list[int]:
+    def compute_op_indices(self) -> list[int]:
         """Indices of the ops that belong to a region, in program order."""
         cuts = {*self.comms, *self.waits, len(self.ops) - 1}
         return [i for i in range(len(self.ops)) if i not in cuts and i not in self.constants]
 
 
-def bodies(module: ir.Module) -> Iterator[Body]:
+def list_split_blocks(module: ir.Module) -> Iterator[SplitBlock]:
     """The blocks to split: those of control flow with collectives, then the entry's."""
-    yield from _bodies(entry(module).regions[0].blocks[0])
+    yield from _list_nested_blocks(find_entry_function(module).regions[0].blocks[0])
 
 
-def _bodies(block: ir.Block) -> Iterator[Body]:
-    body = Body(block)
+def _list_nested_blocks(block: ir.Block) -> Iterator[SplitBlock]:
+    body = SplitBlock(block)
     for i, view in enumerate(block.operations):
         op = view.operation
         name = op.name
-        if name in CONTROL and communicates(op):
+        if name in CONTROL and has_marked_collective(op):
             for region in op.regions:
-                yield from _bodies(region.blocks[0])
+                yield from _list_nested_blocks(region.blocks[0])
             body.comms.append(i)
-        elif is_comm(op):
+        elif is_marked_collective(op):
             body.comms.append(i)
         elif name == "stablehlo.optimization_barrier" and WAIT in op.attributes:
             body.waits.append(i)
-        elif name == "stablehlo.constant" and is_small(op):
+        elif name == "stablehlo.constant" and is_small_constant(op):
             body.constants.add(i)
         body.ops.append(op)
-        body.inputs.append(reads(op))
+        body.inputs.append(list_read_values(op))
         for number, result in enumerate(op.results):
             body.producer[result] = (i, number)
     yield body
 
 
-def is_small(constant: ir.Operation) -> bool:
+def is_small_constant(constant: ir.Operation) -> bool:
     """Whether a constant is cheap to repeat in the text: a splat, or few elements."""
     kind = constant.results[0].type
     if (
@@ -81,20 +87,20 @@ def is_small(constant: ir.Operation) -> bool:
     return isinstance(value, ir.DenseElementsAttr) and value.is_splat
 
 
-def reads(op: ir.Operation) -> list[ir.Value]:
+def list_read_values(op: ir.Operation) -> list[ir.Value]:
     """The values an op reads from outside itself, once per occurrence, in a fixed order."""
     values = list(op.operands)
     if op.name not in SEALED and len(op.regions):
-        values += [value for _, _, value in captures(op)]
+        values += [value for _, _, value in list_captured_operands(op)]
     return values
 
 
-def captures(op: ir.Operation) -> list[tuple[ir.Operation, int, ir.Value]]:
+def list_captured_operands(op: ir.Operation) -> list[tuple[ir.Operation, int, ir.Value]]:
     """(nested op, operand number, value) for each read inside ``op`` of a value from outside it."""
     inside: set[ir.Value] = set()
     outside: list[tuple[ir.Operation, int, ir.Value]] = []
 
-    def visit(inner: ir.Operation) -> ir.WalkResult:
+    def collect_outside_reads(inner: ir.Operation) -> ir.WalkResult:
         if inner != op:
             outside.extend(
                 (inner, k, value) for k, value in enumerate(inner.operands) if value not in inside
@@ -105,15 +111,15 @@ def captures(op: ir.Operation) -> list[tuple[ir.Operation, int, ir.Value]]:
                 inside.update(block.arguments)
         return ir.WalkResult.ADVANCE
 
-    op.walk(visit, ir.WalkOrder.PRE_ORDER)
+    op.walk(collect_outside_reads, ir.WalkOrder.PRE_ORDER)
     return outside
 
 
-def check_order(module: ir.Module, pass_name: str) -> None:
+def check_not_split(module: ir.Module, pass_name: str) -> None:
     """Raise HespasError where the module is split already."""
-    if Split.NAME in module.operation.attributes:
+    if SplitAttr.NAME in module.operation.attributes:
         raise HespasError(
             f"{pass_name}: the module is split already",
             op=module.operation,
-            remedy=f"run one split pass only, or start from the module without {Region.NAME}",
+            remedy=f"run one split pass only, or start from the module without {RegionAttr.NAME}",
         )

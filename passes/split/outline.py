@@ -7,43 +7,43 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hespas.dialects.attrs import Cost, Region
-from hespas.dialects.mlir import func, functions, ir, op_text
-from hespas.dialects.ops import LOOPS
-from hespas.estimators.aggregate import aggregate
-from hespas.passes.split.blocks import Body, captures
+from hespas.dialects.attrs import Cost, RegionAttr
+from hespas.dialects.mlir import collect_functions, func, ir, to_canonical_text
+from hespas.dialects.op_kinds import LOOPS
+from hespas.estimators.aggregate import aggregate_costs
+from hespas.passes.split.blocks import SplitBlock, list_captured_operands
 
 SYMBOL = re.compile(r'@(?:"([^"]*)"|([\w.$-]+))')
-HERO = re.compile(r"\.(dot|convolution|fusion|custom_call|reduce|sort|scatter|gather)")
+HEAVY_OP = re.compile(r"\.(dot|convolution|fusion|custom_call|reduce|sort|scatter|gather)")
 
-Ref = tuple[
+InputRef = tuple[
     str, int, int
 ]  # ("in", input number, 0) | ("op", local op, result) | ("const", text, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class RegionKey:
     """What a region computes: per op its text and where its inputs come from, and the outputs."""
 
-    ops: tuple[tuple[int, tuple[Ref, ...]], ...]
+    ops: tuple[tuple[int, tuple[InputRef, ...]], ...]
     outputs: tuple[tuple[int, int], ...]
 
 
 @dataclass(slots=True)
-class Shape:
+class RegionShape:
     """One region of a block: the key, the values it takes, the values it gives."""
 
-    key: Key
+    key: RegionKey
     inputs: list[ir.Value]
     outputs: list[ir.Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class RegionFunction:
     """A region function: its name, its mark, and its cost where its ops had one."""
 
     name: str
-    region: Region
+    region: RegionAttr
     cost: ir.DictAttr | None
 
 
@@ -55,31 +55,33 @@ class Outliner:
     """
 
     module: ir.Module
-    known: dict[str, list[str]] = field(default_factory=dict)
-    texts: dict[str, int] = field(default_factory=dict)
-    flat: dict[object, int] = field(default_factory=dict)
-    spelled: list[str] = field(default_factory=list)
-    made: dict[Key, Made] = field(default_factory=dict)
-    singles: dict[int, str] = field(default_factory=dict)
-    called: dict[str, str] = field(default_factory=dict)
-    callable: dict[str, ir.Operation] = field(init=False)
-    taken: set[str] = field(init=False)
+    region_texts: dict[str, list[str]] = field(default_factory=dict)
+    text_numbers: dict[str, int] = field(default_factory=dict)
+    flat_numbers: dict[object, int] = field(default_factory=dict)
+    op_texts: list[str] = field(default_factory=list)
+    region_functions: dict[RegionKey, RegionFunction] = field(default_factory=dict)
+    single_op_digests: dict[int, str] = field(default_factory=dict)
+    callee_texts: dict[str, str] = field(default_factory=dict)
+    named_functions: dict[str, ir.Operation] = field(init=False)
+    used_names: set[str] = field(init=False)
     next_id: int = 0
 
     def __post_init__(self) -> None:
-        self.callable = functions(self.module)
-        self.taken = set(self.callable)
+        self.named_functions = collect_functions(self.module)
+        self.used_names = set(self.named_functions)
 
-    def split(self, body: Body, units: Sequence[Sequence[int]], reorder: bool = False) -> None:
+    def outline_block_units(
+        self, body: SplitBlock, units: Sequence[Sequence[int]], reorder: bool = False
+    ) -> None:
         """Rewrite the block: ``units`` lists op indices in their new order.
 
         A unit of one op stays in place and is marked, if it is a compute op; a longer one becomes
         a call. With ``reorder`` the ops left in place move to the units' order; without, a call
         stands where its unit's last op stood.
         """
-        compute = set(body.compute)
+        compute = set(body.compute_op_indices)
         unit_of = {i: u for u, unit in enumerate(units) for i in unit}
-        outputs = self._outputs(body, unit_of, len(units))
+        outputs = self._find_outputs(body, unit_of, len(units))
         terminator = body.ops[-1]
         replaced: dict[ir.Value, ir.Value] = {}
         for u, unit in enumerate(units):
@@ -88,10 +90,14 @@ class Outliner:
                 if reorder:
                     last.move_before(terminator)
                 if unit[0] in compute:
-                    self._region(1, self._single(self._text(last))).set_on(last)
+                    self._number_region(
+                        1, self._digest_single_op(self._number_op_text(last))
+                    ).write_to_op(last)
                 continue
-            shape = self._shape(body, unit, outputs[u])
-            call = self._call(body, unit, shape, replaced, terminator if reorder else last)
+            shape = self._build_region_shape(body, unit, outputs[u])
+            call = self._create_region_call(
+                body, unit, shape, replaced, terminator if reorder else last
+            )
             replaced.update(zip(shape.outputs, call.results, strict=True))
         for old, new in replaced.items():
             old.replace_all_uses_with(new)
@@ -103,109 +109,115 @@ class Outliner:
             if not any(True for _ in body.ops[i].results[0].uses):
                 body.ops[i].erase()
 
-    def _region(self, ops: int, digest: str) -> Region:
+    def _number_region(self, ops: int, digest: str) -> RegionAttr:
         self.next_id += 1
-        return Region(self.next_id - 1, ops, digest)
+        return RegionAttr(self.next_id - 1, ops, digest)
 
-    def _outputs(
-        self, body: Body, unit_of: dict[int, int], units: int
+    def _find_outputs(
+        self, body: SplitBlock, unit_of: dict[int, int], units: int
     ) -> list[dict[tuple[int, int], ir.Value]]:
         """Per unit the results read outside it, by (op index, result number)."""
-        found: list[dict[tuple[int, int], ir.Value]] = [{} for _ in range(units)]
+        unit_outputs: list[dict[tuple[int, int], ir.Value]] = [{} for _ in range(units)]
         for i, values in enumerate(body.inputs):
-            mine = unit_of.get(i, -1)
+            reader = unit_of.get(i, -1)
             for value in values:
                 place = body.producer.get(value)
                 if place is not None:
-                    theirs = unit_of.get(place[0], -1)
-                    if theirs not in (mine, -1):
-                        found[theirs][place] = value
-        return found
+                    producer = unit_of.get(place[0], -1)
+                    if producer not in (reader, -1):
+                        unit_outputs[producer][place] = value
+        return unit_outputs
 
-    def _shape(
-        self, body: Body, unit: Sequence[int], outputs: dict[tuple[int, int], ir.Value]
-    ) -> Shape:
+    def _build_region_shape(
+        self, body: SplitBlock, unit: Sequence[int], outputs: dict[tuple[int, int], ir.Value]
+    ) -> RegionShape:
         local = {i: k for k, i in enumerate(unit)}
         inputs: dict[ir.Value, int] = {}
         ops = []
         for i in unit:
-            refs: list[Ref] = []
+            refs: list[InputRef] = []
             for value in body.inputs[i]:
                 index, number = body.producer.get(value, (-1, 0))
                 if index in local:
                     refs.append(("op", local[index], number))
                 elif index in body.constants:
-                    refs.append(("const", self._text(body.ops[index]), 0))
+                    refs.append(("const", self._number_op_text(body.ops[index]), 0))
                 else:
                     refs.append(("in", inputs.setdefault(value, len(inputs)), 0))
-            ops.append((self._text(body.ops[i]), tuple(refs)))
+            ops.append((self._number_op_text(body.ops[i]), tuple(refs)))
         places = sorted(outputs)
-        key = Key(tuple(ops), tuple((local[i], number) for i, number in places))
-        return Shape(key, list(inputs), [outputs[place] for place in places])
+        key = RegionKey(tuple(ops), tuple((local[i], number) for i, number in places))
+        return RegionShape(key, list(inputs), [outputs[place] for place in places])
 
-    def _text(self, op: ir.Operation) -> int:
-        key = None if len(op.regions) else _flat_key(op)
-        number = self.flat.get(key)
+    def _number_op_text(self, op: ir.Operation) -> int:
+        key = None if len(op.regions) else _build_flat_key(op)
+        number = self.flat_numbers.get(key)
         if number is None:
-            text = op_text(op)
-            number = self.texts.setdefault(text, len(self.texts))
-            if number == len(self.spelled):
-                self.spelled.append(text)
+            text = to_canonical_text(op)
+            number = self.text_numbers.setdefault(text, len(self.text_numbers))
+            if number == len(self.op_texts):
+                self.op_texts.append(text)
             if key is not None:
-                self.flat[key] = number
+                self.flat_numbers[key] = number
         return number
 
-    def _call(
+    def _create_region_call(
         self,
-        body: Body,
+        body: SplitBlock,
         unit: Sequence[int],
-        shape: Shape,
+        shape: RegionShape,
         replaced: dict[ir.Value, ir.Value],
         before: ir.Operation,
     ) -> ir.Operation:
-        made = self.made.get(shape.key)
-        if made is None:
-            made = self.made[shape.key] = self._function(body, unit, shape)
-            region = made.region
+        region_function = self.region_functions.get(shape.key)
+        if region_function is None:
+            region_function = self.region_functions[shape.key] = self._create_region_function(
+                body, unit, shape
+            )
+            region = region_function.region
         else:
-            region = self._region(len(unit), made.region.digest)
-        hero = next((body.ops[i] for i in unit if HERO.search(body.ops[i].name)), body.ops[unit[0]])
+            region = self._number_region(len(unit), region_function.region.digest)
+        hero = next(
+            (body.ops[i] for i in unit if HEAVY_OP.search(body.ops[i].name)), body.ops[unit[0]]
+        )
         with ir.InsertionPoint(before), hero.location:
             call = func.CallOp(
                 [value.type for value in shape.outputs],
-                made.name,
+                region_function.name,
                 [replaced.get(value, value) for value in shape.inputs],
             ).operation
-        region.set_on(call)
-        if made.cost is not None:
-            call.attributes[Cost.NAME] = made.cost
+        region.write_to_op(call)
+        if region_function.cost is not None:
+            call.attributes[Cost.NAME] = region_function.cost
         return call
 
-    def _function(self, body: Body, unit: Sequence[int], shape: Shape) -> Made:
-        digest = self._digest([text for text, _ in shape.key.ops], shape.key)
-        region = self._region(len(unit), digest)
+    def _create_region_function(
+        self, body: SplitBlock, unit: Sequence[int], shape: RegionShape
+    ) -> RegionFunction:
+        digest = self._compute_region_digest([text for text, _ in shape.key.ops], shape.key)
+        region = self._number_region(len(unit), digest)
         name = f"region_{region.id}"
-        while name in self.taken:
+        while name in self.used_names:
             name += "_"
-        self.taken.add(name)
+        self.used_names.add(name)
         with ir.InsertionPoint(self.module.body), body.ops[unit[0]].location:
             kind = ir.FunctionType.get(
                 [v.type for v in shape.inputs], [v.type for v in shape.outputs]
             )
             function = func.FuncOp(name, kind, visibility="private")
             block = function.add_entry_block()
-        region.set_on(function.operation)
+        region.write_to_op(function.operation)
         values = dict(zip(shape.inputs, block.arguments, strict=True))
-        self.known[name] = self._copy(body, unit, shape.key, values, block)
+        self.region_texts[name] = self._copy_unit_ops(body, unit, shape.key, values, block)
         with ir.InsertionPoint(block), body.ops[unit[0]].location:
             func.ReturnOp([values[v] for v in shape.outputs])
-        return Made(name, region, self._cost(body, unit, function.operation))
+        return RegionFunction(name, region, self._write_cost_sum(body, unit, function.operation))
 
-    def _copy(
+    def _copy_unit_ops(
         self,
-        body: Body,
+        body: SplitBlock,
         unit: Sequence[int],
-        key: Key,
+        key: RegionKey,
         values: dict[ir.Value, ir.Value],
         block: ir.Block,
     ) -> list[str]:
@@ -221,53 +233,57 @@ class Outliner:
                 if value not in values:
                     constant = body.ops[body.producer[value][0]]
                     values[value] = constant.clone(point).operation.results[0]
-                    texts.append(self.spelled[ref[1]])
+                    texts.append(self.op_texts[ref[1]])
             mapped = [values[value] for value in body.inputs[i]]
             clone = op.clone(point).operation
             own = len(op.operands)
             for k in range(own):
                 clone.operands[k] = mapped[k]
             if len(mapped) > own:
-                for (inner, k, _), value in zip(captures(clone), mapped[own:], strict=True):
+                for (inner, k, _), value in zip(
+                    list_captured_operands(clone), mapped[own:], strict=True
+                ):
                     inner.operands[k] = value
             values.update(zip(op.results, clone.results, strict=True))
-            texts.append(self.spelled[text])
+            texts.append(self.op_texts[text])
         return texts
 
-    def _cost(self, body: Body, unit: Sequence[int], function: ir.Operation) -> ir.DictAttr | None:
+    def _write_cost_sum(
+        self, body: SplitBlock, unit: Sequence[int], function: ir.Operation
+    ) -> ir.DictAttr | None:
         """The sum of the ops' costs, written on the function, where all of them have one."""
-        costs = [Cost.of(body.ops[i]) for i in unit]
+        costs = [Cost.read_from_op(body.ops[i]) for i in unit]
         known = [cost for cost in costs if cost is not None]
         if len(known) < len(costs):
             return None
-        attr = aggregate(known).to_attr(self.module.context)
+        attr = aggregate_costs(known).to_dictionary_attr(self.module.context)
         function.attributes[Cost.NAME] = attr
         return attr
 
-    def _single(self, text: int) -> str:
+    def _digest_single_op(self, text: int) -> str:
         """The digest of a region of one op."""
-        if text not in self.singles:
-            self.singles[text] = self._digest((text,))
-        return self.singles[text]
+        if text not in self.single_op_digests:
+            self.single_op_digests[text] = self._compute_region_digest((text,))
+        return self.single_op_digests[text]
 
-    def _function_texts(self, text: str) -> list[str]:
+    def _collect_callee_texts(self, text: str) -> list[str]:
         """The texts of the functions that an op calls: their names alone say nothing."""
-        found = []
+        texts = []
         for quoted, plain in SYMBOL.findall(text):
             name = quoted or plain
-            if name in self.callable:
-                if name not in self.called:
-                    self.called[name] = ""  # should it call itself
-                    own = op_text(self.callable[name])
-                    self.called[name] = "\0".join([own, *self._function_texts(own)])
-                found.append(self.called[name])
-        return found
+            if name in self.named_functions:
+                if name not in self.callee_texts:
+                    self.callee_texts[name] = ""  # should it call itself
+                    own = to_canonical_text(self.named_functions[name])
+                    self.callee_texts[name] = "\0".join([own, *self._collect_callee_texts(own)])
+                texts.append(self.callee_texts[name])
+        return texts
 
-    def _digest(self, texts: Sequence[int], key: Key | None = None) -> str:
+    def _compute_region_digest(self, texts: Sequence[int], key: RegionKey | None = None) -> str:
         """Content hash of a region; values of constants do not count where no loop reads them."""
-        spelled = [self.spelled[number] for number in texts]
+        spelled = [self.op_texts[number] for number in texts]
         called = dict.fromkeys(
-            t for text in spelled if "@" in text for t in self._function_texts(text)
+            t for text in spelled if "@" in text for t in self._collect_callee_texts(text)
         )
         spelled += called
         loops = any(loop in text for text in spelled for loop in LOOPS)
@@ -278,7 +294,7 @@ class Outliner:
         if key is not None:
             wiring = [
                 tuple(
-                    ("const", self.spelled[ref[1]] if loops else "") if ref[0] == "const" else ref
+                    ("const", self.op_texts[ref[1]] if loops else "") if ref[0] == "const" else ref
                     for ref in refs
                 )
                 for _, refs in key.ops
@@ -287,7 +303,7 @@ class Outliner:
         return hasher.hexdigest()[:16]
 
 
-def _flat_key(op: ir.Operation) -> object:
+def _build_flat_key(op: ir.Operation) -> object:
     """Equal for ops without regions whose texts are equal, and cheaper than the text."""
     attributes = op.attributes
     try:

@@ -15,11 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.attrs import Split
+from hespas.dialects.attrs import SplitAttr
 from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import ir
-from hespas.passes.base import Pass, Run, option
-from hespas.passes.split.blocks import Body, bodies, check_order
+from hespas.passes.base import Pass, PassRun, option
+from hespas.passes.split.blocks import SplitBlock, check_not_split, list_split_blocks
 from hespas.passes.split.outline import Outliner
 
 
@@ -33,25 +33,25 @@ class SplitIndividualPass(Pass):
     merge: bool = option(False, "merge ops that no collective tells apart")
     block_limit: int = option(0, "most ops in a merged region; 0: no limit")
 
-    def apply(self, module: ir.Module, run: Run) -> None:
-        check_order(module, self.name)
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        check_not_split(module, self.name)
         if self.block_limit < 0:
             raise UsageError(f"{self.name}: block-limit is {self.block_limit}, less than 0")
         outliner = Outliner(module, run.texts)
-        for body in bodies(module):
+        for body in list_split_blocks(module):
             if self.merge:
-                outliner.split(body, self._merged(body), reorder=True)
+                outliner.outline_block_units(body, self._merge_units(body), reorder=True)
             else:
-                outliner.split(body, [[i] for i in body.compute])
-        Split("individual", self.merge, self.block_limit).set_on(module.operation)
+                outliner.outline_block_units(body, [[i] for i in body.compute_op_indices])
+        SplitAttr("individual", self.merge, self.block_limit).write_to_op(module.operation)
 
-    def _merged(self, body: Body) -> list[list[int]]:
+    def _merge_units(self, body: SplitBlock) -> list[list[int]]:
         """Units in order of urgency: what collective 0 waits for, collective 0, and so on."""
-        after, before = levels(body)
+        after, before = compute_levels(body)
         end = len(body.ops) - 1
         number = {i: k for k, i in enumerate(body.comms)}
         waits = set(body.waits)
-        turns = _turns(body, after, before)
+        turns = _compute_wait_turns(body, after, before)
         groups: dict[tuple[int, int, int, int], list[int]] = {}
         ordered: list[tuple[tuple[float, ...], list[int]]] = []
         for i in range(end):
@@ -73,23 +73,23 @@ class SplitIndividualPass(Pass):
         return [unit for _, unit in ordered]
 
 
-def levels(body: Body) -> tuple[list[int], list[int]]:
+def compute_levels(body: SplitBlock) -> tuple[list[int], list[int]]:
     """Per op the number of the latest collective it depends on (-1: none), and of the earliest that
     depends on it (the number of collectives: none)."""
     number = {i: k for k, i in enumerate(body.comms)}
     count = len(body.ops)
     after, before = [-1] * count, [len(body.comms)] * count
-    sources = _sources(body)
+    sources = _find_source_ops(body)
     for i in range(count):
         after[i] = max((number.get(p, after[p]) for p in sources[i]), default=-1)
     for i in reversed(range(count)):
-        mine = number.get(i, before[i])
+        level = number.get(i, before[i])
         for p in sources[i]:
-            before[p] = min(before[p], mine)
+            before[p] = min(before[p], level)
     return after, before
 
 
-def _turns(body: Body, after: list[int], before: list[int]) -> list[int]:
+def _compute_wait_turns(body: SplitBlock, after: list[int], before: list[int]) -> list[int]:
     """Per op how many waits stand between it and ops of its own two numbers that it depends on.
 
     Waits come first among equals. One that reads what an equal computes comes after that, and what
@@ -100,14 +100,14 @@ def _turns(body: Body, after: list[int], before: list[int]) -> list[int]:
         return turns
     waits = set(body.waits)
     ahead = waits | body.constants
-    for i, sources in enumerate(_sources(body)):
+    for i, sources in enumerate(_find_source_ops(body)):
         for p in sources:
             if (after[p], before[p]) == (after[i], before[i]):
                 turns[i] = max(turns[i], turns[p] + (i in waits and p not in ahead))
     return turns
 
 
-def _sources(body: Body) -> list[set[int]]:
+def _find_source_ops(body: SplitBlock) -> list[set[int]]:
     """Per op the ops that it reads from."""
     return [
         {body.producer[value][0] for value in values if value in body.producer}

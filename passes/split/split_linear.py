@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.attrs import Split
+from hespas.dialects.attrs import SplitAttr
 from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import ir
-from hespas.passes.base import Pass, Run, nearest, option
-from hespas.passes.split.blocks import Body, bodies, check_order
+from hespas.passes.base import Pass, PassRun, option, suggest_nearest
+from hespas.passes.split.blocks import SplitBlock, check_not_split, list_split_blocks
 from hespas.passes.split.outline import Outliner
 
 SEPARATORS = {
@@ -37,26 +37,26 @@ class SplitLinearPass(Pass):
         "isolated", f"where a separator goes, alone or at an end: {', '.join(POLICIES)}"
     )
 
-    def apply(self, module: ir.Module, run: Run) -> None:
-        check_order(module, self.name)
-        cuts = _separator(self.separator)
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        check_not_split(module, self.name)
+        cuts = _compile_separator(self.separator)
         if self.separator_policy not in POLICIES:
             raise UsageError(
                 f"{self.name}: no separator-policy is called '{self.separator_policy}'",
-                remedy=nearest(self.separator_policy, list(POLICIES)),
+                remedy=suggest_nearest(self.separator_policy, list(POLICIES)),
             )
         if self.block_limit < 0:
             raise UsageError(f"{self.name}: block-limit is {self.block_limit}, less than 0")
         outliner = Outliner(module, run.texts)
-        for body in bodies(module):
-            outliner.split(body, self._units(body, cuts))
-        Split("linear", block_limit=self.block_limit).set_on(module.operation)
+        for body in list_split_blocks(module):
+            outliner.outline_block_units(body, self._cut_into_units(body, cuts))
+        SplitAttr("linear", block_limit=self.block_limit).write_to_op(module.operation)
 
-    def _units(self, body: Body, cuts: Callable[[str], bool]) -> list[list[int]]:
+    def _cut_into_units(self, body: SplitBlock, cuts: Callable[[str], bool]) -> list[list[int]]:
         units: list[list[int]] = []
         current: list[int] = []
 
-        def close() -> None:
+        def close_current_unit() -> None:
             nonlocal current
             if current:
                 units.append(current)
@@ -66,23 +66,24 @@ class SplitLinearPass(Pass):
         last = len(body.ops) - 1
         for i, op in enumerate(body.ops[:last]):
             if i in breaks:
-                close()
+                close_current_unit()
             elif i not in body.constants:
                 separates = cuts(op.name)
                 if separates and self.separator_policy != "end-block":
-                    close()
+                    close_current_unit()
                 current.append(i)
                 full = self.block_limit and len(current) >= self.block_limit
                 if full or (separates and self.separator_policy != "start-block"):
-                    close()
-        close()
+                    close_current_unit()
+        close_current_unit()
         return units
 
 
-def _separator(name: str) -> Callable[[str], bool]:
+def _compile_separator(name: str) -> Callable[[str], bool]:
     if name not in SEPARATORS:
         raise UsageError(
-            f"split-linear: no separator is called '{name}'", remedy=nearest(name, list(SEPARATORS))
+            f"split-linear: no separator is called '{name}'",
+            remedy=suggest_nearest(name, list(SEPARATORS)),
         )
     pattern = re.compile(SEPARATORS[name])
     return lambda op_name: pattern.search(op_name) is not None

@@ -7,27 +7,27 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from hespas.configs.text import read_text
+from hespas.configs.text_files import read_text_file
 from hespas.dialects.errors import HespasError
 
 PLAIN = re.compile(r"[\w/.+@=-]+")
 
 
-def read(path: Path) -> dict[int, str]:
+def read_prefixes(path: Path) -> dict[int, str]:
     """Prefix by node of the workload; raises HespasError with the line of a mistake."""
-    found: dict[int, str] = {}
-    for number, line in enumerate(read_text(path).splitlines(), 1):
+    prefixes: dict[int, str] = {}
+    for number, line in enumerate(read_text_file(path).splitlines(), 1):
         text = re.sub(r"(^|\s)#.*", "", line).strip()
         if not text or text in ("---", "..."):
             continue
         match = re.fullmatch(r"(\d+)\s*:\s+(\S.*)", text)
         if match is None:
             raise HespasError("is not of the form NODE: PREFIX", where=f"{path}:{number}")
-        found[int(match[1])] = _unquoted(match[2], f"{path}:{number}")
-    return found
+        prefixes[int(match[1])] = _unquote_text(match[2], f"{path}:{number}")
+    return prefixes
 
 
-def _unquoted(text: str, where: str) -> str:
+def _unquote_text(text: str, where: str) -> str:
     if text[0] not in "\"'":
         return text
     try:
@@ -40,7 +40,7 @@ def _unquoted(text: str, where: str) -> str:
     raise HespasError(f"{text} is not a quoted string", where=where)
 
 
-def text(prefixes: Mapping[int, str]) -> str:
+def format_prefixes(prefixes: Mapping[int, str]) -> str:
     """The file's text, nodes ascending."""
     return "".join(
         f"{node}: {prefix if PLAIN.fullmatch(prefix) else json.dumps(prefix)}\n"

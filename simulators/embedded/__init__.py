@@ -1,6 +1,6 @@
 """The embedded simulator: ASTRA-sim's analytical models in Python, and options beyond them."""
 
-from .options import Options
-from .simulate import simulate
+from .event_simulation import run_event_simulation
+from .simulation_options import SimulationOptions
 
-__all__ = ["Options", "simulate"]
+__all__ = ["SimulationOptions", "run_event_simulation"]

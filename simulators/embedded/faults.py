@@ -6,68 +6,72 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hespas.dialects.errors import HespasError
-from hespas.simulators.steps import Step
+from hespas.simulators.simulation_steps import SimulationStep
 
-from .runner import Runner
+from .device_runner import DeviceRunner
 
 if TYPE_CHECKING:
-    from .engine import Engine, Instance
+    from .event_engine import CollectiveInstance, EventEngine
 
 
-def deadlock(engine: Engine, stuck: Sequence[Runner]) -> HespasError:
+def diagnose_deadlock(engine: EventEngine, stuck: Sequence[DeviceRunner]) -> HespasError:
     """Who waits for what."""
     runner = stuck[0]
     waiting = [p for p, s in enumerate(runner.lane.starts) if s >= 0 and runner.lane.ends[p] < 0]
-    count = sum(engine.classes.size[engine.classes.of[r.rank]] for r in stuck)
+    count = sum(engine.classes.size[engine.classes.class_of[r.rank]] for r in stuck)
     text = f"deadlock: {count} of {len(engine.inputs.devices)} devices never finish"
     if not waiting:
         position = next(p for p, s in enumerate(runner.lane.starts) if s < 0)
         return HespasError(
             f"{text}: device {runner.rank} waits here, and nothing runs that could let it go on: a "
             "node that takes no time lets others start only when something else of its device ends",
-            where=runner.where(position),
+            where=runner.describe_position(position),
         )
     holder = next((p for p in waiting if runner.steps[p].resource == "comm"), waiting[0])
-    text += f"; device {runner.rank} waits {_for_what(engine, runner, holder)}"
-    return HespasError(text, where=runner.where(holder), remedy=_remedy(engine))
+    text += f"; device {runner.rank} waits {_describe_wait(engine, runner, holder)}"
+    return HespasError(text, where=runner.describe_position(holder), remedy=_suggest_remedy(engine))
 
 
-def mismatch(
-    engine: Engine, instance: Instance, runner: Runner, position: int, step: Step
+def diagnose_mismatch(
+    engine: EventEngine,
+    instance: CollectiveInstance,
+    runner: DeviceRunner,
+    position: int,
+    step: SimulationStep,
 ) -> HespasError:
     """Two devices that meet in a communicator and want different things."""
-    other, (theirs, _) = next(iter(instance.joined.items()))
-    there = engine.runner(other).where(theirs)
+    other, (other_position, _) = next(iter(instance.joined.items()))
+    there = engine.get_runner(other).describe_position(other_position)
     return HespasError(
         f"{step.kind} of {step.size} bytes on communicator {instance.communicator.id} meets "
         f"{instance.step.kind} of {instance.step.size} bytes ({there})",
-        where=runner.where(position),
+        where=runner.describe_position(position),
     )
 
 
-def _for_what(engine: Engine, runner: Runner, position: int) -> str:
+def _describe_wait(engine: EventEngine, runner: DeviceRunner, position: int) -> str:
     step = runner.steps[position]
     if step.kind == "recv":
         return (
             f"for a message of {step.size} bytes with tag {step.tag} from device "
-            f"{runner.peer(position)}"
+            f"{runner.resolve_peer(position)}"
         )
     for instance in engine.instances.values():
         if runner.rank not in instance.joined:
             continue
-        here = {engine.classes.of[rank] for rank in instance.joined}
+        here = {engine.classes.class_of[rank] for rank in instance.joined}
         members = instance.communicator.members
-        absent = [m for m in members if engine.classes.of[m] not in here]
+        absent = [m for m in members if engine.classes.class_of[m] not in here]
         if absent:
             others = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
             return (
-                f"in {step.kind} of {step.size} bytes on communicator {runner.group(position)} for "
-                f"device {absent[0]}{others}, which {_doing(engine.runner(absent[0]))}"
+                f"in {step.kind} of {step.size} bytes on communicator {runner.resolve_communicator(position)} for "
+                f"device {absent[0]}{others}, which {_describe_activity(engine.get_runner(absent[0]))}"
             )
-    return engine.customs.waiting(runner.rank) or f"in {step.kind} of {step.size} bytes"
+    return engine.customs.describe_wait(runner.rank) or f"in {step.kind} of {step.size} bytes"
 
 
-def _doing(runner: Runner) -> str:
+def _describe_activity(runner: DeviceRunner) -> str:
     if runner.left == 0:
         return "has finished"
     for position, start in enumerate(runner.lane.starts):
@@ -77,7 +81,7 @@ def _doing(runner: Runner) -> str:
     return "cannot go on"
 
 
-def _remedy(engine: Engine) -> str:
+def _suggest_remedy(engine: EventEngine) -> str:
     groups = {instance.communicator.id for instance in engine.instances.values()}
     if 0 in groups and len(engine.inputs.groups) > 1:
         return (

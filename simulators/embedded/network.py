@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from hespas.configs.system import System
+from hespas.configs.system_spec import SystemSpec
 from hespas.dialects.errors import HespasError
 
-Link = tuple[tuple[int, int], ...]  # dimensions that a message pays for, and its hops in each
+RouteHops = tuple[tuple[int, int], ...]  # dimensions that a message pays for, and its hops in each
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class AnalyticalNetwork:
     """Dimensions of devices; dimension 0 is the fastest varying digit of a device's number.
 
     A message pays for the first dimension in which its ends differ, and for that one only:
@@ -27,40 +27,44 @@ class Network:
     counts: tuple[int, ...]
     bytes_per_ns: tuple[float, ...]
     latency_ns: tuple[float, ...]
-    whole: bool = False
-    _links: dict[tuple[int, int], Link] = field(default_factory=dict, compare=False)
+    charges_all_dimensions: bool = False
+    _links: dict[tuple[int, int], RouteHops] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def of(cls, system: System, whole: bool = False) -> Network:
+    def from_system(
+        cls, system: SystemSpec, charges_all_dimensions: bool = False
+    ) -> AnalyticalNetwork:
         """The network of a system."""
         rates = tuple(bw * (1 << 30) / 1_000_000_000 for bw in system.bandwidth_gib_s)
-        return cls(system.topology, system.npus_count, rates, system.latency_ns, whole)
+        return cls(
+            system.topology, system.npus_count, rates, system.latency_ns, charges_all_dimensions
+        )
 
     @property
-    def devices(self) -> int:
+    def device_count(self) -> int:
         """How many devices there are."""
         return math.prod(self.counts)
 
-    def link(self, source: int, target: int) -> Link:
+    def find_route(self, source: int, target: int) -> RouteHops:
         """What a message pays for."""
-        found = self._links.get((source, target))
-        if found is None:
-            found = self._links[source, target] = self._find(source, target)
-        return found
+        route = self._links.get((source, target))
+        if route is None:
+            route = self._links[source, target] = self._count_route_hops(source, target)
+        return route
 
-    def _find(self, source: int, target: int) -> Link:
-        found: list[tuple[int, int]] = []
+    def _count_route_hops(self, source: int, target: int) -> RouteHops:
+        route: list[tuple[int, int]] = []
         stride = 1
         for dim, count in enumerate(self.counts):
             here, there = source // stride % count, target // stride % count
-            if here != there and (self.whole or not found):
-                found.append((dim, self.hops(dim, here, there)))
+            if here != there and (self.charges_all_dimensions or not route):
+                route.append((dim, self.count_dimension_hops(dim, here, there)))
             stride *= count
-        if not found:
+        if not route:
             raise HespasError(f"device {source} sends a message to itself")
-        return tuple(found)
+        return tuple(route)
 
-    def hops(self, dim: int, here: int, there: int) -> int:
+    def count_dimension_hops(self, dim: int, here: int, there: int) -> int:
         """Hops between two positions of a dimension."""
         kind = self.topology[dim]
         if kind == "FullyConnected":
@@ -70,11 +74,11 @@ class Network:
         distance = abs(here - there)
         return min(distance, self.counts[dim] - distance)
 
-    def link_ns(self, link: Link, size: int) -> int:
+    def compute_route_ns(self, link: RouteHops, size: int) -> int:
         """The time in nanoseconds of ``size`` bytes over a link as ``link`` gives it."""
         latency = sum(hops * self.latency_ns[dim] for dim, hops in link)
         return int(latency + size / min(self.bytes_per_ns[dim] for dim, _ in link))
 
-    def transfer_ns(self, source: int, target: int, size: int) -> int:
+    def compute_transfer_ns(self, source: int, target: int, size: int) -> int:
         """The time in nanoseconds of a message of ``size`` bytes."""
-        return self.link_ns(self.link(source, target), size)
+        return self.compute_route_ns(self.find_route(source, target), size)

@@ -14,56 +14,56 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .links import Array, Table
-from .network import Network
-from .plan import Algorithm, Phase
+from .collective_plan import ChunkPhase, DimensionAlgorithm
+from .link_tables import Array, LinkTable
+from .network import AnalyticalNetwork
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class PhaseCosts:
     """What a phase needs to know of the system; ``part`` as in ``plan.Communicator``.
 
     ``reduce_ns`` is the time to reduce a message of so many bytes.
     """
 
-    network: Network
+    network: AnalyticalNetwork
     endpoint_ns: int
     reduce_ns: Callable[[int], int]
     part: bool
 
 
-def known(algorithm: Algorithm, kind: str) -> bool:
+def has_recurrence(algorithm: DimensionAlgorithm, kind: str) -> bool:
     """Whether there is a recurrence for an algorithm in a kind of collective."""
     if algorithm.window == 1:
         return kind in ("all_gather", "all_to_all")
     return algorithm.name in ("ring", "direct", "halvingDoubling") and algorithm.window == -1
 
 
-def alike(
-    costs: Costs, table: Table, algorithm: Algorithm, phase: Phase, n: int
+def solve_symmetric(
+    costs: PhaseCosts, table: LinkTable, algorithm: DimensionAlgorithm, phase: ChunkPhase, n: int
 ) -> tuple[int, int] | None:
     """How long it takes positions that look alike and start together, and the last wait of it.
 
     None where they do not look alike.
     """
-    if not table.alike:
+    if not table.is_symmetric:
         return None
     delay = costs.endpoint_ns
     if algorithm.name == "halvingDoubling":
         time = delay
-        for distance, message, reduced in _exchanges(phase, n):
-            way = table.times_ns(costs.network, message)[0]
+        for distance, message, reduced in _list_exchanges(phase, n):
+            way = table.compute_times_ns(costs.network, message)[0]
             if way[distance] != way[n - distance]:
                 return None
             time += int(way[distance]) + delay + (costs.reduce_ns(reduced) if reduced else 0)
         return time, delay
     size = phase.size if phase.kind == "all_gather" else phase.size // n
-    times = table.times_ns(costs.network, size)[0]
+    times = table.compute_times_ns(costs.network, size)[0]
     reduce = costs.reduce_ns(size)
     if phase.backwards:
         times = times[-np.arange(n) % n]
     if algorithm.name == "ring":
-        steps, reductions = _ring_steps(phase.kind, n)
+        steps, reductions = _count_ring_steps(phase.kind, n)
         time = delay + steps * (int(times[1]) + delay) + reductions * reduce
         return time, reduce if phase.kind == "reduce_scatter" else delay
     ways = times[1:]
@@ -72,68 +72,74 @@ def alike(
     if phase.kind != "all_reduce":
         end = delay + int(ways.max()) + delay
         return (end + reduce, reduce) if phase.kind == "reduce_scatter" else (end, delay)
-    released = _released(np.sort(ways) + delay, delay + reduce)
-    if _overtaken(released, released + ways, delay):
+    released = _compute_releases(np.sort(ways) + delay, delay + reduce)
+    if _has_overtaking(released, released + ways, delay):
         return None
     twice = costs.part and n > 2
     end = int((released + ways).max()) + delay
     return end + (reduce if twice else 0), reduce if twice else delay
 
 
-def ends(
-    costs: Costs, table: Table, algorithm: Algorithm, phase: Phase, starts: Array
+def solve_positions(
+    costs: PhaseCosts,
+    table: LinkTable,
+    algorithm: DimensionAlgorithm,
+    phase: ChunkPhase,
+    starts: Array,
 ) -> tuple[Array, int] | None:
     """When each position ends, and how long before that its last wait began.
 
     None where messages overtake each other, which needs a closer look.
     """
     if algorithm.name == "halvingDoubling":
-        return _halving_doubling(costs, table, phase, starts)
+        return _solve_halving_doubling(costs, table, phase, starts)
     n = starts.shape[-1]
     size = phase.size if phase.kind == "all_gather" else phase.size // n
-    times = table.times_ns(costs.network, size)
+    times = table.compute_times_ns(costs.network, size)
     if phase.backwards:  # look at the ring from behind
         starts = starts[..., ::-1]
         times = times[::-1][:, -np.arange(n) % n]
     if algorithm.window == 1:
-        solved = _one_by_one(costs, times, starts)
+        solved = _solve_one_by_one(costs, times, starts)
     else:
-        solve = _ring if algorithm.name == "ring" else _direct
+        solve = _solve_ring if algorithm.name == "ring" else _solve_direct
         solved = solve(costs, phase.kind, size, times, starts)
     if solved is None:
         return None
-    found, lag = solved
-    return (found[..., ::-1] if phase.backwards else found), lag
+    end_times, lag = solved
+    return (end_times[..., ::-1] if phase.backwards else end_times), lag
 
 
-def _ring_steps(kind: str, n: int) -> tuple[int, int]:
+def _count_ring_steps(kind: str, n: int) -> tuple[int, int]:
     """How many steps a ring takes, and in how many of them a position reduces."""
     steps = {"all_reduce": 2 * (n - 1), "all_to_all": n * (n - 1) // 2}.get(kind, n - 1)
     return steps, n - 1 if kind in ("all_reduce", "reduce_scatter") else 0
 
 
-def _ring(costs: Costs, kind: str, size: int, times: Array, starts: Array) -> tuple[Array, int]:
+def _solve_ring(
+    costs: PhaseCosts, kind: str, size: int, times: Array, starts: Array
+) -> tuple[Array, int]:
     """``g[i] = max(g[i], g[i - 1] + T) + D (+ R)``, for so many steps.
 
     Each step adds the same to all, so what counts is from where the latest start comes round: from
     position i - j after j hops, j up to the number of steps, with whole laps where there is time.
     """
     n = starts.shape[-1]
-    steps, reductions = _ring_steps(kind, n)
+    steps, reductions = _count_ring_steps(kind, n)
     reduce, delay = costs.reduce_ns(size), costs.endpoint_ns
     hop = np.broadcast_to(times[:, 1], (n,))  # to the next
     lap = int(hop.sum())
     way = np.concatenate(([0], np.cumsum(np.tile(hop, 2))[:-1]))  # from position 0, two laps
     ahead = np.concatenate((starts, starts), axis=-1) - way
     laps, rest = divmod(steps, n)
-    best = _latest(ahead, n, 0, rest) + laps * lap
+    best = _slide_maximum(ahead, n, 0, rest) + laps * lap
     if rest < n - 1:
-        best = np.maximum(best, _latest(ahead, n, rest + 1, n - 1) + (laps - 1) * lap)
-    found = best + way[n:] + (1 + steps) * delay + reductions * reduce
-    return found, reduce if kind == "reduce_scatter" else delay
+        best = np.maximum(best, _slide_maximum(ahead, n, rest + 1, n - 1) + (laps - 1) * lap)
+    end_times = best + way[n:] + (1 + steps) * delay + reductions * reduce
+    return end_times, reduce if kind == "reduce_scatter" else delay
 
 
-def _latest(values: Array, n: int, least: int, most: int) -> Array:
+def _slide_maximum(values: Array, n: int, least: int, most: int) -> Array:
     """For each i from n on, the maximum of ``values[i - most : i - least + 1]``."""
     width, done = most - least + 1, 1
     window = values  # window[x] is the maximum of values[x : x + done]
@@ -146,47 +152,47 @@ def _latest(values: Array, n: int, least: int, most: int) -> Array:
     return np.maximum(left, window[..., first + shift : first + shift + n])
 
 
-def _direct(
-    costs: Costs, kind: str, size: int, times: Array, starts: Array
+def _solve_direct(
+    costs: PhaseCosts, kind: str, size: int, times: Array, starts: Array
 ) -> tuple[Array, int] | None:
     """Every position sends to all others at once; an all-reduce does so twice."""
     n = starts.shape[-1]
     reduce, delay = costs.reduce_ns(size), costs.endpoint_ns
     begun = starts + delay
-    arrived = _arrivals(times, begun)
+    arrived = _compute_arrivals(times, begun)
     if kind != "all_reduce":
         lag = reduce if kind == "reduce_scatter" else delay
         last = np.maximum(arrived.max(axis=-1), begun)
         return last + delay + (reduce if kind == "reduce_scatter" else 0), lag
     came = np.sort(np.maximum(arrived, begun[..., None]), axis=-1)
-    released = _released(came, delay + reduce)
+    released = _compute_releases(came, delay + reduce)
     position, k = np.arange(n)[:, None], np.arange(n - 1)[None, :]
     source = (position - 1 - k) % n
     way = times[0][k + 1] if len(times) == 1 else times[source, k + 1]
     second = np.maximum(released[..., source, k] + way, released)
-    if _overtaken(released, second, delay):
+    if _has_overtaking(released, second, delay):
         return None
     last = second.max(axis=-1)
     twice = costs.part and n > 2
     return last + delay + (reduce if twice else 0), reduce if twice else delay
 
 
-def _one_by_one(costs: Costs, times: Array, starts: Array) -> tuple[Array, int]:
+def _solve_one_by_one(costs: PhaseCosts, times: Array, starts: Array) -> tuple[Array, int]:
     """Every position sends to the others in turn: to the next when the last has sent to it.
 
     ``g[i] = max(g[i], g[i - o] + T) + D`` for offset o = 1, 2, ... n - 1.
     """
     n = starts.shape[-1]
     position, delay = np.arange(n), costs.endpoint_ns
-    found = starts + delay
+    end_times = starts + delay
     for offset in range(1, n):
         source = (position - offset) % n
         way = times[source if len(times) > 1 else 0, offset]
-        found = np.maximum(found, found[..., source] + way) + delay
-    return found, delay
+        end_times = np.maximum(end_times, end_times[..., source] + way) + delay
+    return end_times, delay
 
 
-def _released(came: Array, work_ns: int) -> Array:
+def _compute_releases(came: Array, work_ns: int) -> Array:
     """When packets that came one after another go on: the k-th to the k-th position after this one.
 
     Each when it has been reduced, but none before the last has come.
@@ -196,12 +202,12 @@ def _released(came: Array, work_ns: int) -> Array:
     return np.maximum(reduced, open_from.min(axis=-1)[..., None])
 
 
-def _overtaken(released: Array, second: Array, delay: int) -> bool:
+def _has_overtaking(released: Array, second: Array, delay: int) -> bool:
     """Whether a message of the second round lets one go on that is still being reduced."""
     return bool((second.min(axis=-1) + delay <= released.max(axis=-1)).any())
 
 
-def _arrivals(times: Array, begun: Array) -> Array:
+def _compute_arrivals(times: Array, begun: Array) -> Array:
     """When the messages of the others arrive: the o-th entry is of the one o + 1 before."""
     n = begun.shape[-1]
     position, offset = np.arange(n)[:, None], np.arange(1, n)[None, :]
@@ -210,33 +216,35 @@ def _arrivals(times: Array, begun: Array) -> Array:
     return begun[..., source] + way
 
 
-def _halving_doubling(costs: Costs, table: Table, phase: Phase, starts: Array) -> tuple[Array, int]:
+def _solve_halving_doubling(
+    costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Array
+) -> tuple[Array, int]:
     """Exchanges with the position whose number differs in one bit."""
     n = starts.shape[-1]
     position = np.arange(n)
     delay = costs.endpoint_ns
-    found = starts + delay
-    for distance, message, reduced in _exchanges(phase, n):
-        times = table.times_ns(costs.network, message)
+    end_times = starts + delay
+    for distance, message, reduced in _list_exchanges(phase, n):
+        times = table.compute_times_ns(costs.network, message)
         partner = position ^ distance
         row = partner if len(times) > 1 else 0
         way = times[row, (position - partner) % n]
-        found = np.maximum(found, found[..., partner] + way) + delay
+        end_times = np.maximum(end_times, end_times[..., partner] + way) + delay
         if reduced:
-            found = found + costs.reduce_ns(reduced)
-    return found, delay
+            end_times = end_times + costs.reduce_ns(reduced)
+    return end_times, delay
 
 
-def _exchanges(phase: Phase, n: int) -> list[tuple[int, int, int]]:
+def _list_exchanges(phase: ChunkPhase, n: int) -> list[tuple[int, int, int]]:
     """The exchanges of halving and doubling: distance, bytes, and bytes to reduce after it."""
     levels, size = n.bit_length() - 1, phase.size
     if phase.kind == "all_gather":
         return [(n >> k, size << (k - 1), 0) for k in range(1, levels + 1)]
-    found = [
+    exchanges = [
         (1 << (k - 1), size >> k, size >> (k + 1) if k < levels else 0)
         for k in range(1, levels + 1)
     ]
     if phase.kind == "all_reduce":
         last = size >> (levels + 1)
-        found += [(n >> k, last << k, 0) for k in range(1, levels + 1)]
-    return found
+        exchanges += [(n >> k, last << k, 0) for k in range(1, levels + 1)]
+    return exchanges

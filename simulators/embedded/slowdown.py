@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 
-from .options import Options
-from .runner import Runner
+from .device_runner import DeviceRunner
+from .simulation_options import SimulationOptions
 
 
-class SlowRunner(Runner):
+class SlowdownRunner(DeviceRunner):
     """A device whose compute node under way is timed anew when communication starts or ends."""
 
     _position = -1  # of the compute node under way
@@ -24,32 +24,32 @@ class SlowRunner(Runner):
     _slow = False
     _timing = 0  # events of earlier timings are void
 
-    def scan(self) -> None:
-        super().scan()
+    def issue_ready_nodes(self) -> None:
+        super().issue_ready_nodes()
         if self._position >= 0 and self._slow != self.busy["comm"]:
-            self._time()
+            self._reschedule_end()
 
-    def compute(self, position: int, duration_ns: int) -> None:
+    def start_compute(self, position: int, duration_ns: int) -> None:
         """Start a compute node."""
         self._position, self._work_ns = position, float(duration_ns)
         self._since_ns, self._slow = self.queue.now, self.busy["comm"]
-        self._time()
+        self._reschedule_end()
 
-    def _time(self) -> None:
+    def _reschedule_end(self) -> None:
         """Take off what was done since the last time, and say when the rest will be."""
         now = self.queue.now
-        self._work_ns -= (now - self._since_ns) / self._factor()
+        self._work_ns -= (now - self._since_ns) / self._compute_factor()
         self._since_ns, self._slow = now, self.busy["comm"]
         self._timing += 1
         # A hair less, so that 100 ns of work at 1.1 are not 111.
-        left = math.ceil(max(0.0, self._work_ns) * self._factor() - 1e-6)
-        self.endpoint.after(left, self._over, self._timing)
+        left = math.ceil(max(0.0, self._work_ns) * self._compute_factor() - 1e-6)
+        self.endpoint.schedule_event_after(left, self._finish_timed_node, self._timing)
 
-    def _factor(self) -> float:
-        options: Options = self.engine.options
+    def _compute_factor(self) -> float:
+        options: SimulationOptions = self.engine.options
         return 1.0 + options.slowdown if self._slow else 1.0
 
-    def _over(self, timing: int) -> None:
+    def _finish_timed_node(self, timing: int) -> None:
         if timing == self._timing:
             position, self._position = self._position, -1
-            self.end(position)
+            self.finish_node(position)

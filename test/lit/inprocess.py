@@ -97,10 +97,10 @@ def run_one(stage: Command, data: str) -> tuple[int, str, str]:
             if stage.words[0] == "filecheck":
                 code = filecheck(stage.words[1:])
             else:
-                from hespas.tools import common
+                from hespas.tools import console_scripts
 
                 tool = importlib.import_module(TOOLS[stage.words[0]])
-                code = common.entry(tool.main, stage.words[1:])
+                code = console_scripts.run_tool_main(tool.main, stage.words[1:])
     finally:
         sys.stdin = stdin
     return code, out.text(), err.text()

@@ -22,9 +22,9 @@ config.excludes = ["Inputs"]  # noqa: F821
 config.environment["PATH"] = os.pathsep.join(  # noqa: F821
     [str(Path(sys.executable).parent), os.environ["PATH"]]
 )
-from hespas.dialects.xla import gpu_library  # noqa: E402
+from hespas.dialects.xla import find_gpu_library  # noqa: E402
 
-if gpu_library():  # REQUIRES: gpu-compiler
+if find_gpu_library():  # REQUIRES: gpu-compiler
     config.available_features.add("gpu-compiler")  # noqa: F821
 from importlib.util import find_spec  # noqa: E402
 

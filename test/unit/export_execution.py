@@ -22,11 +22,11 @@ from recipe_runs import OPTIONS, arrays
 
 from hespas import frontends
 from hespas.dialects.mlir import ir, make_context
-from hespas.frontends.export import lower, stages
-from hespas.frontends.export.lower import on_mesh
-from hespas.frontends.export.options import bind
-from hespas.frontends.export.program import find
-from hespas.passes.base import Run
+from hespas.frontends.export import lower_exportable, stages
+from hespas.frontends.export.exportable_lowering import to_named_shardings
+from hespas.frontends.export.program_source import find_program_function
+from hespas.frontends.export.recipe_options import bind_option_texts
+from hespas.passes.base import PassRun
 
 
 def pieces(array, devices):
@@ -80,8 +80,8 @@ def pairs(text: str) -> dict[str, str]:
 
 def main(place: str, mesh_text: str, settings: str) -> None:
     axes = {name: int(size) for name, size in pairs(mesh_text).items()}
-    build = find(place)
-    program = build(**bind(build, pairs(settings), axes, place))
+    build = find_program_function(place)
+    program = build(**bind_option_texts(build, pairs(settings), axes, place))
     devices = jax.devices()
     sizes = tuple(program.mesh.values())
     mesh = jax.make_mesh(
@@ -89,27 +89,31 @@ def main(place: str, mesh_text: str, settings: str) -> None:
     )
     whole = jax.sharding.NamedSharding(mesh, jax.P())
     laid = jax.tree.map(
-        lambda spec, tree: jax.tree.map(lambda _: on_mesh(spec, mesh) or whole, tree),
+        lambda spec, tree: jax.tree.map(lambda _: to_named_shardings(spec, mesh) or whole, tree),
         program.in_shardings, program.args,
         is_leaf=lambda leaf: leaf is None or isinstance(leaf, jax.P),
     )  # fmt: skip
     arguments = jax.device_put(arrays(program.args), laid)
     flat = [pieces(array, devices) for array in jax.tree.leaves(arguments)]
-    out = on_mesh(program.out_shardings, mesh) if program.out_shardings is not None else None
+    out = (
+        to_named_shardings(program.out_shardings, mesh)
+        if program.out_shardings is not None
+        else None
+    )
     with jax.set_mesh(mesh):
         jitted = jax.jit(
-            program.function, in_shardings=on_mesh(program.in_shardings, mesh), out_shardings=out,
+            program.function, in_shardings=to_named_shardings(program.in_shardings, mesh), out_shardings=out,
             compiler_options=OPTIONS,
         )  # fmt: skip
         wanted = [pieces(x, devices) for x in jax.tree.leaves(jitted(*arguments))]
 
     # Inputs are used three times: none may be given away.
-    module = frontends.from_jax(lower(dataclasses.replace(program, donate_argnums=())))
+    module = frontends.from_jax(lower_exportable(dataclasses.replace(program, donate_argnums=())))
     context = make_context()
     report = {"devices": len(devices), "results": len(wanted)}
     for stage in ("lowered", "partitioned"):
         copy = ir.Module.parse(str(module), context)
-        stages.advance(copy, stage, stages.CPU, Run(note=lambda _: None))
+        stages.advance_to_stage(copy, stage, stages.CPU, PassRun(note=lambda _: None))
         if stage == "partitioned":
             assert "sdy.sharding" not in str(copy)
             copy = ir.Module.parse(as_replicas(str(copy)), context)

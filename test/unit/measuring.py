@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.estimators.measure.base import Measuring
+from hespas.estimators.measure.base import MeasuringEstimator
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class FakeConfig:
     mark: str = ""
 
 
-class Fake(Measuring):
+class Fake(MeasuringEstimator):
     """A time that is the length of the module's text, in microseconds."""
 
     name: ClassVar[str] = "fake"

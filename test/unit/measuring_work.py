@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hespas.estimators.measure import turns
-from hespas.estimators.measure.failure import Unsupported
+from hespas.estimators.measure.failure import UnsupportedError
 
 
 def probe(settings: dict[str, Any]) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def act(what: str, mark: str) -> None:
     if what == "raise":
         raise ValueError("the compiler says no\nand more")
     if what == "unsupported":
-        raise Unsupported("the device has no such type")
+        raise UnsupportedError("the device has no such type")
     if what == "exit":
         os.write(2, b"first words\nlast words\n")
         os._exit(7)
@@ -73,11 +73,11 @@ def take_turns(payload: dict[str, Any]) -> dict[str, Any]:
         with Path(payload["log"]).open("a") as file:
             file.write(f"{what} {time.monotonic()}\n")
 
-    with turns.compiling():
+    with turns.hold_compile_turn():
         write("compile")
         time.sleep(0.2)
         write("compiled")
-    with turns.running():
+    with turns.hold_timing_turn():
         write("run")
         time.sleep(0.1)
         write("ran")

@@ -18,11 +18,11 @@ from jaxlib import xla_client
 
 from hespas import frontends, passes
 from hespas.dialects.mlir import ir, make_context
-from hespas.passes.base import Run
-from hespas.passes.compile.convert import convert
-from hespas.passes.memory.fuse import kernel_results_over
-from hespas.passes.memory.memory_annotate import measure
-from hespas.passes.memory.program import Item
+from hespas.passes.base import PassRun
+from hespas.passes.compile.hlo_to_stablehlo import convert_hlo_to_stablehlo
+from hespas.passes.memory.fusion_model import find_kernel_results_over
+from hespas.passes.memory.liveness_program import LivenessOp
+from hespas.passes.memory.memory_annotate import compute_memory_use
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "memory.md"
 TABLE = re.compile(r"(?<=<!-- table -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -65,35 +65,37 @@ def plan(text: str, devices: int = DEVICES) -> Plan:
     executable = client().compile_and_load(as_replicas(text), where, options)
     stats = executable.get_compiled_memory_stats()
     proto = executable.hlo_modules()[0].as_serialized_hlo_module_proto()
-    module = prepared(ir.Module.parse(convert(proto, scheduled=True), make_context()))
+    module = prepared(
+        ir.Module.parse(convert_hlo_to_stablehlo(proto, scheduled=True), make_context())
+    )
     return Plan(
         stats.argument_size_in_bytes,
         stats.output_size_in_bytes,
         stats.alias_size_in_bytes,
         stats.temp_size_in_bytes,
-        measure(module, False, on_cpu).peak_bytes,
+        compute_memory_use(module, False, on_cpu).peak_bytes,
     )
 
 
-def on_cpu(item: Item, value: int) -> Collection[int]:
+def on_cpu(item: LivenessOp, value: int) -> Collection[int]:
     """``kernel_results_over`` on XLA:CPU."""
-    return () if item.op.name in COPIED_ON_CPU else kernel_results_over(item, value)
+    return () if item.op.name in COPIED_ON_CPU else find_kernel_results_over(item, value)
 
 
 def prepared(module: ir.Module) -> ir.Module:
-    passes.run(module, "prepare{partition=false}", Run(note=lambda text: None))
+    passes.run_pipeline(module, "prepare{partition=false}", PassRun(note=lambda text: None))
     return module
 
 
 def peak(path: Path) -> int:
     """Peak bytes of a workload of local shapes."""
-    return measure(prepared(frontends.read(str(path), make_context()))).peak_bytes
+    return compute_memory_use(prepared(frontends.read_module(str(path), make_context()))).peak_bytes
 
 
 def row(folder: Path) -> str:
     """A row of the table: a program of the zoo."""
     partitioned = file(folder, "spmd")
-    found = plan(str(frontends.read(str(partitioned), make_context())))
+    found = plan(str(frontends.read_module(str(partitioned), make_context())))
     optimised = file(folder, "opt")
     model = f"{peak(partitioned) / peak(optimised):.2f}" if optimised.exists() else ""
     cells = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hespas.tools import hespas
-from hespas.tools.common import entry
+from hespas.tools.console_scripts import run_tool_main
 
 
 def layered(layers: int = 3, width: int = 256, devices: int = 4, names: str = "layer_{}") -> str:
@@ -42,7 +42,7 @@ module attributes {{mhlo.num_partitions = {devices} : i32, mhlo.num_replicas = 1
 
 def run(*argv: str) -> int:
     """The exit code of ``hespas``."""
-    return entry(hespas.main, argv)
+    return run_tool_main(hespas.main, argv)
 
 
 def result(

@@ -6,7 +6,7 @@ import os
 import time
 from typing import Any
 
-from hespas.tools.sweep import worker
+from hespas.tools.sweep import sweep_worker
 
 CRASH, HANG, BUG = 7777, 8888, 9999
 ENVIRONMENT = {"hespas": "1", "source": "of a test", "jaxlib": "2"}
@@ -21,7 +21,7 @@ def work(payload: dict[str, Any]) -> dict[str, Any]:
             time.sleep(60)
         if limit == BUG:
             raise RuntimeError("a mistake of ours")
-    return worker.work(payload)
+    return sweep_worker.compute_cells(payload)
 
 
 def probe(settings: dict[str, Any]) -> dict[str, Any]:

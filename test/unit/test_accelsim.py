@@ -10,9 +10,9 @@ import pytest
 from hespas import passes
 from hespas.dialects.attrs import Cost
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.dialects.mlir import functions, ir, make_context
-from hespas.estimators.accelerators.accelsim import Report, read_report
-from hespas.passes.annotate.collect import items
+from hespas.dialects.mlir import collect_functions, ir, make_context
+from hespas.estimators.accelerators.accelsim import AccelsimReport, parse_accelsim_report
+from hespas.passes.annotate.measured_items import collect_items
 from hespas.tools import hespas
 
 CONTEXT = make_context()
@@ -42,8 +42,8 @@ GPGPU-Sim: *** exit detected ***
 
 
 def test_report_of_two_kernels():
-    assert read_report(REPORT) == Report(6451, 2, 1.447e9)
-    assert read_report(REPORT.replace("-gpgpu_clock", "-no_clock")).clock_hz is None
+    assert parse_accelsim_report(REPORT) == AccelsimReport(6451, 2, 1.447e9)
+    assert parse_accelsim_report(REPORT.replace("-gpgpu_clock", "-no_clock")).clock_hz is None
 
 
 @pytest.mark.parametrize(
@@ -55,17 +55,17 @@ def test_report_of_two_kernels():
 )
 def test_reports_that_are_none(text, said):
     with pytest.raises(HespasError, match=said):
-        read_report(text)
+        parse_accelsim_report(text)
 
 
 def annotated(folder, options=""):
     module = ir.Module.parse(PROGRAM, CONTEXT)
-    passes.run(module, "split-individual")
-    for number, digest in enumerate(sorted({item.digest for item in items(module)})):
+    passes.run_pipeline(module, "split-individual")
+    for number, digest in enumerate(sorted({item.digest for item in collect_items(module)})):
         (folder / f"{digest}.log").write_text(REPORT.replace("6451", str(1447 * (number + 1))))
-    found = passes.run(module, f"accelsim-annotate{{reports={folder} {options}}}")
-    block = functions(module)["main"].regions[0].blocks[0]
-    costs = [Cost.of(view.operation) for view in block.operations]
+    found = passes.run_pipeline(module, f"accelsim-annotate{{reports={folder} {options}}}")
+    block = collect_functions(module)["main"].regions[0].blocks[0]
+    costs = [Cost.read_from_op(view.operation) for view in block.operations]
     return found, [cost for cost in costs if cost is not None]
 
 
@@ -82,14 +82,14 @@ def test_times_are_those_of_the_reports(tmp_path):
 def test_a_region_without_a_report_is_named(tmp_path):
     module = ir.Module.parse(PROGRAM, CONTEXT)
     with pytest.raises(HespasError, match=r"there is no report .*\.log; hespas accelsim writes"):
-        passes.run(module, f"split-linear,accelsim-annotate{{reports={tmp_path}}}")
+        passes.run_pipeline(module, f"split-linear,accelsim-annotate{{reports={tmp_path}}}")
     with pytest.raises(UsageError, match="no folder 'none'"):
-        passes.run(module, "accelsim-annotate{reports=none}")
-    (digest,) = {item.digest for item in items(module)}
+        passes.run_pipeline(module, "accelsim-annotate{reports=none}")
+    (digest,) = {item.digest for item in collect_items(module)}
     (tmp_path / f"{digest}.log").write_text("nothing")
     with pytest.raises(HespasError, match="no gpu_tot_sim_cycle"):
-        passes.run(module, f"accelsim-annotate{{reports={tmp_path}}}")
-    found = passes.run(module, f"accelsim-annotate{{reports={tmp_path} keep-going}}")
+        passes.run_pipeline(module, f"accelsim-annotate{{reports={tmp_path}}}")
+    found = passes.run_pipeline(module, f"accelsim-annotate{{reports={tmp_path} keep-going}}")
     assert found.results["cost"].gap
 
 
@@ -108,8 +108,8 @@ def test_regions_are_written_as_ptx(tmp_path, capsys):
         assert ".target sm_80" in (place / f"{region['digest']}.0.ptx").read_text()
         assert (place / f"{region['digest']}.vmfb").stat().st_size > 0
     module = ir.Module.parse(PROGRAM, CONTEXT)
-    passes.run(module, "split-individual")
-    assert {item.digest for item in items(module)} == {r["digest"] for r in data["regions"]}
+    passes.run_pipeline(module, "split-individual")
+    assert {item.digest for item in collect_items(module)} == {r["digest"] for r in data["regions"]}
 
 
 @pytest.mark.skipif(find_spec("iree") is None, reason="needs hespas[iree]")

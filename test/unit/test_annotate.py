@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hespas import configs, frontends, passes
-from hespas.configs.node import Node
-from hespas.dialects.attrs import Comm, Cost, Kernel, Region, Target
+from hespas.configs.node_spec import NodeSpec
+from hespas.dialects.attrs import CommAttr, Cost, KernelAttr, RegionAttr, TargetAttr
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.dialects.mlir import functions, ir
+from hespas.dialects.mlir import collect_functions, ir
 from hespas.estimators import registry
-from hespas.estimators.base import Estimator, Item
+from hespas.estimators.base import CostItem, Estimator
 from hespas.passes.annotate.traverse import Annotator
-from hespas.passes.base import Run
+from hespas.passes.base import PassRun
 
 X = "tensor<64x64xf32>"
 BYTES = 64 * 64 * 4
@@ -65,15 +65,17 @@ LOOP_BYTES = (4 + 4 + 1) + (4 + 4 + 4)  # the compare and the counter's add
 ADD = f"stablehlo.add %x, %y : {X}"
 
 
-def annotate(parse, text: str, pipeline: str = FLAT, **options) -> tuple[ir.Module, Run]:
+def annotate(parse, text: str, pipeline: str = FLAT, **options) -> tuple[ir.Module, PassRun]:
     module = parse(text)
-    run = Run(note=lambda text: None, **options)
-    passes.run(module, pipeline, run)
+    run = PassRun(note=lambda text: None, **options)
+    passes.run_pipeline(module, pipeline, run)
     return module, run
 
 
 def body(module: ir.Module, name: str = "main") -> list[ir.Operation]:
-    return [view.operation for view in functions(module)[name].regions[0].blocks[0].operations]
+    return [
+        view.operation for view in collect_functions(module)[name].regions[0].blocks[0].operations
+    ]
 
 
 def by_name(module: ir.Module, name: str) -> ir.Operation:
@@ -81,7 +83,7 @@ def by_name(module: ir.Module, name: str) -> ir.Operation:
 
 
 def cost(op: ir.Operation) -> Cost:
-    found = Cost.of(op)
+    found = Cost.read_from_op(op)
     assert found is not None, op.name
     return found
 
@@ -93,7 +95,7 @@ def test_ops_and_target(parse):
     assert cost(tanh).latency_ns == 2 * BYTES
     assert Cost.NAME not in ret.attributes
     assert cost(add) == Cost("roofline", 64 * 64, 2 * BYTES, BYTES, 3.0 * BYTES, "memory", "f32")
-    target = Target.of(module.operation)
+    target = TargetAttr.read_from_op(module.operation)
     assert target is not None
     assert (target.node, target.estimator, target.devices) == ("custom", "roofline 1", 2)
     assert run.results["cost"].latency_ns == 5 * BYTES
@@ -103,7 +105,7 @@ def test_collectives_cost_nothing_here(parse):
     module, run = annotate(parse, program(REDUCE.format("0", "x"), "0"))
     reduce = by_name(module, "stablehlo.all_reduce")
     assert Cost.NAME not in reduce.attributes
-    assert Comm.NAME in reduce.attributes
+    assert CommAttr.NAME in reduce.attributes
     assert all(
         Cost.NAME not in view.operation.attributes
         for view in reduce.regions[0].blocks[0].operations
@@ -201,7 +203,7 @@ def test_fusion_is_one_kernel(parse):
     module, _ = annotate(parse, text)
     fusion = by_name(module, "mhlo.fusion")
     assert cost(fusion).latency_ns == 3 * BYTES
-    kernel = Kernel.of(fusion)
+    kernel = KernelAttr.read_from_op(fusion)
     assert kernel is not None and kernel.kind == "loop"
     inner = [view.operation for view in fusion.regions[0].blocks[0].operations]
     assert all(Cost.NAME not in op.attributes for op in inner)
@@ -211,9 +213,11 @@ def test_annotating_again_overwrites(parse):
     text = program(f"%0 = {ADD}", "0")
     module, _ = annotate(parse, text)
     before = str(module)
-    passes.run(module, FLAT, Run(note=lambda text: None))
+    passes.run_pipeline(module, FLAT, PassRun(note=lambda text: None))
     assert str(module) == before
-    passes.run(module, "roofline-annotate{node=H100_80GB}", Run(note=lambda text: None))
+    passes.run_pipeline(
+        module, "roofline-annotate{node=H100_80GB}", PassRun(note=lambda text: None)
+    )
     assert cost(body(module)[0]).latency_ns == pytest.approx(3 * BYTES / 3.35e12 * 1e9)
 
 
@@ -265,10 +269,10 @@ def test_recursion_is_refused(parse):
 def test_default_node_is_said(parse):
     said: list[str] = []
     module = parse(program(f"%0 = {ADD}", "0"))
-    passes.run(module, "roofline-annotate", Run(note=said.append))
+    passes.run_pipeline(module, "roofline-annotate", PassRun(note=said.append))
     assert said == ["roofline-annotate: node H100_80GB (the default; node=NAME chooses another)"]
     said.clear()
-    passes.run(module, "roofline-annotate", Run(note=said.append))
+    passes.run_pipeline(module, "roofline-annotate", PassRun(note=said.append))
     assert said == []  # the module's own node
 
 
@@ -300,8 +304,8 @@ def test_options_change_the_node(parse):
     memory_share = 3 * BYTES / 1555e9 / 4096e-9
     watts = 400 * 0.5 * (1 + memory_share)
     assert found.energy_nj == pytest.approx(watts * 4096.0)
-    assert run.results["node"].peak("matrix", "f8").flops_per_s == 2e9
-    target = Target.of(module.operation)
+    assert run.results["node"].find_peak_rate("matrix", "f8").flops_per_s == 2e9
+    target = TargetAttr.read_from_op(module.operation)
     assert target is not None and target.constants == (
         "A100_SXM_40GB with hbm-power-share, per-datatype-flops given"
     )
@@ -309,7 +313,7 @@ def test_options_change_the_node(parse):
 
 @dataclass(frozen=True)
 class PerOpConfig:
-    node: Node
+    node: NodeSpec
     op_ns: float = 1.0
 
 
@@ -324,7 +328,7 @@ class PerOp(Estimator):
         self.config = config
         self.seen: list[str] = []
 
-    def estimate(self, item: Item) -> Cost:
+    def estimate(self, item: CostItem) -> Cost:
         self.seen.append(item.digest)
         return Cost(self.name, 0, 0, 0, self.config.op_ns, "latency", "none")
 
@@ -359,20 +363,20 @@ TWO_REGIONS = program(
 def test_any_estimator(parse, plugins, pipeline, total_ns):
     module, run = annotate(parse, TWO_REGIONS, pipeline)
     assert run.results["cost"].latency_ns == total_ns
-    target = Target.of(module.operation)
+    target = TargetAttr.read_from_op(module.operation)
     assert target is not None
     assert (target.estimator, target.constants) == ("per-op 7", None)
 
 
 def test_a_region_is_estimated_once(parse, plugins):
     module, _ = annotate(parse, TWO_REGIONS, "split-linear")
-    estimator = PerRegion(PerOpConfig(configs.node("H100_80GB")))
-    Annotator(module, estimator, Run()).program()
+    estimator = PerRegion(PerOpConfig(configs.load_node("H100_80GB")))
+    Annotator(module, estimator, PassRun()).annotate_program()
     calls = [op for op in body(module) if op.name == "func.call"]
-    regions = [Region.of(op) for op in calls]
+    regions = [RegionAttr.read_from_op(op) for op in calls]
     assert len(calls) == 2 and regions[0] is not None
     assert estimator.seen == [regions[0].digest]
-    assert cost(calls[0]) == cost(calls[1]) == cost(functions(module)["region_0"])
+    assert cost(calls[0]) == cost(calls[1]) == cost(collect_functions(module)["region_0"])
 
 
 @pytest.mark.parametrize(
@@ -432,7 +436,7 @@ def regions_and_loops(module: ir.Module) -> tuple[dict[str, Cost], list[Cost]]:
     loops: list[Cost] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        region = Region.of(op)
+        region = RegionAttr.read_from_op(op)
         if region is not None:
             assert regions.setdefault(region.digest, cost(op)) == cost(op)
         if op.name == "stablehlo.while":
@@ -447,11 +451,11 @@ def check_commutes(make, node: str = "A100_SXM_40GB") -> None:
     quiet = {"note": lambda text: None, "keep_going": True}
     roofline = f"roofline-annotate{{node={node}}}"
     plain = make()
-    whole = passes.run(plain, roofline, Run(**quiet)).results["cost"]
+    whole = passes.run_pipeline(plain, roofline, PassRun(**quiet)).results["cost"]
     for split in ("split-linear", "split-individual", "split-individual{merge}"):
         after, before = make(), make()
-        total = passes.run(after, f"{split},{roofline}", Run(**quiet)).results["cost"]
-        passes.run(before, f"{roofline},{split}", Run(**quiet))
+        total = passes.run_pipeline(after, f"{split},{roofline}", PassRun(**quiet)).results["cost"]
+        passes.run_pipeline(before, f"{roofline},{split}", PassRun(**quiet))
         assert total == whole
         assert regions_and_loops(after) == regions_and_loops(before)
 
@@ -473,15 +477,17 @@ def test_annotating_and_splitting_commute(context, text):
 )
 def test_workloads_commute(name, workload, context):
     path = str(workload(name))
-    check_commutes(lambda: frontends.read(path, context))
+    check_commutes(lambda: frontends.read_module(path, context))
 
 
 def test_each_op_is_charged_once(workload, context):
     """The program's time is the sum over the entry's ops, which hold no loops or calls here."""
-    module = frontends.read(str(workload("llama3/llama3-100m-opt-a100.mlir")), context)
-    run = passes.run(module, "roofline-annotate", Run(note=lambda text: None))
-    entry = [view.operation for view in functions(module)["main"].regions[0].blocks[0].operations]
+    module = frontends.read_module(str(workload("llama3/llama3-100m-opt-a100.mlir")), context)
+    run = passes.run_pipeline(module, "roofline-annotate", PassRun(note=lambda text: None))
+    entry = [
+        view.operation for view in collect_functions(module)["main"].regions[0].blocks[0].operations
+    ]
     bare = [op for op in entry if Cost.NAME not in op.attributes]
-    assert all(Comm.NAME in op.attributes or op.name == "func.return" for op in bare)
+    assert all(CommAttr.NAME in op.attributes or op.name == "func.return" for op in bare)
     times = [cost(op).latency_ns for op in entry if Cost.NAME in op.attributes]
     assert run.results["cost"].latency_ns == math.fsum(times)

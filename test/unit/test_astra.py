@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 import traces as t
 
-from hespas.configs import system as load_system
+from hespas.configs import load_system as load_system
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.simulators import astra, astra_output, astra_program, choose
-from hespas.simulators.astra_program import AWARE, UNAWARE, Program
-from hespas.simulators.embedded.options import Options
-from hespas.simulators.nodes import Traces
+from hespas.simulators import astra, astra_output, astra_program, simulator_choice
+from hespas.simulators.astra_program import AWARE, UNAWARE, AstraProgram
+from hespas.simulators.astra_traces import TraceFolder
+from hespas.simulators.embedded.simulation_options import SimulationOptions
 
 real = pytest.mark.skipif(shutil.which(UNAWARE) is None, reason=f"{UNAWARE} is not on PATH")
 
@@ -91,10 +91,10 @@ def program(folder: Path, prints: str, *, log: str = "", code: str = "0", name: 
         f"{code if code.startswith(('os.', 'time.')) else f'sys.exit({code})'}\n"
     )
     path.chmod(0o755)
-    return Program(path)
+    return AstraProgram(path)
 
 
-def seen(ran: Program) -> dict:
+def seen(ran: AstraProgram) -> dict:
     return json.loads((ran.path.parent / "seen.json").read_text())
 
 
@@ -109,17 +109,17 @@ def job(tmp_path):
         ],
     )
     system = load_system(str(t.system(tmp_path / "system", [2])))
-    return astra.Job(Traces(folder), system, Options())
+    return astra.AstraSimulation(TraceFolder(folder), system, SimulationOptions())
 
 
 def failure(tmp_path, job, prints, code="0"):
     with pytest.raises(HespasError) as error:
-        astra.simulate(program(tmp_path / "bin", prints, code=code), job)
+        astra.simulate_with_astra(program(tmp_path / "bin", prints, code=code), job)
     return str(error.value)
 
 
 def test_statistics_intervals_and_records(tmp_path, job):
-    result = astra.simulate(program(tmp_path / "bin", GOOD, log=LOG), job)
+    result = astra.simulate_with_astra(program(tmp_path / "bin", GOOD, log=LOG), job)
     first, second = result.devices
     assert (first.finish_ns, first.exposed_ns, first.overlap_ns) == (14000, 0, 11775)
     assert (second.finish_ns, second.exposed_ns, second.compute_ns) == (13775, 3775, 10000)
@@ -139,7 +139,7 @@ def test_statistics_intervals_and_records(tmp_path, job):
 def test_runs_in_a_folder_of_its_own(tmp_path, job):
     ran = program(tmp_path / "bin", GOOD, log=LOG)
     before = {p: p.read_bytes() for p in job.traces.folder.iterdir()}
-    astra.simulate(ran, job)
+    astra.simulate_with_astra(ran, job)
     what = seen(ran)
     assert not Path(what["cwd"]).exists()
     assert what["opened"] == 2 and what["links"] == ["dev.0.et", "dev.1.et"]
@@ -155,7 +155,9 @@ def test_a_temporary_folder_called_empty(tmp_path, job, monkeypatch):
     (tmp_path / "empty").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "empty"))
     ran = program(tmp_path / "bin", GOOD)
-    astra.simulate(ran, astra.Job(job.traces, job.system, Options(intervals=False)))
+    astra.simulate_with_astra(
+        ran, astra.AstraSimulation(job.traces, job.system, SimulationOptions(intervals=False))
+    )
     assert not [a for a in seen(ran)["argv"] if "empty" in a]
 
 
@@ -164,14 +166,18 @@ def test_read_only_traces_are_copied(tmp_path, job, monkeypatch):
     for path in job.traces.files.values():
         path.chmod(0o444)
     ran = program(tmp_path / "bin", GOOD, log=LOG)
-    astra.simulate(ran, job)
+    astra.simulate_with_astra(ran, job)
     assert seen(ran)["links"] == [] and seen(ran)["opened"] == 2
 
 
 def test_options_become_arguments(tmp_path, job):
-    ran = Program(program(tmp_path / "bin", GOOD).path, ("--extra", "x"))
-    options = Options(queues_per_dim=2, injection_scale=1.5, rendezvous=True, intervals=False)
-    result = astra.simulate(ran, astra.Job(job.traces, job.system, options, exact=True))
+    ran = AstraProgram(program(tmp_path / "bin", GOOD).path, ("--extra", "x"))
+    options = SimulationOptions(
+        queues_per_dim=2, injection_scale=1.5, rendezvous=True, intervals=False
+    )
+    result = astra.simulate_with_astra(
+        ran, astra.AstraSimulation(job.traces, job.system, options, exact=True)
+    )
     what = seen(ran)
     assert "--num-queues-per-dim=2" in what["argv"] and "--injection-scale=1.5" in what["argv"]
     assert "--rendezvous-protocol=true" in what["argv"] and what["argv"][-2:] == ["--extra", "x"]
@@ -180,10 +186,14 @@ def test_options_become_arguments(tmp_path, job):
     assert settings["trace-enabled"] == 0 and not result.classes
 
 
-@pytest.mark.parametrize("options", [Options(curves="H100_SXM"), Options(slowdown=0.1)])
+@pytest.mark.parametrize(
+    "options", [SimulationOptions(curves="H100_SXM"), SimulationOptions(slowdown=0.1)]
+)
 def test_options_beyond_astra_sim(tmp_path, job, options):
     with pytest.raises(HespasError, match="ASTRA-sim has no"):
-        astra.simulate(program(tmp_path / "bin", GOOD), astra.Job(job.traces, job.system, options))
+        astra.simulate_with_astra(
+            program(tmp_path / "bin", GOOD), astra.AstraSimulation(job.traces, job.system, options)
+        )
 
 
 def test_paths_in_the_system_are_made_absolute(tmp_path, job):
@@ -194,7 +204,9 @@ def test_paths_in_the_system_are_made_absolute(tmp_path, job):
     (folder / "system.json").write_text(json.dumps(keys))
     (folder / "nodes.yml").write_text("2: algorithms/other\n")
     ran = program(tmp_path / "bin", GOOD, log=LOG)
-    astra.simulate(ran, astra.Job(job.traces, load_system(str(folder)), Options()))
+    astra.simulate_with_astra(
+        ran, astra.AstraSimulation(job.traces, load_system(str(folder)), SimulationOptions())
+    )
     files = seen(ran)["files"]
     settings = json.loads(files["system.json"])
     assert settings["all-reduce-implementation-custom"] == [str(folder / "algorithms/mine")]
@@ -229,7 +241,7 @@ def test_deadlock_is_explained_by_our_own_check(tmp_path, job):
     t.save(job.traces.folder, [[t.comp(1), t.coll(2, [1])], [t.comp(1)]])
     printed = finished(1, 5000, 0, 5000, 0, 0) + UNRELEASED
     with pytest.raises(HespasError) as error:
-        astra.simulate(program(tmp_path / "bin", printed), job)
+        astra.simulate_with_astra(program(tmp_path / "bin", printed), job)
     assert "deadlock: 1 of 2 ranks do not finish" in str(error.value)
     assert "dev.0.et" in error.value.where
 
@@ -238,7 +250,7 @@ def test_chunks_that_block_each_other(tmp_path):
     folder = t.save(tmp_path / "traces", [[t.comp(1), t.coll(2, [1])]] * 8)
     settings = {"preferred_dataset_splits": 4, "active_chunks_per_dimension": 1}
     system = load_system(str(t.system(tmp_path / "system", [2, 2, 2], **settings)))
-    job = astra.Job(Traces(folder), system, Options())
+    job = astra.AstraSimulation(TraceFolder(folder), system, SimulationOptions())
     text = failure(tmp_path, job, UNRELEASED)
     assert "2 queues per dimension" in text
 
@@ -247,7 +259,7 @@ def test_timeout_leaves_nothing_behind(tmp_path, job):
     ran = program(tmp_path / "bin", "", code="time.sleep(60)")
     begun = time.monotonic()
     with pytest.raises(HespasError, match=r"did not finish within 1 s"):
-        astra.simulate(ran, job, timeout_s=1)
+        astra.simulate_with_astra(ran, job, timeout_s=1)
     assert time.monotonic() - begun < 10
     assert not Path(seen(ran)["cwd"]).exists()
 
@@ -255,7 +267,7 @@ def test_timeout_leaves_nothing_behind(tmp_path, job):
 def test_a_log_without_its_beginning(tmp_path, job):
     notes = []
     ran = program(tmp_path / "bin", GOOD, log=LOG.split("\n", 1)[1])
-    result = astra.simulate(ran, job, note=notes.append)
+    result = astra.simulate_with_astra(ran, job, note=notes.append)
     assert not result.classes and result.devices[0].finish_ns == 14000
     assert "no times of single nodes" in notes[0]
 
@@ -268,7 +280,7 @@ def test_rotated_logs_are_read_in_order(tmp_path):
         ("log.log", lines[6:]),
     ):
         (tmp_path / name).write_text("".join(part))
-    times = astra_output.read_log(tmp_path, 2)
+    times = astra_output.read_node_times(tmp_path, 2)
     assert times is not None and times[0] == {1: (0, 5000), 2: (0, 11775), 3: (5000, 12000),
                                               4: (12000, 14000)}  # fmt: skip
 
@@ -276,12 +288,12 @@ def test_rotated_logs_are_read_in_order(tmp_path):
 def test_statistics_from_the_log_where_none_are_printed(tmp_path, job):
     """An older or another front end prints that devices finish, and no more."""
     bare = "sys[0] finished, 14000 cycles\nsys[1] finished, 13775 cycles\n"
-    result = astra.simulate(program(tmp_path / "bin", bare, log=LOG, name="ns3"), job)
-    full = astra.simulate(program(tmp_path / "bin", GOOD, log=LOG), job)
+    result = astra.simulate_with_astra(program(tmp_path / "bin", bare, log=LOG, name="ns3"), job)
+    full = astra.simulate_with_astra(program(tmp_path / "bin", GOOD, log=LOG), job)
     assert list(result.devices) == list(full.devices)
     assert result.settings["backend"] == "ns3"
     with pytest.raises(HespasError, match="no statistics of device 0"):
-        astra.simulate(program(tmp_path / "bin", bare), job)
+        astra.simulate_with_astra(program(tmp_path / "bin", bare), job)
 
 
 class TestFind:
@@ -291,12 +303,12 @@ class TestFind:
         monkeypatch.delenv(astra_program.ENVIRONMENT, raising=False)
 
     def test_nowhere(self):
-        assert astra_program.find() is None
+        assert astra_program.find_astra_sim() is None
 
     def test_on_path(self, tmp_path):
         found = program(tmp_path / "path", "").path
-        assert astra_program.find() == Program(found)
-        assert astra_program.find(congestion=True) is None
+        assert astra_program.find_astra_sim() == AstraProgram(found)
+        assert astra_program.find_astra_sim(congestion=True) is None
 
     def test_file_folder_checkout(self, tmp_path, monkeypatch):
         built = tmp_path / "astra-sim" / "build" / "astra_analytical" / "build" / "bin"
@@ -304,28 +316,30 @@ class TestFind:
         path = program(built, "").path
         aware = program(built, "", name=AWARE).path
         for named in (path, built, tmp_path / "astra-sim"):
-            assert astra_program.find(named) == Program(path)
-            assert astra_program.find(str(named), congestion=True) == Program(aware)
+            assert astra_program.find_astra_sim(named) == AstraProgram(path)
+            assert astra_program.find_astra_sim(str(named), congestion=True) == AstraProgram(aware)
         monkeypatch.setenv(astra_program.ENVIRONMENT, str(built))
-        assert astra_program.find() == Program(path)
+        assert astra_program.find_astra_sim() == AstraProgram(path)
 
     def test_command_with_arguments(self, tmp_path):
         ns3 = program(tmp_path / "path", "", name="ns3-front").path
-        found = astra_program.find("ns3-front --logical-topology-configuration='a b.json'")
-        assert found == Program(ns3, ("--logical-topology-configuration=a b.json",))
+        found = astra_program.find_astra_sim(
+            "ns3-front --logical-topology-configuration='a b.json'"
+        )
+        assert found == AstraProgram(ns3, ("--logical-topology-configuration=a b.json",))
 
     def test_wrong_names(self, tmp_path):
         (tmp_path / "path").mkdir()
         for named, says in (("nope", "there is no program nope"), (tmp_path, f"no {UNAWARE} in"),
                             ("'", "is no command")):  # fmt: skip
             with pytest.raises(HespasError, match=says):
-                astra_program.find(named)
+                astra_program.find_astra_sim(named)
         path = program(tmp_path / "path", "").path
         with pytest.raises(HespasError, match="no congestion-aware program"):
-            astra_program.find(path, congestion=True)
+            astra_program.find_astra_sim(path, congestion=True)
         path.chmod(0o644)
         with pytest.raises(HespasError, match="is not executable"):
-            astra_program.find(path)
+            astra_program.find_astra_sim(path)
 
 
 class TestChoose:
@@ -333,9 +347,9 @@ class TestChoose:
     def run(self, tmp_path, job):
         def run(simulator, astra_sim=None, options=None, **more):
             notes = []
-            result = choose.simulate(
+            result = simulator_choice.simulate_folder(
                 job.traces.folder, job.system, simulator, astra_sim=astra_sim, note=notes.append,
-                options=options or Options(), **more,
+                options=options or SimulationOptions(), **more,
             )  # fmt: skip
             return result, " ".join(notes)
 
@@ -358,7 +372,7 @@ class TestChoose:
 
     def test_auto_with_an_option_that_astra_sim_lacks(self, run, tmp_path):
         ran = program(tmp_path / "bin", GOOD, log=LOG)
-        result, note = run("auto", ran.path, Options(slowdown=0.5))
+        result, note = run("auto", ran.path, SimulationOptions(slowdown=0.5))
         assert result.simulator == "embedded" and "ASTRA-sim has no slowdown" in note
 
     def test_astra_sim_that_is_not_there(self, run, nowhere):
@@ -401,8 +415,8 @@ class TestChoose:
 def test_exact_durations(tmp_path, settings, nodes, expected):
     folder = t.save(tmp_path / "traces", [nodes, nodes])
     system = t.system(tmp_path / "system", [2], **settings)
-    result = choose.simulate(folder, system, "embedded")
-    rounded = choose.simulate(folder, system, "embedded", exact_durations=False)
+    result = simulator_choice.simulate_folder(folder, system, "embedded")
+    rounded = simulator_choice.simulate_folder(folder, system, "embedded", exact_durations=False)
     assert (result.settings["durations"] == "nanoseconds") == bool(expected)
     if expected:
         assert (result.step_time_ns, rounded.step_time_ns) == (1234, 1000)
@@ -431,9 +445,9 @@ class TestReal:
         ]
         folder = t.save(tmp_path / "t", ranks, {1: range(4), 2: (0, 2), 3: (1, 3)})
         system = t.system(tmp_path / "s", [4], topology="Switch")
-        result = choose.simulate(folder, system, "both")
+        result = simulator_choice.simulate_folder(folder, system, "both")
         assert result.settings["agrees with"]
-        theirs = choose.simulate(folder, system, "astra-sim")
+        theirs = simulator_choice.simulate_folder(folder, system, "astra-sim")
         assert list(theirs.devices) == list(result.devices)
         assert list(theirs.comms) == list(result.comms)
         assert (result.settings["durations"] == "nanoseconds") == (ns is not None)
@@ -451,7 +465,9 @@ class TestReal:
     def test_faults(self, tmp_path, ranks):
         folder = t.save(tmp_path / "t", ranks)
         system = load_system(str(t.system(tmp_path / "s", [2])))
-        found = astra_program.find()
+        found = astra_program.find_astra_sim()
         assert found is not None
         with pytest.raises(HespasError, match=r"finished [01] of 2 devices"):
-            astra.simulate(found, astra.Job(Traces(folder), system, Options()))
+            astra.simulate_with_astra(
+                found, astra.AstraSimulation(TraceFolder(folder), system, SimulationOptions())
+            )

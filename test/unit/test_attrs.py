@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hespas.dialects import attrs, docs, typed
-from hespas.dialects.attrs import COMMUNICATORS, RECORDS, Cost, Kernel, Record, Region
+from hespas.dialects import attrs, dialect_reference, typed_attrs
+from hespas.dialects.attrs import COMMUNICATORS, RECORDS, AttrRecord, Cost, KernelAttr, RegionAttr
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir, make_context
 
@@ -37,10 +37,10 @@ VALUES = {
 
 
 @st.composite
-def records(draw: st.DrawFn) -> Record:
+def records(draw: st.DrawFn) -> AttrRecord:
     cls = draw(st.sampled_from(RECORDS))
     values: dict[str, Any] = {}
-    for name, kind in attrs.kinds(cls):
+    for name, kind in attrs.list_field_kinds(cls):
         field = cls.__dataclass_fields__[name]  # type: ignore[attr-defined]
         choices = field.metadata["choices"]
         strategy = st.sampled_from(choices) if choices else VALUES[kind]
@@ -80,8 +80,8 @@ def portable_artifact(module: ir.Module) -> ir.Module:
 def typed_text(module: ir.Module) -> ir.Module:
     context = make_context()
     context.allow_unregistered_dialects = True
-    copy = ir.Module.parse(typed.to_typed(module), context)
-    typed.from_typed(copy)
+    copy = ir.Module.parse(typed_attrs.to_typed_text(module), context)
+    typed_attrs.replace_typed_attributes(copy)
     return copy
 
 
@@ -93,19 +93,19 @@ def first_op(module: ir.Module) -> ir.Operation:
 def test_every_record_survives(store: Callable[[ir.Module], ir.Module]) -> None:
     @settings(max_examples=40, deadline=None, derandomize=True)
     @given(record=records())
-    def survives(record: Record) -> None:
+    def survives(record: AttrRecord) -> None:
         module = ir.Module.parse(PROGRAM, CONTEXT)
-        record.set_on(first_op(module))
+        record.write_to_op(first_op(module))
         stored = store(module)
-        assert type(record).of(first_op(stored)) == record
+        assert type(record).read_from_op(first_op(stored)) == record
 
     survives()
 
 
 def test_typed_form_reads_as_documented() -> None:
     module = ir.Module.parse(PROGRAM, CONTEXT)
-    Region(id=0, ops=1, digest="5f").set_on(first_op(module))
-    printed = typed.to_typed(module)
+    RegionAttr(id=0, ops=1, digest="5f").write_to_op(first_op(module))
+    printed = typed_attrs.to_typed_text(module)
     assert 'hespas.region = #hespas.region<id = 0 : i64, ops = 1 : i64, digest = "5f">' in printed
     assert "#hespas" not in str(module)
 
@@ -113,23 +113,23 @@ def test_typed_form_reads_as_documented() -> None:
 @pytest.mark.parametrize(
     ("record", "attr", "message"),
     [
-        (Kernel, "4 : i64", "must be a dictionary"),
-        (Kernel, "{}", "lacks the field 'kind'"),
-        (Kernel, "{kind = 4 : i64}", "field 'kind' must be a string"),
-        (Kernel, '{kind = "gem"}', "kind is 'gem', not one of"),
-        (Kernel, '{kind = "gemm", kin = true}', "unknown field 'kin'"),
-        (Region, '{id = true, ops = 1 : i64, digest = ""}', "'id' must be an i64"),
-        (Region, '{id = 1.0 : f64, ops = 1 : i64, digest = ""}', "'id' must be an i64"),
-        (Region, '{id = 1 : i32, ops = 1 : i64, digest = ""}', "'id' must be an i64"),
-        (attrs.Split, '{strategy = "linear", merge = 1 : i64}', "'merge' must be a bool"),
+        (KernelAttr, "4 : i64", "must be a dictionary"),
+        (KernelAttr, "{}", "lacks the field 'kind'"),
+        (KernelAttr, "{kind = 4 : i64}", "field 'kind' must be a string"),
+        (KernelAttr, '{kind = "gem"}', "kind is 'gem', not one of"),
+        (KernelAttr, '{kind = "gemm", kin = true}', "unknown field 'kin'"),
+        (RegionAttr, '{id = true, ops = 1 : i64, digest = ""}', "'id' must be an i64"),
+        (RegionAttr, '{id = 1.0 : f64, ops = 1 : i64, digest = ""}', "'id' must be an i64"),
+        (RegionAttr, '{id = 1 : i32, ops = 1 : i64, digest = ""}', "'id' must be an i64"),
+        (attrs.SplitAttr, '{strategy = "linear", merge = 1 : i64}', "'merge' must be a bool"),
     ],
 )
-def test_what_breaks_the_schema_is_named(record: type[Record], attr: str, message: str) -> None:
+def test_what_breaks_the_schema_is_named(record: type[AttrRecord], attr: str, message: str) -> None:
     module = ir.Module.parse(PROGRAM, CONTEXT)
     op = first_op(module)
     op.attributes[record.NAME] = ir.Attribute.parse(attr, CONTEXT)
     with pytest.raises(HespasError, match=message) as caught:
-        record.of(op)
+        record.read_from_op(op)
     assert caught.value.op_name == "stablehlo.add"
 
 
@@ -137,22 +137,22 @@ def test_what_breaks_the_schema_is_named(record: type[Record], attr: str, messag
 def test_costs_are_not_negative(value: float) -> None:
     cost = Cost("roofline", 1, 1, 1, value, "memory", "f32")
     with pytest.raises(HespasError, match="latency_ns"):
-        Cost.from_attr(cost.to_attr(CONTEXT))
+        Cost.from_dictionary_attr(cost.to_dictionary_attr(CONTEXT))
 
 
 def test_communicators_round_trip() -> None:
     module = ir.Module.parse(PROGRAM, CONTEXT)
-    assert attrs.communicators(module) == {}
+    assert attrs.read_communicators(module) == {}
     groups = {1: (0, 1), 2: (2, 3, 5), 10: (0, 7)}
-    attrs.set_communicators(module, groups)
-    assert attrs.communicators(module) == groups
+    attrs.write_communicators(module, groups)
+    assert attrs.read_communicators(module) == groups
     module.operation.attributes[COMMUNICATORS] = ir.Attribute.parse("{a = [1]}", CONTEXT)
     with pytest.raises(HespasError, match="must map ids"):
-        attrs.communicators(module)
+        attrs.read_communicators(module)
 
 
 def test_the_reference_is_current() -> None:
     current = (ROOT / "docs" / "reference" / "dialect.md").read_text()
-    assert current == docs.markdown(), (
-        "run python -m hespas.dialects.docs > docs/reference/dialect.md"
+    assert current == dialect_reference.render_dialect_reference(), (
+        "run python -m hespas.dialects.dialect_reference > docs/reference/dialect.md"
     )

@@ -22,11 +22,11 @@ import pytest
 from conftest import ROOT
 from jaxlib.mlir.dialects import stablehlo
 
-from hespas.chakra import writer
+from hespas.chakra import trace_writer
 from hespas.dialects.mlir import hlo_text_to_proto, ir, make_context
-from hespas.passes.emit import stats
+from hespas.passes.emit import module_stats
 from hespas.tools import hespas, hespas_chakra_gen, hespas_mlir_analyzer, hespas_opt
-from hespas.tools.common import Main, entry
+from hespas.tools.console_scripts import MainFunction, run_tool_main
 
 TEXT = """module @m attributes {mhlo.num_partitions = 4 : i32} {
   func.func public @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -104,9 +104,9 @@ def state(folder: Path) -> dict[str, bytes | None]:
 def refused(place: Path, capfd: pytest.CaptureFixture[str]) -> Check:
     """Check that a tool ends with an exit code and one line that matches, and leaves nothing."""
 
-    def check(main: Main, argv: Sequence[str], said: str, code: int = 1) -> None:
+    def check(main: MainFunction, argv: Sequence[str], said: str, code: int = 1) -> None:
         before = state(place)
-        assert entry(main, argv) == code
+        assert run_tool_main(main, argv) == code
         out, err = capfd.readouterr()
         assert out == ""
         assert len(err.splitlines()) == 1, err
@@ -224,20 +224,22 @@ def test_what_is_odd_and_works(place: Path, capfd: pytest.CaptureFixture[str]) -
     """A byte-order mark, a name that is not UTF-8, no ops, symbolic sizes, binary strings."""
     odd = os.fsdecode(b"\xe9.mlir")
     Path(odd).write_bytes(b"\xef\xbb\xbf" + TEXT.encode())
-    assert entry(hespas_opt.main, [odd, *PASSES]) == 0
+    assert run_tool_main(hespas_opt.main, [odd, *PASSES]) == 0
     Path("zero").write_text("func.func public @main() { return }")
-    assert entry(hespas_opt.main, ["zero", *PASSES]) == 0
-    assert entry(hespas.main, ["run", "--mlir", "zero", "--node", "H100_80GB", "--json"]) == 0
+    assert run_tool_main(hespas_opt.main, ["zero", *PASSES]) == 0
+    assert (
+        run_tool_main(hespas.main, ["run", "--mlir", "zero", "--node", "H100_80GB", "--json"]) == 0
+    )
     out, err = capfd.readouterr()
     assert json.loads(out)["compute_s"] == 0 and "zero" in err
     Path("free").write_text(
         LOOP.replace("tensor<i32>", "tensor<?xi32>").split("%c")[0] + "return %n : tensor<?xi32> }"
     )
-    assert entry(hespas_opt.main, ["free", *PASSES]) == 0
+    assert run_tool_main(hespas_opt.main, ["free", *PASSES]) == 0
     assert re.fullmatch(r"warning: sizes assumed .*arg0_dim0=128; .*\n", capfd.readouterr().err)
     binary = '@__cublas$gemm(%x, %x) {backend_config = "\\FF\\00"}'  # old GPU descriptors
     Path("binary").write_text(TEXT.replace(DOT, f"stablehlo.custom_call {binary}"))
-    assert entry(hespas_opt.main, ["binary", *PASSES]) == 0
+    assert run_tool_main(hespas_opt.main, ["binary", *PASSES]) == 0
 
 
 def test_huge_constant(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -311,7 +313,7 @@ def test_unknown_trip_count(refused: Check, capfd: pytest.CaptureFixture[str]) -
     Path("loop").write_text(LOOP)
     said = "^loop:3:8: error: 'stablehlo.while': the trip count .* depends on data; set trip-count"
     refused(hespas_opt.main, ["loop", "--prepare=trip-count=error"], said)
-    assert entry(hespas_opt.main, ["loop", "--prepare", "-o", "/dev/null"]) == 0
+    assert run_tool_main(hespas_opt.main, ["loop", "--prepare", "-o", "/dev/null"]) == 0
     assert capfd.readouterr().err.startswith("warning: loop:3:8: the trip count")
 
 
@@ -391,7 +393,7 @@ ANNOTATED: list[tuple[str, str, str]] = [
 
 @pytest.fixture
 def annotated(place: Path) -> str:
-    assert entry(hespas_opt.main, ["m", "--split-linear", NODE, "-o", "a"]) == 0
+    assert run_tool_main(hespas_opt.main, ["m", "--split-linear", NODE, "-o", "a"]) == 0
     return Path("a").read_text()
 
 
@@ -409,11 +411,14 @@ def test_attributes_in_every_form(refused: Check, annotated: str, tmp_path: Path
     module = ir.Module.parse(annotated, make_context())
     version = stablehlo.get_current_version()
     Path("vhlo").write_bytes(stablehlo.serialize_portable_artifact(module, version))
-    assert entry(hespas_opt.main, ["a", "--emit-bytecode", "-o", "bytecode"]) == 0
-    assert entry(hespas_opt.main, ["a", "--typed-attributes", "-o", "typed"]) == 0
+    assert run_tool_main(hespas_opt.main, ["a", "--emit-bytecode", "-o", "bytecode"]) == 0
+    assert run_tool_main(hespas_opt.main, ["a", "--typed-attributes", "-o", "typed"]) == 0
     for name in ("a", "bytecode", "vhlo", "typed"):
-        assert entry(hespas_opt.main, [name, "--emit-chakra=output=out", "-o", "/dev/null"]) == 0
-    assert entry(hespas_opt.main, ["typed", "-o", "again"]) == 0
+        assert (
+            run_tool_main(hespas_opt.main, [name, "--emit-chakra=output=out", "-o", "/dev/null"])
+            == 0
+        )
+    assert run_tool_main(hespas_opt.main, ["typed", "-o", "again"]) == 0
     assert Path("again").read_text() == annotated
     typed = Path("typed").read_text()
     for good, bad, said in (
@@ -489,13 +494,13 @@ def test_broken_off_while_writing(
 ) -> None:
     """Traces of an earlier run stay as they were, new ones do not appear in part."""
     if earlier:
-        assert entry(hespas_opt.main, ["m", *PASSES]) == 0
+        assert run_tool_main(hespas_opt.main, ["m", *PASSES]) == 0
 
     def fails(*_: object, **__: object) -> None:
         raise raised
 
     argv = ["m", "--split-individual", *PASSES[1:]]
-    for module, name in ((stats, "render"), (writer, "write"), (os, "replace")):
+    for module, name in ((module_stats, "render_stats"), (trace_writer, "write_traces"), (os, "replace")):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, fails)
             # The module is written last, by the replacement of the file.

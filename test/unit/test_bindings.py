@@ -8,7 +8,14 @@ import sys
 import pytest
 
 from hespas.dialects import mlir, pjrt
-from hespas.dialects.mlir import PassManager, calls, functions, ir, op_text, register_passes
+from hespas.dialects.mlir import (
+    PassManager,
+    collect_func_calls,
+    collect_functions,
+    ir,
+    register_passes,
+    to_canonical_text,
+)
 
 TEXT = """
 module @m {
@@ -54,24 +61,24 @@ def test_core_does_not_import_jax_or_heavy_packages():
 
 def test_functions_and_calls(parse):
     module = parse(TEXT)
-    found = functions(module)
+    found = collect_functions(module)
     assert list(found) == ["main", "f"]
     assert [mlir.has_private_symbol(f) for f in found.values()] == [False, True]
-    assert [c.name for c in calls(found["main"])] == ["func.call"]
+    assert [c.name for c in collect_func_calls(found["main"])] == ["func.call"]
 
 
 def test_op_text_tells_content_not_place(parse):
     module = parse(TEXT)
-    main = functions(module)["main"]
+    main = collect_functions(module)["main"]
     ops = [view.operation for view in main.regions[0].blocks[0].operations]
-    assert op_text(ops[1]) == op_text(ops[2])
+    assert to_canonical_text(ops[1]) == to_canonical_text(ops[2])
     assert "hespas.cost" in ops[1].attributes, "the op itself keeps its attributes"
 
 
 def test_hash_of_operations_is_structural(parse):
     """Why nothing may be keyed by an operation: its hash changes with its attributes."""
     module = parse(TEXT)
-    op = functions(module)["main"].regions[0].blocks[0].operations[1].operation
+    op = collect_functions(module)["main"].regions[0].blocks[0].operations[1].operation
     before = hash(op)
     op.attributes["x"] = ir.StringAttr.get("y", op.context)
     assert hash(op) != before
@@ -88,22 +95,22 @@ def test_python_passes_run_in_the_pass_manager(parse):
 
 
 def test_programs_compile_run_and_are_profiled():
-    device = pjrt.open_device("cpu")
+    device = pjrt.open_first_device("cpu")
     text = """func.func @main() -> tensor<4xf32> {
       %0 = stablehlo.constant dense<2.0> : tensor<4xf32>
       %1 = stablehlo.iota dim = 0 : tensor<4xf32>
       %2 = stablehlo.multiply %0, %1 : tensor<4xf32>
       return %2 : tensor<4xf32> }"""
-    program = pjrt.compile_on(device, text, {"xla_cpu_enable_fast_math": False})
-    (result,) = program.run([])
-    pjrt.wait([result])
+    program = pjrt.compile_for_device(device, text, {"xla_cpu_enable_fast_math": False})
+    (result,) = program.launch_once([])
+    pjrt.wait_for_results([result])
     assert list(result._single_device_array_to_np_array_did_copy()[0]) == [0, 2, 4, 6]
-    assert program.memory_bytes() >= 16
-    assert program.cost_analysis()["bytes accessed"] > 0
+    assert program.query_memory_bytes() >= 16
+    assert program.query_cost_analysis()["bytes accessed"] > 0
     assert program.compile_s > 0
-    assert program.time_s([], launches=3) > 0
-    space = pjrt.profile(device, program, [], runs=2)
+    assert program.measure_launch_time_s([], launches=3) > 0
+    space = pjrt.profile_launches(device, program, [], runs=2)
     assert b"/host" in space
-    assert pjrt.kernel_times_ns(space) == []
+    assert pjrt.extract_kernel_times_ns(space) == []
     with pytest.raises(RuntimeError, match="No such compile option"):
-        pjrt.compile_on(device, text, {"xla_nonsense": True})
+        pjrt.compile_for_device(device, text, {"xla_nonsense": True})

@@ -11,12 +11,23 @@ import pytest
 
 from hespas import configs
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.estimators.calibrated.constants import Constants
-from hespas.estimators.calibrated.fitting.benchmarks import benchmarks, measure, write
-from hespas.estimators.calibrated.fitting.calibrate import calibrate, node_text
-from hespas.estimators.calibrated.fitting.check import scores, timed
-from hespas.estimators.calibrated.fitting.tables import TRAIN, parse, read
-from hespas.estimators.roofline import Roofline, RooflineConfig
+from hespas.estimators.calibrated.device_constants import DeviceConstants
+from hespas.estimators.calibrated.fitting.fit_scores import (
+    estimate_measured_kernel,
+    score_measurements,
+)
+from hespas.estimators.calibrated.fitting.measurement_tables import (
+    TRAIN,
+    parse_measurements,
+    read_measurements,
+)
+from hespas.estimators.calibrated.fitting.micro_benchmarks import (
+    list_benchmarks,
+    measure_benchmarks,
+    write_measurements,
+)
+from hespas.estimators.calibrated.fitting.node_calibration import calibrate_node, render_node_file
+from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
 from hespas.tools import hespas
 
 pytest.importorskip("scipy")
@@ -37,17 +48,19 @@ TABLES = [
 
 
 def tables(component, device, names):
-    return [read(component(name), device) for name in names]
+    return [read_measurements(component(name), device) for name in names]
 
 
 @pytest.mark.parametrize(("node", "device", "names"), TABLES, ids=[row[0] for row in TABLES])
 def test_held_out_errors_and_bands(component, node, device, names):
-    constants = Constants.of(configs.node(node))
+    constants = DeviceConstants.from_node(configs.load_node(node))
     rows = [one for table in tables(component, device, names) for one in table.measurements]
     rows = [
-        one for i, one in enumerate(rows) if one.part >= TRAIN and (len(rows) < 9999 or i % 5 == 0)
+        one
+        for i, one in enumerate(rows)
+        if one.split_position >= TRAIN and (len(rows) < 9999 or i % 5 == 0)
     ]
-    found = scores(constants, rows)
+    found = score_measurements(constants, rows)
     assert len(found) >= len(names)
     for score in found:
         if score.points < 20:
@@ -62,15 +75,21 @@ def test_held_out_errors_and_bands(component, node, device, names):
 
 
 def test_the_shipped_constants_are_the_fits(component):
-    node = configs.node(PCIE)
+    node = configs.load_node(PCIE)
     found = tables(component, A100, ("vector_f32", "linear_f32", "bmm_f32"))
-    made = calibrate(node, found, node.calibration["date"])
+    made = calibrate_node(node, found, node.calibration["date"])
     assert set(made.fitted) == set(node.calibration["fits"])
-    again, shipped = Constants.of(replace(node, calibration=made.data)), Constants.of(node)
+    again, shipped = (
+        DeviceConstants.from_node(replace(node, calibration=made.data)),
+        DeviceConstants.from_node(node),
+    )
     rows = [one for table in found for one in table.measurements][::7]
     for one in rows:
         # Another version of SciPy may stop elsewhere; not where the estimates differ.
-        new, old = timed(again, one).time_s, timed(shipped, one).time_s
+        new, old = (
+            estimate_measured_kernel(again, one).time_s,
+            estimate_measured_kernel(shipped, one).time_s,
+        )
         assert new == pytest.approx(old, rel=0.03)
     for kind, fit in made.data["fits"].items():
         assert fit["bandwidth"] == pytest.approx(
@@ -79,13 +98,19 @@ def test_the_shipped_constants_are_the_fits(component):
 
 
 def test_the_shipped_products_are_the_fits(component):
-    node = configs.node("A100_SXM_80GB")
+    node = configs.load_node("A100_SXM_80GB")
     found = tables(component, None, ("gemm_a100_sxm", "attention_a100_sxm"))
-    made = calibrate(node, found, node.calibration["date"])
-    again, shipped = Constants.of(replace(node, calibration=made.data)), Constants.of(node)
+    made = calibrate_node(node, found, node.calibration["date"])
+    again, shipped = (
+        DeviceConstants.from_node(replace(node, calibration=made.data)),
+        DeviceConstants.from_node(node),
+    )
     assert again.launch_s == shipped.launch_s
     for one in found[0].measurements[::23]:
-        new, old = timed(again, one).time_s, timed(shipped, one).time_s
+        new, old = (
+            estimate_measured_kernel(again, one).time_s,
+            estimate_measured_kernel(shipped, one).time_s,
+        )
         assert new == pytest.approx(old, rel=0.03)
 
 
@@ -127,20 +152,20 @@ def test_the_command(component, tmp_path, capsys):
     assert hespas.main(["calibrate", *asked, "-o", str(out)]) == 0
     said = capsys.readouterr()
     assert "stream.loop" in said.out and "rows left out: other devices" in said.err
-    node = configs.node(str(out))
-    assert node.name == "mine" and node.peaks_flops == configs.node(PCIE).peaks_flops
-    assert Constants.of(node).text.startswith("calibrated 20")
+    node = configs.load_node(str(out))
+    assert node.name == "mine" and node.peaks_flops == configs.load_node(PCIE).peaks_flops
+    assert DeviceConstants.from_node(node).provenance.startswith("calibrated 20")
     # Classes that the file does not have stay.
     assert (
         node.calibration["fits"]["product.f32"]
-        == configs.node(PCIE).calibration["fits"]["product.f32"]
+        == configs.load_node(PCIE).calibration["fits"]["product.f32"]
     )
 
 
 # A device that is the roofline: fitting finds its constants.
 
 
-class Ideal(Roofline):
+class Ideal(RooflineEstimator):
     """A device that takes the roofline's time and 5 us, and measures that."""
 
     measures = True
@@ -151,22 +176,24 @@ class Ideal(Roofline):
 
 
 def test_micro_benchmarks_recover_an_ideal_device(tmp_path):
-    node = configs.node("A10_24GB")
-    chosen = [one for one in benchmarks(node) if one.kernel.startswith(("stream", "product.bf16"))]
+    node = configs.load_node("A10_24GB")
+    chosen = [
+        one for one in list_benchmarks(node) if one.kernel.startswith(("stream", "product.bf16"))
+    ]
     assert len(chosen) > 150 and max(one.bytes for one in chosen) < node.memory_bytes / 2
     path = tmp_path / "measured.csv"
     with path.open("w") as file:
-        write(file, measure(chosen, Ideal(RooflineConfig(node))))
-    table = read(str(path))
-    made = calibrate(node, [table], "2026-01-01")
+        write_measurements(file, measure_benchmarks(chosen, Ideal(RooflineConfig(node))))
+    table = read_measurements(str(path))
+    made = calibrate_node(node, [table], "2026-01-01")
     loop, product = made.data["fits"]["stream.loop"], made.data["fits"]["product.bf16"]
     assert loop["fixed_s"] == pytest.approx(5e-6, rel=0.05)
     assert loop["bandwidth"] == pytest.approx(1.0, rel=0.01)
     assert product["efficiency"] == pytest.approx(1.0, rel=0.05)
     assert product["fit"]["median"] < 0.03
-    text = node_text(node, made.data, "ideal")
+    text = render_node_file(node, made.data, "ideal")
     (tmp_path / "ideal.json").write_text(text)
-    again = configs.node(str(tmp_path / "ideal.json"))
+    again = configs.load_node(str(tmp_path / "ideal.json"))
     assert again.calibration == made.data and again.peaks_flops == node.peaks_flops
 
 
@@ -184,14 +211,14 @@ def test_micro_benchmarks_recover_an_ideal_device(tmp_path):
 )
 def test_a_wrong_table_is_refused(text, message):
     with pytest.raises(HespasError, match=message):
-        parse(text, "mine.csv")
+        parse_measurements(text, "mine.csv")
 
 
 def test_too_few_rows_are_refused():
     row = "product.bf16,1x64x64x64,524288,24576,1e-5\n"
-    table = parse("kernel,sizes,flops,bytes,time_s\n" + 3 * row, "mine.csv")
+    table = parse_measurements("kernel,sizes,flops,bytes,time_s\n" + 3 * row, "mine.csv")
     with pytest.raises(HespasError, match=r"no class .* \(product.bf16: 3\)"):
-        calibrate(configs.node(PCIE), [table], "2026-01-01")
+        calibrate_node(configs.load_node(PCIE), [table], "2026-01-01")
 
 
 @pytest.mark.parametrize(

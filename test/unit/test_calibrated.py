@@ -12,23 +12,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hespas import configs, passes
-from hespas.configs import models
+from hespas.configs import file_models
 from hespas.dialects.attrs import Cost
 from hespas.dialects.errors import HespasError
-from hespas.dialects.mlir import functions
-from hespas.estimators.aggregate import aggregate, repeated
-from hespas.estimators.base import Item
-from hespas.estimators.calibrated.constants import Band, Constants
-from hespas.estimators.calibrated.kernels import product_time
-from hespas.estimators.calibrated.model import Calibrated, CalibratedConfig
-from hespas.estimators.calibrated.surface import Surface
-from hespas.estimators.calibrated.traits import traits
-from hespas.estimators.products import Product
-from hespas.estimators.roofline import Roofline, RooflineConfig
-from hespas.estimators.work import op_work
+from hespas.dialects.mlir import collect_functions
+from hespas.estimators.aggregate import aggregate_costs, repeat_cost
+from hespas.estimators.base import CostItem
+from hespas.estimators.calibrated.calibrated_estimator import CalibratedConfig, CalibratedEstimator
+from hespas.estimators.calibrated.correction_surface import CorrectionSurface
+from hespas.estimators.calibrated.device_constants import DeviceConstants, ErrorBand
+from hespas.estimators.calibrated.kernel_times import estimate_product_time
+from hespas.estimators.calibrated.kernel_traits import collect_traits
+from hespas.estimators.product_shapes import MatrixProduct
+from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
+from hespas.estimators.work import compute_op_work
 
-A100 = configs.node("A100_SXM_80GB")
-CONSTANTS = Constants.of(A100)
+A100 = configs.load_node("A100_SXM_80GB")
+CONSTANTS = DeviceConstants.from_node(A100)
 
 
 _ALIVE = []  # an op does not keep its module
@@ -41,14 +41,16 @@ def _forget():
 
 
 def cost(op, node="A100_SXM_80GB", **settings):
-    return Calibrated(CalibratedConfig(configs.node(node), **settings)).estimate(Item(op))
+    return CalibratedEstimator(CalibratedConfig(configs.load_node(node), **settings)).estimate(
+        CostItem(op)
+    )
 
 
 def first_op(parse, signature, body):
     """The first op of a function that is no constant."""
     module = parse(f"func.func @main({signature}) {{\n{body}\nreturn\n}}")
     _ALIVE.append(module)
-    block = functions(module)["main"].regions[0].blocks[0]
+    block = collect_functions(module)["main"].regions[0].blocks[0]
     ops = [view.operation for view in block.operations]
     return next(op for op in ops if op.name != "stablehlo.constant")
 
@@ -82,7 +84,7 @@ def test_a_surface_is_scipys_linear_interpolation(axes, random):
     axes = [sorted(axis) for axis in axes]
     values = [random.randint(-900, 900) for _ in range(math.prod(map(len, axes)))]
     data = {f"axis{i}": axis for i, axis in enumerate(axes)} | {"permille": values}
-    surface = Surface.from_data(data)
+    surface = CorrectionSurface.from_preset(data)
     point = [random.uniform(0.5, 120) for _ in axes]
     table = np.array(values).reshape([len(axis) for axis in axes]) / 1000
     wide = [i for i, axis in enumerate(axes) if len(axis) > 1]
@@ -91,9 +93,9 @@ def test_a_surface_is_scipys_linear_interpolation(axes, random):
     if wide:
         knots = [np.log2(axes[i]) for i in wide]
         expected = interpolate.interpn(knots, table.reshape([len(axes[i]) for i in wide]), inside)
-    assert surface.at(*point) == pytest.approx(float(np.ravel(expected)[0]), abs=1e-9)
+    assert surface.interpolate_at(*point) == pytest.approx(float(np.ravel(expected)[0]), abs=1e-9)
     beyond = [f"axis{i}" for i, axis in enumerate(axes) if not axis[0] <= point[i] <= axis[-1]]
-    assert surface.outside(*point) == beyond
+    assert surface.list_axes_outside(*point) == beyond
 
 
 # Shapes
@@ -108,7 +110,9 @@ def test_products_of_ops(parse):
         f" contracting_dims = [2] x [1] : ({lhs}, {rhs}) -> {out}",
     )
     flops = 2 * 4 * 128 * 32 * 64
-    assert traits(dot, op_work(dot)).products == [Product(128, 64, 32, 4, "bf16", flops, 16, 16)]
+    assert collect_traits(dot, compute_op_work(dot)).products == [
+        MatrixProduct(128, 64, 32, 4, "bf16", flops, 16, 16)
+    ]
 
     image, kernel, result = (
         "tensor<8x16x16x64xf16>",
@@ -122,9 +126,9 @@ def test_products_of_ops(parse):
         " window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}"
         f" : ({image}, {kernel}) -> {result}",
     )
-    (found,) = traits(conv, op_work(conv)).products
+    (found,) = collect_traits(conv, compute_op_work(conv)).products
     assert (found.m, found.n, found.k) == (8 * 14 * 14, 32, 3 * 3 * 64)
-    assert found.flops == 2 * found.m * found.n * found.k == op_work(conv).flops
+    assert found.flops == 2 * found.m * found.n * found.k == compute_op_work(conv).flops
 
 
 def test_a_product_inside_a_fusion_is_timed_as_one(parse):
@@ -170,17 +174,18 @@ def test_a_product_is_what_the_preset_says_at_a_knot(parse):
     st.sampled_from(["bf16", "f16", "tf32", "f32", "f8", "i8"]),
 )
 def test_any_product_has_a_time_of_the_right_order(name, batch, m, n, k, key):
-    node = configs.node(name)
-    constants = Constants.of(node)
+    node = configs.load_node(name)
+    constants = DeviceConstants.from_node(node)
     flops = 2 * batch * m * n * k
     moved = 4.0 * batch * (m * k + k * n + m * n)
-    found = product_time(constants, Product(m, k, n, batch, key, flops), moved)
+    found = estimate_product_time(constants, MatrixProduct(m, k, n, batch, key, flops), moved)
     roofline_s = max(
-        flops / node.peak("matrix", key).flops_per_s, moved / node.memory_bandwidth_bytes_per_s
+        flops / node.find_peak_rate("matrix", key).flops_per_s,
+        moved / node.memory_bandwidth_bytes_per_s,
     )
     assert 0 < found.fit.fixed_s * 0.3 < found.time_s < math.inf
     assert roofline_s * 0.5 < found.time_s  # what is in the cache may beat the memory's bandwidth
-    low, high = found.fit.band.at(found.time_s, bool(found.tags))
+    low, high = found.fit.band.get_factors_at(found.time_s, bool(found.tags))
     assert low <= 1 <= high
 
 
@@ -238,7 +243,7 @@ def test_transposes_waste_what_they_read_in_part(parse, shape, order, is_wastefu
         f"%0 = stablehlo.transpose %a, dims = {list(order)}"
         f" : (tensor<{text}xf32>) -> tensor<{out}xf32>",
     )
-    assert bool(traits(op, op_work(op)).wasted_bytes) == is_wasteful
+    assert bool(collect_traits(op, compute_op_work(op)).wasted_bytes) == is_wasteful
 
 
 def test_a_reduction_to_few_columns_runs_on_few_cores(parse):
@@ -253,9 +258,9 @@ def test_a_reduction_to_few_columns_runs_on_few_cores(parse):
             f" : ({type_}, tensor<f32>) -> {out}",
         )
 
-    assert traits(reduce(4096, 64, 0), op_work(reduce(4096, 64, 0))).blocks == 2
+    assert collect_traits(reduce(4096, 64, 0), compute_op_work(reduce(4096, 64, 0))).blocks == 2
     assert cost(reduce(4096, 64, 0)).latency_ns > 1.5 * cost(reduce(64, 4096, 1)).latency_ns
-    whole = traits(reduce(1 << 20, 64, 0), op_work(reduce(1 << 20, 64, 0)))
+    whole = collect_traits(reduce(1 << 20, 64, 0), compute_op_work(reduce(1 << 20, 64, 0)))
     assert whole.launches == 2 and whole.blocks > 100
 
 
@@ -277,7 +282,7 @@ def test_one_kernel_over_rows_takes_the_softmax_fit(parse):
               mhlo.return %3 : {type_}
             }}) : ({type_}) -> {type_}""",
         )
-        found = traits(op, op_work(op)).rows
+        found = collect_traits(op, compute_op_work(op)).rows
         assert found == (("softmax", 2048, 16384) if kind == "kCustom" else None)
         times.append(cost(op).latency_ns)
     assert times[0] > 1.1 * times[1]
@@ -301,26 +306,31 @@ def test_operations_without_a_shape_take_time(parse):
 
 def test_integers_on_the_vector_unit_are_counted_once(parse):
     op = gemm(parse, 4096, 4096, 4096, "i32")
-    (found,) = traits(op, op_work(op)).products
+    (found,) = collect_traits(op, compute_op_work(op)).products
     assert found.unit == "vector"
-    peak = A100.peak("matrix", "i32").flops_per_s
+    peak = A100.find_peak_rate("matrix", "i32").flops_per_s
     fit = CONSTANTS.fits["product.f32"]
     assert cost(op).latency_ns < 1.1 * 1e9 * found.flops / (fit.efficiency * peak)
 
 
 def test_a_default_rate_is_at_the_types_own_share(parse):
-    node = models.node({"peak_flops": 1e14, "memory_bandwidth": 1e12}, "mine.json")
-    shape = Product(1024, 1024, 1024, 1, "f32", 2 << 30)
-    assert product_time(Constants.of(node), shape, 0.0).fit.name.endswith("product.f32")
+    node = file_models.parse_node_file({"peak_flops": 1e14, "memory_bandwidth": 1e12}, "mine.json")
+    shape = MatrixProduct(1024, 1024, 1024, 1, "f32", 2 << 30)
+    assert estimate_product_time(DeviceConstants.from_node(node), shape, 0.0).fit.name.endswith(
+        "product.f32"
+    )
 
 
 def test_four_bits_take_bf16s_constants_by_bytes(parse):
-    node = configs.node("B200_180GB")
+    node = configs.load_node("B200_180GB")
     assert "f4" in node.peaks_flops["matrix"]
-    constants = Constants.of(node)
+    constants = DeviceConstants.from_node(node)
     fit = replace(constants.fits["product.bf16"], residual=None)
     constants = replace(constants, fits={**constants.fits, "product.bf16": fit})
-    few, many = (product_time(constants, Product(64, k, 64, 1, "f4", 0), 0.0) for k in (1024, 8192))
+    few, many = (
+        estimate_product_time(constants, MatrixProduct(64, k, 64, 1, "f4", 0), 0.0)
+        for k in (1024, 8192)
+    )
     assert many.time_s - few.time_s == pytest.approx((8192 - 1024) / 4 * fit.s_per_k)
 
 
@@ -381,7 +391,7 @@ def test_bands_add_up(rows):
         )
         for t, half, tag in rows
     ]
-    total = aggregate(costs, "e")
+    total = aggregate_costs(costs, "e")
     if all(half is None for _, half, _ in rows):
         assert total.low_ns is None and total.high_ns is None
     else:
@@ -389,38 +399,38 @@ def test_bands_add_up(rows):
         assert total.high_ns >= total.latency_ns * (1 - 1e-12)
         spread = math.fsum(2 * t * half for t, half, _ in rows if half is not None)
         assert total.high_ns - total.low_ns == pytest.approx(spread, rel=1e-9, abs=1e-3)
-        assert repeated(total, 3).high_ns == 3 * total.high_ns
+        assert repeat_cost(total, 3).high_ns == 3 * total.high_ns
     words = {word for _, _, tag in rows for word in (tag or "").split()}
     assert set((total.tag or "").split()) == words
 
 
 def test_a_band_is_chosen_by_time():
-    band = Band.from_data([[1e-6, -0.1, 0.2], [1e3, -0.05, 0.05]])
-    assert band.at(1e-6) == pytest.approx((0.9, 1.2))
-    assert band.at(2e-6) == pytest.approx((0.95, 1.05))
-    low, high = band.at(2e-6, tagged=True)
+    band = ErrorBand.from_preset_rows([[1e-6, -0.1, 0.2], [1e3, -0.05, 0.05]])
+    assert band.get_factors_at(1e-6) == pytest.approx((0.9, 1.2))
+    assert band.get_factors_at(2e-6) == pytest.approx((0.95, 1.05))
+    low, high = band.get_factors_at(2e-6, tagged=True)
     assert low == pytest.approx(math.exp(-0.25)) and high == pytest.approx(math.exp(0.25))
 
 
 # Nodes
 
 
-@pytest.mark.parametrize("name", configs.node_names())
+@pytest.mark.parametrize("name", configs.list_node_presets())
 def test_every_node_has_every_class(name):
-    constants = Constants.of(configs.node(name))
+    constants = DeviceConstants.from_node(configs.load_node(name))
     assert {"product.bf16", "product.f32", "attention", "stream.loop", "stream.reduce"} <= set(
         constants.fits
     )
     assert constants.launch_s > 1e-6 and constants.core_bandwidth_bytes_per_s > 1e9
-    assert constants.text
+    assert constants.provenance
 
 
 def test_a_node_without_calibration_says_so(parse, tmp_path):
     bare = replace(A100, name="mine", calibration=None)
-    estimator = Calibrated(CalibratedConfig(bare))
-    found = estimator.estimate(Item(gemm(parse, 512, 512, 512)))
+    estimator = CalibratedEstimator(CalibratedConfig(bare))
+    found = estimator.estimate(CostItem(gemm(parse, 512, 512, 512)))
     assert found.tag == "transferred"
-    assert estimator.provenance() == (
+    assert estimator.describe_provenance() == (
         "mine, constants of A100_SXM_80GB and A100_PCIe_80GB and A100_PCIe_40GB; "
         "distinct kernels: 1 transferred"
     )
@@ -452,7 +462,7 @@ def test_files_that_are_like_each_other(parse, tmp_path):
 def test_a_wrong_calibration_is_refused(change, message):
     data = configs.read_json(configs._FOLDER / "nodes" / "A10_24GB.json") | {"calibration": change}
     with pytest.raises(HespasError, match=message):
-        models.node(data, "mine.json")
+        file_models.parse_node_file(data, "mine.json")
 
 
 # Programs
@@ -482,9 +492,9 @@ def test_annotating_and_splitting_commute(parse):
     for order in (("split-linear", "calibrated-annotate"), ("calibrated-annotate", "split-linear")):
         module = parse(f"module attributes {{mhlo.num_replicas = 2 : i32}} {{{MODULE}}}")
         for name in order:
-            passes.run(module, name + ("{node=H100_80GB}" if "annotate" in name else ""))
-        block = functions(module)["main"].regions[0].blocks[0]
-        costs = [Cost.of(view.operation) for view in block.operations]
+            passes.run_pipeline(module, name + ("{node=H100_80GB}" if "annotate" in name else ""))
+        block = collect_functions(module)["main"].regions[0].blocks[0]
+        costs = [Cost.read_from_op(view.operation) for view in block.operations]
         found.append([cost for cost in costs if cost is not None and cost.latency_ns])
     assert found[0] == found[1] and len(found[0]) == 2
     assert all(cost.low_ns < cost.latency_ns < cost.high_ns for cost in found[0])
@@ -492,14 +502,14 @@ def test_annotating_and_splitting_commute(parse):
 
 def test_it_is_slower_than_the_roofline(parse):
     module = parse(f"module attributes {{mhlo.num_replicas = 2 : i32}} {{{MODULE}}}")
-    block = functions(module)["main"].regions[0].blocks[0]
-    roofline = Roofline(RooflineConfig(A100))
-    calibrated = Calibrated(CalibratedConfig(A100))
+    block = collect_functions(module)["main"].regions[0].blocks[0]
+    roofline = RooflineEstimator(RooflineConfig(A100))
+    calibrated = CalibratedEstimator(CalibratedConfig(A100))
     names = ("stablehlo.dot", "stablehlo.tanh", "stablehlo.reduce")
     ops = [view.operation for view in block.operations if view.operation.name in names]
     assert len(ops) == len(names)
     for op in ops:
-        fast, real = roofline.estimate(Item(op)), calibrated.estimate(Item(op))
+        fast, real = roofline.estimate(CostItem(op)), calibrated.estimate(CostItem(op))
         assert real.latency_ns > fast.latency_ns
         same = ("flops", "read_bytes", "write_bytes", "dtype")
         assert [getattr(real, name) for name in same] == [getattr(fast, name) for name in same]

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from hespas.chakra import encode, files, schema
-from hespas.chakra.check import check, report
+from hespas.chakra import record_encoding, schema, trace_folder
+from hespas.chakra.check_traces import check_trace_folder, find_trace_problems
 from hespas.dialects.errors import HespasError, UsageError
 from hespas.tools.commands import chakra
 
@@ -21,7 +21,7 @@ def node(number, kind, deps=(), micros=0, ctrl=(), **attrs):
         defaults |= {"pg_name": ("string", "1")}
     elif kind in (SEND, RECV):
         defaults |= {"comm_size": ("int64", 64), "comm_tag": ("int32", 1)}
-    message = schema.message_class("Node")(
+    message = schema.get_message_class("Node")(
         id=number, name=f"n{number}", type=kind, data_deps=deps, duration_micros=micros
     )
     message.ctrl_deps.extend(ctrl)
@@ -32,7 +32,7 @@ def node(number, kind, deps=(), micros=0, ctrl=(), **attrs):
                 getattr(attr, value[0]).values.extend(value[1])
             else:
                 setattr(attr, f"{value[0]}_val", value[1])
-    return encode.record(message.SerializeToString())
+    return record_encoding.encode_record(message.SerializeToString())
 
 
 def comp(number, deps=(), **more):
@@ -55,7 +55,7 @@ def recv(number, source, deps=(), **more):
 def save(tmp_path):
     def write(*ranks, groups=None, metadata=True):
         for rank, nodes in enumerate(ranks):
-            head = encode.metadata() if metadata else b""
+            head = record_encoding.encode_metadata_record() if metadata else b""
             (tmp_path / f"dev.{rank}.et").write_bytes(head + b"".join(nodes))
         groups = {"1": list(range(len(ranks)))} if groups is None else groups
         (tmp_path / "comm_group.json").write_text(json.dumps(groups))
@@ -65,14 +65,14 @@ def save(tmp_path):
 
 
 def found(folder, severity="error"):
-    return {p.rule: p.text for p in check(folder) if p.severity == severity}
+    return {p.rule: p.text for p in find_trace_problems(folder) if p.severity == severity}
 
 
 GOOD = [comp(1), coll(2, [1]), comp(3, [2])]
 
 
 def test_a_good_trace_has_no_problems(save):
-    assert check(save(GOOD, GOOD)) == []
+    assert find_trace_problems(save(GOOD, GOOD)) == []
 
 
 def test_matching_transfers_in_a_ring_have_no_problems(save):
@@ -80,7 +80,7 @@ def test_matching_transfers_in_a_ring_have_no_problems(save):
         [comp(1), send(2, (r + 1) % 3, [1]), recv(3, (r - 1) % 3, [1]), coll(4, [2, 3])]
         for r in range(3)
     ]
-    found = report(save(*ranks))
+    found = check_trace_folder(save(*ranks))
     assert found.problems == []
     assert found.fixed_order
 
@@ -138,9 +138,11 @@ def test_missing_rank_empty_trace_and_truncation(save, tmp_path):
     save(GOOD, GOOD, GOOD)
     (tmp_path / "dev.1.et").unlink()
     assert "rank 1 has no trace" in found(tmp_path)["files"]
-    (tmp_path / "dev.1.et").write_bytes(encode.metadata())
+    (tmp_path / "dev.1.et").write_bytes(record_encoding.encode_metadata_record())
     assert "has no nodes" in found(tmp_path)["files"]
-    (tmp_path / "dev.1.et").write_bytes(encode.metadata() + b"".join(GOOD)[:-2])
+    (tmp_path / "dev.1.et").write_bytes(
+        record_encoding.encode_metadata_record() + b"".join(GOOD)[:-2]
+    )
     assert "breaks off" in found(tmp_path)["files"]
 
 
@@ -165,7 +167,7 @@ def test_read_only_trace(save):
     ],
 )
 def test_communicators(save, groups, text):
-    problems = check(save(GOOD, GOOD, groups=groups))
+    problems = find_trace_problems(save(GOOD, GOOD, groups=groups))
     assert any(text in p.text for p in problems if p.rule == "groups")
 
 
@@ -175,13 +177,15 @@ def test_a_file_of_communicators_that_is_none(save, tmp_path, text):
     (tmp_path / "comm_group.json").write_text(text)
     assert "groups" in found(tmp_path)
     with pytest.raises(HespasError, match=r"JSON|nested"):
-        files.groups(tmp_path, 2)
+        trace_folder.read_trace_communicators(tmp_path, 2)
 
 
 def test_a_number_far_away_is_one_missing_rank_after_another(save, tmp_path):
     save(GOOD, GOOD)
-    (tmp_path / "dev.20261121181354.et").write_bytes(encode.metadata() + b"".join(GOOD))
-    missing = [p.text for p in check(tmp_path) if p.text.endswith("has no trace")]
+    (tmp_path / "dev.20261121181354.et").write_bytes(
+        record_encoding.encode_metadata_record() + b"".join(GOOD)
+    )
+    missing = [p.text for p in find_trace_problems(tmp_path) if p.text.endswith("has no trace")]
     assert missing == [f"rank {rank} has no trace" for rank in range(2, 12)]
 
 
@@ -203,7 +207,7 @@ def test_pairwise_groups_in_cyclic_order_deadlock(save):
         return [coll(1, pg_name=("string", first)), coll(2, [1], pg_name=("string", second))]
 
     ordered = (pair("1", "3"), pair("1", "2"), pair("2", "3"))
-    assert check(save(*ordered, groups=groups)) == []
+    assert find_trace_problems(save(*ordered, groups=groups)) == []
     cyclic = (pair("1", "3"), pair("2", "1"), pair("3", "2"))
     assert "3 of 3 ranks" in found(save(*cyclic, groups=groups))["deadlock"]
 
@@ -226,14 +230,14 @@ def test_a_ready_collective_with_a_lower_id_holds_up_a_send(save):
 
 def test_several_programs_and_none(tmp_path, save):
     save(GOOD, GOOD)
-    (tmp_path / "other.0.et").write_bytes(encode.metadata() + b"".join(GOOD))
+    (tmp_path / "other.0.et").write_bytes(record_encoding.encode_metadata_record() + b"".join(GOOD))
     with pytest.raises(HespasError, match="dev, other"):
-        check(tmp_path)
-    assert check(tmp_path, "dev") == []
+        find_trace_problems(tmp_path)
+    assert find_trace_problems(tmp_path, "dev") == []
     with pytest.raises(HespasError, match="no traces"):
-        check(tmp_path, "none")
+        find_trace_problems(tmp_path, "none")
     with pytest.raises(HespasError, match="no such folder"):
-        check(tmp_path / "none")
+        find_trace_problems(tmp_path / "none")
 
 
 def test_command_line(save, capsys):

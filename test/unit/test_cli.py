@@ -10,8 +10,8 @@ import pytest
 from test_cli_published import PROGRAM, write_config
 
 from hespas.tools import hespas
-from hespas.tools.commands import render
-from hespas.tools.common import entry
+from hespas.tools.commands import text_tables
+from hespas.tools.console_scripts import run_tool_main
 
 ROOT = Path(__file__).resolve().parents[2]
 ALONE = PROGRAM.replace("mhlo.num_partitions = 4", "mhlo.num_partitions = 1").replace(
@@ -31,15 +31,15 @@ def place(tmp_path, monkeypatch):
 
 
 def run(*argv):
-    return entry(hespas.main, ["run", *argv])
+    return run_tool_main(hespas.main, ["run", *argv])
 
 
 def test_help_and_version(capsys):
-    assert entry(hespas.main, ["--help"]) == 0
+    assert run_tool_main(hespas.main, ["--help"]) == 0
     assert "  run " in capsys.readouterr().out
-    assert entry(hespas.main, []) == 2
-    assert entry(hespas.main, ["--version"]) == 0
-    assert entry(hespas.main, ["rum"]) == 2
+    assert run_tool_main(hespas.main, []) == 2
+    assert run_tool_main(hespas.main, ["--version"]) == 0
+    assert run_tool_main(hespas.main, ["rum"]) == 2
     assert "did you mean 'run'?" in capsys.readouterr().err
 
 
@@ -137,8 +137,8 @@ def test_errors_are_one_line_and_leave_nothing(place, capsys, argv, code, messag
 
 
 def test_estimators_of_other_packages_are_found(place, monkeypatch, capsys):
-    there = {"mine": "hespas.estimators.roofline:Roofline"}
-    monkeypatch.setattr("hespas.estimators.registry._all", lambda: there)
+    there = {"mine": "hespas.estimators.roofline:RooflineEstimator"}
+    monkeypatch.setattr("hespas.estimators.registry.collect_import_paths", lambda: there)
     assert run("--mlir", "step.mlir", "--estimator", "mine", "--output", "out", "--json") == 0
     assert json.loads(capsys.readouterr().out)["estimator"] == "roofline 1"
     assert run("--mlir", "step.mlir", "--estimator", "min") == 2
@@ -169,14 +169,14 @@ def test_wrong_keys_are_named(place, capsys):
      ("systems", "A100_SXM_40GB_4GPU", "npus_count")],
 )  # fmt: skip
 def test_presets_are_listed(capsys, command, name, key):
-    assert entry(hespas.main, [command]) == 0
+    assert run_tool_main(hespas.main, [command]) == 0
     assert any(line.split()[:1] == [name] for line in capsys.readouterr().out.splitlines())
-    assert entry(hespas.main, [command, "--json"]) == 0
+    assert run_tool_main(hespas.main, [command, "--json"]) == 0
     assert name in [preset["name"] for preset in json.loads(capsys.readouterr().out)]
-    assert entry(hespas.main, [command, name]) == 0
+    assert run_tool_main(hespas.main, [command, name]) == 0
     found = json.loads(capsys.readouterr().out)
     assert key in found and found["sources"]
-    assert entry(hespas.main, [command, name[:-2]]) == 2
+    assert run_tool_main(hespas.main, [command, name[:-2]]) == 2
     assert name in capsys.readouterr().err
 
 
@@ -188,10 +188,10 @@ def test_tables_are_the_same_text_on_a_terminal():
         def isatty(self):
             return True
 
-    table = render.Table("Title [x]", [("a[1]", "2 s"), ("bb", "10 s")], ("op", "time"))
+    table = text_tables.TextTable("Title [x]", [("a[1]", "2 s"), ("bb", "10 s")], ("op", "time"))
     plain, rich = io.StringIO(), Terminal()
-    render.show([table], plain)
-    render.show([table], rich)
+    text_tables.print_tables([table], plain)
+    text_tables.print_tables([table], rich)
     assert plain.getvalue() == "Title [x]\n  op    time\n  a[1]   2 s\n  bb    10 s\n"
     for cell in ("Title [x]", "a[1]", "10 s", "time"):
         assert cell in rich.getvalue()
@@ -199,8 +199,8 @@ def test_tables_are_the_same_text_on_a_terminal():
 
 def test_chakra_commands_read_what_run_wrote(place, capsys):
     assert run("--mlir", "step.mlir", "--output", "out") == 0
-    assert entry(hespas.main, ["chakra", "check", "out"]) == 0
-    assert entry(hespas.main, ["chakra", "print", "out/dev.0.et"]) == 0
+    assert run_tool_main(hespas.main, ["chakra", "check", "out"]) == 0
+    assert run_tool_main(hespas.main, ["chakra", "print", "out/dev.0.et"]) == 0
     assert "dot_general" in capsys.readouterr().out
 
 

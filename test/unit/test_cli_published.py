@@ -12,9 +12,9 @@ from hespas.tools import (
     hespas_chakra_gen,
     hespas_mlir_analyzer,
     hespas_mlir_splitter,
-    published,
+    published_config,
 )
-from hespas.tools.common import entry
+from hespas.tools.console_scripts import run_tool_main
 
 PROGRAM = """
 module @step attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
@@ -62,14 +62,14 @@ def lines(text):
 
 
 def test_analyzer_prints_the_published_lines(place, capsys):
-    assert entry(hespas_mlir_analyzer.main, ["step.mlir"]) == 0
+    assert run_tool_main(hespas_mlir_analyzer.main, ["step.mlir"]) == 0
     out = capsys.readouterr().out.splitlines()
     assert "  stablehlo.dot_general.........:     2" in out
     assert out[0] == "MLIR Analysis Results:"
     assert out[-1] == "  Total Operators...............:     6"
-    assert entry(hespas_mlir_analyzer.main, ["-f", "csv", "-e", "-s", "step.mlir"]) == 0
+    assert run_tool_main(hespas_mlir_analyzer.main, ["-f", "csv", "-e", "-s", "step.mlir"]) == 0
     assert "stablehlo.all_reduce(tensor<64x256xbf16>),1" in capsys.readouterr().out
-    assert entry(hespas_mlir_analyzer.main, ["-f", "xml", "step.mlir"]) == 2
+    assert run_tool_main(hespas_mlir_analyzer.main, ["-f", "xml", "step.mlir"]) == 2
     assert capsys.readouterr().err == "error: there is no format 'xml'; known: table, csv\n"
 
 
@@ -78,7 +78,7 @@ def test_splitter_writes_pieces_that_parse(place, capsys, context):
     for stale in ("mini_module_7.mlir", "mini_module_7.json", "mine.txt"):
         Path("out", stale).write_text("")
     config = write_config(estimator={"method": "xla", "hardware": {"translate": {}}})
-    assert entry(hespas_mlir_splitter.main, [config, "--print_meta"]) == 0
+    assert run_tool_main(hespas_mlir_splitter.main, [config, "--print_meta"]) == 0
     out = capsys.readouterr().out
     assert "Number of splits: 3" in out and '"collective": "stablehlo.all_reduce"' in out
     names = {p.name for p in Path("out").iterdir()}
@@ -108,14 +108,14 @@ def test_splitter_writes_pieces_that_parse(place, capsys, context):
     ],
 )
 def test_splitter_takes_the_configured_split(place, capsys, keys, pieces):
-    assert entry(hespas_mlir_splitter.main, [write_config(**keys)]) == 0
+    assert run_tool_main(hespas_mlir_splitter.main, [write_config(**keys)]) == 0
     assert f"Number of splits: {pieces}" in capsys.readouterr().out
 
 
 def test_chakra_gen_prints_results_on_stdout_and_log_on_stderr(place, capsys):
     config = write_config(disable_cache=True, num_threads=4)
     argv = [config, "--num_npus", "4", "--split_fn", "individual_split", "--merge"]
-    assert entry(hespas_chakra_gen.main, argv) == 0
+    assert run_tool_main(hespas_chakra_gen.main, argv) == 0
     out, err = capsys.readouterr()
     found = lines(out)
     assert "disable_cache: nothing is cached" in err and "num_threads" in err
@@ -131,7 +131,7 @@ def test_chakra_gen_prints_results_on_stdout_and_log_on_stderr(place, capsys):
     written = {p.name: p.read_bytes() for p in Path("out").iterdir()}
     traces = {f"dev.{i}.et" for i in range(4)}
     assert written.keys() == traces | {"comm_group.json", "module_stats.json"}
-    assert entry(hespas_chakra_gen.main, [*argv, "--log-level", "warning"]) == 0
+    assert run_tool_main(hespas_chakra_gen.main, [*argv, "--log-level", "warning"]) == 0
     again = capsys.readouterr()
     assert again.err == "" and again.out == out
     assert {p.name: p.read_bytes() for p in Path("out").iterdir()} == written
@@ -141,19 +141,21 @@ def test_clean_removes_our_outputs_only(place, capsys):
     Path("out").mkdir()
     for name in ("dev.9.et", "run.out"):
         Path("out", name).write_text("old")
-    assert entry(hespas_chakra_gen.main, [write_config(clean=True), "--log-path", "log"]) == 0
+    assert (
+        run_tool_main(hespas_chakra_gen.main, [write_config(clean=True), "--log-path", "log"]) == 0
+    )
     assert not Path("out/dev.9.et").exists()
     assert Path("out/run.out").exists() and capsys.readouterr().err == ""
 
 
 def test_presets_configuration_needs_only_flags(place, capsys):
     config = write_config(mlir_file=None, output_dir=None)
-    assert entry(hespas_chakra_gen.main, [config]) == 1
+    assert run_tool_main(hespas_chakra_gen.main, [config]) == 1
     assert "config.json: error: the key 'output_dir' is missing; or give --output" in (
         capsys.readouterr().err
     )
     argv = [config, "--mlir_file", "step.mlir", "--output", "there"]
-    assert entry(hespas_chakra_gen.main, argv) == 0
+    assert run_tool_main(hespas_chakra_gen.main, argv) == 0
     assert Path("there/dev.0.et").exists()
 
 
@@ -189,7 +191,7 @@ def test_presets_configuration_needs_only_flags(place, capsys):
     ],
 )  # fmt: skip
 def test_what_cannot_be_served_is_named(place, capsys, keys, message):
-    assert entry(hespas_chakra_gen.main, [write_config(**keys)]) == 1
+    assert run_tool_main(hespas_chakra_gen.main, [write_config(**keys)]) == 1
     err = capsys.readouterr().err
     assert message in err and err.count("\n") == 1
     assert not Path("out").exists()
@@ -200,7 +202,7 @@ def test_keys_without_effect_are_said(place):
         cache_dir="c", estimator={"in_memory_only_cache": True}, split_strategy="individual_split",
         block_lim=3,
     )  # fmt: skip
-    notes = "\n".join(published.read(config, {}).notes)
+    notes = "\n".join(published_config.read_published_config(config, {}).notes)
     assert "cache_dir, in_memory_only_cache: nothing is cached" in notes
     assert "block_lim: no effect on individual_split" in notes
 
@@ -218,7 +220,7 @@ def test_cocossim_is_run_as_the_published_tool_runs_it(place, capsys):
     log = str(place / "log")
     binary = program(place / "home" / "perf_model", COCOSSIM.format(log=log))
     config = method("cocossim", {"cocossim_path": binary, "roofline": HARDWARE})
-    assert entry(hespas_chakra_gen.main, [config]) == 0
+    assert run_tool_main(hespas_chakra_gen.main, [config]) == 0
     out, err = capsys.readouterr()
     assert Path(log).read_text() == "Matmul 64 256 256 1 128 1024 1 0.94\n"
     tanh = max(64 * 256 / (1024 * 0.94e9), 64 * 256 * 2 * 2 / 1555e9)
@@ -226,7 +228,7 @@ def test_cocossim_is_run_as_the_published_tool_runs_it(place, capsys):
     assert lines(out)["Compute Runtime Estimation"] == f"{seconds * 1e6:.3f} us"
     assert "a vector unit of 1024 lanes" in err
     twice = {"cocossim_path": binary, "roofline": HARDWARE, "frequency": 1.5, "chips": 2}
-    assert entry(hespas_chakra_gen.main, [method("cocossim", twice)]) == 0
+    assert run_tool_main(hespas_chakra_gen.main, [method("cocossim", twice)]) == 0
     assert Path(log).read_text().splitlines()[1] == "Matmul 64 256 256 2 128 1024 1 1.5"
 
 
@@ -239,7 +241,7 @@ def test_onnxim_takes_its_home_from_the_device(place, capsys):
     hardware = {
         "binary_path": binary, "device_path": str(core), "frequency": 0.94, "roofline": HARDWARE,
     }  # fmt: skip
-    assert entry(hespas_chakra_gen.main, [method("onnxim", hardware)]) == 0
+    assert run_tool_main(hespas_chakra_gen.main, [method("onnxim", hardware)]) == 0
     out, err = capsys.readouterr()
     assert 2 * 9.283 < float(lines(out)["Compute Runtime Estimation"].split()[0]) < 2 * 9.4
     assert "core_freq of device_path" in err
@@ -248,7 +250,7 @@ def test_onnxim_takes_its_home_from_the_device(place, capsys):
 def test_a_simulator_that_is_not_there_is_one_line(place, capsys, monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("HESPAS_COCOSSIM", raising=False)
-    assert entry(hespas_chakra_gen.main, [method("cocossim", {"roofline": HARDWARE})]) == 1
+    assert run_tool_main(hespas_chakra_gen.main, [method("cocossim", {"roofline": HARDWARE})]) == 1
     err = capsys.readouterr().err
     assert "COCOSSim is not found" in err and not Path("out").exists()
 
@@ -269,11 +271,15 @@ def test_a_simulator_that_is_not_there_is_one_line(place, capsys, monkeypatch):
     ],
 )  # fmt: skip
 def test_methods_are_estimators_of_ours(place, name, hardware, estimator, settings):
-    found = published.read(method(name, hardware), {})
+    found = published_config.read_published_config(method(name, hardware), {})
     assert found.method is not None and found.method.estimator == estimator
-    made = found.method.settings()
+    made = found.method.to_estimator_settings()
     assert {key: made[key] for key in settings} == settings
-    (step,) = [one for one in published.plan(found).steps if one.name == f"{estimator}-annotate"]
+    (step,) = [
+        one
+        for one in published_config.build_published_plan(found).steps
+        if one.name == f"{estimator}-annotate"
+    ]
     assert all(getattr(step, key) == value for key, value in settings.items())
 
 
@@ -288,8 +294,12 @@ def test_the_cache_of_what_is_measured(place):
          "d/measurements.sqlite"),
     ):  # fmt: skip
         config = write_config(perf_estimator={**perf, "hardware": inner}, **keys)
-        found = published.read(config, {})
-        (step,) = [one for one in published.plan(found).steps if one.name == "xla-annotate"]
+        found = published_config.read_published_config(config, {})
+        (step,) = [
+            one
+            for one in published_config.build_published_plan(found).steps
+            if one.name == "xla-annotate"
+        ]
         assert step.cache == cache
         assert not any("cached" in note for note in found.notes)
 
@@ -297,10 +307,12 @@ def test_the_cache_of_what_is_measured(place):
 def test_regions_are_measured_by_xla(place, capsys):
     pytest.importorskip("jax")
     config = method("xla", {"sample": 1, "translate": {"target-backends": "cpu"}})
-    assert entry(hespas_chakra_gen.main, [config, "--split_fn", "linear_split"]) == 0
+    assert run_tool_main(hespas_chakra_gen.main, [config, "--split_fn", "linear_split"]) == 0
     out = capsys.readouterr().out
     assert "utilisation" not in out and float(lines(out)["Compute Runtime Estimation"][:-3]) > 0
-    assert entry(hespas.main, ["explain", "out"]) == 1  # the published tool leaves no module
+    assert (
+        run_tool_main(hespas.main, ["explain", "out"]) == 1
+    )  # the published tool leaves no module
 
 
 def test_flags_of_run_are_heeded(place, capsys):
@@ -310,14 +322,17 @@ def test_flags_of_run_are_heeded(place, capsys):
     two = f"{first.replace('%1', '%t')}\n{first.replace('%0', '%t')}"
     Path("step.mlir").write_text(PROGRAM.replace(first, two))
     config = write_config()
-    assert entry(hespas.main, ["run", config, "--fuse", "--json"]) == 0
+    assert run_tool_main(hespas.main, ["run", config, "--fuse", "--json"]) == 0
     fused = json.loads(capsys.readouterr().out)
     assert "mhlo.fusion" in fused["compute_s_by"]["op"]
-    assert entry(hespas.main, ["run", config, "--setting", "memory_bandwidth=1e9", "--json"]) == 0
+    assert (
+        run_tool_main(hespas.main, ["run", config, "--setting", "memory_bandwidth=1e9", "--json"])
+        == 0
+    )
     assert json.loads(capsys.readouterr().out)["compute_s"] > 10 * fused["compute_s"]
-    assert entry(hespas.main, ["run", config, "--jobs", "2"]) == 2
+    assert run_tool_main(hespas.main, ["run", config, "--jobs", "2"]) == 2
     assert "roofline does not" in capsys.readouterr().err
-    assert entry(hespas.main, ["run", config, "--estimator", "xla"]) == 2
+    assert run_tool_main(hespas.main, ["run", config, "--estimator", "xla"]) == 2
     assert "does not go with the published configuration" in capsys.readouterr().err
 
 
@@ -327,7 +342,7 @@ def test_llama_is_near_the_published_result(workload, tmp_path, monkeypatch, cap
     monkeypatch.chdir(tmp_path)
     program = str(workload("llama3/llama3-100m-opt-a100.mlir"))
     argv = [write_config(mlir_file=program), "--split_fn", "individual_split", "--merge"]
-    assert entry(hespas_chakra_gen.main, argv) == 0
+    assert run_tool_main(hespas_chakra_gen.main, argv) == 0
     found = lines(capsys.readouterr().out)
     assert 45_000 < float(found["Compute Runtime Estimation"].split()[0]) < 58_000
     assert 0.3 < float(found["FLOPS/s utilisation"]) < 0.5

@@ -10,11 +10,11 @@ import pytest
 from test_cli_published import PROGRAM, write_config
 from traces import ALL_GATHER, coll, comp, recv, save, send, system
 
-from hespas.simulators.report import report
-from hespas.simulators.result import CommRecord, DeviceResult, Result
+from hespas.simulators.report_rows import build_report
+from hespas.simulators.simulation_result import CommRecord, DeviceResult, SimulationResult
 from hespas.tools import hespas
-from hespas.tools.commands import render, simulation
-from hespas.tools.common import entry
+from hespas.tools.commands import simulation_report, text_tables
+from hespas.tools.console_scripts import run_tool_main
 
 MIB = 1 << 20
 A100 = ("--node", "A100_SXM_40GB", "--system", "A100_SXM_40GB_4GPU")
@@ -44,7 +44,7 @@ def place(tmp_path, monkeypatch):
 
 
 def simulate(*argv):
-    return entry(hespas.main, ["simulate", *argv, "--simulator", "embedded"])
+    return run_tool_main(hespas.main, ["simulate", *argv, "--simulator", "embedded"])
 
 
 def as_json(capsys, *argv):
@@ -163,14 +163,14 @@ def test_run_ends_with_the_step_time(place, capsys):
         "--mlir", "step.mlir", *A100, "--estimator", "roofline", "--output", "out",
         "--simulator", "embedded",
     )  # fmt: skip
-    assert entry(hespas.main, ["run", *argv, "--timeline", "out/t.pftrace"]) == 0
+    assert run_tool_main(hespas.main, ["run", *argv, "--timeline", "out/t.pftrace"]) == 0
     out = capsys.readouterr().out
     end = out[out.index("\nResult\n") :].splitlines()
     assert [line.split("  ")[1] for line in end[-4:]] == [
         "step time", "compute", "communication", "exposed",
     ]  # fmt: skip
     assert Path("out/t.pftrace").exists() and "out/t.pftrace" in out
-    assert entry(hespas.main, ["run", *argv, "--split", "linear", "--json"]) == 0
+    assert run_tool_main(hespas.main, ["run", *argv, "--split", "linear", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["simulator"] == "embedded" and found["timeline"] is None
     assert found["step_time_s"] == pytest.approx(
@@ -182,31 +182,38 @@ def test_run_ends_with_the_step_time(place, capsys):
 
 def test_run_without_simulation(place, capsys):
     argv = ("--mlir", "step.mlir", *A100, "--output", "out", "--no-simulate")
-    assert entry(hespas.main, ["run", *argv, "--json"]) == 0
+    assert run_tool_main(hespas.main, ["run", *argv, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [found[key] for key in (*NANOS, "exposed_share", "simulator")] == [None] * 6
-    assert entry(hespas.main, ["run", *argv]) == 0
+    assert run_tool_main(hespas.main, ["run", *argv]) == 0
     assert "step time  not simulated: as asked" in capsys.readouterr().out
-    assert entry(hespas.main, ["run", *argv, "--timeline", "t"]) == 2
+    assert run_tool_main(hespas.main, ["run", *argv, "--timeline", "t"]) == 2
     assert "no timeline without a simulation" in capsys.readouterr().err
 
 
 def test_a_published_configuration_is_simulated_too(place, capsys):
     argv = (write_config(), "--system", "A100_SXM_40GB_4GPU", "--simulator", "embedded", "--json")
-    assert entry(hespas.main, ["run", *argv]) == 0
+    assert run_tool_main(hespas.main, ["run", *argv]) == 0
     assert json.loads(capsys.readouterr().out)["step_time_s"] > 0
 
 
 def test_long_tables_are_cut_and_counted():
     devices = [DeviceResult(100 + d, 50, 50, 60, 10) for d in range(14)]
     comms = [CommRecord("r", "all_reduce", 8 + k, 1 + k, (k, k + 1), 0, 0, 9) for k in range(13)]
-    found = report(Result("by hand", devices, comms), None)
-    text = "\n".join(map(render.plain, simulation.as_tables(found, system="ring")))
+    found = build_report(SimulationResult("by hand", devices, comms), None)
+    text = "\n".join(
+        map(
+            text_tables.format_plain_table,
+            simulation_report.build_simulation_tables(found, system="ring"),
+        )
+    )
     assert "(4 more: --per-device)" in text and text.count("(3 more)") == 2
     assert "unknown  the simulator tells no times of single nodes" in text
-    tables = simulation.as_tables(found, system="ring", per_device=True)
+    tables = simulation_report.build_simulation_tables(found, system="ring", per_device=True)
     assert sum(len(table.rows) == 14 for table in tables) == 1
-    assert simulation.as_json(found, traces="t", system="s")["critical_path"] is None
+    assert (
+        simulation_report.to_simulation_json(found, traces="t", system="s")["critical_path"] is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -214,4 +221,4 @@ def test_long_tables_are_cut_and_counted():
     [((0,), "0"), ((0, 1, 2, 5), "0-2,5"), (range(0, 20, 2), "0,2,4,6 and 6 more")],
 )
 def test_devices_are_shown_as_ranges(ids, text):
-    assert simulation.spans(ids) == text
+    assert simulation_report.format_id_ranges(ids) == text

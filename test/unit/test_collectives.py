@@ -10,17 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hespas.dialects.errors import HespasError
-from hespas.simulators.collectives import generate, lower, msccl
-from hespas.simulators.collectives.build import Builder
-from hespas.simulators.collectives.program import KINDS, Program, Ref, Step
-from hespas.simulators.collectives.verify import verify
+from hespas.simulators.collectives import msccl_xml, standard_algorithms, trace_lowering
+from hespas.simulators.collectives.collective_program import (
+    KINDS,
+    ChunkRef,
+    CollectiveProgram,
+    CollectiveStep,
+)
+from hespas.simulators.collectives.program_builder import CollectiveBuilder
+from hespas.simulators.collectives.program_verifier import verify_program
 
-FREE = lower.Costs(0)
-PAIRS = [(name, kind) for name, kinds in generate.ALGORITHMS.items() for kind in kinds]
+FREE = trace_lowering.LocalWorkCosts(0)
+PAIRS = [(name, kind) for name, kinds in standard_algorithms.ALGORITHMS.items() for kind in kinds]
 
 
 @st.composite
-def programs(draw, most=12) -> Program:
+def programs(draw, most=12) -> CollectiveProgram:
     """A standard algorithm, for a number of ranks that it allows."""
     name, kind = draw(st.sampled_from(PAIRS))
     local = 0
@@ -31,50 +36,54 @@ def programs(draw, most=12) -> Program:
         ranks = local * draw(st.integers(2, most // local))
     else:
         ranks = draw(st.integers(2, most))
-    return generate.generate(name, kind, ranks, local)
+    return standard_algorithms.generate_program(name, kind, ranks, local)
 
 
-def parse(text: str) -> Program:
-    return msccl.parse(text.encode(), "x.xml")
+def parse(text: str) -> CollectiveProgram:
+    return msccl_xml.parse_program(text.encode(), "x.xml")
 
 
 @given(programs())
 @settings(max_examples=60, deadline=None)
 def test_standard_algorithms_are_proved_and_survive_xml(program):
-    verify(program)
-    again = parse(msccl.text(program))
-    verify(again)
+    verify_program(program)
+    again = parse(msccl_xml.format_program(program))
+    verify_program(again)
     assert (again.collective, again.parts, again.in_place) == (
         program.collective, program.parts, program.in_place,
     )  # fmt: skip
-    assert lower.lower(again, 999, FREE) == [
+    assert trace_lowering.lower_to_nodes(again, 999, FREE) == [
         [dataclasses.replace(node, name=again_.name) for node, again_ in zip(a, b, strict=True)]
-        for a, b in zip(lower.lower(program, 999, FREE), lower.lower(again, 999, FREE), strict=True)
+        for a, b in zip(
+            trace_lowering.lower_to_nodes(program, 999, FREE),
+            trace_lowering.lower_to_nodes(again, 999, FREE),
+            strict=True,
+        )
     ]
 
 
 @given(programs(most=6), st.randoms(use_true_random=False))
 @settings(max_examples=80, deadline=None)
 def test_a_program_that_lacks_a_step_is_refused(program, random):
-    found = [(rank, block, k) for rank, block, k, _ in program.steps()]
+    found = [(rank, block, k) for rank, block, k, _ in program.iterate_steps()]
     rank, block, k = random.choice(found)
     broken = dataclasses.replace(block, steps=(*block.steps[:k], *block.steps[k + 1 :]))
     with pytest.raises(HespasError):
-        verify(_with(program, rank, block.id, broken))
+        verify_program(_with(program, rank, block.id, broken))
 
 
 @given(programs(most=6), st.randoms(use_true_random=False))
 @settings(max_examples=80, deadline=None)
 def test_a_program_that_moves_another_chunk_is_refused(program, random):
-    found = [s for s in program.steps() if s[3].kind == "s"]
+    found = [s for s in program.iterate_steps() if s[3].kind == "s"]
     rank, block, k, step = random.choice(found)
-    moved = dataclasses.replace(step, source=Ref(step.source.buffer, step.source.offset ^ 1))
+    moved = dataclasses.replace(step, source=ChunkRef(step.source.buffer, step.source.offset ^ 1))
     broken = dataclasses.replace(block, steps=(*block.steps[:k], moved, *block.steps[k + 1 :]))
     with pytest.raises(HespasError):
-        verify(_with(program, rank, block.id, broken))
+        verify_program(_with(program, rank, block.id, broken))
 
 
-def _with(program: Program, rank: int, number: int, block) -> Program:
+def _with(program: CollectiveProgram, rank: int, number: int, block) -> CollectiveProgram:
     old = program.ranks[rank]
     blocks = tuple(block if b.id == number else b for b in old.blocks)
     ranks = list(program.ranks)
@@ -96,9 +105,11 @@ def _with(program: Program, rank: int, number: int, block) -> Program:
     ],
 )
 def test_what_each_rank_sends(name, kind, messages, chunks):
-    program = generate.generate(name, kind, 8, 4 if name == "hierarchical" else 0)
-    for nodes in lower.lower(program, 800, FREE):
-        sent = [node for node in nodes if node.type == lower.NodeType.COMM_SEND_NODE]
+    program = standard_algorithms.generate_program(
+        name, kind, 8, 4 if name == "hierarchical" else 0
+    )
+    for nodes in trace_lowering.lower_to_nodes(program, 800, FREE):
+        sent = [node for node in nodes if node.type == trace_lowering.NodeType.COMM_SEND_NODE]
         assert len(sent) == messages
         assert sum(node.count for node in sent) == chunks
         unit = 800 if kind == "all_gather" else 100
@@ -106,8 +117,8 @@ def test_what_each_rank_sends(name, kind, messages, chunks):
 
 
 def test_a_large_one_is_proved_in_seconds():
-    verify(generate.generate("ring", "all_reduce", 128))
-    verify(generate.generate("hierarchical", "all_to_all", 128, 8))
+    verify_program(standard_algorithms.generate_program("ring", "all_reduce", 128))
+    verify_program(standard_algorithms.generate_program("hierarchical", "all_to_all", 128, 8))
 
 
 @pytest.mark.parametrize(
@@ -124,14 +135,16 @@ def test_a_large_one_is_proved_in_seconds():
 )
 def test_what_an_algorithm_cannot_do(arguments, text):
     with pytest.raises(HespasError, match=text):
-        generate.generate(*arguments)
+        standard_algorithms.generate_program(*arguments)
 
 
 def test_all_nine_step_types():
     program = parse(NINE)
-    assert {step.kind for *_, step in program.steps()} == set(KINDS)
-    verify(program)
-    first = lower.lower(program, 2_000_000, lower.Costs(1000, copies=True))[0]
+    assert {step.kind for *_, step in program.iterate_steps()} == set(KINDS)
+    verify_program(program)
+    first = trace_lowering.lower_to_nodes(
+        program, 2_000_000, trace_lowering.LocalWorkCosts(1000, copies=True)
+    )[0]
     assert [(node.name, node.deps, node.duration_us) for node in first] == [
         ("tb0.0 s", (), 0),
         ("tb0.1 rcs", (0,), 0),
@@ -144,14 +157,16 @@ def test_all_nine_step_types():
         ("tb5.0 s", (6,), 0),
     ]
     assert [(node.peer, node.tag) for node in first[:3]] == [(1, 0), (2, 0), (1, 0)]
-    third = lower.lower(program, 2_000_000, lower.Costs(1000, copies=True))[2]
+    third = trace_lowering.lower_to_nodes(
+        program, 2_000_000, trace_lowering.LocalWorkCosts(1000, copies=True)
+    )[2]
     assert ("tb1.0 cpy", 2) in [(node.name, node.duration_us) for node in third]
 
 
 def test_several_chunks_in_a_message():
     program = parse(GATHER)
-    verify(program)
-    nodes = lower.lower(program, 3001, FREE)[1]
+    verify_program(program)
+    nodes = trace_lowering.lower_to_nodes(program, 3001, FREE)[1]
     sent = nodes[0]
     assert (sent.size_bytes, sent.count, sent.index) == (3002, 2, 2)
     assert len(nodes) == 2  # a copy takes no time unless it is charged
@@ -207,22 +222,24 @@ def test_wrong_xml(old, new, text):
 def test_wrong_programs(old, new, text):
     assert old in NINE
     with pytest.raises(HespasError, match=text):
-        verify(parse(NINE.replace(old, new, 1)))
+        verify_program(parse(NINE.replace(old, new, 1)))
 
 
 def test_a_race_that_one_schedule_does_not_show():
     """Rank 0 overwrites a chunk that it is yet to send: the proof finds it."""
-    b = Builder("racy", "all_gather", 2, 2)
-    b.transfer(0, Ref("o", 0), 1, Ref("o", 0))
-    b.transfer(1, Ref("o", 1), 0, Ref("o", 1))
-    good = b.program()
-    verify(good)
-    b.copy(0, Ref("o", 1), Ref("o", 1))
-    block = b.program().ranks[0].blocks[-1]
+    b = CollectiveBuilder("racy", "all_gather", 2, 2)
+    b.add_transfer(0, ChunkRef("o", 0), 1, ChunkRef("o", 0))
+    b.add_transfer(1, ChunkRef("o", 1), 0, ChunkRef("o", 1))
+    good = b.build_program()
+    verify_program(good)
+    b.add_local_copy(0, ChunkRef("o", 1), ChunkRef("o", 1))
+    block = b.build_program().ranks[0].blocks[-1]
     assert block.steps[0].depends  # the builder waits; without it:
-    loose = dataclasses.replace(block, steps=(Step("cpy", Ref("o", 0), Ref("o", 1)),))
+    loose = dataclasses.replace(
+        block, steps=(CollectiveStep("cpy", ChunkRef("o", 0), ChunkRef("o", 1)),)
+    )
     with pytest.raises(HespasError, match="race for"):
-        verify(_with(b.program(), 0, block.id, loose))
+        verify_program(_with(b.build_program(), 0, block.id, loose))
 
 
 def test_messages_that_nobody_receives():
@@ -230,16 +247,18 @@ def test_messages_that_nobody_receives():
         text = NINE.split('<gpu id="2"')
         last = text[1].rindex('<tb id="2"')
         end = text[1].index("</gpu>")
-        verify(parse(text[0] + '<gpu id="2"' + text[1][:last] + text[1][end:]))
+        verify_program(parse(text[0] + '<gpu id="2"' + text[1][:last] + text[1][end:]))
 
 
 def test_reductions_in_whole_microseconds():
-    program = generate.generate("ring", "all_reduce", 4)
+    program = standard_algorithms.generate_program("ring", "all_reduce", 4)
 
     def times(**how):
-        nodes = lower.lower(program, 1 << 20, lower.Costs(50, **how))[0]
-        return [n.duration_us for n in nodes if n.type == lower.NodeType.COMP_NODE]
+        nodes = trace_lowering.lower_to_nodes(
+            program, 1 << 20, trace_lowering.LocalWorkCosts(50, **how)
+        )[0]
+        return [n.duration_us for n in nodes if n.type == trace_lowering.NodeType.COMP_NODE]
 
-    assert lower.Costs(50).ns(1 << 18, 3) == 15726
+    assert trace_lowering.LocalWorkCosts(50).compute_time_ns(1 << 18, 3) == 15726
     assert times() == [16, 15, 16]  # 15.726, 31.452, 47.178
     assert times(rounding="down") == [15, 15, 15]

@@ -12,15 +12,15 @@ from collective_xml import NINE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hespas.chakra.reader import read
+from hespas.chakra.trace_reader import read_trace_nodes
 from hespas.dialects.errors import HespasError
-from hespas.simulators import choose
+from hespas.simulators import simulator_choice
 from hespas.simulators.astra_program import UNAWARE
-from hespas.simulators.collectives import generate, per_node
-from hespas.simulators.embedded import simulate
-from hespas.simulators.inputs import load
+from hespas.simulators.collectives import per_node, standard_algorithms
+from hespas.simulators.embedded import run_event_simulation
+from hespas.simulators.simulation_inputs import load_inputs
 from hespas.tools import hespas
-from hespas.tools.common import entry
+from hespas.tools.console_scripts import run_tool_main
 
 KINDS = {
     "all_reduce": traces.ALL_REDUCE,
@@ -33,7 +33,7 @@ real = pytest.mark.skipif(shutil.which(UNAWARE) is None, reason=f"{UNAWARE} is n
 
 
 def collective(*words) -> int:
-    return entry(hespas.main, ["collective", *map(str, words)])
+    return run_tool_main(hespas.main, ["collective", *map(str, words)])
 
 
 @pytest.fixture
@@ -53,7 +53,10 @@ def workload(folder: Path, ranks: int, *kinds: str, size: int = MIB, **more) -> 
 
 
 def finish(folder: Path, system: str | Path = "custom") -> list[int]:
-    return [device.finish_ns for device in simulate(load(folder, str(system))).devices]
+    return [
+        device.finish_ns
+        for device in run_event_simulation(load_inputs(folder, str(system))).devices
+    ]
 
 
 # What ASTRA-sim takes for the traces of its own converter (facts/astrasim.md, section 5).
@@ -78,7 +81,7 @@ def test_both_generations_of_attributes(place):
         "generate", "direct", "--collective", "all_gather", "--ranks", 4, "--size", 1000,
         "--output", "custom", "--name", "mine",
     ) == 0  # fmt: skip
-    nodes = list(read(place / "custom" / "mine.2.et"))
+    nodes = list(read_trace_nodes(place / "custom" / "mine.2.et"))
     assert [node.id for node in nodes] == list(range(6))
     sent = next(node for node in nodes if node.type == traces.SEND)
     assert sent.attrs == {
@@ -103,7 +106,9 @@ def test_convert_plays_all_step_types(place, capsys):
     assert collective(*line, "--rounding", "down") == 0
     assert "verified: every schedule ends right" in capsys.readouterr().out
     message, reduction = 500 + int(MIB / (100 * 2**30 / 1e9)), 3 * int(MIB / 50) // 1000 * 1000
-    result = simulate(load(workload(place / "w", 3, "all_reduce", size=2 * MIB), "custom"))
+    result = run_event_simulation(
+        load_inputs(workload(place / "w", 3, "all_reduce", size=2 * MIB), "custom")
+    )
     assert result.step_time_ns == 4 * message + 2 * reduction
     (record,) = result.comms
     assert (record.kind, record.ranks, record.operand_bytes) == ("all_reduce", (0, 1, 2), 2 * MIB)
@@ -121,7 +126,9 @@ def test_system_keeps_what_was_there(place):
         assert keys[f"{kind}-implementation-custom"] == [prefix]
         assert Path(f"{prefix}.3.et").exists()
     assert keys["local-mem-bw"] == 50
-    result = simulate(load(workload(place / "w", 4, "all_reduce", "all_gather"), "custom"))
+    result = run_event_simulation(
+        load_inputs(workload(place / "w", 4, "all_reduce", "all_gather"), "custom")
+    )
     assert result.settings["custom"].count("; ") == 1
 
 
@@ -138,7 +145,7 @@ def test_by_node_and_the_first_of_a_communicator(place):
     """A communicator keeps what its first collective of a kind has; the default one does not."""
     line = ("--ranks", 4, "--size", MIB, "--system", "sys", "--output", "custom")
     assert collective("generate", "ring", *line, "--node", 2) == 0
-    assert per_node.read(place / "custom" / "per_node.yml") == {
+    assert per_node.read_prefixes(place / "custom" / "per_node.yml") == {
         2: f"{place}/custom/all_reduce_4x{MIB}"
     }
     one = [finish(workload(place / f"a{g}", 4, "all_reduce", group=g))[0] for g in (0, 1)]
@@ -153,7 +160,7 @@ def test_another_size_is_told(place):
     line = ("--ranks", 4, "--size", MIB, "--system", "sys", "--output", "custom")
     assert collective("generate", "ring", *line) == 0
     ten = workload(place / "w", 4, "all_reduce", "all_reduce", size=10 * MIB)
-    result = simulate(load(ten, "custom"))
+    result = run_event_simulation(load_inputs(ten, "custom"))
     assert result.step_time_ns == 2 * 64646
     assert "(2 of 2 with another size in the workload)" in result.settings["custom"]
 
@@ -262,13 +269,13 @@ def test_xml_of_a_generated_one_converts_to_the_same(place):
 def test_per_node_file(tmp_path):
     file = tmp_path / "map.yml"
     file.write_text("# by node\n---\n3: /a/b\n\n1: \"/with space/b\"  # quoted\n2: '/it''s'\n")
-    assert per_node.read(file) == {3: "/a/b", 1: "/with space/b", 2: "/it's"}
+    assert per_node.read_prefixes(file) == {3: "/a/b", 1: "/with space/b", 2: "/it's"}
     found = {7: "/x/y", 2: "/with space/b: c"}
-    file.write_text(per_node.text(found))
-    assert per_node.read(file) == found
+    file.write_text(per_node.format_prefixes(found))
+    assert per_node.read_prefixes(file) == found
     file.write_text("1: /a\n- /b\n")
     with pytest.raises(HespasError, match=r"map\.yml:2: error: is not of the form NODE: PREFIX"):
-        per_node.read(file)
+        per_node.read_prefixes(file)
 
 
 @real
@@ -291,7 +298,7 @@ def test_astra_sim_agrees(place, data):
     system = "sys2"
     for kind in data.draw(st.lists(st.sampled_from([*KINDS]), min_size=1, max_size=2, unique=True)):
         name = data.draw(
-            st.sampled_from([a for a, of in generate.ALGORITHMS.items() if kind in of])
+            st.sampled_from([a for a, of in standard_algorithms.ALGORITHMS.items() if kind in of])
         )
         if name == "recursive" and ranks & (ranks - 1):
             name = "direct"
@@ -311,4 +318,6 @@ def test_astra_sim_agrees(place, data):
         nodes = [traces.comp(1, micros=data.draw(st.sampled_from([1, 1, 2, 20])))]
         nodes += [traces.coll(i, [i - 1], kind, group=group) for i, kind in enumerate(kinds, 2)]
         programs.append(nodes)
-    choose.simulate(traces.save(place / "w2", programs, groups), "out", simulator="both")
+    simulator_choice.simulate_folder(
+        traces.save(place / "w2", programs, groups), "out", simulator="both"
+    )

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from result_programs import layered, result, run
 
-from hespas.tools import results
-from hespas.tools.comparison import compare
-from hespas.tools.results import Result
-from hespas.tools.sweep.table import is_table
+from hespas.tools import run_results
+from hespas.tools.run_comparison import compare_results
+from hespas.tools.run_results import RunResult
+from hespas.tools.sweep.sweep_table import is_table_file
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_one_program_across_nodes_is_normalised_to_the_first(place, capsys):
     assert second["run"]["system"] == "H100_80GB_4GPU"
     flags = ("--node", "H100_80GB", "--system", "H100_80GB_4GPU", "--output", "out")
     assert run("run", "--mlir", "step.mlir", *flags) == 0
-    assert results.figures("out")["step_time_s"] == second["time_s"]
+    assert run_results.read_run_figures("out")["step_time_s"] == second["time_s"]
     out = compared(capsys, "step.mlir", *nodes)[1]
     head, *rows = out.splitlines()
     assert head == "program step.mlir; split linear; estimator calibrated 1; devices 4"
@@ -76,7 +76,7 @@ def test_results_and_tables_of_sweeps_are_taken_as_they_are(place, capsys):
     sweep = ("--mlir", "step.mlir", "--node", "A100_SXM_40GB", "H100_80GB")
     for table in ("cells.csv", "cells.json"):
         assert run("sweep", *sweep, "--cache", "none", "--output", table) == 0
-        assert is_table(table)
+        assert is_table_file(table)
         out = compared(capsys, table, "--json")[1]
         assert [one["run"]["node"] for one in json.loads(out)["results"]] == [
             "A100_SXM_40GB", "H100_80GB",
@@ -85,7 +85,7 @@ def test_results_and_tables_of_sweeps_are_taken_as_they_are(place, capsys):
     found = json.loads(out)
     assert found["measure"] == "compute_s" and len(found["results"]) == 3
     assert found["results"][0]["speed_up"] == found["results"][1]["speed_up"] == 1
-    assert not is_table("step.mlir") and not is_table(str(Path(folder, "run.json")))
+    assert not is_table_file("step.mlir") and not is_table_file(str(Path(folder, "run.json")))
 
 
 def test_plots(place, capsys):
@@ -136,6 +136,6 @@ def test_wrong_lines_are_one_line(place, capsys, argv, code, text):
 
 def test_no_time_and_no_operations_are_no_division():
     figures = {"compute_s": 0.0, "devices": 2, "flops": 0}
-    found = compare([Result("", figures), Result("", {**figures, "devices": 4})])
+    found = compare_results([RunResult("", figures), RunResult("", {**figures, "devices": 4})])
     assert [one.speed_up for one in found] == [None, None]
     assert [one.efficiency for one in found] == [None, None]

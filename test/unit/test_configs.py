@@ -7,10 +7,10 @@ import json
 import pytest
 
 from hespas import configs
-from hespas.configs import models
-from hespas.configs.node import DTYPES, UNITS, Node
-from hespas.configs.reference import markdown
-from hespas.configs.yaml import scalar
+from hespas.configs import file_models
+from hespas.configs.node_spec import DTYPES, UNITS, NodeSpec
+from hespas.configs.preset_reference import render_preset_reference
+from hespas.configs.simple_yaml import parse_scalar
 from hespas.dialects.errors import HespasError, UsageError
 
 PUBLISHED_NODES = [
@@ -60,11 +60,11 @@ NUMBERS = (
 )
 
 
-@pytest.mark.parametrize("name", configs.node_names())
+@pytest.mark.parametrize("name", configs.list_node_presets())
 def test_node_preset(name):
     data = configs.read_json(configs._FOLDER / "nodes" / f"{name}.json")
-    checked = models.NodeFile.model_validate(data).node()
-    node = configs.node(name)
+    checked = file_models.NodeFile.model_validate(data).to_node_spec()
+    node = configs.load_node(name)
     assert node == checked
     assert node.name == name
     numbers = {key for key in NUMBERS if data.get(key) is not None}
@@ -74,52 +74,61 @@ def test_node_preset(name):
     assert all(node.sources.values())
     for dtype in ("f32", "tf32", "bf16", "f16", "f8", "i8", "i32", "i64", "i1"):
         for unit in UNITS:
-            assert node.peak(unit, dtype).flops_per_s > 0
-    assert node.peak("matrix", "bf16").flops_per_s >= node.peak("vector", "bf16").flops_per_s
+            assert node.find_peak_rate(unit, dtype).flops_per_s > 0
+    assert (
+        node.find_peak_rate("matrix", "bf16").flops_per_s
+        >= node.find_peak_rate("vector", "bf16").flops_per_s
+    )
     # A slip of a power of ten shows: f32 vectors at 1 to 200 operations per byte of bandwidth.
-    ratio = node.peak("vector", "f32").flops_per_s / node.memory_bandwidth_bytes_per_s
+    ratio = node.find_peak_rate("vector", "f32").flops_per_s / node.memory_bandwidth_bytes_per_s
     assert 1 < ratio < 200
 
 
 def test_published_names_are_kept():
-    assert set(PUBLISHED_NODES) <= set(configs.node_names())
-    assert set(PUBLISHED_SYSTEMS) <= set(configs.system_names())
-    assert configs.DEFAULT_NODE in configs.node_names()
+    assert set(PUBLISHED_NODES) <= set(configs.list_node_presets())
+    assert set(PUBLISHED_SYSTEMS) <= set(configs.list_system_presets())
+    assert configs.DEFAULT_NODE in configs.list_node_presets()
 
 
 def test_dense_peaks():
-    b200 = configs.node("B200_180GB").peaks_flops["matrix"]
+    b200 = configs.load_node("B200_180GB").peaks_flops["matrix"]
     assert b200["bf16"] == 2.25e15 and b200["f8"] == 4.5e15 and b200["tf32"] == 1.1e15
-    assert configs.node("H100_80GB").peaks_flops["matrix"]["f8"] == pytest.approx(1979e12, rel=1e-3)
-    a100 = configs.node("A100_SXM_40GB").peaks_flops
+    assert configs.load_node("H100_80GB").peaks_flops["matrix"]["f8"] == pytest.approx(
+        1979e12, rel=1e-3
+    )
+    a100 = configs.load_node("A100_SXM_40GB").peaks_flops
     assert (a100["matrix"]["f64"], a100["vector"]["f64"]) == (19.5e12, 9.7e12)
 
 
 def test_fallbacks_in_order():
-    node = Node(
+    node = NodeSpec(
         "n",
         1e12,
         {"matrix": {"bf16": 4.0, "i8": 8.0}, "vector": {"f32": 2.0}},
         fallbacks={"matrix.f8": "matrix.i8"},
     )
-    own = node.peak("matrix", "bf16")
+    own = node.find_peak_rate("matrix", "bf16")
     assert (own.flops_per_s, own.via) == (4.0, "")
-    assert node.peak("matrix", "f8").via == "matrix.i8"  # the node's own word
-    assert node.peak("matrix", "tf32").via == "vector.f32"  # as f32, which the matrix unit lacks
-    assert node.peak("matrix", "f4").via == "matrix.i8"  # a rule, then the node's own word
-    assert node.peak("vector", "i64").via == "vector.f32"
+    assert node.find_peak_rate("matrix", "f8").via == "matrix.i8"  # the node's own word
+    assert (
+        node.find_peak_rate("matrix", "tf32").via == "vector.f32"
+    )  # as f32, which the matrix unit lacks
+    assert (
+        node.find_peak_rate("matrix", "f4").via == "matrix.i8"
+    )  # a rule, then the node's own word
+    assert node.find_peak_rate("vector", "i64").via == "vector.f32"
     with pytest.raises(HespasError, match=r"n has no peak rate for f64 .*per-datatype-flops=f64="):
-        node.peak("matrix", "f64")
-    given = Node("n", 1e12, {"vector": {"f32": 2.0}}, default_flops=1.0)
-    assert given.peak("vector", "bf16").via == "default"
-    assert given.peak("matrix", "tf32").via == "default"
+        node.find_peak_rate("matrix", "f64")
+    given = NodeSpec("n", 1e12, {"vector": {"f32": 2.0}}, default_flops=1.0)
+    assert given.find_peak_rate("vector", "bf16").via == "default"
+    assert given.find_peak_rate("matrix", "tf32").via == "default"
 
 
 def test_every_type_ends_somewhere():
-    node = Node("n", 1.0, {"vector": {"f32": 1.0, "f64": 1.0}})
+    node = NodeSpec("n", 1.0, {"vector": {"f32": 1.0, "f64": 1.0}})
     for unit in UNITS:
         for dtype in DTYPES:
-            assert node.peak(unit, dtype).flops_per_s == 1.0
+            assert node.find_peak_rate(unit, dtype).flops_per_s == 1.0
 
 
 @pytest.mark.parametrize(
@@ -128,12 +137,12 @@ def test_every_type_ends_somewhere():
 )
 def test_unknown_preset_suggests(name, hint):
     with pytest.raises(UsageError, match=f"did you mean '{hint}"):
-        configs.node(name)
+        configs.load_node(name)
 
 
 def test_unknown_system_suggests():
     with pytest.raises(UsageError, match="did you mean 'H100_80GB_4GPU'"):
-        configs.system("H100_80G_4GPU")
+        configs.load_system("H100_80G_4GPU")
 
 
 PUBLISHED = {
@@ -153,18 +162,25 @@ def write(path, data):
 
 
 def test_published_hardware_file(tmp_path):
-    node = configs.node(write(tmp_path / "mine.json", PUBLISHED))
+    node = configs.load_node(write(tmp_path / "mine.json", PUBLISHED))
     assert node.name == "mine"
     assert node.memory_bandwidth_bytes_per_s == 1555e9
-    assert node.peak("vector", "bf16").flops_per_s == 312e12  # one table for both units
-    assert node.peak("matrix", "i8").flops_per_s == 624e12
-    assert node.peak("vector", "f16").via == "default"
+    assert node.find_peak_rate("vector", "bf16").flops_per_s == 312e12  # one table for both units
+    assert node.find_peak_rate("matrix", "i8").flops_per_s == 624e12
+    assert node.find_peak_rate("vector", "f16").via == "default"
     assert (node.tdp_w, node.hbm_power_share) == (400, 0.4)
     whole = {"mlir_file": "x", "perf_estimator": {"method": "roofline", "hardware": PUBLISHED}}
-    assert configs.node(write(tmp_path / "whole.json", whole)).peak("matrix", "tf32").via == ""
-    strict = configs.node(write(tmp_path / "s.json", {**PUBLISHED, "error_on_unknown_type": True}))
+    assert (
+        configs.load_node(write(tmp_path / "whole.json", whole))
+        .find_peak_rate("matrix", "tf32")
+        .via
+        == ""
+    )
+    strict = configs.load_node(
+        write(tmp_path / "s.json", {**PUBLISHED, "error_on_unknown_type": True})
+    )
     with pytest.raises(HespasError, match="no peak rate for f16"):
-        strict.peak("vector", "f16")
+        strict.find_peak_rate("vector", "f16")
 
 
 @pytest.mark.parametrize(
@@ -188,16 +204,16 @@ def test_published_hardware_file(tmp_path):
 )
 def test_bad_node_files(tmp_path, data, said):
     with pytest.raises(HespasError, match=said) as caught:
-        configs.node(write(tmp_path / "f.json", data))
+        configs.load_node(write(tmp_path / "f.json", data))
     assert "f.json" in str(caught.value)
 
 
 def test_missing_file_and_binary(tmp_path):
     with pytest.raises(HespasError, match=r"none\.json: error: No such file"):
-        configs.node(str(tmp_path / "none.json"))
+        configs.load_node(str(tmp_path / "none.json"))
     (tmp_path / "b.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(HespasError, match="not UTF-8"):
-        configs.node(str(tmp_path / "b.json"))
+        configs.load_node(str(tmp_path / "b.json"))
 
 
 NETWORK = "topology: [ Ring, Switch ]\nnpus_count: [ 4, 2 ]\nbandwidth: [ 100, 50.5 ]\nlatency:\n"
@@ -205,7 +221,7 @@ LATENCY = "- 500\n- 1e3  # ns\n"
 
 
 def system_folder(tmp_path, network=NETWORK + LATENCY, **changes):
-    keys = configs.read_json(configs.system("B200_180GB_8GPU_2").folder / "system.json")
+    keys = configs.read_json(configs.load_system("B200_180GB_8GPU_2").folder / "system.json")
     keys.update({key.replace("_", "-"): value for key, value in changes.items()})
     write(tmp_path / "network.yml", network)
     write(tmp_path / "system.json", {k: v for k, v in keys.items() if v is not None})
@@ -213,8 +229,8 @@ def system_folder(tmp_path, network=NETWORK + LATENCY, **changes):
 
 
 def test_system_from_folder(tmp_path):
-    system = configs.system(system_folder(tmp_path))
-    assert (system.npus_count, system.devices) == ((4, 2), 8)
+    system = configs.load_system(system_folder(tmp_path))
+    assert (system.npus_count, system.device_count) == ((4, 2), 8)
     assert system.bandwidth_gib_s == (100.0, 50.5)
     assert system.latency_ns == (500.0, 1000.0)
 
@@ -249,16 +265,18 @@ def test_system_from_folder(tmp_path):
 )
 def test_bad_systems(tmp_path, network, changes, said):
     with pytest.raises(HespasError, match=said):
-        configs.system(system_folder(tmp_path, network, **changes))
+        configs.load_system(system_folder(tmp_path, network, **changes))
 
 
 def test_reference_page_is_up_to_date():
     page = configs._FOLDER.resolve().parent / "docs" / "reference" / "presets.md"
-    assert page.read_text("utf-8") == markdown(), "run python -m hespas.configs.reference"
+    assert page.read_text("utf-8") == render_preset_reference(), (
+        "run python -m hespas.configs.preset_reference"
+    )
 
 
 def test_scalars_of_yaml():
     texts = ("3", "2.5e9", "true", "false", "Ring", '"true"', "'3'", "nan")
-    found = [scalar(text) for text in texts]
+    found = [parse_scalar(text) for text in texts]
     assert found[:-1] == [3, 2.5e9, True, False, "Ring", "true", "3"]
     assert found[-1] != found[-1]

@@ -7,13 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from hespas.configs.node import Node
+from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.errors import HespasError
-from hespas.dialects.facts import facts, set_facts
-from hespas.tools import derived, hespas
-from hespas.tools.derived import Work, derive, scaling_efficiency
+from hespas.dialects.program_facts import read_program_facts, write_program_facts
+from hespas.tools import derived_figures, hespas
+from hespas.tools.derived_figures import StepWork, compute_scaling_efficiency, derive_step_figures
 
-NODE = Node("n", 1e12, {"matrix": {"bf16": 1e12, "f32": 1e11}, "vector": {"f32": 1e10}}, tdp_w=100)
+NODE = NodeSpec(
+    "n", 1e12, {"matrix": {"bf16": 1e12, "f32": 1e11}, "vector": {"f32": 1e10}}, tdp_w=100
+)
 STATS = {
     "program": {"devices": 4},
     "totals": {"time_ns": 5e8, "energy_nj": None, "comm_ops": 3},
@@ -24,72 +26,77 @@ STATS = {
         "none": {"flops": 0},
     },
 }
-WORK = Work(1.2e12, 2000, None, 3.6)
+WORK = StepWork(1.2e12, 2000, None, 3.6)
 
 
 def test_model_and_hardware_utilisation_are_told_apart():
-    found = derive(STATS, 1.0, NODE, WORK)
+    found = derive_step_figures(STATS, 1.0, NODE, WORK)
     assert (found.peak_dtype, found.peak_flops_per_s) == ("bf16", 1e12)
     assert found.executed_flops == 4 * 600_000_000_000  # no integers
     assert found.mfu == pytest.approx(1.2e12 / 4e12)
     assert found.hfu == pytest.approx(2.4e12 / 4e12)
-    assert derive(STATS, 1.0, NODE, Work()).mfu is None
-    assert derive(STATS, 1.0, NODE, Work()).hfu == found.hfu
+    assert derive_step_figures(STATS, 1.0, NODE, StepWork()).mfu is None
+    assert derive_step_figures(STATS, 1.0, NODE, StepWork()).hfu == found.hfu
 
 
 def test_rates_and_cost():
-    found = derive(STATS, 0.5, NODE, WORK)
+    found = derive_step_figures(STATS, 0.5, NODE, WORK)
     assert found.tokens_per_s == 4000
     assert found.samples_per_s is None
     assert found.cost_usd == pytest.approx(4 * 0.5 * 3.6 / 3600)
 
 
 def test_nothing_is_made_up():
-    found = derive(STATS, None, NODE, WORK)  # communicates, and was not simulated
-    assert not found.known
-    assert derive(STATS, 1.0, None, Work(1e12)).mfu is None
-    assert derive(STATS, 1.0, replace(NODE, tdp_w=None), WORK).energy_j is None
+    found = derive_step_figures(STATS, None, NODE, WORK)  # communicates, and was not simulated
+    assert not found.has_step_figures
+    assert derive_step_figures(STATS, 1.0, None, StepWork(1e12)).mfu is None
+    assert derive_step_figures(STATS, 1.0, replace(NODE, tdp_w=None), WORK).energy_j is None
 
 
 def test_a_program_without_communication_needs_no_simulation():
     alone = {**STATS, "totals": {**STATS["totals"], "comm_ops": 0}}
-    assert derive(alone, None, NODE, WORK).tokens_per_s == 4000
+    assert derive_step_figures(alone, None, NODE, WORK).tokens_per_s == 4000
 
 
 def test_energy_says_what_it_is_made_from():
-    most = derive(STATS, 1.0, NODE, WORK)
-    assert (most.energy_j, most.energy_model) == (400, derived.AT_MOST)
-    idle = derive(STATS, 1.0, replace(NODE, idle_w=20), WORK)
-    assert (idle.energy_j, idle.energy_model) == (4 * (50 + 10), derived.LIMITS)
+    most = derive_step_figures(STATS, 1.0, NODE, WORK)
+    assert (most.energy_j, most.energy_model) == (400, derived_figures.AT_MOST)
+    idle = derive_step_figures(STATS, 1.0, replace(NODE, idle_w=20), WORK)
+    assert (idle.energy_j, idle.energy_model) == (4 * (50 + 10), derived_figures.LIMITS)
     totals = {**STATS["totals"], "energy_nj": 30e9}
-    model = derive({**STATS, "totals": totals}, 1.0, replace(NODE, idle_w=20), WORK)
-    assert (model.energy_j, model.energy_model) == (4 * (30 + 10), derived.ANNOTATED)
-    assert derive({**STATS, "totals": totals}, 1.0, NODE, WORK).energy_model == derived.AT_MOST
+    model = derive_step_figures({**STATS, "totals": totals}, 1.0, replace(NODE, idle_w=20), WORK)
+    assert (model.energy_j, model.energy_model) == (4 * (30 + 10), derived_figures.ANNOTATED)
+    assert (
+        derive_step_figures({**STATS, "totals": totals}, 1.0, NODE, WORK).energy_model
+        == derived_figures.AT_MOST
+    )
 
 
 def test_what_is_given_goes_before_what_is_known():
     known = {"flops_per_step": 5, "images_per_step": 7, "parameters": 1}
     node = replace(NODE, price_per_hour=2.0)
-    assert Work.of(known, node, {}) == Work(5, None, 7, 2.0)
-    assert Work.of(known, node, {"model_flops": 6.0, "price_per_hour": 1.0}) == Work(6, None, 7, 1)
+    assert StepWork.from_facts(known, node, {}) == StepWork(5, None, 7, 2.0)
+    assert StepWork.from_facts(
+        known, node, {"model_flops": 6.0, "price_per_hour": 1.0}
+    ) == StepWork(6, None, 7, 1)
 
 
 def test_scaling_efficiency():
-    assert scaling_efficiency([1, 2, 4], [8, 4, 4]) == [1, 1, 0.5]
-    assert scaling_efficiency([1, 2], [8, 8], [1, 2]) == [1, 1]
+    assert compute_scaling_efficiency([1, 2, 4], [8, 4, 4]) == [1, 1, 0.5]
+    assert compute_scaling_efficiency([1, 2], [8, 8], [1, 2]) == [1, 1]
     for wrong in (([1], [8, 4]), ([1, 2], [8, 0])):
         with pytest.raises(HespasError, match="scaling efficiency"):
-            scaling_efficiency(*wrong)
+            compute_scaling_efficiency(*wrong)
 
 
 def test_facts_stay_on_the_module(parse):
     known = {"parameters": 8_030_261_248, "rate": 1.5, "name": "llama"}
     module = parse("module {}")
-    assert facts(module) == {}
-    set_facts(module, known)
-    assert facts(parse(str(module))) == known
+    assert read_program_facts(module) == {}
+    write_program_facts(module, known)
+    assert read_program_facts(parse(str(module))) == known
     with pytest.raises(HespasError, match="must be a number"):
-        facts(parse("module attributes {hespas.facts = {parameters = [1]}} {}"))
+        read_program_facts(parse("module attributes {hespas.facts = {parameters = [1]}} {}"))
 
 
 PROGRAM = """

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from result_programs import layered, result, run
 
-from hespas.tools import differences, results
-from hespas.tools.differences import difference
-from hespas.tools.results import Result
+from hespas.tools import run_differences, run_results
+from hespas.tools.run_differences import find_run_differences
+from hespas.tools.run_results import RunResult
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +49,8 @@ def test_equal_programs_differ_in_nothing_but_their_name(runs, capsys):
 
 
 def test_every_table_adds_up_to_the_change_of_the_compute(runs):
-    a, b = Result.load(runs["a"]), Result.load(runs["b"])
-    found = difference(a, b)
+    a, b = RunResult.load_folder(runs["a"]), RunResult.load_folder(runs["b"])
+    found = find_run_differences(a, b)
     change = b.figures["compute_s"] - a.figures["compute_s"]
     assert change < 0
     for rows in (found.kinds, found.kernels, found.layers):
@@ -59,14 +59,16 @@ def test_every_table_adds_up_to_the_change_of_the_compute(runs):
     sums = [math.fsum(row["time_s"] for row in rows) for rows in times]
     apart = math.fsum(row.difference_s for row in found.collectives)
     assert apart == pytest.approx(sums[1] - sums[0])
-    assert found.growth == pytest.approx(b.figures["step_time_s"] / a.figures["step_time_s"] - 1)
+    assert found.relative_growth == pytest.approx(
+        b.figures["step_time_s"] / a.figures["step_time_s"] - 1
+    )
     assert found.provenance["node"] == ("A100_SXM_40GB", "H100_80GB")
     assert found.provenance["simulation curves"][0] != found.provenance["simulation curves"][1]
 
 
 def test_swapped_the_differences_change_their_sign(runs):
-    a, b = Result.load(runs["a"]), Result.load(runs["more"])
-    there, back = difference(a, b), difference(b, a)
+    a, b = RunResult.load_folder(runs["a"]), RunResult.load_folder(runs["more"])
+    there, back = find_run_differences(a, b), find_run_differences(b, a)
     for one, other in ((there.kernels, back.kernels), (there.layers, back.layers)):
         assert {r.name: r.difference_s for r in one} == {r.name: -r.difference_s for r in other}
     assert {r.name: r.only_in for r in there.layers}[("layer_3/mlp",)] == "b"
@@ -81,7 +83,7 @@ def test_what_is_new_is_said(runs, capsys):
 
 
 def test_the_largest_change_comes_first_and_the_rest_is_counted(runs, capsys):
-    found = difference(Result.load(runs["a"]), Result.load(runs["b"]))
+    found = find_run_differences(RunResult.load_folder(runs["a"]), RunResult.load_folder(runs["b"]))
     for rows in (found.kinds, found.kernels, found.layers):
         sizes = [abs(row.difference_s) for row in rows]
         assert sizes == sorted(sizes, reverse=True)
@@ -178,23 +180,25 @@ def test_wrong_lines_are_one_line(runs, capsys, argv, code, text):
 
 
 def test_files_of_different_runs_are_an_error(runs, tmp_path, capsys):
-    for name in (results.FIGURES, results.SIMULATION, results.MODULE):
+    for name in (run_results.FIGURES, run_results.SIMULATION, run_results.MODULE):
         (tmp_path / name).write_bytes(Path(runs["a"], name).read_bytes())
-    (tmp_path / results.SIMULATION).write_bytes(Path(runs["b"], results.SIMULATION).read_bytes())
+    (tmp_path / run_results.SIMULATION).write_bytes(
+        Path(runs["b"], run_results.SIMULATION).read_bytes()
+    )
     code, _, err = diff(capsys, runs["a"], str(tmp_path))
     assert code == 1 and "are of different runs" in err
-    (tmp_path / results.SIMULATION).unlink()
-    (tmp_path / results.FIGURES).write_text("{}")
+    (tmp_path / run_results.SIMULATION).unlink()
+    (tmp_path / run_results.FIGURES).write_text("{}")
     code, _, err = diff(capsys, runs["a"], str(tmp_path))
     assert code == 1 and "run.json is not of a hespas run" in err
 
 
 def test_a_run_without_a_system_removes_an_earlier_simulation(tmp_path):
     folder = Path(result(tmp_path))
-    assert (folder / results.SIMULATION).exists()
+    assert (folder / run_results.SIMULATION).exists()
     result(tmp_path, system="")
-    assert not (folder / results.SIMULATION).exists()
-    assert Result.load(str(folder)).simulation is None
+    assert not (folder / run_results.SIMULATION).exists()
+    assert RunResult.load_folder(str(folder)).simulation is None
 
 
 TIMES = st.floats(0, 1e3)
@@ -205,7 +209,7 @@ TABLES = st.dictionaries(
 
 @given(TABLES, TABLES)
 def test_changes_hold_every_name_once(a, b):
-    changes = differences._changes(a, b)
+    changes = run_differences.list_time_changes(a, b)
     assert {change.name for change in changes} == {*a, *b} and len(changes) == len({*a, *b})
     for change in changes:
         assert (change.only_in == "a") == (change.name not in b)

@@ -6,13 +6,13 @@ import os
 
 import pytest
 
-from hespas.chakra import writer
-from hespas.chakra.check import check
-from hespas.chakra.reader import read
+from hespas.chakra import trace_writer
+from hespas.chakra.check_traces import find_trace_problems
+from hespas.chakra.trace_reader import read_trace_nodes
 from hespas.dialects.errors import HespasError
 from hespas.passes import pipeline
-from hespas.passes.base import Run
-from hespas.passes.emit.emit_chakra import default_name
+from hespas.passes.base import PassRun
+from hespas.passes.emit.emit_chakra import choose_default_name
 
 COMP, SEND, RECV, COLL = 4, 5, 6, 7
 
@@ -88,13 +88,13 @@ def emit(parse, tmp_path):
 
     def run(text, options="", warned=None):
         out = tmp_path / "out"
-        state = Run(note=lambda text: None)
-        pipeline.run(parse(text), f"emit-chakra{{output={out} {options}}}", state)
-        assert check(out) == []
+        state = PassRun(note=lambda text: None)
+        pipeline.run_pipeline(parse(text), f"emit-chakra{{output={out} {options}}}", state)
+        assert find_trace_problems(out) == []
         assert warned is None or any(warned in text for text in state.warnings)
         run.state = state
         devices = state.results["emit"].trace.devices
-        return [list(read(out / f"dev.{d}.et")) for d in range(devices)]
+        return [list(read_trace_nodes(out / f"dev.{d}.et")) for d in range(devices)]
 
     run.out = tmp_path / "out"
     return run
@@ -307,7 +307,7 @@ def test_wrong_order_names_the_missing_pass(parse, tmp_path):
     text = module(op("a", "x", region=0))
 
     def emitted(source):
-        pipeline.run(parse(source), f"emit-chakra{{output={tmp_path / 'o'}}}", Run())
+        pipeline.run_pipeline(parse(source), f"emit-chakra{{output={tmp_path / 'o'}}}", PassRun())
 
     with pytest.raises(HespasError, match=r"run an annotate pass first, e\.g\. roofline-annotate"):
         emitted(text)
@@ -318,7 +318,7 @@ def test_wrong_order_names_the_missing_pass(parse, tmp_path):
     with pytest.raises(HespasError, match="device 7, and there are 4"):
         emitted(module(groups={"1": [0, 7]}))
     with pytest.raises(HespasError, match="did you mean 'carry'"):
-        pipeline.run(parse(text), "emit-chakra{time=cary}", Run())
+        pipeline.run_pipeline(parse(text), "emit-chakra{time=cary}", PassRun())
     assert not (tmp_path / "o").exists()
 
 
@@ -389,9 +389,9 @@ def test_whole_flow_statistics(parse, tmp_path):
     totals = {}
     for split in ("split-linear", "split-individual", "split-individual{merge}"):
         out = tmp_path / "out"
-        run = Run(note=lambda text: None)
-        pipeline.run(parse(PROGRAM), FLOW.format(split=split, out=out), run)
-        assert check(out) == []
+        run = PassRun(note=lambda text: None)
+        pipeline.run_pipeline(parse(PROGRAM), FLOW.format(split=split, out=out), run)
+        assert find_trace_problems(out) == []
         found = json.loads((out / "module_stats.json").read_text())
         assert found["schema"] == "hespas.module_stats/1"
         kinds, total = found["kinds"], found["totals"]
@@ -408,7 +408,11 @@ def test_whole_flow_statistics(parse, tmp_path):
         assert found["communicators"]["2"] == wanted
         # pitfall 11
         assert all(0 < share <= 1 for share in found["utilisation"].values())
-        ns = [n.value("num_ops") // 1000 for n in read(out / "dev.0.et") if n.type == COMP]
+        ns = [
+            n.get_attr_value("num_ops") // 1000
+            for n in read_trace_nodes(out / "dev.0.et")
+            if n.type == COMP
+        ]
         assert abs(sum(ns) - total["time_ns"]) <= 1
         assert run.results["emit"].stats == found
         totals[split] = total["time_ns"]
@@ -428,9 +432,11 @@ def test_equal_input_gives_equal_bytes_wherever_it_lies(context, tmp_path):
         source.parent.mkdir()
         source.write_text(PROGRAM)
         flow = FLOW.format(split="split-individual", out=tmp_path / name)
-        run = Run(input_name=str(source), note=lambda text: None)
-        pipeline.run(frontends.read(str(source), context), flow, run)
-    locations = [n.value("location") for n in read(tmp_path / "a" / "dev.0.et")]
+        run = PassRun(input_name=str(source), note=lambda text: None)
+        pipeline.run_pipeline(frontends.read_module(str(source), context), flow, run)
+    locations = [
+        n.get_attr_value("location") for n in read_trace_nodes(tmp_path / "a" / "dev.0.et")
+    ]
     assert locations[0].startswith("step.mlir:")
     files = sorted(path.name for path in (tmp_path / "a").iterdir())
     # pitfall 20: what was asked for, and no more
@@ -467,21 +473,21 @@ def test_clean_spares_folders_that_are_not_ours(emit):
 def test_nothing_is_left_of_a_run_that_fails(emit, parse, monkeypatch, tmp_path, error):
     emit(module(devices=2))
     before = {p.name: p.read_bytes() for p in emit.out.iterdir()}
-    real = writer._write
+    real = trace_writer.write_trace_file
 
     def fail(path, data):
         if path.endswith("dev.1.et"):
             raise error
         real(path, data)
 
-    monkeypatch.setattr(writer, "_write", fail)
+    monkeypatch.setattr(trace_writer, "write_trace_file", fail)
     raised = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else HespasError
     for out in (emit.out, tmp_path / "deep" / "new"):
         emit.out = out
         with pytest.raises(raised):
             text = module(op("a", "x", ns=5, region=0), devices=2)
             flow = f"emit-chakra{{output={out}}}"
-            pipeline.run(parse(text), flow, Run(note=lambda text: None))
+            pipeline.run_pipeline(parse(text), flow, PassRun(note=lambda text: None))
     assert {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()} == before
     assert os.listdir(tmp_path) == ["out"]
 
@@ -490,18 +496,20 @@ def test_output_that_cannot_be_written(parse, tmp_path):
     (tmp_path / "file").write_text("")
     for place, text in (("file", "this is a file"), ("file/below", "file is a file")):
         with pytest.raises(HespasError, match=text):
-            pipeline.run(parse(module()), f"emit-chakra{{output={tmp_path / place}}}", Run())
+            pipeline.run_pipeline(
+                parse(module()), f"emit-chakra{{output={tmp_path / place}}}", PassRun()
+            )
 
 
 def test_default_folder_is_named_after_the_module(parse, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     notes = []
-    run = Run(input_name="/in/llama3.opt.mlir.xz", note=notes.append)
-    pipeline.run(parse(module()), "emit-chakra", run)
+    run = PassRun(input_name="/in/llama3.opt.mlir.xz", note=notes.append)
+    pipeline.run_pipeline(parse(module()), "emit-chakra", run)
     assert os.listdir(tmp_path) == ["llama3.opt"]
     assert any("traces in llama3.opt" in note for note in notes)
-    assert default_name(parse(module()), "-") == "m"
-    assert default_name(parse("module {}"), "-") == "module"
+    assert choose_default_name(parse(module()), "-") == "m"
+    assert choose_default_name(parse("module {}"), "-") == "module"
 
 
 def test_a_thousand_devices_differ_by_communicator(parse, tmp_path):
@@ -509,11 +517,11 @@ def test_a_thousand_devices_differ_by_communicator(parse, tmp_path):
     lines = [op("a", "x", ns=5, region=0), op("b", "a", comm=comm(groups=range(1, 129)))]
     out = tmp_path / "out"
     text = module(*lines, devices=1024, groups=groups)
-    pipeline.run(parse(text), f"emit-chakra{{output={out} stats=false}}", Run())
-    assert check(out) == []
+    pipeline.run_pipeline(parse(text), f"emit-chakra{{output={out} stats=false}}", PassRun())
+    assert find_trace_problems(out) == []
     sizes = {(out / f"dev.{d}.et").stat().st_size for d in (0, 79, 800)}
     assert len(sizes) == 3  # ids of one, two and three digits
-    assert list(read(out / "dev.1023.et"))[1].value("pg_name") == "128"
+    assert list(read_trace_nodes(out / "dev.1023.et"))[1].get_attr_value("pg_name") == "128"
 
 
 def test_what_a_recv_gives_waits_for_the_message(emit):
@@ -528,7 +536,7 @@ def test_what_a_recv_gives_waits_for_the_message(emit):
 
 
 def test_a_trace_too_long_to_write_is_refused(emit, monkeypatch):
-    monkeypatch.setattr("hespas.passes.emit.order.MAX_STEPS", 2)
+    monkeypatch.setattr("hespas.passes.emit.trace_order.MAX_STEPS", 2)
     body = LOOP.replace("COND", cost(2)).replace("BODY", op("b", "i", comm=comm()))
     with pytest.raises(HespasError, match="over 2 nodes a device"):
         emit(module(body, result="r"))
@@ -540,8 +548,8 @@ def test_workloads_give_sound_traces(workload, context, tmp_path, name):
     from hespas import frontends
 
     for split in ("split-linear", "split-individual{merge}"):
-        module_read = frontends.read(str(workload(f"zoo/{name}.mlir")), context)
+        module_read = frontends.read_module(str(workload(f"zoo/{name}.mlir")), context)
         out = tmp_path / "out"
-        run = Run(note=lambda text: None)
-        pipeline.run(module_read, FLOW.format(split=split, out=out), run)
-        assert check(out) == []
+        run = PassRun(note=lambda text: None)
+        pipeline.run_pipeline(module_read, FLOW.format(split=split, out=out), run)
+        assert find_trace_problems(out) == []

@@ -12,18 +12,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hespas.chakra import writer
-from hespas.chakra.check import report
-from hespas.chakra.reader import read
-from hespas.chakra.trace import Collective, Compute, Step, Trace, Transfer, durations
-from hespas.passes.emit.order import DataFlow, Linear
+from hespas.chakra import trace_writer
+from hespas.chakra.check_traces import check_trace_folder
+from hespas.chakra.trace_reader import read_trace_nodes
+from hespas.chakra.trace_steps import (
+    CollectiveContent,
+    ComputeContent,
+    ProgramTrace,
+    TraceStep,
+    TransferContent,
+    round_durations,
+)
+from hespas.passes.emit.trace_order import DataFlowOrder, LinearOrder
 
 DEVICES = 4
 GROUPS = {1: (0, 1, 2, 3), 2: (0, 1), 3: (2, 3)}
 NS = 1_000_000  # femtoseconds
 
 
-class Loose(DataFlow):
+class Loose(DataFlowOrder):
     """Data flow without chaining of compute steps and without any reduction."""
 
     def join(self, values):
@@ -31,13 +38,13 @@ class Loose(DataFlow):
 
     def compute(self, what, value):
         self.trace.chain[self._next] = self._next
-        return (self._add(what, tuple(sorted(value))),)
+        return (self._append_step(what, tuple(sorted(value))),)
 
 
 def program(seed, order_class):
     """A random program of compute, collectives that all or some ranks take part in, transfers."""
     r = random.Random(seed)
-    trace = Trace(DEVICES, GROUPS)
+    trace = ProgramTrace(DEVICES, GROUPS)
     order = order_class(trace)
     values = [order.NOTHING]
     for i in range(r.randint(0, 50)):
@@ -45,34 +52,38 @@ def program(seed, order_class):
         kind = r.random()
         is_async = r.random() < 0.5
         if kind < 0.6:
-            values.append(order.compute(Compute(f"c{i}", r.randint(1, 60_000) * NS), value))
+            values.append(order.compute(ComputeContent(f"c{i}", r.randint(1, 60_000) * NS), value))
         elif kind < 0.66:
             values.append(value)
         elif kind < 0.72:
             values.append(order.wait(value))
         elif kind < 0.88:
             groups = r.choice([(1,), (2, 3), (2,), (3,)])
-            what = Collective(f"a{i}", r.choice([0, 2, 6, 7]), r.randint(1, 400_000), groups)
+            what = CollectiveContent(f"a{i}", r.choice([0, 2, 6, 7]), r.randint(1, 400_000), groups)
             values.append(order.communicate(what, value, is_async))
         else:
             targets = r.sample(range(DEVICES), DEVICES)
             some = [(s, t) for s, t in enumerate(targets) if s != t and r.random() < 0.6]
             if some:
-                what = Transfer(f"p{i}", r.randint(1, 400_000), tuple(some))
+                what = TransferContent(f"p{i}", r.randint(1, 400_000), tuple(some))
                 values.append(order.communicate(what, value, is_async))
     return trace
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32), st.sampled_from([Linear, DataFlow]))
+@given(st.integers(0, 2**32), st.sampled_from([LinearOrder, DataFlowOrder]))
 def test_any_program_gives_a_sound_trace(seed, order_class):
     with tempfile.TemporaryDirectory() as folder:
-        writer.write(program(seed, order_class), Path(folder))
-        found = report(folder)
+        trace_writer.write_traces(program(seed, order_class), Path(folder))
+        found = check_trace_folder(folder)
         assert found.problems == []
         assert found.fixed_order
         for rank in range(DEVICES):
-            assert all(d < n.id for n in read(Path(folder) / f"dev.{rank}.et") for d in n.deps)
+            assert all(
+                d < n.id
+                for n in read_trace_nodes(Path(folder) / f"dev.{rank}.et")
+                for d in n.dependency_ids
+            )
 
 
 def finish(trace):
@@ -90,7 +101,7 @@ def finish(trace):
     now = 0
 
     def put(number):
-        heapq.heappush(ready[isinstance(steps[number].what, Compute)], number)
+        heapq.heappush(ready[isinstance(steps[number].what, ComputeContent)], number)
 
     for number, count in waiting.items():
         if not count:
@@ -100,7 +111,7 @@ def finish(trace):
             if queue and slot not in running:
                 number = running[slot] = heapq.heappop(queue)
                 what = steps[number].what
-                took = what.latency_fs if isinstance(what, Compute) else what.size * 100 * NS
+                took = what.latency_fs if isinstance(what, ComputeContent) else what.size * 100 * NS
                 heapq.heappush(events, (now + took, slot, number))
         if not events:
             return now
@@ -115,43 +126,45 @@ def finish(trace):
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32))
 def test_chaining_and_reduction_change_no_time(seed):
-    assert finish(program(seed, DataFlow)) == finish(program(seed, Loose))
+    assert finish(program(seed, DataFlowOrder)) == finish(program(seed, Loose))
 
 
 def test_chained_programs_have_few_dependencies():
-    trace = Trace(1)
-    order = DataFlow(trace)
-    values = [order.compute(Compute("c", NS), ()) for _ in range(200)]
-    whole = order.join(values)
-    order.compute(Compute("end", NS), whole)
+    trace = ProgramTrace(1)
+    order = DataFlowOrder(trace)
+    values = [order.add_compute_step(ComputeContent("c", NS), ()) for _ in range(200)]
+    whole = order.join_values(values)
+    order.add_compute_step(ComputeContent("end", NS), whole)
     assert trace.steps[-1].deps == (200,)
 
 
 def test_async_in_linear_order_overlaps_up_to_its_wait():
-    trace = Trace(2, {1: (0, 1)})
-    order = Linear(trace)
-    order.compute(Compute("before", NS), 0)
-    value = order.communicate(Collective("ar", 0, 8, (1,)), 0, True)
-    order.compute(Compute("beside", NS), 0)
-    order.wait(value)
-    order.compute(Compute("after", NS), 0)
+    trace = ProgramTrace(2, {1: (0, 1)})
+    order = LinearOrder(trace)
+    order.add_compute_step(ComputeContent("before", NS), 0)
+    value = order.add_communication_step(CollectiveContent("ar", 0, 8, (1,)), 0, True)
+    order.add_compute_step(ComputeContent("beside", NS), 0)
+    order.wait_for_value(value)
+    order.add_compute_step(ComputeContent("after", NS), 0)
     assert [step.deps for step in trace.steps] == [(), (1,), (1,), (2, 3)]
 
 
 def test_async_in_linear_order_is_waited_for_by_its_first_use():
-    trace = Trace(2, {1: (0, 1)})
-    order = Linear(trace)
-    value = order.communicate(Collective("ar", 0, 8, (1,)), 0, True)
-    order.communicate(Collective("ag", 2, 8, (1,)), 0, True)
-    order.compute(Compute("beside", NS), 0)
-    order.compute(Compute("use", NS), value)
-    order.communicate(Collective("last", 0, 8, (1,)), 0, False)
+    trace = ProgramTrace(2, {1: (0, 1)})
+    order = LinearOrder(trace)
+    value = order.add_communication_step(CollectiveContent("ar", 0, 8, (1,)), 0, True)
+    order.add_communication_step(CollectiveContent("ag", 2, 8, (1,)), 0, True)
+    order.add_compute_step(ComputeContent("beside", NS), 0)
+    order.add_compute_step(ComputeContent("use", NS), value)
+    order.add_communication_step(CollectiveContent("last", 0, 8, (1,)), 0, False)
     assert [step.deps for step in trace.steps] == [(), (1,), (), (1, 3), (2, 4)]
 
 
 @given(st.lists(st.integers(0, 5_000_000_000), max_size=60))
 def test_durations_add_up(latencies_fs):
-    took = durations([Step(i, (), Compute("c", fs)) for i, fs in enumerate(latencies_fs)])
+    took = round_durations(
+        [TraceStep(i, (), ComputeContent("c", fs)) for i, fs in enumerate(latencies_fs)]
+    )
     exact_ns = (sum(latencies_fs) + NS // 2) // NS
     assert sum(d.nanos for d in took) == max(exact_ns, len(took))
     assert all(d.nanos >= 1 and d.micros >= 0 for d in took)
@@ -160,7 +173,7 @@ def test_durations_add_up(latencies_fs):
 
 
 def test_thousand_short_nodes_take_their_time_not_1000_ns_each():
-    took = durations([Step(i, (), Compute("c", 400 * NS)) for i in range(1000)])
+    took = round_durations([TraceStep(i, (), ComputeContent("c", 400 * NS)) for i in range(1000)])
     assert {d.nanos for d in took} == {400}
     assert abs(sum(d.micros * 1000 or 1 for d in took) - 400_000) <= 1000
 
@@ -177,7 +190,7 @@ NETWORK = "topology: [Ring]\nnpus_count: [4]\nbandwidth: [100]\nlatency: [500]\n
 def simulate(trace, folder):
     """ASTRA-sim's (cycles, exposed communication) by rank."""
     folder.mkdir()
-    writer.write(trace, folder)
+    trace_writer.write_traces(trace, folder)
     (folder / "system.json").write_text(SYSTEM)
     (folder / "network.yml").write_text(NETWORK)
     (folder / "memory.json").write_text('{"memory-type": "NO_MEMORY_EXPANSION"}')
@@ -200,9 +213,13 @@ def simulate(trace, folder):
 @pytest.mark.skipif(BINARY is None, reason="ASTRA-sim is not on PATH")
 def test_on_the_real_astra_sim(tmp_path):
     for seed in range(8):
-        trace = program(seed, DataFlow)
+        trace = program(seed, DataFlowOrder)
         found = simulate(trace, tmp_path / f"chained{seed}")
         assert len(found) == DEVICES
-        fs = sum(step.what.latency_fs for step in trace.steps if isinstance(step.what, Compute))
+        fs = sum(
+            step.content.latency_fs
+            for step in trace.steps
+            if isinstance(step.content, ComputeContent)
+        )
         assert {cycles - exposed for cycles, exposed in found.values()} == {fs // NS}
         assert found == simulate(program(seed, Loose), tmp_path / f"loose{seed}")

@@ -11,12 +11,12 @@ from hespas import configs, frontends
 from hespas.dialects.attrs import Cost
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir, make_context
-from hespas.estimators.base import Estimator, Item
-from hespas.passes import run
-from hespas.passes.annotate.traverse import annotate
-from hespas.passes.base import Run
-from hespas.tools import hespas, kernels
-from hespas.tools.common import entry
+from hespas.estimators.base import CostItem, Estimator
+from hespas.passes import run_pipeline
+from hespas.passes.annotate.traverse import annotate_module
+from hespas.passes.base import PassRun
+from hespas.tools import hespas, kernel_rows
+from hespas.tools.console_scripts import run_tool_main
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "llama3-100m-opt-a100.mlir.xz"
 
@@ -45,12 +45,12 @@ module attributes {mhlo.num_partitions = 1 : i32} {
 
 def annotated(text, estimator="roofline"):
     module = ir.Module.parse(text, make_context())
-    run(module, f"{estimator}-annotate{{node=A100_SXM_40GB}}")
+    run_pipeline(module, f"{estimator}-annotate{{node=A100_SXM_40GB}}")
     return module
 
 
 def test_loops_are_multiplied_and_layers_named():
-    rows = {row.op: row for row in kernels.rows(annotated(LOOP))}
+    rows = {row.op: row for row in kernel_rows.collect_kernel_rows(annotated(LOOP))}
     dot = rows["stablehlo.dot_general"]
     assert (dot.count, dot.layer) == (5, "layer_1/mlp")
     assert dot.shapes == "64x64xf32, 64x64xf32 -> 64x64xf32"
@@ -83,15 +83,15 @@ module attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
 def test_of_branches_it_is_the_one_that_the_cost_is_of():
     """That which sends more, though the other one computes for longer."""
     module = ir.Module.parse(BRANCH, make_context())
-    total = run(module, "roofline-annotate{node=A100_SXM_40GB}").results["cost"]
-    found = kernels.rows(module)
+    total = run_pipeline(module, "roofline-annotate{node=A100_SXM_40GB}").results["cost"]
+    found = kernel_rows.collect_kernel_rows(module)
     assert [row.op for row in found] == ["stablehlo.negate"]
     assert sum(row.time_ns for row in found) == total.latency_ns
 
 
 def test_a_loop_that_never_runs_has_no_kernels():
     module = annotated(LOOP.replace("dense<5>", "dense<0>"))
-    assert kernels.rows(module) == []
+    assert kernel_rows.collect_kernel_rows(module) == []
 
 
 class Whole(Estimator):
@@ -104,7 +104,7 @@ class Whole(Estimator):
     def __init__(self) -> None:
         pass
 
-    def estimate(self, item: Item) -> Cost:
+    def estimate(self, item: CostItem) -> Cost:
         return Cost(self.name, 0, 0, 0, 1000.0, "measured", "none")
 
 
@@ -112,45 +112,45 @@ class Whole(Estimator):
 @pytest.mark.parametrize("split", ["split-linear", "split-individual{merge=true}"])
 def test_a_region_that_was_estimated_whole_is_a_kernel(text, split):
     module = ir.Module.parse(text, make_context())
-    run(module, split)
-    total = annotate(module, Whole(), Run(), node="")
-    found = kernels.rows(module)
+    run_pipeline(module, split)
+    total = annotate_module(module, Whole(), PassRun(), node="")
+    found = kernel_rows.collect_kernel_rows(module)
     assert total.latency_ns and sum(row.time_ns for row in found) == total.latency_ns
     assert any(row.kind == "region" for row in found)
 
 
 def test_a_kernel_has_one_kind_fused_or_not():
     plain, fused = (ir.Module.parse(layered(3), make_context()) for _ in range(2))
-    run(plain, "roofline-annotate{node=A100_SXM_40GB}")
-    run(fused, "fuse,roofline-annotate{node=A100_SXM_40GB}")
+    run_pipeline(plain, "roofline-annotate{node=A100_SXM_40GB}")
+    run_pipeline(fused, "fuse,roofline-annotate{node=A100_SXM_40GB}")
     for module in (plain, fused):
-        assert {row.kind for row in kernels.rows(module)} == {"gemm", "loop"}
-    titles = {row.title for row in kernels.rows(plain)}
+        assert {row.kind for row in kernel_rows.collect_kernel_rows(module)} == {"gemm", "loop"}
+    titles = {row.kind_title for row in kernel_rows.collect_kernel_rows(plain)}
     assert titles == {"gemm (dot_general)", "loop (add)"}
 
 
 def test_a_node_of_options_alone_has_no_peaks_to_show(tmp_path, capsys):
     module = ir.Module.parse(LOOP, make_context())
-    run(module, "roofline-annotate{peak-flops=1e12 memory-bandwidth=1e12}")
+    run_pipeline(module, "roofline-annotate{peak-flops=1e12 memory-bandwidth=1e12}")
     path = tmp_path / "a.mlir"
     path.write_text(str(module))
-    assert entry(hespas.main, ["explain", str(path), "--json"]) == 0
+    assert run_tool_main(hespas.main, ["explain", str(path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["node"] == "custom" and found["kernels"][0]["of_peak"] is None
-    assert entry(hespas.main, ["diff", str(path), str(path), "--json"]) == 0
+    assert run_tool_main(hespas.main, ["diff", str(path), str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["growth"] == 0
 
 
 def test_a_node_file_that_is_gone_is_named(tmp_path, capsys, monkeypatch):
-    (tmp_path / "mine.json").write_text(json.dumps(configs.node_data("A100_SXM_40GB")))
+    (tmp_path / "mine.json").write_text(json.dumps(configs.read_node_json("A100_SXM_40GB")))
     (tmp_path / "step.mlir").write_text(LOOP)
     monkeypatch.chdir(tmp_path)
     argv = ["run", "--mlir", "step.mlir", "--node", "mine.json", "--output", "out"]
-    assert entry(hespas.main, argv) == 0
+    assert run_tool_main(hespas.main, argv) == 0
     monkeypatch.chdir(tmp_path / "out")
     capsys.readouterr()
     for command in ("explain", "report"):
-        assert entry(hespas.main, [command, "."]) == 1
+        assert run_tool_main(hespas.main, [command, "."]) == 1
         err = capsys.readouterr().err
         assert "mine.json: error: No such file or directory; a result names its node's file" in err
     assert not Path("report.html").exists()
@@ -166,22 +166,22 @@ def test_a_node_file_that_is_gone_is_named(tmp_path, capsys, monkeypatch):
     ],
 )
 def test_layer_of(name, layer):
-    assert kernels.layer_of(name, 2) == layer
+    assert kernel_rows.extract_layer(name, 2) == layer
 
 
 def test_not_annotated_is_an_error():
     with pytest.raises(HespasError, match="no op has a cost"):
-        kernels.rows(ir.Module.parse(LOOP, make_context()))
+        kernel_rows.collect_kernel_rows(ir.Module.parse(LOOP, make_context()))
 
 
 def test_the_kernels_are_the_program(tmp_path, capsys):
     """Their times sum to the compute time of the run, split or not, and to each grouping."""
     out = tmp_path / "out"
     argv = ["run", "--mlir", str(EXAMPLE), "--node", "A100_SXM_40GB", "--output", str(out)]
-    assert entry(hespas.main, argv) == 0
+    assert run_tool_main(hespas.main, argv) == 0
     run_s = json.loads((out / "run.json").read_text())["compute_s"]
     capsys.readouterr()
-    assert entry(hespas.main, ["explain", str(out), "--json", "--top", "0"]) == 0
+    assert run_tool_main(hespas.main, ["explain", str(out), "--json", "--top", "0"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["compute_s"] == pytest.approx(run_s)
     assert sum(one["total_s"] for one in found["kernels"]) == pytest.approx(run_s)
@@ -190,25 +190,27 @@ def test_the_kernels_are_the_program(tmp_path, capsys):
     first = found["kernels"][0]
     assert first["low_s"] < first["time_s"] < first["high_s"]
     assert 0 < first["of_bandwidth"] < 1 and first["place"].startswith(EXAMPLE.name)
-    module = frontends.read(str(EXAMPLE), make_context())
-    run(module, "calibrated-annotate{node=A100_SXM_40GB}")
-    assert sum(row.time_ns for row in kernels.rows(module)) == pytest.approx(1e9 * run_s)
+    module = frontends.read_module(str(EXAMPLE), make_context())
+    run_pipeline(module, "calibrated-annotate{node=A100_SXM_40GB}")
+    assert sum(row.time_ns for row in kernel_rows.collect_kernel_rows(module)) == pytest.approx(
+        1e9 * run_s
+    )
 
 
 def test_what_was_measured_is_told_of_estimators_that_measured(tmp_path, capsys):
     path = tmp_path / "a.mlir"
     for estimator, said in (("roofline", False), ("calibrated", True)):
         path.write_text(str(annotated(LOOP, estimator)))
-        assert entry(hespas.main, ["explain", str(path)]) == 0
+        assert run_tool_main(hespas.main, ["explain", str(path)]) == 0
         assert ("Time by constants" in capsys.readouterr().out) is said
 
 
 def test_explain_shows_constants_and_refuses_other_folders(tmp_path, capsys):
     path = tmp_path / "a.mlir"
     path.write_text(str(annotated(LOOP, "calibrated")))
-    assert entry(hespas.main, ["explain", str(path)]) == 0
+    assert run_tool_main(hespas.main, ["explain", str(path)]) == 0
     out = capsys.readouterr().out
     assert "Constants" in out and "product.f32" in out and "NeuSight" in out
-    assert entry(hespas.main, ["explain", str(tmp_path)]) == 1
+    assert run_tool_main(hespas.main, ["explain", str(tmp_path)]) == 1
     assert "name the output folder of a hespas run" in capsys.readouterr().err
-    assert entry(hespas.main, ["explain", str(path), "--depth", "0"]) == 2
+    assert run_tool_main(hespas.main, ["explain", str(path), "--depth", "0"]) == 2

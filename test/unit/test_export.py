@@ -11,18 +11,18 @@ import pytest
 
 from hespas import frontends
 from hespas.dialects.errors import HespasError
-from hespas.dialects.mlir import functions, ir, make_context
-from hespas.dialects.xla import gpu_library
-from hespas.frontends.export import process
-from hespas.frontends.export.program import Request, load
-from hespas.frontends.export.spec import Spec
-from hespas.frontends.export.spec import read as read_spec
-from hespas.frontends.export.worker import described
-from hespas.passes.base import Run
+from hespas.dialects.mlir import collect_functions, ir, make_context
+from hespas.dialects.xla import find_gpu_library
+from hespas.frontends.export import export_process
+from hespas.frontends.export.export_spec import ExportSpec
+from hespas.frontends.export.export_spec import read_export_spec as read_spec
+from hespas.frontends.export.export_worker import describe_error
+from hespas.frontends.export.program_source import ExportRequest, load_lowered_program
+from hespas.passes.base import PassRun
 from hespas.passes.prepare.prepare import PreparePass
 from hespas.tools import hespas
-from hespas.tools.commands.export import rendered
-from hespas.tools.common import entry
+from hespas.tools.commands.export import encode_module
+from hespas.tools.console_scripts import run_tool_main
 
 UNIT = Path(__file__).parent
 GB = 1e9
@@ -119,15 +119,15 @@ def place(tmp_path, monkeypatch):
 
 
 def export(*argv):
-    return entry(hespas.main, ["export", *argv])
+    return run_tool_main(hespas.main, ["export", *argv])
 
 
 def read(path):
-    return frontends.read(path, make_context())
+    return frontends.read_module(path, make_context())
 
 
 def main_text(module):
-    return functions(module)["main"].get_asm(enable_debug_info=True).split("\n", 1)[0]
+    return collect_functions(module)["main"].get_asm(enable_debug_info=True).split("\n", 1)[0]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_yaml_says_the_same_as_json(place):
         "args:\n- {up: 'f32[32,64]@-,tensor', down: 'f32[64,32]@tensor,-'}\n- f32[16,32]@data\n"
         "static: {scale: 0.5}\nout_shardings: [null, '@data']\ndonate: [0]\n"
     )
-    assert read_spec("spec.yaml") == read_spec("spec.json") == Spec(**SPEC)
+    assert read_spec("spec.yaml") == read_spec("spec.json") == ExportSpec(**SPEC)
 
 
 def test_function_with_flags_to_stdout(place, capfd):
@@ -191,7 +191,7 @@ def test_the_file_name_says_the_form(place, ending):
     module = ir.Module.parse(
         'module @m { func.func @main() { return } } loc("here")', make_context()
     )
-    data = rendered(module, f"out.{ending}")
+    data = encode_module(module, f"out.{ending}")
     magic = {"mlirbc": b"ML\xefR", "xz": b"\xfd7zXZ", "gz": b"\x1f\x8b", "mlir": b"module @m"}
     assert data.startswith(magic[ending.rpartition(".")[2]])
     Path(f"out.{ending}").write_bytes(data)
@@ -208,16 +208,16 @@ def test_partitioned_is_one_devices_program(place):
     assert "tensor<8x32xf32>" in text and "tensor<4x32xf32>" in text
     assert "tf.aliasing_output" in text and "loc(\"params['up']\")" in text
     assert "sdy.sharding" not in str(module) and "hespas." not in str(module)
-    before = str(functions(module)["main"].attributes["function_type"])
-    run = Run(note=lambda _: None)
+    before = str(collect_functions(module)["main"].attributes["function_type"])
+    run = PassRun(note=lambda _: None)
     PreparePass().apply(module, run)
-    assert str(functions(module)["main"].attributes["function_type"]) == before
+    assert str(collect_functions(module)["main"].attributes["function_type"]) == before
     assert "devices = 8" in str(module) and not run.warnings
 
 
 @pytest.mark.parametrize("target", ["cpu", "H100_80GB"])
 def test_optimised_is_what_xla_makes_of_it(place, capsys, target):
-    if target != "cpu" and gpu_library() is None:
+    if target != "cpu" and find_gpu_library() is None:
         pytest.skip("XLA's GPU compiler is not installed: pip install 'hespas[gpu-compiler]'")
     argv = ("--stage", "optimised", "--target", target, "-o", "out.mlir")
     assert export("model.py", *argv, "--xla-optimize", "keep-hlo=hlo") == 0
@@ -228,7 +228,7 @@ def test_optimised_is_what_xla_makes_of_it(place, capsys, target):
 
 def test_partitioned_for_a_gpu(place):
     """The GPU's pipeline simplifies first; local shapes and the collectives are the same."""
-    if gpu_library() is None:
+    if find_gpu_library() is None:
         pytest.skip("XLA's GPU compiler is not installed: pip install 'hespas[gpu-compiler]'")
     argv = ("--stage", "partitioned", "--target", "A100_SXM_40GB", "-o", "out.mlir")
     assert export("model.py", *argv) == 0
@@ -246,7 +246,7 @@ def test_many_devices(place, capsys, count):
     assert json.loads(capsys.readouterr().out)["devices"] == count
     module = read("out.mlir")
     assert "tensor<16x64xbf16>" in main_text(module) and "tensor<64x64xbf16>" in main_text(module)
-    PreparePass().apply(module, Run(note=lambda _: None))
+    PreparePass().apply(module, PassRun(note=lambda _: None))
     assert f"devices = {count}" in str(module)
 
 
@@ -260,9 +260,9 @@ def test_weights_are_never_allocated(place, capsys):
 
 
 def test_list(capsys, monkeypatch):
-    rows = process.listing()
+    rows = export_process.list_recipes()
     assert not [row["problem"] for row in rows if row["problem"]]
-    monkeypatch.setattr(process, "listing", lambda: rows)
+    monkeypatch.setattr(export_process, "list_recipes", lambda: rows)
     assert export("--list") == 0
     assert "llama" in capsys.readouterr().out
     assert export("--list", "llama") == 0
@@ -349,10 +349,10 @@ def test_wrong_program_is_one_line(place, monkeypatch, usage, program, given, me
     """What the worker makes of it, here without its process."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     Path("broken.py").write_text("def build(:\n")
-    given = {**given, "spec": Spec(**given["spec"])} if "spec" in given else given
+    given = {**given, "spec": ExportSpec(**given["spec"])} if "spec" in given else given
     with pytest.raises(BaseException) as caught:
-        load(Request(program, **given))
-    found = described(caught.value)
+        load_lowered_program(ExportRequest(program, **given))
+    found = describe_error(caught.value)
     error = HespasError(found["message"], where=found["where"], remedy=found["remedy"])
     assert message in str(error) and "\n" not in str(error)
     assert found["usage"] is usage

@@ -9,20 +9,27 @@ from typing import Annotated, Literal
 import pytest
 
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.frontends.export.arrays import Array, array, sharding
-from hespas.frontends.export.options import bind, convert, grouped, options
-from hespas.frontends.export.program import recipes
+from hespas.frontends.export.array_text import ArraySpec, parse_array_spec, parse_sharding_axes
+from hespas.frontends.export.program_source import collect_recipes
+from hespas.frontends.export.recipe_options import (
+    bind_option_texts,
+    collect_options,
+    convert_option_text,
+    expand_option_groups,
+)
 
 
 def test_text_of_arrays():
-    assert array("f32") == Array("float32", ())
-    assert array("bfloat16[8, 4] @ a+b, -") == Array("bfloat16", (8, 4), (("a", "b"), ()))
-    assert array("s32[8]@") == Array("int32", (8,), ())
-    assert sharding("@-,x") == ((), ("x",))
-    assert sharding("@ a + b , -") == (("a", "b"), ())
+    assert parse_array_spec("f32") == ArraySpec("float32", ())
+    assert parse_array_spec("bfloat16[8, 4] @ a+b, -") == ArraySpec(
+        "bfloat16", (8, 4), (("a", "b"), ())
+    )
+    assert parse_array_spec("s32[8]@") == ArraySpec("int32", (8,), ())
+    assert parse_sharding_axes("@-,x") == ((), ("x",))
+    assert parse_sharding_axes("@ a + b , -") == (("a", "b"), ())
     for text in ("@a,,b", "@a+"):
         with pytest.raises(UsageError, match="a dimension is empty"):
-            sharding(text)
+            parse_sharding_axes(text)
 
 
 def test_options_are_those_of_the_signature():
@@ -35,19 +42,19 @@ def test_options_are_those_of_the_signature():
         text="x",
     ) -> None: ...
 
-    found = {option.name: option for option in options(build)}
-    assert found["size"].form() == "int | none" and found["size"].help == "how many"
-    assert found["kind"].form() == "a | b"
+    found = {option.name: option for option in collect_options(build)}
+    assert found["size"].describe_form() == "int | none" and found["size"].help == "how many"
+    assert found["kind"].describe_form() == "a | b"
     given = {"size": "none", "rate": "1e-3", "kind": "b", "fast": "false", "text": "7"}
-    values = bind(build, given, {"x": 2}, "it")
+    values = bind_option_texts(build, given, {"x": 2}, "it")
     assert values == {
         "mesh": {"x": 2}, "size": None, "rate": 1e-3, "kind": "b", "fast": False, "text": "7"
     }  # fmt: skip
-    assert convert(found["size"], "12", "it") == 12
+    assert convert_option_text(found["size"], "12", "it") == 12
     with pytest.raises(UsageError, match=r"'kind' takes a \| b, not 'c'"):
-        bind(build, {"kind": "c"}, None, "it")
+        bind_option_texts(build, {"kind": "c"}, None, "it")
     with pytest.raises(UsageError, match="no option 'mesh'; give it as --mesh"):
-        bind(build, {"mesh": "x=2"}, None, "it")
+        bind_option_texts(build, {"mesh": "x=2"}, None, "it")
 
 
 @dataclass(frozen=True)
@@ -57,18 +64,22 @@ class Shape:
 
 
 def test_options_of_a_group_are_options_like_the_others():
-    @grouped
+    @expand_option_groups
     def build(*, first: str = "a", shape: Shape, last: bool = False) -> tuple:
         """What it does."""
         return first, shape, last
 
-    found = options(build)
+    found = collect_options(build)
     assert [option.name for option in found] == ["first", "rows", "columns", "last"]
-    assert found[1].help == "how many" and found[1].default_text() == "2"
-    assert found[2].form() == "int | none" and build.__doc__ == "What it does."
+    assert found[1].help == "how many" and found[1].format_default() == "2"
+    assert found[2].describe_form() == "int | none" and build.__doc__ == "What it does."
     assert build() == ("a", Shape(), False)
     assert build("b", columns=3, last=True) == ("b", Shape(columns=3), True)
-    assert build(**bind(build, {"rows": "5"}, None, "it")) == ("a", Shape(rows=5), False)
+    assert build(**bind_option_texts(build, {"rows": "5"}, None, "it")) == (
+        "a",
+        Shape(rows=5),
+        False,
+    )
     with pytest.raises(TypeError, match="unexpected keyword argument 'shape'"):
         build(shape=Shape())
 
@@ -78,4 +89,4 @@ def test_two_recipes_of_one_name(monkeypatch):
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
     message = r"two packages define the recipe 'llama': .*llama:build and other:build; uninstall"
     with pytest.raises(HespasError, match=message):
-        recipes()
+        collect_recipes()

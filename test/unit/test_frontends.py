@@ -15,7 +15,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 from hespas import frontends
 from hespas.dialects.errors import HespasError
-from hespas.dialects.mlir import functions, hlo_text_to_proto, ir, make_context
+from hespas.dialects.mlir import collect_functions, hlo_text_to_proto, ir, make_context
 
 TEXT = """module @m {
   func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -80,16 +80,16 @@ def test_every_form_gives_the_same_program(
     path.write_bytes(data)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
     for module in (
-        frontends.read(path, context),
-        frontends.parse(data, "m", context),
-        frontends.read("-", context),
+        frontends.read_module(path, context),
+        frontends.parse_module(data, "m", context),
+        frontends.read_module("-", context),
     ):
-        main = functions(module)["main"]
+        main = collect_functions(module)["main"]
         assert "stablehlo.add %arg0, %arg0 : tensor<4xf32>" in str(main)
 
 
 def test_hlo_text_keeps_its_device_counts(context: ir.Context) -> None:
-    text = str(frontends.parse(HLO.encode(), "m", context))
+    text = str(frontends.parse_module(HLO.encode(), "m", context))
     assert "mhlo.num_partitions = 2" in text
     assert "mhlo.num_replicas = 3" in text
 
@@ -97,7 +97,7 @@ def test_hlo_text_keeps_its_device_counts(context: ir.Context) -> None:
 def test_locations_name_the_file(context: ir.Context, tmp_path: Path) -> None:
     path = tmp_path / "model.mlir"
     path.write_text(TEXT)
-    main = functions(frontends.read(path, context))["main"]
+    main = collect_functions(frontends.read_module(path, context))["main"]
     assert f'"{path}":2:3' in str(main.location)
 
 
@@ -161,12 +161,12 @@ def test_one_clear_error(
     """One line that names the place; nothing of MLIR's or XLA's own on stderr."""
     data, pattern = BAD[case]
     with pytest.raises(HespasError, match=pattern) as caught:
-        frontends.parse(data, "f", context)
+        frontends.parse_module(data, "f", context)
     assert "\n" not in str(caught.value)
     path = tmp_path / "f"
     path.write_bytes(data)
     with pytest.raises(HespasError) as from_file:
-        frontends.read(path, context)
+        frontends.read_module(path, context)
     assert from_file.value.where.startswith(str(path))
     assert capfd.readouterr() == ("", "")
 
@@ -175,24 +175,24 @@ def test_newer_artifact_is_refused(context: ir.Context) -> None:
     """The version of an op is in its name; that of the whole artifact is not looked at."""
     newer = artifact().replace(b"add_v1", b"add_v9")
     with pytest.raises(HespasError, match=r"'vhlo\.add_v9'.*; a newer version of the dialect"):
-        frontends.parse(newer, "f", context)
+        frontends.parse_module(newer, "f", context)
 
 
 def test_unregistered_dialect_where_allowed() -> None:
     context = make_context()
     context.allow_unregistered_dialects = True
     data = b'func.func @main() {\n  "foo.bar"() : () -> ()\n  return\n}'
-    assert "foo.bar" in str(frontends.parse(data, "f", context))
+    assert "foo.bar" in str(frontends.parse_module(data, "f", context))
 
 
 def test_empty_module_is_read(context: ir.Context) -> None:
-    assert list(frontends.parse(b"module {}", "f", context).body.operations) == []
+    assert list(frontends.parse_module(b"module {}", "f", context).body.operations) == []
 
 
 @pytest.mark.parametrize("name", ["absent.mlir", "."])
 def test_unreadable_file(name: str, context: ir.Context, tmp_path: Path) -> None:
     with pytest.raises(HespasError, match=r"cannot read it: (No such file|Is a directory)"):
-        frontends.read(tmp_path / name, context)
+        frontends.read_module(tmp_path / name, context)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
@@ -201,7 +201,7 @@ def test_forbidden_file(context: ir.Context, tmp_path: Path) -> None:
     path.write_text(TEXT)
     path.chmod(0)
     with pytest.raises(HespasError, match="cannot read it: Permission denied"):
-        frontends.read(path, context)
+        frontends.read_module(path, context)
 
 
 def test_huge_constant(context: ir.Context, tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_huge_constant(context: ir.Context, tmp_path: Path) -> None:
         file.write("0A" * size)
         file.write(f'"> : tensor<{size}xi8>\n  return %0 : tensor<{size}xi8>\n}}\n')
     start = time.perf_counter()
-    frontends.read(path, context)
+    frontends.read_module(path, context)
     assert time.perf_counter() - start < 5
 
 

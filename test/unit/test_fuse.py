@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hespas import frontends, passes
-from hespas.dialects.attrs import Comm
+from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import ir, make_context
-from hespas.dialects.ops import entry
-from hespas.estimators.work import op_work, rule_of
-from hespas.passes.base import Run
-from hespas.passes.fuse.order import ordered
-from hespas.passes.fuse.reach import Reach
-from hespas.passes.fuse.reductions import parts_of
-from hespas.passes.prepare.inline import splice
+from hespas.dialects.op_kinds import find_entry_function
+from hespas.estimators.work import compute_op_work, find_cost_rule
+from hespas.passes.base import PassRun
+from hespas.passes.fuse.dependency_order import DependencyOrder
+from hespas.passes.fuse.topological_order import order_topologically
+from hespas.passes.fuse.tree_reductions import choose_part_count
+from hespas.passes.prepare.call_inlining import splice_block_before
 
 PROGRAMS = [
     "adamw_update", "collectives_all", "control_flow", "conv_variants_spatial", "elementwise_all",
@@ -51,7 +51,7 @@ def unfused(module: ir.Module) -> None:
 
     module.operation.walk(visit)
     for op in found:
-        _, values = splice(op, op.operands, op.regions[0].blocks[0])
+        _, values = splice_block_before(op, op.operands, op.regions[0].blocks[0])
         for result, value in zip(op.results, values, strict=True):
             result.replace_all_uses_with(value)
         op.erase()
@@ -72,10 +72,10 @@ def assert_same(module: ir.Module, plain: ir.Module, devices: int, tolerance: fl
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_fused_programs_compute_the_same(program, workload, context):
     path = str(workload(f"zoo/{program}/spmd.mlir"))
-    plain = frontends.read(path, context)
-    passes.run(plain, "prepare")
-    module = frontends.read(path, context)
-    passes.run(module, "fuse")
+    plain = frontends.read_module(path, context)
+    passes.run_pipeline(plain, "prepare")
+    module = frontends.read_module(path, context)
+    passes.run_pipeline(module, "fuse")
     unfused(module)
     assert_same(module, plain, 8, tolerance=2e-2)
 
@@ -176,7 +176,7 @@ module @block attributes {mhlo.num_replicas = 4 : i32,
 def test_a_block_with_every_rewrite_computes_the_same(parse):
     plain = parse(BLOCK)
     module = parse(BLOCK)
-    passes.run(module, "fuse")
+    passes.run_pipeline(module, "fuse")
     text = str(module)
     assert "kOutput" in text and "reduce_scatter" in text and "call" not in text
     assert text.count("stablehlo.dot_general") == 4  # of six
@@ -203,7 +203,7 @@ def test_transposes_that_move_dimensions_of_one_fold_and_compute_the_same(parse)
     }
     """
     module = parse(text)
-    passes.run(module, "fuse")
+    passes.run_pipeline(module, "fuse")
     assert "transpose" not in str(module)
     assert_same(module, parse(text), 1, tolerance=1e-5)
 
@@ -289,7 +289,7 @@ def programs(draw, bounded: bool = False) -> str:
 @settings(deadline=None, max_examples=150)
 @given(programs())
 def test_random_programs_stay_valid(program):
-    passes.run(ir.Module.parse(program, make_context()), "fuse")  # verifies
+    passes.run_pipeline(ir.Module.parse(program, make_context()), "fuse")  # verifies
 
 
 @settings(deadline=None, max_examples=10)
@@ -297,8 +297,8 @@ def test_random_programs_stay_valid(program):
 def test_random_programs_compute_the_same(program):
     context = make_context()
     module, plain = ir.Module.parse(program, context), ir.Module.parse(program, context)
-    passes.run(module, "fuse")
-    passes.run(plain, "prepare")
+    passes.run_pipeline(module, "fuse")
+    passes.run_pipeline(plain, "prepare")
     unfused(module)
     assert_same(module, plain, 1, tolerance=1e-3)
 
@@ -306,13 +306,13 @@ def test_random_programs_compute_the_same(program):
 def kernels_and_bytes(module: ir.Module) -> tuple[int, int]:
     """Launches in one run of the entry, and the bytes that they move; no collectives."""
     kernels, moved = 0, 0
-    for view in entry(module).regions[0].blocks[0].operations:
+    for view in find_entry_function(module).regions[0].blocks[0].operations:
         op = view.operation
-        rule = rule_of(op.name)
+        rule = find_cost_rule(op.name)
         if rule is None or rule.group != "leaf":
             continue
-        work = op_work(op)
-        if not work.free:
+        work = compute_op_work(op)
+        if not work.is_free:
             kernels += 1
             moved += work.read_bytes + work.write_bytes
     return kernels, moved
@@ -326,10 +326,10 @@ def kernels_and_bytes(module: ir.Module) -> tuple[int, int]:
     ],
 )
 def test_kernels_and_bytes_are_those_of_xla(module, stage, workload, context):
-    fused = frontends.read(str(workload(f"{module}.mlir")), context)
-    passes.run(fused, "fuse")
+    fused = frontends.read_module(str(workload(f"{module}.mlir")), context)
+    passes.run_pipeline(fused, "fuse")
     kernels, moved = kernels_and_bytes(fused)
-    compiled = frontends.read(str(workload(f"{module}-{stage}.mlir")), context)
+    compiled = frontends.read_module(str(workload(f"{module}-{stage}.mlir")), context)
     theirs, theirs_moved = kernels_and_bytes(compiled)
     assert kernels == pytest.approx(theirs, rel=0.15)
     assert moved == pytest.approx(theirs_moved, rel=0.15)
@@ -343,11 +343,11 @@ def test_kernels_and_bytes_are_those_of_xla(module, stage, workload, context):
 def test_collectives_of_llama_are_those_of_xla(workload, context):
     counts = []
     for name, pipeline in (("llama3-100m", "fuse"), ("llama3-100m-opt-a100", "prepare")):
-        module = frontends.read(str(workload(f"llama3/{name}.mlir")), context)
-        passes.run(module, pipeline)
+        module = frontends.read_module(str(workload(f"llama3/{name}.mlir")), context)
+        passes.run_pipeline(module, pipeline)
         found: dict[str, list[int]] = {}
-        for view in entry(module).regions[0].blocks[0].operations:
-            comm = Comm.of(view.operation)
+        for view in find_entry_function(module).regions[0].blocks[0].operations:
+            comm = CommAttr.read_from_op(view.operation)
             if comm is not None:
                 count = found.setdefault(comm.kind, [0, 0])
                 count[0] += 1
@@ -358,9 +358,9 @@ def test_collectives_of_llama_are_those_of_xla(workload, context):
 
 def test_a_fused_module_is_left_as_it_is(parse):
     module = parse(BLOCK)
-    passes.run(module, "fuse")
+    passes.run_pipeline(module, "fuse")
     before = str(module)
-    run = passes.run(module, "fuse", Run(note=lambda text: None))
+    run = passes.run_pipeline(module, "fuse", PassRun(note=lambda text: None))
     assert str(module) == before
     assert run.warnings == ["fuse: the module has fusions already: it is left as it is"]
 
@@ -369,14 +369,14 @@ def test_equal_modules_fuse_equally(parse):
     texts = []
     for _ in range(2):
         module = parse(BLOCK)
-        passes.run(module, "fuse")
+        passes.run_pipeline(module, "fuse")
         texts.append(str(module))
     assert texts[0] == texts[1]
 
 
 @given(st.integers(1, 1 << 40))
 def test_parts_of_a_reduction_are_near_the_root(size):
-    parts = parts_of(size)
+    parts = choose_part_count(size)
     root = size**0.5
     assert root / 2 - 1 <= parts <= root + 1
     if size & (size - 1) == 0:
@@ -390,21 +390,23 @@ def test_reach_and_order_of_random_graphs(data):
         unit: set(data.draw(st.lists(st.integers(0, unit - 1), max_size=3))) if unit else set()
         for unit in range(size)
     }
-    reach = Reach.of(needs)
+    reach = DependencyOrder.from_dependencies(needs)
     for _ in range(data.draw(st.integers(0, 6))):
         kept = data.draw(st.sampled_from(sorted(needs)))
         gone = data.draw(st.sampled_from(sorted(needs)))
         between = {other for other in all_needs(needs, kept) if gone in all_needs(needs, other)}
         between |= {other for other in all_needs(needs, gone) if kept in all_needs(needs, other)}
         if kept != gone and not between:
-            reach.join(kept, gone)
+            reach.merge_units(kept, gone)
             before = (needs.pop(gone) | needs[kept]) - {kept, gone}
             needs = {u: {kept if o == gone else o for o in n} for u, n in needs.items()}
             needs[kept] = before
     for unit in needs:
         found = all_needs(needs, unit)
-        assert found == {other for other in needs if reach.needs(unit, other)}
-    order = ordered(needs, {unit: unit for unit in needs})  # raises where there is a circle
+        assert found == {other for other in needs if reach.depends_on(unit, other)}
+    order = order_topologically(
+        needs, {unit: unit for unit in needs}
+    )  # raises where there is a circle
     place = {unit: i for i, unit in enumerate(order)}
     assert all(place[other] < place[unit] for unit, before in needs.items() for other in before)
 

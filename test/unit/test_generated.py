@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from hespas import configs
-from hespas.configs.accelerator import accelerator_names
-from hespas.configs.yaml import read_yaml
+from hespas.configs.accelerator import list_accelerator_presets
+from hespas.configs.simple_yaml import read_simple_yaml
 from hespas.dialects.errors import UsageError
-from hespas.passes import reference, registry
+from hespas.passes import passes_reference, registry
 from hespas.passes.emit.stats_model import ModuleStats
 from hespas.tools import cli_reference, hespas, schemas
 
@@ -23,7 +23,7 @@ CONFIGS = ROOT / "configs"
 
 
 def validator(name: str):
-    schema = json.loads(configs.schema_text(name))
+    schema = json.loads(configs.read_schema_text(name))
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
 
@@ -36,19 +36,21 @@ def assert_valid(name: str, data: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "module"), [("cli", cli_reference), ("passes", reference)], ids=["cli", "passes"]
+    ("page", "module"),
+    [("cli", cli_reference), ("passes", passes_reference)],
+    ids=["cli", "passes"],
 )
 def test_pages_are_up_to_date(page, module):
     found = (ROOT / "docs" / "reference" / f"{page}.md").read_text("utf-8")
-    assert found == module.markdown(), f"run python -m {module.__name__}"
+    assert found == module.render_markdown(), f"run python -m {module.__name__}"
 
 
 def test_cli_page_has_every_command_and_option():
-    page = cli_reference.markdown()
+    page = cli_reference.render_markdown()
     for name in hespas.COMMANDS:
         assert f"\n## hespas {name}" in page
         assert f"| [`hespas {name}`](" in page
-    for parser in cli_reference.parsers():
+    for parser in cli_reference.build_all_parsers():
         section = page.split(f"\n## {parser.prog}\n")[1].split("\n## ")[0]
         for action in parser._actions:
             for string in action.option_strings:
@@ -56,16 +58,16 @@ def test_cli_page_has_every_command_and_option():
 
 
 def test_passes_page_has_every_pass_and_option():
-    page = reference.markdown()
+    page = passes_reference.render_markdown()
     for name in registry.PASSES:
         section = page.split(f"\n## {name}\n")[1].split("\n## ")[0]
-        for spelled, _ in registry.get(name).options():
+        for spelled, _ in registry.load_pass_class(name).list_spelled_options():
             assert f"| `{spelled}` |" in section
 
 
 def test_schemas_are_up_to_date():
     shipped = {path.name: path.read_text("utf-8") for path in (CONFIGS / "schemas").glob("*.json")}
-    assert shipped == schemas.texts(), "run python -m hespas.tools.schemas"
+    assert shipped == schemas.format_schema_files(), "run python -m hespas.tools.schemas"
 
 
 @pytest.mark.parametrize("path", sorted((CONFIGS / "nodes").glob("*.json")), ids=lambda p: p.stem)
@@ -73,18 +75,18 @@ def test_node_presets_fit_the_schema(path):
     assert_valid("node", json.loads(path.read_text("utf-8")))
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@pytest.mark.parametrize("name", list_accelerator_presets())
 def test_accelerator_presets_fit_the_schema(name):
     assert_valid("accelerator", configs.read_json(CONFIGS / "accelerators" / f"{name}.json"))
 
 
-@pytest.mark.parametrize("name", configs.system_names())
+@pytest.mark.parametrize("name", configs.list_system_presets())
 def test_system_presets_fit_the_schemas(name, tmp_path):
-    files = configs.system_files(name)
+    files = configs.read_system_files(name)
     for file in [name for name in files if name.startswith("system") and name.endswith(".json")]:
         assert_valid("system", json.loads(files[file]))
     (tmp_path / "network.yml").write_text(files["network.yml"])
-    assert_valid("network", read_yaml(tmp_path / "network.yml"))
+    assert_valid("network", read_simple_yaml(tmp_path / "network.yml"))
 
 
 def test_run_example_fits_the_schema():
@@ -105,11 +107,11 @@ def test_run_example_fits_the_schema():
     ],
 )
 def test_what_sweep_takes_fits_the_schema(data, tmp_path, monkeypatch):
-    from hespas.tools.sweep import spec
+    from hespas.tools.sweep import sweep_grid
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "step-2.mlir").touch()
-    assert spec.expand(copy.deepcopy(data))
+    assert sweep_grid.expand_cells(copy.deepcopy(data))
     assert_valid("sweep", data)
 
 
@@ -158,19 +160,19 @@ def _unnamed(model) -> list[str]:
 
 
 def test_schema_key_is_allowed_in_a_file(tmp_path):
-    data = configs.node_data("H100_80GB")
+    data = configs.read_node_json("H100_80GB")
     path = tmp_path / "mine.json"
     path.write_text(json.dumps({"$schema": "node.schema.json", **data}))
-    assert configs.node(str(path)).memory_bandwidth_bytes_per_s == 3350e9
+    assert configs.load_node(str(path)).memory_bandwidth_bytes_per_s == 3350e9
     assert_valid("node", json.loads(path.read_text()))
 
 
 def test_schema_command(capsys):
     assert hespas.main(["schema"]) == 0
     listed = capsys.readouterr().out
-    for name in configs.schema_names():
+    for name in configs.list_schema_names():
         assert f"  {name} " in listed
         assert hespas.main(["schema", name]) == 0
-        assert json.loads(capsys.readouterr().out) == schemas.schemas()[name]
+        assert json.loads(capsys.readouterr().out) == schemas.build_schemas()[name]
     with pytest.raises(UsageError, match=r"no schema is named 'nodes'.*did you mean 'node'"):
         hespas.main(["schema", "nodes"])

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from hespas.dialects import hlo_groups
 from hespas.dialects.mlir import (
-    functions,
+    collect_functions,
     hlo_proto_to_stablehlo,
     hlo_text_to_proto,
     ir,
     make_context,
 )
-from hespas.passes.compile.process import Request, compile_module
-from hespas.passes.prepare.census import take
-from hespas.passes.prepare.partition import CPU_DUMPS, division
+from hespas.passes.compile.compiler_process import CompileRequest, compile_module
+from hespas.passes.prepare.census import collect_census
+from hespas.passes.prepare.partition import CPU_DUMPS, build_compilation
 
 PARTITIONED = """
 module @sums attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
@@ -50,7 +50,7 @@ def groups(module: ir.Module) -> list[str]:
             found.append(str(op.attributes["replica_groups"]))
         return ir.WalkResult.ADVANCE
 
-    functions(module)["main"].walk(visit)
+    collect_functions(module)["main"].walk(visit)
     return found
 
 
@@ -60,8 +60,10 @@ def test_as_xla_lists_them_itself(spec):
     found = []
     for flags in ("", "--xla_enable_rgv3_materialization=false"):
         module = ir.Module.parse(PARTITIONED.replace("SPEC", spec), make_context())
-        what = division(module, take(module))
-        found.append(groups(compile_module(module, Request(what, *CPU_DUMPS, flags=flags)).module))
+        what = build_compilation(module, collect_census(module))
+        found.append(
+            groups(compile_module(module, CompileRequest(what, *CPU_DUMPS, flags=flags)).module)
+        )
     assert found[0] == found[1] and found[0] and "mesh" not in found[0][0]
 
 
@@ -83,9 +85,9 @@ def test_of_hlo_text(text, listed):
 
 def test_other_modules_are_left_alone():
     proto = hlo_text_to_proto(HLO.replace("GROUPS", "{{0,1},{2,3},{4,5},{6,7}}"))
-    assert hlo_groups.listed_groups(proto) is proto
+    assert hlo_groups.expand_mesh_axis_groups(proto) is proto
     with pytest.raises(ValueError, match="damaged"):
-        hlo_groups.listed_groups(b"\x1a\xff" + hlo_groups.MARK)
+        hlo_groups.expand_mesh_axis_groups(b"\x1a\xff" + hlo_groups.MARK)
 
 
 @settings(max_examples=50, deadline=None)
@@ -97,14 +99,14 @@ def test_a_group_differs_in_the_named_axes_only(data):
     for size in sizes:
         count *= size
     ids = data.draw(st.permutations(range(count)))
-    message = hlo_groups._module_class()().computations.add().instructions.add().named
+    message = hlo_groups.build_module_class()().computations.add().instructions.add().named
     for size in sizes:
         message.mesh.axes.add(size=size)
     message.mesh.device_ids.extend(ids)
     for axis in named_axes:
         message.axes.add(index=axis)
     places = dict(zip(ids, itertools.product(*map(range, sizes)), strict=True))
-    found = hlo_groups.device_groups(message)
+    found = hlo_groups.compute_device_groups(message)
     assert sorted(itertools.chain(*found)) == list(range(count))
     for group in found:
         others = {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hespas.dialects.attrs import RECORDS, kinds
+from hespas.dialects.attrs import RECORDS, list_field_kinds
 
 ROOT = Path(__file__).resolve().parents[2]
 IRDL = ROOT / "dialects" / "hespas.irdl"
@@ -51,7 +51,8 @@ def attributes(*, unset: bool) -> str:
     for record in RECORDS:
         optional = {n for n, f in vars(record)["__dataclass_fields__"].items() if f.default is None}
         words = [
-            "unit" if unset and name in optional else VALUES[kind] for name, kind in kinds(record)
+            "unit" if unset and name in optional else VALUES[kind]
+            for name, kind in list_field_kinds(record)
         ]
         entries.append(f"{record.NAME} = #{record.NAME}<{', '.join(words)}>")
     return f"module attributes {{{', '.join(entries)}}} {{}}"
@@ -79,4 +80,4 @@ def test_fields_are_those_of_the_schema() -> None:
         )
         assert body is not None
         names = re.findall(r"(\w+): %", body[1])
-        assert names == [name for name, _ in kinds(record)]
+        assert names == [name for name, _ in list_field_kinds(record)]

@@ -13,10 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hespas import frontends, passes
-from hespas.dialects.mlir import functions, ir, make_context
-from hespas.estimators.lower.plain import compilable, to_plain
+from hespas.dialects.mlir import collect_functions, ir, make_context
+from hespas.estimators.lower.plain_stablehlo import (
+    lower_to_plain_stablehlo,
+    render_compilable_module,
+)
 from hespas.estimators.work import UnknownCost
-from hespas.passes.base import Run
+from hespas.passes.base import PassRun
 
 CONTEXT = make_context()
 RANDOM = np.random.default_rng(0)
@@ -25,7 +28,7 @@ RANDOM = np.random.default_rng(0)
 def plain(text: str) -> ir.Module:
     """The module, rewritten and verified, without anything that compilers refuse."""
     module = ir.Module.parse(text, CONTEXT)
-    to_plain(module)
+    lower_to_plain_stablehlo(module)
     module.operation.verify()
     for word in ("mhlo.", "cudnn", "cublas", "tuple"):
         assert word not in str(module)
@@ -87,11 +90,11 @@ def test_a_bitcast_changes_the_element_type(wanted):
 def test_a_bitcast_that_cannot_be():
     text = bitcast_text("tensor<4xf32>", "tensor<5xf32>")
     with pytest.raises(UnknownCost, match="changes its size"):
-        to_plain(ir.Module.parse(text, CONTEXT))
+        lower_to_plain_stablehlo(ir.Module.parse(text, CONTEXT))
     layout = f"source_layout = {index_attr([0, 1])}"
     text = bitcast_text("tensor<4xf32>", "tensor<2x2xf32>", layout)
     with pytest.raises(UnknownCost, match="its source_layout does not fit tensor<4xf32>"):
-        to_plain(ir.Module.parse(text, CONTEXT))
+        lower_to_plain_stablehlo(ir.Module.parse(text, CONTEXT))
 
 
 def test_fusions_copies_and_mhlo_ops():
@@ -273,7 +276,7 @@ def test_what_cannot_be_compiled_is_said_with_its_place(call_text, message):
       %0 = stablehlo.custom_call {call_text} : ({operands}) -> tensor<4x4xf32>
       return %0 : tensor<4x4xf32> }}"""
     with pytest.raises(UnknownCost, match=message) as raised:
-        to_plain(ir.Module.parse(text, CONTEXT))
+        lower_to_plain_stablehlo(ir.Module.parse(text, CONTEXT))
     assert raised.value.where.endswith(":2:12")
 
 
@@ -287,7 +290,7 @@ def test_a_collective_is_never_inside():
       return %0 : tensor<4xf32> }"""
     module = ir.Module.parse(text, CONTEXT)
     with pytest.raises(UnknownCost, match="a collective cannot be inside") as raised:
-        compilable(functions(module)["main"])
+        render_compilable_module(collect_functions(module)["main"])
     assert raised.value.op_name == "stablehlo.all_reduce"
 
 
@@ -297,7 +300,9 @@ def test_equal_regions_give_equal_text():
         : tensor<4xf32>
       return %y : tensor<4xf32> }}"""
     module = ir.Module.parse(text.format(name="a", id=0) + text.format(name="b", id=1), CONTEXT)
-    first, second = (compilable(function) for function in functions(module).values())
+    first, second = (
+        render_compilable_module(function) for function in collect_functions(module).values()
+    )
     assert first == second
     assert "hespas." not in first
 
@@ -309,11 +314,11 @@ def test_what_xla_made_for_a_gpu_computes_what_it_did(name, workload):
     """Fusions, bitcasts and cuDNN calls of real programs, run on 8 processor devices."""
     found = []
     for stage in ("spmd", "opt"):
-        module = frontends.read(str(workload(f"zoo/{name}/{stage}.mlir")), make_context())
-        passes.run(module, "prepare", Run(note=lambda text: None))
+        module = frontends.read_module(str(workload(f"zoo/{name}/{stage}.mlir")), make_context())
+        passes.run_pipeline(module, "prepare", PassRun(note=lambda text: None))
         if stage == "opt":
             del module.operation.attributes["mhlo.input_output_alias"]
-            to_plain(module)
+            lower_to_plain_stablehlo(module)
             assert "mhlo.bitcast" not in str(module)
         found.append(execute(module))
     for before, after in zip(*found, strict=True):

@@ -14,11 +14,11 @@ import pytest
 
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir, make_context
-from hespas.dialects.xla import gpu_library
-from hespas.frontends.export import process, stages
-from hespas.frontends.export.program import Request
-from hespas.frontends.recipes.standins import Finder, StandIn, stand_in_for
-from hespas.passes.base import Run
+from hespas.dialects.xla import find_gpu_library
+from hespas.frontends.export import export_process, stages
+from hespas.frontends.export.program_source import ExportRequest
+from hespas.frontends.recipes.standins import StandInFinder, StandInModule, install_stand_ins
+from hespas.passes.base import PassRun
 
 INSTALLED = next((n for n in ("maxtext", "MaxText") if importlib.util.find_spec(n)), None)
 
@@ -103,9 +103,11 @@ def package(tmp_path, monkeypatch):
     return str(tmp_path / "model.yml")
 
 
-def lowered(model: str, mesh: dict[str, int], options: str = "") -> process.Exported:
+def lowered(model: str, mesh: dict[str, int], options: str = "") -> export_process.ExportedModule:
     settings = {"model": model, "options": options}
-    return process.lower(Request("maxtext", settings, mesh), say=lambda line: None)
+    return export_process.lower_in_process(
+        ExportRequest("maxtext", settings, mesh), say=lambda line: None
+    )
 
 
 def test_the_step_keeps_its_shardings_and_names(package):
@@ -143,19 +145,19 @@ def test_missing_file_and_package(package, tmp_path, monkeypatch):
 
 
 def test_stand_ins_are_for_what_is_not_there():
-    with stand_in_for(["json", "surely_absent"]):
+    with install_stand_ins(["json", "surely_absent"]):
         json = importlib.import_module("json")
         absent = importlib.import_module("surely_absent.part")
         assert absent.decorator(len) is len
         assert isinstance(absent.Thing(1, a=2), absent.Thing)
-        assert isinstance(absent.table(rows=1).row, StandIn)
+        assert isinstance(absent.table(rows=1).row, StandInModule)
     assert json.loads("[1]") == [1]
     for call in (absent.decorator, absent.Thing):
         with pytest.raises(HespasError, match=r"program calls surely_absent\.part"):
             call(len)
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("surely_absent_too")
-    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Finder)]
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, StandInFinder)]
 
 
 # The tutorial's configuration, and its published census after SPMD partitioning for a GPU.
@@ -192,16 +194,18 @@ LATER = {"all_gather": 100, "all_reduce": 273, "dot_general": 223}
 
 
 @pytest.mark.skipif(INSTALLED is None, reason="MaxText is not installed: hespas[maxtext]")
-@pytest.mark.skipif(gpu_library() is None, reason="no XLA for GPUs: hespas[gpu-compiler]")
+@pytest.mark.skipif(find_gpu_library() is None, reason="no XLA for GPUs: hespas[gpu-compiler]")
 def test_census_of_llama3_100m(tmp_path: Path):
     (tmp_path / "llama3-100m.yml").write_text(LLAMA3_100M)
-    exported = process.lower(
-        Request("maxtext", {"model": str(tmp_path / "llama3-100m.yml")}, {"fsdp": 4}, None, "cuda")
+    exported = export_process.lower_in_process(
+        ExportRequest(
+            "maxtext", {"model": str(tmp_path / "llama3-100m.yml")}, {"fsdp": 4}, None, "cuda"
+        )
     )
     assert exported.facts["parameters"] == 190_724_544
     assert math.prod(exported.mesh.values()) == 4
     module = ir.Module.parse(exported.bytecode, make_context())
-    stages.advance(module, "partitioned", "A100_SXM_40GB", Run())
+    stages.advance_to_stage(module, "partitioned", "A100_SXM_40GB", PassRun())
     (main,) = (op for op in module.body.operations if str(op.sym_name) == '"main"')
     counts = Counter(op.operation.name for op in main.regions[0].blocks[0].operations)
     expected = PUBLISHED if version("maxtext") == "0.1.0" else LATER

@@ -15,19 +15,23 @@ import pytest
 from measuring import Fake, FakeConfig, OwnTurns
 
 from hespas import passes
-from hespas.dialects import verify
-from hespas.dialects.attrs import Cost, Region
+from hespas.dialects import verify_attrs
+from hespas.dialects.attrs import Cost, RegionAttr
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.dialects.mlir import functions
-from hespas.estimators.base import Item
+from hespas.dialects.mlir import collect_functions
+from hespas.estimators.base import CostItem
 from hespas.estimators.measure import turns
 from hespas.estimators.measure.base import MeasureError
-from hespas.estimators.measure.cache import Cache
-from hespas.estimators.measure.progress import Progress, duration, shower
-from hespas.estimators.measure.run import Options, Statistics
+from hespas.estimators.measure.measurement_cache import MeasurementCache
+from hespas.estimators.measure.measurement_run import MeasureOptions, MeasureStatistics
+from hespas.estimators.measure.progress import (
+    ProgressCounter,
+    format_duration,
+    open_progress_display,
+)
 from hespas.estimators.rules.base import UnknownCost
-from hespas.passes.annotate.traverse import annotate
-from hespas.passes.base import Run
+from hespas.passes.annotate.traverse import annotate_module
+from hespas.passes.base import PassRun
 
 X = "tensor<64x64xf32>"
 REDUCE = f"""%{{0}} = "stablehlo.all_reduce"(%{{1}}) <{{{{replica_groups = dense<[[0, 1]]> :
@@ -61,20 +65,20 @@ def measured(parse, tmp_path):
 
     def go(text: str = PROGRAM, cls: type[Fake] = Fake, keep_going=False, options=None, **config):
         module = parse(text)
-        passes.run(module, "prepare,split-linear")
-        run = Run(note=lambda text: None)
+        passes.run_pipeline(module, "prepare,split-linear")
+        run = PassRun(note=lambda text: None)
         given = {"cache": str(tmp_path / "cache.sqlite"), "timeout_s": 20.0, **(options or {})}
-        annotate(
+        annotate_module(
             module, cls(FakeConfig(**config)), run,
-            node="", keep_going=keep_going, options=Options(**given),
+            node="", keep_going=keep_going, options=MeasureOptions(**given),
         )  # fmt: skip
-        verify.verify(module)
+        verify_attrs.verify_attributes(module)
         return module, run.results["measured"], run
 
     return go
 
 
-def counts(found: Statistics) -> tuple[int, ...]:
+def counts(found: MeasureStatistics) -> tuple[int, ...]:
     return found.regions, found.free, found.distinct, found.measured, found.cached, found.failed
 
 
@@ -88,12 +92,15 @@ def test_each_distinct_region_is_measured_once(measured, tmp_path):
     assert counts(found) == (4, 1, 2, 2, 0, 0)
     assert len(calls(log)) == 2
     assert len({line.split()[0] for line in calls(log)}) == 1, "one worker does both"
-    regions = [f for f in functions(module).values() if Region.NAME in f.attributes]
+    regions = [f for f in collect_functions(module).values() if RegionAttr.NAME in f.attributes]
     sizes = [int(line.split()[1]) for line in calls(log)]
-    costs = [Cost.of(function) for function in regions]
+    costs = [Cost.read_from_op(function) for function in regions]
     assert [cost.latency_ns for cost in costs] == pytest.approx([size * 1e3 for size in sizes])
     assert costs[0].bound == "measured" and costs[0].flops == 64 * 64
-    total = [Cost.of(op.operation) for op in functions(module)["main"].regions[0].blocks[0]]
+    total = [
+        Cost.read_from_op(op.operation)
+        for op in collect_functions(module)["main"].regions[0].blocks[0]
+    ]
     assert [cost.latency_ns for cost in total if cost][-1] == 0, "the free region"
 
 
@@ -150,7 +157,11 @@ def test_a_lost_worker_costs_a_try_and_then_the_region(measured, tmp_path, act, 
     module, found, run = measured(keep_going=True, options=options, **given)
     assert counts(found) == (4, 1, 2, 0, 1, 1) and found.retried == 1
     assert len(calls(log)) == 5, "the good one is cached, the failure is not"
-    gaps = [Cost.of(f).gap for f in functions(module).values() if Region.NAME in f.attributes]
+    gaps = [
+        Cost.read_from_op(f).gap
+        for f in collect_functions(module).values()
+        if RegionAttr.NAME in f.attributes
+    ]
     assert gaps[0] is None and said in gaps[1]
     assert any(said in warning for warning in run.warnings)
 
@@ -189,7 +200,7 @@ def test_what_can_never_run_is_cached(measured, tmp_path):
 def test_equal_regions_without_a_module_fail_once(measured):
     class Picky(Fake):
         def module(self, item):
-            text = super().module(item)
+            text = super().build_module_text(item)
             if "tanh" in text:
                 raise UnknownCost("no tanh here", op=item.op)
             return text
@@ -242,7 +253,7 @@ def test_a_time_that_is_none_is_refused(measured, monkeypatch):
 )
 def test_wrong_options(options, said):
     with pytest.raises(UsageError, match=said):
-        Options(**options)
+        MeasureOptions(**options)
 
 
 def test_an_item_alone_is_measured_when_asked_for(parse, monkeypatch, tmp_path):
@@ -250,26 +261,30 @@ def test_an_item_alone_is_measured_when_asked_for(parse, monkeypatch, tmp_path):
     module = parse(
         f"func.func @f(%x: {X}) -> {X} {{ %0 = stablehlo.tanh %x : {X} return %0 : {X} }}"
     )
-    op = functions(module)["f"].regions[0].blocks[0].operations[0].operation
-    cost = Fake(FakeConfig()).estimate(Item(op))
+    op = collect_functions(module)["f"].regions[0].blocks[0].operations[0].operation
+    cost = Fake(FakeConfig()).estimate(CostItem(op))
     assert cost.latency_ns > 0 and cost.read_bytes == 64 * 64 * 4
     assert (tmp_path / "cache.sqlite").exists()
 
 
 def test_an_unsplit_module_is_measured_by_op_with_a_warning(parse):
-    module, run = parse(PROGRAM), Run(note=lambda text: None)
-    passes.run(module, "prepare")
-    annotate(module, Fake(FakeConfig()), run, node="", options=Options(cache="none"))
+    module, run = parse(PROGRAM), PassRun(note=lambda text: None)
+    passes.run_pipeline(module, "prepare")
+    annotate_module(module, Fake(FakeConfig()), run, node="", options=MeasureOptions(cache="none"))
     assert counts(run.results["measured"])[:4] == (6, 0, 4, 4)
     assert "each op is measured on its own" in run.warnings[0]
 
 
 def test_costs_of_another_estimator_do_not_stay_inside(parse):
     module = parse(PROGRAM)
-    passes.run(module, "split-linear,roofline-annotate{node=A100_SXM_40GB}", Run(note=print))
-    annotate(module, Fake(FakeConfig()), Run(), node="", options=Options(cache="none"))
+    passes.run_pipeline(
+        module, "split-linear,roofline-annotate{node=A100_SXM_40GB}", PassRun(note=print)
+    )
+    annotate_module(
+        module, Fake(FakeConfig()), PassRun(), node="", options=MeasureOptions(cache="none")
+    )
     assert "roofline" not in str(module)
-    verify.verify(module)
+    verify_attrs.verify_attributes(module)
 
 
 def test_timed_runs_are_alone_and_compiles_are_not(measured, tmp_path):
@@ -318,18 +333,20 @@ LOOP = f"""
 def test_a_loop_that_is_a_region_is_measured_whole(parse, tmp_path, split):
     text = PROGRAM.replace(f"%3 = stablehlo.add %2, %2 : {X}", LOOP)
     text = text.replace(f"%4 = stablehlo.tanh %3 : {X}\n", "").replace('"(%4)', '"(%r#1)')
-    module, run = parse(text), Run(note=lambda text: None)
+    module, run = parse(text), PassRun(note=lambda text: None)
     # Costs that are inside already, of another estimator, do not stay.
-    passes.run(module, f"{split},roofline-annotate{{node=A100_SXM_40GB}}", run)
-    annotate(module, Fake(FakeConfig()), run, node="", options=Options(cache="none"))
-    verify.verify(module)
-    entry = [view.operation for view in functions(module)["main"].regions[0].blocks[0].operations]
+    passes.run_pipeline(module, f"{split},roofline-annotate{{node=A100_SXM_40GB}}", run)
+    annotate_module(module, Fake(FakeConfig()), run, node="", options=MeasureOptions(cache="none"))
+    verify_attrs.verify_attributes(module)
+    entry = [
+        view.operation for view in collect_functions(module)["main"].regions[0].blocks[0].operations
+    ]
     loop = next(op for op in entry if op.name == "stablehlo.while")
-    cost = Cost.of(loop)
+    cost = Cost.read_from_op(loop)
     assert cost is not None and cost.trips == 7 and cost.estimator == "fake"
     assert cost.write_bytes == 7 * (64 * 64 * 4 + 4 + 1)
     assert str(loop).count("hespas.cost") == 1
-    passes.run(module, f"emit-chakra{{output={tmp_path / 'out'}}}", run)
+    passes.run_pipeline(module, f"emit-chakra{{output={tmp_path / 'out'}}}", run)
     stats = json.loads((tmp_path / "out" / "module_stats.json").read_text())
     assert stats["kinds"]["stablehlo.while"]["time_ns"] == cost.latency_ns
     assert stats["totals"]["time_ns"] == run.results["cost"].latency_ns
@@ -339,10 +356,10 @@ def test_progress_tells_the_time_left(monkeypatch):
     clock = iter(range(0, 1000, 60))
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     lines: list[str] = []
-    progress = Progress("fake", 3, lines.append)
-    progress.step("@region_0")
-    progress.step("@region_1")
-    progress.step("@region_2")
+    progress = ProgressCounter("fake", 3, lines.append)
+    progress.count_finished("@region_0")
+    progress.count_finished("@region_1")
+    progress.count_finished("@region_2")
     assert lines == [
         "fake: 0 of 3 regions measured",
         "fake: 1 of 3 regions measured (@region_0), about 2 min left",
@@ -350,10 +367,10 @@ def test_progress_tells_the_time_left(monkeypatch):
         "fake: 3 of 3 regions measured (@region_2)",
     ]
     notes: list[str] = []
-    with shower(notes.append, None) as show:  # no terminal: a line each half minute
+    with open_progress_display(notes.append, None) as show:  # no terminal: a line each half minute
         show("one")
     assert notes == ["one"]
-    assert [duration(s) for s in (0.2, 89, 100, 3 * 3600 + 125)] == [
+    assert [format_duration(s) for s in (0.2, 89, 100, 3 * 3600 + 125)] == [
         "1 s", "89 s", "2 min", "3 h 2 min",
     ]  # fmt: skip
 
@@ -368,14 +385,14 @@ def test_equal_entry_points_are_one(monkeypatch):
         for values, fails in (("a:A a:A", False), ("a:A b:B", True)):
             points = [EntryPoint("mine", value, group) for value in values.split()]
             monkeypatch.setattr("importlib.metadata.entry_points", lambda group, p=points: p)
-            estimators._all.cache_clear()
+            estimators.collect_import_paths.cache_clear()
             monkeypatch.setattr(registry, "_found", None)
             if fails:
                 with pytest.raises(UsageError, match=r"two packages define the .* 'mine'"):
                     module.names()
             else:
                 assert module.names().count("mine") == 1
-    estimators._all.cache_clear()
+    estimators.collect_import_paths.cache_clear()
 
 
 def test_it_says_that_it_waits_for_another_run(parse, monkeypatch):
@@ -387,10 +404,10 @@ def test_it_says_that_it_waits_for_another_run(parse, monkeypatch):
         turn.close()  # the other run ends
 
     with contextlib.ExitStack() as turn:
-        turn.enter_context(turns.running())
-        options = Options(cache="none", jobs=2)
-        passes.run(module, "prepare,split-linear")
-        annotate(module, Fake(FakeConfig()), Run(note=note), node="", options=options)
+        turn.enter_context(turns.hold_timing_turn())
+        options = MeasureOptions(cache="none", jobs=2)
+        passes.run_pipeline(module, "prepare,split-linear")
+        annotate_module(module, Fake(FakeConfig()), PassRun(note=note), node="", options=options)
     assert notes == ["waiting for another run to end what it measures on this machine"]
 
 
@@ -432,26 +449,31 @@ script()
     while any(map(alive, pids)):
         assert time.monotonic() < end, "a process is left"
         time.sleep(0.05)
-    with Cache(str(tmp_path / "c.sqlite")) as cache:
-        assert cache.groups() == [("fake", "1", "a fake device", 1, 0)], "what was done is kept"
+    with MeasurementCache(str(tmp_path / "c.sqlite")) as cache:
+        assert cache.count_grouped_outcomes() == [("fake", "1", "a fake device", 1, 0)], (
+            "what was done is kept"
+        )
 
 
 def test_a_whole_flow_by_a_plug_in(tmp_path, monkeypatch, capsys):
     from hespas.estimators import registry
-    from hespas.tools import common, hespas
+    from hespas.tools import console_scripts, hespas
 
     monkeypatch.setitem(registry.ESTIMATORS, "fake", "measuring:Fake")
     monkeypatch.chdir(tmp_path)
     Path("in.mlir").write_text(PROGRAM)
     argv = ["run", "--mlir", "in.mlir", "--estimator", "fake", "--split", "linear", "--json"]
     argv += ["--cache", "c.sqlite", "--output", "out", "--setting", "device=a toaster"]
-    assert common.entry(hespas.main, argv) == 0
+    assert console_scripts.run_tool_main(hespas.main, argv) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["measured"]["measured"] == 2 and found["measured"]["device"] == "a toaster"
     assert found["basic_block_reuse_rate"] == 1 / 4 and found["flops_utilisation"] is None
     assert found["estimator"] == "fake 1" and found["compute_s_by"]["bound"].keys() == {"measured"}
     assert (
-        common.entry(hespas.main, [*argv[:-2], "--setting", "device=a toaster", "--jobs", "2"]) == 0
+        console_scripts.run_tool_main(
+            hespas.main, [*argv[:-2], "--setting", "device=a toaster", "--jobs", "2"]
+        )
+        == 0
     )
     assert json.loads(capsys.readouterr().out)["measured"]["cached"] == 2
     for extra, said in (
@@ -461,5 +483,5 @@ def test_a_whole_flow_by_a_plug_in(tmp_path, monkeypatch, capsys):
         (["--estimator", "roofline", "--jobs", "2"], "roofline does not"),
         (["--dask", "tcp://127.0.0.1:1", "--jobs", "2"], "exclude each other"),
     ):
-        assert common.entry(hespas.main, [*argv, *extra]) == 2
+        assert console_scripts.run_tool_main(hespas.main, [*argv, *extra]) == 2
         assert said in capsys.readouterr().err

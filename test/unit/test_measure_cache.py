@@ -11,35 +11,39 @@ from pathlib import Path
 import pytest
 
 from hespas.dialects.errors import HespasError
-from hespas.estimators.measure.cache import Cache, default_file, key_of
-from hespas.estimators.measure.failure import Failure
-from hespas.tools import common, hespas
+from hespas.estimators.measure.failure import WorkerFailure
+from hespas.estimators.measure.measurement_cache import (
+    MeasurementCache,
+    compute_cache_key,
+    locate_default_file,
+)
+from hespas.tools import console_scripts, hespas
 
 BY = {"estimator": "fake", "version": "1", "device": "a device", "name": "@region_0"}
 
 
 def test_what_is_put_is_there_again(tmp_path):
     file = str(tmp_path / "new" / "cache.sqlite")
-    failure = Failure("unsupported", "no such type", ("a", "b"))
-    with Cache(file) as cache:
-        assert cache.get("k") is None
-        cache.put("k", {"median_s": 0.1 + 0.2, "note": "é"}, **BY)
-        cache.put("bad", failure, **BY)
-    with Cache(file) as cache:
-        assert cache.get("k") == {"median_s": 0.1 + 0.2, "note": "é"}
-        assert cache.get("bad") == failure
-        cache.put("k", {"median_s": 1.0}, **BY)
-        assert cache.get("k") == {"median_s": 0.1 + 0.2, "note": "é"}, "the first stays"
-        assert cache.groups() == [("fake", "1", "a device", 2, 1)]
-        assert cache.clear("other") == 0 and cache.clear("fake") == 2
-        assert cache.get("k") is None
+    failure = WorkerFailure("unsupported", "no such type", ("a", "b"))
+    with MeasurementCache(file) as cache:
+        assert cache.find_outcome("k") is None
+        cache.store_outcome("k", {"median_s": 0.1 + 0.2, "note": "é"}, **BY)
+        cache.store_outcome("bad", failure, **BY)
+    with MeasurementCache(file) as cache:
+        assert cache.find_outcome("k") == {"median_s": 0.1 + 0.2, "note": "é"}
+        assert cache.find_outcome("bad") == failure
+        cache.store_outcome("k", {"median_s": 1.0}, **BY)
+        assert cache.find_outcome("k") == {"median_s": 0.1 + 0.2, "note": "é"}, "the first stays"
+        assert cache.count_grouped_outcomes() == [("fake", "1", "a device", 2, 1)]
+        assert cache.remove_outcomes("other") == 0 and cache.remove_outcomes("fake") == 2
+        assert cache.find_outcome("k") is None
 
 
 def test_none_is_no_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with Cache("none") as cache:
-        cache.put("k", {"median_s": 1.0}, **BY)
-        assert cache.get("k") == {"median_s": 1.0}
+    with MeasurementCache("none") as cache:
+        cache.store_outcome("k", {"median_s": 1.0}, **BY)
+        assert cache.find_outcome("k") == {"median_s": 1.0}
     assert not list(tmp_path.iterdir())
 
 
@@ -51,20 +55,22 @@ def test_the_key_depends_on_every_part():
         {"module": "m", "repetitions": 4},
         {"device": "d", "versions": {"a": "2"}},
     )
-    keys = {key_of(*parts)}
+    keys = {compute_cache_key(*parts)}
     for i in range(4):
-        keys.add(key_of(*parts[:i], other[i], *parts[i + 1 :]))
+        keys.add(compute_cache_key(*parts[:i], other[i], *parts[i + 1 :]))
     assert len(keys) == 5
-    assert key_of("xla", "1", {"repetitions": 3, "module": "m"}, parts[3]) == key_of(*parts)
+    assert compute_cache_key(
+        "xla", "1", {"repetitions": 3, "module": "m"}, parts[3]
+    ) == compute_cache_key(*parts)
 
 
 def test_the_place(monkeypatch, tmp_path):
     monkeypatch.setenv("HESPAS_CACHE", str(tmp_path / "mine"))
-    assert default_file() == tmp_path / "mine"
+    assert locate_default_file() == tmp_path / "mine"
     monkeypatch.delenv("HESPAS_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     if sys.platform == "linux":
-        assert default_file() == tmp_path / "hespas" / "measurements.sqlite"
+        assert locate_default_file() == tmp_path / "hespas" / "measurements.sqlite"
 
 
 def text(file: Path) -> None:
@@ -72,9 +78,9 @@ def text(file: Path) -> None:
 
 
 def damaged(file: Path) -> None:
-    with Cache(str(file)) as cache:
+    with MeasurementCache(str(file)) as cache:
         for number in range(400):
-            cache.put(f"key {number}", {"median_s": 1.0, "filler": "x" * 100}, **BY)
+            cache.store_outcome(f"key {number}", {"median_s": 1.0, "filler": "x" * 100}, **BY)
     data = bytearray(file.read_bytes())
     data[4096:] = b"\xff" * (len(data) - 4096)
     file.write_bytes(data)
@@ -88,7 +94,7 @@ def foreign(file: Path) -> None:
 
 
 def later(file: Path) -> None:
-    with Cache(str(file)):
+    with MeasurementCache(str(file)):
         pass
     db = sqlite3.connect(file)
     db.execute("PRAGMA user_version = 99")
@@ -110,9 +116,9 @@ def test_a_file_that_is_no_cache_is_refused_and_left_alone(tmp_path, make, said)
     file = tmp_path / "cache.sqlite"
     make(file)
     before = file.read_bytes() if file.is_file() else b""
-    with pytest.raises(HespasError) as caught, Cache(str(file)) as cache:
-        cache.get("key 7")
-        cache.put("more", {"median_s": 1.0}, **BY)
+    with pytest.raises(HespasError) as caught, MeasurementCache(str(file)) as cache:
+        cache.find_outcome("key 7")
+        cache.store_outcome("more", {"median_s": 1.0}, **BY)
     assert said in str(caught.value) and caught.value.where == str(file)
     assert make is damaged or not before or file.read_bytes() == before
 
@@ -121,7 +127,7 @@ def test_many_processes_at_once(tmp_path):
     file = tmp_path / "cache.sqlite"
     script = """
 import sys
-from hespas.estimators.measure.cache import Cache
+from hespas.estimators.measure.measurement_cache import Cache
 by = dict(estimator="fake", version="1")
 for turn in range(5):
     with Cache(sys.argv[1]) as cache:
@@ -136,25 +142,27 @@ for turn in range(5):
     ]
     said = [process.communicate(timeout=60)[1] for process in running]
     assert [process.returncode for process in running] == [0] * 6, said
-    with Cache(str(file)) as cache:
-        assert cache.groups() == [("fake", "1", "", 700, 0)]
+    with MeasurementCache(str(file)) as cache:
+        assert cache.count_grouped_outcomes() == [("fake", "1", "", 700, 0)]
 
 
 def test_the_command(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HESPAS_CACHE", str(tmp_path / "cache.sqlite"))
-    assert common.entry(hespas.main, ["cache"]) == 1
+    assert console_scripts.run_tool_main(hespas.main, ["cache"]) == 1
     assert "there is no cache" in capsys.readouterr().err
-    with Cache() as cache:
-        cache.put("k", {"median_s": 1.0}, **BY)
-        cache.put("m", Failure("unsupported", "no"), **{**BY, "estimator": "other"})
-    assert common.entry(hespas.main, ["cache"]) == 0
+    with MeasurementCache() as cache:
+        cache.store_outcome("k", {"median_s": 1.0}, **BY)
+        cache.store_outcome("m", WorkerFailure("unsupported", "no"), **{**BY, "estimator": "other"})
+    assert console_scripts.run_tool_main(hespas.main, ["cache"]) == 0
     out = capsys.readouterr().out
     assert "cache.sqlite: " in out and " kB" in out and "a device" in out
-    assert common.entry(hespas.main, ["cache", "--json"]) == 0
+    assert console_scripts.run_tool_main(hespas.main, ["cache", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [group["failures"] for group in found["groups"]] == [0, 1] and found["bytes"] > 0
-    assert common.entry(hespas.main, ["cache", "clear", "--estimator", "other"]) == 0
+    assert (
+        console_scripts.run_tool_main(hespas.main, ["cache", "clear", "--estimator", "other"]) == 0
+    )
     assert capsys.readouterr().out.endswith("1 results removed\n")
-    assert common.entry(hespas.main, ["cache", "clear", "--json"]) == 0
+    assert console_scripts.run_tool_main(hespas.main, ["cache", "clear", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["removed"] == 1
-    assert common.entry(hespas.main, ["cache", "tidy"]) == 2
+    assert console_scripts.run_tool_main(hespas.main, ["cache", "tidy"]) == 2

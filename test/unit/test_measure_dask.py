@@ -11,9 +11,9 @@ from test_measure import PROGRAM, calls
 from hespas import passes
 from hespas.dialects.errors import HespasError
 from hespas.estimators.measure.base import MeasureError
-from hespas.estimators.measure.run import Options
-from hespas.passes.annotate.traverse import annotate
-from hespas.passes.base import Run
+from hespas.estimators.measure.measurement_run import MeasureOptions
+from hespas.passes.annotate.traverse import annotate_module
+from hespas.passes.base import PassRun
 
 distributed = pytest.importorskip("distributed")
 
@@ -28,12 +28,12 @@ def cluster():
 
 def measure(parse, address: str, keep_going: bool = False, options=None, cls=Fake, **config):
     module = parse(PROGRAM)
-    passes.run(module, "prepare,split-linear")
-    run = Run(note=lambda text: None)
+    passes.run_pipeline(module, "prepare,split-linear")
+    run = PassRun(note=lambda text: None)
     given = {"cache": "none", "timeout_s": 20.0, **(options or {})}
-    annotate(
+    annotate_module(
         module, cls(FakeConfig(**config)), run,
-        node="", keep_going=keep_going, options=Options(dask=address, **given),
+        node="", keep_going=keep_going, options=MeasureOptions(dask=address, **given),
     )  # fmt: skip
     return module, run.results["measured"]
 

@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 
 from hespas import frontends, passes
-from hespas.dialects.attrs import Cost, Region
-from hespas.dialects.mlir import functions, ir, make_context
-from hespas.dialects.ops import CALLEE
-from hespas.estimators.measure.region import is_nothing, region_work, standalone
+from hespas.dialects.attrs import Cost, RegionAttr
+from hespas.dialects.mlir import collect_functions, ir, make_context
+from hespas.dialects.op_kinds import CALLEE
+from hespas.estimators.measure.standalone_region import (
+    build_standalone_module,
+    compute_region_work,
+    has_only_free_ops,
+)
 from hespas.estimators.rules.base import UnknownCost
-from hespas.passes.base import Run
+from hespas.passes.base import PassRun
 
 ROOT = Path(__file__).resolve().parents[2]
 X = "tensor<4x8xf32>"
@@ -41,7 +45,7 @@ func.func private @step(%x: {X}) -> {X} {{
 
 
 def op(module: ir.Module, name: str, function: str = "main") -> ir.Operation:
-    block = functions(module)[function].regions[0].blocks[0]
+    block = collect_functions(module)[function].regions[0].blocks[0]
     return next(view.operation for view in block.operations if view.operation.name == name)
 
 
@@ -53,8 +57,8 @@ def same(a: ir.Module, b: ir.Module) -> None:
 
 def test_a_loop_does_what_it_did(parse):
     module = parse(LOOP)
-    passes.run(module, "prepare")
-    alone = standalone(op(module, "stablehlo.while"))
+    passes.run_pipeline(module, "prepare")
+    alone = build_standalone_module(op(module, "stablehlo.while"))
     same(alone, module)
     assert "hespas" not in str(alone)
 
@@ -65,14 +69,14 @@ def test_a_loop_runs_its_trips_whatever_its_inputs(parse):
         "  %n = stablehlo.constant dense<5> : tensor<i32>\n", ""
     )
     module = parse(text.replace(f", {X} cond", f", {X} attributes {{hespas.trips = 5 : i64}} cond"))
-    alone = standalone(op(module, "stablehlo.while"))
+    alone = build_standalone_module(op(module, "stablehlo.while"))
     assert execution.execute(alone, 1)[0][0] == 5
 
 
 def test_a_loop_of_unknown_trips_is_refused(parse):
     module = parse(LOOP)
     with pytest.raises(UnknownCost, match="trip count is not known"):
-        standalone(op(module, "stablehlo.while"))
+        build_standalone_module(op(module, "stablehlo.while"))
 
 
 def test_a_branch_takes_the_alternative_that_moves_most(parse):
@@ -95,16 +99,16 @@ def test_a_branch_takes_the_alternative_that_moves_most(parse):
       }}) : (tensor<i32>) -> {X}
       return %0, %1 : {X}, {X}
     }}""")
-    passes.run(module, "prepare")
+    passes.run_pipeline(module, "prepare")
     expected = parse(f"""
     func.func public @main(%p: tensor<i1>, %i: tensor<i32>, %x: {X}) -> ({X}, {X}) {{
       %a = stablehlo.add %x, %x : {X}
       %c = stablehlo.tanh %a : {X}
       return %a, %c : {X}, {X}
     }}""")
-    same(standalone(functions(module)["main"]), expected)
+    same(build_standalone_module(collect_functions(module)["main"]), expected)
     size = 4 * 8 * 4
-    assert region_work(op(module, "stablehlo.case")).read_bytes == 3 * size
+    assert compute_region_work(op(module, "stablehlo.case")).read_bytes == 3 * size
 
 
 def test_what_has_no_known_time_is_a_gap_of_the_region(parse):
@@ -113,7 +117,7 @@ def test_what_has_no_known_time_is_a_gap_of_the_region(parse):
       %0 = stablehlo.custom_call @xla_python_cpu_callback(%x) : ({X}) -> {X}
       return %0 : {X}
     }}""")
-    work = region_work(functions(module)["main"])
+    work = compute_region_work(collect_functions(module)["main"])
     assert work.gap == "@xla_python_cpu_callback runs on the host, whose time is not known"
 
 
@@ -129,7 +133,7 @@ def test_the_work_of_an_asynchronous_op_is_that_of_its_function(parse):
       %0 = stablehlo.add %x, %x : {X}
       return %0 : {X}
     }}""")
-    assert region_work(op(module, "mhlo.async_start")).flops == 4 * 8
+    assert compute_region_work(op(module, "mhlo.async_start")).flops == 4 * 8
 
 
 def test_equal_regions_are_equal_text(parse):
@@ -148,7 +152,7 @@ def test_equal_regions_are_equal_text(parse):
             %0 = stablehlo.tanh %x : tensor<100xf32>
             return %0 : tensor<100xf32>
           }}""")
-        return str(standalone(functions(module)[name]))
+        return str(build_standalone_module(collect_functions(module)[name]))
 
     assert text("one", 1.0) == text("two", 7.0)
     assert "@main(%arg0: tensor<100xf32>, %arg1: tensor<100xf32>)" in text("one", 1.0)
@@ -161,7 +165,7 @@ def test_tokens_stay_inside(parse):
         %1 = stablehlo.tanh %x : tensor<4xf32>
         return %0, %1 : !stablehlo.token, tensor<4xf32>
       }""")
-    alone = standalone(functions(module)["f"])
+    alone = build_standalone_module(collect_functions(module)["f"])
     alone.operation.verify()
     assert "@main(%arg0: tensor<4xf32>) -> tensor<4xf32>" in str(alone)
 
@@ -177,7 +181,7 @@ def test_an_op_takes_what_it_captures(parse):
       }}) : (tensor<i1>) -> {X}
       return %1 : {X}
     }}""")
-    alone = standalone(op(module, "stablehlo.if"))
+    alone = build_standalone_module(op(module, "stablehlo.if"))
     alone.operation.verify()
     assert f"@main(%arg0: tensor<i1>, %arg1: {X}, %arg2: {X}) -> {X}" in str(alone)
 
@@ -185,19 +189,19 @@ def test_an_op_takes_what_it_captures(parse):
 @pytest.mark.parametrize("split", ["split-linear", "split-individual{merge}"])
 @pytest.mark.parametrize("name", ["llama3-100m.mlir.xz", "llama3-100m-opt-a100.mlir.xz"])
 def test_the_work_of_a_region_is_that_of_its_ops(name, split):
-    module = frontends.read(str(ROOT / "docs" / "examples" / name), make_context())
-    run = Run(note=lambda text: None)
-    passes.run(module, f"{split},roofline-annotate{{node=A100_SXM_40GB}}", run)
-    regions = [f for f in functions(module).values() if Region.NAME in f.attributes]
+    module = frontends.read_module(str(ROOT / "docs" / "examples" / name), make_context())
+    run = PassRun(note=lambda text: None)
+    passes.run_pipeline(module, f"{split},roofline-annotate{{node=A100_SXM_40GB}}", run)
+    regions = [f for f in collect_functions(module).values() if RegionAttr.NAME in f.attributes]
     assert len(regions) > 10
     for region in regions:
-        work, cost = region_work(region), Cost.of(region)
+        work, cost = compute_region_work(region), Cost.read_from_op(region)
         assert cost is not None
         assert (work.flops, work.read_bytes, work.write_bytes) == (
             cost.flops, cost.read_bytes, cost.write_bytes,
         )  # fmt: skip
-        assert is_nothing(region) == (cost.latency_ns == 0)
-        alone = standalone(region)
+        assert has_only_free_ops(region) == (cost.latency_ns == 0)
+        alone = build_standalone_module(region)
         alone.operation.verify()
         inside = [view.operation for view in region.regions[0].blocks[0].operations]
         assert not any(o.name in CALLEE for o in inside)

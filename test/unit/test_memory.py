@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hespas import frontends, passes
-from hespas.dialects import verify
-from hespas.dialects.attrs import Memory
+from hespas.dialects import verify_attrs
+from hespas.dialects.attrs import MemoryAttr
 from hespas.dialects.mlir import ir, make_context
-from hespas.passes.base import Run
-from hespas.passes.memory.memory_annotate import MOST_POINTS, measure
+from hespas.passes.base import PassRun
+from hespas.passes.memory.memory_annotate import MAX_TIMELINE_POINTS, compute_memory_use
 from hespas.tools import hespas
 
 BYTES = 32 * 32 * 4
@@ -24,12 +24,12 @@ KIND = "tensor<32x32xf32>"
 SPLITS = ("split-linear", "split-individual")
 
 
-def annotated(module: ir.Module, *steps: str, model: str = "auto") -> Memory:
+def annotated(module: ir.Module, *steps: str, model: str = "auto") -> MemoryAttr:
     option = "" if model == "auto" else f"{{model-fusion={model}}}"
     pipeline = ",".join([*steps, f"memory-annotate{option}"])
-    run = passes.run(module, pipeline, Run(note=lambda text: None))
-    verify.verify(module)
-    found = Memory.of(module.operation)
+    run = passes.run_pipeline(module, pipeline, PassRun(note=lambda text: None))
+    verify_attrs.verify_attributes(module)
+    found = MemoryAttr.read_from_op(module.operation)
     assert found is not None and found == run.results["memory"]
     return found
 
@@ -37,7 +37,7 @@ def annotated(module: ir.Module, *steps: str, model: str = "auto") -> Memory:
 @pytest.mark.parametrize("program", memory_oracle.FAST)
 def test_peak_is_that_of_xla(program, workload, context):
     path = workload(f"zoo/{program}/spmd.mlir")
-    found = memory_oracle.plan(str(frontends.read(str(path), context)))
+    found = memory_oracle.plan(str(frontends.read_module(str(path), context)))
     assert found.peak == pytest.approx(found.total, rel=0.01)
     assert f"| `{program}` | {found.total / 1e6:.2f} |" in memory_oracle.PAGE.read_text()
 
@@ -175,17 +175,17 @@ def test_splitting_changes_nothing(program, model):
 )
 def test_splitting_real_programs_changes_nothing(name, workload, context):
     path = str(workload(name))
-    whole = annotated(frontends.read(path, context))
-    assert len(whole.timeline_points) <= MOST_POINTS < 2 * len(whole.timeline_points) or (
-        whole.points < MOST_POINTS
+    whole = annotated(frontends.read_module(path, context))
+    assert len(whole.timeline_points) <= MAX_TIMELINE_POINTS < 2 * len(whole.timeline_points) or (
+        whole.points < MAX_TIMELINE_POINTS
     )
     for split in SPLITS:
-        assert without_place(annotated(frontends.read(path, context), split)) == without_place(
-            whole
-        )
+        assert without_place(
+            annotated(frontends.read_module(path, context), split)
+        ) == without_place(whole)
 
 
-def without_place(memory: Memory) -> dict:
+def without_place(memory: MemoryAttr) -> dict:
     """Regions that are equal are one function, so their ops have the place of the first."""
     return {key: value for key, value in asdict(memory).items() if key != "location"}
 
@@ -253,7 +253,7 @@ def test_a_dynamic_size_is_an_error(parse):
         """
     )
     with pytest.raises(Exception, match="is not static"):
-        measure(module)
+        compute_memory_use(module)
 
 
 def test_a_function_without_a_body_is_a_kernel(parse):
@@ -266,4 +266,4 @@ def test_a_function_without_a_body_is_a_kernel(parse):
         func.func private @elsewhere(tensor<32xf32>) -> tensor<32xf32>
         """
     )
-    assert measure(module).live_bytes == 256
+    assert compute_memory_use(module).live_bytes == 256

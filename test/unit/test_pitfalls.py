@@ -19,16 +19,16 @@ import pytest
 from test_annotate import ADD, BYTES, FLAT, REDUCE, X, loop, program
 
 from hespas import configs, passes
-from hespas.chakra import reader
-from hespas.chakra.check import check
-from hespas.chakra.reader import Node
+from hespas.chakra import trace_reader
+from hespas.chakra.check_traces import find_trace_problems
 from hespas.chakra.schema import CollectiveCommType, NodeType
-from hespas.dialects.attrs import Cost, Region, Target
+from hespas.chakra.trace_reader import TraceNode
+from hespas.dialects.attrs import Cost, RegionAttr, TargetAttr
 from hespas.dialects.errors import HespasError
-from hespas.dialects.mlir import functions, ir
-from hespas.passes.base import Run
+from hespas.dialects.mlir import collect_functions, ir
+from hespas.passes.base import PassRun
 from hespas.tools import hespas
-from hespas.tools.common import entry
+from hespas.tools.console_scripts import run_tool_main
 
 COMP, COLL = NodeType.COMP_NODE, NodeType.COMM_COLL_NODE
 SEND, RECV = NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE
@@ -48,22 +48,22 @@ class Traced:
     """A module after the pipeline, and what was written for it."""
 
     module: ir.Module
-    run: Run
+    run: PassRun
     folder: Path
 
-    def nodes(self, device: int = 0, *kinds: NodeType) -> list[Node]:
+    def nodes(self, device: int = 0, *kinds: NodeType) -> list[TraceNode]:
         """The nodes of a device, in file order, of some types or of all."""
-        found = reader.read(self.folder / f"dev.{device}.et")
+        found = trace_reader.read_trace_nodes(self.folder / f"dev.{device}.et")
         return [node for node in found if not kinds or node.type in kinds]
 
     def sum_of(self, attribute: str) -> int:
         """The sum of an attribute over device 0's compute nodes."""
-        return sum(node.value(attribute) for node in self.nodes(0, COMP))
+        return sum(node.get_attr_value(attribute) for node in self.nodes(0, COMP))
 
     @property
     def time_ns(self) -> int:
         """The time of device 0's compute nodes, as ASTRA-sim's roofline mode counts it."""
-        return sum(node.value("num_ops") // 1000 for node in self.nodes(0, COMP))
+        return sum(node.get_attr_value("num_ops") // 1000 for node in self.nodes(0, COMP))
 
     @property
     def groups(self) -> dict[str, list[int]]:
@@ -89,11 +89,13 @@ def trace(parse: Callable[[str], ir.Module], tmp_path: Path) -> Trace:
         keep_going: bool = False,
     ) -> Traced:
         module, place = parse(text), tmp_path / folder
-        run = Run(note=lambda text: None, keep_going=keep_going)
+        run = PassRun(note=lambda text: None, keep_going=keep_going)
         emit = f'emit-chakra{{output="{place}"}}'
-        passes.run(module, f"prepare{{{prepare}}},{split},{annotate},{emit}", run)
+        passes.run_pipeline(module, f"prepare{{{prepare}}},{split},{annotate},{emit}", run)
         assert module.operation.verify()
-        assert [problem for problem in check(place) if problem.severity == "error"] == []
+        assert [
+            problem for problem in find_trace_problems(place) if problem.severity == "error"
+        ] == []
         return Traced(module, run, place)
 
     return through
@@ -134,7 +136,7 @@ def reduce(result: str, operand: str, type_: str, groups: str = ALL_4) -> str:
 def test_01_sizes_are_those_of_operands(trace: Trace) -> None:
     body = scatter("0", "x", 64) + "\n" + gather("r", "0", 16)
     colls = trace(main("%x: tensor<64xf32>", body, "tensor<64xf32>")).nodes(0, COLL)
-    assert [node.value("comm_size") for node in colls] == [256, 64]
+    assert [node.get_attr_value("comm_size") for node in colls] == [256, 64]
 
 
 def test_02_collectives_in_a_row_stay_apart(trace: Trace) -> None:
@@ -143,10 +145,10 @@ def test_02_collectives_in_a_row_stay_apart(trace: Trace) -> None:
     kinds = CollectiveCommType
     for split in ("split-linear", MERGE):
         colls = trace(text, split).nodes(0, COLL)
-        assert [node.value("comm_type") for node in colls] == [
+        assert [node.get_attr_value("comm_type") for node in colls] == [
             kinds.REDUCE_SCATTER, kinds.ALL_REDUCE, kinds.ALL_GATHER
         ]  # fmt: skip
-        assert [node.deps for node in colls[1:]] == [(node.id,) for node in colls[:-1]]
+        assert [node.dependency_ids for node in colls[1:]] == [(node.id,) for node in colls[:-1]]
 
 
 @pytest.mark.parametrize("form", ["hex", "mesh", "ragged"])
@@ -169,7 +171,7 @@ def test_03_every_form_of_groups(trace: Trace, form: str) -> None:
     assert [sorted(row) for row in rows] == list(found.groups.values())
     for device in (0, devices - 1):
         (node,) = found.nodes(device, COLL)
-        assert device in found.groups[node.value("pg_name")]
+        assert device in found.groups[node.get_attr_value("pg_name")]
 
 
 def test_04_a_permute_is_point_to_point(trace: Trace) -> None:
@@ -179,7 +181,7 @@ def test_04_a_permute_is_point_to_point(trace: Trace) -> None:
       : (tensor<4xf32>) -> tensor<4xf32>"""
     found = trace(main("%x: tensor<4xf32>", body, "tensor<4xf32>"))
     moved = [
-        [(node.type, *map(node.value, ("comm_src", "comm_dst", "comm_size")))
+        [(node.type, *map(node.get_attr_value, ("comm_src", "comm_dst", "comm_size")))
          for node in found.nodes(device, COLL, SEND, RECV)]
         for device in range(4)
     ]  # fmt: skip
@@ -209,10 +211,10 @@ def test_06_program_order_or_data_flow(trace: Trace) -> None:
     linear = trace(text).nodes()
     assert [node.type for node in linear] == [COMP, COLL, COMP]
     assert ["tanh" in linear[0].name, "sine" in linear[2].name] == [True, True]
-    assert [node.deps for node in linear] == [(), (linear[0].id,), (linear[1].id,)]
+    assert [node.dependency_ids for node in linear] == [(), (linear[0].id,), (linear[1].id,)]
     tanh, coll, sine, add = trace(text, INDIVIDUAL).nodes()
-    assert coll.deps == (tanh.id,)
-    assert coll.id not in sine.deps and coll.id in add.deps
+    assert coll.dependency_ids == (tanh.id,)
+    assert coll.id not in sine.dependency_ids and coll.id in add.dependency_ids
 
 
 WINDOW = "window = {stride = [1, 1], pad = [[0, 0], [0, 0]], lhs_dilate = [L, L]}"
@@ -381,16 +383,16 @@ def test_13_groups_of_one_and_the_device_count(trace: Trace) -> None:
 
 
 def test_14_presets(trace: Trace) -> None:
-    dense = configs.node("B200_180GB").peak("matrix", "bf16").flops_per_s
+    dense = configs.load_node("B200_180GB").find_peak_rate("matrix", "bf16").flops_per_s
     assert dense == 2.25e15  # twice that is the rate with 2:4 sparsity
     text = program(f"%0 = {ADD}", "0")
-    for name in configs.node_names():
+    for name in configs.list_node_presets():
         found = trace(text, annotate=f"roofline-annotate{{node={name}}}")
-        target = Target.of(found.module.operation)
+        target = TargetAttr.read_from_op(found.module.operation)
         assert target is not None and target.node == name and target.constants
         assert found.stats["totals"]["time_ns"] > 0
     for name in ("A40_48GB_2GPU", "TPUv3_2"):
-        assert configs.system(name).devices == 2
+        assert configs.load_system(name).device_count == 2
 
 
 def test_15_ops_that_stopped_it(trace: Trace) -> None:
@@ -450,15 +452,18 @@ def test_16_what_jax_writes_now(trace: Trace) -> None:
         found = trace(main(f"%x: {g} {{{row}}}", body, g, more=mesh))
         (coll,) = found.nodes(0, COLL)
         if body is manual:
-            assert coll.value("comm_size") == 2 * 8 * 4
+            assert coll.get_attr_value("comm_size") == 2 * 8 * 4
         else:
-            assert (coll.value("comm_size"), found.sum_of("flops")) == (8 * 8 * 4, 2 * 8 * 8 * 2)
+            assert (coll.get_attr_value("comm_size"), found.sum_of("flops")) == (
+                8 * 8 * 4,
+                2 * 8 * 8 * 2,
+            )
     shards = f"""func.func private @body(%y: {local}) -> {local} {{
       {reduce("1", "y", local)}
       return %1 : {local} }}"""
     called = f"%r = call @body(%x) : ({local}) -> {local}"
     (coll,) = trace(main(f"%x: {local}", called, local, more=shards)).nodes(0, COLL)
-    assert coll.value("comm_size") == 2 * 8 * 4
+    assert coll.get_attr_value("comm_size") == 2 * 8 * 4
 
 
 def test_17_async_pairs_overlap_what_is_between(trace: Trace) -> None:
@@ -477,8 +482,8 @@ def test_17_async_pairs_overlap_what_is_between(trace: Trace) -> None:
         found = {n.name.split(": ")[-1].split(".")[0]: n for n in trace(text, split).nodes()}
         assert set(found) == {"all_gather", "tanh", "negate"}
         coll, tanh, negate = found["all_gather"], found["tanh"], found["negate"]
-        assert coll.id not in tanh.deps and tanh.id not in coll.deps
-        assert coll.id in negate.deps
+        assert coll.id not in tanh.dependency_ids and tanh.id not in coll.dependency_ids
+        assert coll.id in negate.dependency_ids
 
 
 def test_18_loops_run_their_trips(trace: Trace) -> None:
@@ -523,7 +528,7 @@ def test_20_outputs_and_no_more(
     source, out = tmp_path / "step.mlir", tmp_path / "traces"
     source.write_text(text)
     argv = ["run", "--mlir", str(source), "--node", "A100_SXM_40GB", "--output", str(out)]
-    assert entry(hespas.main, [*argv, "--json"]) == 0
+    assert run_tool_main(hespas.main, [*argv, "--json"]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["devices"] == 2
     assert said.err == ""
@@ -540,11 +545,11 @@ def test_21_nodes_lead_back_to_the_model(trace: Trace) -> None:
     comp, coll = found.nodes()
     for node in (comp, coll):
         assert "jit(step)/layer_3/add" in node.name
-        assert node.value("location") == "model.py:12:3"
-    regions = [Region.of(view.operation) for view in functions(found.module)["main"].regions[0]
+        assert node.get_attr_value("location") == "model.py:12:3"
+    regions = [RegionAttr.read_from_op(view.operation) for view in collect_functions(found.module)["main"].regions[0]
                .blocks[0].operations]  # fmt: skip
     ids = {region.id for region in regions if region is not None}
-    assert comp.value("region") in ids
+    assert comp.get_attr_value("region") in ids
 
 
 def test_22_equal_input_gives_equal_bytes(tmp_path: Path) -> None:

@@ -7,25 +7,25 @@ from collections.abc import Callable
 
 import pytest
 
-from hespas.dialects.attrs import Comm, Target, communicators
+from hespas.dialects.attrs import CommAttr, TargetAttr, read_communicators
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir
-from hespas.passes.base import Run
-from hespas.passes.prepare.census import take
-from hespas.passes.prepare.devices import Grid, resolve
-from hespas.passes.prepare.mesh_axes import axis_groups
+from hespas.passes.base import PassRun
+from hespas.passes.prepare.census import collect_census
+from hespas.passes.prepare.device_grid import DeviceGrid, resolve_groups
+from hespas.passes.prepare.mesh_axes import resolve_axis_groups
 from hespas.passes.prepare.prepare import PreparePass
 
 Parse = Callable[[str], ir.Module]
 CHANNEL = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, "
 
 
-def prepared(module: ir.Module, **options: object) -> tuple[list[Comm], Run]:
+def prepared(module: ir.Module, **options: object) -> tuple[list[CommAttr], PassRun]:
     """The collectives of a prepared module, in order."""
-    run = Run(note=lambda _: None)
+    run = PassRun(note=lambda _: None)
     PreparePass(**options).apply(module, run)  # type: ignore[arg-type]
     assert module.operation.verify()
-    comms = [Comm.of(op) for op in take(module).collectives()]
+    comms = [CommAttr.read_from_op(op) for op in collect_census(module).list_collectives()]
     assert None not in comms
     return [comm for comm in comms if comm is not None], run
 
@@ -48,13 +48,13 @@ def gather(attributes: str, module: str = "") -> str:
 )
 def test_group_modes(mode: str, expected: tuple[tuple[int, ...], ...]) -> None:
     """StableHLO specification, all_gather: the four meanings of replica_groups on a 2 x 3 grid."""
-    assert resolve(((0, 1),), mode, Grid(2, 3)) == expected
+    assert resolve_groups(((0, 1),), mode, DeviceGrid(2, 3)) == expected
 
 
 def test_cross_partition_and_everybody() -> None:
-    assert resolve(((0, 2),), "cross_partition", Grid(2, 3)) == ((0, 2), (3, 5))
+    assert resolve_groups(((0, 2),), "cross_partition", DeviceGrid(2, 3)) == ((0, 2), (3, 5))
     for mode in ("flattened_ids", "cross_replica_and_partition"):
-        assert resolve((), mode, Grid(2, 2)) == ((0, 1, 2, 3),)
+        assert resolve_groups((), mode, DeviceGrid(2, 2)) == ((0, 1, 2, 3),)
 
 
 def test_mode_follows_channel_and_global_ids(parse: Parse) -> None:
@@ -68,9 +68,11 @@ def test_mode_follows_channel_and_global_ids(parse: Parse) -> None:
             text = text.replace("tensor<16xi1>", "tensor<8xi1>")
         module = parse(text)
         comms, _ = prepared(module)
-        assert set(communicators(module).values()) == ranks
+        assert set(read_communicators(module).values()) == ranks
         assert comms[0].operand_bytes == 4  # i1 takes a byte
-        assert Target.of(module.operation) == Target(devices=4, replicas=2, partitions=2)
+        assert TargetAttr.read_from_op(module.operation) == TargetAttr(
+            devices=4, replicas=2, partitions=2
+        )
 
 
 @pytest.mark.parametrize("size", [2, 64, 512])
@@ -80,7 +82,7 @@ def test_groups_of_any_size(parse: Parse, size: int) -> None:
     groups = f"replica_groups = dense<{rows}> : tensor<{size // 2}x2xi64>, use_global_device_ids"
     module = parse(gather(CHANNEL + groups).replace("tensor<16x", "tensor<8x"))
     comms, _ = prepared(module)
-    assert communicators(module) == {i: tuple(row) for i, row in enumerate(rows, 1)}
+    assert read_communicators(module) == {i: tuple(row) for i, row in enumerate(rows, 1)}
     assert comms[0].groups == tuple(range(1, size // 2 + 1))
 
 
@@ -95,9 +97,11 @@ def test_singletons_cost_nothing_and_padding_is_dropped(parse: Parse) -> None:
       return %1 : tensor<4xf32> }""".replace("CH", CHANNEL)
     module = parse(text)
     comms, _ = prepared(module)
-    assert communicators(module) == {1: (0, 2)}
+    assert read_communicators(module) == {1: (0, 2)}
     assert [comm.groups for comm in comms] == [(), (1,)]
-    assert Target.of(module.operation) == Target(devices=3, replicas=1, partitions=3)
+    assert TargetAttr.read_from_op(module.operation) == TargetAttr(
+        devices=3, replicas=1, partitions=3
+    )
 
 
 def test_variadic_sum_and_permute_pairs(parse: Parse) -> None:
@@ -162,7 +166,7 @@ def test_mesh_axes(parse: Parse, axes: str, expected: tuple[tuple[int, ...], ...
     """Devices that differ in the named axes only are a group."""
     module = parse('sdy.mesh @mesh = <["a"=2, "b"=4]>')
     attr = ir.Attribute.parse(MESH.format(axes), module.context)
-    assert axis_groups(attr, module) == expected
+    assert resolve_axis_groups(attr, module) == expected
 
 
 def test_mesh_axes_are_spelled_out(parse: Parse) -> None:
@@ -171,7 +175,7 @@ def test_mesh_axes_are_spelled_out(parse: Parse) -> None:
     text = gather(CHANNEL + f"replica_groups = {axes}, use_global_device_ids")
     module = parse(text.replace("func.func", mesh + "func.func").replace("16x", "8x"))
     prepared(module)
-    assert communicators(module) == {1: (1, 3), 2: (0, 2)}
+    assert read_communicators(module) == {1: (1, 3), 2: (0, 2)}
     assert "mesh" not in str(module)
 
 
@@ -182,7 +186,7 @@ def test_device_count(parse: Parse) -> None:
         prepared(parse(gather(CHANNEL + groups, "mhlo.num_partitions = 4 : i32")), devices=8)
     module = parse(gather(CHANNEL + groups))
     prepared(module, devices=8)
-    target = Target.of(module.operation)
+    target = TargetAttr.read_from_op(module.operation)
     assert target is not None
     assert target.devices == 8
 
@@ -190,8 +194,10 @@ def test_device_count(parse: Parse) -> None:
 def test_idempotent(parse: Parse, workload: Callable[[str], object]) -> None:
     from hespas import frontends
 
-    module = frontends.read(str(workload("zoo/collectives_all/final.mlir")), parse("").context)
-    PreparePass().apply(module, Run(note=lambda _: None))
+    module = frontends.read_module(
+        str(workload("zoo/collectives_all/final.mlir")), parse("").context
+    )
+    PreparePass().apply(module, PassRun(note=lambda _: None))
     once = str(module)
-    PreparePass().apply(module, Run(note=lambda _: None))
+    PreparePass().apply(module, PassRun(note=lambda _: None))
     assert str(module) == once

@@ -11,10 +11,10 @@ import pytest
 from execution import execute
 
 from hespas import frontends
-from hespas.dialects.attrs import Target, communicators
+from hespas.dialects.attrs import TargetAttr, read_communicators
 from hespas.dialects.errors import HespasError
-from hespas.dialects.mlir import functions, ir, make_context
-from hespas.passes.base import Run
+from hespas.dialects.mlir import collect_functions, ir, make_context
+from hespas.passes.base import PassRun
 from hespas.passes.prepare.prepare import PreparePass
 
 Workload = Callable[[str], object]
@@ -25,7 +25,7 @@ COUNTED = re.compile(
 
 
 def prepare(module: ir.Module, **options: object) -> list[str]:
-    run = Run(note=lambda _: None)
+    run = PassRun(note=lambda _: None)
     PreparePass(**options).apply(module, run)  # type: ignore[arg-type]
     assert module.operation.verify()
     return run.warnings
@@ -61,13 +61,15 @@ def test_equals_the_compiled_program(
     context: ir.Context, workload: Workload, program: str, form: str
 ) -> None:
     """The partitioned zoo program of XLA:GPU has the same collectives, local shapes and groups."""
-    module = frontends.read(str(workload(f"zoo/{program}/{form}.mlir")), context)
+    module = frontends.read_module(str(workload(f"zoo/{program}/{form}.mlir")), context)
     prepare(module)
-    reference = frontends.read(str(workload(f"zoo/{program}/spmd.mlir")), context)
+    reference = frontends.read_module(str(workload(f"zoo/{program}/spmd.mlir")), context)
     prepare(reference)
     assert census(module) == census(reference)
-    assert communicators(module) == communicators(reference)
-    assert Target.of(module.operation) == Target(devices=8, replicas=1, partitions=8)
+    assert read_communicators(module) == read_communicators(reference)
+    assert TargetAttr.read_from_op(module.operation) == TargetAttr(
+        devices=8, replicas=1, partitions=8
+    )
     assert "sdy." not in str(module)
 
 
@@ -78,7 +80,7 @@ def test_manual_body_computes_what_xla_makes_of_it(
     """Inlining the manual body, and XLA's partitioner on the same program, give equal results."""
     results = []
     for form in ("jax_sdy", "jax_gspmd"):
-        module = frontends.read(str(workload(f"zoo/{program}/{form}.mlir")), context)
+        module = frontends.read_module(str(workload(f"zoo/{program}/{form}.mlir")), context)
         prepare(module)
         for name in ("mhlo.num_partitions", "mhlo.num_replicas"):
             del module.operation.attributes[name]
@@ -92,9 +94,11 @@ def test_manual_body_computes_what_xla_makes_of_it(
 
 def test_partition_off_takes_shapes_as_local(context: ir.Context, workload: Workload) -> None:
     path = str(workload("zoo/allgather_matmul/jax_gspmd.mlir"))
-    module = frontends.read(path, context)
+    module = frontends.read_module(path, context)
     prepare(module, partition=False)
-    assert "tensor<2048x4096xbf16>" in str(functions(module)["main"].attributes["function_type"])
+    assert "tensor<2048x4096xbf16>" in str(
+        collect_functions(module)["main"].attributes["function_type"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,9 +132,9 @@ def test_refusal_names_the_remedy(sharding: str, body: str, why: str) -> None:
 def test_symbolic_dimensions(
     context: ir.Context, workload: Workload, dims: str, expected: str
 ) -> None:
-    module = frontends.read(str(workload("zoo/misc/symbolic_shapes.mlir")), context)
+    module = frontends.read_module(str(workload("zoo/misc/symbolic_shapes.mlir")), context)
     warnings = prepare(module, dims=dims)
-    assert expected in str(functions(module)["main"].attributes["function_type"])
+    assert expected in str(collect_functions(module)["main"].attributes["function_type"])
     assert "?" not in str(module)
     assert len(warnings) == (0 if "s=" in dims or "arg" in dims else 1)
 
@@ -146,7 +150,7 @@ def test_symbolic_dimensions(
     ],
 )
 def test_wrong_dimensions(context: ir.Context, workload: Workload, dims: str, message: str) -> None:
-    module = frontends.read(str(workload("zoo/misc/symbolic_shapes.mlir")), context)
+    module = frontends.read_module(str(workload("zoo/misc/symbolic_shapes.mlir")), context)
     with pytest.raises(HespasError, match=message):
         prepare(module, dims=dims)
 
@@ -172,7 +176,7 @@ def test_devices_of_a_mesh_without_collectives(partition, kind, parse):
         %0 = stablehlo.negate %a : tensor<8x4xf32>
         return %0 : tensor<8x4xf32> }} }}""")
     prepare(module, partition=partition)
-    target = Target.of(module.operation)
+    target = TargetAttr.read_from_op(module.operation)
     assert target is not None and target.devices == 4
     assert f"negate %arg0 : tensor<{kind}>" in str(module)
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from hespas import frontends
-from hespas.dialects.attrs import TRIPS, TRIPS_NOTE, trips_of
+from hespas.dialects.attrs import TRIPS, TRIPS_NOTE, read_trip_count
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir
-from hespas.passes.base import Run
-from hespas.passes.prepare.census import take
+from hespas.passes.base import PassRun
+from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.prepare import PreparePass
 
 Parse = Callable[[str], ir.Module]
@@ -20,9 +20,11 @@ Parse = Callable[[str], ir.Module]
 
 def loops(module: ir.Module, **options: str) -> tuple[list[int | None], list[str]]:
     """Trip counts in program order, and the warnings."""
-    run = Run(note=lambda _: None)
+    run = PassRun(note=lambda _: None)
     PreparePass(**options).apply(module, run)  # type: ignore[arg-type]
-    return [trips_of(op) for op in take(module).ops("stablehlo.while")], run.warnings
+    return [
+        read_trip_count(op) for op in collect_census(module).select_ops_by_name("stablehlo.while")
+    ], run.warnings
 
 
 def loop(start: int, bound: str, step: str, direction: str, kind: str = "i32") -> str:
@@ -117,11 +119,13 @@ def test_data_dependent_count(parse: Parse) -> None:
     assert trips == [1]
     assert len(warnings) == 1
     assert "trip-count=N" in warnings[0]
-    op = take(module).ops("stablehlo.while")[0]
+    op = collect_census(module).select_ops_by_name("stablehlo.while")[0]
     assert "assumed" in str(op.attributes[TRIPS_NOTE])
     module = parse(text)
     assert loops(module, trip_count="7") == ([7], [])
-    assert "given" in str(take(module).ops("stablehlo.while")[0].attributes[TRIPS_NOTE])
+    assert "given" in str(
+        collect_census(module).select_ops_by_name("stablehlo.while")[0].attributes[TRIPS_NOTE]
+    )
     assert loops(module) == ([7], [])  # a second run keeps what the first was told
     with pytest.raises(HespasError, match=r":3:\d+: error: 'stablehlo.while': the trip count"):
         loops(parse(text), trip_count="error")
@@ -144,7 +148,7 @@ def test_data_dependent_count(parse: Parse) -> None:
 def test_workloads(
     context: ir.Context, workload: Callable[[str], object], name: str, trips: list[int]
 ) -> None:
-    module = frontends.read(str(workload(name)), context)
+    module = frontends.read_module(str(workload(name)), context)
     found, warnings = loops(module)
     assert found == trips
     assert len(warnings) == (2 if "control_flow" in name else 0)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hespas.dialects.mlir import functions, ir, make_context
-from hespas.estimators.accelerators.products import products
-from hespas.estimators.products import Product, other_flops, product
-from hespas.estimators.work import UnknownCost, op_work
+from hespas.dialects.mlir import collect_functions, ir, make_context
+from hespas.estimators.accelerators.matrix_products import collect_matrix_products
+from hespas.estimators.product_shapes import MatrixProduct, count_other_flops, derive_matrix_product
+from hespas.estimators.work import UnknownCost, compute_op_work
 
 CONTEXT = make_context()
 
@@ -19,20 +19,20 @@ CONTEXT = make_context()
 def body(text):
     """The ops of a function's body, and the module, which must outlive them."""
     module = ir.Module.parse(f"func.func @main({text}\n  return\n}}", CONTEXT)
-    block = functions(module)["main"].regions[0].blocks[0]
+    block = collect_functions(module)["main"].regions[0].blocks[0]
     return [view.operation for view in block.operations], module
 
 
 def one(text):
     ops, _module = body(text)
-    found = products(ops[0])
-    left = other_flops(op_work(ops[0]), found)
+    found = collect_matrix_products(ops[0])
+    left = count_other_flops(compute_op_work(ops[0]), found)
     return found, left
 
 
 def whole(m, k, n, count, dtype, in_bits, out_bits):
     """A product in which every element is multiplied."""
-    return Product(m, k, n, count, dtype, 2 * m * k * n * count, in_bits, out_bits)
+    return MatrixProduct(m, k, n, count, dtype, 2 * m * k * n * count, in_bits, out_bits)
 
 
 def test_dot_general_with_batch_and_free_dimensions():
@@ -58,7 +58,9 @@ def test_einsum(config, lhs, rhs, result):
     text = f"""%x: tensor<{lhs}xbf16>, %w: tensor<{rhs}xbf16>) {{
       %0 = stablehlo.einsum %x, %w, config = "{config}" : {types}"""
     ops, _module = body(text)
-    assert product(ops[0], op_work(ops[0])) == whole(3, 7, 11, 5, "bf16", 16, 16)
+    assert derive_matrix_product(ops[0], compute_op_work(ops[0])) == whole(
+        3, 7, 11, 5, "bf16", 16, 16
+    )
 
 
 def test_passes_of_an_algorithm_and_complex_numbers():
@@ -112,10 +114,10 @@ def test_unpadded_convolution_multiplies_what_it_must(
         out=out_group * groups, stride=stride, groups=groups, result=extra // stride + 1,
     )  # fmt: skip
     ops, _module = body(text)
-    (found,) = products(ops[0])
+    (found,) = collect_matrix_products(ops[0])
     assert found.count == groups
     assert (found.k, found.n) == (window * window * in_group, out_group)
-    assert found.flops == op_work(ops[0]).flops
+    assert found.flops == compute_op_work(ops[0]).flops
 
 
 def test_dilated_input_is_multiplied_without_its_holes():
@@ -125,8 +127,10 @@ def test_dilated_input_is_multiplied_without_its_holes():
         {feature_group_count = 1 : i64, batch_group_count = 1 : i64}
         : (tensor<2x7x7x8xbf16>, tensor<4x4x8x16xbf16>) -> tensor<2x14x14x16xbf16>"""
     ops, _module = body(text)
-    flops = op_work(ops[0]).flops
-    assert products(ops[0]) == [Product(2 * 14 * 14, 2 * 2 * 8, 16, 1, "bf16", flops, 16, 16)]
+    flops = compute_op_work(ops[0]).flops
+    assert collect_matrix_products(ops[0]) == [
+        MatrixProduct(2 * 14 * 14, 2 * 2 * 8, 16, 1, "bf16", flops, 16, 16)
+    ]
     assert flops < 2 * (2 * 14 * 14) * (2 * 2 * 8) * 16  # by the padding
 
 
@@ -136,9 +140,9 @@ def test_batch_groups_cut_the_batch():
         window = {} {feature_group_count = 1 : i64, batch_group_count = 2 : i64}
         : (tensor<4x5x5x3xbf16>, tensor<3x3x3x8xbf16>) -> tensor<2x3x3x8xbf16>"""
     ops, _module = body(text)
-    (found,) = products(ops[0])
+    (found,) = collect_matrix_products(ops[0])
     assert found == whole(18, 27, 4, 2, "bf16", 16, 16)
-    assert found.flops == op_work(ops[0]).flops
+    assert found.flops == compute_op_work(ops[0]).flops
 
 
 def test_fusion_holds_its_products_and_the_rest_is_left():
@@ -199,7 +203,7 @@ def test_complex_call_without_a_configuration():
         : (tensor<4x16x32xcomplex<f64>>, tensor<4x32x64xcomplex<f64>>)
         -> tensor<4x16x64xcomplex<f64>>"""
     ops, _module = body(text)
-    found = product(ops[0], op_work(ops[0]))
+    found = derive_matrix_product(ops[0], compute_op_work(ops[0]))
     assert (found.count, found.m, found.k, found.n, found.passes) == (4, 16, 32, 64, 4)
 
 
@@ -230,4 +234,4 @@ def test_loop_in_a_fusion_multiplies_its_products():
 def test_loop_of_unknown_trips_in_a_fusion():
     ops, _module = body(loop_in_a_fusion(""))
     with pytest.raises(UnknownCost, match="trip count"):
-        products(ops[0])
+        collect_matrix_products(ops[0])

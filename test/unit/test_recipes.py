@@ -14,10 +14,10 @@ from recipe_runs import OPTIONS  # noqa: F401  eight CPU devices, before a backe
 
 from hespas import frontends, passes
 from hespas.dialects.errors import UsageError
-from hespas.dialects.mlir import attribute, functions, ir
-from hespas.estimators.work import op_work
-from hespas.frontends.export.lower import lower
-from hespas.frontends.export.options import bind, options
+from hespas.dialects.mlir import collect_functions, get_attribute, ir
+from hespas.estimators.work import compute_op_work
+from hespas.frontends.export.exportable_lowering import lower_exportable
+from hespas.frontends.export.recipe_options import bind_option_texts, collect_options
 from hespas.frontends.recipes import (
     RECIPES,
     decode,
@@ -26,10 +26,10 @@ from hespas.frontends.recipes import (
     moe,
     pipeline,
     prefill,
-    reference,
+    recipes_page,
     resnet,
 )
-from hespas.passes.base import Run
+from hespas.passes.base import PassRun
 
 BUILDS = {name: importlib.import_module(place.split(":")[0]) for name, place in RECIPES.items()}
 COLLECTIVES = ("all_gather", "all_reduce", "reduce_scatter", "all_to_all", "collective_permute")
@@ -40,8 +40,8 @@ TINY = {"model": "tiny", "sequence": 32}
 
 def prepared(program):
     """The program of one device."""
-    module = frontends.from_jax(lower(program))
-    passes.run(module, "prepare", Run(note=lambda _: None))
+    module = frontends.from_jax(lower_exportable(program))
+    passes.run_pipeline(module, "prepare", PassRun(note=lambda _: None))
     return module
 
 
@@ -159,7 +159,9 @@ def test_llama_by_the_partitioner_gathers_alike():
 
 def test_100m_gathers_and_scatters_as_maxtext_does():
     """The published llama3-100m: 100 all-gathers, 51 reduce-scatters once XLA has made them."""
-    found = census(frontends.from_jax(lower(llama.build(model="100m", mesh={"fsdp": 4}))))
+    found = census(
+        frontends.from_jax(lower_exportable(llama.build(model="100m", mesh={"fsdp": 4})))
+    )
     assert (found["all_gather"], found["reduce_scatter"]) == (100, 51)
 
 
@@ -189,7 +191,7 @@ def test_100m_gathers_and_scatters_as_maxtext_does():
     ids=["decode", "prefill", "moe", "ring", "summa", "resnet-inference", "resnet-train"],
 )
 def test_collectives_of_the_others(build, given, wanted):
-    assert census(frontends.from_jax(lower(build(**given)))) == wanted
+    assert census(frontends.from_jax(lower_exportable(build(**given)))) == wanted
 
 
 def test_pipeline_passes_on_in_each_step_of_its_loops():
@@ -210,7 +212,7 @@ def test_pipeline_passes_on_in_each_step_of_its_loops():
 
 
 def trips(loop):
-    return int(attribute(loop, "hespas.trips").value)
+    return int(get_attribute(loop, "hespas.trips").value)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +225,7 @@ def trips(loop):
 )
 def test_what_a_step_changes_is_donated(build, given, donated):
     """The cache; parameters, moments and the count of steps (3 + 9 L arrays each)."""
-    text = str(frontends.from_jax(lower(build(**given))))
+    text = str(frontends.from_jax(lower_exportable(build(**given))))
     assert text.count("tf.aliasing_output") + text.count("jax.buffer_donor") == donated
 
 
@@ -235,12 +237,12 @@ def flops(op):
     if op.name == "stablehlo.convolution":
         kernel = op.operands[1].type.shape
         return 2 * math.prod(op.results[0].type.shape) * math.prod(kernel[:-1])
-    return op_work(op).flops
+    return compute_op_work(op).flops
 
 
 def matrix_flops(module):
     """FLOPs of the products and convolutions of the program, functions once for each call."""
-    known = functions(module)
+    known = collect_functions(module)
 
     def of(function):
         total = 0
@@ -250,7 +252,7 @@ def matrix_flops(module):
             if op.name in MATRIX:
                 total += flops(op)
             elif op.name == "func.call":
-                total += of(known[attribute(op, "callee").value])
+                total += of(known[get_attribute(op, "callee").value])
             return ir.WalkResult.ADVANCE
 
         function.walk(visit)
@@ -310,7 +312,7 @@ CASES = [(name, {}) for name in SMALL] + [
     (name, extra)
     for name in SMALL
     for extra in EXTRA.values()
-    if set(extra) <= {option.name for option in options(BUILDS[name].build)}
+    if set(extra) <= {option.name for option in collect_options(BUILDS[name].build)}
 ]
 
 
@@ -318,10 +320,10 @@ CASES = [(name, {}) for name in SMALL] + [
     ("name", "extra"), CASES, ids=lambda v: v if isinstance(v, str) else "-".join(v)
 )
 def test_traces_come_of_it(name, extra, tmp_path):
-    module = frontends.from_jax(lower(BUILDS[name].build(**SMALL[name], **extra)))
-    run, folder = Run(note=lambda _: None), tmp_path / "traces"
+    module = frontends.from_jax(lower_exportable(BUILDS[name].build(**SMALL[name], **extra)))
+    run, folder = PassRun(note=lambda _: None), tmp_path / "traces"
     steps = "split-linear,roofline-annotate{node=H100_80GB},emit-chakra{output=" + str(folder) + "}"
-    passes.run(module, steps, run)
+    passes.run_pipeline(module, steps, run)
     assert run.warnings == []
     assert len(list(folder.glob("*.et"))) == 4
     assert json.loads((folder / "module_stats.json").read_text())
@@ -334,7 +336,7 @@ def test_every_recipe_has_a_summary_and_every_option_a_help():
     for name, module in BUILDS.items():
         summary = module.build.__doc__.split("\n")[0]
         assert summary.endswith("."), name
-        assert all(option.help for option in options(module.build)), name
+        assert all(option.help for option in collect_options(module.build)), name
         if name in SMALL:
             assert all(array.size for array in jax.tree.leaves(module.build().args))
 
@@ -363,17 +365,19 @@ def test_every_recipe_has_a_summary_and_every_option_a_help():
 def test_what_does_not_fit_is_refused(name, given, mesh, message):
     build = BUILDS[name].build
     with pytest.raises(UsageError) as caught:
-        build(**bind(build, given, mesh, name))
+        build(**bind_option_texts(build, given, mesh, name))
     assert message in str(caught.value)
 
 
 def test_an_expert_has_room_for_all_at_the_most():
     given = {"model": "tiny-moe", "mesh": {}, "sequence": 16}
-    texts = [str(lower(moe.build(capacity=c, **given)).as_text()) for c in (8.0, math.inf)]
+    texts = [
+        str(lower_exportable(moe.build(capacity=c, **given)).as_text()) for c in (8.0, math.inf)
+    ]
     assert "tensor<8x16x64x" in texts[0] and texts[0] == texts[1]
 
 
 def test_reference_page_is_up_to_date():
     page = Path(__file__).resolve().parents[2] / "docs" / "reference" / "recipes.md"
-    wanted = reference.markdown()
-    assert page.read_text("utf-8") == wanted, "run python -m hespas.frontends.recipes.reference"
+    wanted = recipes_page.render_recipes_page()
+    assert page.read_text("utf-8") == wanted, "run python -m hespas.frontends.recipes.recipes_page"

@@ -10,11 +10,20 @@ import numpy as np
 import pytest
 from recipe_runs import arrays, assert_close, jitted
 
-from hespas.frontends.recipes import decode, gemm, llama, models, moe, pipeline, prefill, resnet
-from hespas.frontends.recipes.models import MODELS
+from hespas.frontends.recipes import (
+    decode,
+    gemm,
+    language_models,
+    llama,
+    moe,
+    pipeline,
+    prefill,
+    resnet,
+)
+from hespas.frontends.recipes.language_models import MODELS
 from hespas.frontends.recipes.optimisers import AdamW
-from hespas.frontends.recipes.parallel import Parallel
-from hespas.frontends.recipes.transformer import layer_weights
+from hespas.frontends.recipes.parallel import MeshParallelism
+from hespas.frontends.recipes.transformer import make_layer_weights
 
 TOKENS = MODELS["tiny"].vocab
 STEPS = 3
@@ -146,7 +155,7 @@ def test_adamw_is_the_papers():
     state |= {"mu": {"w": jnp.zeros(2)}, "nu": {"w": jnp.zeros(2)}}
     mu, nu, clipped = 0.0, 0.0, grad * 0.5 / 5.0  # the norm of (3, 4) is 5
     for step in (1, 2):
-        state = rule.update(state, {"w": jnp.array(grad)})
+        state = rule.update_state(state, {"w": jnp.array(grad)})
         mu, nu = 0.9 * mu + 0.1 * clipped, 0.95 * nu + 0.05 * clipped**2
         change = mu / (1 - 0.9**step) / (np.sqrt(nu / (1 - 0.95**step)) + 1e-8)
         weight = weight - 0.1 * (change + 0.1 * weight)
@@ -213,11 +222,13 @@ def test_moe_divided_equals_whole(mesh, remat):
 
 def mixture_case(room):
     """(tokens, weights, output, scores) of the mixture on one device."""
-    m = models.model("tiny-moe")
-    p = Parallel({})
-    w = arrays(p.shapes(layer_weights(m, jnp.float32)))
+    m = language_models.make_decoder_model("tiny-moe")
+    p = MeshParallelism({})
+    w = arrays(p.make_shape_tree(make_layer_weights(m, jnp.float32)))
     h = np.random.default_rng(1).normal(size=(2, 8, m.emb)).astype(np.float32)
-    out, balance = moe.mixture(m, p, room)(jnp.asarray(h), lambda name: jnp.asarray(w[name]))
+    out, balance = moe._make_expert_mlp(m, p, room)(
+        jnp.asarray(h), lambda name: jnp.asarray(w[name])
+    )
     assert float(balance) > 0
     flat = h.reshape(-1, m.emb)
     return m, flat, w, np.asarray(out).reshape(-1, m.emb), flat @ w["router"]

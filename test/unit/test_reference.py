@@ -13,12 +13,16 @@ from benchmarks import reference as benchmark
 from hespas import passes
 from hespas.dialects.errors import HespasError, UsageError
 from hespas.dialects.mlir import ir, make_context
-from hespas.dialects.ops import entry
-from hespas.estimators.lower.plain import to_plain
-from hespas.estimators.measure.region import standalone
-from hespas.estimators.reference.compare import compare
-from hespas.estimators.reference.local import collectives_of, make_local, stand_in
-from hespas.passes.base import Run
+from hespas.dialects.op_kinds import find_entry_function
+from hespas.estimators.lower.plain_stablehlo import lower_to_plain_stablehlo
+from hespas.estimators.measure.standalone_region import build_standalone_module
+from hespas.estimators.reference.local_program import (
+    build_stand_in_module,
+    count_collectives,
+    replace_collectives,
+)
+from hespas.estimators.reference.program_comparison import compare_with_regions
+from hespas.passes.base import PassRun
 from hespas.tools.commands import reference
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,22 +66,22 @@ module attributes {{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 2 : i32}}
 
 def prepared() -> ir.Module:
     module = ir.Module.parse(PROGRAM, make_context())
-    passes.run(module, "prepare", Run(note=lambda text: None))
+    passes.run_pipeline(module, "prepare", PassRun(note=lambda text: None))
     return module
 
 
 def test_collectives_are_counted_by_what_they_take_and_give():
     module = prepared()
-    found = collectives_of(entry(module))
+    found = count_collectives(find_entry_function(module))
     counts = sorted(collectives.count for collectives in found)
     assert counts == [1, 1, 1, 3, 3]
 
 
 def test_a_program_runs_without_its_collectives():
     program = prepared()
-    module = standalone(entry(program))
-    make_local(module)
-    to_plain(module)
+    module = build_standalone_module(find_entry_function(program))
+    replace_collectives(module)
+    lower_to_plain_stablehlo(module)
     module.operation.verify()
     assert "replica_groups" not in str(module)
     x = np.random.default_rng(1).normal(size=(64, 64)).astype(np.float32)
@@ -92,8 +96,8 @@ def test_a_program_runs_without_its_collectives():
 
 def test_what_stands_for_a_collective_runs_alone():
     module = prepared()
-    for found in collectives_of(entry(module)):
-        alone = stand_in(found.op)
+    for found in count_collectives(find_entry_function(module)):
+        alone = build_stand_in_module(found.op)
         alone.operation.verify()
         x = np.ones(ir.RankedTensorType(found.op.operands[0].type).shape, np.float32)
         (got,) = call(alone, [x, np.zeros((), np.int32)])
@@ -104,9 +108,9 @@ def test_what_stands_for_a_collective_runs_alone():
 def test_whole_and_parts():
     module = ir.Module.parse(PROGRAM, make_context())
     notes: list[str] = []
-    found = compare(
+    found = compare_with_regions(
         module, "xla", {"device": "cpu", "repetitions": 3}, "split-linear",
-        Run(note=notes.append), rounds=2,
+        PassRun(note=notes.append), rounds=2,
     )  # fmt: skip
     assert (found.regions, found.collectives, found.devices) == (4, 9, 2)
     assert len(found.rounds) == 2

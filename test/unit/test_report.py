@@ -10,21 +10,26 @@ import sim_programs
 import traces
 
 from hespas import configs
-from hespas.chakra.reader import Node
-from hespas.chakra.rules import COLL, COMP, RECV, SEND
+from hespas.chakra.node_rules import COLL, COMP, RECV, SEND
+from hespas.chakra.trace_reader import TraceNode
 from hespas.dialects.errors import HespasError
-from hespas.simulators import choose, embedded
-from hespas.simulators import path as paths
-from hespas.simulators import report as reports
-from hespas.simulators.embedded.options import Options
-from hespas.simulators.inputs import load
-from hespas.simulators.nodes import Traces
-from hespas.simulators.path import COMMUNICATION, COMPUTE, WAITING, Story
-from hespas.simulators.result import CommRecord, DeviceResult, Interval, Result
+from hespas.simulators import critical_path as paths
+from hespas.simulators import embedded, simulator_choice
+from hespas.simulators import report_rows as reports
+from hespas.simulators.astra_traces import TraceFolder
+from hespas.simulators.critical_path import COMMUNICATION, COMPUTE, WAITING, TracedResult
+from hespas.simulators.embedded.simulation_options import SimulationOptions
+from hespas.simulators.simulation_inputs import load_inputs
+from hespas.simulators.simulation_result import (
+    CommRecord,
+    DeviceResult,
+    NodeInterval,
+    SimulationResult,
+)
 
 
 def comp(number, deps=(), name="region 3: fusion +4"):
-    return Node(number, name, COMP, tuple(deps))
+    return TraceNode(number, name, COMP, tuple(deps))
 
 
 def coll(number, deps=(), group=1, size=1 << 20):
@@ -34,13 +39,13 @@ def coll(number, deps=(), group=1, size=1 << 20):
         "pg_name": ("string", str(group)),
         "location": ("string", f"step.mlir:{number}:1"),
     }
-    return Node(number, f"all_reduce.{number}", COLL, tuple(deps), attrs=attrs)
+    return TraceNode(number, f"all_reduce.{number}", COLL, tuple(deps), attrs=attrs)
 
 
 def message(number, kind, peer, deps=()):
     end = "comm_dst" if kind == SEND else "comm_src"
     attrs = {"comm_size": ("int64", 8), "comm_tag": ("int32", 1), end: ("int32", peer)}
-    return Node(number, f"permute.{number}", kind, tuple(deps), attrs=attrs)
+    return TraceNode(number, f"permute.{number}", kind, tuple(deps), attrs=attrs)
 
 
 def story(programs, classes, class_of=None, groups=None):
@@ -51,13 +56,13 @@ def story(programs, classes, class_of=None, groups=None):
     intervals, devices = [], []
     for c, mine in enumerate(classes):
         first = nodes[class_of.index(c)]
-        intervals.append([Interval(n, a, b, resource[first[n].type]) for n, a, b in mine])
+        intervals.append([NodeInterval(n, a, b, resource[first[n].type]) for n, a, b in mine])
     for c in class_of:
         end = max(i.finish_ns for i in intervals[c])
         busy = sum(i.finish_ns - i.start_ns for i in intervals[c] if i.resource == "compute")
         devices.append(DeviceResult(end, end - busy, busy, 0, 0))
-    result = Result("by hand", devices, (), intervals, class_of)
-    return Story(result, nodes.__getitem__, groups or {1: range(len(programs))})
+    result = SimulationResult("by hand", devices, (), intervals, class_of)
+    return TracedResult(result, nodes.__getitem__, groups or {1: range(len(programs))})
 
 
 def steps(found):
@@ -71,15 +76,15 @@ def test_a_path_goes_back_through_dependencies_to_the_last_device_to_join():
     late = [(1, 0, 30), (2, 30, 50), (3, 50, 60)]
     early = [(1, 0, 10), (4, 10, 15), (2, 10, 50), (3, 50, 61)]
     found = story([CHAIN, CHAIN], [late, early])
-    assert steps(paths.critical_path(found)) == [
+    assert steps(paths.find_critical_path(found)) == [
         (0, 1, COMPUTE, 0, 30),
         (1, 2, COMMUNICATION, 30, 50),
         (1, 3, COMPUTE, 50, 61),
     ]
-    (row,) = paths.exposed(found, 1)
+    (row,) = paths.find_exposed_nodes(found, 1)
     assert (row.node.id, row.exposed_ns, row.waiting_ns) == (2, 35, 15)
     assert row.needed_by is not None and row.needed_by.id == 3
-    (row,) = paths.exposed(found, 0)
+    (row,) = paths.find_exposed_nodes(found, 0)
     assert (row.exposed_ns, row.waiting_ns) == (20, 0)
 
 
@@ -87,20 +92,20 @@ def test_a_path_goes_through_what_held_the_resource():
     program = [comp(1), comp(2), coll(3, [1]), coll(4, [2]), comp(5, [4])]
     times = [(1, 0, 10), (2, 10, 15), (3, 10, 40), (4, 40, 50), (5, 50, 51)]
     found = story([program, program], [times], [0, 0])
-    assert [s.node.id for s in paths.critical_path(found) if s.node] == [1, 3, 4, 5]
-    assert sum(s.finish_ns - s.start_ns for s in paths.critical_path(found)) == 51
+    assert [s.node.id for s in paths.find_critical_path(found) if s.node] == [1, 3, 4, 5]
+    assert sum(s.finish_ns - s.start_ns for s in paths.find_critical_path(found)) == 51
 
 
 def test_a_receive_waits_for_its_send():
     sender = [comp(1), message(2, SEND, 1, [1])]
     receiver = [message(1, RECV, 0), comp(2, [1])]
     found = story([sender, receiver], [[(1, 0, 20), (2, 20, 25)], [(1, 0, 25), (2, 25, 30)]])
-    assert steps(paths.critical_path(found)) == [
+    assert steps(paths.find_critical_path(found)) == [
         (0, 1, COMPUTE, 0, 20),
         (1, 1, COMMUNICATION, 20, 25),
         (1, 2, COMPUTE, 25, 30),
     ]
-    (row,) = paths.exposed(found, 1)
+    (row,) = paths.find_exposed_nodes(found, 1)
     assert (row.exposed_ns, row.waiting_ns) == (25, 20)
 
 
@@ -109,21 +114,24 @@ def test_a_message_that_is_there_already_takes_no_time():
     receiver = [comp(1), message(2, RECV, 0, [1]), comp(3, [2])]
     times = [(1, 0, 20), (2, 20, 20), (3, 20, 30)]
     found = story([sender, receiver], [[(1, 0, 5)], times])
-    assert steps(paths.critical_path(found)) == [(1, 1, COMPUTE, 0, 20), (1, 3, COMPUTE, 20, 30)]
-    assert paths.exposed(found, 1) == []
+    assert steps(paths.find_critical_path(found)) == [
+        (1, 1, COMPUTE, 0, 20),
+        (1, 3, COMPUTE, 20, 30),
+    ]
+    assert paths.find_exposed_nodes(found, 1) == []
 
 
 def test_what_nothing_explains_is_waiting():
     found = story([[comp(1), comp(2)]], [[(1, 3, 10), (2, 12, 20)]])
-    assert [(s.what, s.start_ns) for s in paths.critical_path(found)] == [
+    assert [(s.what, s.start_ns) for s in paths.find_critical_path(found)] == [
         (WAITING, 0), (COMPUTE, 3), (WAITING, 10), (COMPUTE, 12),
     ]  # fmt: skip
 
 
 def test_dependencies_through_nodes_that_do_not_run():
-    program = [comp(1), Node(2, "nothing", 0, (1,)), comp(3, [2]), comp(4, [1])]
+    program = [comp(1), TraceNode(2, "nothing", 0, (1,)), comp(3, [2]), comp(4, [1])]
     found = story([program], [[(1, 0, 10), (4, 10, 12), (3, 12, 20)]])
-    assert [s.node.id for s in paths.critical_path(found) if s.node] == [1, 4, 3]
+    assert [s.node.id for s in paths.find_critical_path(found) if s.node] == [1, 4, 3]
 
 
 def test_receives_get_what_the_slot_leaves():
@@ -131,7 +139,7 @@ def test_receives_get_what_the_slot_leaves():
     other = [coll(1), message(2, SEND, 0), message(3, SEND, 0)]
     mine = [(1, 0, 30), (2, 0, 40), (3, 0, 20), (4, 40, 41)]
     found = story([program, other], [mine, [(1, 0, 20), (2, 20, 30), (3, 30, 40)]])
-    rows = {row.node.id: row.exposed_ns for row in paths.exposed(found, 0)}
+    rows = {row.node.id: row.exposed_ns for row in paths.find_exposed_nodes(found, 0)}
     assert rows == {1: 10, 2: 10, 3: 20}
 
 
@@ -140,8 +148,8 @@ def test_devices_that_behave_alike_share_intervals():
     class_of = [1, 0, 1, 0]
     two = [comp(1), coll(2, [1], group=2), comp(3, [2])]
     found = story([CHAIN, CHAIN, two, two], [late, early], class_of, {1: (0, 1), 2: (2, 3)})
-    assert found.ready(1) == [(30, 1)] and found.ready(2) == [(30, 3)]
-    assert paths.critical_path(found)[0].device == 1
+    assert found.find_last_joins(1) == [(30, 1)] and found.find_last_joins(2) == [(30, 3)]
+    assert paths.find_critical_path(found)[0].device == 1
 
 
 @pytest.mark.parametrize(
@@ -156,7 +164,7 @@ def test_devices_that_behave_alike_share_intervals():
     ],
 )
 def test_compute_is_grouped_by_op(name, kind):
-    assert paths.kind_of(Node(1, name, COMP)) == kind
+    assert paths.classify_node(TraceNode(1, name, COMP)) == kind
 
 
 def test_bandwidths_are_those_of_nccl_tests():
@@ -183,17 +191,17 @@ def test_rows_add_up():
         CommRecord("permute", "send", 8, -1, (0, 1), 50, 50, 55),
         CommRecord("permute", "send", 8, -1, (1, 0), 50, 50, 56),
     )
-    result = Result(
+    result = SimulationResult(
         "by hand", told.result.devices, comms, told.result.classes, told.result.class_of
     )
-    told = Story(result, told.nodes, told.groups)
-    found = reports.report(result, told)
+    told = TracedResult(result, told.get_device_nodes, told.groups)
+    found = reports.build_report(result, told)
     assert found.path is not None and found.exposed is not None
     assert sum(row.time_ns for row in found.path) == result.step_time_ns
-    assert reports.path_totals(found.path) == {COMPUTE: 41, COMMUNICATION: 20, WAITING: 0}
+    assert reports.sum_path_times(found.path) == {COMPUTE: 41, COMMUNICATION: 20, WAITING: 0}
     (row,) = found.exposed
     assert (row.place, row.needed_by, row.count) == ("step.mlir:2:1", "region 3: fusion +4", 1)
-    assert sum(row.exposed_ns for row in found.exposed) == found.critical.exposed_ns
+    assert sum(row.exposed_ns for row in found.exposed) == found.critical_result.exposed_ns
     assert [(row.devices, row.result.finish_ns) for row in found.devices] == [
         ((1,), 61),
         ((0,), 60),
@@ -203,11 +211,11 @@ def test_rows_add_up():
         ("all_reduce", 1, 20), ("send", 2, 11),
     ]  # fmt: skip
     together = replace(result, comms=[replace(comms[0], ready_ns=comms[0].start_ns)])
-    assert reports.collectives(together)[0].time_ns == 40
+    assert reports.group_collectives(together)[0].time_ns == 40
     assert [(r.id, r.devices, r.count, r.time_ns) for r in found.communicators] == [
         (1, (0, 1), 1, 40), (-1, (0, 1), 2, 11),
     ]  # fmt: skip
-    assert reports.report(result, None).path is None
+    assert reports.build_report(result, None).path is None
 
 
 def random_traces(folder, seed):
@@ -245,13 +253,13 @@ def random_traces(folder, seed):
 def test_parts_sum_to_the_whole(tmp_path, seed):
     folder = random_traces(tmp_path / "traces", seed)
     place = traces.system(tmp_path / "system", [4])
-    result = choose.simulate(folder, place, "embedded")
-    read = Traces(folder)
-    found = reports.report(result, Story(result, read.nodes, read.groups))
+    result = simulator_choice.simulate_folder(folder, place, "embedded")
+    read = TraceFolder(folder)
+    found = reports.build_report(result, TracedResult(result, read.load_device_nodes, read.groups))
     assert found.path is not None and found.exposed is not None
     assert sum(row.time_ns for row in found.path) == result.step_time_ns
-    assert reports.path_totals(found.path)[WAITING] == 0
-    assert sum(row.exposed_ns for row in found.exposed) == found.critical.exposed_ns
+    assert reports.sum_path_times(found.path)[WAITING] == 0
+    assert sum(row.exposed_ns for row in found.exposed) == found.critical_result.exposed_ns
     assert all(0 <= row.waiting_ns <= row.exposed_ns for row in found.exposed)
     for row in found.collectives:
         assert row.bus_bandwidth is None or row.bus_bandwidth > 0
@@ -259,9 +267,11 @@ def test_parts_sum_to_the_whole(tmp_path, seed):
 
 def reported(folder, symmetry=True):
     """The report of traces and a system that lie in a folder."""
-    inputs = load(folder / "traces", configs.system(str(folder / "system")))
-    result = embedded.simulate(inputs, Options(symmetry=symmetry))
-    return reports.report(result, Story(result, inputs.nodes, inputs.groups))
+    inputs = load_inputs(folder / "traces", configs.load_system(str(folder / "system")))
+    result = embedded.run_event_simulation(inputs, SimulationOptions(symmetry=symmetry))
+    return reports.build_report(
+        result, TracedResult(result, inputs.get_device_nodes, inputs.groups)
+    )
 
 
 def test_one_communicator_stands_for_those_that_are_alike(tmp_path):
@@ -323,6 +333,9 @@ def test_nodes_of_the_input_are_those_of_the_files(tmp_path, seed):
     """Also of devices whose trace is another's but for names."""
     sim_programs.spmd(random.Random(seed), tmp_path)
     folder = tmp_path / "traces"
-    inputs, read = load(folder, configs.system(str(tmp_path / "system"))), Traces(folder)
+    inputs, read = (
+        load_inputs(folder, configs.load_system(str(tmp_path / "system"))),
+        TraceFolder(folder),
+    )
     for device in range(len(inputs.devices)):
-        assert inputs.nodes(device) == read.nodes(device)
+        assert inputs.get_device_nodes(device) == read.load_device_nodes(device)

@@ -14,13 +14,13 @@ from pages import CHROMIUM, parse, render, rows
 from result_programs import layered, result, run
 
 from hespas import configs
-from hespas.tools import kernels
-from hespas.tools.commands.render import seconds
-from hespas.tools.report import charts, roofline, table
-from hespas.tools.report.markup import Markup, escape, tag
-from hespas.tools.report.page import _asset
-from hespas.tools.results import Result
-from hespas.tools.sweep.table import read as table_of
+from hespas.tools import kernel_rows
+from hespas.tools.commands.text_tables import format_seconds
+from hespas.tools.report import charts, html_table, roofline_plot
+from hespas.tools.report.markup import Markup, escape_markup, tag
+from hespas.tools.report.page_frame import read_asset
+from hespas.tools.run_results import RunResult
+from hespas.tools.sweep.sweep_table import read_table as table_of
 
 NASTY = "layer <{}> & \"quoted\" 'it' </script>"
 
@@ -66,7 +66,7 @@ def test_pages_are_valid_and_load_nothing(place, name):
             if target.startswith("#"):
                 assert target[1:] in ids
         assert element.name not in ("link", "img", "iframe", "object", "embed", "base")
-    assert not re.search(r"@import|url\(|https?://", _asset("page.css") + _asset("page.js"))
+    assert not re.search(r"@import|url\(|https?://", read_asset("page.css") + read_asset("page.js"))
     for head in page.all("th"):
         assert head.attributes["scope"] in ("row", "col")
     for svg in page.all("svg"):
@@ -76,7 +76,7 @@ def test_pages_are_valid_and_load_nothing(place, name):
 
 
 def test_a_page_says_what_the_run_says(place):
-    found = Result.load(str(place / "step.mlir.out"))
+    found = RunResult.load_folder(str(place / "step.mlir.out"))
     page = parse((place / "step.html").read_text())
     text = page.text
     for section in (
@@ -90,10 +90,10 @@ def test_a_page_says_what_the_run_says(place):
         "provenance",
     ):
         assert page.one("section", id=section).one("h2").text
-    whole = kernels.merged(found.kernels)
+    whole = kernel_rows.merge_layers(found.kernel_rows)
     shown = rows(page, "kernels")
     assert len(shown) == len(whole)
-    assert [row[0] for row in shown] == [row.title for row in whole]
+    assert [row[0] for row in shown] == [row.kind_title for row in whole]
     values = [
         float(row.all("td")[2].attributes["data-v"])
         for row in page.one("table", id="kernels").one("tbody").all("tr")
@@ -130,21 +130,30 @@ TEXT = st.text(alphabet=st.characters(), max_size=40)
 @given(TEXT, TEXT)
 def test_markup_keeps_any_text(text, value):
     element = parse(tag("p", text, "", data_tip=value)).one("p")
-    wanted = [re.sub(r"\r\n?", "\n", unescape(escape(t))) for t in (text, value)]
+    wanted = [re.sub(r"\r\n?", "\n", unescape(escape_markup(t))) for t in (text, value)]
     assert [re.sub(r"\r\n?", "\n", t) for t in (element.text, element.attributes["data-tip"])] == (
         wanted
     )
     assert not element.all()
     kept = "".join(c for c in text if c.isprintable() and not 0xFDD0 <= ord(c) <= 0xFDEF)
     assert set(kept) - {"\ufffd"} <= set(element.text)
-    assert escape(text).encode().decode() == escape(text) and escape(Markup("<b>")) == "<b>"
+    assert (
+        escape_markup(text).encode().decode() == escape_markup(text)
+        and escape_markup(Markup("<b>")) == "<b>"
+    )
 
 
 @given(st.lists(st.tuples(TEXT, st.floats(0, 1e6)), min_size=1, max_size=20))
 def test_tables_hold_every_row(values):
-    columns = [table.Column("name", "Name", "text"), table.Column("time", "Time")]
-    cells = [[table.text(name), table.time(time)] for name, time in values]
-    page = parse(table.table("it", "Caption", columns, cells))
+    columns = [
+        html_table.TableColumn("name", "Name", "text"),
+        html_table.TableColumn("time", "Time"),
+    ]
+    cells = [
+        [html_table.format_text_cell(name), html_table.format_time_cell(time)]
+        for name, time in values
+    ]
+    page = parse(html_table.render_table("it", "Caption", columns, cells))
     assert len(rows(page, "it")) == len(values)
     found = page.one("tbody").all("td", class_="number")
     assert [float(cell.attributes["data-v"]) for cell in found] == [time for _, time in values]
@@ -152,10 +161,10 @@ def test_tables_hold_every_row(values):
 
 @given(st.dictionaries(st.text(min_size=1, max_size=5), st.floats(0, 1e3), max_size=12))
 def test_bars_hold_all_of_the_time(times):
-    shown = charts.parts([*times.items()])
+    shown = charts.make_bar_segments([*times.items()])
     assert sum(part.time_s for part in shown) == pytest.approx(sum(times.values()))
     assert len(shown) <= charts.SERIES + 1
-    bar = parse(charts.stack("it", shown)).one("svg", class_="stack")
+    bar = parse(charts.draw_stacked_bar("it", shown)).one("svg", class_="stack")
     ends = [
         float(part.attributes["x"][:-1]) + float(part.attributes["width"][:-1])
         for part in bar.all("svg")
@@ -165,31 +174,34 @@ def test_bars_hold_all_of_the_time(times):
 
 @given(st.floats(1e-9, 1e15))
 def test_ticks_hold_the_top(top):
-    marks = charts.ticks(top)
+    marks = charts.choose_tick_values(top)
     assert marks[0] == 0 and marks[-1] >= top * (1 - 1e-9) and 2 <= len(marks) <= 7
     assert marks[-2] < top
 
 
 def test_no_kernel_is_above_its_roof(place):
-    node = configs.node("A100_SXM_40GB")
-    found = Result.load(str(place / "step.mlir.out"))
-    plot = roofline.roofline(kernels.merged(found.kernels), node)
+    node = configs.load_node("A100_SXM_40GB")
+    found = RunResult.load_folder(str(place / "step.mlir.out"))
+    plot = roofline_plot.build_roofline_plot(kernel_rows.merge_layers(found.kernel_rows), node)
     assert {roof.name for roof in plot.roofs} == {"matrix bf16", "vector bf16"}
     assert plot.roofs[0].rate == node.peaks_flops["matrix"]["bf16"]
-    low, high = plot.intensities
+    low, high = plot.intensity_range
     for point in plot.points:
         roof = min(plot.roofs[0].rate, point.intensity * node.memory_bandwidth_bytes_per_s)
         assert 0 < point.rate <= roof * (1 + 1e-9)
-        assert low <= point.intensity <= high and plot.rates[0] <= point.rate <= plot.rates[1]
+        assert (
+            low <= point.intensity <= high
+            and plot.rate_range[0] <= point.rate <= plot.rate_range[1]
+        )
     assert plot.left_out_share + sum(p.share for p in plot.points) == pytest.approx(1)
 
 
 def test_without_a_node_there_are_points_and_no_roofs(place):
-    found = Result.load(str(place / "step.mlir.out"))
-    plot = roofline.roofline(kernels.merged(found.kernels), None)
+    found = RunResult.load_folder(str(place / "step.mlir.out"))
+    plot = roofline_plot.build_roofline_plot(kernel_rows.merge_layers(found.kernel_rows), None)
     assert plot.points and not plot.roofs and plot.bandwidth is None
-    assert parse(roofline.draw(plot, [], width=400, height=300)).all("a")
-    nothing = roofline.roofline([], None)
+    assert parse(roofline_plot.draw_roofline(plot, [], width=400, height=300)).all("a")
+    nothing = roofline_plot.build_roofline_plot([], None)
     assert not nothing.points and nothing.left_out_share == 0
 
 
@@ -203,7 +215,7 @@ def changed(place: Path, to: Path, **figures: object) -> str:
 
 
 def test_memory_is_shown_where_it_is_known(place, tmp_path):
-    memory = Result.load(str(place / "step.mlir.out")).figure("memory")
+    memory = RunResult.load_folder(str(place / "step.mlir.out")).get_figure("memory")
     page = parse((place / "step.html").read_text())
     section = page.one("section", id="memory")
     assert "arguments" in section.text and section.all("path", class_="area")
@@ -232,12 +244,12 @@ def test_the_command_for_a_timeline_simulates_as_the_run_did(more, tmp_path, cap
     capsys.readouterr()
     assert run(*shlex.split(command)[1:], "--json") == 0
     step_s = json.loads(capsys.readouterr().out)["step_time_s"]
-    assert step_s == Result.load(out).figures["step_time_s"]
+    assert step_s == RunResult.load_folder(out).figures["step_time_s"]
     assert (tmp_path / "step.perfetto-trace").exists()
 
 
 def test_what_follows_from_a_run_is_on_a_card(place, tmp_path):
-    known = Result.load(str(place / "step.mlir.out")).figure("derived")
+    known = RunResult.load_folder(str(place / "step.mlir.out")).get_figure("derived")
     more = {"mfu": 0.4321, "tokens_per_s": 1.5e6, "price_per_hour": 2.0, "cost_usd": 1e-3}
     out = changed(place, tmp_path, derived={**known, **more}, gaps=3, warnings=["<i>careful</i>"])
     assert run("report", out, "-o", str(tmp_path / "p.html")) == 0
@@ -295,9 +307,9 @@ def test_three_programs_six_nodes_and_two_systems_end_in_a_report(tmp_path, caps
                 row["step_time_s"] for row in found
                 if row["cell.mlir"].endswith(name) and row["cell.node"] == node
             ]  # fmt: skip
-            assert len(times) == 2 and cell.text.startswith(seconds(min(times)))
+            assert len(times) == 2 and cell.text.startswith(format_seconds(min(times)))
     best = min(found, key=lambda row: row["step_time_s"])
-    assert seconds(best["step_time_s"]) in document.one("ul", class_="cards").text
+    assert format_seconds(best["step_time_s"]) in document.one("ul", class_="cards").text
     if CHROMIUM is not None:
         assert not render(page).console
 
@@ -367,7 +379,7 @@ def test_wrong_lines_are_one_line(place, capsys, tmp_path, monkeypatch, argv, co
 
 
 def colours(scheme: str) -> dict[str, str]:
-    blocks = re.findall(r":root \{(.*?)\}", _asset("page.css"), re.DOTALL)
+    blocks = re.findall(r":root \{(.*?)\}", read_asset("page.css"), re.DOTALL)
     found: dict[str, str] = {}
     for block in blocks[: 1 if scheme == "light" else 2]:
         found |= dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
@@ -410,7 +422,7 @@ def test_a_browser_shows_it_without_complaint(place, name):
     assert not seen.console
     for grid in seen.document.all("table", class_="sortable"):
         every = len(grid.one("tbody").all("tr"))
-        assert len(rows(seen.document, grid.attributes["id"])) == min(every, table.SHOWN)
+        assert len(rows(seen.document, grid.attributes["id"])) == min(every, html_table.SHOWN)
 
 
 @needs_chromium

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hespas import configs
-from hespas.configs.node import UNITS, Node
+from hespas.configs.node_spec import UNITS, NodeSpec
 from hespas.dialects.attrs import Cost
 from hespas.dialects.errors import HespasError, UsageError
 from hespas.estimators import registry
-from hespas.estimators.aggregate import aggregate, dearest, repeated
-from hespas.estimators.roofline import Roofline, RooflineConfig
-from hespas.estimators.work import Part, Work
+from hespas.estimators.aggregate import aggregate_costs, repeat_cost, select_dearest_branch
+from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
+from hespas.estimators.work import OpWork, WorkPart
 
-SMALL = Node(
+SMALL = NodeSpec(
     "small",
     100.0,
     {"matrix": {"bf16": 1000.0}, "vector": {"f32": 10.0}},
@@ -26,28 +26,28 @@ SMALL = Node(
 )
 
 
-def roofline(node: Node) -> Roofline:
-    return Roofline(RooflineConfig(node))
+def roofline(node: NodeSpec) -> RooflineEstimator:
+    return RooflineEstimator(RooflineConfig(node))
 
 
-def work(*parts: Part, read: int = 0, write: int = 0) -> Work:
-    return Work("loop", read, write, parts)
+def work(*parts: WorkPart, read: int = 0, write: int = 0) -> OpWork:
+    return OpWork("loop", read, write, parts)
 
 
 def test_compute_bound_adds_the_parts():
-    parts = Part("matrix", "bf16", 4000), Part("vector", "f32", 10)
-    cost = roofline(SMALL).cost(work(*parts, read=100, write=100))
+    parts = WorkPart("matrix", "bf16", 4000), WorkPart("vector", "f32", 10)
+    cost = roofline(SMALL).compute_cost(work(*parts, read=100, write=100))
     assert cost.latency_ns == 5e9  # 4 s on the matrix unit and 1 s on the vector unit
     assert (cost.bound, cost.dtype, cost.flops) == ("compute", "bf16", 4010)
 
 
 def test_memory_bound():
-    cost = roofline(SMALL).cost(work(Part("vector", "f32", 10), read=300, write=100))
+    cost = roofline(SMALL).compute_cost(work(WorkPart("vector", "f32", 10), read=300, write=100))
     assert (cost.latency_ns, cost.bound) == (4e9, "memory")
 
 
 def test_free():
-    cost = roofline(SMALL).cost(work())
+    cost = roofline(SMALL).compute_cost(work())
     assert (cost.latency_ns, cost.bound, cost.dtype, cost.energy_nj) == (0.0, "none", "none", 0.0)
 
 
@@ -56,32 +56,32 @@ def test_free():
     [(40, 400, 50), (40, 0, 30), (0, 400, 20), (20, 400, 35)],
 )
 def test_power_is_shared_by_what_is_busy(flops, read, watts):
-    parts = (Part("vector", "f32", flops),) if flops else ()
-    cost = roofline(SMALL).cost(work(*parts, read=read))
+    parts = (WorkPart("vector", "f32", flops),) if flops else ()
+    cost = roofline(SMALL).compute_cost(work(*parts, read=read))
     assert cost.latency_ns == 4e9
     assert cost.energy_nj == pytest.approx(watts * 4e9)
 
 
 def test_no_energy_without_both_constants():
     node = replace(SMALL, hbm_power_share=None)
-    assert roofline(node).cost(work(read=1)).energy_nj is None
+    assert roofline(node).compute_cost(work(read=1)).energy_nj is None
 
 
 def test_fallbacks_are_told_and_counted():
     estimator = roofline(SMALL)
-    assert estimator.provenance() == "small"
+    assert estimator.describe_provenance() == "small"
     for _ in range(2):
-        estimator.cost(work(Part("matrix", "f8", 10), Part("vector", "i32", 1)))
-    assert estimator.provenance() == (
+        estimator.compute_cost(work(WorkPart("matrix", "f8", 10), WorkPart("vector", "i32", 1)))
+    assert estimator.describe_provenance() == (
         "small; no own rate: matrix.f8 at matrix.bf16 (distinct ops: 2), "
         "vector.i32 at vector.f32 (distinct ops: 2)"
     )
     with pytest.raises(HespasError, match="small has no peak rate for f64"):
-        estimator.cost(work(Part("vector", "f64", 1)))
+        estimator.compute_cost(work(WorkPart("vector", "f64", 1)))
 
 
 @given(
-    st.sampled_from(configs.node_names()),
+    st.sampled_from(configs.list_node_presets()),
     st.lists(
         st.tuples(
             st.sampled_from(UNITS),
@@ -94,15 +94,15 @@ def test_fallbacks_are_told_and_counted():
     st.integers(0, 10**15),
 )
 def test_utilisation_is_at_most_one(name, parts, read, write):
-    node = replace(configs.node(name), tdp_w=400.0, hbm_power_share=0.4)
-    cost = roofline(node).cost(work(*(Part(*p) for p in parts), read=read, write=write))
+    node = replace(configs.load_node(name), tdp_w=400.0, hbm_power_share=0.4)
+    cost = roofline(node).compute_cost(work(*(WorkPart(*p) for p in parts), read=read, write=write))
     seconds = cost.latency_ns * 1e-9
-    busy = sum(flops / node.peak(unit, dtype).flops_per_s for unit, dtype, flops in parts)
+    busy = sum(flops / node.find_peak_rate(unit, dtype).flops_per_s for unit, dtype, flops in parts)
     assert busy <= seconds * (1 + 1e-12)
     assert (read + write) / node.memory_bandwidth_bytes_per_s <= seconds * (1 + 1e-12)
     assert cost.energy_nj is not None
     assert cost.energy_nj <= 400.0 * cost.latency_ns * (1 + 1e-12)
-    assert cost.problem() == ""
+    assert cost.find_schema_violation() == ""
 
 
 COSTS = st.lists(
@@ -126,46 +126,48 @@ COSTS = st.lists(
 def test_aggregate_does_not_depend_on_order(costs, random):
     shuffled = list(costs)
     random.shuffle(shuffled)
-    assert aggregate(shuffled, "e") == aggregate(costs, "e")
+    assert aggregate_costs(shuffled, "e") == aggregate_costs(costs, "e")
 
 
 def test_aggregate_names_the_larger_share():
     a = Cost("e", 10, 1, 1, 5.0, "compute", "bf16")
     b = Cost("e", 6, 1, 1, 3.0, "memory", "f32")
-    assert aggregate([a, b, b]) == Cost("e", 22, 3, 3, 11.0, "memory", "f32")
+    assert aggregate_costs([a, b, b]) == Cost("e", 22, 3, 3, 11.0, "memory", "f32")
     free = Cost("e", 0, 0, 0, 0.0, "none", "none")
-    assert aggregate([a, free]) == a
-    assert aggregate([], "e") == free
+    assert aggregate_costs([a, free]) == a
+    assert aggregate_costs([], "e") == free
     unknown = Cost("e", 0, 0, 0, 0.0, "unknown", "none", gap="no rule")
-    assert aggregate([free, unknown]).bound == "unknown"
-    assert aggregate([a, unknown]).gap == "no rule"
+    assert aggregate_costs([free, unknown]).bound == "unknown"
+    assert aggregate_costs([a, unknown]).gap == "no rule"
 
 
 def test_repeated_and_dearest():
     a = Cost("e", 10, 1, 2, 5.0, "compute", "bf16", energy_nj=3.0)
-    three = repeated(a, 3, "assumed")
+    three = repeat_cost(a, 3, "assumed")
     assert three == Cost("e", 30, 3, 6, 15.0, "compute", "bf16", 3, 9.0, "assumed")
-    assert repeated(a, 0).latency_ns == 0.0
+    assert repeat_cost(a, 0).latency_ns == 0.0
     b = Cost("e", 1, 1, 1, 1.0, "memory", "f32", gap="part missing")
-    assert dearest([a, b]) == replace(a, gap="part missing")
+    assert select_dearest_branch([a, b]) == replace(a, gap="part missing")
 
 
 def test_the_band_of_a_sum_is_the_sum_of_the_bands():
     a = Cost("e", 0, 0, 0, 5.0, "none", "none", low_ns=4.0, high_ns=7.0)
     b = Cost("e", 0, 0, 0, 3.0, "none", "none")
-    assert (aggregate([a, a, b]).low_ns, aggregate([a, a, b]).high_ns) == (11.0, 17.0)
-    assert aggregate([b, b]).low_ns is None
-    assert (repeated(a, 3).low_ns, repeated(a, 3).high_ns) == (12.0, 21.0)
-    assert replace(a, high_ns=None).problem() == "low_ns and high_ns come together"
-    assert replace(a, high_ns=1.0).problem() == "low_ns is 4.0, more than high_ns, 1.0"
+    assert (aggregate_costs([a, a, b]).low_ns, aggregate_costs([a, a, b]).high_ns) == (11.0, 17.0)
+    assert aggregate_costs([b, b]).low_ns is None
+    assert (repeat_cost(a, 3).low_ns, repeat_cost(a, 3).high_ns) == (12.0, 21.0)
+    assert replace(a, high_ns=None).find_schema_violation() == "low_ns and high_ns come together"
+    assert (
+        replace(a, high_ns=1.0).find_schema_violation() == "low_ns is 4.0, more than high_ns, 1.0"
+    )
 
 
 def test_registry(monkeypatch):
-    assert registry.get("roofline") is Roofline
-    assert "roofline" in registry.names()
+    assert registry.load_estimator_class("roofline") is RooflineEstimator
+    assert "roofline" in registry.list_estimator_names()
     with pytest.raises(UsageError, match="did you mean 'roofline'"):
-        registry.get("rofline")
-    assert (Roofline.granularity, Roofline.measures) == ("op", False)
+        registry.load_estimator_class("rofline")
+    assert (RooflineEstimator.granularity, RooflineEstimator.measures) == ("op", False)
 
 
 def test_plugins_and_clashes(monkeypatch):
@@ -173,15 +175,15 @@ def test_plugins_and_clashes(monkeypatch):
         def __init__(self, name, value):
             self.name, self.value = name, value
 
-    found = [Point("mine", "hespas.estimators.roofline:Roofline")]
+    found = [Point("mine", "hespas.estimators.roofline:RooflineEstimator")]
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: found)
-    registry._all.cache_clear()
+    registry.collect_import_paths.cache_clear()
     try:
-        assert registry.names() == sorted([*registry.ESTIMATORS, "mine"])
-        assert registry.get("mine") is Roofline
+        assert registry.list_estimator_names() == sorted([*registry.ESTIMATORS, "mine"])
+        assert registry.load_estimator_class("mine") is RooflineEstimator
         found.append(Point("roofline", "other:Roofline"))
-        registry._all.cache_clear()
+        registry.collect_import_paths.cache_clear()
         with pytest.raises(UsageError, match="two packages define the estimator 'roofline'"):
-            registry.names()
+            registry.list_estimator_names()
     finally:
-        registry._all.cache_clear()
+        registry.collect_import_paths.cache_clear()

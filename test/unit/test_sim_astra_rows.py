@@ -10,17 +10,17 @@ import traces
 
 from hespas import configs
 from hespas.dialects.errors import HespasError
-from hespas.simulators import inputs
-from hespas.simulators.embedded import Options, simulate
-from hespas.simulators.inputs import Inputs
+from hespas.simulators import simulation_inputs
+from hespas.simulators.embedded import SimulationOptions, run_event_simulation
+from hespas.simulators.simulation_inputs import SimulationInputs
 
 ROWS = traces.experiments()
 
 
-def prepare(folder: Path, row: dict[str, str]) -> Inputs:
+def prepare(folder: Path, row: dict[str, str]) -> SimulationInputs:
     """The one collective of a row, on its system."""
     made, system = traces.experiment(folder, row)
-    return inputs.load(made, configs.system(str(system)))
+    return simulation_inputs.load_inputs(made, configs.load_system(str(system)))
 
 
 def name(row: dict[str, str]) -> str:
@@ -35,7 +35,7 @@ def test_row(row: dict[str, str], symmetry: bool, tmp_path: Path) -> None:
         with pytest.raises(HespasError, match="endpoint-delay"):
             prepare(tmp_path, row)
         return
-    result = simulate(prepare(tmp_path, row), Options(symmetry=symmetry))
+    result = run_event_simulation(prepare(tmp_path, row), SimulationOptions(symmetry=symmetry))
     finishes = [device.finish_ns for device in result.devices]
     assert len(finishes) == math.prod(map(int, row["npus"].split("x")))
     assert max(finishes) == int(row["astra_unaware_max"])
@@ -64,7 +64,9 @@ def test_tiny_trace(topology: str, finish: int, exposed: int, tmp_path: Path) ->
     ]
     system = traces.system(tmp_path / "system", [4], topology=topology, latency=1000)
     traces.save(tmp_path / "traces", ranks)
-    result = simulate(inputs.load(tmp_path / "traces", configs.system(str(system))))
+    result = run_event_simulation(
+        simulation_inputs.load_inputs(tmp_path / "traces", configs.load_system(str(system)))
+    )
     for device in result.devices:
         assert (device.finish_ns, device.exposed_ns) == (finish, exposed)
         assert (device.compute_ns, device.overlap_ns) == (175000, 50000)

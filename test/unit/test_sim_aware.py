@@ -5,20 +5,20 @@ import shutil
 import pytest
 import traces as t
 
-from hespas.configs import system as load_system
+from hespas.configs import load_system as load_system
 from hespas.dialects.errors import HespasError
-from hespas.simulators import choose, embedded
+from hespas.simulators import embedded, simulator_choice
 from hespas.simulators.astra_program import AWARE
-from hespas.simulators.embedded.options import Options
-from hespas.simulators.embedded.plain import PlainEngine
-from hespas.simulators.inputs import load
+from hespas.simulators.embedded.message_level_engine import MessageLevelEngine
+from hespas.simulators.embedded.simulation_options import SimulationOptions
+from hespas.simulators.simulation_inputs import load_inputs
 
-AWARE_OPTIONS = Options(congestion=True)
+AWARE_OPTIONS = SimulationOptions(congestion=True)
 ROWS = [row for row in t.experiments() if row["astra_aware_max"]]
 
 
 def finishes(folder, system, options=AWARE_OPTIONS):
-    result = choose.simulate(folder, system, "embedded", options=options)
+    result = simulator_choice.simulate_folder(folder, system, "embedded", options=options)
     return [device.finish_ns for device in result.devices]
 
 
@@ -47,13 +47,13 @@ def test_messages_wait_for_each_other_on_a_link(tmp_path):
     system = t.system(tmp_path / "s", [4], topology="Switch", bandwidth=100)
     once, busy = alone(1 << 20, 100), int((1 << 20) / (100 * 2**30 / 1e9))
     assert finishes(traces, system) == [2 * once + k * busy for k in (2, 0, 1, 2)]
-    assert finishes(traces, system, Options()) == [2 * 500 + busy] * 4
+    assert finishes(traces, system, SimulationOptions()) == [2 * 500 + busy] * 4
 
 
 def test_links_of_a_full_mesh_are_free(tmp_path):
     traces = incast(tmp_path / "t", 3, 1 << 20)
     system = t.system(tmp_path / "s", [4], topology="FullyConnected")
-    assert finishes(traces, system) == finishes(traces, system, Options())
+    assert finishes(traces, system) == finishes(traces, system, SimulationOptions())
 
 
 def test_ring_goes_the_shorter_way(tmp_path):
@@ -67,7 +67,7 @@ def test_collectives_of_different_communicators_meet(tmp_path):
     ranks = [[t.coll(1, group=1 + device % 2)] for device in range(4)]
     traces = t.save(tmp_path / "t", ranks, {1: (0, 2), 2: (1, 3)})
     system = t.system(tmp_path / "s", [4], topology="Ring")
-    assert min(finishes(traces, system)) > max(finishes(traces, system, Options()))
+    assert min(finishes(traces, system)) > max(finishes(traces, system, SimulationOptions()))
 
 
 def test_dimensions_are_crossed_in_order(tmp_path):
@@ -120,9 +120,11 @@ def test_engine_equals_plain_events(tmp_path, dims):
     """Without congestion, timing collectives one by one changes nothing."""
     for seed in range(12):
         traces, system = t.random_case(tmp_path / str(seed), seed, dims)
-        inputs = load(traces, load_system(str(system)))
-        ours = spans(embedded.simulate(inputs, Options()))
-        for device, lane in enumerate(PlainEngine(inputs, Options()).run()):
+        inputs = load_inputs(traces, load_system(str(system)))
+        ours = spans(embedded.run_event_simulation(inputs, SimulationOptions()))
+        for device, lane in enumerate(
+            MessageLevelEngine(inputs, SimulationOptions()).run_all_devices()
+        ):
             ids = [node.id for node in inputs.devices[device].program.nodes]
             plain = [(ids[p], lane.starts[p], lane.ends[p]) for p in lane.order]
             assert plain == ours[device], (seed, device)
@@ -130,14 +132,15 @@ def test_engine_equals_plain_events(tmp_path, dims):
 
 @pytest.mark.skipif(shutil.which(AWARE) is None, reason=f"{AWARE} is not on PATH")
 @pytest.mark.parametrize(
-    "options", [AWARE_OPTIONS, Options(congestion=True, queues_per_dim=2, rendezvous=True)]
+    "options",
+    [AWARE_OPTIONS, SimulationOptions(congestion=True, queues_per_dim=2, rendezvous=True)],
 )
 def test_random_traces_in_astra_sim(tmp_path, options):
     """Node by node, what the congestion-aware program logs."""
     for seed in range(25):
         traces, system = t.random_case(tmp_path / str(seed), seed)
-        ours = choose.simulate(traces, system, "embedded", options=options)
-        theirs = choose.simulate(traces, system, "astra-sim", options=options)
+        ours = simulator_choice.simulate_folder(traces, system, "embedded", options=options)
+        theirs = simulator_choice.simulate_folder(traces, system, "astra-sim", options=options)
         assert list(ours.devices) == list(theirs.devices), seed
         assert spans(ours) == spans(theirs), seed
         assert list(ours.comms) == list(theirs.comms), seed

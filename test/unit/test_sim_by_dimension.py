@@ -12,29 +12,33 @@ import sim_programs
 import traces
 
 from hespas import configs
-from hespas.configs.system import System
+from hespas.configs.system_spec import SystemSpec
 from hespas.dialects.errors import HespasError
-from hespas.simulators import inputs
-from hespas.simulators.astra import missing
-from hespas.simulators.embedded import Options, simulate
-from hespas.simulators.embedded.collectives import Collectives, Finish
-from hespas.simulators.embedded.network import Network
-from hespas.simulators.embedded.plan import KINDS, Planner, Turn
+from hespas.simulators import simulation_inputs
+from hespas.simulators.astra import describe_missing_features
+from hespas.simulators.embedded import SimulationOptions, run_event_simulation
+from hespas.simulators.embedded.collective_plan import KINDS, CollectivePlanner, QueueTurn
+from hespas.simulators.embedded.collective_timing import CollectiveFinish, CollectiveTimer
+from hespas.simulators.embedded.network import AnalyticalNetwork
 
-BY_DIMENSION = Options(by_dimension=True)
+BY_DIMENSION = SimulationOptions(by_dimension=True)
 
 
 def finishes(
-    system: System, kind: str, size: int, members: Sequence[int], starts: Sequence[int],
-    options: Options, by_message: bool = False,
-) -> list[Finish] | str:  # fmt: skip
+    system: SystemSpec, kind: str, size: int, members: Sequence[int], starts: Sequence[int],
+    options: SimulationOptions, by_message: bool = False,
+) -> list[CollectiveFinish] | str:  # fmt: skip
     """When the devices of one collective finish, or why they do not."""
-    planner = Planner(system, Network.of(system, options.by_dimension), options)
+    planner = CollectivePlanner(
+        system, AnalyticalNetwork.from_system(system, options.by_dimension), options
+    )
     try:
-        part = len(members) < system.devices
-        group = planner.communicator(1, kind, tuple(members), part, ())
-        plan = planner.plan(kind, size, group, Turn())
-        return Collectives(planner, by_message).finish(group, starts, [plan] * len(members))
+        part = len(members) < system.device_count
+        group = planner.plan_communicator(1, kind, tuple(members), part, ())
+        plan = planner.plan_collective(kind, size, group, QueueTurn())
+        return CollectiveTimer(planner, by_message).compute_finishes(
+            group, starts, [plan] * len(members)
+        )
     except HespasError as error:
         return error.message
 
@@ -45,7 +49,7 @@ def test_a_grid_of_devices_is_a_smaller_system(seed: int, tmp_path: Path) -> Non
     rng = random.Random(seed)
     counts = [rng.choice([2, 3, 4, 8]) for _ in range(rng.choice([1, 2, 2, 3]))]
     sim_programs.random_system(rng, tmp_path, counts)
-    system = configs.system(str(tmp_path))
+    system = configs.load_system(str(tmp_path))
     kinds = tuple(rng.choice(["Switch", "FullyConnected"]) for _ in counts)
     system = replace(system, topology=kinds)
     chosen = [sorted(rng.sample(range(n), rng.randint(1, n))) for n in counts]
@@ -53,7 +57,7 @@ def test_a_grid_of_devices_is_a_smaller_system(seed: int, tmp_path: Path) -> Non
     for places, count in zip(chosen, counts, strict=True):
         members = [base + stride * place for place in places for base in members]
         stride *= count
-    if not 1 < len(members) < system.devices or any(
+    if not 1 < len(members) < system.device_count or any(
         spelled.startswith(("one", "doubleBinary"))
         for of_kind in system.implementations.values()
         for spelled in of_kind
@@ -63,7 +67,7 @@ def test_a_grid_of_devices_is_a_smaller_system(seed: int, tmp_path: Path) -> Non
     kind, size = rng.choice(KINDS), rng.choice([1 << 20, 65536, 1 << 22])
     skew = rng.choice([0, 0, 5, 5000, 100000])
     starts = [rng.randint(0, skew) for _ in members]
-    alone = finishes(small, kind, size, range(small.devices), starts, Options())
+    alone = finishes(small, kind, size, range(small.device_count), starts, SimulationOptions())
     for by_message in (False, True):
         assert finishes(system, kind, size, members, starts, BY_DIMENSION, by_message) == alone
 
@@ -74,9 +78,9 @@ def test_recurrences_agree_with_messages(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     counts = [rng.choice([2, 3, 4]) for _ in range(rng.choice([1, 2, 3]))]
     sim_programs.random_system(rng, tmp_path, counts)
-    system = configs.system(str(tmp_path))
-    members = rng.sample(range(system.devices), rng.randint(2, system.devices))
-    if rng.random() < 0.5 or len(members) == system.devices:
+    system = configs.load_system(str(tmp_path))
+    members = rng.sample(range(system.device_count), rng.randint(2, system.device_count))
+    if rng.random() < 0.5 or len(members) == system.device_count:
         members.sort()
     kind, size = rng.choice(KINDS), rng.choice(sim_programs.SIZES)
     starts = [rng.randint(0, rng.choice([0, 5, 5000])) for _ in members]
@@ -94,8 +98,10 @@ def test_symmetric_is_plain(make, seed: int, tmp_path: Path) -> None:
     outcomes = []
     for symmetry in (True, False):
         try:
-            read = inputs.load(tmp_path / "traces", configs.system(str(tmp_path / "system")))
-            result = simulate(read, replace(BY_DIMENSION, symmetry=symmetry))
+            read = simulation_inputs.load_inputs(
+                tmp_path / "traces", configs.load_system(str(tmp_path / "system"))
+            )
+            result = run_event_simulation(read, replace(BY_DIMENSION, symmetry=symmetry))
             outcomes.append(list(result.devices))
         except HespasError:
             outcomes.append([])
@@ -105,7 +111,7 @@ def test_symmetric_is_plain(make, seed: int, tmp_path: Path) -> None:
 def test_the_order_of_a_communicator_decides_nothing(tmp_path: Path) -> None:
     """Two nodes of four, one communicator counted from behind; its first device is late."""
     traces.system(tmp_path / "system", [4, 2], topology="Switch", endpoint_delay=1000)
-    read = configs.system(str(tmp_path / "system"))
+    read = configs.load_system(str(tmp_path / "system"))
     finished = []
     for second in ([4, 5, 6, 7], [7, 6, 5, 4], [6, 4, 7, 5]):
         groups = {1: [0, 1, 2, 3], 2: second}
@@ -117,9 +123,9 @@ def test_the_order_of_a_communicator_decides_nothing(tmp_path: Path) -> None:
             for rank in range(8)
         ]
         traces.save(tmp_path / "traces", nodes, groups)
-        given = inputs.load(tmp_path / "traces", read)
+        given = simulation_inputs.load_inputs(tmp_path / "traces", read)
         for symmetry in (True, False):
-            result = simulate(given, replace(BY_DIMENSION, symmetry=symmetry))
+            result = run_event_simulation(given, replace(BY_DIMENSION, symmetry=symmetry))
             assert result.settings["communicators"] == "by dimension"
             finished.append(list(result.devices))
     assert all(devices == finished[0] for devices in finished)
@@ -132,7 +138,7 @@ def test_an_algorithm_that_has_nothing_to_do_forbids_nothing(tmp_path: Path) -> 
         all_to_all_implementation=["direct", "halvingDoubling"],
         all_reduce_implementation=["doubleBinaryTree", "ring"],
     )  # fmt: skip
-    system = configs.system(str(tmp_path))
+    system = configs.load_system(str(tmp_path))
     for kind in ("all_to_all", "all_reduce"):
         found = finishes(system, kind, 1 << 20, range(4), [0] * 4, BY_DIMENSION)
         one = {**system.implementations, "all-to-all": ("direct",)}
@@ -141,7 +147,7 @@ def test_an_algorithm_that_has_nothing_to_do_forbids_nothing(tmp_path: Path) -> 
             system, topology=("Switch",), npus_count=(4,), implementations=one,
             bandwidth_gib_s=system.bandwidth_gib_s[:1], latency_ns=system.latency_ns[:1],
         )  # fmt: skip
-        assert found == finishes(line, kind, 1 << 20, range(4), [0] * 4, Options())
+        assert found == finishes(line, kind, 1 << 20, range(4), [0] * 4, SimulationOptions())
     across = finishes(system, "all_to_all", 1 << 20, (0, 4), [0, 0], BY_DIMENSION)
     assert across == "all-to-all-implementation: halvingDoubling does no all-to-all"
 
@@ -153,13 +159,13 @@ def test_one_peer_after_another(seed: int, tmp_path: Path) -> None:
     counts = [rng.randint(2, 6) for _ in range(rng.choice([1, 2]))]
     sim_programs.random_system(rng, tmp_path, counts)
     kind, spelled = rng.choice(["all_to_all", "all_gather"]), rng.choice(["direct1", "direct2"])
-    system = configs.system(str(tmp_path))
+    system = configs.load_system(str(tmp_path))
     chosen = {**system.implementations, kind.replace("_", "-"): (spelled,) * len(counts)}
     system = replace(system, implementations=chosen)
-    members = sorted(rng.sample(range(system.devices), rng.randint(2, system.devices)))
+    members = sorted(rng.sample(range(system.device_count), rng.randint(2, system.device_count)))
     size, skew = rng.choice(sim_programs.SIZES), rng.choice([0, 5, 5000])
     starts = [rng.randint(0, skew) for _ in members]
-    for options in (Options(), BY_DIMENSION, replace(BY_DIMENSION, queues_per_dim=2)):
+    for options in (SimulationOptions(), BY_DIMENSION, replace(BY_DIMENSION, queues_per_dim=2)):
         solved, simulated = (
             finishes(system, kind, size, members, starts, options, by_message)
             for by_message in (False, True)
@@ -170,10 +176,10 @@ def test_one_peer_after_another(seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_shard_group_beside_tensor_parallel_pays_for_the_nics(kind: str) -> None:
     """Every second device of four nodes: each device's share of the bytes crosses its own NIC."""
-    system = configs.system("DGX_H100_SuperPOD_4")
+    system = configs.load_system("DGX_H100_SuperPOD_4")
     size = 64 << 20
     grid = finishes(system, kind, size, range(0, 32, 2), [0] * 16, BY_DIMENSION)
-    ring = finishes(system, kind, size, range(0, 32, 2), [0] * 16, Options())
+    ring = finishes(system, kind, size, range(0, 32, 2), [0] * 16, SimulationOptions())
     assert isinstance(grid, list) and isinstance(ring, list)
     whole = size * 16 if kind == "all_gather" else size
     times = 2 if kind == "all_reduce" else 1
@@ -191,13 +197,17 @@ def test_a_message_pays_for_all_dimensions(tmp_path: Path) -> None:
     idle = [traces.comp(1)]
     nodes = [[traces.send(1, 3, size=size)], idle, idle, [traces.recv(1, 0, size=size)]]
     traces.save(tmp_path / "traces", nodes)
-    read = inputs.load(tmp_path / "traces", configs.system(str(tmp_path / "system")))
-    network = Network.of(read.system, True)
-    assert network.transfer_ns(0, 3, size) == int(500 + 2 * 2000 + size / (10 * 1.073741824))
-    assert network.transfer_ns(0, 1, size) == int(500 + size / (100 * 1.073741824))
-    far = simulate(read, BY_DIMENSION).devices[3].finish_ns
-    assert far - simulate(read).devices[3].finish_ns == pytest.approx(
-        network.transfer_ns(0, 3, size) - network.transfer_ns(0, 1, size), abs=1
+    read = simulation_inputs.load_inputs(
+        tmp_path / "traces", configs.load_system(str(tmp_path / "system"))
+    )
+    network = AnalyticalNetwork.from_system(read.system, True)
+    assert network.compute_transfer_ns(0, 3, size) == int(
+        500 + 2 * 2000 + size / (10 * 1.073741824)
+    )
+    assert network.compute_transfer_ns(0, 1, size) == int(500 + size / (100 * 1.073741824))
+    far = run_event_simulation(read, BY_DIMENSION).devices[3].finish_ns
+    assert far - run_event_simulation(read).devices[3].finish_ns == pytest.approx(
+        network.compute_transfer_ns(0, 3, size) - network.compute_transfer_ns(0, 1, size), abs=1
     )
 
 
@@ -217,9 +227,13 @@ def test_what_goes_how_is_said(tmp_path: Path) -> None:
             for rank in range(4)
         ]
         traces.save(tmp_path / "traces", nodes, groups)
-        read = inputs.load(tmp_path / "traces", configs.system(str(tmp_path / "system")))
-        settings = simulate(read, BY_DIMENSION).settings
+        read = simulation_inputs.load_inputs(
+            tmp_path / "traces", configs.load_system(str(tmp_path / "system"))
+        )
+        settings = run_event_simulation(read, BY_DIMENSION).settings
         assert settings["communicators"].startswith(said)
         assert ("ring" in settings["communicators"]) == ("ring" in said)
-        assert "communicators" not in simulate(read).settings
-    assert missing(BY_DIMENSION) == "collectives by dimension between some devices"
+        assert "communicators" not in run_event_simulation(read).settings
+    assert (
+        describe_missing_features(BY_DIMENSION) == "collectives by dimension between some devices"
+    )

@@ -6,27 +6,29 @@ import pytest
 import traces as t
 
 from hespas import configs
-from hespas.configs import system as load_system
+from hespas.configs import load_system as load_system
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.simulators import choose, embedded, measured
+from hespas.simulators import embedded, measured, simulator_choice
 from hespas.simulators.embedded import curves
-from hespas.simulators.embedded.options import Options
-from hespas.simulators.inputs import load
+from hespas.simulators.embedded.simulation_options import SimulationOptions
+from hespas.simulators.simulation_inputs import load_inputs
 
 
 def simulate(folder, system, **options):
-    return embedded.simulate(load(folder, load_system(str(system))), Options(**options))
+    return embedded.run_event_simulation(
+        load_inputs(folder, load_system(str(system))), SimulationOptions(**options)
+    )
 
 
-@pytest.mark.parametrize("device", curves.names())
+@pytest.mark.parametrize("device", curves.list_devices())
 def test_files(device):
     """Each file has its source, every collective, and times that make sense."""
-    data = curves.load(device)
+    data = curves.load_curves(device)
     assert "aiconfigurator" in data.source
     assert set(data.curves) == {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"}
     for kind, found in data.curves.items():
         assert [curve.devices for curve in found] == [2, 4, 8]
-        times = [data.time_ns(kind, 1 << size, 4)[0] for size in range(9, 29)]
+        times = [data.interpolate_collective(kind, 1 << size, 4)[0] for size in range(9, 29)]
         assert times == sorted(times)
         for curve in found:
             assert 1000 < curve.times_ns[0] < 100_000
@@ -36,29 +38,29 @@ def test_files(device):
 
 def test_measured_points_are_met():
     """A100: 512 MiB gathered between 4 in 2.1 ms; all-gathers count the whole buffer."""
-    data = curves.load("A100_SXM")
+    data = curves.load_curves("A100_SXM")
     for curve in data.curves["all_gather"]:
         for size, time_ns in zip(curve.sizes_bytes, curve.times_ns, strict=True):
-            found = data.time_ns("all_gather", size // curve.devices, curve.devices)
+            found = data.interpolate_collective("all_gather", size // curve.devices, curve.devices)
             assert found == (round(time_ns), curves.MEASURED)
 
 
 def test_between_sizes_is_a_power_of_the_size():
-    curve = curves.Curve(4, (100, 400), (10.0, 30.0), 0.1)
-    assert curve.time_ns(200) == pytest.approx(math.sqrt(10 * 30))
-    assert (curve.time_ns(50), curve.time_ns(800)) == (10.0, 60.0)
+    curve = curves.CollectiveCurve(4, (100, 400), (10.0, 30.0), 0.1)
+    assert curve.interpolate_ns(200) == pytest.approx(math.sqrt(10 * 30))
+    assert (curve.interpolate_ns(50), curve.interpolate_ns(800)) == (10.0, 60.0)
 
 
 @pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
 @pytest.mark.parametrize(("devices", "low", "high"), [(3, 2, 4), (5, 4, 8), (7, 4, 8)])
 def test_between_measured_group_sizes(kind, devices, low, high):
     """The time lies between those of the neighbours for the same buffer, and is tagged."""
-    data = curves.load("H100_SXM")
+    data = curves.load_curves("H100_SXM")
     whole = 840 << 18
     times = []
     for n in (devices, low, high):
         size = whole // n if kind == "all_gather" else whole
-        times.append(data.time_ns(kind, size, n))
+        times.append(data.interpolate_collective(kind, size, n))
     assert times[0][1] == curves.BETWEEN
     assert min(times[1:])[0] <= times[0][0] <= max(times[1:])[0]
 
@@ -71,24 +73,26 @@ def test_a_table_becomes_curves(tmp_path):
         "alltoall,half,4,512,0.010\nalltoall,int8,4,1024,0.0121\n"
         "alltoall,half,4,1024,0.009\nalltoall,half,4,4096,0.1\n"
     )
-    found = measured.file_of(str(table), "d", "s", 450.0, "l")["curves"]["all_to_all"]["4"]
+    found = measured.build_curve_file(str(table), "d", "s", 450.0, "l")["curves"]["all_to_all"]["4"]
     assert found["sizes_bytes"] == [1024, 2048, 8192]
     assert found["times_us"] == [11.0, 11.0, 100.0]
     table.write_text(table.read_text() + "alltoall,half,4,many,0.1\n")
     with pytest.raises(HespasError, match=r"t\.csv:6"):
-        measured.read(str(table))
+        measured.read_latency_table(str(table))
 
 
 def test_beyond_measured_bytes_is_tagged():
-    data = curves.load("H100_SXM")
-    assert data.time_ns("all_reduce", 100, 4)[1] == curves.BEYOND
-    assert data.time_ns("all_reduce", 1 << 30, 4)[1] == curves.BEYOND
-    assert not data.knows("all_reduce", 16) and not data.knows("broadcast", 4)
+    data = curves.load_curves("H100_SXM")
+    assert data.interpolate_collective("all_reduce", 100, 4)[1] == curves.BEYOND
+    assert data.interpolate_collective("all_reduce", 1 << 30, 4)[1] == curves.BEYOND
+    assert not data.has_measured_group("all_reduce", 16) and not data.has_measured_group(
+        "broadcast", 4
+    )
 
 
 def test_unknown_device_suggests():
     with pytest.raises(UsageError) as error:
-        curves.load("H100")
+        curves.load_curves("H100")
     assert "H100_SXM" in str(error.value)
 
 
@@ -105,7 +109,7 @@ def test_collectives_of_a_simulation(tmp_path):
     folder = t.save(tmp_path / "t", ranks, {1: range(8), 2: range(4), 3: range(4, 8)})
     system = t.system(tmp_path / "s", [4, 2], bandwidth=150)
     result = simulate(folder, system, curves="A100_SXM")
-    time, _ = curves.load("A100_SXM").time_ns("all_reduce", 1 << 20, 4)
+    time, _ = curves.load_curves("A100_SXM").interpolate_collective("all_reduce", 1 << 20, 4)
     first, second, across = sorted(result.comms, key=lambda comm: -comm.communicator)[:3]
     assert (first.start_ns, first.finish_ns) == (5000, 8000 + time)
     assert (second.start_ns, second.finish_ns) == (1000, 4000 + time)
@@ -121,8 +125,8 @@ def test_what_is_not_measured_is_a_warning(tmp_path):
     folder = t.save(tmp_path / "t", [[t.coll(1)]] * 16)
     system = t.system(tmp_path / "s", [16])
     notes = []
-    options = Options(curves="H100_SXM")
-    choose.simulate(folder, system, "embedded", options=options, note=notes.append)
+    options = SimulationOptions(curves="H100_SXM")
+    simulator_choice.simulate_folder(folder, system, "embedded", options=options, note=notes.append)
     assert any("1 by the network model" in note for note in notes)
 
 
@@ -174,7 +178,7 @@ def test_next_to_nothing_changes_nothing(overlap, options):
 
 def test_all_options_together(overlap):
     result = simulate(*overlap, slowdown=0.18, curves="A100_SXM", congestion=True)
-    time, _ = curves.load("A100_SXM").time_ns("all_reduce", 4 << 20, 4)
+    time, _ = curves.load_curves("A100_SXM").interpolate_collective("all_reduce", 4 << 20, 4)
     assert result.comms[0].finish_ns == time
     assert result.devices[0].finish_ns == math.ceil(100_000 + time - time / 1.18 - 1e-6)
 
@@ -192,12 +196,12 @@ def test_every_collective_is_counted(tmp_path, options):
 
 def test_beyond_the_bytes_of_either_neighbour_is_tagged():
     """Between group sizes both curves must hold."""
-    two = curves.Curve(2, (100, 200), (10.0, 20.0), 0.1)
-    four = curves.Curve(4, (100, 400), (10.0, 30.0), 0.1)
-    data = curves.Curves("X", "made", 450.0, {"all_reduce": (two, four)})
-    assert data.time_ns("all_reduce", 150, 3)[1] == curves.BETWEEN
-    assert data.time_ns("all_reduce", 300, 3)[1] == curves.BEYOND
-    assert data.time_ns("all_reduce", 300, 4)[1] == curves.MEASURED
+    two = curves.CollectiveCurve(2, (100, 200), (10.0, 20.0), 0.1)
+    four = curves.CollectiveCurve(4, (100, 400), (10.0, 30.0), 0.1)
+    data = curves.DeviceCurves("X", "made", 450.0, {"all_reduce": (two, four)})
+    assert data.interpolate_collective("all_reduce", 150, 3)[1] == curves.BETWEEN
+    assert data.interpolate_collective("all_reduce", 300, 3)[1] == curves.BEYOND
+    assert data.interpolate_collective("all_reduce", 300, 4)[1] == curves.MEASURED
 
 
 def test_a_table_of_two_sizes_has_no_error_to_tell(tmp_path):
@@ -207,22 +211,25 @@ def test_a_table_of_two_sizes_has_no_error_to_tell(tmp_path):
         "alltoall,int8,4,1024,0.01\nalltoall,int8,4,2048,0.02\n"
     )
     with pytest.raises(HespasError, match="2 sizes of all_to_all between 4 devices"):
-        measured.file_of(str(table), "d", "s", 450.0, "l")
+        measured.build_curve_file(str(table), "d", "s", 450.0, "l")
 
 
 def test_a_nodes_own_systems_are_those_measured():
     """In GiB or GB, of 4 or 8 devices."""
     for node in ("A100_SXM_40GB", "A100_SXM_80GB", "H100_80GB", "H200_141GB", "B200_180GB"):
-        measured = curves.load(configs.node(node).collectives)
-        assert {measured.ratio(configs.system(name)) for name in configs.systems_of(node)} == {1.0}
+        measured = curves.load_curves(configs.load_node(node).collectives)
+        assert {
+            measured.compute_bandwidth_ratio(configs.load_system(name))
+            for name in configs.list_systems_of_node(node)
+        } == {1.0}
 
 
 def test_other_bandwidths_scale_what_was_measured():
-    a100 = curves.load("A100_SXM")
-    ratio = a100.ratio(configs.system("H100_80GB_4GPU"))
+    a100 = curves.load_curves("A100_SXM")
+    ratio = a100.compute_bandwidth_ratio(configs.load_system("H100_80GB_4GPU"))
     assert ratio == pytest.approx(3 * 150 * 1.073741824 / 300)
     for kind in ("all_reduce", "all_gather"):
-        large, tag = a100.time_ns(kind, 64 << 20, 4, 2.0)
-        assert (large, tag) == (a100.time_ns(kind, 32 << 20, 4)[0], curves.SCALED)
-        small = a100.time_ns(kind, 4096, 4, 2.0)[0]
-        assert 0.8 < small / a100.time_ns(kind, 4096, 4)[0] <= 1
+        large, tag = a100.interpolate_collective(kind, 64 << 20, 4, 2.0)
+        assert (large, tag) == (a100.interpolate_collective(kind, 32 << 20, 4)[0], curves.SCALED)
+        small = a100.interpolate_collective(kind, 4096, 4, 2.0)[0]
+        assert 0.8 < small / a100.interpolate_collective(kind, 4096, 4)[0] <= 1

@@ -16,25 +16,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hespas import configs
-from hespas.configs.system import System
+from hespas.configs.system_spec import SystemSpec
 from hespas.dialects.errors import HespasError
-from hespas.simulators import inputs
-from hespas.simulators.embedded import Options, simulate
-from hespas.simulators.embedded.collectives import Collectives
-from hespas.simulators.embedded.network import Network
-from hespas.simulators.embedded.plan import KINDS, Planner, Turn
-from hespas.simulators.result import Result
+from hespas.simulators import simulation_inputs
+from hespas.simulators.embedded import SimulationOptions, run_event_simulation
+from hespas.simulators.embedded.collective_plan import KINDS, CollectivePlanner, QueueTurn
+from hespas.simulators.embedded.collective_timing import CollectiveTimer
+from hespas.simulators.embedded.network import AnalyticalNetwork
+from hespas.simulators.simulation_result import SimulationResult
 
 QUICK = settings(max_examples=60, deadline=None)
 
 
-def load(folder: Path) -> inputs.Inputs:
-    return inputs.load(folder / "traces", configs.system(str(folder / "system")))
+def load(folder: Path) -> simulation_inputs.SimulationInputs:
+    return simulation_inputs.load_inputs(
+        folder / "traces", configs.load_system(str(folder / "system"))
+    )
 
 
-def told(folder: Path, options: Options) -> Result | str:
+def told(folder: Path, options: SimulationOptions) -> SimulationResult | str:
     try:
-        return simulate(load(folder), options)
+        return run_event_simulation(load(folder), options)
     except HespasError as error:
         return str(error)
 
@@ -46,16 +48,16 @@ def test_recurrences_agree_with_messages(seed: int, tmp_path: Path) -> None:
     dims = rng.choice([1, 1, 2, 3])
     counts = [rng.choice([2, 3, 4, 5, 8] if dims == 1 else [2, 3, 4]) for _ in range(dims)]
     sim_programs.random_system(rng, tmp_path, counts)
-    system = configs.system(str(tmp_path))
-    options = Options(queues_per_dim=rng.choice([1, 1, 1, 2]))
-    planner = Planner(system, Network.of(system), options)
-    members = tuple(range(system.devices))
-    if system.devices > 2 and rng.random() < 0.4:
-        members = tuple(rng.sample(members, rng.randint(2, system.devices - 1)))
+    system = configs.load_system(str(tmp_path))
+    options = SimulationOptions(queues_per_dim=rng.choice([1, 1, 1, 2]))
+    planner = CollectivePlanner(system, AnalyticalNetwork.from_system(system), options)
+    members = tuple(range(system.device_count))
+    if system.device_count > 2 and rng.random() < 0.4:
+        members = tuple(rng.sample(members, rng.randint(2, system.device_count - 1)))
     kind = rng.choice(KINDS)
     try:
-        group = planner.communicator(1, kind, members, len(members) < system.devices, ())
-        plan = planner.plan(kind, rng.choice(sim_programs.SIZES), group, Turn())
+        group = planner.plan_communicator(1, kind, members, len(members) < system.device_count, ())
+        plan = planner.plan_collective(kind, rng.choice(sim_programs.SIZES), group, QueueTurn())
     except HespasError:
         return  # halvingDoubling on three devices, say
     skew = rng.choice([0, 0, 5, 5000, 100000])
@@ -63,18 +65,18 @@ def test_recurrences_agree_with_messages(seed: int, tmp_path: Path) -> None:
     outcomes = []
     for by_message in (False, True):
         try:
-            collectives = Collectives(planner, by_message)
-            outcomes.append(collectives.finish(group, starts, [plan] * len(members)))
+            collectives = CollectiveTimer(planner, by_message)
+            outcomes.append(collectives.compute_finishes(group, starts, [plan] * len(members)))
         except HespasError as error:  # chunks that block each other
             outcomes.append(str(error))
     assert outcomes[0] == outcomes[1]
 
 
-def intervals(result: Result) -> list[list]:
+def intervals(result: SimulationResult) -> list[list]:
     return [list(result.classes[known]) for known in result.class_of]
 
 
-def comms(result: Result) -> list[tuple]:
+def comms(result: SimulationResult) -> list[tuple]:
     return sorted(
         (one.kind, one.operand_bytes, one.start_ns, one.finish_ns)
         for one in result.comms
@@ -86,7 +88,7 @@ def comms(result: Result) -> list[tuple]:
 @pytest.mark.parametrize("seed", range(60))
 def test_symmetric_is_plain(make, seed: int, tmp_path: Path) -> None:
     make(random.Random(seed), tmp_path)
-    symmetric, plain = (told(tmp_path, Options(symmetry=s)) for s in (True, False))
+    symmetric, plain = (told(tmp_path, SimulationOptions(symmetry=s)) for s in (True, False))
     if isinstance(symmetric, str) or isinstance(plain, str):
         assert isinstance(symmetric, str) and isinstance(plain, str)
         return
@@ -113,10 +115,12 @@ def test_devices_that_behave_alike_are_one_class(tmp_path: Path) -> None:
     traces.system(tmp_path / "system", [128], topology="Switch")
     read = load(tmp_path)
     assert len({id(device.program) for device in read.devices}) <= 9  # by length of names
-    result = simulate(read)
+    result = run_event_simulation(read)
     assert len(result.classes) == 1 and len(result.devices) == 128
     assert sorted(one.copies for one in result.comms) == [8, 16, 128]
-    assert list(result.devices) == list(simulate(read, Options(symmetry=False)).devices)
+    assert list(result.devices) == list(
+        run_event_simulation(read, SimulationOptions(symmetry=False)).devices
+    )
 
 
 @given(seed=st.integers(0, 10**6), grow=st.sampled_from(["size", "bandwidth", "latency"]))
@@ -129,7 +133,7 @@ def test_monotone(seed: int, grow: str) -> None:
     # In a direct all-reduce packets may overtake each other, and a longer message then saves time.
     direct = kind != "all_reduce" and rng.random() < 0.5
     algorithms = ("direct" if direct else "ring",) * len(counts)
-    system = System(
+    system = SystemSpec(
         "random",
         Path("random"),
         tuple(rng.choice(["Ring", "FullyConnected", "Switch"]) for _ in counts),
@@ -157,12 +161,14 @@ def test_monotone(seed: int, grow: str) -> None:
     assert second <= first if grow == "bandwidth" else second >= first
 
 
-def alone(system: System, kind: str, size: int) -> int:
-    planner = Planner(system, Network.of(system), Options())
-    members = tuple(range(system.devices))
-    group = planner.communicator(0, kind, members, False, ())
-    plan = planner.plan(kind, size, group, Turn())
-    found = Collectives(planner).finish(group, [0] * len(members), [plan] * len(members))
+def alone(system: SystemSpec, kind: str, size: int) -> int:
+    planner = CollectivePlanner(system, AnalyticalNetwork.from_system(system), SimulationOptions())
+    members = tuple(range(system.device_count))
+    group = planner.plan_communicator(0, kind, members, False, ())
+    plan = planner.plan_collective(kind, size, group, QueueTurn())
+    found = CollectiveTimer(planner).compute_finishes(
+        group, [0] * len(members), [plan] * len(members)
+    )
     return max(finish.end_ns for finish in found)
 
 
@@ -171,13 +177,13 @@ def test_never_faster_than_the_critical_path(seed: int, tmp_path: Path) -> None:
     """No node starts before its dependencies end; compute nodes take their time, one by one."""
     sim_programs.spmd(random.Random(seed), tmp_path)
     read = load(tmp_path)
-    result = simulate(read)
+    result = run_event_simulation(read)
     for device, known in zip(read.devices, result.class_of, strict=True):
         span = {one.node: one for one in result.classes[known]}
         program = device.program
         for node, step in zip(program.nodes, program.steps, strict=True):
             here = span[node.id]
-            assert here.start_ns >= max((span[d].finish_ns for d in node.deps), default=0)
+            assert here.start_ns >= max((span[d].finish_ns for d in node.dependency_ids), default=0)
             if step.resource == "compute":
                 assert here.finish_ns - here.start_ns == step.duration_ns
         for resource in ("compute", "comm"):
@@ -192,7 +198,7 @@ def test_nodes_without_time_release_at_the_next_event(tmp_path: Path) -> None:
     traces.system(tmp_path / "system", [2])
     nodes = [traces.node(1, 0), traces.comp(2, micros=7), traces.comp(3, [1], micros=5)]
     traces.save(tmp_path / "traces", [nodes] * 2)
-    result = simulate(load(tmp_path))
+    result = run_event_simulation(load(tmp_path))
     assert result.step_time_ns == 12000
 
 
@@ -203,7 +209,7 @@ def test_roofline(tmp_path: Path) -> None:
     bound = traces.node(1, traces.COMP, num_ops=("int64", 1000), **attrs)  # 10 us of memory
     busy = traces.node(2, traces.COMP, [1], num_ops=("int64", 10**9 + 999), **attrs)  # 500 us
     traces.save(tmp_path / "traces", [[bound, busy]] * 2)
-    assert simulate(load(tmp_path)).step_time_ns == 10_000 + 500_000
+    assert run_event_simulation(load(tmp_path)).step_time_ns == 10_000 + 500_000
 
 
 def test_cpu_nodes_run_beside_the_device(tmp_path: Path) -> None:
@@ -213,27 +219,27 @@ def test_cpu_nodes_run_beside_the_device(tmp_path: Path) -> None:
         traces.comp(2, micros=7),
     ]
     traces.save(tmp_path / "traces", [nodes] * 2)
-    result = simulate(load(tmp_path))
+    result = run_event_simulation(load(tmp_path))
     assert (result.devices[0].finish_ns, result.devices[0].exposed_ns) == (9000, 2000)
 
 
 def test_an_order_that_is_not_kept_is_said(tmp_path, monkeypatch):
     """Where a tie decides and there are too many messages to keep ASTRA-sim's order of events."""
-    module = importlib.import_module("hespas.simulators.embedded.simulate")
-    run = module.Engine.run
+    module = importlib.import_module("hespas.simulators.embedded.event_simulation")
+    run = module.EventEngine.run_all_devices
 
     def tied(engine):
         if engine.ties:
-            raise module.OrderMatters
+            raise module.AmbiguousOrder
         return run(engine)
 
     folder, system = traces.random_case(tmp_path, 0)
-    loaded = inputs.load(folder, configs.system(str(system)))
-    exact = module.simulate(loaded)
-    monkeypatch.setattr(module.Engine, "run", tied)
-    assert "ties" not in module.simulate(loaded).settings
+    loaded = simulation_inputs.load_inputs(folder, configs.load_system(str(system)))
+    exact = module.run_event_simulation(loaded)
+    monkeypatch.setattr(module.EventEngine, "run_all_devices", tied)
+    assert "ties" not in module.run_event_simulation(loaded).settings
     monkeypatch.setattr(module, "MOST_MESSAGES", -1)
-    result = module.simulate(loaded)
+    result = module.run_event_simulation(loaded)
     assert result.settings["ties"] == module.BY_NUMBER
     assert result.devices == exact.devices
 
@@ -247,7 +253,7 @@ def test_a_receive_after_the_own_send(symmetry: bool, tmp_path: Path) -> None:
     ]
     traces.save(tmp_path / "traces", ranks)
     traces.system(tmp_path / "system", [4])
-    result = simulate(load(tmp_path), Options(symmetry=symmetry))
+    result = run_event_simulation(load(tmp_path), SimulationOptions(symmetry=symmetry))
     sent = int(500 + 4096 / (100 * 2**30 / 1e9))
     assert [device.finish_ns for device in result.devices] == [sent + 5000] * 4
 
@@ -261,12 +267,19 @@ def test_a_reduction_as_long_as_the_endpoint_delay(kind: str, delay: int, tmp_pa
         tmp_path, [4], topology="FullyConnected", algorithm="direct", endpoint_delay=delay,
         local_mem_bw=100,
     )  # fmt: skip
-    planner = Planner(configs.system(str(made)), Network.of(configs.system(str(made))), Options())
-    assert planner.reduce_ns(size) == delay
-    group = planner.communicator(0, kind, (0, 1, 2, 3), False, ())
-    plan = planner.plan(kind, size if kind == "all_gather" else 4 * size, group, Turn())
+    planner = CollectivePlanner(
+        configs.load_system(str(made)),
+        AnalyticalNetwork.from_system(configs.load_system(str(made))),
+        SimulationOptions(),
+    )
+    assert planner.compute_reduction_ns(size) == delay
+    group = planner.plan_communicator(0, kind, (0, 1, 2, 3), False, ())
+    plan = planner.plan_collective(
+        kind, size if kind == "all_gather" else 4 * size, group, QueueTurn()
+    )
     once, by_message = (
-        Collectives(planner, slow).finish(group, [0] * 4, [plan] * 4) for slow in (False, True)
+        CollectiveTimer(planner, slow).compute_finishes(group, [0] * 4, [plan] * 4)
+        for slow in (False, True)
     )
     assert once == by_message
 
@@ -285,6 +298,6 @@ def test_broadcasts_are_recorded_once(tmp_path: Path) -> None:
     traces.save(tmp_path / "traces", [nodes, nodes, [*nodes, some], [*nodes, some]], {1: [3, 2]})
     traces.system(tmp_path / "system", [4])
     for symmetry in (True, False):
-        result = simulate(load(tmp_path), Options(symmetry=symmetry))
+        result = run_event_simulation(load(tmp_path), SimulationOptions(symmetry=symmetry))
         found = [(one.communicator, one.start_ns, one.finish_ns) for one in result.comms]
         assert found == [(0, 0, 9000), (1, 9000, 14000)]

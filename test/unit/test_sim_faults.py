@@ -10,18 +10,20 @@ import traces as t
 
 from hespas import configs
 from hespas.dialects.errors import HespasError
-from hespas.simulators import inputs
-from hespas.simulators.embedded import Options, simulate
+from hespas.simulators import simulation_inputs
+from hespas.simulators.embedded import SimulationOptions, run_event_simulation
 
 
 def fails(tmp_path: Path, ranks, match: str, groups=None, counts=(2,), **system) -> HespasError:
     t.save(tmp_path / "traces", ranks, groups)
     folder = t.system(tmp_path / "system", counts, **system)
     with pytest.raises(HespasError, match=match) as caught:
-        read = inputs.load(tmp_path / "traces", configs.system(str(folder)))
-        simulate(read, Options(symmetry=False))
+        read = simulation_inputs.load_inputs(tmp_path / "traces", configs.load_system(str(folder)))
+        run_event_simulation(read, SimulationOptions(symmetry=False))
     with pytest.raises(HespasError):
-        simulate(inputs.load(tmp_path / "traces", configs.system(str(folder))))
+        run_event_simulation(
+            simulation_inputs.load_inputs(tmp_path / "traces", configs.load_system(str(folder)))
+        )
     return caught.value
 
 

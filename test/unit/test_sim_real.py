@@ -13,8 +13,8 @@ import sim_programs
 
 from hespas import configs
 from hespas.dialects.errors import HespasError
-from hespas.simulators import inputs
-from hespas.simulators.embedded import Options, simulate
+from hespas.simulators import simulation_inputs
+from hespas.simulators.embedded import SimulationOptions, run_event_simulation
 
 PROGRAM = shutil.which("AstraSim_Analytical_Congestion_Unaware")
 if PROGRAM is None:
@@ -55,9 +55,9 @@ def test_random_program(make, seed: int, tmp_path: Path) -> None:
     devices = make(rng, tmp_path)
     queues = rng.choice([1, 1, 2])
     try:
-        system = configs.system(str(tmp_path / "system"))
-        read = inputs.load(tmp_path / "traces", system)
-        result = simulate(read, Options(queues_per_dim=queues))
+        system = configs.load_system(str(tmp_path / "system"))
+        read = simulation_inputs.load_inputs(tmp_path / "traces", system)
+        result = run_event_simulation(read, SimulationOptions(queues_per_dim=queues))
     except HespasError:
         assert len(real(tmp_path, queues)) < devices
         return

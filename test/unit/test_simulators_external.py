@@ -13,10 +13,10 @@ from simulator_programs import onnxim as onnxim_program
 from hespas import passes
 from hespas.dialects.attrs import Cost
 from hespas.dialects.errors import HespasError
-from hespas.dialects.mlir import functions, ir, make_context
+from hespas.dialects.mlir import collect_functions, ir, make_context
 from hespas.estimators.accelerators.cocossim_worker import COCOSSIM as REAL_COCOSSIM
-from hespas.estimators.accelerators.onnx_model import matmul
-from hespas.estimators.accelerators.onnxim_worker import DEFAULT
+from hespas.estimators.accelerators.onnx_model import build_matmul_model
+from hespas.estimators.accelerators.onnxim_worker import DEFAULT_CONFIG
 from hespas.estimators.accelerators.onnxim_worker import ONNXIM as REAL_ONNXIM
 
 CONTEXT = make_context()
@@ -46,8 +46,8 @@ def module(*shapes: tuple[int, int, int], key: str = "bf16") -> ir.Module:
 
 
 def costs(program: ir.Module) -> list[Cost]:
-    block = functions(program)["main"].regions[0].blocks[0]
-    found = [Cost.of(view.operation) for view in block.operations]
+    block = collect_functions(program)["main"].regions[0].blocks[0]
+    found = [Cost.read_from_op(view.operation) for view in block.operations]
     return [cost for cost in found if cost is not None]
 
 
@@ -68,7 +68,7 @@ def test_a_type_without_a_rate_is_a_gap(cocossim):
     """Operations without a shape run at full rate, of which f64 has none on a TPU."""
     options, _ = cocossim
     program = ir.Module.parse(RAGGED, CONTEXT)
-    found = passes.run(program, f"cocossim-annotate{{{options} keep-going=true}}")
+    found = passes.run_pipeline(program, f"cocossim-annotate{{{options} keep-going=true}}")
     (cost,) = costs(program)
     assert "TPUv3_core has no peak rate for f64 on its matrix unit" in (cost.gap or "")
     assert any("1 op without a full cost" in warning for warning in found.warnings)
@@ -88,7 +88,7 @@ func.func @main(%x: tensor<64x32xf64>, %w: tensor<4x32x16xf64>, %g: tensor<4xi32
 def test_cocossim_runs_each_shape_once(cocossim):
     options, log = cocossim
     program = module((1024, 1024, 1024), (128, 128, 128), (1024, 1024, 1024))
-    found = passes.run(program, f"cocossim-annotate{{{options}}}")
+    found = passes.run_pipeline(program, f"cocossim-annotate{{{options}}}")
     times = [cost.latency_ns for cost in costs(program)]
     assert times == pytest.approx([165492 / 0.94, 883 / 0.94, 165492 / 0.94])
     assert log.read_text().splitlines() == [
@@ -96,17 +96,17 @@ def test_cocossim_runs_each_shape_once(cocossim):
         "Matmul 128 128 128 1 128 1024 1 0.94",
     ]
     assert (found.results["measured"].measured, found.results["measured"].regions) == (2, 3)
-    again = passes.run(module((128, 128, 128)), f"cocossim-annotate{{{options}}}")
+    again = passes.run_pipeline(module((128, 128, 128)), f"cocossim-annotate{{{options}}}")
     assert again.results["measured"].cached == 1
     assert len(log.read_text().splitlines()) == 2
 
 
 def test_another_program_is_another_key(cocossim, tmp_path):
     options, log = cocossim
-    passes.run(module((128, 128, 128)), f"cocossim-annotate{{{options}}}")
+    passes.run_pipeline(module((128, 128, 128)), f"cocossim-annotate{{{options}}}")
     binary = Path(options.split("binary=")[1].split()[0])
     program(binary, COCOSSIM.format(log=str(log)) + "# another\n")
-    passes.run(module((128, 128, 128)), f"cocossim-annotate{{{options}}}")
+    passes.run_pipeline(module((128, 128, 128)), f"cocossim-annotate{{{options}}}")
     assert len(log.read_text().splitlines()) == 2
 
 
@@ -114,7 +114,7 @@ def test_cores_precision_and_remainder(cocossim):
     options, log = cocossim
     options = options.replace("arrays=1", "arrays=2")
     program = module((100, 300, 201), key="f32")
-    passes.run(program, f"cocossim-annotate{{{options}}}")
+    passes.run_pipeline(program, f"cocossim-annotate{{{options}}}")
     # six passes of bf16 are a sixth of the clock; a column more, as a core takes no half
     name, m, k, n, cores, *_, clock = log.read_text().split()
     assert (name, m, k, n, cores) == ("Matmul", "100", "300", "202", "2")
@@ -132,18 +132,18 @@ def test_cores_precision_and_remainder(cocossim):
 def test_cocossim_fails(cocossim, m, said):
     options, _ = cocossim
     with pytest.raises(HespasError, match=said):
-        passes.run(module((m, 128, 128)), f"cocossim-annotate{{{options} time-limit=2}}")
+        passes.run_pipeline(module((m, 128, 128)), f"cocossim-annotate{{{options} time-limit=2}}")
 
 
 def test_keep_going_leaves_a_gap(cocossim):
     options, log = cocossim
     program = module((13, 128, 128), (128, 128, 128))
-    passes.run(program, f"cocossim-annotate{{{options} keep-going}}")
+    passes.run_pipeline(program, f"cocossim-annotate{{{options} keep-going}}")
     first, second = costs(program)
     assert first.gap and "SIGSEGV" in first.gap and first.latency_ns == 0
     assert second.gap is None and second.latency_ns > 0
     program = module((13, 128, 128))  # a crash is the shape's own: it is not tried again
-    passes.run(program, f"cocossim-annotate{{{options} keep-going}}")
+    passes.run_pipeline(program, f"cocossim-annotate{{{options} keep-going}}")
     assert len(log.read_text().splitlines()) == 2
 
 
@@ -157,15 +157,15 @@ def test_cocossim_is_not_there(cocossim, tmp_path, monkeypatch):
         (f"{options.split(' ', 2)[2]} home={tmp_path}", f"{tmp_path} has no dramsim3/configs"),
     ):
         with pytest.raises(HespasError, match=said):
-            passes.run(module((8, 8, 8)), f"cocossim-annotate{{node=TPUv3_core {given}}}")
+            passes.run_pipeline(module((8, 8, 8)), f"cocossim-annotate{{node=TPUv3_core {given}}}")
 
 
 def test_cocossim_limits():
     big = module((65536, 65536, 8))
     with pytest.raises(HespasError, match="counts elements in 32 bits"):
-        passes.run(big, "cocossim-annotate{node=TPUv3_core}")
+        passes.run_pipeline(big, "cocossim-annotate{node=TPUv3_core}")
     with pytest.raises(HespasError, match="arrays are square, not 64 x 128"):
-        passes.run(module((8, 8, 8)), "cocossim-annotate{node=TPUv3_core rows=64}")
+        passes.run_pipeline(module((8, 8, 8)), "cocossim-annotate{node=TPUv3_core rows=64}")
 
 
 def onnxim(tmp_path: Path, act: str = "") -> tuple[str, Path]:
@@ -182,13 +182,13 @@ def onnxim(tmp_path: Path, act: str = "") -> tuple[str, Path]:
 def test_onnxim_simulates_the_product(tmp_path):
     options, log = onnxim(tmp_path)
     program = module((512, 512, 512))
-    passes.run(program, f"onnxim-annotate{{{options}}}")
+    passes.run_pipeline(program, f"onnxim-annotate{{{options}}}")
     assert costs(program)[0].latency_ns == pytest.approx(9283)
     text, clock, element_bytes = log.read_text().split()
-    assert bytes.fromhex(text) == matmul(512, 512, 512)
+    assert bytes.fromhex(text) == build_matmul_model(512, 512, 512)
     assert (clock, element_bytes) == ("1000", "2")
     program = module((512, 512, 512), key="f32")
-    passes.run(program, f"onnxim-annotate{{{options}}}")
+    passes.run_pipeline(program, f"onnxim-annotate{{{options}}}")
     assert log.read_text().split()[4:] == ["166", "4"]  # six passes, the nodes' peaks rounded
     assert costs(program)[0].latency_ns == pytest.approx(9283 / 0.166)
 
@@ -198,22 +198,24 @@ def test_onnxim_gets_the_nodes_arrays(tmp_path):
     options, log = onnxim(tmp_path)
     configs = tmp_path / "onnxim" / "configs"
     options = options.replace(f" config={configs / 'core.json'}", "")
-    (configs / DEFAULT).write_text(json.dumps({**CORE, "core_config": {"core_0": {"spad": 1}}}))
-    passes.run(module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
-    passes.run(module((512, 512, 512)), f"onnxim-annotate{{{options} rows=64 arrays=3}}")
+    (configs / DEFAULT_CONFIG).write_text(
+        json.dumps({**CORE, "core_config": {"core_0": {"spad": 1}}})
+    )
+    passes.run_pipeline(module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
+    passes.run_pipeline(module((512, 512, 512)), f"onnxim-annotate{{{options} rows=64 arrays=3}}")
     assert [line.split()[1:] for line in log.read_text().splitlines()] == [
         ["940", "2", "2", "128x128"], ["940", "2", "3", "64x128"],
     ]  # fmt: skip
-    (configs / DEFAULT).write_text(json.dumps(CORE))
+    (configs / DEFAULT_CONFIG).write_text(json.dumps(CORE))
     with pytest.raises(HespasError, match="no core_0 in core_config"):
-        passes.run(module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
+        passes.run_pipeline(module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
 
 
 def test_onnxim_counts_its_memory_in_the_key(tmp_path):
     options, log = onnxim(tmp_path)
-    passes.run(module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
+    passes.run_pipeline(module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
     (tmp_path / "onnxim" / "configs" / "memory.yaml").write_text("HBM3")
-    passes.run(module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
+    passes.run_pipeline(module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
     assert len(log.read_text().splitlines()) == 2
 
 
@@ -228,26 +230,28 @@ def test_onnxim_counts_its_memory_in_the_key(tmp_path):
 def test_onnxim_fails(tmp_path, act, said):
     options, _ = onnxim(tmp_path, act)
     with pytest.raises(HespasError, match=said):
-        passes.run(module((8, 8, 8)), f"onnxim-annotate{{{options}}}")
+        passes.run_pipeline(module((8, 8, 8)), f"onnxim-annotate{{{options}}}")
 
 
 def test_what_is_no_fault_of_the_product_is_tried_again(tmp_path):
     options, log = onnxim(tmp_path, "library")
     for runs in (1, 2):
         with pytest.raises(HespasError, match=r"code 127: .* loading shared libraries"):
-            passes.run(module((8, 8, 8)), f"onnxim-annotate{{{options}}}")
+            passes.run_pipeline(module((8, 8, 8)), f"onnxim-annotate{{{options}}}")
         assert len(log.read_text().splitlines()) == runs
 
 
 def test_onnxim_without_its_home(tmp_path):
     binary = program(tmp_path / "Simulator", "pass")
     with pytest.raises(HespasError, match=r"home=.* or ONNXIM_HOME"):
-        passes.run(module((8, 8, 8)), f"onnxim-annotate{{node=TPUv3_core binary={binary}}}")
+        passes.run_pipeline(
+            module((8, 8, 8)), f"onnxim-annotate{{node=TPUv3_core binary={binary}}}"
+        )
 
 
 def test_onnx_model_is_valid():
     onnx = pytest.importorskip("onnx")
-    model = onnx.ModelProto.FromString(matmul(4, 5, 6))
+    model = onnx.ModelProto.FromString(build_matmul_model(4, 5, 6))
     (weights,) = model.graph.initializer
     assert (list(weights.dims), weights.raw_data) == ([5, 6], b"")
     weights.raw_data = bytes(4 * 30)  # the checker wants data; simulators do not
@@ -268,7 +272,7 @@ def test_real_cocossim():
     options = f"node=TPUv3_core arrays=1 binary={real(REAL_COCOSSIM)} cache=none"
     options += f" home={GIVEN['HESPAS_COCOSSIM_HOME']}"
     program = module((1024, 1024, 1024), (4096, 320, 320))
-    passes.run(program, f"cocossim-annotate{{{options}}}")
+    passes.run_pipeline(program, f"cocossim-annotate{{{options}}}")
     cycles = [cost.latency_ns * 0.94 for cost in costs(program)]
     assert cycles == pytest.approx([165492, 98899])  # the second is in its authors' results.txt
 
@@ -277,12 +281,12 @@ def test_real_onnxim():
     """The recorded cycles, of four cores by its own configuration, and of one like them."""
     options = f"node=TPUv4 binary={real(REAL_ONNXIM)} home={GIVEN['ONNXIM_HOME']} cache=none"
     one = module((512, 512, 512))
-    passes.run(one, f"onnxim-annotate{{{options} cores=1 arrays=1 clock-hz=1e9}}")
+    passes.run_pipeline(one, f"onnxim-annotate{{{options} cores=1 arrays=1 clock-hz=1e9}}")
     assert costs(one)[0].latency_ns == pytest.approx(dict(onnxim_cycles(cores=1))[512, 512, 512])
-    options += f" config={Path(GIVEN['ONNXIM_HOME']) / 'configs' / DEFAULT}"
+    options += f" config={Path(GIVEN['ONNXIM_HOME']) / 'configs' / DEFAULT_CONFIG}"
     recorded = onnxim_cycles(cores=4)[:4] + onnxim_cycles(cores=4)[-2:]
     program = module(*(sizes for sizes, _ in recorded))
-    passes.run(program, f"onnxim-annotate{{{options} keep-going}}")
+    passes.run_pipeline(program, f"onnxim-annotate{{{options} keep-going}}")
     for cost, (_, cycles) in zip(costs(program), recorded, strict=False):
         assert ("SIGFPE" in (cost.gap or "")) == (cycles is None)
         assert cost.latency_ns == pytest.approx(cycles or 0)  # its clock is 1 GHz

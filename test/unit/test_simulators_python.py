@@ -13,7 +13,7 @@ from test_simulators_external import costs, module
 from hespas import passes
 from hespas.dialects.errors import HespasError, UsageError
 from hespas.estimators.accelerators import scalesim_worker, zigzag_worker
-from hespas.estimators.measure.failure import Unsupported
+from hespas.estimators.measure.failure import UnsupportedError
 
 HERE = {"m": 256, "k": 256, "n": 256, "rows": 128, "columns": 128, "in_bits": 16, "out_bits": 16,
         "clock_hz": 1e9, "bits_per_cycle": 4096, "sram_bytes": 8 << 20, "lpf_limit": 5,
@@ -42,13 +42,13 @@ needs_scalesim = pytest.mark.skipif(
 def test_zigzag_is_between_ideal_and_three_times_that(tmp_path):
     program = module((1024, 1024, 1024), (512, 512, 512))
     options = f"node=TPUv3_core arrays=1 memory-bandwidth=2e12 cache={tmp_path / 'cache'}"
-    found = passes.run(program, f"zigzag-annotate{{{options}}}")
+    found = passes.run_pipeline(program, f"zigzag-annotate{{{options}}}")
     ideal_ns = [m**3 / 128**2 / 0.94 for m in (1024, 512)]
     for cost, least in zip(costs(program), ideal_ns, strict=True):
         assert least < cost.latency_ns < 1.5 * least
         assert cost.bound == "compute"
     assert found.results["measured"].measured == 2
-    again = passes.run(module((512, 512, 512)), f"zigzag-annotate{{{options}}}")
+    again = passes.run_pipeline(module((512, 512, 512)), f"zigzag-annotate{{{options}}}")
     assert again.results["measured"].cached == 1
 
 
@@ -57,14 +57,14 @@ def test_zigzag_is_between_ideal_and_three_times_that(tmp_path):
 def test_zigzag_of_any_size(sizes):
     product = {**HERE, **dict(zip("mkn", sizes, strict=True))}
     m, k, n = sizes
-    found = zigzag_worker.worker(product)
-    least = max(m * k * n / 128**2, zigzag_worker.least_transfer(product))
+    found = zigzag_worker.simulate_product(product)
+    least = max(m * k * n / 128**2, zigzag_worker.compute_least_transfer_cycles(product))
     assert found["cycles"] >= 0.99 * least  # it rounds loops to whole ones
 
 
 @needs_zigzag
 def test_zigzag_searches_wider_where_it_found_little():
-    found = zigzag_worker.worker({**HERE, "m": 32768, "k": 4096, "n": 4096})
+    found = zigzag_worker.simulate_product({**HERE, "m": 32768, "k": 4096, "n": 4096})
     assert found["lpf_limit"] == 6
     assert found["cycles"] < 1.1 * 32768 * 4096 * 4096 / 128**2
 
@@ -74,11 +74,11 @@ def test_zigzags_own_accelerator():
     own = {"accelerator": {"name": "tpu_like"}, "mapping": {"name": "tpu_like"}}
     product = {**HERE, "m": 512, "k": 1024, "n": 768, "in_bits": 8, "out_bits": 8, **own}
     product["sum_bits"] = 16
-    assert 0.9 < zigzag_worker.worker(product)["cycles"] / 458_816 < 1.1
+    assert 0.9 < zigzag_worker.simulate_product(product)["cycles"] / 458_816 < 1.1
     with pytest.raises(HespasError, match=r"ships no accelerator 'tpuv3_like'.*it has .*tpu_like"):
-        zigzag_worker.worker({**product, "accelerator": {"name": "tpuv3_like"}})
-    with pytest.raises(Unsupported, match="ZigZag fails: "):
-        zigzag_worker.worker({**product, "accelerator": {"text": "name: nothing"}})
+        zigzag_worker.simulate_product({**product, "accelerator": {"name": "tpuv3_like"}})
+    with pytest.raises(UnsupportedError, match="ZigZag fails: "):
+        zigzag_worker.simulate_product({**product, "accelerator": {"text": "name: nothing"}})
 
 
 @needs_zigzag
@@ -94,7 +94,7 @@ def test_zigzags_own_accelerator():
 def test_loops_of_a_mapping_are_checked(mapping, said):
     own = {"accelerator": {"name": "tpu_like"}, "mapping": {"text": mapping}}
     with pytest.raises(HespasError, match=said):
-        zigzag_worker.worker({**HERE, **own})
+        zigzag_worker.simulate_product({**HERE, **own})
 
 
 @pytest.mark.parametrize(
@@ -108,13 +108,13 @@ def test_loops_of_a_mapping_are_checked(mapping, said):
 )
 def test_wrong_settings_of_zigzag(given, said):
     with pytest.raises(UsageError, match=said):
-        passes.run(module((8, 8, 8)), f"zigzag-annotate{{node=TPUv3_core {given}}}")
+        passes.run_pipeline(module((8, 8, 8)), f"zigzag-annotate{{node=TPUv3_core {given}}}")
 
 
 def test_zigzag_is_missing(monkeypatch):
     monkeypatch.setattr(zigzag_worker, "find_spec", lambda name: None if name == "six" else name)
     with pytest.raises(HespasError, match="no 'six'") as caught:
-        zigzag_worker.probe({})
+        zigzag_worker.probe_simulator({})
     assert caught.value.remedy == "install it: pip install 'hespas[zigzag]'"
 
 
@@ -126,8 +126,8 @@ def test_scalesim_gives_the_closed_form(dataflow, tmp_path):
     common = f"node=TPUv3_core arrays=1 dataflow={dataflow} memory-bandwidth=481.28e9"
     simulated, closed = module(*shapes), module(*shapes)
     cache = f"python={PYTHON} cache={tmp_path / 'cache'} jobs=2"
-    passes.run(simulated, f"scalesim-annotate{{{common} {cache}}}")
-    passes.run(closed, f"systolic-annotate{{{common} variant=scalesim}}")
+    passes.run_pipeline(simulated, f"scalesim-annotate{{{common} {cache}}}")
+    passes.run_pipeline(closed, f"systolic-annotate{{{common} variant=scalesim}}")
     for one, other in zip(costs(simulated), costs(closed), strict=True):
         assert one.latency_ns == pytest.approx(other.latency_ns)
         assert one.bound == other.bound
@@ -136,16 +136,18 @@ def test_scalesim_gives_the_closed_form(dataflow, tmp_path):
 @needs_scalesim
 def test_scalesim_refuses_what_would_take_too_long():
     with pytest.raises(HespasError, match=r"takes 89983 cycles.*--systolic-annotate=variant=scale"):
-        passes.run(module((1024, 1024, 1024)), f"scalesim-annotate{{{ONE} python={PYTHON}}}")
+        passes.run_pipeline(
+            module((1024, 1024, 1024)), f"scalesim-annotate{{{ONE} python={PYTHON}}}"
+        )
     with pytest.raises(HespasError, match=r"took more than 0.5 s; allow more with time-limit"):
         options = f"{ONE} python={PYTHON} cache=none time-limit=0.5"
-        passes.run(module((512, 512, 512)), f"scalesim-annotate{{{options}}}")
+        passes.run_pipeline(module((512, 512, 512)), f"scalesim-annotate{{{options}}}")
 
 
 def test_scalesim_refuses_a_memory_that_it_cannot_have():
     with pytest.raises(HespasError, match=r"is 4.25 elements a cycle.* gives 8 or more; give more"):
         options = f"{ONE} memory-bandwidth=8e9 cache=none"
-        passes.run(module((8, 8, 8)), f"scalesim-annotate{{{options}}}")
+        passes.run_pipeline(module((8, 8, 8)), f"scalesim-annotate{{{options}}}")
 
 
 ONE = "node=TPUv3_core arrays=1"
@@ -153,7 +155,9 @@ ONE = "node=TPUv3_core arrays=1"
 
 def test_scalesim_is_missing(tmp_path):
     with pytest.raises(HespasError, match=r"cannot be run: No such file.*pip install 'hespas"):
-        passes.run(module((8, 8, 8)), f"scalesim-annotate{{{ONE} python={tmp_path / 'none'}}}")
+        passes.run_pipeline(
+            module((8, 8, 8)), f"scalesim-annotate{{{ONE} python={tmp_path / 'none'}}}"
+        )
     python = tmp_path / "python"
     for said, problem in (
         ("exit 1", "SCALE-Sim is not installed in"),
@@ -162,14 +166,16 @@ def test_scalesim_is_missing(tmp_path):
         python.write_text(f"#!/bin/sh\n{said}\n")
         python.chmod(0o755)
         with pytest.raises(HespasError, match=problem):
-            passes.run(module((8, 8, 8)), f"scalesim-annotate{{{ONE} python={python}}}")
+            passes.run_pipeline(module((8, 8, 8)), f"scalesim-annotate{{{ONE} python={python}}}")
 
 
 def test_scalesim_failure_is_typed(monkeypatch, tmp_path):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho 'AssertionError: sizes' >&2\nexit 1\n")
     python.chmod(0o755)
-    monkeypatch.setenv(scalesim_worker.PYTHON, str(python))
-    monkeypatch.setenv(scalesim_worker.LIMIT, "5")
-    with pytest.raises(Unsupported, match="SCALE-Sim exited with code 1: AssertionError: sizes"):
-        scalesim_worker.worker({"m": 1, "clock_hz": 1e9})
+    monkeypatch.setenv(scalesim_worker.PYTHON_VARIABLE, str(python))
+    monkeypatch.setenv(scalesim_worker.LIMIT_VARIABLE, "5")
+    with pytest.raises(
+        UnsupportedError, match="SCALE-Sim exited with code 1: AssertionError: sizes"
+    ):
+        scalesim_worker.simulate_product({"m": 1, "clock_hz": 1e9})

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hespas import frontends, passes
-from hespas.dialects.attrs import Region, Split
+from hespas.dialects.attrs import RegionAttr, SplitAttr
 from hespas.dialects.errors import HespasError
-from hespas.dialects.mlir import functions, ir, op_text
-from hespas.dialects.ops import entry, is_comm
-from hespas.passes.split.blocks import bodies
+from hespas.dialects.mlir import collect_functions, ir, to_canonical_text
+from hespas.dialects.op_kinds import find_entry_function, is_marked_collective
+from hespas.passes.split.blocks import list_split_blocks
 
 PROGRAMS = [
     "adamw_update", "allgather_matmul", "collectives_all", "control_flow", "conv_block_grad",
@@ -27,12 +27,12 @@ PROGRAMS = [
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_split_programs_compute_the_same(program, workload, context):
     path = workload(f"zoo/{program}/spmd.mlir")
-    plain = frontends.read(str(path), context)
-    passes.run(plain, "prepare")
+    plain = frontends.read_module(str(path), context)
+    passes.run_pipeline(plain, "prepare")
     expected = execute(plain)
     for pipeline in ("split-linear", "split-individual{merge}"):
-        module = frontends.read(str(path), context)
-        passes.run(module, pipeline)
+        module = frontends.read_module(str(path), context)
+        passes.run_pipeline(module, pipeline)
         for ours, theirs in zip(execute(module), expected, strict=True):
             for a, b in zip(ours, theirs, strict=True):
                 if a.dtype.kind in "iub":
@@ -78,9 +78,9 @@ def programs(draw):
 
 def flat_ops(module: ir.Module) -> list[list[ir.Operation]]:
     """The entry's ops, each call replaced by the ops of its region function."""
-    found = functions(module)
+    found = collect_functions(module)
     result = []
-    for view in entry(module).regions[0].blocks[0].operations:
+    for view in find_entry_function(module).regions[0].blocks[0].operations:
         op = view.operation
         if op.name == "func.call":
             body = found[op.attributes["callee"].value].regions[0].blocks[0].operations
@@ -92,7 +92,7 @@ def flat_ops(module: ir.Module) -> list[list[ir.Operation]]:
 
 def texts(module: ir.Module) -> list[str]:
     return sorted(
-        op_text(op)
+        to_canonical_text(op)
         for group in flat_ops(module)
         for op in group
         if op.name not in ("stablehlo.constant", "func.return")
@@ -104,15 +104,15 @@ def needs(module: ir.Module) -> list[list[str]]:
 
     Collectives run in program order, so a collective needs what the ones before it need.
     """
-    found = functions(module)
+    found = collect_functions(module)
     done: dict[ir.Value, frozenset[int]] = {}
     spelled: dict[int, str] = {}
     before: frozenset[int] = frozenset()
     result = []
-    for view in entry(module).regions[0].blocks[0].operations:
+    for view in find_entry_function(module).regions[0].blocks[0].operations:
         op = view.operation
         required = frozenset().union(*(done.get(v, frozenset()) for v in op.operands))
-        if is_comm(op):
+        if is_marked_collective(op):
             before |= required
             result.append(sorted(spelled[i] for i in before))
             required = before
@@ -124,7 +124,7 @@ def needs(module: ir.Module) -> list[list[str]]:
                     x.operation for x in list(body)[:-1] if x.operation.name != "stablehlo.constant"
                 ]
             for x in inner:
-                spelled[len(spelled)] = op_text(x)
+                spelled[len(spelled)] = to_canonical_text(x)
                 required |= {len(spelled) - 1}
         for value in op.results:
             done[value] = required
@@ -135,66 +135,69 @@ def needs(module: ir.Module) -> list[list[str]]:
 @given(text=programs(), limit=st.sampled_from([0, 1, 3]))
 def test_any_split_keeps_ops_order_and_needs(text, limit, context):
     plain = ir.Module.parse(text, context)
-    passes.run(plain, "prepare")
-    collectives = [op_text(g[0]) for g in flat_ops(plain) if is_comm(g[0])]
+    passes.run_pipeline(plain, "prepare")
+    collectives = [to_canonical_text(g[0]) for g in flat_ops(plain) if is_marked_collective(g[0])]
     for pipeline in ("split-linear", "split-individual", "split-individual{merge}"):
         module = ir.Module.parse(text, context)
         if limit and pipeline != "split-individual":
             pipeline = pipeline.rstrip("}") + ("," if "{" in pipeline else "{")
             pipeline += f"block-limit={limit}}}"
-        passes.run(module, pipeline)
+        passes.run_pipeline(module, pipeline)
         assert module.operation.verify()
         assert texts(module) == texts(plain)
-        assert [op_text(g[0]) for g in flat_ops(module) if is_comm(g[0])] == collectives
-        split = Split.of(module.operation)
+        assert [
+            to_canonical_text(g[0]) for g in flat_ops(module) if is_marked_collective(g[0])
+        ] == collectives
+        split = SplitAttr.read_from_op(module.operation)
         assert split is not None
         if split.strategy == "individual":
             assert needs(module) == needs(plain)
         if limit and "limit" in pipeline:
-            for view in entry(module).regions[0].blocks[0].operations:
-                region = Region.of(view.operation)
+            for view in find_entry_function(module).regions[0].blocks[0].operations:
+                region = RegionAttr.read_from_op(view.operation)
                 assert region is None or region.ops <= limit
 
 
 def test_equal_regions_are_one_function(workload, context):
-    module = frontends.read(str(workload("llama3/llama3-100m-opt-a100.mlir")), context)
-    passes.run(module, "split-linear")
+    module = frontends.read_module(str(workload("llama3/llama3-100m-opt-a100.mlir")), context)
+    passes.run_pipeline(module, "split-linear")
     calls = sum(
-        view.operation.name == "func.call" for view in entry(module).regions[0].blocks[0].operations
+        view.operation.name == "func.call"
+        for view in find_entry_function(module).regions[0].blocks[0].operations
     )
-    assert len(functions(module)) - 1 < calls / 2
+    assert len(collect_functions(module)) - 1 < calls / 2
 
 
 def test_ids_count_the_regions_in_order(workload, context):
-    module = frontends.read(str(workload("llama3/llama3-100m.mlir")), context)
-    passes.run(module, "split-individual{merge}")
+    module = frontends.read_module(str(workload("llama3/llama3-100m.mlir")), context)
+    passes.run_pipeline(module, "split-individual{merge}")
     regions = [
         region
-        for view in entry(module).regions[0].blocks[0].operations
-        if (region := Region.of(view.operation)) is not None
+        for view in find_entry_function(module).regions[0].blocks[0].operations
+        if (region := RegionAttr.read_from_op(view.operation)) is not None
     ]
     assert [region.id for region in regions] == list(range(len(regions)))
 
 
 def test_a_second_split_is_refused(parse):
     module = parse("func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }")
-    passes.run(module, "split-linear")
+    passes.run_pipeline(module, "split-linear")
     with pytest.raises(HespasError, match="split already"):
-        passes.run(module, "split-individual")
+        passes.run_pipeline(module, "split-individual")
 
 
 def test_a_loop_with_a_collective_is_split_inside(workload, context):
-    module = frontends.read(str(workload("scaling/llama2-7b-L32-scan-fsdp8.mlir")), context)
-    passes.run(module, "split-linear")
+    module = frontends.read_module(str(workload("scaling/llama2-7b-L32-scan-fsdp8.mlir")), context)
+    passes.run_pipeline(module, "split-linear")
     loops = [
         view.operation
-        for view in entry(module).regions[0].blocks[0].operations
+        for view in find_entry_function(module).regions[0].blocks[0].operations
         if view.operation.name == "stablehlo.while"
     ]
-    assert loops and all(Region.NAME not in loop.attributes for loop in loops)
+    assert loops and all(RegionAttr.NAME not in loop.attributes for loop in loops)
     inner = [view.operation for view in loops[0].regions[1].blocks[0].operations]
-    assert any(op.name == "func.call" and Region.NAME in op.attributes for op in inner)
-    assert len(list(bodies(module))) >= 1 + 2 * len(loops)
+    assert any(op.name == "func.call" and RegionAttr.NAME in op.attributes for op in inner)
+    assert len(list(list_split_blocks(module))) >= 1 + 2 * len(loops)
 
 
 def test_a_wait_comes_after_the_asynchronous_computation_that_it_ends(parse):
@@ -219,8 +222,10 @@ def test_a_wait_comes_after_the_asynchronous_computation_that_it_ends(parse):
       }
     }"""
     module = parse(text)
-    passes.run(module, "split-individual{merge}")
-    names = [view.operation.name for view in entry(module).regions[0].blocks[0].operations]
+    passes.run_pipeline(module, "split-individual{merge}")
+    names = [
+        view.operation.name for view in find_entry_function(module).regions[0].blocks[0].operations
+    ]
     assert names == [
         "stablehlo.all_gather", "func.call", "stablehlo.optimization_barrier", "func.call",
         "func.return",
@@ -239,8 +244,8 @@ def test_a_digest_tells_called_functions_apart(parse):
             %0 = stablehlo.{op} %x : tensor<4xf32>
             return %0 : tensor<4xf32>
           }}""")
-        passes.run(module, "split-linear")
-        region = Region.of(functions(module)["region_0"])
+        passes.run_pipeline(module, "split-linear")
+        region = RegionAttr.read_from_op(collect_functions(module)["region_0"])
         assert region is not None
         return region.digest
 
@@ -252,7 +257,7 @@ def test_preparing_again_keeps_regions(parse):
       %0 = stablehlo.tanh %x : tensor<4xf32>
       %1 = stablehlo.negate %0 : tensor<4xf32>
       return %1 : tensor<4xf32> }""")
-    passes.run(module, "split-linear")
+    passes.run_pipeline(module, "split-linear")
     split = str(module)
-    passes.run(module, "prepare")
+    passes.run_pipeline(module, "prepare")
     assert str(module) == split

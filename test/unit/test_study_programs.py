@@ -13,14 +13,16 @@ import pytest
 
 from hespas import configs
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.dialects.xla import gpu_library
+from hespas.dialects.xla import find_gpu_library
 from hespas.tools import hespas
 from hespas.tools.commands import study as command
-from hespas.tools.studies import forms, gemm
+from hespas.tools.studies import gemm, program_forms
 
 pytest.importorskip("jax")
 needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs hespas[plot]")
-needs_gpu_compiler = pytest.mark.skipif(gpu_library() is None, reason="needs hespas[gpu-compiler]")
+needs_gpu_compiler = pytest.mark.skipif(
+    find_gpu_library() is None, reason="needs hespas[gpu-compiler]"
+)
 GEMM = ("gemm", "--kinds", "all-gather,reduce-scatter,summa", "--sizes", "512,256x1024x512",
         "--devices", "8,1,4")  # fmt: skip
 TINY = ("--models", "tiny", "--set", "sequence=64")
@@ -54,7 +56,7 @@ def test_a_divided_product_is_the_whole(rows):
     found = rows(*GEMM)
     assert len(found) == 3 * 2 * 3
     for row in found:
-        m, k, n = gemm.shape_of(row["size"])
+        m, k, n = gemm.parse_product_shape(row["size"])
         assert row["model_flops"] == 2 * m * k * n
         # Each device does its share; sums over devices are the only others that count.
         share = row["flops_per_device"] * row["devices"] / row["model_flops"]
@@ -225,7 +227,7 @@ def test_a_node_that_xla_cannot_optimise_for(run):
 
 
 def test_without_the_compiler(run, monkeypatch):
-    monkeypatch.setattr("hespas.dialects.xla.gpu_library", lambda: None)
+    monkeypatch.setattr("hespas.dialects.xla.find_gpu_library", lambda: None)
     with pytest.raises(HespasError, match="compiler is not installed") as caught:
         run("gemm", "--devices", "8", form="optimised")
     assert "hespas[gpu-compiler]" in caught.value.remedy and "--form" in caught.value.remedy
@@ -233,12 +235,15 @@ def test_without_the_compiler(run, monkeypatch):
 
 def test_which_system_is_taken():
     """Fewest dimensions first, a family's before another's; the node's own of a pattern."""
-    assert forms.system_of("A100_SXM_40GB", 8, ()) == "A100_SXM_40GB_8GPU"
-    assert forms.system_of("B200_180GB", 16, ()) == "DGX_B200_SuperPOD_2"
-    assert forms.system_of("H100_80GB", 4096, ()) == "DGX_H100_SuperPOD_512"
-    assert forms.system_of("B200_180GB", 8, ("HGX_*",)) == "HGX_B200_8"
-    assert forms.system_of("A100_SXM_80GB", 8, ("A100_SXM_40GB_*",)) == "A100_SXM_40GB_8GPU"
-    assert forms.system_of("H100_80GB", 1, ()) is None
+    assert program_forms.choose_system("A100_SXM_40GB", 8, ()) == "A100_SXM_40GB_8GPU"
+    assert program_forms.choose_system("B200_180GB", 16, ()) == "DGX_B200_SuperPOD_2"
+    assert program_forms.choose_system("H100_80GB", 4096, ()) == "DGX_H100_SuperPOD_512"
+    assert program_forms.choose_system("B200_180GB", 8, ("HGX_*",)) == "HGX_B200_8"
+    assert (
+        program_forms.choose_system("A100_SXM_80GB", 8, ("A100_SXM_40GB_*",))
+        == "A100_SXM_40GB_8GPU"
+    )
+    assert program_forms.choose_system("H100_80GB", 1, ()) is None
 
 
 def test_warnings_of_many_programs_are_one(run, capsys):
@@ -252,7 +257,7 @@ def test_warnings_of_many_programs_are_one(run, capsys):
 def test_a_ring_over_nodes_pays_for_the_way_between_them(rows):
     """Its slowest message goes from the last device of a node to the first of the next."""
     (row,) = rows("gemm", "--kinds", "ring", "--sizes", "256", "--devices", "16")
-    system = configs.system(row["system"])
+    system = configs.load_system(row["system"])
     message_bytes = 256 // 16 * 256 * 2
     least_s = 1e-9 * system.latency_ns[1] + message_bytes / (system.bandwidth_gib_s[1] * 2**30)
     assert row["comm_s"] > 15 * least_s
@@ -261,14 +266,16 @@ def test_a_ring_over_nodes_pays_for_the_way_between_them(rows):
 @pytest.mark.parametrize("name", [name for name in command.STUDIES if name != "operators"])
 def test_defaults_are_a_study(name):
     """The default workloads have systems, and labels that tell them apart."""
-    study = command.module(name).STUDY
+    study = command.import_study_module(name).STUDY
     given = {axis.name: axis.values(axis.default) for axis in study.axes}
     found = list(study.workloads(given))
     assert len({(*one.labels.items(), one.devices) for one in found}) == len(found)
     for one in found:
         for node in study.nodes:
-            assert (forms.system_of(node, one.devices, ()) is None) == (one.devices == 1)
+            assert (program_forms.choose_system(node, one.devices, ()) is None) == (
+                one.devices == 1
+            )
     figures = {column.name for column in study.columns}
     assert {name for panel in study.panels for name in panel.names} <= figures
     assert {study.across, *study.series} <= {*found[0].labels, "node", "devices"}
-    assert Path(command.module(name).__file__ or "").stem == name.replace("-", "_")
+    assert Path(command.import_study_module(name).__file__ or "").stem == name.replace("-", "_")

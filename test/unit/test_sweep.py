@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hespas import configs
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.tools.sweep import spec, table
+from hespas.tools.sweep import sweep_grid, sweep_table
 
 KEYS = ("split", "block_limit", "setting.quantise", "node.tdp_w", "curves", "slowdown", "estimator")
 values = st.one_of(st.integers(-5, 5), st.booleans(), st.sampled_from("abc"), st.floats(-1, 1))
@@ -28,7 +28,7 @@ values = st.one_of(st.integers(-5, 5), st.booleans(), st.sampled_from("abc"), st
 )
 def test_the_cells_are_all_combinations_each_once(axes, seed):
     scalar = {key: seen[0] for key, seen in axes.items() if len(seen) == 1 and seed % 2}
-    cells = spec.expand({"mlir": "a.mlir", **axes, **scalar})
+    cells = sweep_grid.expand_cells({"mlir": "a.mlir", **axes, **scalar})
     wanted = [
         {"mlir": "a.mlir", **dict(zip(axes, row, strict=True))}
         for row in itertools.product(*axes.values())
@@ -43,19 +43,21 @@ def test_what_goes_together_is_not_combined(rows):
     given = {
         "together": "split curves", "split": first, "curves": second, "block_limit": [0, 1],
     }  # fmt: skip
-    cells = spec.expand(given)
+    cells = sweep_grid.expand_cells(given)
     assert [(c["split"], c["curves"], c["block_limit"]) for c in cells] == [
         (*row, limit) for row in rows for limit in (0, 1)
     ]
 
 
 def test_equal_cells_are_one_and_types_tell_them_apart():
-    assert len(spec.expand({"split": ["a", "a"], "block_limit": [1, True, 1.0, 1]})) == 3
+    assert (
+        len(sweep_grid.expand_cells({"split": ["a", "a"], "block_limit": [1, True, 1.0, 1]})) == 3
+    )
 
 
 def test_cells_one_by_one_are_combined_with_axes():
     given = {"split": ["a", "b"], "cells": [{"node": "A"}, {"node": "B", "system": "S"}]}
-    assert spec.expand(given) == [
+    assert sweep_grid.expand_cells(given) == [
         {"split": "a", "node": "A"}, {"split": "a", "node": "B", "system": "S"},
         {"split": "b", "node": "A"}, {"split": "b", "node": "B", "system": "S"},
     ]  # fmt: skip
@@ -78,13 +80,16 @@ node.memory_bandwidth_bytes_per_s: [1e12, 2e12]
         "node.memory_bandwidth_bytes_per_s": [1e12, 2e12],
     }  # fmt: skip
     (tmp_path / "s.json").write_text(json.dumps(same))
-    read = [spec.expand(spec.read(str(tmp_path / name))) for name in ("s.yml", "s.json")]
+    read = [
+        sweep_grid.expand_cells(sweep_grid.read_sweep_file(str(tmp_path / name)))
+        for name in ("s.yml", "s.json")
+    ]
     assert read[0] == read[1] and len(read[0]) == 4
     assert {(c["node"], c["system"]) for c in read[0]} == {("A", "X"), ("B", "Y")}
 
 
 def test_settings_may_be_an_object():
-    cells = spec.expand({"setting": {"quantise": [True, False], "rows": 4}})
+    cells = sweep_grid.expand_cells({"setting": {"quantise": [True, False], "rows": 4}})
     assert cells == [{"setting.quantise": q, "setting.rows": 4} for q in (True, False)]
 
 
@@ -116,56 +121,60 @@ def test_settings_may_be_an_object():
 )  # fmt: skip
 def test_wrong_sweeps_are_one_error(given, said):
     with pytest.raises(HespasError, match=said):
-        spec.expand(given)
+        sweep_grid.expand_cells(given)
 
 
 def test_flags_take_the_place_of_keys():
     file = {"mlir": "a", "node": ["A", "B"], "system": ["X", "Y"], "together": "node system"}
-    assert spec.merged(file, {"mlir": ["b"], "split": ["c"]}) == {
+    assert sweep_grid.merge_flags(file, {"mlir": ["b"], "split": ["c"]}) == {
         **file, "mlir": ["b"], "split": ["c"],
     }  # fmt: skip
     with pytest.raises(UsageError, match="'node' is given by a flag"):
-        spec.merged(file, {"node": ["C"]})
+        sweep_grid.merge_flags(file, {"node": ["C"]})
     with pytest.raises(UsageError, match="'split' is given by a flag"):
-        spec.merged({"cells": [{"split": "a"}]}, {"split": ["b"]})
+        sweep_grid.merge_flags({"cells": [{"split": "a"}]}, {"split": ["b"]})
 
 
 def test_patterns_name_programs_and_numbers(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("m-2-tp8.mlir", "m-16-tp8.mlir", "m-16-tp2.mlir", "m-x-tp8.mlir", "n[1].mlir"):
         Path(name).write_text("")
-    found = spec.expand({"mlir": "m-{dp}-tp{tp}.mlir"})
+    found = sweep_grid.expand_cells({"mlir": "m-{dp}-tp{tp}.mlir"})
     assert found == [
         {"mlir": "m-2-tp8.mlir", "dp": 2, "tp": 8},
         {"mlir": "m-16-tp2.mlir", "dp": 16, "tp": 2},
         {"mlir": "m-16-tp8.mlir", "dp": 16, "tp": 8},
     ]
-    assert [c["mlir"] for c in spec.expand({"mlir": "m-*-tp{n}.mlir"})] == [
+    assert [c["mlir"] for c in sweep_grid.expand_cells({"mlir": "m-*-tp{n}.mlir"})] == [
         "m-16-tp2.mlir", "m-16-tp8.mlir", "m-2-tp8.mlir", "m-x-tp8.mlir",
     ]  # fmt: skip
-    assert spec.expand({"mlir": "n[1].mlir"}) == [{"mlir": "n[1].mlir"}]
-    assert spec.expand({"mlir": "m-{n}-tp{n}.mlir"} | {"mlir": ["m-2*", "m-x*"]}) == [
+    assert sweep_grid.expand_cells({"mlir": "n[1].mlir"}) == [{"mlir": "n[1].mlir"}]
+    assert sweep_grid.expand_cells({"mlir": "m-{n}-tp{n}.mlir"} | {"mlir": ["m-2*", "m-x*"]}) == [
         {"mlir": "m-2-tp8.mlir"}, {"mlir": "m-x-tp8.mlir"},
     ]  # fmt: skip
     with pytest.raises(HespasError, match=r"\{split\} in a program's name is the name of a sett"):
-        spec.expand({"mlir": "m-{split}-tp8.mlir"})
+        sweep_grid.expand_cells({"mlir": "m-{split}-tp8.mlir"})
 
 
 def test_patterns_name_nodes_and_systems(tmp_path, monkeypatch):
-    assert spec.expand({"node": "A100_SXM*"}) == [
+    assert sweep_grid.expand_cells({"node": "A100_SXM*"}) == [
         {"node": "A100_SXM_40GB"}, {"node": "A100_SXM_80GB"},
     ]  # fmt: skip
-    assert spec.systems("HGX_*") == ["HGX_B200_8", "HGX_H100_8", "HGX_H200_8"]
+    assert sweep_grid.find_systems("HGX_*") == ["HGX_B200_8", "HGX_H100_8", "HGX_H200_8"]
     monkeypatch.chdir(tmp_path)
     for name in ("nets/a4", "nets/a8"):
         Path(name).mkdir(parents=True)
-        for file, text in configs.system_files("HGX_H100_8").items():
+        for file, text in configs.read_system_files("HGX_H100_8").items():
             Path(name, file).write_text(text)
     Path("nets/a9").mkdir()
-    assert spec.is_wild("nets/a*") and not spec.is_wild("nets/a4") and not spec.is_wild(None)
-    assert spec.systems("nets/a*") == ["nets/a4", "nets/a8"]
+    assert (
+        sweep_grid.is_pattern("nets/a*")
+        and not sweep_grid.is_pattern("nets/a4")
+        and not sweep_grid.is_pattern(None)
+    )
+    assert sweep_grid.find_systems("nets/a*") == ["nets/a4", "nets/a8"]
     with pytest.raises(HespasError, match=r"has a network\.yml"):
-        spec.systems("nets/b*")
+        sweep_grid.find_systems("nets/b*")
 
 
 names = st.sampled_from(["a", "b.c", "stablehlo.add", "stablehlo.while", "x"])
@@ -197,8 +206,8 @@ def without_nothing(value):
 @given(figures)
 def test_a_row_gives_the_object_back(found):
     found = json.loads(json.dumps(found))
-    row = {"cell.node": "A", "error": None, **table.flattened(found), "provenance.x": 1}
-    again = table.figures_of(row)
+    row = {"cell.node": "A", "error": None, **sweep_table.flatten_figures(found), "provenance.x": 1}
+    again = sweep_table.unflatten_figures(row)
     again["warnings"] = again.get("warnings", [])
     assert again == without_nothing(found)
 
@@ -220,8 +229,8 @@ def test_a_table_is_read_as_it_was_written(rows, suffix):
     rows = [{"cell.mlir": "m", **row} for row in rows]
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/t{suffix}"
-        table.write(path, rows, {})
-        found = table.read(path)
+        sweep_table.write_table(path, rows, {})
+        found = sweep_table.read_table(path)
     wanted = [{k: v for k, v in row.items() if v is not None} for row in rows]
     assert [{k: (type(v), v) for k, v in row.items()} for row in found] == [
         {k: (type(v), v) for k, v in row.items()} for row in wanted
@@ -234,8 +243,8 @@ def test_parquet_has_one_type_in_a_column(rows):
     pytest.importorskip("pyarrow")
     rows = [{"cell.mlir": "m", **row} for row in rows]
     with tempfile.TemporaryDirectory() as folder:
-        table.write(f"{folder}/t.parquet", rows, {"who": "me"})
-        found = table.read(f"{folder}/t.parquet")
+        sweep_table.write_table(f"{folder}/t.parquet", rows, {"who": "me"})
+        found = sweep_table.read_table(f"{folder}/t.parquet")
     for row, again in zip(rows, found, strict=True):
         for name, value in row.items():
             other = again.get(name)
@@ -253,7 +262,7 @@ def test_columns_are_in_order_and_parents_of_others_go():
         {"cell.a": 1, "error": "no"},
         {"cell.a": 1, "cell.b": 2, "cell.a.b": 2, "x": 1, "band.0": 1, "band.1": 2, "by.w": 3},
     ]
-    assert table.columns(rows) == [
+    assert sweep_table.collect_columns(rows) == [
         "cell.a", "cell.b", "cell.a.b", "error", "x", "band.0", "band.1", "by.z", "by.w", "y",
         "provenance.p",
     ]  # fmt: skip
@@ -261,12 +270,12 @@ def test_columns_are_in_order_and_parents_of_others_go():
 
 def test_a_wrong_place_or_form_is_said_first(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match=r"ends in none of \.csv, \.json, \.parquet"):
-        table.check_file("x.xlsx")
+        sweep_table.check_table_file("x.xlsx")
     with pytest.raises(HespasError, match="there is no such folder"):
-        table.check_file(str(tmp_path / "none" / "x.csv"))
+        sweep_table.check_table_file(str(tmp_path / "none" / "x.csv"))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(HespasError) as caught:
-        table.check_file(str(tmp_path / "x.parquet"))
+        sweep_table.check_table_file(str(tmp_path / "x.parquet"))
     assert str(caught.value).endswith("pip install 'hespas[parquet]'")
 
 
@@ -283,6 +292,6 @@ def test_what_is_no_table_is_an_error(tmp_path, name, text):
     path = tmp_path / name
     path.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(HespasError, match="it is no table of a sweep"):
-        table.read(str(path))
+        sweep_table.read_table(str(path))
     with pytest.raises(HespasError, match="cannot read it"):
-        table.read(str(tmp_path / "none.csv"))
+        sweep_table.read_table(str(tmp_path / "none.csv"))

@@ -7,7 +7,7 @@ import sweep_work
 from test_sweep_run import EIGHT, PROGRAM
 
 from hespas.dialects.errors import HespasError
-from hespas.tools.sweep import jobs, run, spec
+from hespas.tools.sweep import sweep_grid, sweep_jobs, sweep_runner
 
 distributed = pytest.importorskip("distributed")
 
@@ -22,13 +22,13 @@ def cluster():
 
 @pytest.fixture
 def cells(tmp_path, monkeypatch):
-    for module in (jobs, run):  # not of the files, which somebody may be working on
-        monkeypatch.setattr(module, "environment", lambda: sweep_work.ENVIRONMENT)
-    monkeypatch.setattr(run, "PROBE", "sweep_work:probe")
+    for module in (sweep_jobs, sweep_runner):  # not of the files, which somebody may be working on
+        monkeypatch.setattr(module, "collect_environment", lambda: sweep_work.ENVIRONMENT)
+    monkeypatch.setattr(sweep_runner, "PROBE", "sweep_work:probe")
     monkeypatch.chdir(tmp_path)  # paths are relative to here, and the workers are elsewhere
     (tmp_path / "step.mlir").write_text(PROGRAM)
     (tmp_path / "step-8.mlir").write_text(EIGHT)
-    return spec.expand(
+    return sweep_grid.expand_cells(
         {
             "mlir": ["step.mlir", "step-8.mlir"], "estimator": "roofline", "node": "TPUv4",
             "system": ["MI300X_[48]", "HGX_H100_8"], "node.tdp_w": [100, 200],
@@ -36,23 +36,31 @@ def cells(tmp_path, monkeypatch):
     )  # fmt: skip
 
 
-def rows(found: run.Found) -> list[dict]:
+def rows(found: sweep_runner.SweepOutcome) -> list[dict]:
     return [{k: v for k, v in row.items() if k != "provenance.created"} for row in found.rows]
 
 
 def test_the_rows_are_those_of_this_machine(cluster, cells, tmp_path):
     cache = str(tmp_path / "c.sqlite")
-    there = run.run(cells, run.Options(dask=cluster, cache=cache), lambda text: None)
-    here = run.run(cells, run.Options(cache="none"), lambda text: None)
+    there = sweep_runner.run_sweep(
+        cells, sweep_runner.SweepOptions(dask=cluster, cache=cache), lambda text: None
+    )
+    here = sweep_runner.run_sweep(cells, sweep_runner.SweepOptions(cache="none"), lambda text: None)
     assert (there.computed, there.failed) == (here.computed, here.failed) == (6, 2)
     assert rows(there) == rows(here)
     good = [cell for cell, row in zip(cells, there.rows, strict=False) if row["error"] is None]
     assert good  # of the cache, nothing is asked of a cluster, which need not be there
-    again = run.run(good[:1], run.Options(dask="tcp://127.0.0.1:9", cache=cache), lambda text: None)
+    again = sweep_runner.run_sweep(
+        good[:1],
+        sweep_runner.SweepOptions(dask="tcp://127.0.0.1:9", cache=cache),
+        lambda text: None,
+    )
     assert again.cached == 1
 
 
 def test_workers_with_another_version_are_refused(cluster, cells, monkeypatch):
-    monkeypatch.setattr(run, "PROBE", "sweep_work:other_probe")
+    monkeypatch.setattr(sweep_runner, "PROBE", "sweep_work:other_probe")
     with pytest.raises(HespasError, match=r"the Dask workers have another jaxlib: 1, here 2"):
-        run.run(cells, run.Options(dask=cluster, cache="none"), lambda text: None)
+        sweep_runner.run_sweep(
+            cells, sweep_runner.SweepOptions(dask=cluster, cache="none"), lambda text: None
+        )

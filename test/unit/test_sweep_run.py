@@ -19,10 +19,10 @@ from test_cli_published import HARDWARE, PROGRAM
 
 from hespas import configs
 from hespas.dialects.errors import UsageError
-from hespas.estimators.measure.cache import Cache
+from hespas.estimators.measure.measurement_cache import MeasurementCache
 from hespas.tools import hespas
-from hespas.tools.common import entry
-from hespas.tools.sweep import jobs, run, spec, table
+from hespas.tools.console_scripts import run_tool_main
+from hespas.tools.sweep import sweep_grid, sweep_jobs, sweep_runner, sweep_table
 
 ROOT = Path(__file__).resolve().parents[2]
 LLAMA = str(ROOT / "docs" / "examples" / "llama3-100m-opt-a100.mlir.xz")
@@ -41,9 +41,13 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def sweep(given, cache="none", **options) -> run.Found:
+def sweep(given, cache="none", **options) -> sweep_runner.SweepOutcome:
     told = []
-    found = run.run(spec.expand(given), run.Options(cache=str(cache), **options), told.append)
+    found = sweep_runner.run_sweep(
+        sweep_grid.expand_cells(given),
+        sweep_runner.SweepOptions(cache=str(cache), **options),
+        told.append,
+    )
     assert [row.get("error") for row in found.rows if row.get("error")] == [] or found.failed
     return found
 
@@ -54,17 +58,21 @@ def alone(capsys, cell, **more) -> dict:
     config["setting"] = {k[8:]: v for k, v in cell.items() if k.startswith("setting.")}
     Path("one.json").write_text(json.dumps({**config, "output": "one", **more}))
     capsys.readouterr()
-    assert entry(hespas.main, ["run", "one.json", "--json"]) == 0
+    assert run_tool_main(hespas.main, ["run", "one.json", "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
 def figures(row) -> dict:
-    return {**table.flattened(table.figures_of(row)), "output": None}
+    return {**sweep_table.flatten_figures(sweep_table.unflatten_figures(row)), "output": None}
 
 
 def flat(printed: dict) -> dict:
     printed = {**printed, "memory": {**printed["memory"], "timeline": None}}
-    return {k: v for k, v in table.flattened({**printed, "output": None}).items() if v is not None}
+    return {
+        k: v
+        for k, v in sweep_table.flatten_figures({**printed, "output": None}).items()
+        if v is not None
+    }
 
 
 def check(capsys, row, **more):
@@ -91,7 +99,7 @@ def test_cells_are_those_of_run_small(place, capsys):
 
 @pytest.mark.slow
 def test_cells_are_those_of_run_real(place, capsys):
-    cells = spec.expand(
+    cells = sweep_grid.expand_cells(
         {
             "mlir": [LLAMA, PLAIN],
             "node": ["A100_SXM_40GB", "H100_80GB", "TPUv5p", None],
@@ -103,7 +111,9 @@ def test_cells_are_those_of_run_real(place, capsys):
         }
     )
     chosen = random.Random(2).sample(cells, 30)
-    found = run.run(chosen, run.Options(2, cache="none"), lambda text: None)
+    found = sweep_runner.run_sweep(
+        chosen, sweep_runner.SweepOptions(2, cache="none"), lambda text: None
+    )
     assert found.failed == 0
     for row in found.rows[:8]:
         check(capsys, row)
@@ -117,7 +127,7 @@ def test_a_changed_node_is_a_node_file_with_that_value(place, capsys):
     slow, fast = sweep(given).rows
     assert slow["node"] == "A100_SXM_40GB[peaks_flops.matrix.bf16=1e+12,tdp_w=100.5]"
     assert slow["step_time_s"] > fast["step_time_s"]
-    data = configs.node_data("A100_SXM_40GB")
+    data = configs.read_node_json("A100_SXM_40GB")
     data["peaks_flops"]["matrix"]["bf16"] = 1e12
     data |= {"name": slow["node"], "tdp_w": 100.5}
     Path("my.json").write_text(json.dumps(data))
@@ -166,8 +176,8 @@ def test_the_second_time_comes_from_the_cache(place):
     ]
     third = sweep({**given, "split": ["linear", None]}, "c.sqlite")
     assert third.cached == 4 and third.rows == again.rows
-    with Cache("c.sqlite") as cache:
-        assert cache.groups() == [("sweep: roofline", "1", "", 4, 0)]
+    with MeasurementCache("c.sqlite") as cache:
+        assert cache.count_grouped_outcomes() == [("sweep: roofline", "1", "", 4, 0)]
 
 
 def test_content_is_the_key_and_not_the_name(place):
@@ -184,7 +194,7 @@ def test_content_is_the_key_and_not_the_name(place):
 
 def test_system_and_node_files_are_of_the_key(place):
     Path("net").mkdir()
-    for file, text in configs.system_files("A100_SXM_40GB_4GPU").items():
+    for file, text in configs.read_system_files("A100_SXM_40GB_4GPU").items():
         Path("net", file).write_text(text)
     Path("own.json").write_text(json.dumps(HARDWARE))
     given = {"mlir": "step.mlir", "node": "own.json", "system": "./net", "estimator": "roofline"}
@@ -202,12 +212,12 @@ def test_system_and_node_files_are_of_the_key(place):
 
 def test_a_changed_source_is_another_key(tmp_path):
     (tmp_path / "a.py").write_text("1")
-    before = jobs.source_digest(tmp_path)
+    before = sweep_jobs.compute_source_digest(tmp_path)
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__" / "a.pyc").write_text("x")
-    assert jobs.source_digest(tmp_path) == before
+    assert sweep_jobs.compute_source_digest(tmp_path) == before
     (tmp_path / "a.py").write_text("2")
-    assert jobs.source_digest(tmp_path) != before
+    assert sweep_jobs.compute_source_digest(tmp_path) != before
 
 
 def test_a_file_that_a_setting_names_is_of_the_key(place):
@@ -218,16 +228,16 @@ def test_a_file_that_a_setting_names_is_of_the_key(place):
         "setting.array": "a.json",
     }
     Path("a.json").write_text("{}")
-    before = jobs.Maker().job(cell).key
+    before = sweep_jobs.SweepJobFactory().make_job(cell).key
     Path("a.json").write_text("{ }")
-    assert jobs.Maker().job(cell).key != before
+    assert sweep_jobs.SweepJobFactory().make_job(cell).key != before
 
 
 def test_measured_cells_are_not_kept_here(place):
     pytest.importorskip("jax")
     cell = {"mlir": "step.mlir", "estimator": "xla"}
-    assert jobs.Maker().job(cell).key == ""
-    assert jobs.Maker().job({**cell, "estimator": "roofline"}).key
+    assert sweep_jobs.SweepJobFactory().make_job(cell).key == ""
+    assert sweep_jobs.SweepJobFactory().make_job({**cell, "estimator": "roofline"}).key
 
 
 def test_an_error_is_a_row(place, capsys):
@@ -243,11 +253,11 @@ def test_an_error_is_a_row(place, capsys):
     assert set(found.rows[1]) == {"cell.mlir", "cell.node", "cell.system", "error"}
     argv = ["sweep", "--mlir", "step.mlir", "step-8.mlir", "--system", "HGX_H100_8",
             "--cache", "none", "--output", "t.csv"]  # fmt: skip
-    assert entry(hespas.main, argv) == 1
+    assert run_tool_main(hespas.main, argv) == 1
     out, err = capsys.readouterr()
     assert "1 of 2 cells have an error" in err and "runs on 4 devices" in out
-    assert len(table.read("t.csv")) == 2
-    assert entry(hespas.main, [*argv, "--keep-going"]) == 0
+    assert len(sweep_table.read_table("t.csv")) == 2
+    assert run_tool_main(hespas.main, [*argv, "--keep-going"]) == 0
 
 
 def test_programs_that_cannot_be_read_are_rows(place):
@@ -276,14 +286,14 @@ def test_programs_that_cannot_be_read_are_rows(place):
 )
 def test_what_is_wrong_is_said_before_any_work(place, given, said, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(run, "WORKER", "sweep_work:none")
-    with pytest.raises(run.HespasError, match=said):
+    monkeypatch.setattr(sweep_runner, "WORKER", "sweep_work:none")
+    with pytest.raises(sweep_runner.HespasError, match=said):
         sweep({"mlir": "step.mlir", **given})
 
 
 def test_a_crash_a_hang_and_a_mistake_cost_their_cell_only(place, monkeypatch):
-    monkeypatch.setattr(run, "WORKER", "sweep_work:work")
-    monkeypatch.setattr(run, "PROBE", "sweep_work:probe")
+    monkeypatch.setattr(sweep_runner, "WORKER", "sweep_work:work")
+    monkeypatch.setattr(sweep_runner, "PROBE", "sweep_work:probe")
     limits = [0, sweep_work.CRASH, 1, sweep_work.HANG, 2, sweep_work.BUG]
     found = sweep(
         {"mlir": "step.mlir", "estimator": "roofline", "block_limit": limits},
@@ -300,14 +310,14 @@ def test_a_crash_a_hang_and_a_mistake_cost_their_cell_only(place, monkeypatch):
 
 
 def test_a_program_that_changes_meanwhile_is_an_error(place, monkeypatch):
-    real = jobs.Maker.job
+    real = sweep_jobs.SweepJobFactory.make_job
 
     def job(self, cell):
         made = real(self, cell)
         Path("step.mlir").write_text(EIGHT)
         return made
 
-    monkeypatch.setattr(jobs.Maker, "job", job)
+    monkeypatch.setattr(sweep_jobs.SweepJobFactory, "make_job", job)
     (row,) = sweep({"mlir": "step.mlir"}).rows
     assert "it is not the file that the sweep began with" in row["error"]
 
@@ -345,7 +355,7 @@ def test_a_stopped_sweep_goes_on(place, how):
         assert list((place / "tmp").iterdir()) == []
     done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    rows = table.read(str(place / "t.json"))
+    rows = sweep_table.read_table(str(place / "t.json"))
     assert len(rows) == 80 and len({row["compute_s"] for row in rows}) == 80
     cached = int(done.stdout.partition("from the cache")[2].split()[0])
     assert cached == before or (cached == 0 and edited(rows))
@@ -354,13 +364,13 @@ def test_a_stopped_sweep_goes_on(place, how):
 def kept(file: Path) -> int:
     if not file.exists():
         return 0
-    with Cache(str(file)) as cache:
-        return sum(results for *_, results, _ in cache.groups())
+    with MeasurementCache(str(file)) as cache:
+        return sum(results for *_, results, _ in cache.count_grouped_outcomes())
 
 
 def edited(rows) -> bool:
     """Whether hespas' own files have changed since this process began, so that no key fits."""
-    return rows[0]["provenance.source"] != jobs.environment()["source"]
+    return rows[0]["provenance.source"] != sweep_jobs.collect_environment()["source"]
 
 
 def test_astra_sim_gets_files_and_is_of_the_key(place, capsys):
@@ -379,7 +389,7 @@ def test_astra_sim_gets_files_and_is_of_the_key(place, capsys):
 
 
 def cli(*argv) -> int:
-    return entry(hespas.main, ["sweep", "--cache", "none", "--jobs", "1", *argv])
+    return run_tool_main(hespas.main, ["sweep", "--cache", "none", "--jobs", "1", *argv])
 
 
 def test_the_line_and_what_it_prints(place, capsys):
@@ -406,7 +416,7 @@ def test_a_faster_network_is_no_slower(place, more):
                "--system", "A100_SXM_40GB_4GPU", "H100_80GB_4GPU", "B200_180GB_4GPU",
                *more, "--output", "t.csv") == 0  # fmt: skip
     times: dict[str, list[float]] = {}
-    for row in table.read("t.csv"):
+    for row in sweep_table.read_table("t.csv"):
         times.setdefault(row["node"], []).append(row["step_time_s"])
     assert len(times) == 3
     assert all(a > b > c for a, b, c in times.values())
@@ -453,7 +463,7 @@ def test_wrong_lines(place, capsys, argv, code, said):
 
 
 def test_no_output_without_a_result(place, monkeypatch):
-    monkeypatch.setattr(run, "WORKER", "sweep_work:missing")
+    monkeypatch.setattr(sweep_runner, "WORKER", "sweep_work:missing")
     assert cli("--mlir", "step.mlir", "--output", "t.csv") == 1
     assert not Path("t.csv").exists()
 

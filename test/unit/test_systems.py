@@ -8,9 +8,9 @@ import pytest
 import traces
 
 from hespas import configs
-from hespas.configs import families, layout, models
+from hespas.configs import file_models, system_families, system_layout
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.simulators import astra_program, choose
+from hespas.simulators import astra_program, simulator_choice
 from hespas.tools.commands import system as command
 from hespas.tools.commands import systems as list_command
 
@@ -19,7 +19,11 @@ VARIANTS = ["A100_SXM_40GB_4GPU/system_custom.json", "B200_180GB_8GPU_2/system_m
 
 
 def names(most=10_000):
-    return [name for name in configs.system_names() if configs.system(name).devices <= most]
+    return [
+        name
+        for name in configs.list_system_presets()
+        if configs.load_system(name).device_count <= most
+    ]
 
 
 def workload(folder, devices):
@@ -32,39 +36,42 @@ def workload(folder, devices):
 
 @pytest.mark.parametrize("name", [*names(SMALL), VARIANTS[1]])
 def test_every_preset_simulates(name, tmp_path):
-    system = configs.system(name)
-    folder = workload(tmp_path / "w", system.devices)
-    simulator = "both" if astra_program.find() else "embedded"
-    result = choose.simulate(folder, system, simulator)
-    assert len(result.devices) == system.devices
+    system = configs.load_system(name)
+    folder = workload(tmp_path / "w", system.device_count)
+    simulator = "both" if astra_program.find_astra_sim() else "embedded"
+    result = simulator_choice.simulate_folder(folder, system, simulator)
+    assert len(result.devices) == system.device_count
     # What no network does better: an all-reduce of 1 MiB at the bandwidth of all dimensions.
     fastest = sum(system.bandwidth_gib_s) * max(system.npus_count)
     assert result.step_time_ns > 5000 + (1 << 20) / (fastest * 1.073741824)
 
 
-@pytest.mark.parametrize("name", configs.system_names())
+@pytest.mark.parametrize("name", configs.list_system_presets())
 def test_every_preset_is_sourced_and_complete(name):
-    system = configs.system(name)
-    said = configs.provenance(system)
+    system = configs.load_system(name)
+    said = configs.read_system_provenance(system)
     sources = {"topology", "npus_count", "bandwidth", "latency", "implementations", "local-mem-bw"}
     assert sources <= set(said["sources"])
     assert all(said["sources"].values()) and said["description"]
     assert system.name == name
     assert "remembered" not in json.dumps(said["sources"])
     assert system.endpoint_delay_ns >= 1 and system.local_mem_bw_gb_s > 0
-    required = {f.alias for f in models.SystemFile.model_fields.values() if f.is_required()}
+    required = {f.alias for f in file_models.SystemFile.model_fields.values() if f.is_required()}
     assert required | {"active-chunks-per-dimension"} <= set(system.settings)
     for kind, algorithm in zip(system.topology, system.implementations["all-reduce"], strict=True):
         assert kind != "Switch" or len(system.topology) > 1 or algorithm == "ring"
 
 
-@pytest.mark.parametrize("name", families.names())
+@pytest.mark.parametrize("name", system_families.list_family_presets())
 def test_a_family_member_can_be_written_out(name, tmp_path):
-    command.write_folder(tmp_path / name, configs.system_files(name))
-    read = configs.system(str(tmp_path / name))
-    made = configs.system(name)
-    assert (read.network_text(), read.settings) == (made.network_text(), made.settings)
-    assert configs.provenance(read) == configs.provenance(made)
+    command.write_system_folder(tmp_path / name, configs.read_system_files(name))
+    read = configs.load_system(str(tmp_path / name))
+    made = configs.load_system(name)
+    assert (read.render_network_text(), read.settings) == (
+        made.render_network_text(),
+        made.settings,
+    )
+    assert configs.read_system_provenance(read) == configs.read_system_provenance(made)
     for field in ("npus_count", "bandwidth_gib_s", "latency_ns", "implementations"):
         assert getattr(read, field) == getattr(made, field)
 
@@ -75,46 +82,49 @@ def test_current_systems_are_there():
     ]
     wanted = ["HGX_H100_8", "HGX_H200_8", "HGX_B200_8", "GB200_NVL72", "MI300X_Platform_8", *pods]
     wanted += ["TPUv4_4x4x4", "TPUv5p_8x8x8", "TPUv5e_16x16", "TPUv6e_16x16"]
-    assert set(wanted) <= set(configs.system_names())
-    pod = configs.system("DGX_H100_SuperPOD_64")
-    assert (pod.npus_count, pod.devices) == ((8, 64), 512)
+    assert set(wanted) <= set(configs.list_system_presets())
+    pod = configs.load_system("DGX_H100_SuperPOD_64")
+    assert (pod.npus_count, pod.device_count) == ((8, 64), 512)
 
 
 def test_vendors_gigabytes_become_2_to_the_30():
-    hgx = configs.system("HGX_H100_8")
+    hgx = configs.load_system("HGX_H100_8")
     assert hgx.bandwidth_gib_s[0] * 2**30 == pytest.approx(450e9, rel=1e-8)
-    assert "2**30" in configs.provenance(hgx)["units"]
+    assert "2**30" in configs.read_system_provenance(hgx)["units"]
 
 
 def test_torus_axes_that_wrap_have_both_directions():
     """Half a pod: 16 chips around, 8 in a line; below one cube nothing wraps."""
-    line, ring = configs.system("TPUv5e_8x16").bandwidth_gib_s
+    line, ring = configs.load_system("TPUv5e_8x16").bandwidth_gib_s
     assert ring == pytest.approx(2 * line)
-    assert configs.system("TPUv5p_2x2x1").npus_count == (2, 2)
-    mesh, torus = (configs.system(f"TPUv4_{size}") for size in ("2x4x4", "4x4x4"))
+    assert configs.load_system("TPUv5p_2x2x1").npus_count == (2, 2)
+    mesh, torus = (configs.load_system(f"TPUv4_{size}") for size in ("2x4x4", "4x4x4"))
     assert torus.bandwidth_gib_s[2] == pytest.approx(2 * mesh.bandwidth_gib_s[2])
 
 
 def test_all_to_all_through_a_switch_takes_what_the_link_takes(tmp_path):
     """Each of 8 sends 7/8 of its data at 450 GB/s, and waits for 7 messages' latency."""
-    system = configs.system("HGX_H100_8")
+    system = configs.load_system("HGX_H100_8")
     size = 64 << 20
     nodes = [traces.coll(1, kind=traces.ALL_TO_ALL, size=size)]
     folder = traces.save(tmp_path / "w", [nodes] * 8)
-    took = choose.simulate(folder, system, "embedded").step_time_ns
+    took = simulator_choice.simulate_folder(folder, system, "embedded").step_time_ns
     ideal = size * 7 / 8 / 450
     assert ideal < took < ideal + 8 * (2 * 936.25 + 10)
 
 
 def test_variants_of_a_preset():
-    mininet = configs.system(VARIANTS[1])
+    mininet = configs.load_system(VARIANTS[1])
     assert mininet.implementations["all-reduce"] == ("direct", "direct")
-    assert configs.system("B200_180GB_8GPU_2").implementations["all-reduce"] == ("ring", "ring")
-    assert configs.system(VARIANTS[0]).custom == {"all-reduce": "all_reduce"}
+    assert configs.load_system("B200_180GB_8GPU_2").implementations["all-reduce"] == (
+        "ring",
+        "ring",
+    )
+    assert configs.load_system(VARIANTS[0]).custom == {"all-reduce": "all_reduce"}
     with pytest.raises(HespasError, match=r"system_other\.json: error: No such file"):
-        configs.system("A100_SXM_40GB_4GPU/system_other.json")
+        configs.load_system("A100_SXM_40GB_4GPU/system_other.json")
     with pytest.raises(UsageError, match="no system preset is named 'A100'"):
-        configs.system("A100/system_custom.json")
+        configs.load_system("A100/system_custom.json")
 
 
 FLAGS = ["--devices-per-node=8", "--nodes=4", "--link-bandwidth=450", "--nic-bandwidth=50"]
@@ -128,7 +138,7 @@ def test_new_system(tmp_path, capsys):
     place = tmp_path / "mine"
     assert new(place, *FLAGS, "--node=H100_80GB", "--nic-latency=1500") == 0
     assert "32 devices, Switch 8 x Switch 4" in capsys.readouterr().out
-    system = configs.system(str(place))
+    system = configs.load_system(str(place))
     assert system.npus_count == (8, 4)
     assert system.bandwidth_gib_s == (419.095159, 46.566129)
     assert system.latency_ns == (1000, 1500)
@@ -138,22 +148,22 @@ def test_new_system(tmp_path, capsys):
     assert sorted(path.name for path in place.iterdir()) == [
         "network.yml", "provenance.json", "remote_memory.json", "system.json"
     ]  # fmt: skip
-    sources = configs.provenance(system)["sources"]
+    sources = configs.read_system_provenance(system)["sources"]
     assert sources["bandwidth"] == "given by flags"
     assert sources["local-mem-bw"] == "node H100_80GB"
-    choose.simulate(workload(tmp_path / "w", 32), system, "embedded")
+    simulator_choice.simulate_folder(workload(tmp_path / "w", 32), system, "embedded")
 
 
 def test_new_system_of_one_node_or_of_single_devices(tmp_path):
     memory = "--local-mem-bandwidth=2000"
     flags = ["--devices-per-node=4", "--link-bandwidth=100", "--topology=FullyConnected", memory]
     new(tmp_path / "a", *flags)
-    one = configs.system(str(tmp_path / "a"))
+    one = configs.load_system(str(tmp_path / "a"))
     assert one.topology == ("FullyConnected",)
     assert one.implementations["all-to-all"] == ("direct",)
     new(tmp_path / "b", "--devices-per-node=1", "--nodes=16", "--nic-bandwidth=50",
         "--topology=Ring", "--algorithm=doubleBinaryTree", memory)  # fmt: skip
-    between = configs.system(str(tmp_path / "b"))
+    between = configs.load_system(str(tmp_path / "b"))
     assert (between.topology, between.npus_count) == (("Ring",), (16,))
     assert between.implementations["all-reduce"] == ("doubleBinaryTree",)
     assert between.implementations["all-gather"] == ("ring",)
@@ -199,7 +209,7 @@ def test_presets_can_be_printed_and_written(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["npus_count"] == [4, 4]
     assert list_command.main(["--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [row["name"] for row in rows] == configs.system_names()
+    assert [row["name"] for row in rows] == configs.list_system_presets()
     place = tmp_path / "b200"
     assert list_command.main(["B200_180GB_8GPU_2", "--output", str(place)]) == 0
     assert (place / "system_mininet.json").exists()
@@ -208,19 +218,24 @@ def test_presets_can_be_printed_and_written(tmp_path, capsys):
 
 
 def test_names_sort_by_their_numbers():
-    pods = [name for name in configs.system_names() if name.startswith("DGX_H100")]
+    pods = [name for name in configs.list_system_presets() if name.startswith("DGX_H100")]
     assert [name.rpartition("_")[2] for name in pods] == [str(2**n) for n in range(1, 10)]
 
 
 def test_systems_of_a_node():
     """Those of its families and those named after it; not those of one whose name begins so."""
-    of_h100 = configs.systems_of("H100_80GB")
+    of_h100 = configs.list_systems_of_node("H100_80GB")
     assert {"HGX_H100_8", "H100_80GB_4GPU", "DGX_H100_SuperPOD_512"} <= {*of_h100}
     assert not any("H200" in name for name in of_h100)
-    assert "MI300X3D_4" not in configs.systems_of("MI300X")
-    assert configs.systems_of("no_such_node") == []
+    assert "MI300X3D_4" not in configs.list_systems_of_node("MI300X")
+    assert configs.list_systems_of_node("no_such_node") == []
 
 
 def test_dimensions_are_checked():
     with pytest.raises(HespasError, match="dimension 1 has 1 devices"):
-        layout.check([layout.Dimension("Ring", 2, 1, 1), layout.Dimension("Ring", 1, 1, 1)])
+        system_layout.check_dimensions(
+            [
+                system_layout.SystemDimension("Ring", 2, 1, 1),
+                system_layout.SystemDimension("Ring", 1, 1, 1),
+            ]
+        )

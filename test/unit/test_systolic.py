@@ -7,12 +7,12 @@ import json
 import pytest
 
 from hespas import configs, passes
-from hespas.configs.accelerator import Accelerator, accelerator, accelerator_names
+from hespas.configs.accelerator import Accelerator, list_accelerator_presets, load_accelerator
 from hespas.dialects.attrs import Cost
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.dialects.mlir import functions, ir, make_context
+from hespas.dialects.mlir import collect_functions, ir, make_context
 from hespas.estimators import registry
-from hespas.estimators.base import Item
+from hespas.estimators.base import CostItem
 from hespas.estimators.work import UnknownCost
 
 CONTEXT = make_context()
@@ -23,8 +23,10 @@ NUMBERS = set(Accelerator.model_fields) - {"name", "description", "dtype", "sour
 def cost(text: str, node: str = "TPUv3_core", **settings) -> Cost:
     """The cost of the first op of a function with this signature and body."""
     module = ir.Module.parse(f"func.func @main({text}\n  return\n}}", CONTEXT)
-    op = functions(module)["main"].regions[0].blocks[0].operations[0].operation
-    return registry.build("systolic", configs.node(node), settings).estimate(Item(op))
+    op = collect_functions(module)["main"].regions[0].blocks[0].operations[0].operation
+    return registry.build_estimator("systolic", configs.load_node(node), settings).estimate(
+        CostItem(op)
+    )
 
 
 def product(m: int, k: int, n: int, key: str = "bf16", precision: str = "DEFAULT") -> str:
@@ -35,22 +37,26 @@ def product(m: int, k: int, n: int, key: str = "bf16", precision: str = "DEFAULT
     )
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@pytest.mark.parametrize("name", list_accelerator_presets())
 def test_preset_is_sourced_and_agrees_with_its_node(name):
-    unit, node = accelerator(name), configs.node(name)
+    unit, node = load_accelerator(name), configs.load_node(name)
     assert unit.name == name
     assert unit.description
     assert set(unit.sources) == NUMBERS
-    assert unit.matrix_flops == pytest.approx(node.peak("matrix", "bf16").flops_per_s, rel=0.01)
-    assert unit.vector_ops == pytest.approx(node.peak("vector", "f32").flops_per_s, rel=0.01)
+    assert unit.matrix_flops_per_s == pytest.approx(
+        node.find_peak_rate("matrix", "bf16").flops_per_s, rel=0.01
+    )
+    assert unit.vector_ops_per_s == pytest.approx(
+        node.find_peak_rate("vector", "f32").flops_per_s, rel=0.01
+    )
 
 
 def test_every_tpu_has_a_preset():
-    assert accelerator_names() == TPUS
-    assert [name for name in configs.node_names() if name.startswith("TPU")] == TPUS
-    chip, core = accelerator("TPUv3"), accelerator("TPUv3_core")
+    assert list_accelerator_presets() == TPUS
+    assert [name for name in configs.list_node_presets() if name.startswith("TPU")] == TPUS
+    chip, core = load_accelerator("TPUv3"), load_accelerator("TPUv3_core")
     assert (chip.cores, core.cores) == (2, 1)
-    assert chip.matrix_flops == 2 * core.matrix_flops
+    assert chip.matrix_flops_per_s == 2 * core.matrix_flops_per_s
 
 
 def test_one_array_pipelined():
@@ -135,12 +141,12 @@ def test_operations_without_a_shape_run_at_full_rate_and_are_counted():
         rhs_group_dimensions = [0]>}>
         : (tensor<64x32xbf16>, tensor<4x32x16xbf16>, tensor<4xi32>) -> tensor<64x16xbf16>"""
     module = ir.Module.parse(f"func.func @main({text}\n  return\n}}", CONTEXT)
-    op = functions(module)["main"].regions[0].blocks[0].operations[0].operation
-    node = configs.node("TPUv3_core")
-    estimator = registry.build("systolic", node, {"memory_bandwidth": 1e18})
-    found = estimator.estimate(Item(op))
+    op = collect_functions(module)["main"].regions[0].blocks[0].operations[0].operation
+    node = configs.load_node("TPUv3_core")
+    estimator = registry.build_estimator("systolic", node, {"memory_bandwidth": 1e18})
+    found = estimator.estimate(CostItem(op))
     assert found.latency_ns == pytest.approx(1e9 * 2 * 64 * 32 * 16 / (4 * 128 * 128 * 0.94e9))
-    assert estimator.provenance().endswith("for want of a shape (distinct ops): 1")
+    assert estimator.describe_provenance().endswith("for want of a shape (distinct ops): 1")
 
 
 def test_a_type_without_a_rate_is_named():
@@ -189,10 +195,10 @@ def test_node_without_an_array():
 def test_a_whole_program_and_its_sum(workload):
     from hespas import frontends
 
-    module = frontends.read(str(workload("llama3/llama3-100m.mlir")), make_context())
-    found = passes.run(module, "systolic-annotate{node=TPUv4}")
+    module = frontends.read_module(str(workload("llama3/llama3-100m.mlir")), make_context())
+    found = passes.run_pipeline(module, "systolic-annotate{node=TPUv4}")
     systolic = found.results["cost"]
-    roofline = passes.run(module, "roofline-annotate{node=TPUv4}").results["cost"]
+    roofline = passes.run_pipeline(module, "roofline-annotate{node=TPUv4}").results["cost"]
     assert systolic.flops == roofline.flops
     assert systolic.read_bytes == roofline.read_bytes
     assert 1 < systolic.latency_ns / roofline.latency_ns < 3

@@ -52,35 +52,35 @@ FIRST_ACCESS = 400
 def test_scalesim_to_the_cycle(row, dataflow):
     (m, n, k), *cycles = row
     expected = dict(zip(("ws", "os", "is"), cycles, strict=True))[dataflow]
-    assert flow.cycles("scalesim", dataflow, (m, k, n), 128, 128) == expected
+    assert flow.count_product_cycles("scalesim", dataflow, (m, k, n), 128, 128) == expected
 
 
 @pytest.mark.parametrize(("dataflow", "sizes", "array", "words", "total"), SCALESIM_TOTAL)
 def test_scalesim_with_its_memory_to_the_cycle(dataflow, sizes, array, words, total):
-    compute = flow.cycles("scalesim", dataflow, sizes, array, array)
-    assert compute + flow.traffic_cycles(dataflow, sizes, array, array, words) == total
+    compute = flow.count_product_cycles("scalesim", dataflow, sizes, array, array)
+    assert compute + flow.count_traffic_cycles(dataflow, sizes, array, array, words) == total
 
 
 @pytest.mark.parametrize(("sizes", "recorded"), onnxim_cycles(cores=1))
 def test_first_access_explains_onnxim(sizes, recorded):
     """One core of 128 x 128 with HBM2, which loads its weights anew for every 128 rows."""
     m, k, n = sizes
-    pipelined = flow.cycles("pipelined", "ws", (-(-m // 128) * 128, k, n), 128, 128)
+    pipelined = flow.count_product_cycles("pipelined", "ws", (-(-m // 128) * 128, k, n), 128, 128)
     assert pipelined + FIRST_ACCESS == pytest.approx(recorded, rel=0.105)
     assert pipelined < recorded
 
 
 def test_other_simulators_of_one_product():
     sizes = (1024, 1024, 1024)
-    assert flow.cycles("pipelined", "ws", sizes, 128, 128) == 65_790
-    assert flow.cycles("scalesim", "ws", sizes, 128, 128) == 89_983
-    cocossim = flow.cycles("cocossim", "ws", sizes, 128, 128)
+    assert flow.count_product_cycles("pipelined", "ws", sizes, 128, 128) == 65_790
+    assert flow.count_product_cycles("scalesim", "ws", sizes, 128, 128) == 89_983
+    cocossim = flow.count_product_cycles("cocossim", "ws", sizes, 128, 128)
     assert 1.07 < 165_492 / cocossim < 1.22  # the rest are stalls of its memory
 
 
 def test_cocossim_is_weight_stationary():
     with pytest.raises(ValueError, match="weight-stationary"):
-        flow.cycles("cocossim", "os", (8, 8, 8), 4, 4)
+        flow.count_product_cycles("cocossim", "os", (8, 8, 8), 4, 4)
 
 
 SIZES = st.tuples(*[st.integers(1, 700)] * 3)
@@ -93,19 +93,21 @@ def test_no_faster_than_every_cell_busy(sizes, array, dataflow, variant):
         dataflow = "ws"
     m, k, n = sizes
     rows, columns = array
-    assert flow.cycles(variant, dataflow, sizes, rows, columns) >= m * k * n / (rows * columns)
+    assert flow.count_product_cycles(variant, dataflow, sizes, rows, columns) >= m * k * n / (
+        rows * columns
+    )
 
 
 @given(SIZES, ARRAYS, st.sampled_from(["pipelined", "scalesim"]))
 def test_input_stationary_is_the_transposed_product(sizes, array, variant):
     m, k, n = sizes
-    stationary = flow.cycles(variant, "is", (m, k, n), *array)
-    assert stationary == flow.cycles(variant, "ws", (n, k, m), *array)
+    stationary = flow.count_product_cycles(variant, "is", (m, k, n), *array)
+    assert stationary == flow.count_product_cycles(variant, "ws", (n, k, m), *array)
 
 
 @given(SIZES, st.integers(1, 9), st.sampled_from([1, 2, 3, 4, 8]), st.sampled_from(flow.VARIANTS))
 def test_more_arrays_are_not_slower_and_not_faster_than_their_number(sizes, count, arrays, variant):
-    one, *_ = flow.shared(variant, "ws", sizes, count, 1, 16, 16)
-    many, *_ = flow.shared(variant, "ws", sizes, count, arrays, 16, 16)
+    one, *_ = flow.share_products(variant, "ws", sizes, count, 1, 16, 16)
+    many, *_ = flow.share_products(variant, "ws", sizes, count, arrays, 16, 16)
     cells = arrays * 16 * 16
     assert count * sizes[0] * sizes[1] * sizes[2] / cells <= many <= one

@@ -9,13 +9,13 @@ import pytest
 import traces as common
 
 from hespas import configs
-from hespas.chakra import encode
-from hespas.chakra.encode import int_attr, text_attr
+from hespas.chakra import record_encoding
+from hespas.chakra.record_encoding import encode_int_attr, encode_text_attr
 from hespas.chakra.schema import CollectiveCommType, NodeType
 from hespas.dialects.errors import HespasError
-from hespas.simulators import astra_program, choose, timeline
-from hespas.simulators.nodes import Traces
-from hespas.simulators.result import DeviceResult, Interval, Result
+from hespas.simulators import astra_program, simulator_choice, timeline
+from hespas.simulators.astra_traces import TraceFolder
+from hespas.simulators.simulation_result import DeviceResult, NodeInterval, SimulationResult
 
 COMP, SEND, RECV, COLL = (
     NodeType.COMP_NODE,
@@ -24,34 +24,38 @@ COMP, SEND, RECV, COLL = (
     NodeType.COMM_COLL_NODE,
 )
 GEMM = (
-    int_attr("flops", 4096, "int64")
-    + int_attr("region", 1, "int64")
-    + text_attr("location", "step.mlir:3:5")
+    encode_int_attr("flops", 4096, "int64")
+    + encode_int_attr("region", 1, "int64")
+    + encode_text_attr("location", "step.mlir:3:5")
 )
-COPY = int_attr("num_ops", 7, "int64") + text_attr("location", "step.mlir:9:1")
+COPY = encode_int_attr("num_ops", 7, "int64") + encode_text_attr("location", "step.mlir:9:1")
 
 
 def transfer(kind, peer):
     return (
-        int_attr("comm_size", 1000, "int64")
-        + int_attr("comm_tag", 5, "int32")
-        + int_attr("comm_dst" if kind == SEND else "comm_src", peer, "int32")
+        encode_int_attr("comm_size", 1000, "int64")
+        + encode_int_attr("comm_tag", 5, "int32")
+        + encode_int_attr("comm_dst" if kind == SEND else "comm_src", peer, "int32")
     )
 
 
 REDUCE = (
-    int_attr("comm_type", CollectiveCommType.ALL_REDUCE, "int64")
-    + int_attr("comm_size", 400, "int64")
-    + text_attr("pg_name", "1")
+    encode_int_attr("comm_type", CollectiveCommType.ALL_REDUCE, "int64")
+    + encode_int_attr("comm_size", 400, "int64")
+    + encode_text_attr("pg_name", "1")
 )
 
 
 def traces(folder, *programs):
     """Trace files of nodes (id, name, type, deps, attributes)."""
     for device, program in enumerate(programs):
-        data = encode.metadata()
+        data = record_encoding.encode_metadata_record()
         for number, name, kind, deps, attrs in program:
-            data += encode.record(encode.node(number, encode.node_name(name), kind, deps, 0, attrs))
+            data += record_encoding.encode_record(
+                record_encoding.encode_node(
+                    number, record_encoding.encode_node_name(name), kind, deps, 0, attrs
+                )
+            )
         (folder / f"dev.{device}.et").write_bytes(data)
     ranks = list(range(len(programs)))
     (folder / "comm_group.json").write_text(json.dumps({"1": ranks}))
@@ -61,12 +65,14 @@ def traces(folder, *programs):
 def result(classes, class_of, **settings):
     ends = [max(i.finish_ns for i in classes[c]) for c in class_of]
     devices = [DeviceResult(end, 0, 0, 0, 0) for end in ends]
-    return Result("embedded", devices, (), classes, class_of, settings)
+    return SimulationResult("embedded", devices, (), classes, class_of, settings)
 
 
 def write(simulated, folder, path, **options):
-    found = Traces(folder)
-    return timeline.write(simulated, found.nodes, found.groups, path, **options)
+    found = TraceFolder(folder)
+    return timeline.write_timeline(
+        simulated, found.load_device_nodes, found.groups, path, **options
+    )
 
 
 @pytest.fixture
@@ -82,13 +88,13 @@ def pair(tmp_path):
         [*common, (4, "permute.0", SEND, (2, 3), transfer(SEND, 1))],
         [*common, (5, "permute.0", RECV, (2,), transfer(RECV, 0)), (6, "end", COMP, (3, 5), b"")],
     )
-    start = [Interval(1, 0, 100, "compute"), Interval(2, 100, 300, "comm")]
-    zero = [*start, Interval(3, 100, 150, "compute"), Interval(4, 300, 350, "comm")]
+    start = [NodeInterval(1, 0, 100, "compute"), NodeInterval(2, 100, 300, "comm")]
+    zero = [*start, NodeInterval(3, 100, 150, "compute"), NodeInterval(4, 300, 350, "comm")]
     one = [
         *start,
-        Interval(3, 100, 140, "compute"),
-        Interval(5, 300, 350, "recv"),
-        Interval(6, 350, 360, "compute"),
+        NodeInterval(3, 100, 140, "compute"),
+        NodeInterval(5, 300, 350, "recv"),
+        NodeInterval(6, 350, 360, "compute"),
     ]
     return folder, result([zero, one], [0, 1], system="two")
 
@@ -189,7 +195,7 @@ def test_golden(pair, tmp_path):
     folder, simulated = pair
     drawn = write(simulated, folder, tmp_path / "t.pftrace")
     assert "\n".join(dump(tmp_path / "t.pftrace")) + "\n" == GOLDEN
-    assert (drawn.devices, drawn.of, drawn.slices, drawn.flows) == ((0, 1), 2, 9, 6)
+    assert (drawn.devices, drawn.device_count, drawn.slices, drawn.flows) == ((0, 1), 2, 9, 6)
     assert drawn.size_bytes == (tmp_path / "t.pftrace").stat().st_size
     write(simulated, folder, tmp_path / "again.pftrace")
     assert (tmp_path / "again.pftrace").read_bytes() == (tmp_path / "t.pftrace").read_bytes()
@@ -208,7 +214,7 @@ def test_slices_of_a_track_never_overlap(tmp_path):
     """Receives may wait side by side: each on a lane of its own, shown as one track."""
     program = [(n, f"r{n}", RECV, (), transfer(RECV, 0)) for n in range(1, 5)]
     times = [(0, 90), (10, 50), (20, 70), (50, 60)]
-    intervals = [Interval(n, *t, "recv") for n, t in enumerate(times, 1)]
+    intervals = [NodeInterval(n, *t, "recv") for n, t in enumerate(times, 1)]
     path = tmp_path / "t.pftrace"
     write(result([intervals], [0]), traces(tmp_path, program), path)
     open_slices, lanes, end = {}, {}, 0
@@ -231,7 +237,7 @@ def test_slices_of_a_track_never_overlap(tmp_path):
 def test_many_devices_are_drawn_once_a_class(tmp_path):
     program = [(1, "work", COMP, (), b"")]
     folder = traces(tmp_path, *[program] * 70)
-    classes = [[Interval(1, 0, 10, "compute")], [Interval(1, 0, 20, "compute")]]
+    classes = [[NodeInterval(1, 0, 10, "compute")], [NodeInterval(1, 0, 20, "compute")]]
     simulated = result(classes, [0] * 69 + [1])
     path = tmp_path / "t.pftrace"
     assert write(simulated, folder, path).devices == (0, 69)
@@ -252,20 +258,20 @@ def test_many_devices_are_drawn_once_a_class(tmp_path):
 )
 def test_sent_bytes(kind, operand, sent):
     """A ring of four devices sends these, step by step."""
-    assert timeline.sent_bytes(kind, operand, 4) == sent
+    assert timeline.count_sent_bytes(kind, operand, 4) == sent
 
 
 def test_errors_leave_no_file(pair, tmp_path):
     folder, simulated = pair
     path = tmp_path / "t.pftrace"
     with pytest.raises(HespasError, match="kept no times of single nodes"):
-        write(Result("x", simulated.devices), folder, path)
+        write(SimulationResult("x", simulated.devices), folder, path)
     with pytest.raises(HespasError, match="there is no device 2: devices are 0 to 1"):
         write(simulated, folder, path, devices=[0, 2])
     with pytest.raises(HespasError, match="no such folder"):
         write(simulated, folder, tmp_path / "no" / "t.pftrace")
     with pytest.raises(HespasError, match="the traces have no node 9 on device 0"):
-        write(result([[Interval(9, 0, 1, "comm")]], [0]), folder, path)
+        write(result([[NodeInterval(9, 0, 1, "comm")]], [0]), folder, path)
     (folder / "dev.1.et").unlink()
     with pytest.raises(HespasError, match="there is no trace of device 1"):
         write(simulated, folder, path)
@@ -290,8 +296,8 @@ def mixed(folder):
 
 def test_what_is_drawn_is_what_was_simulated(tmp_path):
     folder = mixed(tmp_path / "w")
-    system = configs.system(str(common.system(tmp_path / "s", [4])))
-    simulated = choose.simulate(folder, system, "embedded")
+    system = configs.load_system(str(common.system(tmp_path / "s", [4])))
+    simulated = simulator_choice.simulate_folder(folder, system, "embedded")
     path = tmp_path / "t.pftrace"
     drawn = write(simulated, folder, path)
     lines = dump(path)
@@ -310,14 +316,14 @@ def test_what_is_drawn_is_what_was_simulated(tmp_path):
 
 
 def test_timeline_of_the_log_of_astra_sim(tmp_path):
-    if astra_program.find() is None:
+    if astra_program.find_astra_sim() is None:
         pytest.skip("ASTRA-sim is not on PATH")
     folder = mixed(tmp_path / "w")
-    system = configs.system(str(common.system(tmp_path / "s", [4])))
+    system = configs.load_system(str(common.system(tmp_path / "s", [4])))
     dumps = []
     for simulator in ("embedded", "astra-sim"):
         path = tmp_path / f"{simulator}.pftrace"
-        write(choose.simulate(folder, system, simulator), folder, path)
+        write(simulator_choice.simulate_folder(folder, system, simulator), folder, path)
         dumps.append([line for line in dump(path) if "begin 'step'" not in line])
     assert dumps[0] == dumps[1]
 

@@ -14,9 +14,9 @@ import pytest
 
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir, make_context
-from hespas.frontends.export import process, stages
-from hespas.frontends.export.program import Request
-from hespas.passes.base import Run
+from hespas.frontends.export import export_process, stages
+from hespas.frontends.export.program_source import ExportRequest
+from hespas.passes.base import PassRun
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "how-to" / "pytorch.md"
@@ -72,9 +72,9 @@ def page(tmp_path, monkeypatch) -> Path:
 
 
 def census(program: str, stage: stages.Stage) -> tuple[Counter, str]:
-    exported = process.lower(Request(program), say=lambda line: None)
+    exported = export_process.lower_in_process(ExportRequest(program), say=lambda line: None)
     module = ir.Module.parse(exported.bytecode, make_context())
-    stages.advance(module, stage, "cpu", Run(note=lambda _: None))
+    stages.advance_to_stage(module, stage, "cpu", PassRun(note=lambda _: None))
     counts: Counter = Counter()
 
     def count(op: ir.Operation) -> ir.WalkResult:
@@ -101,4 +101,6 @@ def test_the_examples_of_the_page(page):
 def test_without_torch_says_what_to_install(tmp_path):
     (tmp_path / "model.py").write_text("from hespas.frontends.pytorch import exportable\n")
     with pytest.raises(HespasError, match=r"is not installed; pip install 'hespas\[torch\]'"):
-        process.lower(Request(f"{tmp_path}/model.py"), say=lambda line: None)
+        export_process.lower_in_process(
+            ExportRequest(f"{tmp_path}/model.py"), say=lambda line: None
+        )

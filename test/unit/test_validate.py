@@ -10,47 +10,57 @@ from hypothesis import strategies as st
 
 from hespas.dialects.errors import HespasError
 from hespas.tools import hespas
-from hespas.tools.common import entry
-from hespas.tools.validation import cells as c
-from hespas.tools.validation.predict import by_bandwidth
-from hespas.tools.validation.scores import Prediction, order, score
+from hespas.tools.console_scripts import run_tool_main
+from hespas.tools.validation import measured_cells as c
+from hespas.tools.validation.prediction_scores import (
+    StepPrediction,
+    compute_pair_order,
+    score_predictions,
+)
+from hespas.tools.validation.step_predictions import scale_by_bandwidth
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 HEADER = ",".join(c.COLUMNS) + "\n"
 
 
 def cell(measured_s, *, workload="w", node="A100_SXM_40GB", uncertainty_s=0.0):
-    return c.Cell(workload, 4, node, "s", measured_s, uncertainty_s, "here", 2)
+    return c.MeasuredCell(workload, 4, node, "s", measured_s, uncertainty_s, "here", 2)
 
 
 def test_scores():
     """Errors are signed for the bias, absolute for the MAPE; small cells are not counted."""
-    found = score(
-        [Prediction(cell(1.0), 1.1), Prediction(cell(2.0), 1.8), Prediction(cell(0.05), 0.5)],
+    found = score_predictions(
+        [
+            StepPrediction(cell(1.0), 1.1),
+            StepPrediction(cell(2.0), 1.8),
+            StepPrediction(cell(0.05), 0.5),
+        ],
         at_least_s=0.1,
     )
     assert (found.cells, found.order, found.inside) == (2, 1.0, None)
     assert found.mape == pytest.approx(0.1) and found.bias == pytest.approx(0.0)
-    assert score([Prediction(cell(0.05), 0.5)], at_least_s=0.1) is None
+    assert score_predictions([StepPrediction(cell(0.05), 0.5)], at_least_s=0.1) is None
 
 
 def test_inside_counts_the_measurement_s_own_uncertainty():
-    assert Prediction(cell(1.0), 1.3, 1.2, 1.4).inside is False
-    assert Prediction(cell(1.0, uncertainty_s=0.2), 1.3, 1.2, 1.4).inside is True
+    assert StepPrediction(cell(1.0), 1.3, 1.2, 1.4).is_inside_band is False
+    assert StepPrediction(cell(1.0, uncertainty_s=0.2), 1.3, 1.2, 1.4).is_inside_band is True
 
 
 def test_order_leaves_out_what_measurements_do_not_tell_apart():
     near = [
-        Prediction(cell(1.0, uncertainty_s=0.1), 2.0),
-        Prediction(cell(1.1, uncertainty_s=0.1), 1),
+        StepPrediction(cell(1.0, uncertainty_s=0.1), 2.0),
+        StepPrediction(cell(1.1, uncertainty_s=0.1), 1),
     ]
-    assert order(near) == 1.0
-    assert order([Prediction(cell(1.0), 2.0), Prediction(cell(1.1), 1.0)]) == -1.0
+    assert compute_pair_order(near) == 1.0
+    assert (
+        compute_pair_order([StepPrediction(cell(1.0), 2.0), StepPrediction(cell(1.1), 1.0)]) == -1.0
+    )
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=8), st.floats(0.5, 2))
 def test_a_constant_factor_is_bias_and_keeps_the_order(times, factor):
-    found = score([Prediction(cell(t), factor * t) for t in times])
+    found = score_predictions([StepPrediction(cell(t), factor * t) for t in times])
     assert found is not None
     assert found.order == 1.0
     assert found.bias == pytest.approx(factor - 1, abs=1e-9)
@@ -60,18 +70,21 @@ def test_a_constant_factor_is_bias_and_keeps_the_order(times, factor):
 def test_bandwidth_ratio():
     """The first cell of a workload is what the others are scaled from."""
     cells = [cell(1.0, node="slow"), cell(0.4, node="fast"), cell(3.0, workload="x", node="fast")]
-    (only,) = by_bandwidth(cells, {"slow": 1.0, "fast": 2.0}.__getitem__)
+    (only,) = scale_by_bandwidth(cells, {"slow": 1.0, "fast": 2.0}.__getitem__)
     assert (only.cell, only.step_s) == (cells[1], 0.5)
 
 
 def test_programs_are_found_by_name(tmp_path):
     for name in ("w.mlir", "w-opt-a100.mlir.xz", "w-opt-cudnn-a100.mlir", "v_4_devices.mlir"):
         (tmp_path / name).touch()
-    found = c.programs([str(tmp_path)])
-    name = {start: c.program_of(cell(1.0), start, found).name for start in c.STARTS}
+    found = c.find_programs([str(tmp_path)])
+    name = {start: c.find_cell_program(cell(1.0), start, found).name for start in c.STARTS}
     assert name == {c.OPTIMISED: "w-opt-cudnn-a100.mlir", c.UNOPTIMISED: "w.mlir"}
-    assert c.program_of(cell(1.0, node="H100_80GB"), c.OPTIMISED, found) is None
-    assert c.program_of(cell(1.0, workload="v"), c.UNOPTIMISED, found).name == "v_4_devices.mlir"
+    assert c.find_cell_program(cell(1.0, node="H100_80GB"), c.OPTIMISED, found) is None
+    assert (
+        c.find_cell_program(cell(1.0, workload="v"), c.UNOPTIMISED, found).name
+        == "v_4_devices.mlir"
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,12 +101,12 @@ def test_wrong_cells(tmp_path, text, error):
     path = tmp_path / "m.csv"
     path.write_text(text)
     with pytest.raises(HespasError) as found:
-        c.read_cells(str(path))
+        c.read_measured_cells(str(path))
     assert re.search(error, str(found.value))
 
 
 def run(*argv):
-    return entry(hespas.main, ["validate", *argv])
+    return run_tool_main(hespas.main, ["validate", *argv])
 
 
 def test_missing_program_is_named_before_any_work(tmp_path, capsys):

@@ -10,7 +10,7 @@ import pytest
 from hespas import frontends, passes
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir
-from hespas.dialects.verify import problems_of, verify
+from hespas.dialects.verify_attrs import collect_attribute_problems, verify_attributes
 
 COST = (
     '{estimator = "e", flops = 4 : i64, read_bytes = 32 : i64, write_bytes = 16 : i64, '
@@ -50,7 +50,7 @@ module attributes {{
 
 
 def test_a_right_module_passes(parse: Callable[[str], ir.Module]) -> None:
-    verify(parse(RIGHT))
+    verify_attributes(parse(RIGHT))
 
 
 @pytest.mark.parametrize(
@@ -86,26 +86,26 @@ def test_each_fault_is_named(
 ) -> None:
     assert old in RIGHT
     with pytest.raises(HespasError, match=message) as caught:
-        verify(parse(RIGHT.replace(old, new, 1)))
+        verify_attributes(parse(RIGHT.replace(old, new, 1)))
     assert ":" in caught.value.where
 
 
 def test_a_call_differs_from_its_function(parse: Callable[[str], ir.Module]) -> None:
     text = RIGHT.replace("latency_ns = 0.5", "latency_ns = 0.75", 1)
     with pytest.raises(HespasError, match=r"latency_ns is 0.75, .* function it calls is 0.5"):
-        verify(parse(text))
+        verify_attributes(parse(text))
 
 
 def test_a_collective_has_no_cost(parse: Callable[[str], ir.Module]) -> None:
     text = RIGHT.replace("{hespas.comm", f"{{hespas.cost = {COST}, hespas.comm", 1)
     with pytest.raises(HespasError, match=r"all_reduce.*the simulator's"):
-        verify(parse(text))
+        verify_attributes(parse(text))
 
 
 def test_the_first_is_raised_and_the_others_counted(parse: Callable[[str], ir.Module]) -> None:
     text = RIGHT.replace("hespas.trips = 3", "hespas.trips = -3").replace("hespas.wait", "hespas.w")
     with pytest.raises(HespasError, match="and 1 more problem") as caught:
-        verify(parse(text))
+        verify_attributes(parse(text))
     assert "hespas.w'" in caught.value.message
 
 
@@ -124,6 +124,6 @@ def test_the_first_is_raised_and_the_others_counted(parse: Callable[[str], ir.Mo
 def test_what_passes_leave_is_right(
     workload: Callable[[str], Path], context: ir.Context, name: str, pipeline: str
 ) -> None:
-    module = frontends.read(workload(name), context)
-    passes.run(module, pipeline)
-    assert problems_of(module) == []
+    module = frontends.read_module(workload(name), context)
+    passes.run_pipeline(module, pipeline)
+    assert collect_attribute_problems(module) == []

@@ -10,10 +10,18 @@ import pytest
 
 from hespas.dialects.attrs import KERNEL_KINDS
 from hespas.dialects.errors import HespasError
-from hespas.dialects.mlir import ir, op_text, stablehlo
-from hespas.estimators.rules.registry import rules
-from hespas.estimators.rules.table import document
-from hespas.estimators.work import NotALeaf, Part, UnknownCost, Work, is_free, op_work, rule_of
+from hespas.dialects.mlir import ir, stablehlo, to_canonical_text
+from hespas.estimators.rules.op_costs_page import render_op_costs_page
+from hespas.estimators.rules.registry import load_cost_rules
+from hespas.estimators.work import (
+    NotALeaf,
+    OpWork,
+    UnknownCost,
+    WorkPart,
+    compute_op_work,
+    find_cost_rule,
+    is_free_op,
+)
 
 Parse = Callable[[str], ir.Module]
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,15 +48,15 @@ def generated(dialect: str) -> set[str]:
 
 @pytest.mark.parametrize("dialect", ["stablehlo", "mhlo", "chlo"])
 def test_every_op_has_a_rule(dialect: str) -> None:
-    assert generated(dialect) - rules().keys() == set()
+    assert generated(dialect) - load_cost_rules().keys() == set()
     groups = {"leaf", "free", "collective", "control", "terminator", "host"}
-    for name, rule in rules().items():
+    for name, rule in load_cost_rules().items():
         assert rule.group in groups and rule.kind in KERNEL_KINDS, name
 
 
 def test_the_documentation_is_up_to_date() -> None:
     page = (ROOT / "docs/reference/op-costs.md").read_text()
-    assert page == document(), "run python -m hespas.estimators.rules.table"
+    assert page == render_op_costs_page(), "run python -m hespas.estimators.rules.op_costs_page"
     for name in generated("stablehlo"):
         assert f"| `{name.removeprefix('stablehlo.')}` |" in page
 
@@ -92,7 +100,7 @@ ALGORITHM = (
 )
 def test_rate_of_a_product(first, lhs, rhs, out, extra, unit, key, times) -> None:
     op = first(f"%a: tensor<4x8x{lhs}>, %b: tensor<8x16x{rhs}>", dot(lhs, rhs, out, extra))
-    assert op_work(op).parts == (Part(unit, key, 1024 * times),)
+    assert compute_op_work(op).parts == (WorkPart(unit, key, 1024 * times),)
 
 
 @pytest.mark.parametrize(
@@ -102,61 +110,61 @@ def test_rate_of_a_product(first, lhs, rhs, out, extra, unit, key, times) -> Non
             "%a: tensor<100xf32>, %b: tensor<100xf32>",
             "%0 = stablehlo.compare LT, %a, %b : "
             "(tensor<100xf32>, tensor<100xf32>) -> tensor<100xi1>",
-            Work("loop", 800, 100, (Part("vector", "f32", 100),)),
+            OpWork("loop", 800, 100, (WorkPart("vector", "f32", 100),)),
         ),
         (
             "%p: tensor<100xi1>, %a: tensor<100xbf16>, %b: tensor<100xbf16>",
             "%0 = stablehlo.select %p, %a, %b : tensor<100xi1>, tensor<100xbf16>",
-            Work("loop", 500, 200, (Part("vector", "bf16", 100),)),
+            OpWork("loop", 500, 200, (WorkPart("vector", "bf16", 100),)),
         ),
         (  # types below a byte are packed, to whole bytes
             "%a: tensor<11xi4>",
             "%0 = stablehlo.add %a, %a : tensor<11xi4>",
-            Work("loop", 12, 6, (Part("vector", "i4", 11),)),
+            OpWork("loop", 12, 6, (WorkPart("vector", "i4", 11),)),
         ),
         (
             "%a: tensor<100xi1>",
             "%0 = stablehlo.convert %a : (tensor<100xi1>) -> tensor<100xf32>",
-            Work("loop", 100, 400, (Part("vector", "f32", 100),)),
+            OpWork("loop", 100, 400, (WorkPart("vector", "f32", 100),)),
         ),
         (
             "%a: tensor<100xf32>",
             "%0 = stablehlo.exponential %a : tensor<100xf32>",
-            Work("loop", 400, 400, (), transcendentals=100),
+            OpWork("loop", 400, 400, (), transcendentals=100),
         ),
         (
             "%a: tensor<10xcomplex<f64>>",
             "%0 = stablehlo.multiply %a, %a : tensor<10xcomplex<f64>>",
-            Work("loop", 320, 160, (Part("vector", "f64", 60),)),
+            OpWork("loop", 320, 160, (WorkPart("vector", "f64", 60),)),
         ),
         (
             "%a: tensor<10xcomplex<f64>>, %b: tensor<complex<f64>>",
             "%0 = chlo.broadcast_multiply %a, %b : (tensor<10xcomplex<f64>>, tensor<complex<f64>>)"
             " -> tensor<10xcomplex<f64>>",
-            Work("loop", 176, 160, (Part("vector", "f64", 60),)),
+            OpWork("loop", 176, 160, (WorkPart("vector", "f64", 60),)),
         ),
         (
             "%a: tensor<2x3xf32>",
             "%0 = stablehlo.reshape %a : (tensor<2x3xf32>) -> tensor<6xf32>",
-            Work("free", 0, 0, ()),
+            OpWork("free", 0, 0, ()),
         ),
         (  # the layout undoes the permutation: XLA moves nothing
             "%a: tensor<2x3xf32>",
             "%0 = stablehlo.transpose %a, dims = [1, 0] "
             "{result_layout = dense<[0, 1]> : tensor<2xindex>} : "
             "(tensor<2x3xf32>) -> tensor<3x2xf32>",
-            Work("free", 0, 0, ()),
+            OpWork("free", 0, 0, ()),
         ),
         (
             "%a: tensor<2x3xf32>",
             "%0 = stablehlo.transpose %a, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>",
-            Work("transpose", 24, 24, ()),
+            OpWork("transpose", 24, 24, ()),
         ),
         (
             "%a: tensor<1000xf32>, %u: tensor<10xf32>, %i: tensor<i32>",
             "%0 = stablehlo.dynamic_update_slice %a, %u, %i : "
             "(tensor<1000xf32>, tensor<10xf32>, tensor<i32>) -> tensor<1000xf32>",
-            Work("copy", 44, 40, ()),
+            OpWork("copy", 44, 40, ()),
         ),
         (  # 50,000 rows, 5 read
             "%a: tensor<50000x8xf32>, %i: tensor<5x1xi32>",
@@ -164,7 +172,7 @@ def test_rate_of_a_product(first, lhs, rhs, out, extra, unit, key, times) -> Non
             "[1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, "
             "slice_sizes = array<i64: 1, 8>}> : (tensor<50000x8xf32>, tensor<5x1xi32>) -> "
             "tensor<5x8xf32>",
-            Work("gather", 180, 160, ()),
+            OpWork("gather", 180, 160, ()),
         ),
         (  # 2 rows, 5 read: no more than the table
             "%a: tensor<2x8xf32>, %i: tensor<5x1xi32>",
@@ -172,7 +180,7 @@ def test_rate_of_a_product(first, lhs, rhs, out, extra, unit, key, times) -> Non
             "[1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, "
             "slice_sizes = array<i64: 1, 8>}> : (tensor<2x8xf32>, tensor<5x1xi32>) -> "
             "tensor<5x8xf32>",
-            Work("gather", 84, 160, ()),
+            OpWork("gather", 84, 160, ()),
         ),
         (  # the comparator's operations, n log2 n times per row
             "%a: tensor<4x8xf32>",
@@ -180,19 +188,19 @@ def test_rate_of_a_product(first, lhs, rhs, out, extra, unit, key, times) -> Non
             "^bb0(%x: tensor<f32>, %y: tensor<f32>): %c = stablehlo.compare LT, %x, %y : "
             "(tensor<f32>, tensor<f32>) -> tensor<i1>\nstablehlo.return %c : tensor<i1>}) : "
             "(tensor<4x8xf32>) -> tensor<4x8xf32>",
-            Work("sort", 128, 128, (Part("vector", "f32", 96),)),
+            OpWork("sort", 128, 128, (WorkPart("vector", "f32", 96),)),
         ),
         (
             "%a: tensor<4xui64>",
             "%0, %1 = stablehlo.rng_bit_generator %a, algorithm = PHILOX : "
             "(tensor<4xui64>) -> (tensor<4xui64>, tensor<100xui32>)",
-            Work("rng", 32, 432, (Part("vector", "i32", 2500),)),
+            OpWork("rng", 32, 432, (WorkPart("vector", "i32", 2500),)),
         ),
         (
             "%a: tensor<2x64xf32>",
             "%0 = stablehlo.fft %a, type = RFFT, length = [64] : "
             "(tensor<2x64xf32>) -> tensor<2x33xcomplex<f32>>",
-            Work("fft", 512, 528, (Part("vector", "f32", 5 * 128 * 6 // 2),)),
+            OpWork("fft", 512, 528, (WorkPart("vector", "f32", 5 * 128 * 6 // 2),)),
         ),
         (  # each row meets one of the four groups
             "%a: tensor<32x8xbf16>, %b: tensor<4x8x16xbf16>, %g: tensor<4xi32>",
@@ -200,21 +208,21 @@ def test_rate_of_a_product(first, lhs, rhs, out, extra, unit, key, times) -> Non
             "lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], "
             "lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}> : (tensor<32x8xbf16>, "
             "tensor<4x8x16xbf16>, tensor<4xi32>) -> tensor<32x16xbf16>",
-            Work("gemm", 1552, 1024, (Part("matrix", "bf16", 8192),)),
+            OpWork("gemm", 1552, 1024, (WorkPart("matrix", "bf16", 8192),)),
         ),
         (
             "%a: tensor<8x16x4xf32>, %f: tensor<4xf32>",
             '%0:3 = "stablehlo.batch_norm_training"(%a, %f, %f) <{epsilon = 1.0e-5 : f32, '
             "feature_index = 2 : i64}> : (tensor<8x16x4xf32>, tensor<4xf32>, tensor<4xf32>) -> "
             "(tensor<8x16x4xf32>, tensor<4xf32>, tensor<4xf32>)",
-            Work("reduction", 4128, 2080, (Part("vector", "f32", 4096),), transcendentals=4),
+            OpWork("reduction", 4128, 2080, (WorkPart("vector", "f32", 4096),), transcendentals=4),
         ),
     ],
 )
-def test_work_of_an_op(first, arguments: str, body: str, expected: Work) -> None:
+def test_work_of_an_op(first, arguments: str, body: str, expected: OpWork) -> None:
     op = first(arguments, body)
-    assert op_work(op) == expected
-    assert is_free(op) == expected.free
+    assert compute_op_work(op) == expected
+    assert is_free_op(op) == expected.is_free
 
 
 CONFIG = r"{\22gemm_backend_config\22:{\22epilogue\22:\22%s\22,%s\22beta\22:0}}"
@@ -237,8 +245,11 @@ QKV = "tensor<2x128x4x64xbf16>"
             CONFIG % ("BIAS_RELU", DIMS),
             ("tensor<4x8xbf16>", "tensor<8x16xbf16>", "tensor<16xbf16>"),
             "tuple<tensor<4x16xbf16>, tensor<4096xi8>>",
-            Work(
-                "gemm", 352, 128, (Part("matrix", "bf16", 1024), Part("vector", "bf16", 128))
+            OpWork(
+                "gemm",
+                352,
+                128,
+                (WorkPart("matrix", "bf16", 1024), WorkPart("vector", "bf16", 128)),
             ),  # the workspace is not written
         ),
         (  # no dimension numbers: depth from the sizes
@@ -246,32 +257,41 @@ QKV = "tensor<2x128x4x64xbf16>"
             "",
             ("tensor<3x4x8xf32>", "tensor<3x8x16xf32>"),
             "tensor<3x4x16xf32>",
-            Work("gemm", 1920, 768, (Part("matrix", "tf32", 3072),)),
+            OpWork("gemm", 1920, 768, (WorkPart("matrix", "tf32", 3072),)),
         ),
         (
             "__cublas$lt$matmul$f8",
             CONFIG % ("GELU", DIMS),
             ("tensor<4x8xf8E4M3FN>", "tensor<8x16xf8E4M3FN>", "tensor<f32>", "tensor<f32>"),
             "tensor<4x16xf16>",
-            Work("gemm", 168, 128, (Part("matrix", "f8", 1024), Part("vector", "f16", 512)), 64),
+            OpWork(
+                "gemm",
+                168,
+                128,
+                (WorkPart("matrix", "f8", 1024), WorkPart("vector", "f16", 512)),
+                64,
+            ),
         ),
         (  # grouped, NCHW: one input channel per output channel
             "__cudnn$convForward",
             "",
             ("tensor<1x32x10x10xf32>", "tensor<32x1x3x3xf32>"),
             "tuple<tensor<1x32x8x8xf32>, tensor<0xui8>>",
-            Work("conv", 13952, 8192, (Part("matrix", "tf32", 2 * 32 * 64 * 9),)),
+            OpWork("conv", 13952, 8192, (WorkPart("matrix", "tf32", 2 * 32 * 64 * 9),)),
         ),
         (
             "__cudnn$fmhaSoftmax",
             SCORES % "NO_MASK",
             (QKV, QKV, QKV),
             f"tuple<{QKV}, tensor<0xui8>>",
-            Work(
+            OpWork(
                 "attention",
                 3 * 131072,
                 131072,
-                (Part("matrix", "bf16", 4 * 131072 * 64), Part("vector", "f32", 5 * 131072)),
+                (
+                    WorkPart("matrix", "bf16", 4 * 131072 * 64),
+                    WorkPart("vector", "f32", 5 * 131072),
+                ),
                 131072,
             ),
         ),
@@ -280,11 +300,11 @@ QKV = "tensor<2x128x4x64xbf16>"
             SCORES % "CAUSAL",
             (QKV, QKV, QKV),
             f"tuple<{QKV}, {QKV}, {QKV}>",
-            Work(
+            OpWork(
                 "attention",
                 3 * 131072,
                 3 * 131072,
-                (Part("matrix", "bf16", 10 * 66048 * 64), Part("vector", "f32", 5 * 66048)),
+                (WorkPart("matrix", "bf16", 10 * 66048 * 64), WorkPart("vector", "f32", 5 * 66048)),
                 66048,
             ),
         ),
@@ -293,44 +313,44 @@ QKV = "tensor<2x128x4x64xbf16>"
             "",
             ("tensor<2x30x30xf32>",),
             "tuple<tensor<2x30x30xf32>, tensor<2xi32>>",
-            Work("linalg", 7200, 7208, (Part("vector", "f32", 18000),)),
+            OpWork("linalg", 7200, 7208, (WorkPart("vector", "f32", 18000),)),
         ),
         (
             "cusolver_getrf_ffi",
             "",
             ("tensor<40x30xf64>",),
             "tuple<tensor<40x30xf64>, tensor<30xi32>, tensor<i32>>",
-            Work("linalg", 9600, 9724, (Part("vector", "f64", 27000),)),
+            OpWork("linalg", 9600, 9724, (WorkPart("vector", "f64", 27000),)),
         ),
         (  # 8 systems of 30 equations, 3 right-hand sides: 8 x (3 x 30 + 5 x 30 x 3)
             "lapack_sgtsv_ffi",
             "",
             ("tensor<8x30xf32>", "tensor<8x30xf32>", "tensor<8x30xf32>", "tensor<8x30x3xf32>"),
             "tensor<8x30x3xf32>",
-            Work("linalg", 5760, 2880, (Part("vector", "f32", 4320),)),
+            OpWork("linalg", 5760, 2880, (WorkPart("vector", "f32", 4320),)),
         ),
         (
             "TopK",
             "",
             ("tensor<4x128xf32>",),
             "tuple<tensor<4x8xf32>, tensor<4x8xi32>>",
-            Work("sort", 2048, 256, (Part("vector", "f32", 2048),)),
+            OpWork("sort", 2048, 256, (WorkPart("vector", "f32", 2048),)),
         ),
-        ("Sharding", "", ("tensor<4xf32>",), "tensor<4xf32>", Work("free", 0, 0, ())),
+        ("Sharding", "", ("tensor<4xf32>",), "tensor<4xf32>", OpWork("free", 0, 0, ())),
         (
             "tpu_custom_call",
             r"{\22custom_call_config\22:{\22cost_estimate\22:{\22flops\22:7,\22transcendentals\22:3,"
             r"\22bytes_accessed\22:48}}}",
             ("tensor<4xf32>",),
             "tensor<4xf32>",
-            Work("custom", 32, 16, (Part("matrix", "f32", 7),), 3),
+            OpWork("custom", 32, 16, (WorkPart("matrix", "f32", 7),), 3),
         ),
         (
             "xla_ffi_python_cpu_callback",
             "",
             ("tensor<4xf32>",),
             "tuple<tensor<2xf32>>",
-            Work(
+            OpWork(
                 "custom",
                 16,
                 8,
@@ -347,7 +367,7 @@ def test_custom_calls(first, target, config, operands, result, expected) -> None
         f'%0 = stablehlo.custom_call @{target}({values}) {{backend_config = "{config}"}} : '
         f"({', '.join(operands)}) -> {result}"
     )
-    assert op_work(first(arguments, body)) == expected
+    assert compute_op_work(first(arguments, body)) == expected
 
 
 @pytest.mark.parametrize(
@@ -369,21 +389,21 @@ def test_custom_calls(first, target, config, operands, result, expected) -> None
 def test_what_has_no_work(first, body: str, error: type[Exception], message: str) -> None:
     op = first("%a: tensor<4xf32>, %d: tensor<?xf32>, %p: tensor<i1>", body)
     with pytest.raises(error, match=message.replace("$", r"\$")):
-        op_work(op)
-    assert not is_free(op)
+        compute_op_work(op)
+    assert not is_free_op(op)
 
 
 def test_work_depends_on_the_text_alone(first) -> None:
     arguments = "%a: tensor<4xf32>, %b: tensor<4xf32>"
     square = first(arguments, "%0 = stablehlo.multiply %a, %a : tensor<4xf32>")
     product = first(arguments, "%0 = stablehlo.multiply %a, %b : tensor<4xf32>")
-    assert op_text(square) == op_text(product)
-    assert op_work(square) == op_work(product)
+    assert to_canonical_text(square) == to_canonical_text(product)
+    assert compute_op_work(square) == compute_op_work(product)
 
 
 def test_properties() -> None:
-    work = Work("gemm", 1, 2, (Part("vector", "f32", 3), Part("matrix", "bf16", 9)))
-    assert (work.flops, work.dtype, work.free) == (12, "bf16", False)
-    assert (Work("free", 0, 0, ()).dtype, Work("free", 0, 0, ()).free) == ("none", True)
-    assert not Work("loop", 0, 0, (), transcendentals=1).free
-    assert rule_of("nothing.at_all") is None
+    work = OpWork("gemm", 1, 2, (WorkPart("vector", "f32", 3), WorkPart("matrix", "bf16", 9)))
+    assert (work.flops, work.dtype, work.is_free) == (12, "bf16", False)
+    assert (OpWork("free", 0, 0, ()).dtype, OpWork("free", 0, 0, ()).is_free) == ("none", True)
+    assert not OpWork("loop", 0, 0, (), transcendentals=1).is_free
+    assert find_cost_rule("nothing.at_all") is None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from hespas.dialects.mlir import ir
-from hespas.estimators.work import Part, Work, op_work
+from hespas.estimators.work import OpWork, WorkPart, compute_op_work
 
 Parse = Callable[[str], ir.Module]
 
@@ -34,36 +34,36 @@ BIG, PART = "tensor<1000xf32>", "tensor<10xf32>"
             fusion([("x", BIG)], BIG,
                    f"%0 = stablehlo.multiply %x, %x : {BIG}\n%1 = stablehlo.tanh %0 : {BIG}\n"
                    f"mhlo.return %1 : {BIG}"),
-            Work("loop", 4000, 4000, (Part("vector", "f32", 1000),), 1000), id="square"),
+            OpWork("loop", 4000, 4000, (WorkPart("vector", "f32", 1000),), 1000), id="square"),
         pytest.param(  # only what the slice takes is read and computed
             fusion([("x", BIG)], PART,
                    f"%0 = stablehlo.negate %x : {BIG}\n"
                    f"%1 = stablehlo.slice %0 [5:15] : ({BIG}) -> {PART}\nmhlo.return %1 : {PART}"),
-            Work("loop", 40, 40, (Part("vector", "f32", 10),)), id="slice"),
+            OpWork("loop", 40, 40, (WorkPart("vector", "f32", 10),)), id="slice"),
         pytest.param(  # two slices: their sum
             fusion([("x", BIG)], PART,
                    f"%0 = stablehlo.slice %x [0:10] : ({BIG}) -> {PART}\n"
                    f"%1 = stablehlo.slice %x [10:20] : ({BIG}) -> {PART}\n"
                    f"%2 = stablehlo.add %0, %1 : {PART}\nmhlo.return %2 : {PART}"),
-            Work("loop", 80, 40, (Part("vector", "f32", 10),)), id="two-slices"),
+            OpWork("loop", 80, 40, (WorkPart("vector", "f32", 10),)), id="two-slices"),
         pytest.param(  # the small side of a broadcast
             fusion([("x", PART), ("y", "tensor<10x100xf32>")], "tensor<10x100xf32>",
                    f"%0 = stablehlo.broadcast_in_dim %x, dims = [0] : ({PART}) -> "
                    "tensor<10x100xf32>\n%1 = stablehlo.add %0, %y : tensor<10x100xf32>\n"
                    "mhlo.return %1 : tensor<10x100xf32>"),
-            Work("loop", 4040, 4000, (Part("vector", "f32", 1000),)), id="broadcast"),
+            OpWork("loop", 4040, 4000, (WorkPart("vector", "f32", 1000),)), id="broadcast"),
         pytest.param(  # in place: the update alone is read and written
             fusion([("x", BIG), ("u", PART), ("i", "tensor<i32>")], BIG,
                    f"%0 = stablehlo.negate %u : {PART}\n"
                    f"%1 = stablehlo.dynamic_update_slice %x, %0, %i : ({BIG}, {PART}, tensor<i32>)"
                    f" -> {BIG}\nmhlo.return %1 : {BIG}"),
-            Work("loop", 44, 40, (Part("vector", "f32", 10),)), id="update-in-place"),
+            OpWork("loop", 44, 40, (WorkPart("vector", "f32", 10),)), id="update-in-place"),
         pytest.param(  # not in place: the buffer is computed here
             fusion([("x", BIG), ("u", PART), ("i", "tensor<i32>")], BIG,
                    f"%0 = stablehlo.negate %x : {BIG}\n"
                    f"%1 = stablehlo.dynamic_update_slice %0, %u, %i : ({BIG}, {PART}, tensor<i32>)"
                    f" -> {BIG}\nmhlo.return %1 : {BIG}"),
-            Work("loop", 4044, 4000, (Part("vector", "f32", 1000),)), id="update-copy"),
+            OpWork("loop", 4044, 4000, (WorkPart("vector", "f32", 1000),)), id="update-copy"),
         pytest.param(  # read, combined and written: 5 rows of 50
             fusion([("x", "tensor<50x8xf32>"), ("i", "tensor<5x1xi32>"), ("u", "tensor<5x8xf32>")],
                    "tensor<50x8xf32>",
@@ -74,13 +74,13 @@ BIG, PART = "tensor<1000xf32>", "tensor<10xf32>"
                    "tensor<f32>\nstablehlo.return %s : tensor<f32>}) : "
                    "(tensor<50x8xf32>, tensor<5x1xi32>, tensor<5x8xf32>) -> tensor<50x8xf32>\n"
                    "mhlo.return %0 : tensor<50x8xf32>"),
-            Work("scatter", 340, 160, (Part("vector", "f32", 40),)), id="scatter"),
+            OpWork("scatter", 340, 160, (WorkPart("vector", "f32", 40),)), id="scatter"),
         pytest.param(
             fusion([("x", "tensor<10x100xf32>"), ("z", "tensor<f32>")], PART,
                    "%0 = stablehlo.multiply %x, %x : tensor<10x100xf32>\n"
                    "%1 = stablehlo.reduce(%0 init: %z) applies stablehlo.add across dimensions = "
                    f"[1] : (tensor<10x100xf32>, tensor<f32>) -> {PART}\nmhlo.return %1 : {PART}"),
-            Work("reduction", 4004, 40, (Part("vector", "f32", 1990),)), id="reduction"),
+            OpWork("reduction", 4004, 40, (WorkPart("vector", "f32", 1990),)), id="reduction"),
         pytest.param(  # nested fusions are taken in; the product is the hero
             fusion([("x", "tensor<4x8xi8>"), ("y", "tensor<8x16xbf16>")], "tensor<4x16xbf16>",
                    '%0 = "mhlo.fusion"(%x) <{fusion_kind = #mhlo<fusion_kind kCustom>}> ({'
@@ -89,7 +89,7 @@ BIG, PART = "tensor<1000xf32>", "tensor<10xf32>"
                    "tensor<4x8xbf16>\n%1 = stablehlo.dot %0, %y : "
                    "(tensor<4x8xbf16>, tensor<8x16xbf16>) -> tensor<4x16xbf16>\n"
                    "mhlo.return %1 : tensor<4x16xbf16>"),
-            Work("gemm", 288, 128, (Part("matrix", "bf16", 1024), Part("vector", "bf16", 32))),
+            OpWork("gemm", 288, 128, (WorkPart("matrix", "bf16", 1024), WorkPart("vector", "bf16", 32))),
             id="dot"),
         pytest.param(
             fusion([("x", BIG)], BIG,
@@ -98,17 +98,17 @@ BIG, PART = "tensor<1000xf32>", "tensor<10xf32>"
                    f"^bb0(%a: {BIG}): %s = stablehlo.negate %a : {BIG}\n"
                    f"stablehlo.return %s : {BIG}}}) {{hespas.trips = 3 : i64}} : ({BIG}) -> {BIG}\n"
                    f"mhlo.return %0 : {BIG}"),
-            Work("control", 4000, 4000, (Part("vector", "f32", 3000),)), id="while"),
+            OpWork("control", 4000, 4000, (WorkPart("vector", "f32", 3000),)), id="while"),
         pytest.param(
             fusion([("x", BIG)], BIG, f"mhlo.return %x : {BIG}"),
-            Work("copy", 4000, 4000, ()), id="identity"),
+            OpWork("copy", 4000, 4000, ()), id="identity"),
     ],
 )  # fmt: skip
-def test_fusions(parse: Parse, case: tuple[str, str], expected: Work) -> None:
+def test_fusions(parse: Parse, case: tuple[str, str], expected: OpWork) -> None:
     arguments, text = case
     module = parse(f"func.func @main({arguments}) {{\n{text}\nreturn }}")
     op = module.body.operations[0].regions[0].blocks[0].operations[0].operation
-    assert op_work(op) == expected
+    assert compute_op_work(op) == expected
 
 
 def test_a_reducer_may_call_a_function(parse: Parse) -> None:
@@ -128,4 +128,4 @@ def test_a_reducer_may_call_a_function(parse: Parse) -> None:
         return %0 : tensor<f32>
       }""")
     op = module.body.operations[1].regions[0].blocks[0].operations[0].operation
-    assert op_work(op).flops == 18
+    assert compute_op_work(op).flops == 18

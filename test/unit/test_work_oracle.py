@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hespas.dialects.mlir import ir, make_context, op_text, xla_cost_analysis
-from hespas.estimators.work import NotALeaf, Work, op_work, rule_of
-from hespas.frontends.reader import read
+from hespas.dialects.mlir import ir, make_context, run_xla_cost_analysis, to_canonical_text
+from hespas.estimators.work import NotALeaf, OpWork, compute_op_work, find_cost_rule
+from hespas.frontends.module_reader import read_module
 
 Costs = tuple[int, int, int]  # operations, transcendentals, bytes
 CONTEXT = make_context()
@@ -26,7 +26,7 @@ GENERATED = settings(
 )
 
 
-def ours(work: Work) -> Costs:
+def ours(work: OpWork) -> Costs:
     return work.flops, work.transcendentals, work.read_bytes + work.write_bytes
 
 
@@ -40,7 +40,7 @@ def xla(op: ir.Operation) -> Costs:
     n = len(op.results)
     results = ", ".join(f"%0#{i}" for i in range(n)) if n > 1 else "%0"
     function = f"func.func @main({parameters}) -> ({types}) {{{text}\nreturn {results} : {types}}}"
-    cost = xla_cost_analysis(ir.Module.parse(function, op.context))
+    cost = run_xla_cost_analysis(ir.Module.parse(function, op.context))
     flops, transcendentals, size = (
         int(cost.get(name, 0)) for name in ("flops", "transcendentals", "bytes accessed")
     )
@@ -136,14 +136,14 @@ def convolutions(draw: st.DrawFn) -> tuple[str, str]:
 @given(dots())
 def test_products_equal_xla(case: tuple[str, str]) -> None:
     _module, op = only_op(*case)
-    assert op_work(op).flops == xla(op)[0]
+    assert compute_op_work(op).flops == xla(op)[0]
 
 
 @GENERATED
 @given(convolutions())
 def test_convolutions_equal_xla(case: tuple[str, str]) -> None:
     _module, op = only_op(*case)
-    assert op_work(op).flops == xla(op)[0]
+    assert compute_op_work(op).flops == xla(op)[0]
 
 
 def leaves(module: ir.Module) -> Iterator[ir.Operation]:
@@ -151,7 +151,7 @@ def leaves(module: ir.Module) -> Iterator[ir.Operation]:
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        rule = rule_of(op.name)
+        rule = find_cost_rule(op.name)
         if rule is None or rule.group != "leaf":
             return ir.WalkResult.ADVANCE
         found.append(op)
@@ -187,7 +187,7 @@ EXPLAINED: dict[str, Callable[[ir.Operation, Costs, Costs], bool]] = {
     # the table of a tuple: 8 bytes per result
     "stablehlo.reduce": lambda op, a, b: b[2] - a[2] == 8 * len(op.results) and a[:2] == b[:2],
     # running windows: linear here, quadratic there
-    "stablehlo.reduce_window": lambda op, a, b: op_work(op).kind == "scan" and a[0] < b[0],
+    "stablehlo.reduce_window": lambda op, a, b: compute_op_work(op).kind == "scan" and a[0] < b[0],
     # integer operations, no transcendentals
     "stablehlo.rng_bit_generator": lambda _, a, b: a[1] == 0 and b[0] == 0 and b[2] - a[2] == 16,
     # a scatter that replaces does not read the old values
@@ -212,13 +212,13 @@ def test_the_zoo_equals_xla_but_for_what_is_explained(workload: Callable[[str], 
     wrong: list[tuple[str, Costs, Costs]] = []
     counted = Counter()
     for path in programs(folder, "spmd"):
-        module = read(path, make_context())
+        module = read_module(path, make_context())
         for op in leaves(module):
-            text = op_text(op)
+            text = to_canonical_text(op)
             if text in seen or op.name == "stablehlo.custom_call":  # XLA has no model of them
                 continue
             seen.add(text)
-            a, b = ours(op_work(op)), xla(op)
+            a, b = ours(compute_op_work(op)), xla(op)
             explained = EXPLAINED.get(op.name)
             if all(map(equal, a, b)):
                 counted["equal"] += 1
@@ -235,16 +235,16 @@ def test_the_optimised_zoo_has_work(workload: Callable[[str], Path], variant: st
     """No op is without a rule; a fusion never exceeds what it holds."""
     folder = workload("zoo/mlp_dp_train/opt.mlir").parents[1]
     for path in programs(folder, variant):
-        module = read(path, make_context())
+        module = read_module(path, make_context())
         for op in leaves(module):
             try:
-                work = op_work(op)
+                work = compute_op_work(op)
             except NotALeaf:
                 continue
             assert work.gap is None or "runs on the host" in work.gap, (path, work)
             assert min(ours(work)) >= 0
             if op.name == "mhlo.fusion":
-                inside = [op_work(leaf) for leaf in leaves_of_fusion(op)]
+                inside = [compute_op_work(leaf) for leaf in leaves_of_fusion(op)]
                 assert work.flops <= sum(leaf.flops for leaf in inside)
 
 
@@ -258,12 +258,12 @@ def leaves_of_fusion(fusion: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def convolution_flops(path: Path) -> Counter[int]:
-    module = read(path, make_context())
+    module = read_module(path, make_context())
     works = [
-        op_work(op)
+        compute_op_work(op)
         for op in leaves(module)
         if op.name == "stablehlo.convolution"
-        or (op.name == "stablehlo.custom_call" and "__cudnn$conv" in op_text(op))
+        or (op.name == "stablehlo.custom_call" and "__cudnn$conv" in to_canonical_text(op))
     ]  # fmt: skip
     return Counter(sum(p.flops for p in work.parts if p.unit == "matrix") for work in works)
 

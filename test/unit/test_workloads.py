@@ -14,13 +14,13 @@ import pytest
 from conftest import workloads
 
 from hespas import frontends, passes
-from hespas.chakra import reader
-from hespas.chakra.check import check
+from hespas.chakra import trace_reader
+from hespas.chakra.check_traces import find_trace_problems
 from hespas.chakra.schema import NodeType
 from hespas.dialects.attrs import Cost
 from hespas.dialects.mlir import ir, make_context
-from hespas.dialects.verify import problems_of
-from hespas.passes.base import Run
+from hespas.dialects.verify_attrs import collect_attribute_problems
+from hespas.passes.base import PassRun
 
 ANNOTATE = "roofline-annotate{node=A100_SXM_40GB}"
 SPLITS = ("split-linear", "split-individual{merge}")
@@ -47,9 +47,9 @@ BATCHES = batches()
 SMALL = [batch for batch in BATCHES if batch.startswith("zoo/")]
 
 
-def through(path: Path, pipeline: str, context: ir.Context) -> tuple[ir.Module, Run]:
-    module, run = frontends.read(path, context), Run(note=lambda text: None)
-    passes.run(module, pipeline, run)
+def through(path: Path, pipeline: str, context: ir.Context) -> tuple[ir.Module, PassRun]:
+    module, run = frontends.read_module(path, context), PassRun(note=lambda text: None)
+    passes.run_pipeline(module, pipeline, run)
     return module, run
 
 
@@ -59,16 +59,20 @@ def emit(folder: Path) -> str:
 
 def computed_ns(trace: Path) -> tuple[int, int]:
     """How many compute nodes a trace has, and their time as ASTRA-sim's roofline mode has it."""
-    nodes = [node for node in reader.read(trace) if node.type == NodeType.COMP_NODE]
-    return len(nodes), sum(node.value("num_ops") // 1000 for node in nodes)
+    nodes = [
+        node for node in trace_reader.read_trace_nodes(trace) if node.type == NodeType.COMP_NODE
+    ]
+    return len(nodes), sum(node.get_attr_value("num_ops") // 1000 for node in nodes)
 
 
-def faults(module: ir.Module, run: Run, folder: Path) -> Iterator[str]:
+def faults(module: ir.Module, run: PassRun, folder: Path) -> Iterator[str]:
     """What is wrong with a module and its traces."""
     if not module.operation.verify():
         yield "the module is not valid"
-    yield from map(str, problems_of(module))
-    yield from (str(problem) for problem in check(folder) if problem.severity == "error")
+    yield from map(str, collect_attribute_problems(module))
+    yield from (
+        str(problem) for problem in find_trace_problems(folder) if problem.severity == "error"
+    )
     cost: Cost = run.results["cost"]
     count, time_ns = computed_ns(folder / "dev.0.et")
     # A simulator takes no less than 1 ns for a node.

@@ -15,7 +15,7 @@ from xdsl.universe import XDSL_UNIVERSE
 from hespas import frontends
 from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir, make_context
-from hespas.dialects.xdsl_bridge import to_native, to_xdsl
+from hespas.dialects.xdsl_bridge import to_native_module, to_xdsl_module
 from hespas.dialects.xdsl_dialect import HESPAS
 
 MIXED = """
@@ -58,9 +58,9 @@ def texts(module: ir.Module) -> list[str]:
 
 
 def assert_same(module: ir.Module, context: Context | None) -> None:
-    copy = to_xdsl(module, context)
+    copy = to_xdsl_module(module, context)
     copy.verify()
-    assert texts(to_native(copy)) == texts(module)
+    assert texts(to_native_module(copy)) == texts(module)
 
 
 @pytest.mark.parametrize("known", [None, everything()], ids=["bare", "all-dialects"])
@@ -84,16 +84,16 @@ def test_attributes_and_locations_come_back(
 def test_workloads_come_back(
     workload: Callable[[str], Path], context: ir.Context, name: str
 ) -> None:
-    assert_same(frontends.read(workload(name), context), everything())
+    assert_same(frontends.read_module(workload(name), context), everything())
 
 
 def test_another_context_gets_the_same_module(parse: Callable[[str], ir.Module]) -> None:
     module = parse(MIXED)
-    assert texts(to_native(to_xdsl(module), make_context())) == texts(module)
+    assert texts(to_native_module(to_xdsl_module(module), make_context())) == texts(module)
 
 
 def test_ops_that_xdsl_knows_are_its_own(parse: Callable[[str], ir.Module]) -> None:
-    copy = to_xdsl(parse("func.func @f() { return }"), everything())
+    copy = to_xdsl_module(parse("func.func @f() { return }"), everything())
     assert [type(op) for op in copy.ops] == [FuncOp]
 
 
@@ -105,14 +105,14 @@ def from_text(text: str) -> ModuleOp:
 
 
 def test_typed_attributes_arrive_as_dictionaries() -> None:
-    native = to_native(
+    native = to_native_module(
         from_text('builtin.module attributes {hespas.kernel = #hespas.kernel<kind = "copy">} {}')
     )
     assert 'hespas.kernel = {kind = "copy"}' in str(native)
 
 
 def test_text_locations_arrive() -> None:
-    native = to_native(from_text('"builtin.module"() ({}) : () -> () loc("a.mlir":3:4)'))
+    native = to_native_module(from_text('"builtin.module"() ({}) : () -> () loc("a.mlir":3:4)'))
     assert str(native.operation.location) == 'loc("a.mlir":3:4)'
 
 
@@ -130,7 +130,7 @@ def test_text_locations_arrive() -> None:
 def test_infinities_that_xdsl_corrupted_are_reported(constant: str, warned: str) -> None:
     said: list[str] = []
     module = from_text(f"builtin.module attributes {{a.value = {constant}}} {{}}")
-    to_native(module, warn=said.append)
+    to_native_module(module, warn=said.append)
     assert bool(said) == bool(warned)
     assert all(f"bit pattern of {warned}," in text and "hespas-read" in text for text in said)
 
@@ -145,4 +145,4 @@ def test_infinities_that_xdsl_corrupted_are_reported(constant: str, warned: str)
 )
 def test_what_mlir_does_not_take_is_named(text: str, message: str) -> None:
     with pytest.raises(HespasError, match=message):
-        to_native(from_text(text))
+        to_native_module(from_text(text))

@@ -13,7 +13,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from hespas.dialects import attrs, xdsl_dialect
-from hespas.dialects.xdsl_dialect import HESPAS, RECORD_ATTRS, RegionAttr
+from hespas.dialects.xdsl_dialect import HESPAS, RECORD_ATTRS, TypedRegionAttr
 
 TYPES = {
     "str": xdsl_dialect.StringAttr,
@@ -37,13 +37,13 @@ def parse(text: str) -> Attribute:
 
 
 @pytest.mark.parametrize("record", attrs.RECORDS, ids=lambda record: record.NAME)
-def test_fields_are_those_of_the_schema(record: type[attrs.Record]) -> None:
+def test_fields_are_those_of_the_schema(record: type[attrs.AttrRecord]) -> None:
     cls = RECORD_ATTRS[record.NAME]
     declared = [name for name, _ in cls.get_irdl_definition().parameters]
-    assert declared == [name for name, _ in attrs.kinds(record)]
+    assert declared == [name for name, _ in attrs.list_field_kinds(record)]
     hints = get_type_hints(cls)
     choices = {}
-    for name, kind in attrs.kinds(record):
+    for name, kind in attrs.list_field_kinds(record):
         field: Any = vars(record)["__dataclass_fields__"][name]
         required = field.default is attrs.MISSING
         expected = TYPES[kind] if required else TYPES[kind] | xdsl_dialect.NoneAttr
@@ -69,13 +69,13 @@ def test_fields_are_those_of_the_schema(record: type[attrs.Record]) -> None:
 def test_round_trip(text: str) -> None:
     attr = parse(text)
     assert str(attr) == text
-    assert isinstance(attr, xdsl_dialect.RecordAttr)
+    assert isinstance(attr, xdsl_dialect.TypedRecordAttr)
     assert type(attr).from_dictionary(attr.to_dictionary().data) == attr
 
 
 def test_order_of_fields_is_free() -> None:
     attr = parse('#hespas.region<digest = "5f1c", ops = 3 : i64, id = 0 : i64>')
-    assert isinstance(attr, RegionAttr)
+    assert isinstance(attr, TypedRegionAttr)
     assert (attr.id.value.data, attr.ops.value.data, attr.digest.data) == (0, 3, "5f1c")
 
 
@@ -100,10 +100,10 @@ def test_wrong_attributes_are_refused(text: str, message: str) -> None:
 def test_typed_and_dictionary_forms_of_a_module() -> None:
     attr = parse('#hespas.kernel<kind = "gemm">')
     module = ModuleOp([], {"hespas.kernel": attr, "other": attr})
-    xdsl_dialect.to_dictionaries(module)
+    xdsl_dialect.replace_typed_attributes(module)
     assert str(module.attributes["hespas.kernel"]) == '{kind = "gemm"}'
-    xdsl_dialect.to_typed(module)
+    xdsl_dialect.replace_dictionaries(module)
     assert module.attributes["hespas.kernel"] == attr
     module.attributes["hespas.kernel"] = parse('{kind = "gem"}')
     with pytest.raises(VerifyException, match="'gem'"):
-        xdsl_dialect.to_typed(module)
+        xdsl_dialect.replace_dictionaries(module)

@@ -15,7 +15,7 @@ from xdsl.universe import Universe
 from hespas.dialects import xdsl_universe
 from hespas.dialects.mlir import ir
 from hespas.passes import registry
-from hespas.passes.base import Pass, Run, option
+from hespas.passes.base import Pass, PassRun, option
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,7 +31,7 @@ class TagPass(Pass):
     share: float | None = option(None, "a float")
     flag: bool = option(False, "a flag")
 
-    def apply(self, module: ir.Module, run: Run) -> None:
+    def apply(self, module: ir.Module, run: PassRun) -> None:
         text = f"{self.word}|{self.count}|{self.share}|{self.flag}"
         module.operation.attributes["a.tag"] = ir.StringAttr.get(text, module.context)
 
@@ -43,7 +43,7 @@ def xdsl_opt(*words: str, input: str = "builtin.module {}") -> subprocess.Comple
 
 @pytest.fixture
 def tag(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "get", lambda name: TagPass)
+    monkeypatch.setattr(registry, "load_pass_class", lambda name: TagPass)
 
 
 @pytest.mark.usefixtures("tag")
@@ -62,20 +62,20 @@ def test_options_reach_the_pass(pipeline: str, expected: str) -> None:
     from xdsl.passes import PassPipeline
 
     module = ModuleOp([])
-    passes = {"tag": lambda: xdsl_universe.wrap("tag", "tag")}
+    passes = {"tag": lambda: xdsl_universe.wrap_hespas_pass("tag", "tag")}
     PassPipeline.parse_spec(passes, pipeline).apply(Context(allow_unregistered=True), module)
     assert str(module.attributes["a.tag"]) == f'"{expected}"'
 
 
 def test_every_pass_is_offered_and_none_clashes() -> None:
     universe = Universe.get_multiverse()
-    assert {*registry.names(), "hespas-read"} <= universe.all_passes.keys()
+    assert {*registry.list_pass_names(), "hespas-read"} <= universe.all_passes.keys()
     assert "hespas" in universe.all_dialects.keys() & universe.all_targets.keys()
 
 
 def test_a_clash_with_xdsl_gets_a_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "names", lambda: ["cse", "prepare"])
-    assert {"hespas-cse", "prepare"} <= xdsl_universe._passes().keys()
+    monkeypatch.setattr(registry, "list_pass_names", lambda: ["cse", "prepare"])
+    assert {"hespas-cse", "prepare"} <= xdsl_universe.list_pass_factories().keys()
 
 
 def test_starting_xdsl_opt_imports_no_bindings() -> None:
@@ -107,7 +107,7 @@ def test_reading_prints_what_hespas_opt_prints(
     path = workload("zoo/transformer_block_fwd/jax_sdy.mlir")
     done = xdsl_opt("-p", f'hespas-read{{input="{path}"}}', "-t", "hespas")
     assert done.returncode == 0, done.stderr
-    assert done.stdout == str(frontends.read(path, context))
+    assert done.stdout == str(frontends.read_module(path, context))
 
 
 def test_the_how_to_runs(tmp_path: Path) -> None:

@@ -9,22 +9,22 @@ import pytest
 from execution import call
 
 from hespas import passes
-from hespas.dialects.attrs import Cost, Region
+from hespas.dialects.attrs import Cost, RegionAttr
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.dialects.mlir import functions, ir, make_context
-from hespas.dialects.pjrt import compile_on, open_device, wait
+from hespas.dialects.mlir import collect_functions, ir, make_context
+from hespas.dialects.pjrt import compile_for_device, open_first_device, wait_for_results
 from hespas.estimators import registry
-from hespas.estimators.base import Item
-from hespas.estimators.iree import worker as iree_worker
-from hespas.estimators.iree.runtime import compile_module, runtime
-from hespas.estimators.lower.plain import compilable
+from hespas.estimators.base import CostItem
+from hespas.estimators.iree import iree_worker as iree_worker
+from hespas.estimators.iree.iree_runtime import compile_to_bytecode, open_runtime
+from hespas.estimators.lower.plain_stablehlo import render_compilable_module
 from hespas.estimators.measure import turns
-from hespas.estimators.measure.failure import Unsupported
-from hespas.estimators.xla import worker as xla_worker
-from hespas.estimators.xla.clock import launch_s
-from hespas.estimators.xla.flags import parse_flags
-from hespas.estimators.xla.inputs import make_inputs
-from hespas.passes.base import Run
+from hespas.estimators.measure.failure import UnsupportedError
+from hespas.estimators.xla import xla_worker as xla_worker
+from hespas.estimators.xla.clock import measure_launch_s
+from hespas.estimators.xla.device_inputs import create_device_inputs
+from hespas.estimators.xla.flag_parser import parse_xla_flags
+from hespas.passes.base import PassRun
 
 CONTEXT = make_context()
 XLA = {"device": "cpu", "flags": "", "repetitions": 5, "inputs": "auto"}
@@ -46,21 +46,21 @@ def product(n: int, count: int = 1) -> str:
 
 
 def xla(text: str, **settings):
-    return xla_worker.worker({"module": text, **XLA, **settings})
+    return xla_worker.measure_region({"module": text, **XLA, **settings})
 
 
 def iree(text: str, **settings):
-    return iree_worker.worker({"module": text, **IREE, **settings})
+    return iree_worker.measure_region({"module": text, **IREE, **settings})
 
 
-def annotated(text: str, pipeline: str) -> tuple[ir.Module, Run]:
+def annotated(text: str, pipeline: str) -> tuple[ir.Module, PassRun]:
     module = ir.Module.parse(text, CONTEXT)
-    return module, passes.run(module, pipeline, Run(note=lambda text: None))
+    return module, passes.run_pipeline(module, pipeline, PassRun(note=lambda text: None))
 
 
 @pytest.fixture(scope="module")
 def device():
-    return open_device("cpu")
+    return open_first_device("cpu")
 
 
 @pytest.mark.parametrize("measure", [xla, iree])
@@ -79,10 +79,10 @@ def test_times_repeat_within_what_they_say(measure):
 
 def test_operations_are_xlas():
     module, _ = annotated(product(128, 3), "split-linear,xla-annotate{device=cpu cache=none}")
-    function = functions(module)["region_0"]
-    cost = Cost.of(function)
+    function = collect_functions(module)["region_0"]
+    cost = Cost.read_from_op(function)
     assert cost is not None
-    counted = xla(compilable(function))
+    counted = xla(render_compilable_module(function))
     assert cost.flops == counted["flops"] == 3 * 2 * 128**3
     assert counted["bytes"] > 0
     assert (cost.bound, cost.estimator) == ("measured", "xla")
@@ -96,7 +96,7 @@ def test_the_sum_of_regions_is_near_the_whole():
     whole, _ = annotated(text, "split-linear,xla-annotate{device=cpu cache=none}")
     split, run = annotated(text, "split-linear{block-limit=2},xla-annotate{device=cpu cache=none}")
     assert run.results["measured"].regions == 4
-    costs = [Cost.of(functions(module)["region_0"]) for module in (whole, split)]
+    costs = [Cost.read_from_op(collect_functions(module)["region_0"]) for module in (whole, split)]
     assert costs[0] is not None
     total = run.results["cost"]
     assert total.flops == costs[0].flops
@@ -105,7 +105,7 @@ def test_the_sum_of_regions_is_near_the_whole():
 
 def test_iree_times_the_empty_program_alone(monkeypatch):
     timing, alone = [], []
-    real_turn, real_launch_s = turns.running, iree_worker._launch_s
+    real_turn, real_launch_s = turns.hold_timing_turn, iree_worker.measure_launch_s
 
     @contextlib.contextmanager
     def running(device=""):
@@ -114,7 +114,7 @@ def test_iree_times_the_empty_program_alone(monkeypatch):
             yield
             timing.pop()
 
-    monkeypatch.setattr(turns, "running", running)
+    monkeypatch.setattr(turns, "hold_timing_turn", running)
     monkeypatch.setattr(
         iree_worker, "_launch_s", lambda *given: alone.append(bool(timing)) or real_launch_s(*given)
     )
@@ -129,9 +129,9 @@ def test_a_result_in_the_cache_is_not_compiled_again(name, tmp_path):
     again, rerun = annotated(product(64, 2), steps)
     counts = [(r.results["measured"].measured, r.results["measured"].cached) for r in (run, rerun)]
     assert counts == [(1, 0), (0, 1)]
-    costs = [str(functions(m)["region_0"].attributes[Cost.NAME]) for m in (first, again)]
+    costs = [str(collect_functions(m)["region_0"].attributes[Cost.NAME]) for m in (first, again)]
     assert costs[0] == costs[1]
-    assert Region.NAME in functions(again)["region_0"].attributes
+    assert RegionAttr.NAME in collect_functions(again)["region_0"].attributes
 
 
 def test_xla_and_iree_compute_the_same():
@@ -143,13 +143,13 @@ def test_xla_and_iree_compute_the_same():
       %3 = stablehlo.cosine %2 : tensor<4xf32>
       return %3 : tensor<4xf32> }"""
     module = ir.Module.parse(text, CONTEXT)
-    device = runtime("local-task")
-    context, function = device.load(compile_module(text, "llvm-cpu", ()))
+    device = open_runtime("local-task")
+    context, function = device.load_bytecode(compile_to_bytecode(text, "llvm-cpu", ()))
     api = device.api
-    main = functions(module)["main"]
+    main = collect_functions(module)["main"]
     given, taken = api.VmVariantList(2), api.VmVariantList(1)
     for argument in main.regions[0].blocks[0].arguments:
-        given.push_ref(device.zeros(argument.type))
+        given.push_ref(device.allocate_zeros(argument.type))
     context.invoke(function, given, taken)
     view = taken.get_as_object(0, api.HalBufferView)
     got = api.DeviceArray(device.config.device, view, implicit_host_transfer=True).to_host()
@@ -163,9 +163,9 @@ def test_what_a_compiler_does_not_know_is_unsupported():
     text = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
       %0 = stablehlo.custom_call @nobody(%x) : (tensor<4xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32> }"""
-    with pytest.raises(Unsupported, match=r"XLA does not compile it: .*nobody"):
+    with pytest.raises(UnsupportedError, match=r"XLA does not compile it: .*nobody"):
         xla(text)
-    with pytest.raises(Unsupported, match=r"IREE does not compile it: .*custom_call"):
+    with pytest.raises(UnsupportedError, match=r"IREE does not compile it: .*custom_call"):
         iree(text)
 
 
@@ -187,16 +187,16 @@ def test_a_region_that_does_not_fit_is_refused():
 
 
 def test_flags():
-    assert parse_flags("--xla_a=true xla_b=2 xla_c=1.5 xla_d=x=y xla_e") == {
+    assert parse_xla_flags("--xla_a=true xla_b=2 xla_c=1.5 xla_d=x=y xla_e") == {
         "xla_a": True, "xla_b": 2, "xla_c": 1.5, "xla_d": "x=y", "xla_e": True,
     }  # fmt: skip
     with pytest.raises(UsageError, match="'fast' is no flag of XLA"):
-        parse_flags("fast")
+        parse_xla_flags("fast")
     assert xla(product(8), flags="xla_cpu_enable_fast_math=true")["median_s"] >= 0
     with pytest.raises(HespasError, match="No such compile option: 'xla_nonsense'"):
-        xla_worker.probe({**XLA, "flags": "xla_nonsense=1"})
+        xla_worker.probe_device({**XLA, "flags": "xla_nonsense=1"})
     with pytest.raises(HespasError, match=r"IREE does not take the flags: .*nonsense"):
-        iree_worker.probe({**IREE, "flags": "--nonsense"})
+        iree_worker.probe_device({**IREE, "flags": "--nonsense"})
 
 
 @pytest.mark.parametrize(
@@ -211,16 +211,16 @@ def test_flags():
 )
 def test_wrong_settings(name, settings, said):
     with pytest.raises(UsageError, match=said):
-        registry.build(name, None, settings)
+        registry.build_estimator(name, None, settings)
 
 
 def test_devices_that_are_not_here(monkeypatch):
-    monkeypatch.setattr("hespas.dialects.pjrt._gpu_client", lambda platforms: None)
-    assert open_device("auto").platform == "cpu"
+    monkeypatch.setattr("hespas.dialects.pjrt.open_gpu_client", lambda platforms: None)
+    assert open_first_device("auto").platform == "cpu"
     with pytest.raises(HespasError, match="no cuda device was found here"):
-        open_device("cuda")
+        open_first_device("cuda")
     with pytest.raises(HespasError, match="IREE has no device 'nothing' here"):
-        iree_worker.probe({**IREE, "driver": "nothing"})
+        iree_worker.probe_device({**IREE, "driver": "nothing"})
 
 
 @pytest.mark.parametrize("kind", ["zeros", "normal"])
@@ -229,16 +229,16 @@ def test_inputs(device, kind):
         ir.Type.parse(f"tensor<{text}>", CONTEXT)
         for text in ("64x64xf32", "64x64xf32", "f32", "3xbf16", "2xi1", "2xui8", "2xcomplex<f32>")
     ]
-    made = make_inputs(device, types, kind)
+    made = create_device_inputs(device, types, kind)
     assert len({array.unsafe_buffer_pointer() for array in made}) == len(types)
     first = np.asarray(made[0]._single_device_array_to_np_array_did_copy()[0])
     assert (np.std(first) == 0) == (kind == "zeros")
-    again = compile_on(device, product(64)).run(made[:2])
-    wait(again)
+    again = compile_for_device(device, product(64)).launch_once(made[:2])
+    wait_for_results(again)
 
 
 def test_an_empty_program_takes_little(device):
-    assert 0 < launch_s(device) < 0.01
+    assert 0 < measure_launch_s(device) < 0.01
 
 
 def test_an_item_says_what_is_wrong_and_where():
@@ -246,7 +246,7 @@ def test_an_item_says_what_is_wrong_and_where():
       %0 = stablehlo.custom_call @xla_python_cpu_callback(%x) : (tensor<4xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32> }"""
     module = ir.Module.parse(text, CONTEXT)
-    op = functions(module)["main"].regions[0].blocks[0].operations[0].operation
+    op = collect_functions(module)["main"].regions[0].blocks[0].operations[0].operation
     with pytest.raises(HespasError, match="runs on the host") as raised:
-        registry.build("xla", None, {}).job(Item(op))
+        registry.build_estimator("xla", None, {}).job(CostItem(op))
     assert raised.value.where.endswith(":2:12")

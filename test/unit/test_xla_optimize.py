@@ -16,24 +16,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hespas import configs, frontends, passes
-from hespas.configs import targets
-from hespas.dialects.attrs import Comm, Target
-from hespas.dialects.errors import HespasError, UsageError, name_of, position
-from hespas.dialects.mlir import attribute, hlo_text_to_proto, ir, make_context
-from hespas.dialects.ops import entry
-from hespas.dialects.xla import gpu_library
+from hespas.configs import compile_targets
+from hespas.dialects.attrs import CommAttr, TargetAttr
+from hespas.dialects.errors import (
+    HespasError,
+    UsageError,
+    find_framework_name,
+    format_source_position,
+)
+from hespas.dialects.mlir import get_attribute, hlo_text_to_proto, ir, make_context
+from hespas.dialects.op_kinds import find_entry_function
+from hespas.dialects.xla import find_gpu_library
 from hespas.estimators.rules.base import NotALeaf
-from hespas.estimators.work import op_work
-from hespas.passes.base import Run
-from hespas.passes.compile import process
-from hespas.passes.compile.convert import convert
-from hespas.passes.compile.process import reason
-from hespas.passes.prepare.census import take
+from hespas.estimators.work import compute_op_work
+from hespas.passes.base import PassRun
+from hespas.passes.compile import compiler_process
+from hespas.passes.compile.compiler_process import explain_failure
+from hespas.passes.compile.hlo_to_stablehlo import convert_hlo_to_stablehlo
+from hespas.passes.prepare.census import collect_census
 from hespas.tools import hespas as tool
-from hespas.tools.common import entry as run_tool
+from hespas.tools.console_scripts import run_tool_main as run_tool
 
 Workload = Callable[[str], Path]
-gpu = pytest.mark.skipif(gpu_library() is None, reason="needs pip install 'hespas[gpu-compiler]'")
+gpu = pytest.mark.skipif(
+    find_gpu_library() is None, reason="needs pip install 'hespas[gpu-compiler]'"
+)
 
 SMALL = """
 func.func public @main(%x: tensor<256x512xbf16>, %w: tensor<512x256xbf16>) -> tensor<256x256xbf16> {
@@ -47,22 +54,24 @@ COLLECTIVES = frozenset(("all_gather", "all_reduce", "all_to_all", "collective_p
                          "collective_broadcast", "reduce_scatter"))  # fmt: skip
 
 
-def quiet() -> Run:
-    return Run(note=lambda _: None)
+def quiet() -> PassRun:
+    return PassRun(note=lambda _: None)
 
 
 def optimise(module: ir.Module | str, options: str, then: str = "") -> ir.Module:
     if isinstance(module, str):
         module = ir.Module.parse(module, make_context())
     pipeline = f"xla-optimize{{{options}}}{f',{then}' if then else ''}"
-    passes.run(module, pipeline, quiet())
+    passes.run_pipeline(module, pipeline, quiet())
     assert module.operation.verify()
     return module
 
 
 def top(module: ir.Module) -> Counter[str]:
     """The kinds of the entry's ops."""
-    return Counter(op.operation.name for op in entry(module).regions[0].blocks[0].operations)
+    return Counter(
+        op.operation.name for op in find_entry_function(module).regions[0].blocks[0].operations
+    )
 
 
 def collectives(module: ir.Module) -> Counter[str]:
@@ -80,30 +89,30 @@ def collectives(module: ir.Module) -> Counter[str]:
 
 def matrix_flops(module: ir.Module) -> int:
     """Operations of the matrix unit in the entry."""
-    passes.run(module, "prepare", quiet())
+    passes.run_pipeline(module, "prepare", quiet())
     total = 0
-    for op in entry(module).regions[0].blocks[0].operations:
+    for op in find_entry_function(module).regions[0].blocks[0].operations:
         try:
-            work = op_work(op.operation)
+            work = compute_op_work(op.operation)
         except NotALeaf:
             continue
         total += sum(part.flops for part in work.parts if part.unit == "matrix")
     return total
 
 
-@pytest.mark.parametrize("name", targets.target_names())
+@pytest.mark.parametrize("name", compile_targets.list_target_presets())
 def test_targets_are_complete_sourced_and_named_after_nodes(name):
-    data = targets.target_data(name)
-    targets.checked(targets._TargetFile, data, name)
-    assert data["name"] == name and name in configs.node_names()
+    data = compile_targets.read_target_json(name)
+    compile_targets.validate_config(compile_targets.TargetFile, data, name)
+    assert data["name"] == name and name in configs.list_node_presets()
     assert data["sources"]["config"].startswith("github.com/openxla/xla")
-    info, node = data["config"]["gpu_device_info"], configs.node(name)
+    info, node = data["config"]["gpu_device_info"], configs.load_node(name)
     assert info["memory_bandwidth"] == pytest.approx(node.memory_bandwidth_bytes_per_s, rel=0.06)
     assert info["device_memory_size"] == pytest.approx(node.memory_bytes, rel=0.08)
 
 
 @gpu
-@pytest.mark.parametrize("name", targets.target_names())
+@pytest.mark.parametrize("name", compile_targets.list_target_presets())
 def test_xla_takes_every_target(name):
     module = optimise(SMALL, f"target={name}")
     assert top(module)["mhlo.fusion"] >= 1
@@ -113,10 +122,10 @@ def test_xla_takes_every_target(name):
 def test_target_files(tmp_path):
     expected = str(optimise(SMALL, "target=H100_80GB"))
     text = tmp_path / "mine.txtpb"
-    text.write_text(targets.target("H100_80GB").proto or "")
+    text.write_text(compile_targets.load_compile_target("H100_80GB").proto or "")
     assert str(optimise(SMALL, f"target={text}")) == expected
     copy = tmp_path / "mine.json"
-    copy.write_text(json.dumps(targets.target_data("H100_80GB")))
+    copy.write_text(json.dumps(compile_targets.read_target_json("H100_80GB")))
     assert str(optimise(SMALL, f"target={copy}")) == expected
     copy.write_text(copy.read_text().replace('"core_count": 132', '"core_count": 0'))
     with pytest.raises(HespasError, match=r"'config.gpu_device_info.core_count' is 0"):
@@ -151,7 +160,7 @@ def test_wrong_options(options, message):
 
 
 def test_missing_plugin_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(process, "gpu_library", lambda: None)
+    monkeypatch.setattr(compiler_process, "find_gpu_library", lambda: None)
     with pytest.raises(HespasError) as caught:
         optimise(SMALL, "target=H100_80GB")
     wanted = "error: XLA's GPU compiler is not installed; pip install 'hespas[gpu-compiler]'"
@@ -161,7 +170,7 @@ def test_missing_plugin_says_what_to_install(monkeypatch):
 def test_crash_of_the_worker_is_an_error(monkeypatch, tmp_path):
     (tmp_path / "crashing.py").write_text("import os; os.abort()")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(process, "WORKER", "crashing")
+    monkeypatch.setattr(compiler_process, "WORKER", "crashing")
     with pytest.raises(HespasError, match="its process was ended by SIGABRT"):
         optimise(SMALL, "target=cpu")
 
@@ -179,7 +188,7 @@ def test_crash_of_the_worker_is_an_error(monkeypatch, tmp_path):
     ],
 )  # fmt: skip
 def test_reason(stderr, code, expected):
-    assert reason(stderr, code) == expected
+    assert explain_failure(stderr, code) == expected
 
 
 @gpu
@@ -199,7 +208,9 @@ def test_any_number_of_devices(devices, per_node):
         f"target=A100_SXM_40GB,devices-per-node={per_node}",
         "prepare",
     )
-    assert Target.of(module.operation) == Target(devices=devices, replicas=1, partitions=devices)
+    assert TargetAttr.read_from_op(module.operation) == TargetAttr(
+        devices=devices, replicas=1, partitions=devices
+    )
 
 
 @gpu
@@ -218,7 +229,9 @@ def test_replicas():
         "target=A100_SXM_40GB",
         "prepare",
     )
-    assert Target.of(module.operation) == Target(devices=4, replicas=4, partitions=1)
+    assert TargetAttr.read_from_op(module.operation) == TargetAttr(
+        devices=4, replicas=4, partitions=1
+    )
 
 
 @gpu
@@ -228,8 +241,8 @@ def test_devices_for_a_mesh_of_jax():
     program = """
 import jax, numpy, jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from hespas.frontends.export.topology import devices
-mesh = Mesh(numpy.array(devices("H100_80GB", 16)).reshape(4, 4), ("a", "b"))
+from hespas.frontends.export.topology import make_topology_devices
+mesh = Mesh(numpy.array(make_topology_devices("H100_80GB", 16)).reshape(4, 4), ("a", "b"))
 where = NamedSharding(mesh, PartitionSpec("a", None))
 x = jax.ShapeDtypeStruct((256, 512), jnp.bfloat16)
 text = jax.jit(lambda x: jnp.tanh(x).sum(), in_shardings=(where,)).lower(x).compile().as_text()
@@ -281,7 +294,7 @@ def test_donation_is_kept(on_module, on_argument, tmp_path):
     )
     text = (tmp_path / "hlo" / "hlo.hlo").read_text()
     assert "input_output_alias={ {0}: (0, {}, may-alias) }" in text
-    assert "jax.result_info" in attribute(entry(module), "res_attrs")[0]
+    assert "jax.result_info" in get_attribute(find_entry_function(module), "res_attrs")[0]
     assert str(module).count("alias") >= 1
 
 
@@ -290,18 +303,18 @@ def test_places_survive(tmp_path):
     """With JAX's names XLA's importer keeps places; without, they come from the instruction."""
     file = tmp_path / "small.mlir"
     file.write_text(SMALL)
-    module = optimise(frontends.read(str(file), make_context()), "target=A100_SXM_40GB")
-    ops = [op.operation for op in entry(module).regions[0].blocks[0].operations]
+    module = optimise(frontends.read_module(str(file), make_context()), "target=A100_SXM_40GB")
+    ops = [op.operation for op in find_entry_function(module).regions[0].blocks[0].operations]
     fused = next(op for op in ops if op.name == "mhlo.fusion")
-    assert position(fused.location).startswith(f"{file}:")
-    assert "fusion" in name_of(fused.location)
+    assert format_source_position(fused.location).startswith(f"{file}:")
+    assert "fusion" in find_framework_name(fused.location)
     place = '"jit(f)/layer/dot_general"("f.py":7:3)'
     named = SMALL.replace("tensor<256x256xbf16>\n  %1", f"tensor<256x256xbf16> loc({place})\n  %1")
     module = optimise(named, "target=A100_SXM_40GB,triton-gemm=false")
-    ops = [op.operation for op in entry(module).regions[0].blocks[0].operations]
+    ops = [op.operation for op in find_entry_function(module).regions[0].blocks[0].operations]
     call = next(op for op in ops if op.name == "stablehlo.custom_call")
-    assert name_of(call.location) == "jit(f)/layer/dot_general"
-    assert position(call.location) == "f.py:7:3"
+    assert find_framework_name(call.location) == "jit(f)/layer/dot_general"
+    assert format_source_position(call.location) == "f.py:7:3"
 
 
 def scheduled_text(order: list[int], operands: dict[int, list[int]]) -> str:
@@ -341,9 +354,9 @@ def schedules(draw: st.DrawFn) -> tuple[list[int], dict[int, list[int]]]:
 def test_the_schedule_is_the_order_of_ops(program):
     order, operands = program
     proto = hlo_text_to_proto(scheduled_text(order, operands))
-    module = ir.Module.parse(convert(proto, scheduled=True), make_context())
-    block = entry(module).regions[0].blocks[0]
-    names = [name_of(op.operation.location) for op in block.operations]
+    module = ir.Module.parse(convert_hlo_to_stablehlo(proto, scheduled=True), make_context())
+    block = find_entry_function(module).regions[0].blocks[0]
+    names = [find_framework_name(op.operation.location) for op in block.operations]
     assert [name for name in names if name.startswith("v")] == [f"v{i}" for i in order]
 
 
@@ -378,15 +391,15 @@ ENTRY %main (p: f32[4], q: f32[8]) -> (f32[16], f32[32], f32[4], f32[8]) {
         ("FRONTEND", 'frontend_attributes={mine="x"}'),
     ):
         text = text.replace(word, meaning)
-    module = ir.Module.parse(convert(hlo_text_to_proto(text)), make_context())
+    module = ir.Module.parse(convert_hlo_to_stablehlo(hlo_text_to_proto(text)), make_context())
     assert module.operation.verify()
     assert top(module)["mhlo.async_start"] == top(module)["mhlo.async_done"] == 2
     assert "hespas_async" not in str(module) and 'mine = "x"' in str(module)
-    passes.run(module, "prepare", quiet())
+    passes.run_pipeline(module, "prepare", quiet())
     found = [
         comm
-        for op in entry(module).regions[0].blocks[0].operations
-        if (comm := Comm.of(op.operation)) is not None
+        for op in find_entry_function(module).regions[0].blocks[0].operations
+        if (comm := CommAttr.read_from_op(op.operation)) is not None
     ]
     assert [comm.kind for comm in found] == ["all_gather", "all_reduce"]
     assert all(comm.is_async for comm in found)
@@ -400,7 +413,7 @@ def test_command(tmp_path, capsys):
     given = ["optimize", str(source), "--target", "cpu", "-o", str(output)]
     assert run_tool(tool.main, [*given, "--keep-hlo", str(tmp_path / "hlo")]) == 0
     assert re.match(r"cpu, 1 devices, [\d.]+ s: \d+ ops, ", capsys.readouterr().err)
-    assert top(frontends.read(str(output), make_context()))["func.return"] == 1
+    assert top(frontends.read_module(str(output), make_context()))["func.return"] == 1
     assert (tmp_path / "hlo" / "hlo.hlo").read_text().startswith("HloModule")
     assert (
         run_tool(tool.main, ["optimize", str(source), "--target", "cpu", "--triton-gemm=no"]) == 2
@@ -436,7 +449,7 @@ FEW = ["mlp_fsdp_tp_grad", "collectives_all", "conv_block_grad"]
 
 
 def zoo(workload: Workload, program: str, form: str = "spmd") -> ir.Module:
-    return frontends.read(str(workload(f"zoo/{program}/{form}.mlir")), make_context())
+    return frontends.read_module(str(workload(f"zoo/{program}/{form}.mlir")), make_context())
 
 
 def check_flow(workload: Workload, program: str, options: str, node: str, output: Path) -> None:
@@ -444,13 +457,13 @@ def check_flow(workload: Workload, program: str, options: str, node: str, output
     module = optimise(zoo(workload, program), options)
     if "async" not in options and "stage" not in options:
         reference = zoo(workload, program, "opt_sync")
-        take(reference)  # without the second copies of fusion bodies
+        collect_census(reference)  # without the second copies of fusion bodies
         assert collectives(module) == collectives(reference)
         if program in UNCHANGED and node == "A100_SXM_40GB":
             assert top(module) == top(reference)
     steps = f"split-linear,roofline-annotate{{node={node}}},emit-chakra{{output={output}}}"
     run = quiet()
-    passes.run(module, steps, run)
+    passes.run_pipeline(module, steps, run)
     assert len(list(output.glob("dev.*.et"))) == 8
 
 
@@ -510,9 +523,9 @@ def test_library_calls_do_the_same_work(workload):
 @pytest.mark.slow
 def test_convolutions_of_resnet_do_the_same_work(workload):
     path = str(workload("resnet/resnet18_train_4_devices.mlir"))
-    module = optimise(frontends.read(path, make_context()), LIBRARIES)
+    module = optimise(frontends.read_module(path, make_context()), LIBRARIES)
     assert str(module).count("@__cudnn$conv") == 59
-    assert matrix_flops(module) == matrix_flops(frontends.read(path, make_context()))
+    assert matrix_flops(module) == matrix_flops(frontends.read_module(path, make_context()))
 
 
 @gpu
@@ -520,14 +533,14 @@ def test_convolutions_of_resnet_do_the_same_work(workload):
 def test_llama_as_published(workload):
     """The counts of llama3-100m: those of collectives and products are exact."""
     path = str(workload("llama3/llama3-100m.mlir"))
-    module = optimise(frontends.read(path, make_context()), "target=A100_SXM_40GB")
+    module = optimise(frontends.read_module(path, make_context()), "target=A100_SXM_40GB")
     counts = top(module)
     wanted = {"reduce_scatter": 51, "all_gather": 12, "all_reduce": 4}
     assert {name: counts[f"stablehlo.{name}"] for name in wanted} == wanted
     assert counts["mhlo.fusion"] == pytest.approx(831, rel=0.05)
     module = optimise(
-        frontends.read(path, make_context()),
+        frontends.read_module(path, make_context()),
         "target=A100_SXM_40GB,stage=scheduled,triton-gemm=false",
     )
     assert str(module).count("@__cublas$lt$matmul") == 166
-    assert matrix_flops(module) == matrix_flops(frontends.read(path, make_context()))
+    assert matrix_flops(module) == matrix_flops(frontends.read_module(path, make_context()))

@@ -34,9 +34,9 @@ from torch.utils import _pytree as pytree
 
 from hespas import frontends
 from hespas.dialects.errors import HespasError
-from hespas.dialects.mlir import functions, make_context
-from hespas.frontends.export import lower
-from hespas.frontends.pytorch import exportable, training_step
+from hespas.dialects.mlir import collect_functions, make_context
+from hespas.frontends.export import lower_exportable
+from hespas.frontends.pytorch import TorchTrainingStep, to_exportable
 
 P = PartitionSpec
 
@@ -113,9 +113,9 @@ def numpy(tree):
 def through_xla(program, values):
     """The results of an exported program on one CPU device, read back as the tools do."""
     buffer = io.BytesIO()
-    lower(program).compiler_ir("stablehlo").operation.write_bytecode(buffer)
-    module = frontends.parse(buffer.getvalue(), "export", make_context())
-    main = functions(module)["main"]
+    lower_exportable(program).compiler_ir("stablehlo").operation.write_bytecode(buffer)
+    module = frontends.parse_module(buffer.getvalue(), "export", make_context())
+    main = collect_functions(module)["main"]
     used = {str(argument.location) for argument in main.regions[0].blocks[0].arguments}
     names = list(inspect.signature(program.function).parameters)
     paths = [path for path, _ in jax.tree.leaves_with_path(program.args)]
@@ -142,7 +142,7 @@ def difference(found, wanted):
 
 def module_case(module, *args):
     module = module.eval()
-    program = exportable("case", module, args)
+    program = to_exportable("case", module, args)
     state = (dict(module.named_parameters()), dict(module.named_buffers()), *args)
     return difference(through_xla(program, state), module(*args))
 
@@ -150,12 +150,12 @@ def module_case(module, *args):
 def training_case(module, loss, *batch):
     """A step against torch.optim.AdamW: new weights, buffers and the loss."""
     # Epsilon is large, or the first step takes but the sign of a gradient, be it ever so small.
-    step = training_step(module, loss, rate=0.01, decay=0.1, epsilon=1e-3)
+    step = TorchTrainingStep(module, loss, rate=0.01, decay=0.1, epsilon=1e-3)
     state = {**step.state, "count": torch.zeros(())}
     before = {key: value.detach().clone() for key, value in module.named_parameters()}
     buffers = {key: value.clone() for key, value in module.named_buffers()}
     given = ({**state, "weights": before, "buffers": buffers}, *batch)
-    found = through_xla(exportable("case", step, given), given)
+    found = through_xla(to_exportable("case", step, given), given)
     optimizer = torch.optim.AdamW(
         module.parameters(), lr=0.01, betas=(0.9, 0.95), eps=1e-3, weight_decay=0.1
     )
@@ -204,7 +204,7 @@ def distributed(program, values):
 
 def partitioned_by_xla():
     module, x = Block(), torch.randn(8, 16, 32)
-    program = exportable(
+    program = to_exportable(
         "case", module, (x,), mesh={"data": 2, "tensor": 4},
         shardings={"x": P("data"), "weights.mlp.0.*": P("tensor"), "*.qkv.weight": P("tensor")},
     )  # fmt: skip
@@ -218,7 +218,7 @@ def tensor_parallel():
     mesh = init_device_mesh("cpu", (2, 4), mesh_dim_names=("data", "tensor"))
     plan = {"up": ColwiseParallel(), "down": RowwiseParallel()}
     parallelize_module(module, mesh["tensor"], plan)
-    program = exportable("case", module, (torch.empty(8, 32),), mesh=mesh, shardings={"x": P()})
+    program = to_exportable("case", module, (torch.empty(8, 32),), mesh=mesh, shardings={"x": P()})
     return difference(distributed(program, (dict(whole.named_parameters()), x)), whole(x))
 
 
@@ -236,16 +236,16 @@ def sharded_training():
     def loss(model, x):
         return model(x).pow(2).mean()
 
-    step, single = training_step(module, loss), training_step(whole, loss)
+    step, single = TorchTrainingStep(module, loss), TorchTrainingStep(whole, loss)
     batch = distribute_tensor(torch.empty(16, 32, device="meta"), mesh, [Shard(0)])
-    program = exportable("case", step, (step.state, batch), mesh=mesh)
+    program = to_exportable("case", step, (step.state, batch), mesh=mesh)
     state = {**single.state, "count": torch.zeros(())}
     return difference(distributed(program, (state, x)), single(state, x))
 
 
 def dropout():
     module = nn.Dropout(0.25).train()
-    program = exportable("case", module, (torch.ones(64, 64),))
+    program = to_exportable("case", module, (torch.ones(64, 64),))
     (found,) = through_xla(program, ({}, {}, torch.ones(64, 64)))
     kept = found != 0
     assert np.allclose(found[kept], 1 / 0.75)
@@ -260,7 +260,7 @@ def exported_program():
         program = torch.export.load(file.name)
     inner = program.module()
     state = (dict(inner.named_parameters()), dict(inner.named_buffers()), x)
-    return difference(through_xla(exportable("case", program, (x,)), state), module(x))
+    return difference(through_xla(to_exportable("case", program, (x,)), state), module(x))
 
 
 def errors():
@@ -284,16 +284,18 @@ def errors():
     doubled.register_fake(torch.empty_like)
 
     cases = {
-        "in place": lambda: exportable("case", in_place, (x,)),
-        "pattern": lambda: exportable("case", torch.relu, (x,), shardings={"y": P("data")}),
-        "no mesh": lambda: exportable("case", MLP(), (distribute_tensor(x, mesh, [Replicate()]),)),
-        "divide": lambda: exportable(
+        "in place": lambda: to_exportable("case", in_place, (x,)),
+        "pattern": lambda: to_exportable("case", torch.relu, (x,), shardings={"y": P("data")}),
+        "no mesh": lambda: to_exportable(
+            "case", MLP(), (distribute_tensor(x, mesh, [Replicate()]),)
+        ),
+        "divide": lambda: to_exportable(
             "case", lambda x: x, (x,), mesh=mesh, shardings={"x": P(None, "data")}
         ),
-        "arguments": lambda: exportable("case", MLP(), (x, x)),
-        "op": lambda: lower(exportable("case", enlarged, (x,))),
-        "own op": lambda: lower(exportable("case", lambda x: doubled(x), (x,))),
-        "control flow": lambda: exportable("case", lambda x: x if x.sum() > 0 else -x, (x,)),
+        "arguments": lambda: to_exportable("case", MLP(), (x, x)),
+        "op": lambda: lower_exportable(to_exportable("case", enlarged, (x,))),
+        "own op": lambda: lower_exportable(to_exportable("case", lambda x: doubled(x), (x,))),
+        "control flow": lambda: to_exportable("case", lambda x: x if x.sum() > 0 else -x, (x,)),
     }
     messages = {}
     for name, case in cases.items():

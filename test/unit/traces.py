@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hespas.chakra import encode, schema
+from hespas.chakra import record_encoding, schema
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 
@@ -20,7 +20,7 @@ ALL_REDUCE, ALL_GATHER, BROADCAST, ALL_TO_ALL, REDUCE_SCATTER = 0, 2, 5, 6, 7
 
 def node(number: int, kind: int, deps: Sequence[int] = (), micros: int = 0, **attrs: Any) -> bytes:
     """A node's record; attribute values are (kind, value)."""
-    message = schema.message_class("Node")(
+    message = schema.get_message_class("Node")(
         id=number, name=f"n{number}", type=kind, data_deps=deps, duration_micros=micros
     )
     for name, (kind_of, value) in ({"is_cpu_op": ("bool", False)} | attrs).items():
@@ -29,7 +29,7 @@ def node(number: int, kind: int, deps: Sequence[int] = (), micros: int = 0, **at
             getattr(attr, kind_of).values.extend(value)
         else:
             setattr(attr, f"{kind_of}_val", value)
-    return encode.record(message.SerializeToString())
+    return record_encoding.encode_record(message.SerializeToString())
 
 
 def comp(number: int, deps: Sequence[int] = (), micros: int = 5, ns: int | None = None) -> bytes:
@@ -73,7 +73,9 @@ def save(
     """Write ``dev.N.et`` and ``comm_group.json``; group 1 is all ranks where none are given."""
     folder.mkdir(parents=True, exist_ok=True)
     for rank, nodes in enumerate(ranks):
-        (folder / f"dev.{rank}.et").write_bytes(encode.metadata() + b"".join(nodes))
+        (folder / f"dev.{rank}.et").write_bytes(
+            record_encoding.encode_metadata_record() + b"".join(nodes)
+        )
     if groups is None:
         groups = {1: range(len(ranks))}
     text = json.dumps({str(number): list(members) for number, members in groups.items()})

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hespas.dialects.errors import UsageError
-from hespas.tools.commands.parser import Parser
+from hespas.tools.commands.command_parser import CommandParser
 
 DESCRIPTION = """\
 Write each distinct region of a program as a module and as PTX, by IREE's compiler. Accel-Sim does
@@ -19,11 +19,11 @@ traces to accel-sim.out, and keep what it prints as REPORTS/DIGEST.log. Then
   hespas accelsim step.mlir --output regions
   hespas run --mlir step.mlir --split linear --estimator accelsim --setting reports=REPORTS
 """
-OURS = re.compile(r"[0-9a-f]{16}\.(mlir|vmfb|\d+\.ptx)|regions\.json")
+REGION_FILES = re.compile(r"[0-9a-f]{16}\.(mlir|vmfb|\d+\.ptx)|regions\.json")
 
 
-def arguments() -> Parser:
-    parser = Parser("hespas accelsim", DESCRIPTION)
+def build_parser() -> CommandParser:
+    parser = CommandParser("hespas accelsim", DESCRIPTION)
     add = parser.add_argument
     add("mlir", metavar="FILE", help="the program, in any form that hespas reads; - for stdin")
     add("--output", metavar="DIR", required=True, help="folder for the regions")
@@ -35,37 +35,42 @@ def arguments() -> Parser:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code, raises HespasError."""
-    options = arguments().parse_args(argv)
+    options = build_parser().parse_args(argv)
 
     from dataclasses import asdict
 
     from hespas import frontends
     from hespas.dialects.mlir import make_context
-    from hespas.estimators.accelerators.accelsim_export import export
+    from hespas.estimators.accelerators.accelsim_export import export_regions
     from hespas.passes import pipeline
-    from hespas.passes.annotate.collect import items
-    from hespas.passes.base import Run, nearest
-    from hespas.passes.emit.folder import output_folder
-    from hespas.tools.commands import render
+    from hespas.passes.annotate.measured_items import collect_items
+    from hespas.passes.base import PassRun, suggest_nearest
+    from hespas.passes.emit.output_folder import open_output_folder
+    from hespas.tools.commands import text_tables
     from hespas.tools.commands.reference import SPLITS
 
     if options.split not in SPLITS:
-        remedy = nearest(options.split, [*SPLITS])
+        remedy = suggest_nearest(options.split, [*SPLITS])
         raise UsageError(f"no split is '{options.split}'", remedy=remedy)
-    run = Run(input_name=frontends.shown(options.mlir))
-    module = frontends.read(options.mlir, make_context())
-    pipeline.run(module, SPLITS[options.split], run)
-    with output_folder(Path(options.output), ours=OURS) as folder:
-        found = list(export(items(module), folder, options.target))
-        data = {"target": options.target, "regions": [asdict(one) for one in found]}
+    run = PassRun(input_name=frontends.to_display_name(options.mlir))
+    module = frontends.read_module(options.mlir, make_context())
+    pipeline.run_pipeline(module, SPLITS[options.split], run)
+    with open_output_folder(Path(options.output), ours=REGION_FILES) as folder:
+        exported_regions = list(export_regions(collect_items(module), folder, options.target))
+        data = {
+            "target": options.target,
+            "regions": [asdict(region) for region in exported_regions],
+        }
         (folder / "regions.json").write_text(json.dumps(data, indent=1) + "\n")
     if options.json:
         print(json.dumps(data, indent=1))
     else:
-        rows = [(one.digest, str(one.count), str(one.kernels)) for one in found]
+        rows = [
+            (region.digest, str(region.count), str(region.kernels)) for region in exported_regions
+        ]
         header = ("region", "times", "kernels")
-        render.show([render.Table("", rows, header)])
-    for one in found:
-        if one.problem:
-            print(f"warning: {one.digest}: {one.problem}", file=sys.stderr)
-    return 1 if found and all(one.problem for one in found) else 0
+        text_tables.print_tables([text_tables.TextTable("", rows, header)])
+    for region in exported_regions:
+        if region.problem:
+            print(f"warning: {region.digest}: {region.problem}", file=sys.stderr)
+    return 1 if exported_regions and all(region.problem for region in exported_regions) else 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hespas.dialects.errors import HespasError
-from hespas.tools.commands.parser import Parser
+from hespas.tools.commands.command_parser import CommandParser
 
 DESCRIPTION = """\
 List the cache of measurements, or clear it.
@@ -17,8 +17,8 @@ List the cache of measurements, or clear it.
 """
 
 
-def arguments() -> Parser:
-    parser = Parser("hespas cache", DESCRIPTION)
+def build_parser() -> CommandParser:
+    parser = CommandParser("hespas cache", DESCRIPTION)
     add = parser.add_argument
     add("action", nargs="?", choices=("list", "clear"), default="list", help="list (default)")
     add("--cache", metavar="FILE", default="", help="else HESPAS_CACHE, else the user's")
@@ -29,28 +29,30 @@ def arguments() -> Parser:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
-    options = arguments().parse_args(argv)
+    options = build_parser().parse_args(argv)
 
-    from hespas.estimators.measure.cache import Cache, default_file
+    from hespas.estimators.measure.measurement_cache import MeasurementCache, locate_default_file
 
-    file = options.cache or str(default_file())
+    file = options.cache or str(locate_default_file())
     if not Path(file).expanduser().exists():
         raise HespasError("there is no cache: nothing was measured", where=file)
-    with Cache(file) as cache:
+    with MeasurementCache(file) as cache:
         if options.action == "clear":
-            removed = cache.clear(options.estimator)
+            removed = cache.remove_outcomes(options.estimator)
             print(json.dumps({"file": file, "removed": removed}) if options.json else
                   f"{file}: {removed} results removed")  # fmt: skip
             return 0
-        size_bytes, groups = cache.size_bytes(), cache.groups()
+        size_bytes, groups = cache.measure_size_bytes(), cache.count_grouped_outcomes()
     keys = ("estimator", "version", "device", "results", "failures")
     if options.json:
-        found = [dict(zip(keys, row, strict=True)) for row in groups]
-        print(json.dumps({"file": file, "bytes": size_bytes, "groups": found}, indent=1))
+        group_objects = [dict(zip(keys, row, strict=True)) for row in groups]
+        print(json.dumps({"file": file, "bytes": size_bytes, "groups": group_objects}, indent=1))
         return 0
-    from hespas.tools.commands import render
+    from hespas.tools.commands import text_tables
 
-    print(f"{file}: {render.scaled(size_bytes, 'B')}")
+    print(f"{file}: {text_tables.format_scaled(size_bytes, 'B')}")
     if groups:
-        render.show([render.Table("", [tuple(map(str, row)) for row in groups], keys, left=3)])
+        text_tables.print_tables(
+            [text_tables.TextTable("", [tuple(map(str, row)) for row in groups], keys, left=3)]
+        )
     return 0

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.tools.commands.parser import Parser
+from hespas.tools.commands.command_parser import CommandParser
 
 if TYPE_CHECKING:
     import argparse
 
-    from hespas.configs.node import Node
-    from hespas.estimators.calibrated.fitting.check import Score
-    from hespas.estimators.calibrated.fitting.tables import Table
+    from hespas.configs.node_spec import NodeSpec
+    from hespas.estimators.calibrated.fitting.fit_scores import FitScore
+    from hespas.estimators.calibrated.fitting.measurement_tables import MeasurementTable
 
 DESCRIPTION = """\
 Fit the constants of the estimator `calibrated` to measured kernels, and write a node file with
@@ -31,8 +31,8 @@ many devices needs --device. Classes of kernels that no file has stay as they ar
 EXTRA = "pip install 'hespas[calibrate]'"
 
 
-def arguments() -> Parser:
-    parser = Parser("hespas calibrate", DESCRIPTION)
+def build_parser() -> CommandParser:
+    parser = CommandParser("hespas calibrate", DESCRIPTION)
     add = parser.add_argument
     add("--node", required=True, help="node preset or file: peak rates, bandwidth, and the rest")
     add("--measurements", nargs="+", default=[], metavar="FILE", help="CSV files, .xz or not")
@@ -48,40 +48,44 @@ def arguments() -> Parser:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
-    options = arguments().parse_args(argv)
+    options = build_parser().parse_args(argv)
 
     from hespas import configs
-    from hespas.passes.emit.file import check, write_whole
+    from hespas.passes.emit.output_file import check_writable_file, write_atomically
 
-    node = configs.node(options.node)
+    node = configs.load_node(options.node)
     if options.list:
-        _list(node)
+        _print_benchmarks(node)
         return 0
-    _usage(options)
+    _check_command_line(options)
     for path in (options.output, options.save):
         if path:
-            check(path)
-    tables = _tables(options, node)
+            check_writable_file(path)
+    tables = _load_measurement_tables(options, node)
     if options.check:
-        _show(node, tables, "every measurement", everything=True)
+        _print_fit_scores(node, tables, "every measurement", everything=True)
         return 0
     if not _has_scipy():
         raise UsageError("fitting needs SciPy", remedy=EXTRA)
 
     from dataclasses import replace
 
-    from hespas.estimators.calibrated.fitting.calibrate import LEAST_POINTS, calibrate, node_text
+    from hespas.estimators.calibrated.fitting.node_calibration import (
+        LEAST_POINTS,
+        calibrate_node,
+        render_node_file,
+    )
 
-    made = calibrate(node, tables, datetime.date.today().isoformat())
-    for kind, count in made.skipped.items():
+    fitted = calibrate_node(node, tables, datetime.date.today().isoformat())
+    for kind, count in fitted.skipped.items():
         print(f"{kind}: {count} measurements, fewer than {LEAST_POINTS}: left", file=sys.stderr)
-    text = node_text(node, made.data, Path(options.output).stem)
-    _show(replace(node, calibration=made.data), tables, "shapes held out of the fit")
-    write_whole(options.output, text.encode())
+    text = render_node_file(node, fitted.data, Path(options.output).stem)
+    _print_fit_scores(replace(node, calibration=fitted.data), tables, "shapes held out of the fit")
+    write_atomically(options.output, text.encode())
     return 0
 
 
-def _usage(options: argparse.Namespace) -> None:
+def _check_command_line(options: argparse.Namespace) -> None:
     if not options.measurements and not options.measure:
         raise UsageError("there is nothing to fit", remedy="give --measurements or --measure")
     if not options.output and not options.check:
@@ -92,67 +96,95 @@ def _usage(options: argparse.Namespace) -> None:
         raise UsageError(f"a node file ends in .json, not '{options.output}'")
 
 
-def _tables(options: argparse.Namespace, node: Node) -> list[Table]:
-    from hespas.estimators.calibrated.fitting.tables import read
+def _load_measurement_tables(options: argparse.Namespace, node: NodeSpec) -> list[MeasurementTable]:
+    from hespas.estimators.calibrated.fitting.measurement_tables import read_measurements
 
-    tables = [read(path, options.device, options.source) for path in options.measurements]
+    tables = [
+        read_measurements(path, options.device, options.source) for path in options.measurements
+    ]
     for table in tables:
         for reason, count in sorted(table.left_out.items()):
             if count:
                 print(f"{table.source}: {count} rows left out: {reason}", file=sys.stderr)
     if options.measure:
-        tables.append(_measured(options, node))
+        tables.append(_measure_benchmarks(options, node))
     if not any(table.measurements for table in tables):
         raise HespasError("there are no measurements of any class that has a model")
     return tables
 
 
-def _measured(options: argparse.Namespace, node: Node) -> Table:
+def _measure_benchmarks(options: argparse.Namespace, node: NodeSpec) -> MeasurementTable:
     """Run the micro-benchmarks on the device at hand."""
     from hespas.estimators import registry
-    from hespas.estimators.calibrated.fitting.benchmarks import benchmarks, measure, write
-    from hespas.estimators.calibrated.fitting.tables import parse
-    from hespas.passes.emit.file import write_whole
+    from hespas.estimators.calibrated.fitting.measurement_tables import parse_measurements
+    from hespas.estimators.calibrated.fitting.micro_benchmarks import (
+        list_benchmarks,
+        measure_benchmarks,
+        write_measurements,
+    )
+    from hespas.passes.emit.output_file import write_atomically
 
-    if not registry.get(options.measure).measures:
+    if not registry.load_estimator_class(options.measure).measures:
         raise UsageError(
             f"{options.measure} does not measure", remedy="name an estimator that runs kernels"
         )
-    estimator = registry.build(options.measure, node, {})
-    said = io.StringIO()
-    write(said, measure(benchmarks(node), estimator, _progress))
+    estimator = registry.build_estimator(options.measure, node, {})
+    csv_buffer = io.StringIO()
+    write_measurements(
+        csv_buffer, measure_benchmarks(list_benchmarks(node), estimator, _print_progress)
+    )
     if options.save:
-        write_whole(options.save, said.getvalue().encode())
+        write_atomically(options.save, csv_buffer.getvalue().encode())
     source = options.source or f"{options.measure}, micro-benchmarks of hespas"
-    return parse(said.getvalue(), options.save or "measured", source=source)
+    return parse_measurements(csv_buffer.getvalue(), options.save or "measured", source=source)
 
 
-def _progress(done: int, of: int) -> None:
+def _print_progress(done: int, total: int) -> None:
     if sys.stderr.isatty():
-        print(f"\rmeasured {done} of {of} kernels", end="\n" if done == of else "", file=sys.stderr)
+        print(
+            f"\rmeasured {done} of {total} kernels",
+            end="\n" if done == total else "",
+            file=sys.stderr,
+        )
 
 
-def _list(node: Node) -> None:
-    from hespas.estimators.calibrated.fitting.benchmarks import benchmarks
+def _print_benchmarks(node: NodeSpec) -> None:
+    from hespas.estimators.calibrated.fitting.micro_benchmarks import list_benchmarks
 
     print("kernel,sizes,flops,bytes")
-    for one in benchmarks(node):
-        print(f"{one.kernel},{'x'.join(map(str, one.sizes))},{one.flops:g},{one.bytes:g}")
+    for benchmark in list_benchmarks(node):
+        print(
+            f"{benchmark.kernel},{'x'.join(map(str, benchmark.sizes))},{benchmark.flops:g},{benchmark.bytes:g}"
+        )
 
 
-def _show(node: Node, tables: Sequence[Table], what: str, *, everything: bool = False) -> None:
-    from hespas.estimators.calibrated.constants import Constants
-    from hespas.estimators.calibrated.fitting.check import scores
-    from hespas.tools.commands import render
+def _print_fit_scores(
+    node: NodeSpec, tables: Sequence[MeasurementTable], scope: str, *, everything: bool = False
+) -> None:
+    from hespas.estimators.calibrated.device_constants import DeviceConstants
+    from hespas.estimators.calibrated.fitting.fit_scores import score_measurements
+    from hespas.tools.commands import text_tables
 
-    constants = Constants.of(node)
-    rows = [one for table in tables for one in table.measurements]
-    found = scores(constants, rows, lambda one: True) if everything else scores(constants, rows)
+    constants = DeviceConstants.from_node(node)
+    rows = [measurement for table in tables for measurement in table.measurements]
+    fit_scores = (
+        score_measurements(constants, rows, lambda measurement: True)
+        if everything
+        else score_measurements(constants, rows)
+    )
     header = ("class", "kernels", "median", "mean", "p90", "bias", "in 80 % band")
-    render.show([render.Table(f"errors of {node.name}, {what}", [_row(s) for s in found], header)])
+    text_tables.print_tables(
+        [
+            text_tables.TextTable(
+                f"errors of {node.name}, {scope}",
+                [_format_score_row(s) for s in fit_scores],
+                header,
+            )
+        ]
+    )
 
 
-def _row(score: Score) -> tuple[str, ...]:
+def _format_score_row(score: FitScore) -> tuple[str, ...]:
     shares = (score.median, score.mean, score.p90)
     band = "-" if score.in_band != score.in_band else f"{100 * score.in_band:.0f} %"
     return (

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.tools.commands.parser import Parser
+from hespas.tools.commands.command_parser import CommandParser
 
 if TYPE_CHECKING:
-    from hespas.simulators.collectives.lower import Node
-    from hespas.simulators.collectives.program import Program
+    from hespas.simulators.collectives.collective_program import CollectiveProgram
+    from hespas.simulators.collectives.trace_lowering import CollectiveNode
 
 DESCRIPTION = """\
 Write a collective algorithm as Chakra traces, one per rank, for the key
@@ -26,10 +26,10 @@ algorithm ends in the collective's result.
 TAG = 499_000_000  # beyond the tags of a workload's own messages, below ASTRA-sim's limit
 
 
-def arguments() -> Parser:
-    from hespas.simulators.collectives.generate import ABOUT
+def build_parser() -> CommandParser:
+    from hespas.simulators.collectives.standard_algorithms import ABOUT
 
-    parser = Parser("hespas collective", DESCRIPTION)
+    parser = CommandParser("hespas collective", DESCRIPTION)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     convert = commands.add_parser("convert", help="from MSCCL XML", description="")
     convert.add_argument("xml", metavar="IN.xml", help="the algorithm, in MSCCL's XML")
@@ -47,12 +47,12 @@ def arguments() -> Parser:
     generate.add_argument("--ranks", type=int, required=True, metavar="N")
     generate.add_argument("--local", type=int, default=0, metavar="N", help="ranks in a node")
     generate.add_argument("--xml", metavar="FILE", help="write MSCCL XML too")
-    for one in (convert, generate):
-        _common(one)
+    for subparser in (convert, generate):
+        _add_common_options(subparser)
     return parser
 
 
-def _common(parser: argparse.ArgumentParser) -> None:
+def _add_common_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--size", type=int, required=True, metavar="BYTES",
@@ -83,25 +83,25 @@ def _common(parser: argparse.ArgumentParser) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
-    options = arguments().parse_args(argv)
+    options = build_parser().parse_args(argv)
 
     from hespas import configs
-    from hespas.simulators.collectives import lower, verify, write
-    from hespas.simulators.collectives.program import COLLECTIVES
+    from hespas.simulators.collectives import program_verifier, trace_files, trace_lowering
+    from hespas.simulators.collectives.collective_program import COLLECTIVES
 
-    system = configs.system(options.system) if options.system else None
-    program = _program(options)
+    system = configs.load_system(options.system) if options.system else None
+    program = _build_collective_program(options)
     if program.collective not in COLLECTIVES:
         raise HespasError(
             f"{program.name} is a '{program.collective}', which no simulator plays",
             remedy=f"say what it is with --collective: {', '.join(COLLECTIVES)}",
         )
     if not options.no_verify:
-        verify.verify(program)
+        program_verifier.verify_program(program)
     count = len(program.ranks)
     bandwidth = options.local_mem_bw
     if bandwidth is None:
-        if system is None and _reduces(program):
+        if system is None and _has_reductions(program):
             raise UsageError(
                 "reductions take time, which depends on the memory",
                 remedy="give --system, or --local-mem-bw (0 for no time)",
@@ -111,56 +111,60 @@ def main(argv: Sequence[str]) -> int:
         raise UsageError(f"--local-mem-bw {bandwidth} is no bandwidth")
     if not 0 <= options.tag < 500_000_000:
         raise UsageError("--tag is not between 0 and 499999999, the tags of messages")
-    costs = lower.Costs(bandwidth, options.charge_copies, options.rounding)
-    ranks = lower.lower(program, options.size, costs, options.tag)
-    place = write.Place(
+    costs = trace_lowering.LocalWorkCosts(bandwidth, options.charge_copies, options.rounding)
+    ranks = trace_lowering.lower_to_nodes(program, options.size, costs, options.tag)
+    place = trace_files.TraceDestination(
         Path(options.output),
         options.name or f"{program.collective}_{count}x{options.size}",
         program.collective,
         tuple(options.node),
         system,
     )
-    others = write.write(ranks, program.parts, place)
+    others = trace_files.write_traces(ranks, program.parts, place)
     if options.command == "generate" and options.xml:
-        from hespas.passes.emit.file import write_whole
-        from hespas.simulators.collectives import msccl
+        from hespas.passes.emit.output_file import write_atomically
+        from hespas.simulators.collectives import msccl_xml
 
-        write_whole(options.xml, msccl.text(program).encode())
-    _report(program, ranks, options, [f"{place.name}.*.et", *others])
+        write_atomically(options.xml, msccl_xml.format_program(program).encode())
+    _print_collective_report(program, ranks, options, [f"{place.name}.*.et", *others])
     return 0
 
 
-def _program(options: argparse.Namespace) -> Program:
+def _build_collective_program(options: argparse.Namespace) -> CollectiveProgram:
     import dataclasses
 
-    from hespas.passes.base import nearest
-    from hespas.simulators.collectives import generate, msccl
-    from hespas.simulators.collectives.program import COLLECTIVES, check
+    from hespas.passes.base import suggest_nearest
+    from hespas.simulators.collectives import msccl_xml, standard_algorithms
+    from hespas.simulators.collectives.collective_program import COLLECTIVES, check_program
 
     name = (options.collective or "").replace("-", "_")
     if name and name not in COLLECTIVES:
-        raise UsageError(f"no collective is called '{name}'", remedy=nearest(name, [*COLLECTIVES]))
+        raise UsageError(
+            f"no collective is called '{name}'", remedy=suggest_nearest(name, [*COLLECTIVES])
+        )
     if options.command == "convert":
-        program = msccl.read(Path(options.xml))
+        program = msccl_xml.read_program(Path(options.xml))
         if name:
             program = dataclasses.replace(program, collective=name)
-            check(program)
+            check_program(program)
         return program
-    if options.algorithm not in generate.ALGORITHMS:
-        remedy = nearest(options.algorithm, [*generate.ALGORITHMS])
+    if options.algorithm not in standard_algorithms.ALGORITHMS:
+        remedy = suggest_nearest(options.algorithm, [*standard_algorithms.ALGORITHMS])
         raise UsageError(f"no algorithm is called '{options.algorithm}'", remedy=remedy)
-    return generate.generate(options.algorithm, name, options.ranks, options.local)
+    return standard_algorithms.generate_program(
+        options.algorithm, name, options.ranks, options.local
+    )
 
 
-def _reduces(program: Program) -> bool:
-    from hespas.simulators.collectives.program import KINDS
+def _has_reductions(program: CollectiveProgram) -> bool:
+    from hespas.simulators.collectives.collective_program import KINDS
 
-    return any(KINDS[step.kind][1] for _, _, _, step in program.steps())
+    return any(KINDS[step.kind][1] for _, _, _, step in program.iterate_steps())
 
 
-def _report(
-    program: Program,
-    ranks: Sequence[Sequence[Node]],
+def _print_collective_report(
+    program: CollectiveProgram,
+    ranks: Sequence[Sequence[CollectiveNode]],
     options: argparse.Namespace,
     files: list[str],
 ) -> None:

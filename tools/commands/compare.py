@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hespas.tools.commands.parser import Parser
+from hespas.tools.commands.command_parser import CommandParser
 
 if TYPE_CHECKING:
-    from hespas.tools.commands.render import Table
-    from hespas.tools.comparison import Compared
+    from hespas.tools.commands.text_tables import TextTable
+    from hespas.tools.run_comparison import ComparedResult
 
 DESCRIPTION = """\
 Put results side by side, normalised to the first: a program on several nodes, several programs (of
@@ -32,8 +32,8 @@ AMOUNTS = {  # figures of a run, and their units
 }  # fmt: skip
 
 
-def arguments() -> Parser:
-    parser = Parser("hespas compare", DESCRIPTION)
+def build_parser() -> CommandParser:
+    parser = CommandParser("hespas compare", DESCRIPTION)
     add = parser.add_argument
     add("sources", nargs="+", metavar="SOURCE", help="program, configuration (.json) or result")
     add("--nodes", metavar="A,B,...", help="node presets or files")
@@ -47,168 +47,204 @@ def arguments() -> Parser:
     add("--plot", metavar="FILE", help="bars of the times, as .png, .svg or .pdf")
     add("--json", action="store_true", help="print one JSON object instead of a table")
 
-    from hespas.tools.commands.run import add_options
+    from hespas.tools.commands.run import add_run_options
 
-    add_options(parser)
+    add_run_options(parser)
     return parser
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
-    options = vars(arguments().parse_args(argv))
+    options = vars(build_parser().parse_args(argv))
     sources, work, plot = (options.pop(key) for key in ("sources", "work", "plot"))
     wants_json = options.pop("json")
-    nodes, systems = (_listed(options.pop(key)) for key in ("nodes", "systems"))
+    nodes, systems = (_split_names(options.pop(key)) for key in ("nodes", "systems"))
 
     import tempfile
 
-    from hespas.passes.emit.file import check
-    from hespas.tools.commands import flow, render
-    from hespas.tools.commands.run import given_flags
-    from hespas.tools.comparison import compare
-    from hespas.tools.report import plots
+    from hespas.passes.emit.output_file import check_writable_file
+    from hespas.tools.commands import run_flow, text_tables
+    from hespas.tools.commands.run import select_set_flags
+    from hespas.tools.report import report_plots
+    from hespas.tools.run_comparison import compare_results
 
-    flags = given_flags(options)
+    flags = select_set_flags(options)
     if plot:
-        plots.check_plot(plot)
-        check(plot)
-    cells = _cells(sources, nodes, systems, flags)
-    with tempfile.TemporaryDirectory() as scratch, flow.progress() as before:
-        found = compare(_results(cells, scratch, before), work)
+        report_plots.check_plot_file(plot)
+        check_writable_file(plot)
+    cells = _expand_cells(sources, nodes, systems, flags)
+    with tempfile.TemporaryDirectory() as scratch, run_flow.show_progress() as before:
+        compared_results = compare_results(_collect_results(cells, scratch, before), work)
     if plot:
-        plots.comparison(plot, found, labels(found))
+        report_plots.write_comparison_plot(plot, compared_results, _label_results(compared_results))
     if wants_json:
-        print(json.dumps(as_json(found), indent=1))
+        print(json.dumps(_to_comparison_json(compared_results), indent=1))
     else:
-        render.show([_table(found)])
+        text_tables.print_tables([_build_comparison_table(compared_results)])
     return 0
 
 
-Cell = tuple[str, dict[str, Any]]  # what is run, and with which flags
+ComparisonCell = tuple[str, dict[str, Any]]  # what is run, and with which flags
 
 
-def _listed(text: str | None) -> list[str]:
+def _split_names(text: str | None) -> list[str]:
     return [part for part in (text or "").split(",") if part]
 
 
-def _cells(
+def _expand_cells(
     sources: Sequence[str], nodes: Sequence[str], systems: Sequence[str], flags: dict[str, Any]
-) -> list[Cell]:
+) -> list[ComparisonCell]:
     """What to run, programs first and nodes inside; raises UsageError."""
     from hespas.dialects.errors import UsageError
-    from hespas.tools.sweep.table import is_table
+    from hespas.tools.sweep.sweep_table import is_table_file
 
-    if len(sources) < 2 and len(nodes) < 2 and not is_table(sources[0]):
+    if len(sources) < 2 and len(nodes) < 2 and not is_table_file(sources[0]):
         raise UsageError("there is one result only", remedy="name several, or several --nodes")
     by_source = len(sources) > 1
     wanted = len(sources) if by_source else len(nodes)
     if len(systems) not in (0, 1, wanted):
-        what = "programs" if by_source else "nodes"
+        unit = "programs" if by_source else "nodes"
         raise UsageError(
-            f"there are {wanted} {what} and {len(systems)} systems",
+            f"there are {wanted} {unit} and {len(systems)} systems",
             remedy="give one system, or as many; {node} in a name stands for the node's",
         )
     cells = []
     for i, source in enumerate(sources):
         for k, node in enumerate(nodes or [None]):
-            given = {**flags, "node": node} if node else dict(flags)
+            cell_flags = {**flags, "node": node} if node else dict(flags)
             if systems:
                 system = systems[(i if by_source else k) % len(systems)]
-                given["system"] = system.replace("{node}", node or "")
-            cells.append((source, given))
+                cell_flags["system"] = system.replace("{node}", node or "")
+            cells.append((source, cell_flags))
     return cells
 
 
-def _results(cells: Sequence[Cell], scratch: str, before: Callable[[str], None]) -> list[Any]:
+def _collect_results(
+    cells: Sequence[ComparisonCell], scratch: str, before: Callable[[str], None]
+) -> list[Any]:
     """The results of all cells; wrong presets are found before the first is run."""
     import os
 
     from hespas import configs
     from hespas.dialects.errors import UsageError
-    from hespas.tools.sources import Runner
-    from hespas.tools.sweep.table import is_table
+    from hespas.tools.result_sources import ResultRunner
+    from hespas.tools.sweep.sweep_table import is_table_file
 
     for source, flags in cells:
-        if flags and (os.path.isdir(source) or is_table(source)):
+        if flags and (os.path.isdir(source) or is_table_file(source)):
             raise UsageError("it is a result already: flags change nothing in it", where=source)
         if "node" in flags:
-            configs.node(flags["node"])
+            configs.load_node(flags["node"])
         if "system" in flags:
-            configs.system(flags["system"])
-    runner = Runner(scratch, before)
-    return [result for source, flags in cells for result in runner.found(source, flags)]
+            configs.load_system(flags["system"])
+    runner = ResultRunner(scratch, before)
+    return [
+        result for source, flags in cells for result in runner.collect_cell_results(source, flags)
+    ]
 
 
-def labels(found: Sequence[Compared]) -> list[str]:
+def _label_results(compared_results: Sequence[ComparedResult]) -> list[str]:
     """What tells the results apart, of program, node, system, split and estimator."""
-    keys = [key for key in NAMES if len({_label(one, key) for one in found}) > 1]
+    keys = [
+        key
+        for key in NAMES
+        if len({_get_label_value(compared, key) for compared in compared_results}) > 1
+    ]
     keys = [key for key in keys if key != "devices" and not (key == "system" and "node" in keys)]
-    names = [" ".join(_label(one, key) for key in keys) for one in found]
+    names = [
+        " ".join(_get_label_value(compared, key) for key in keys) for compared in compared_results
+    ]
     if len(set(names)) == len(names):
         return names
-    numbered = enumerate(zip(names, found, strict=True), start=1)
-    return [f"{name or one.result.name} ({i})" for i, (name, one) in numbered]
+    numbered = enumerate(zip(names, compared_results, strict=True), start=1)
+    return [f"{name or compared.result.program_name} ({i})" for i, (name, compared) in numbered]
 
 
-def _label(one: Compared, key: str) -> str:
-    value = one.result.name if key == "program" else one.result.figure(key)
+def _get_label_value(compared: ComparedResult, key: str) -> str:
+    value = compared.result.program_name if key == "program" else compared.result.get_figure(key)
     return "" if value is None else str(value)
 
 
-def _table(found: Sequence[Compared]) -> Table:
+def _build_comparison_table(compared_results: Sequence[ComparedResult]) -> TextTable:
     """What is the same in all is the title, what none has is left out."""
-    from hespas.tools.commands.render import Table, percent, scaled, seconds
+    from hespas.tools.commands.text_tables import (
+        TextTable,
+        format_percent,
+        format_scaled,
+        format_seconds,
+    )
 
-    figures = [one.result.figures for one in found]
-    names = {key: [_label(one, key) for one in found] for key in NAMES}
+    figures = [compared.result.figures for compared in compared_results]
+    names = {
+        key: [_get_label_value(compared, key) for compared in compared_results] for key in NAMES
+    }
     names = {key: column for key, column in names.items() if any(column)}
     same = [f"{key} {column[0]}" for key, column in names.items() if len({*column}) == 1]
     columns: dict[str, list[str | None]] = {
         key: [*column] for key, column in names.items() if len({*column}) > 1
     }
     left = sum(key != "devices" for key in columns)
-    what = "compute" if found[0].measure == "compute_s" else "step"
-    columns[what] = [seconds(one.time_s) for one in found]
+    measure_name = "compute" if compared_results[0].measure == "compute_s" else "step"
+    columns[measure_name] = [format_seconds(compared.time_s) for compared in compared_results]
     columns["80 % band"] = [
-        " to ".join(map(seconds, one.band_s)) if one.band_s else None for one in found
+        " to ".join(map(format_seconds, compared.band_s)) if compared.band_s else None
+        for compared in compared_results
     ]
-    columns["of first"] = [_text(one.relative_time, lambda ratio: f"{ratio:.3f}") for one in found]
-    columns["speed-up"] = [_text(one.speed_up, lambda ratio: f"{ratio:.2f} x") for one in found]
-    if what == "step":
-        columns["compute"] = [seconds(figure["compute_s"]) for figure in figures]
-        columns["exposed"] = [_text(figure.get("exposed_comm_s"), seconds) for figure in figures]
+    columns["of first"] = [
+        _format_optional(compared.relative_time, lambda ratio: f"{ratio:.3f}")
+        for compared in compared_results
+    ]
+    columns["speed-up"] = [
+        _format_optional(compared.speed_up, lambda ratio: f"{ratio:.2f} x")
+        for compared in compared_results
+    ]
+    if measure_name == "step":
+        columns["compute"] = [format_seconds(figure["compute_s"]) for figure in figures]
+        columns["exposed"] = [
+            _format_optional(figure.get("exposed_comm_s"), format_seconds) for figure in figures
+        ]
     for key, title in SHARES.items():
-        columns[title] = [_text(one.result.figure(key), percent) for one in found]
+        columns[title] = [
+            _format_optional(compared.result.get_figure(key), format_percent)
+            for compared in compared_results
+        ]
     for key, (title, unit) in AMOUNTS.items():
-        values = [one.result.figure(key) for one in found]
-        columns[title] = [_text(value, lambda v, u=unit: scaled(v, u).strip()) for value in values]
-    costs = [one.result.figure("derived.cost_usd") for one in found]
-    columns["cost"] = [_text(cost, lambda usd: f"{usd:.4g} USD") for cost in costs]
+        values = [compared.result.get_figure(key) for compared in compared_results]
+        columns[title] = [
+            _format_optional(value, lambda v, u=unit: format_scaled(v, u).strip())
+            for value in values
+        ]
+    costs = [compared.result.get_figure("derived.cost_usd") for compared in compared_results]
+    columns["cost"] = [_format_optional(cost, lambda usd: f"{usd:.4g} USD") for cost in costs]
     gaps = [figure.get("gaps") or None for figure in figures]
-    columns["gaps"] = [_text(count, str) for count in gaps]
-    columns["efficiency"] = [_text(one.efficiency, percent) for one in found]
+    columns["gaps"] = [_format_optional(count, str) for count in gaps]
+    columns["efficiency"] = [
+        _format_optional(compared.efficiency, format_percent) for compared in compared_results
+    ]
     shown = {key: column for key, column in columns.items() if any(column)}
     rows = [tuple(text or "-" for text in row) for row in zip(*shown.values(), strict=True)]
-    return Table("; ".join(same) or "Compared", rows, tuple(shown), left=left)
+    return TextTable("; ".join(same) or "Compared", rows, tuple(shown), left=left)
 
 
-def _text(value: Any, spelled: Callable[[Any], str]) -> str | None:
+def _format_optional(value: Any, spelled: Callable[[Any], str]) -> str | None:
     return None if value is None else spelled(value)
 
 
-def as_json(found: Sequence[Compared]) -> dict[str, Any]:
+def _to_comparison_json(compared_results: Sequence[ComparedResult]) -> dict[str, Any]:
     """The object that ``--json`` prints: docs/how-to/compare.md."""
     return {
-        "measure": found[0].measure,
+        "measure": compared_results[0].measure,
         "results": [
             {
                 "label": label,
-                "time_s": one.time_s,
-                "relative_time": one.relative_time,
-                "speed_up": one.speed_up,
-                "efficiency": one.efficiency,
-                "run": one.result.figures,
+                "time_s": compared.time_s,
+                "relative_time": compared.relative_time,
+                "speed_up": compared.speed_up,
+                "efficiency": compared.efficiency,
+                "run": compared.result.figures,
             }
-            for label, one in zip(labels(found), found, strict=True)
+            for label, compared in zip(
+                _label_results(compared_results), compared_results, strict=True
+            )
         ],
     }

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hespas.tools.commands.parser import Parser, not_negative
+from hespas.tools.commands.command_parser import CommandParser, parse_non_negative
 
 if TYPE_CHECKING:
-    from hespas.tools.commands.render import Row, Table
-    from hespas.tools.differences import Change, Difference
+    from hespas.tools.commands.text_tables import TextRow, TextTable
+    from hespas.tools.run_differences import RunDifference, TimeChange
 
 DESCRIPTION = """\
 Show what changed from A to B: the step, the compute time by kind of kernel, kernel and layer, the
@@ -34,15 +34,15 @@ AMOUNTS = {  # of differences.COUNTS: what each is called, and its unit; % for a
 }  # fmt: skip
 
 
-def arguments() -> Parser:
-    parser = Parser("hespas diff", DESCRIPTION)
+def build_parser() -> CommandParser:
+    parser = CommandParser("hespas diff", DESCRIPTION)
     add = parser.add_argument
     add("a", metavar="A", help="result folder, configuration (.json) or program")
     add("b", metavar="B", help="what it is compared with")
     add("--top", type=int, default=10, metavar="N", help="rows of a table (10); 0: all")
     add("--depth", type=int, default=2, metavar="N", help="components of a name in a layer (2)")
     add(
-        "--fail-above", type=not_negative, metavar="PERCENT",
+        "--fail-above", type=parse_non_negative, metavar="PERCENT",
         help="exit with 1 where B takes longer than A by more than this",
     )  # fmt: skip
     add("--json", action="store_true", help="print one JSON object instead of tables")
@@ -50,15 +50,15 @@ def arguments() -> Parser:
     running.add_argument("--node", help="node preset or file")
     running.add_argument("--system", help="system preset or folder: the network")
 
-    from hespas.tools.commands.run import add_options
+    from hespas.tools.commands.run import add_run_options
 
-    add_options(parser)
+    add_run_options(parser)
     return parser
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
-    options = vars(arguments().parse_args(argv))
+    options = vars(build_parser().parse_args(argv))
     names = [options.pop("a"), options.pop("b")]
     top, depth, limit = (options.pop(key) for key in ("top", "depth", "fail_above"))
     wants_json = options.pop("json")
@@ -69,35 +69,35 @@ def main(argv: Sequence[str]) -> int:
 
     import tempfile
 
-    from hespas.tools.commands import flow, render
-    from hespas.tools.commands.run import given_flags
-    from hespas.tools.differences import difference
-    from hespas.tools.sources import Runner
+    from hespas.tools.commands import run_flow, text_tables
+    from hespas.tools.commands.run import select_set_flags
+    from hespas.tools.result_sources import ResultRunner
+    from hespas.tools.run_differences import find_run_differences
 
-    with tempfile.TemporaryDirectory() as scratch, flow.progress() as before:
-        a, b = Runner(scratch, before).results(names, given_flags(options))
-        found = difference(a, b, depth)
+    with tempfile.TemporaryDirectory() as scratch, run_flow.show_progress() as before:
+        a, b = ResultRunner(scratch, before).collect_results(names, select_set_flags(options))
+        run_difference = find_run_differences(a, b, depth)
     if wants_json:
-        print(json.dumps(as_json(found, names), indent=1))
+        print(json.dumps(_to_difference_json(run_difference, names), indent=1))
     else:
-        render.show(_tables(found, names, top or None))
-    return _verdict(found, limit)
+        text_tables.print_tables(_build_difference_tables(run_difference, names, top or None))
+    return _check_growth_limit(run_difference, limit)
 
 
-def _verdict(found: Difference, limit: float | None) -> int:
-    growth = 100 * found.growth
+def _check_growth_limit(run_difference: RunDifference, limit: float | None) -> int:
+    growth = 100 * run_difference.relative_growth
     if limit is None or growth <= limit:
         return 0
-    what = "step" if found.measure == "step_time_s" else "compute"
-    message = f"the {what} takes {growth:.2f} % longer, more than the {limit:g} % allowed"
+    measure_name = "step" if run_difference.compared_measure == "step_time_s" else "compute"
+    message = f"the {measure_name} takes {growth:.2f} % longer, more than the {limit:g} % allowed"
     print(f"error: {message}", file=sys.stderr)
     return 1
 
 
-def as_json(found: Difference, names: Sequence[str]) -> dict[str, Any]:
+def _to_difference_json(run_difference: RunDifference, names: Sequence[str]) -> dict[str, Any]:
     """The object that ``--json`` prints: docs/how-to/compare.md."""
 
-    def changes(rows: list[Change], *keys: str) -> list[dict[str, Any]]:
+    def to_change_objects(rows: list[TimeChange], *keys: str) -> list[dict[str, Any]]:
         return [
             {
                 **dict(zip(keys, row.name, strict=True)),
@@ -111,126 +111,134 @@ def as_json(found: Difference, names: Sequence[str]) -> dict[str, Any]:
             for row in rows
         ]
 
-    def pairs(values: Any) -> dict[str, Any]:
+    def to_value_pairs(values: Any) -> dict[str, Any]:
         return {name: {"a": a, "b": b} for name, (a, b) in values.items()}
 
-    growth = found.growth
+    growth = run_difference.relative_growth
     return {
         "a": names[0],
         "b": names[1],
-        "measure": found.measure,
+        "measure": run_difference.compared_measure,
         "growth": None if growth == float("inf") else growth,
-        "totals": pairs(found.totals),
-        "counts": pairs(found.counts),
-        "provenance": pairs(found.provenance),
-        "kinds": changes(found.kinds, "kind"),
-        "kernels": changes(found.kernels, "kind", "shapes"),
-        "layers": changes(found.layers, "layer"),
-        "collectives": changes(found.collectives, "kind", "group_size", "operand_bytes"),
+        "totals": to_value_pairs(run_difference.totals),
+        "counts": to_value_pairs(run_difference.counts),
+        "provenance": to_value_pairs(run_difference.provenance),
+        "kinds": to_change_objects(run_difference.kinds, "kind"),
+        "kernels": to_change_objects(run_difference.kernels, "kind", "shapes"),
+        "layers": to_change_objects(run_difference.layers, "layer"),
+        "collectives": to_change_objects(
+            run_difference.collectives, "kind", "group_size", "operand_bytes"
+        ),
     }
 
 
-def _tables(found: Difference, names: Sequence[str], top: int | None) -> list[Table]:
-    from hespas.tools.commands.render import Table, seconds
+def _build_difference_tables(
+    run_difference: RunDifference, names: Sequence[str], top: int | None
+) -> list[TextTable]:
+    from hespas.tools.commands.text_tables import TextTable, format_seconds
 
     totals = [
-        (_title(name), seconds(a), seconds(b), *_apart(a, b))
-        for name, (a, b) in found.totals.items()
+        (_format_total_title(name), format_seconds(a), format_seconds(b), *_format_difference(a, b))
+        for name, (a, b) in run_difference.totals.items()
         if a is not None and b is not None
     ]
     totals += [
         (
             AMOUNTS[name][0],
-            _amount(a, AMOUNTS[name][1]),
-            _amount(b, AMOUNTS[name][1]),
-            _sign(b - a) + _amount(abs(b - a), AMOUNTS[name][1], " points"),
-            _percent(a, b),
+            _format_amount(a, AMOUNTS[name][1]),
+            _format_amount(b, AMOUNTS[name][1]),
+            _get_sign(b - a) + _format_amount(abs(b - a), AMOUNTS[name][1], " points"),
+            _format_relative_change(a, b),
         )
-        for name, (a, b) in found.counts.items()
+        for name, (a, b) in run_difference.counts.items()
         if a is not None and b is not None and a != b
     ]
-    settings: list[Row] = []
-    for name, (a, b) in found.provenance.items():
+    settings: list[TextRow] = []
+    for name, (a, b) in run_difference.provenance.items():
         if a != b:
-            settings += [(name, "A", _text(a)), ("", "B", _text(b))]
+            settings += [(name, "A", _format_setting(a)), ("", "B", _format_setting(b))]
     return [
-        Table("Compared", [("A", names[0]), ("B", names[1])], left=2),
-        Table("Settings that differ", settings or [("none", "", "")], left=3),
-        Table("Totals, one device", totals, ("", "A", "B", "difference", "change")),
-        _changes("kind of kernel", ("kind",), found.kinds, top),
-        _changes("kernel", ("kind", "shapes"), found.kernels, top),
-        _changes("layer", ("layer",), found.layers, top),
-        _changes("collective", ("kind", "group", "operand"), found.collectives, top),
+        TextTable("Compared", [("A", names[0]), ("B", names[1])], left=2),
+        TextTable("Settings that differ", settings or [("none", "", "")], left=3),
+        TextTable("Totals, one device", totals, ("", "A", "B", "difference", "change")),
+        _build_change_table("kind of kernel", ("kind",), run_difference.kinds, top),
+        _build_change_table("kernel", ("kind", "shapes"), run_difference.kernels, top),
+        _build_change_table("layer", ("layer",), run_difference.layers, top),
+        _build_change_table(
+            "collective", ("kind", "group", "operand"), run_difference.collectives, top
+        ),
     ]
 
 
-def _title(name: str) -> str:
+def _format_total_title(name: str) -> str:
     return name.removesuffix("_s").replace("_", " ").replace("comm", "communication")
 
 
-def _amount(value: float, unit: str, of_shares: str = " %") -> str:
+def _format_amount(value: float, unit: str, share_unit: str = " %") -> str:
     """A value with its unit; ``of_shares`` is that of a share, or of a difference of shares."""
-    from hespas.tools.commands.render import scaled
+    from hespas.tools.commands.text_tables import format_scaled
 
     if unit == "%":
-        return f"{100 * value:.1f}{of_shares}"
-    return f"{value:.4g} USD" if unit == "USD" else scaled(value, unit).strip()
+        return f"{100 * value:.1f}{share_unit}"
+    return f"{value:.4g} USD" if unit == "USD" else format_scaled(value, unit).strip()
 
 
-def _changes(what: str, keys: tuple[str, ...], changes: Sequence[Change], top: int | None) -> Table:
+def _build_change_table(
+    group_name: str, keys: tuple[str, ...], changes: Sequence[TimeChange], top: int | None
+) -> TextTable:
     """The rows that differ, the largest change first; equal ones are counted."""
-    from hespas.tools.commands.render import Table, scaled
+    from hespas.tools.commands.text_tables import TextTable, format_scaled
 
     unequal = [change for change in changes if not change.is_equal]
     equal = len(changes) - len(unequal)
-    title = f"By {what}" + (f", {equal} equal" if equal else "")
-    rows: list[Row] = []
+    title = f"By {group_name}" + (f", {equal} equal" if equal else "")
+    rows: list[TextRow] = []
     for change in unequal[:top]:
         name = [part if len(part) <= 60 else f"{part[:57]}..." for part in change.name]
         if "operand" in keys:
-            name[-1] = scaled(int(name[-1]), "B") if name[-1] else "-"
-        times = (_seconds(change.a_s), _seconds(change.b_s))
+            name[-1] = format_scaled(int(name[-1]), "B") if name[-1] else "-"
+        times = (_format_optional_seconds(change.a_s), _format_optional_seconds(change.b_s))
         counts = ("-" if n is None else str(n) for n in (change.a_count, change.b_count))
-        rows.append((*name, *counts, *times, *_apart(change.a_s, change.b_s)))
+        rows.append((*name, *counts, *times, *_format_difference(change.a_s, change.b_s)))
     rest = unequal[top:] if top else []
     if rest:
-        apart = sum(change.difference_s for change in rest)
+        difference_s = sum(change.difference_s for change in rest)
         blank = [""] * (len(keys) + 3)
-        rows.append((f"({len(rest)} more)", *blank, _signed(apart), ""))
+        rows.append((f"({len(rest)} more)", *blank, _format_signed_seconds(difference_s), ""))
     if not rows:
-        return Table(title, [("no difference",)])
+        return TextTable(title, [("no difference",)])
     header = (*keys, "A runs", "B runs", "A", "B", "difference", "change")
-    return Table(title, rows, header, left=len(keys))
+    return TextTable(title, rows, header, left=len(keys))
 
 
-def _apart(a: float | None, b: float | None) -> tuple[str, str]:
+def _format_difference(a: float | None, b: float | None) -> tuple[str, str]:
     """Their difference in time, and as a share of A."""
     if a is None and b is None:
         return "-", "-"
-    return _signed((b or 0.0) - (a or 0.0)), _percent(a, b)
+    return _format_signed_seconds((b or 0.0) - (a or 0.0)), _format_relative_change(a, b)
 
 
-def _percent(a: float | None, b: float | None) -> str:
+def _format_relative_change(a: float | None, b: float | None) -> str:
     if a is None or b is None:
         return "new" if a is None else "gone"
     return f"{100 * (b / a - 1):+.1f} %" if a else "-"
 
 
-def _seconds(value: float | None) -> str:
-    from hespas.tools.commands.render import seconds
+def _format_optional_seconds(value: float | None) -> str:
+    from hespas.tools.commands.text_tables import format_seconds
 
-    return "-" if value is None else seconds(value)
-
-
-def _signed(value: float) -> str:
-    from hespas.tools.commands.render import seconds
-
-    return _sign(value) + seconds(abs(value))
+    return "-" if value is None else format_seconds(value)
 
 
-def _sign(value: float) -> str:
+def _format_signed_seconds(value: float) -> str:
+    from hespas.tools.commands.text_tables import format_seconds
+
+    return _get_sign(value) + format_seconds(abs(value))
+
+
+def _get_sign(value: float) -> str:
     return "-" if value < 0 else "+" if value else ""
 
 
-def _text(value: Any) -> str:
+def _format_setting(value: Any) -> str:
     return "-" if value is None else value if isinstance(value, str) else json.dumps(value)

@@ -6,13 +6,13 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hespas.tools.commands.parser import Parser
+from hespas.tools.commands.command_parser import CommandParser
 
 if TYPE_CHECKING:
-    from hespas.configs.node import Node
-    from hespas.dialects.attrs import Target
-    from hespas.tools.commands.render import Table
-    from hespas.tools.kernels import Row
+    from hespas.configs.node_spec import NodeSpec
+    from hespas.dialects.attrs import TargetAttr
+    from hespas.tools.commands.text_tables import TextTable
+    from hespas.tools.kernel_rows import KernelRow
 
 DESCRIPTION = """\
 Show where the compute time of an annotated program goes: the kernels with the most of it, each with
@@ -25,8 +25,8 @@ bound. RESULT is the output folder of hespas run, or an annotated module.
 NO_ESTIMATE = "no estimate"  # in place of a tag
 
 
-def arguments() -> Parser:
-    parser = Parser("hespas explain", DESCRIPTION)
+def build_parser() -> CommandParser:
+    parser = CommandParser("hespas explain", DESCRIPTION)
     add = parser.add_argument
     add("result", metavar="RESULT", help="output folder of hespas run, or annotated module")
     add("--top", type=int, default=15, metavar="N", help="kernels to show (15); 0: all")
@@ -37,54 +37,54 @@ def arguments() -> Parser:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
-    given = arguments().parse_args(argv)
-    if given.top < 0 or given.depth < 1:
+    options = build_parser().parse_args(argv)
+    if options.top < 0 or options.depth < 1:
         from hespas.dialects.errors import UsageError
 
         raise UsageError("--top takes 0 or more, --depth 1 or more")
 
     from dataclasses import replace
 
-    from hespas.dialects.errors import in_file
-    from hespas.passes.annotate.traverse import target_of
-    from hespas.tools import kernels
-    from hespas.tools.commands import render
-    from hespas.tools.results import node_of, program_of, read_module
+    from hespas.dialects.errors import fill_in_file_name
+    from hespas.passes.annotate.traverse import require_target
+    from hespas.tools import kernel_rows
+    from hespas.tools.commands import text_tables
+    from hespas.tools.run_results import read_annotated_module, read_program_name, resolve_node
 
-    module = read_module(given.result)
-    program = program_of(given.result)
-    target = target_of(module)
-    node = node_of(target.node)
+    module = read_annotated_module(options.result)
+    program = read_program_name(options.result)
+    target = require_target(module)
+    node = resolve_node(target.node)
     table = [
-        replace(row, place=in_file(row.place, program) if row.place else "")
-        for row in kernels.rows(module, given.depth)
+        replace(row, place=fill_in_file_name(row.place, program) if row.place else "")
+        for row in kernel_rows.collect_kernel_rows(module, options.depth)
     ]
     groups = {
-        "layer": kernels.by(table, lambda row: row.layer or "no name"),
-        "kind": kernels.by(table, lambda row: row.kind),
-        "dtype": kernels.by(table, lambda row: row.cost.dtype),
-        "bound": kernels.by(table, lambda row: row.cost.bound),
+        "layer": kernel_rows.sum_time_by(table, lambda row: row.layer or "no name"),
+        "kind": kernel_rows.sum_time_by(table, lambda row: row.kind),
+        "dtype": kernel_rows.sum_time_by(table, lambda row: row.cost.dtype),
+        "bound": kernel_rows.sum_time_by(table, lambda row: row.cost.bound),
     }
     is_calibrated = (target.estimator or "").startswith("calibrated")
     if is_calibrated or any(row.cost.tag for row in table):
         untagged = "within what was measured" if is_calibrated else "no tag"
-        groups["constants"] = kernels.by(table, lambda row: row.cost.tag or untagged)
-    whole = kernels.merged(table)
-    shown = whole[: given.top or None]
-    if given.json:
-        print(json.dumps(_as_json(target, node, shown, whole, groups), indent=1))
+        groups["constants"] = kernel_rows.sum_time_by(table, lambda row: row.cost.tag or untagged)
+    merged_rows = kernel_rows.merge_layers(table)
+    shown = merged_rows[: options.top or None]
+    if options.json:
+        print(json.dumps(_to_explanation_json(target, node, shown, merged_rows, groups), indent=1))
     else:
-        tables = _tables(target, node, shown, whole, groups)
+        tables = _build_explanation_tables(target, node, shown, merged_rows, groups)
         if node is not None and is_calibrated:
-            tables.append(_constants(node))
-        render.show(tables)
+            tables.append(_build_constants_table(node))
+        text_tables.print_tables(tables)
     return 0
 
 
-Groups = dict[str, list[tuple[str, float, int]]]
+TimeGroups = dict[str, list[tuple[str, float, int]]]
 
 
-def achieved(row: Row, node: Node | None) -> tuple[float | None, float | None]:
+def compute_peak_shares(row: KernelRow, node: NodeSpec | None) -> tuple[float | None, float | None]:
     """Shares of the node's peak rate and of its bandwidth that a kernel reaches; None unknown."""
     if node is None or not row.cost.latency_ns:
         return None, None
@@ -98,63 +98,84 @@ def achieved(row: Row, node: Node | None) -> tuple[float | None, float | None]:
     return compute, memory
 
 
-def _tables(
-    target: Target, node: Node | None, shown: Sequence[Row], whole: Sequence[Row], groups: Groups
-) -> list[Table]:
-    from hespas.tools.commands.render import Table, counted, percent, seconds
+def _build_explanation_tables(
+    target: TargetAttr,
+    node: NodeSpec | None,
+    shown: Sequence[KernelRow],
+    merged_rows: Sequence[KernelRow],
+    groups: TimeGroups,
+) -> list[TextTable]:
+    from hespas.tools.commands.text_tables import (
+        TextTable,
+        format_count,
+        format_percent,
+        format_seconds,
+    )
 
-    total_ns = sum(row.time_ns for row in whole)
-    gaps = sum(row.count for row in whole if row.cost.gap)
+    total_ns = sum(row.time_ns for row in merged_rows)
+    gaps = sum(row.count for row in merged_rows if row.cost.gap)
     facts: list[Sequence[str]] = [
         ("node", target.node or "-"),
         ("estimator", target.estimator or "-"),
         ("constants", target.constants or "-"),
-        ("compute time", seconds(total_ns * 1e-9)),
-        ("kernels", f"{sum(row.count for row in whole)}, {len(whole)} distinct"),
+        ("compute time", format_seconds(total_ns * 1e-9)),
+        ("kernels", f"{sum(row.count for row in merged_rows)}, {len(merged_rows)} distinct"),
     ]
     if gaps:
-        facts.append(("not estimated", f"{counted(gaps, 'op')}: the time is too low"))
+        facts.append(("not estimated", f"{format_count(gaps, 'op')}: the time is too low"))
     rows = []
     for row in shown:
-        compute, memory = achieved(row, node)
+        compute, memory = compute_peak_shares(row, node)
         low, high = row.cost.low_ns, row.cost.high_ns
         rows.append(
             (
-                row.title,
-                _clipped(row.shapes),
+                row.kind_title,
+                _clip_text(row.shapes),
                 row.cost.bound,
                 NO_ESTIMATE if row.cost.gap else row.cost.tag or "-",
                 row.place or row.layer or "-",
                 str(row.count),
-                seconds(row.cost.latency_ns * 1e-9),
-                "-" if low is None or high is None else _band(low, high, row.cost.latency_ns),
-                "-" if compute is None else percent(compute),
-                "-" if memory is None else percent(memory),
-                seconds(row.time_ns * 1e-9),
-                percent(row.time_ns / total_ns if total_ns else 0.0),
+                format_seconds(row.cost.latency_ns * 1e-9),
+                "-"
+                if low is None or high is None
+                else _format_band(low, high, row.cost.latency_ns),
+                "-" if compute is None else format_percent(compute),
+                "-" if memory is None else format_percent(memory),
+                format_seconds(row.time_ns * 1e-9),
+                format_percent(row.time_ns / total_ns if total_ns else 0.0),
             )
         )
     header = (
         "kind", "shapes", "bound", "tag", "place", "count", "each", "band", "of peak",
         "of bandwidth", "total", "share",
     )  # fmt: skip
-    tables = [Table("Compute, one device", facts, left=2), Table("Kernels", rows, header, left=5)]
-    for what, found in groups.items():
-        if what == "layer" and len(found) == 1 and found[0][0] == "no name":
-            tables.append(Table("Time by layer", [("the program carries no names", "")]))
+    tables = [
+        TextTable("Compute, one device", facts, left=2),
+        TextTable("Kernels", rows, header, left=5),
+    ]
+    for group_name, group_totals in groups.items():
+        if group_name == "layer" and len(group_totals) == 1 and group_totals[0][0] == "no name":
+            tables.append(TextTable("Time by layer", [("the program carries no names", "")]))
             continue
         listed = [
-            (name, str(count), seconds(ns * 1e-9), percent(ns / total_ns if total_ns else 0.0))
-            for name, ns, count in found
+            (
+                name,
+                str(count),
+                format_seconds(ns * 1e-9),
+                format_percent(ns / total_ns if total_ns else 0.0),
+            )
+            for name, ns, count in group_totals
         ]
-        tables.append(Table(f"Time by {what}", listed, (what, "kernels", "time", "share")))
+        tables.append(
+            TextTable(f"Time by {group_name}", listed, (group_name, "kernels", "time", "share"))
+        )
     return tables
 
 
-def _constants(node: Node) -> Table:
+def _build_constants_table(node: NodeSpec) -> TextTable:
     """The fits behind a calibrated estimate; see docs/reference/calibrated.md."""
-    from hespas.estimators.calibrated.constants import Constants
-    from hespas.tools.commands.render import Table, percent
+    from hespas.estimators.calibrated.device_constants import DeviceConstants
+    from hespas.tools.commands.text_tables import TextTable, format_percent
 
     rows = [
         (
@@ -165,30 +186,34 @@ def _constants(node: Node) -> Table:
             f"{fit.efficiency:.3f}",
             f"{fit.bandwidth:.3f}",
             f"{1e6 * fit.fixed_s:.2f} us",
-            "-" if fit.error is None else percent(fit.error),
+            "-" if fit.error is None else format_percent(fit.error),
         )
-        for name, fit in sorted(Constants.of(node).fits.items())
+        for name, fit in sorted(DeviceConstants.from_node(node).fits.items())
     ]
     header = (
         "class", "of", "source", "tag", "of peak", "of bandwidth", "fixed", "median error",
     )  # fmt: skip
-    return Table("Constants", rows, header, left=4)
+    return TextTable("Constants", rows, header, left=4)
 
 
-def _clipped(text: str, width: int = 60) -> str:
+def _clip_text(text: str, width: int = 60) -> str:
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
-def _band(low_ns: float, high_ns: float, middle_ns: float) -> str:
+def _format_band(low_ns: float, high_ns: float, middle_ns: float) -> str:
     return f"{100 * (low_ns / middle_ns - 1):+.0f} to {100 * (high_ns / middle_ns - 1):+.0f} %"
 
 
-def _as_json(
-    target: Target, node: Node | None, shown: Sequence[Row], whole: Sequence[Row], groups: Groups
+def _to_explanation_json(
+    target: TargetAttr,
+    node: NodeSpec | None,
+    shown: Sequence[KernelRow],
+    merged_rows: Sequence[KernelRow],
+    groups: TimeGroups,
 ) -> dict[str, Any]:
     kernels = []
     for row in shown:
-        compute, memory = achieved(row, node)
+        compute, memory = compute_peak_shares(row, node)
         cost = row.cost
         kernels.append(
             {
@@ -217,13 +242,14 @@ def _as_json(
         "node": target.node,
         "estimator": target.estimator,
         "constants": target.constants,
-        "compute_s": sum(row.time_ns for row in whole) * 1e-9,
-        "distinct_kernels": len(whole),
+        "compute_s": sum(row.time_ns for row in merged_rows) * 1e-9,
+        "distinct_kernels": len(merged_rows),
         "kernels": kernels,
         **{
-            f"by_{what}": [
-                {what: name, "time_s": ns * 1e-9, "kernels": count} for name, ns, count in found
+            f"by_{group_name}": [
+                {group_name: name, "time_s": ns * 1e-9, "kernels": count}
+                for name, ns, count in group_totals
             ]
-            for what, found in groups.items()
+            for group_name, group_totals in groups.items()
         },
     }

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from hespas.dialects.errors import UsageError
 from hespas.frontends.export.stages import CPU, STAGES
-from hespas.passes.base import nearest
-from hespas.tools.commands.parser import Parser, count
+from hespas.passes.base import suggest_nearest
+from hespas.tools.commands.command_parser import CommandParser, parse_count
 
 if TYPE_CHECKING:
-    from hespas.frontends.export.process import Exported
-    from hespas.frontends.export.program import Request
-    from hespas.frontends.export.spec import Spec
+    from hespas.frontends.export.export_process import ExportedModule
+    from hespas.frontends.export.export_spec import ExportSpec
+    from hespas.frontends.export.program_source import ExportRequest
 
 DESCRIPTION = """\
 Export a JAX program as StableHLO. No accelerator is needed, nor are the devices of its mesh, and
@@ -35,8 +35,8 @@ FORMATS = (".mlir", ".mlirbc")
 PACKED = ("", ".xz", ".gz")
 
 
-def arguments() -> Parser:
-    parser = Parser("hespas export", DESCRIPTION)
+def build_parser() -> CommandParser:
+    parser = CommandParser("hespas export", DESCRIPTION)
     add = parser.add_argument
     add("program", nargs="?", metavar="PROGRAM", help="what to export")
     add("--list", action="store_true", help="list the recipes, or one with its options")
@@ -49,7 +49,7 @@ def arguments() -> Parser:
         "-o", "--output", default="-", metavar="FILE",
         help=".mlir text or .mlirbc bytecode, also with .xz or .gz; default: text on stdout",
     )  # fmt: skip
-    add("--mesh", type=_mesh, metavar="AXIS=N,...", help="devices, major axis first")
+    add("--mesh", type=_parse_mesh, metavar="AXIS=N,...", help="devices, major axis first")
     add("--model", "--config", metavar="NAME", help="short for --set model=NAME")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="an option of a recipe")
     add(
@@ -67,7 +67,12 @@ def arguments() -> Parser:
     )  # fmt: skip
     add("--donate", default="", metavar="N,...", help="arguments whose memory results may take")
     add("--platform", choices=("cpu", "cuda", "rocm", "tpu"), help="what JAX lowers for")
-    add("--devices", type=count, metavar="N", help="devices that a program finds; default: --mesh")
+    add(
+        "--devices",
+        type=parse_count,
+        metavar="N",
+        help="devices that a program finds; default: --mesh",
+    )
     add("--xla-optimize", default="", metavar="OPTIONS", help="options of that pass, for optimised")
     add("--no-source", action="store_true", help="keep names in locations, but no source lines")
     add("--json", action="store_true", help="say what was exported as one JSON object on stdout")
@@ -77,36 +82,36 @@ def arguments() -> Parser:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
-    options = arguments().parse_args(argv)
+    options = build_parser().parse_args(argv)
     if options.list:
-        return show_list(options.program, as_json=options.json)
+        return _print_recipes(options.program, as_json=options.json)
     if options.program is None:
         raise UsageError("the program is missing", remedy="see hespas export --list")
 
-    from hespas.passes.emit import file
+    from hespas.passes.emit import output_file
 
-    _check_output(options)
-    target = _target(options)
+    _check_output_options(options)
+    target = _select_compile_target(options)
     if options.output != "-":
-        file.check(options.output)
-    request = _request(options, target)
+        output_file.check_writable_file(options.output)
+    request = _build_export_request(options, target)
 
-    from hespas.frontends.export import process
-    from hespas.tools.modules import put
+    from hespas.frontends.export import export_process
+    from hespas.tools.module_output import write_file_or_stdout
 
-    exported = process.lower(
+    exported = export_process.lower_in_process(
         request,
         devices=options.devices or 0,
         source=not options.no_source,
         traceback=options.traceback,
     )
-    data, warnings = _advanced(exported, options, target)
-    put(options.output, data)
-    _report(exported, options, target, len(data), warnings)
+    data, warnings = _advance_to_stage(exported, options, target)
+    write_file_or_stdout(options.output, data)
+    _print_export_report(exported, options, target, len(data), warnings)
     return 0
 
 
-def _check_output(options: argparse.Namespace) -> None:
+def _check_output_options(options: argparse.Namespace) -> None:
     endings = [form + packed for form in FORMATS for packed in PACKED]
     if options.output == "-":
         if options.json:
@@ -119,7 +124,7 @@ def _check_output(options: argparse.Namespace) -> None:
         )
 
 
-def _target(options: argparse.Namespace) -> str:
+def _select_compile_target(options: argparse.Namespace) -> str:
     if options.stage == "lowered" and options.target is not None:
         raise UsageError("--target has no use for --stage lowered", remedy="say another stage")
     if options.stage == "optimised" and options.target is None:
@@ -127,38 +132,42 @@ def _target(options: argparse.Namespace) -> str:
     if options.stage != "optimised" and options.xla_optimize:
         raise UsageError("--xla-optimize has a use for --stage optimised only")
     if options.target is not None:
-        from hespas.configs import targets
+        from hespas.configs import compile_targets
 
-        targets.target(options.target)  # a wrong one is better known before the program is lowered
+        compile_targets.load_compile_target(
+            options.target
+        )  # a wrong one is better known before the program is lowered
     return options.target or CPU
 
 
-def _request(options: argparse.Namespace, target: str) -> Request:
-    from hespas.frontends.export.program import Request
+def _build_export_request(options: argparse.Namespace, target: str) -> ExportRequest:
+    from hespas.frontends.export.program_source import ExportRequest
 
-    given = dict(_pair("--set", text) for text in options.set)
+    recipe_options = dict(_parse_key_value("--set", text) for text in options.set)
     if options.model is not None:
-        given.setdefault("model", options.model)
-    spec = _spec(options)
-    if spec is not None and given:
+        recipe_options.setdefault("model", options.model)
+    spec = _build_export_spec(options)
+    if spec is not None and recipe_options:
         raise UsageError("--set has no use beside --arg and --spec", remedy="see --static")
     platform = options.platform or ("cpu" if target == CPU else "cuda")
-    return Request(options.program, given, options.mesh, spec, platform)
+    return ExportRequest(options.program, recipe_options, options.mesh, spec, platform)
 
 
-def _spec(options: argparse.Namespace) -> Spec | None:
+def _build_export_spec(options: argparse.Namespace) -> ExportSpec | None:
     """The spec file with the flags put over it; None where neither is given."""
     flags = (options.arg, options.out_sharding, options.static, options.donate)
     if options.spec is None and not any(flags):
         return None
-    from hespas.configs.checked import checked
-    from hespas.frontends.export import arrays, spec
+    from hespas.configs.validation import validate_config
+    from hespas.frontends.export import array_text, export_spec
 
     for text in options.arg:
-        arrays.array(text)  # here a wrong one is a wrong command line
+        array_text.parse_array_spec(text)  # here a wrong one is a wrong command line
     for text in options.out_sharding:
-        arrays.sharding(text)
-    values = spec.read(options.spec).model_dump() if options.spec is not None else {}
+        array_text.parse_sharding_axes(text)
+    values = (
+        export_spec.read_export_spec(options.spec).model_dump() if options.spec is not None else {}
+    )
     if options.arg:
         values["args"] = options.arg
     if options.mesh is not None:
@@ -167,39 +176,42 @@ def _spec(options: argparse.Namespace) -> Spec | None:
         shardings = options.out_sharding
         values["out_shardings"] = shardings[0] if len(shardings) == 1 else shardings
     if options.static:
-        texts = dict(_pair("--static", text) for text in options.static)
-        values["static"] = {**values.get("static", {}), **{k: _value(v) for k, v in texts.items()}}
+        texts = dict(_parse_key_value("--static", text) for text in options.static)
+        values["static"] = {
+            **values.get("static", {}),
+            **{k: _parse_json_or_text(v) for k, v in texts.items()},
+        }
     if options.donate:
-        values["donate"] = [_number(part) for part in options.donate.split(",")]
+        values["donate"] = [_parse_argument_number(part) for part in options.donate.split(",")]
     if "args" not in values:
         raise UsageError("the arguments are missing", remedy="give --arg for each, or --spec")
-    return checked(spec.Spec, values, options.spec or "the flags")
+    return validate_config(export_spec.ExportSpec, values, options.spec or "the flags")
 
 
-def _advanced(
-    exported: Exported, options: argparse.Namespace, target: str
+def _advance_to_stage(
+    exported: ExportedModule, options: argparse.Namespace, target: str
 ) -> tuple[bytes, list[str]]:
     """The module at the wanted stage, in the form of the output; and the warnings on the way."""
-    from hespas.dialects.facts import set_facts
     from hespas.dialects.mlir import ir, make_context
+    from hespas.dialects.program_facts import write_program_facts
     from hespas.frontends.export import stages
-    from hespas.passes.base import Run
+    from hespas.passes.base import PassRun
 
     module = ir.Module.parse(exported.bytecode, make_context())
-    run = Run(input_name=options.program)
-    stages.advance(module, options.stage, target, run, options.xla_optimize)
+    run = PassRun(input_name=options.program)
+    stages.advance_to_stage(module, options.stage, target, run, options.xla_optimize)
     if exported.facts:
-        set_facts(module, exported.facts)
-    return rendered(module, options.output), run.warnings
+        write_program_facts(module, exported.facts)
+    return encode_module(module, options.output), run.warnings
 
 
-def rendered(module: Any, output: str) -> bytes:
+def encode_module(module: Any, output: str) -> bytes:
     """The module in the form that the file's name asks for; text carries locations too."""
-    from hespas.tools.modules import bytecode, text
+    from hespas.tools.module_output import to_mlir_bytecode, to_mlir_text
 
     base, _, packing = output.rpartition(".")
     is_text = ".mlirbc" not in output[-len(".mlirbc.xz") :]
-    data = text(module, locations=True) if is_text else bytecode(module)
+    data = to_mlir_text(module, locations=True) if is_text else to_mlir_bytecode(module)
     if base and packing == "xz":
         import lzma
 
@@ -211,8 +223,12 @@ def rendered(module: Any, output: str) -> bytes:
     return data
 
 
-def _report(
-    exported: Exported, options: argparse.Namespace, target: str, size: int, warnings: list[str]
+def _print_export_report(
+    exported: ExportedModule,
+    options: argparse.Namespace,
+    target: str,
+    size: int,
+    warnings: list[str],
 ) -> None:
     devices = exported.devices
     if options.json:
@@ -235,47 +251,49 @@ def _report(
             )
         )
         return
-    from hespas.tools.commands.render import scaled, seconds
+    from hespas.tools.commands.text_tables import format_scaled, format_seconds
 
     shape = " x ".join(f"{axis} {size}" for axis, size in exported.mesh.items() if size > 1)
     words = [f"{devices} device{'s' if devices != 1 else ''}{f' ({shape})' if shape else ''}"]
-    words += [f"{name} {_fact(value)}" for name, value in exported.facts.items()]
+    words += [f"{name} {_format_fact(value)}" for name, value in exported.facts.items()]
     words.append(
-        f"lowered in {seconds(exported.lower_s)} with {scaled(exported.peak_bytes, 'B')} of memory"
+        f"lowered in {format_seconds(exported.lower_s)} with {format_scaled(exported.peak_bytes, 'B')} of memory"
     )
     print(f"{exported.name}: {', '.join(words)}", file=sys.stderr)
 
 
-def _fact(value: object) -> str:
+def _format_fact(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def show_list(name: str | None, *, as_json: bool) -> int:
+def _print_recipes(name: str | None, *, as_json: bool) -> int:
     """Print the recipes, or one with its options; returns the exit code, raises HespasError."""
-    from hespas.frontends.export import process
-    from hespas.tools.commands import render
+    from hespas.frontends.export import export_process
+    from hespas.tools.commands import text_tables
 
-    rows = process.listing()
+    rows = export_process.list_recipes()
     if name is not None:
-        chosen = [row for row in rows if row["name"] == name]
-        if not chosen:
-            remedy = nearest(name, [row["name"] for row in rows])
+        matches = [row for row in rows if row["name"] == name]
+        if not matches:
+            remedy = suggest_nearest(name, [row["name"] for row in rows])
             raise UsageError(f"no recipe is called '{name}'", remedy=remedy)
-        rows = chosen
+        rows = matches
     if as_json:
         print(json.dumps(rows if name is None else rows[0], indent=1))
     elif name is None:
         cells = [(row["name"], row["summary"] or row["problem"]) for row in rows]
-        render.show([render.Table("", cells, ("recipe", "program"), left=2)])
+        text_tables.print_tables([text_tables.TextTable("", cells, ("recipe", "program"), left=2)])
         print("\nhespas export --list RECIPE tells a recipe's options.")
     else:
         print(rows[0]["summary"] or rows[0]["problem"])
         cells = [(o["name"], o["form"], o["default"], o["help"]) for o in rows[0]["options"]]
-        render.show([render.Table("", cells, ("option", "takes", "default", ""), left=4)])
+        text_tables.print_tables(
+            [text_tables.TextTable("", cells, ("option", "takes", "default", ""), left=4)]
+        )
     return 0
 
 
-def _mesh(text: str) -> dict[str, int]:
+def _parse_mesh(text: str) -> dict[str, int]:
     """``fsdp=4,tensor=2``."""
     mesh: dict[str, int] = {}
     for part in text.split(","):
@@ -288,14 +306,14 @@ def _mesh(text: str) -> dict[str, int]:
     return mesh
 
 
-def _pair(flag: str, text: str) -> tuple[str, str]:
+def _parse_key_value(flag: str, text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise UsageError(f"{flag} takes KEY=VALUE, not '{text}'")
     return key, value
 
 
-def _value(text: str) -> Any:
+def _parse_json_or_text(text: str) -> Any:
     """JSON where it is that, else the text."""
     try:
         return json.loads(text)
@@ -303,7 +321,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def _number(text: str) -> int:
+def _parse_argument_number(text: str) -> int:
     if not text.strip().isdecimal():
         raise UsageError(f"--donate takes numbers of arguments, not '{text}'")
     return int(text)

@@ -5,33 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hespas.tools.commands import listing
-from hespas.tools.commands.parser import Parser
+from hespas.tools.commands import preset_listing
+from hespas.tools.commands.command_parser import CommandParser
 
 if TYPE_CHECKING:
-    from hespas.configs.node import Node
+    from hespas.configs.node_spec import NodeSpec
 
 SHOWN = ("f32", "tf32", "bf16", "f16", "f8", "i8")
 
 
-def arguments() -> Parser:
+def build_parser() -> CommandParser:
     description = "List the node presets, with dense peak rates."
-    one = "one preset or file, all its constants as JSON"
-    return listing.arguments("hespas nodes", description, one)
+    name_help = "one preset or file, all its constants as JSON"
+    return preset_listing.build_listing_parser("hespas nodes", description, name_help)
 
 
 def main(argv: Sequence[str]) -> int:
     """List the presets, or one in full as JSON; returns the exit code, raises HespasError."""
-    options = arguments().parse_args(argv)
+    options = build_parser().parse_args(argv)
 
     from hespas import configs
 
     header = ("node", *(f"{dtype} TFLOP/s" for dtype in SHOWN), "GB/s", "GB")
-    nodes = listing.Listing(configs.node_names(), configs.node, as_json, _row, header)
-    return listing.print_listing(nodes, options)
+    nodes = preset_listing.PresetListing(
+        configs.list_node_presets(), configs.load_node, _to_node_json, _format_node_row, header
+    )
+    return preset_listing.print_listing(nodes, options)
 
 
-def as_json(node: Node) -> dict[str, Any]:
+def _to_node_json(node: NodeSpec) -> dict[str, Any]:
     """All constants of a node, rates in operations/s, with their sources."""
     return {
         "name": node.name,
@@ -54,7 +56,7 @@ def as_json(node: Node) -> dict[str, Any]:
     }
 
 
-def _row(node: Node) -> list[str]:
+def _format_node_row(node: NodeSpec) -> list[str]:
     """The rates of the matrix unit, or of the vector unit for types that it lacks."""
     rates = {**node.peaks_flops.get("vector", {}), **node.peaks_flops.get("matrix", {})}
     cells = [f"{rates[dtype] / 1e12:g}" if dtype in rates else "-" for dtype in SHOWN]

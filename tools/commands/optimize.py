@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hespas.tools.commands.parser import Parser
+from hespas.tools.commands.command_parser import CommandParser
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
@@ -22,17 +22,17 @@ partitioned on the way. GPUs need: pip install 'hespas[gpu-compiler]'.
 SHOWN = 4
 
 
-def arguments() -> Parser:
+def build_parser() -> CommandParser:
     """The parser: a flag for each option of the pass ``xla-optimize``."""
     from hespas.passes.optimize.xla_optimize import XlaOptimizePass
 
-    parser = Parser("hespas optimize", DESCRIPTION)
+    parser = CommandParser("hespas optimize", DESCRIPTION)
     add = parser.add_argument
     add("input", nargs="?", default="-", help="module to read; - for stdin (default)")
     add("-o", dest="output", default="-", metavar="FILE", help="write the module here")
     add("--emit-bytecode", action="store_true", help="write MLIR bytecode")
     add("--mlir-print-debuginfo", action="store_true", help="print locations")
-    for spelled, field in XlaOptimizePass.options():
+    for spelled, field in XlaOptimizePass.list_spelled_options():
         is_flag = isinstance(field.default, bool)
         default = str(field.default).lower() if is_flag else field.default
         text = (
@@ -47,46 +47,52 @@ def arguments() -> Parser:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
-    given = arguments().parse_args(list(argv))
+    command_line = build_parser().parse_args(list(argv))
 
     from hespas import frontends
     from hespas.dialects.mlir import make_context
     from hespas.passes import pipeline
-    from hespas.passes.base import Run, build
-    from hespas.passes.emit import file
-    from hespas.passes.optimize.xla_optimize import RESULTS, XlaOptimizePass
-    from hespas.tools.modules import bytecode, put, text
+    from hespas.passes.base import PassRun, build_pass
+    from hespas.passes.emit import output_file
+    from hespas.passes.optimize.xla_optimize import RESULTS_KEY, XlaOptimizePass
+    from hespas.tools.module_output import to_mlir_bytecode, to_mlir_text, write_file_or_stdout
 
-    names = {spelled: spelled.replace("-", "_") for spelled, _ in XlaOptimizePass.options()}
-    options = {
-        spelled: getattr(given, name)
-        for spelled, name in names.items()
-        if getattr(given, name) is not None
+    names = {
+        spelled: spelled.replace("-", "_") for spelled, _ in XlaOptimizePass.list_spelled_options()
     }
-    step = build(XlaOptimizePass, options)
-    if given.output != "-":
-        file.check(given.output)
-    name = "<stdin>" if given.input == "-" else frontends.shown(given.input)
-    module = frontends.read(given.input, make_context())
-    run = Run(input_name=name)
-    pipeline.run(module, [step], run)
-    locations = given.mlir_print_debuginfo
-    data = bytecode(module) if given.emit_bytecode else text(module, locations=locations)
-    put(given.output, data)
-    found = run.results[RESULTS]
+    options = {
+        spelled: getattr(command_line, name)
+        for spelled, name in names.items()
+        if getattr(command_line, name) is not None
+    }
+    step = build_pass(XlaOptimizePass, options)
+    if command_line.output != "-":
+        output_file.check_writable_file(command_line.output)
+    name = "<stdin>" if command_line.input == "-" else frontends.to_display_name(command_line.input)
+    module = frontends.read_module(command_line.input, make_context())
+    run = PassRun(input_name=name)
+    pipeline.run_pipeline(module, [step], run)
+    locations = command_line.mlir_print_debuginfo
+    data = (
+        to_mlir_bytecode(module)
+        if command_line.emit_bytecode
+        else to_mlir_text(module, locations=locations)
+    )
+    write_file_or_stdout(command_line.output, data)
+    xla_results = run.results[RESULTS_KEY]
     print(
-        f"{found['target']}, {found['devices']} devices, {found['seconds']:.1f} s: "
-        f"{summary(module)}",
+        f"{xla_results['target']}, {xla_results['devices']} devices, {xla_results['seconds']:.1f} s: "
+        f"{_summarise_ops(module)}",
         file=sys.stderr,
     )
     return 0
 
 
-def summary(module: ir.Module) -> str:
+def _summarise_ops(module: ir.Module) -> str:
     """How many ops the entry has, and of which kinds most."""
-    from hespas.dialects.ops import entry
+    from hespas.dialects.op_kinds import find_entry_function
 
-    block = entry(module).regions[0].blocks[0]
+    block = find_entry_function(module).regions[0].blocks[0]
     counts = Counter(view.operation.name for view in block.operations)
     most = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:SHOWN]
     return f"{counts.total()} ops, {', '.join(f'{count} {name}' for name, count in most)}"

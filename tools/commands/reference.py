@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hespas.dialects.errors import UsageError
-from hespas.tools.commands.parser import Parser, above_zero, count
+from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_positive
 
 if TYPE_CHECKING:
-    from hespas.estimators.reference.compare import Comparison
-    from hespas.tools.commands.render import Table
+    from hespas.estimators.reference.program_comparison import ProgramComparison
+    from hespas.tools.commands.text_tables import TextTable
 
 DESCRIPTION = """\
 Compile and run a whole program on the device at hand, and its regions one by one, in turn, to see
@@ -29,8 +29,8 @@ SPLITS = {
 }
 
 
-def arguments() -> Parser:
-    parser = Parser("hespas reference", DESCRIPTION)
+def build_parser() -> CommandParser:
+    parser = CommandParser("hespas reference", DESCRIPTION)
     add = parser.add_argument
     add("mlir", metavar="FILE", help="the program, in any form that hespas reads; - for stdin")
     add("--split", default="linear", help="linear (default), individual or individual-merge")
@@ -39,80 +39,84 @@ def arguments() -> Parser:
         "--setting", action="append", default=[], metavar="KEY=VALUE",
         help="a setting of the estimator; may be given several times",
     )  # fmt: skip
-    add("--rounds", type=count, default=3, help="how often all is measured; default: 3")
-    add("--timeout", type=above_zero, default=600.0, metavar="S", help="seconds for one program")
+    add("--rounds", type=parse_count, default=3, help="how often all is measured; default: 3")
+    add(
+        "--timeout", type=parse_positive, default=600.0, metavar="S", help="seconds for one program"
+    )
     add("--json", action="store_true", help="print one JSON object")
     return parser
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code, raises HespasError."""
-    options = arguments().parse_args(argv)
+    options = build_parser().parse_args(argv)
     if options.split not in SPLITS:
-        from hespas.passes.base import nearest
+        from hespas.passes.base import suggest_nearest
 
-        raise UsageError(f"no split is '{options.split}'", remedy=nearest(options.split, [*SPLITS]))
+        raise UsageError(
+            f"no split is '{options.split}'", remedy=suggest_nearest(options.split, [*SPLITS])
+        )
 
     from hespas import frontends
     from hespas.dialects.mlir import make_context
-    from hespas.estimators.reference.compare import compare
-    from hespas.passes.base import Run
-    from hespas.tools.commands import render
-    from hespas.tools.commands.run import settings_of
+    from hespas.estimators.reference.program_comparison import compare_with_regions
+    from hespas.passes.base import PassRun
+    from hespas.tools.commands import text_tables
+    from hespas.tools.commands.run import parse_settings
 
-    run = Run(input_name=frontends.shown(options.mlir))
-    found = compare(
-        frontends.read(options.mlir, make_context()),
+    run = PassRun(input_name=frontends.to_display_name(options.mlir))
+    comparison = compare_with_regions(
+        frontends.read_module(options.mlir, make_context()),
         options.estimator,
-        settings_of(options.setting),
+        parse_settings(options.setting),
         SPLITS[options.split],
         run,
         rounds=options.rounds,
         timeout_s=options.timeout,
     )
     if options.json:
-        print(json.dumps({"program": run.input_name, **found.to_json()}, indent=1))
+        print(json.dumps({"program": run.input_name, **comparison.to_json()}, indent=1))
     else:
-        render.show(_tables(run.input_name, found), sys.stdout)
+        text_tables.print_tables(_build_reference_tables(run.input_name, comparison), sys.stdout)
     return 0
 
 
-def _tables(program: str, found: Comparison) -> list[Table]:
-    from hespas.tools.commands.render import Table, percent, seconds
+def _build_reference_tables(program: str, comparison: ProgramComparison) -> list[TextTable]:
+    from hespas.tools.commands.text_tables import TextTable, format_percent, format_seconds
 
-    values = found.to_json()
+    values = comparison.to_json()
     rounds = [
         (
             str(number),
-            seconds(one.whole_s),
-            percent(one.whole["mad_s"] / one.whole_s),
-            seconds(one.regions_s),
-            seconds(one.stand_ins_s),
-            f"{one.ratio:.3f}",
-            f"{one.whole['host_load']:.1f}",
+            format_seconds(measured_round.whole_s),
+            format_percent(measured_round.whole["mad_s"] / measured_round.whole_s),
+            format_seconds(measured_round.regions_s),
+            format_seconds(measured_round.stand_ins_s),
+            f"{measured_round.ratio:.3f}",
+            f"{measured_round.whole['host_load']:.1f}",
         )
-        for number, one in enumerate(found.rounds, 1)
+        for number, measured_round in enumerate(comparison.rounds, 1)
     ]
     low, high = values["ratio_range"]
-    versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
+    versions = ", ".join(f"{name} {version}" for name, version in comparison.versions.items())
     return [
-        Table(
+        TextTable(
             "",
             [
                 ("program", program),
-                ("device", f"{found.device}; {versions}"),
-                ("regions", f"{found.regions}, of which {found.distinct} differ"),
-                ("collectives", f"{found.collectives}, each replaced by a local operation")
-                if found.collectives
+                ("device", f"{comparison.device}; {versions}"),
+                ("regions", f"{comparison.regions}, of which {comparison.distinct} differ"),
+                ("collectives", f"{comparison.collectives}, each replaced by a local operation")
+                if comparison.collectives
                 else ("collectives", "none"),
-                ("whole", seconds(values["whole_s"])),
-                ("sum of the parts", seconds(values["regions_s"] + values["stand_ins_s"])),
+                ("whole", format_seconds(values["whole_s"])),
+                ("sum of the parts", format_seconds(values["regions_s"] + values["stand_ins_s"])),
                 ("ratio", f"{values['ratio']:.3f}, from {low:.3f} to {high:.3f} by round"),
-                ("least disturbed", f"{found.least_ratio:.3f}"),
+                ("least disturbed", f"{comparison.least_ratio:.3f}"),
             ],
             left=2,
         ),
-        Table(
+        TextTable(
             "",
             rounds,
             ("round", "whole", "deviation", "regions", "stand-ins", "ratio", "host load"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from hespas.tools.commands.parser import Parser
+from hespas.tools.commands.command_parser import CommandParser
 
 DESCRIPTION = """\
 Write a result as one HTML page that needs no network: where the step goes, the roofline, kernels,
@@ -16,8 +16,8 @@ run, or the table that hespas sweep wrote.
 """
 
 
-def arguments() -> Parser:
-    parser = Parser("hespas report", DESCRIPTION)
+def build_parser() -> CommandParser:
+    parser = CommandParser("hespas report", DESCRIPTION)
     add = parser.add_argument
     add("result", metavar="RESULT", help="output folder of hespas run, or table of hespas sweep")
     add("-o", "--output", metavar="FILE", help="the page; default: report.html, without --plots")
@@ -27,31 +27,35 @@ def arguments() -> Parser:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
-    given = arguments().parse_args(argv)
+    options = build_parser().parse_args(argv)
 
-    from hespas.passes.emit.file import check, write_whole
-    from hespas.tools.report import plots
+    from hespas.passes.emit.output_file import check_writable_file, write_atomically
+    from hespas.tools.report import report_plots
 
-    path = given.output or ("" if given.plots else "report.html")
+    path = options.output or ("" if options.plots else "report.html")
     if path:
-        check(path)
-    if given.plots:
-        plots.check_plot(os.path.join(given.plots, "roofline.png"))
-    if os.path.isdir(given.result):
-        from hespas.tools.report.run_page import run_page
-        from hespas.tools.results import Result
+        check_writable_file(path)
+    if options.plots:
+        report_plots.check_plot_file(os.path.join(options.plots, "roofline.png"))
+    if os.path.isdir(options.result):
+        from hespas.tools.report.run_page import render_run_page
+        from hespas.tools.run_results import RunResult
 
-        found = Result.load(given.result)
-        page = run_page(found, os.path.dirname(path) or ".") if path else b""
-        written = plots.write_run(found, given.plots) if given.plots else []
+        run_result = RunResult.load_folder(options.result)
+        page = render_run_page(run_result, os.path.dirname(path) or ".") if path else b""
+        written = report_plots.write_run_plots(run_result, options.plots) if options.plots else []
     else:
         from hespas.tools.report import sweep_page
 
-        table = sweep_page.read(given.result)
-        page = sweep_page.sweep_page(table) if path else b""
-        written = plots.grid(given.plots, *table.best()) if given.plots else []
+        table = sweep_page.read_sweep_results(options.result)
+        page = sweep_page.render_sweep_page(table) if path else b""
+        written = (
+            report_plots.write_heat_map(options.plots, *table.find_best_times())
+            if options.plots
+            else []
+        )
     if path:
-        write_whole(path, page)
+        write_atomically(path, page)
         written = [path, *written]
     print("\n".join(written))
     return 0

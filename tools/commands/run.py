@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.tools.commands.parser import Parser
+from hespas.tools.commands.command_parser import CommandParser
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
-    from hespas.tools.commands.config import RunConfig
-    from hespas.tools.commands.flow import Note, Plan
-    from hespas.tools.commands.summary import Summary
+    from hespas.tools.commands.run_config import RunConfig
+    from hespas.tools.commands.run_flow import NoteFunction, RunPlan
+    from hespas.tools.commands.run_summary import RunSummary
 
 DESCRIPTION = """\
 Estimate a program: read it, split it at its collectives, annotate costs, write Chakra traces,
@@ -30,8 +30,8 @@ Paths are relative to where you are.
 """
 
 
-def arguments() -> Parser:
-    parser = Parser("hespas run", DESCRIPTION)
+def build_parser() -> CommandParser:
+    parser = CommandParser("hespas run", DESCRIPTION)
     add = parser.add_argument
     add("config", nargs="?", help="configuration file (JSON)")
     add("--mlir", metavar="FILE", help="the program, in any form that hespas reads; - for stdin")
@@ -44,11 +44,11 @@ def arguments() -> Parser:
     )  # fmt: skip
     add("--timeline", metavar="FILE", help="write a timeline for https://ui.perfetto.dev")
     add("--json", action="store_true", help="print one JSON object instead of tables")
-    add_options(parser)
+    add_run_options(parser)
     return parser
 
 
-def add_options(parser: Parser) -> None:
+def add_run_options(parser: CommandParser) -> None:
     """The flags of how a program is estimated and simulated, for commands that do it."""
     add = parser.add_argument
     add("--split", help="linear (default with calibrated), individual or individual-merge")
@@ -109,118 +109,131 @@ def add_options(parser: Parser) -> None:
     add("--memory-limit", type=float, metavar="GB", help="memory of one worker; default: no limit")
 
 
-def given_flags(options: dict[str, Any]) -> dict[str, Any]:
+def select_set_flags(options: dict[str, Any]) -> dict[str, Any]:
     """What was given of the parsed flags, settings by key; raises UsageError."""
     flags = {name: value for name, value in options.items() if value is not None}
     if "setting" in flags:
-        flags["setting"] = settings_of(flags["setting"])
+        flags["setting"] = parse_settings(flags["setting"])
     return flags
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
-    options = vars(arguments().parse_args(argv))
+    options = vars(build_parser().parse_args(argv))
     path, wants_json = options.pop("config"), options.pop("json")
-    flags = given_flags(options)
+    flags = select_set_flags(options)
 
-    from hespas.tools.commands import flow, render, summary
+    from hespas.tools.commands import run_flow, run_summary, text_tables
 
-    with flow.progress() as before:
-        found = perform(plan_of(path, flags), flow.to_stderr, before)
+    with run_flow.show_progress() as before:
+        finished_run = run_and_write_result(
+            build_plan_from_flags(path, flags), run_flow.print_to_stderr, before
+        )
     if wants_json:
-        print(json.dumps(summary.as_json(found), indent=1))
+        print(json.dumps(run_summary.to_summary_json(finished_run), indent=1))
     else:
-        render.show(summary.as_tables(found))
+        text_tables.print_tables(run_summary.build_summary_tables(finished_run))
     return 0
 
 
-def perform(
-    plan: Plan, note: Note, before: Callable[[str], None], module: ir.Module | None = None
-) -> Summary:
+def run_and_write_result(
+    plan: RunPlan,
+    note: NoteFunction,
+    before: Callable[[str], None],
+    module: ir.Module | None = None,
+) -> RunSummary:
     """Run a plan, and leave its result in the output folder; raises HespasError.
 
     ``module`` is the program, where it has been read.
     """
-    from hespas.tools import results
-    from hespas.tools.commands import flow, simulation, summary
+    from hespas.tools import run_results
+    from hespas.tools.commands import run_flow, run_summary, simulation_report
 
     progress = before if sys.stderr.isatty() else None
-    outcome = flow.execute(plan, note, before=before, progress=progress, module=module)
-    simulated = flow.simulate(plan, outcome, note, before=before)
-    found = flow.summarise(plan, outcome, simulated)
-    folder = found.emitted.folder
+    outcome = run_flow.execute_plan(plan, note, before=before, progress=progress, module=module)
+    simulated = run_flow.simulate_traces(plan, outcome, note, before=before)
+    finished_run = run_flow.summarise_run(plan, outcome, simulated)
+    folder = finished_run.emitted.folder
     details = None
     if simulated is not None and plan.system is not None:
-        details = simulation.as_json(simulated, traces=str(folder), system=plan.system.name)
-    results.write(folder, outcome.module, summary.as_json(found), details)
-    return found
+        details = simulation_report.to_simulation_json(
+            simulated, traces=str(folder), system=plan.system.name
+        )
+    run_results.write_run_result(
+        folder, outcome.module, run_summary.to_summary_json(finished_run), details
+    )
+    return finished_run
 
 
-def plan_of(path: str | None, flags: dict[str, Any]) -> Plan:
+def build_plan_from_flags(path: str | None, flags: dict[str, Any]) -> RunPlan:
     """The plan that a configuration file, in either form, and the flags make.
 
     Raises HespasError.
     """
-    from hespas.configs.checked import checked
-    from hespas.tools import published
-    from hespas.tools.commands import config, flow
+    from hespas.configs.validation import validate_config
+    from hespas.tools import published_config
+    from hespas.tools.commands import run_config, run_flow
 
-    given = _given(flags)
-    values = config.load_json(path) if path else {}
-    if path and published.is_published(values):
-        return _published_plan(values, path, given)
+    flag_config = _validate_flags(flags)
+    values = run_config.load_json_object(path) if path else {}
+    if path and published_config.is_published_config(values):
+        return _build_published_plan(values, path, flag_config)
     if "setting" in flags and isinstance(values.get("setting"), dict):
         flags = {**flags, "setting": {**values["setting"], **flags["setting"]}}
-    chosen = checked(config.RunConfig, {**values, **flags}, path or "hespas run")
-    if chosen.mlir is None:
+    checked_config = validate_config(
+        run_config.RunConfig, {**values, **flags}, path or "hespas run"
+    )
+    if checked_config.mlir is None:
         remedy = "name it with --mlir FILE"
         raise UsageError("no program is given", where=path or "", remedy=remedy)
-    return flow.with_figures(flow.plan(chosen), chosen)
+    return run_flow.add_requested_figures(run_flow.build_run_plan(checked_config), checked_config)
 
 
-def settings_of(given: Sequence[str]) -> dict[str, str]:
+def parse_settings(setting_texts: Sequence[str]) -> dict[str, str]:
     """``key=value`` each; of one that is given twice the last. Raises UsageError."""
-    found = {}
-    for item in given:
+    settings = {}
+    for item in setting_texts:
         key, equals, value = item.partition("=")
         if not equals or not key:
             raise UsageError(f"--setting: '{item}' is not KEY=VALUE")
-        found[key] = value
-    return found
+        settings[key] = value
+    return settings
 
 
-def _given(flags: dict[str, Any]) -> RunConfig:
+def _validate_flags(flags: dict[str, Any]) -> RunConfig:
     """The flags alone, checked: a wrong one is a wrong command line, not a wrong file."""
-    from hespas.configs.checked import checked
-    from hespas.tools.commands.config import RunConfig
+    from hespas.configs.validation import validate_config
+    from hespas.tools.commands.run_config import RunConfig
 
     try:
-        return checked(RunConfig, flags, "")
+        return validate_config(RunConfig, flags, "")
     except HespasError as error:
         raise UsageError(error.message, remedy=error.remedy) from None
 
 
-def _published_plan(values: dict[str, Any], path: str, given: RunConfig) -> Plan:
-    from hespas.tools import published
-    from hespas.tools.commands import flow
+def _build_published_plan(values: dict[str, Any], path: str, flag_config: RunConfig) -> RunPlan:
+    from hespas.tools import published_config
+    from hespas.tools.commands import run_flow
 
-    method = published.METHODS[published.method_of(values, path)]
-    if "estimator" in given.model_fields_set and given.estimator != method.estimator:
+    method = published_config.METHODS[published_config.find_method_name(values, path)]
+    if "estimator" in flag_config.model_fields_set and flag_config.estimator != method.estimator:
         raise UsageError(
-            f"--estimator {given.estimator} does not go with the published configuration {path}",
+            f"--estimator {flag_config.estimator} does not go with the published configuration {path}",
             remedy="it has its own perf_estimator.method",
         )
-    given = given.model_copy(update={"estimator": method.estimator})
-    overrides: dict[str, Any] = {"mlir_file": given.mlir, "output_dir": given.output}
-    if "split" in given.model_fields_set:
-        strategy, _, merge = flow.split_of(given).partition("-")
+    flag_config = flag_config.model_copy(update={"estimator": method.estimator})
+    overrides: dict[str, Any] = {"mlir_file": flag_config.mlir, "output_dir": flag_config.output}
+    if "split" in flag_config.model_fields_set:
+        strategy, _, merge = run_flow.select_split(flag_config).partition("-")
         overrides |= {"split_strategy": f"{strategy}_split", "merge": bool(merge)}
-    if "block_limit" in given.model_fields_set:
-        overrides["block_lim"] = given.block_limit
-    found = published.interpret(values, path, overrides)
-    notes = list(found.notes)
-    if found.config.clean:
+    if "block_limit" in flag_config.model_fields_set:
+        overrides["block_lim"] = flag_config.block_limit
+    config_file = published_config.parse_published_config(values, path, overrides)
+    notes = list(config_file.notes)
+    if config_file.config.clean:
         notes.append("clean: traces are always replaced; other files stay")
     for text in notes:
-        flow.to_stderr(f"note: {text}")
-    return flow.with_figures(published.plan(found, given), given)
+        run_flow.print_to_stderr(f"note: {text}")
+    return run_flow.add_requested_figures(
+        published_config.build_published_plan(config_file, flag_config), flag_config
+    )

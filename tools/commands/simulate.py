@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from hespas.tools.commands.parser import Parser, above_zero, count, not_negative
+from hespas.tools.commands.command_parser import (
+    CommandParser,
+    parse_count,
+    parse_non_negative,
+    parse_positive,
+)
 
 DESCRIPTION = """\
 Simulate Chakra traces on a network: step time, compute, communication total and exposed, the
@@ -17,8 +22,8 @@ PREFIX.N.et files with comm_group.json, of hespas or of any other tool.
 SIMULATORS = ("auto", "embedded", "astra-sim", "both")
 
 
-def arguments() -> Parser:
-    parser = Parser("hespas simulate", DESCRIPTION)
+def build_parser() -> CommandParser:
+    parser = CommandParser("hespas simulate", DESCRIPTION)
     add = parser.add_argument
     add("traces", help="folder with PREFIX.N.et files and comm_group.json")
     add(
@@ -36,7 +41,9 @@ def arguments() -> Parser:
         "found and can do it; both: fail where they disagree",
     )
     add("--astra-sim", metavar="PATH", help="the ASTRA-sim program, where it is not on PATH")
-    add("--timeout", type=above_zero, metavar="S", help="seconds that ASTRA-sim may take (3600)")
+    add(
+        "--timeout", type=parse_positive, metavar="S", help="seconds that ASTRA-sim may take (3600)"
+    )
     add("--json", action="store_true", help="print one JSON object instead of tables")
     add("--per-device", action="store_true", help="one row a device, not one for equal ones")
     add("--timeline", metavar="FILE", help="write a timeline for https://ui.perfetto.dev")
@@ -57,7 +64,7 @@ def arguments() -> Parser:
     )
     add(
         "--slowdown",
-        type=not_negative,
+        type=parse_non_negative,
         metavar="X",
         default=0.0,
         help="compute takes longer by this share while communication runs, e.g. 0.18",
@@ -69,14 +76,14 @@ def arguments() -> Parser:
     )
     add(
         "--queues-per-dim",
-        type=count,
+        type=parse_count,
         metavar="N",
         default=1,
         help="as ASTRA-sim's --num-queues-per-dim (default 1)",
     )
     add(
         "--injection-scale",
-        type=above_zero,
+        type=parse_positive,
         metavar="X",
         default=1.0,
         help="as ASTRA-sim's: times the endpoint delay (default 1)",
@@ -92,42 +99,47 @@ def arguments() -> Parser:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
-    given = arguments().parse_args(argv)
+    command_line = build_parser().parse_args(argv)
 
     from hespas import configs
-    from hespas.simulators.embedded.options import Options
-    from hespas.tools.commands import render, simulation
-    from hespas.tools.commands.flow import to_stderr
+    from hespas.simulators.embedded.simulation_options import SimulationOptions
+    from hespas.tools.commands import simulation_report, text_tables
+    from hespas.tools.commands.run_flow import print_to_stderr
 
-    system = configs.system(given.system)
-    options = Options(
-        queues_per_dim=given.queues_per_dim,
-        injection_scale=given.injection_scale,
-        rendezvous=given.rendezvous,
-        congestion=given.congestion,
-        by_dimension=given.by_dimension,
-        curves=given.curves,
-        slowdown=given.slowdown,
-        symmetry=not given.no_symmetry,
+    system = configs.load_system(command_line.system)
+    options = SimulationOptions(
+        queues_per_dim=command_line.queues_per_dim,
+        injection_scale=command_line.injection_scale,
+        rendezvous=command_line.rendezvous,
+        congestion=command_line.congestion,
+        by_dimension=command_line.by_dimension,
+        curves=command_line.curves,
+        slowdown=command_line.slowdown,
+        symmetry=not command_line.no_symmetry,
     )
-    found = simulation.perform(
-        given.traces,
+    report = simulation_report.simulate_trace_folder(
+        command_line.traces,
         system,
         options,
-        simulator=given.simulator,
-        astra_sim=given.astra_sim,
-        prefix=given.prefix,
-        timeout_s=given.timeout,
-        exact_durations=not given.micros,
-        timeline=given.timeline,
-        note=to_stderr,
+        simulator=command_line.simulator,
+        astra_sim=command_line.astra_sim,
+        prefix=command_line.prefix,
+        timeout_s=command_line.timeout,
+        exact_durations=not command_line.micros,
+        timeline=command_line.timeline,
+        note=print_to_stderr,
     )
-    if given.json:
-        values = simulation.as_json(
-            found, traces=given.traces, system=system.name, per_device=given.per_device
+    if command_line.json:
+        values = simulation_report.to_simulation_json(
+            report,
+            traces=command_line.traces,
+            system=system.name,
+            per_device=command_line.per_device,
         )
         print(json.dumps(values, indent=1))
     else:
-        tables = simulation.as_tables(found, system=system.name, per_device=given.per_device)
-        render.show(tables)
+        tables = simulation_report.build_simulation_tables(
+            report, system=system.name, per_device=command_line.per_device
+        )
+        text_tables.print_tables(tables)
     return 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hespas.dialects.errors import UsageError
-from hespas.tools import common
+from hespas.tools import console_scripts
 
 STUDIES = {
     "operators": "one matrix product after another, by every estimator of an accelerator",
@@ -31,15 +31,15 @@ def main(argv: Sequence[str]) -> int:
     if not argv or argv[0] in ("-h", "--help"):
         studies = "\n".join(f"  {name:<10} {text}" for name, text in STUDIES.items())
         print(USAGE.format(studies=studies), end="")
-        return 0 if argv else common.EXIT_USAGE
+        return 0 if argv else console_scripts.EXIT_USAGE
     name = argv[0]
     if name not in STUDIES:
-        from hespas.passes.base import nearest
+        from hespas.passes.base import suggest_nearest
 
-        raise UsageError(f"no study is called '{name}'", remedy=nearest(name, [*STUDIES]))
-    return module(name).main(list(argv[1:]))
+        raise UsageError(f"no study is called '{name}'", remedy=suggest_nearest(name, [*STUDIES]))
+    return import_study_module(name).main(list(argv[1:]))
 
 
-def module(name: str) -> Any:
+def import_study_module(name: str) -> Any:
     """The module of a study, with its ``main`` and ``arguments``."""
     return importlib.import_module(f"hespas.tools.studies.{name.replace('-', '_')}")

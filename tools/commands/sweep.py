@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hespas.dialects.errors import UsageError
-from hespas.tools.commands.parser import Parser, above_zero, count
+from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_positive
 
 DESCRIPTION = """\
 Run every combination of programs, nodes, systems, splits, estimators and any other value that
@@ -22,8 +22,8 @@ its keys. Finished cells are kept, so that the same command goes on where it was
 AXES = ("mlir", "node", "system", "split", "estimator")
 
 
-def arguments() -> Parser:
-    parser = Parser("hespas sweep", DESCRIPTION)
+def build_parser() -> CommandParser:
+    parser = CommandParser("hespas sweep", DESCRIPTION)
     add = parser.add_argument
     add("file", nargs="?", metavar="FILE", help="the sweep: YAML, or JSON (.json)")
     add(
@@ -42,10 +42,18 @@ def arguments() -> Parser:
         help="any other key: of hespas run's file, node.KEY, setting.KEY",
     )  # fmt: skip
     add("--output", metavar="FILE", help="the table: .csv, .json or .parquet")
-    add("--jobs", type=count, metavar="N", help="worker processes; default: one for each core")
+    add(
+        "--jobs", type=parse_count, metavar="N", help="worker processes; default: one for each core"
+    )
     add("--dask", metavar="ADDRESS", help="run on a Dask cluster instead, tcp://host:port")
     add("--cache", metavar="FILE", default="", help="where cells are kept; none: nowhere")
-    add("--timeout", type=above_zero, metavar="S", default=3600.0, help="of a cell; default: 3600")
+    add(
+        "--timeout",
+        type=parse_positive,
+        metavar="S",
+        default=3600.0,
+        help="of a cell; default: 3600",
+    )
     add(
         "--columns", metavar="NAME[,NAME...]",
         help="print these columns, or patterns of them, of every cell",
@@ -57,66 +65,79 @@ def arguments() -> Parser:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
-    given = arguments().parse_args(argv)
-    if given.dask and given.jobs:
+    command_line = build_parser().parse_args(argv)
+    if command_line.dask and command_line.jobs:
         raise UsageError("--jobs and --dask exclude each other: the cluster has its own workers")
-    if not given.file and not given.mlir:
+    if not command_line.file and not command_line.mlir:
         raise UsageError("no program is given", remedy="name it with --mlir, or in a file")
 
-    from hespas.tools.commands import flow, render
-    from hespas.tools.sweep import run, summary, table
+    from hespas.tools.commands import run_flow, text_tables
+    from hespas.tools.sweep import sweep_runner, sweep_summary, sweep_table
 
-    if given.output:
-        table.check_file(given.output)
-    cells = _cells(given)
-    options = run.Options(given.jobs or _cores(), given.dask or "", given.cache, given.timeout)
-    found = run.run(cells, options, flow.to_stderr)
-    if given.output:
-        table.write(given.output, found.rows, {"hespas sweep": json.dumps(list(argv))})
-    if given.json:
-        sys.stdout.write(table.as_json(found.rows))
-    elif given.columns:
-        render.show([summary.chosen(found.rows, given.columns.split(","))])
+    if command_line.output:
+        sweep_table.check_table_file(command_line.output)
+    cells = _expand_sweep_cells(command_line)
+    options = sweep_runner.SweepOptions(
+        command_line.jobs or _count_cores(),
+        command_line.dask or "",
+        command_line.cache,
+        command_line.timeout,
+    )
+    sweep_outcome = sweep_runner.run_sweep(cells, options, run_flow.print_to_stderr)
+    if command_line.output:
+        sweep_table.write_table(
+            command_line.output, sweep_outcome.rows, {"hespas sweep": json.dumps(list(argv))}
+        )
+    if command_line.json:
+        sys.stdout.write(sweep_table.format_as_json(sweep_outcome.rows))
+    elif command_line.columns:
+        text_tables.print_tables(
+            [sweep_summary.select_columns(sweep_outcome.rows, command_line.columns.split(","))]
+        )
     else:
-        render.show(summary.tables(found, given.output))
-    if found.failed:
-        flow.to_stderr(f"{found.failed} of {len(found.rows)} cells have an error")
-    return 1 if found.failed and not given.keep_going else 0
+        text_tables.print_tables(
+            sweep_summary.make_summary_tables(sweep_outcome, command_line.output)
+        )
+    if sweep_outcome.failed:
+        run_flow.print_to_stderr(
+            f"{sweep_outcome.failed} of {len(sweep_outcome.rows)} cells have an error"
+        )
+    return 1 if sweep_outcome.failed and not command_line.keep_going else 0
 
 
-def _cells(given: Any) -> list[dict[str, Any]]:
+def _expand_sweep_cells(command_line: Any) -> list[dict[str, Any]]:
     """The cells of the file and the flags; raises HespasError that names the file."""
     from hespas.dialects.errors import HespasError
-    from hespas.tools.sweep import spec
+    from hespas.tools.sweep import sweep_grid
 
-    flags = {name: value for name in AXES if (value := getattr(given, name)) is not None}
-    flags |= _values(given.values or [])
-    file = spec.read(given.file) if given.file else {}
+    flags = {name: value for name in AXES if (value := getattr(command_line, name)) is not None}
+    flags |= _parse_value_lists(command_line.values or [])
+    file = sweep_grid.read_sweep_file(command_line.file) if command_line.file else {}
     try:
-        return spec.expand(spec.merged(file, flags))
+        return sweep_grid.expand_cells(sweep_grid.merge_flags(file, flags))
     except UsageError:
         raise
     except HespasError as error:
-        if not given.file:
+        if not command_line.file:
             raise UsageError(error.message, where=error.where, remedy=error.remedy) from None
-        error.where = error.where or given.file
+        error.where = error.where or command_line.file
         raise
 
 
-def _values(texts: Sequence[str]) -> dict[str, Any]:
+def _parse_value_lists(texts: Sequence[str]) -> dict[str, Any]:
     """``key=1,2`` each, to lists of values; raises UsageError."""
-    from hespas.configs.yaml import scalar
+    from hespas.configs.simple_yaml import parse_scalar
 
-    found: dict[str, Any] = {}
+    values_by_key: dict[str, Any] = {}
     for text in texts:
         key, equals, values = text.partition("=")
         if not equals or not key or not values:
             raise UsageError(f"--set: '{text}' is not KEY=VALUE[,VALUE...]")
-        found[key] = [scalar(value) for value in values.split(",")]
-    return found
+        values_by_key[key] = [parse_scalar(value) for value in values.split(",")]
+    return values_by_key
 
 
-def _cores() -> int:
+def _count_cores() -> int:
     from hespas.estimators.measure import host
 
-    return host.cores()
+    return host.count_usable_cores()

@@ -8,10 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hespas.dialects.errors import HespasError, UsageError
-from hespas.tools.commands.parser import Parser, above_zero, count, not_negative
+from hespas.tools.commands.command_parser import (
+    CommandParser,
+    parse_count,
+    parse_non_negative,
+    parse_positive,
+)
 
 if TYPE_CHECKING:
-    from hespas.configs.layout import Dimension
+    from hespas.configs.system_layout import SystemDimension
 
 DESCRIPTION = """\
 Write a system: DIR with network.yml, system.json, remote_memory.json and provenance.json, as
@@ -28,30 +33,30 @@ DEFAULTS = {
 }
 
 
-def arguments() -> Parser:
-    from hespas.configs.layout import ALGORITHMS, TOPOLOGIES
+def build_parser() -> CommandParser:
+    from hespas.configs.system_layout import ALGORITHMS, TOPOLOGIES
 
-    parser = Parser("hespas system", DESCRIPTION)
+    parser = CommandParser("hespas system", DESCRIPTION)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     new = commands.add_parser("new", help="write the folder of a new system", description="")
     add = new.add_argument
     add("folder", metavar="DIR", help="a folder that does not exist, or is empty")
-    add("--devices-per-node", type=count, required=True, metavar="N")
-    add("--nodes", type=count, default=1, metavar="M", help="default 1")
+    add("--devices-per-node", type=parse_count, required=True, metavar="N")
+    add("--nodes", type=parse_count, default=1, metavar="M", help="default 1")
     add(
         "--link-bandwidth",
-        type=above_zero,
+        type=parse_positive,
         metavar="GB/S",
         help="inside a node: of a device into the switch; of each link, where there is none",
     )
-    add("--nic-bandwidth", type=above_zero, metavar="GB/S", help="between nodes, of a device")
+    add("--nic-bandwidth", type=parse_positive, metavar="GB/S", help="between nodes, of a device")
     add(
         "--link-latency",
-        type=not_negative,
+        type=parse_non_negative,
         metavar="NS",
         help=f"of a hop, two of which lead through a switch (default {LINK_LATENCY_NS:g})",
     )
-    add("--nic-latency", type=not_negative, metavar="NS", help=f"default {NIC_LATENCY_NS:g}")
+    add("--nic-latency", type=parse_non_negative, metavar="NS", help=f"default {NIC_LATENCY_NS:g}")
     add(
         "--topology",
         default="Switch",
@@ -67,7 +72,7 @@ def arguments() -> Parser:
     )
     add(
         "--local-mem-bandwidth",
-        type=above_zero,
+        type=parse_positive,
         metavar="GB/S",
         help="of a device's memory: the time of reductions",
     )
@@ -78,94 +83,102 @@ def arguments() -> Parser:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
-    given = arguments().parse_args(argv)
+    options = build_parser().parse_args(argv)
 
-    from hespas.configs import layout
+    from hespas.configs import system_layout
 
-    dimensions = _dimensions(given)
-    local, local_source = _memory(given)
-    system = layout.system(Path(given.folder), dimensions, local)
-    texts = layout.files(system, _provenance(given, local_source))
-    write_folder(Path(given.folder), texts)
-    counts = " x ".join(f"{one.topology} {one.devices}" for one in dimensions)
-    print(f"{given.folder}: {system.devices} devices, {counts}")
+    dimensions = _build_dimensions(options)
+    local, local_source = _select_memory_bandwidth(options)
+    system = system_layout.build_system_spec(Path(options.folder), dimensions, local)
+    texts = system_layout.render_system_files(system, _build_provenance(options, local_source))
+    write_system_folder(Path(options.folder), texts)
+    counts = " x ".join(f"{dimension.topology} {dimension.devices}" for dimension in dimensions)
+    print(f"{options.folder}: {system.device_count} devices, {counts}")
     return 0
 
 
-def _dimensions(given: argparse.Namespace) -> list[Dimension]:
+def _build_dimensions(options: argparse.Namespace) -> list[SystemDimension]:
     """Inside a node, then between nodes; one with a single device is left out."""
-    from hespas.configs.layout import ALGORITHMS, TOPOLOGIES, Dimension
+    from hespas.configs.system_layout import ALGORITHMS, TOPOLOGIES, SystemDimension
 
-    inside = ("link", given.devices_per_node, given.link_bandwidth, given.link_latency)
-    between = ("nic", given.nodes, given.nic_bandwidth, given.nic_latency)
+    inside = ("link", options.devices_per_node, options.link_bandwidth, options.link_latency)
+    between = ("nic", options.nodes, options.nic_bandwidth, options.nic_latency)
     parts = [part for part in (inside, between) if part[1] > 1]
     if not parts:
         raise UsageError("a system needs 2 devices or more, here is 1")
-    for name, bandwidth in (("link", given.link_bandwidth), ("nic", given.nic_bandwidth)):
+    for name, bandwidth in (("link", options.link_bandwidth), ("nic", options.nic_bandwidth)):
         needed = any(part[0] == name for part in parts)
         if needed and bandwidth is None:
             raise UsageError(f"--{name}-bandwidth is missing")
         if not needed and bandwidth is not None:
             other = "--nodes" if name == "nic" else "--devices-per-node"
             raise UsageError(f"--{name}-bandwidth has no use: {other} is 1")
-    topologies = _listed("--topology", given.topology, TOPOLOGIES, len(parts), "Switch")
-    algorithms = _listed("--algorithm", given.algorithm, ALGORITHMS, len(parts), "")
+    topologies = _parse_dimension_names(
+        "--topology", options.topology, TOPOLOGIES, len(parts), "Switch"
+    )
+    algorithms = _parse_dimension_names(
+        "--algorithm", options.algorithm, ALGORITHMS, len(parts), ""
+    )
     return [
-        Dimension(topology, devices, bandwidth, _default(name, latency), algorithm)
+        SystemDimension(topology, devices, bandwidth, _select_latency(name, latency), algorithm)
         for (name, devices, bandwidth, latency), topology, algorithm in zip(
             parts, topologies, algorithms, strict=True
         )
     ]
 
 
-def _default(name: str, latency: float | None) -> float:
+def _select_latency(name: str, latency: float | None) -> float:
     if latency is not None:
         return latency
     return LINK_LATENCY_NS if name == "link" else NIC_LATENCY_NS
 
 
-def _listed(flag: str, text: str, known: Sequence[str], count: int, usual: str) -> list[str]:
+def _parse_dimension_names(
+    flag: str, text: str, known: Sequence[str], count: int, default: str
+) -> list[str]:
     """One name for each dimension; those that are not given are the usual one."""
-    from hespas.passes.base import nearest
+    from hespas.passes.base import suggest_nearest
 
     names = [name.strip() for name in text.split(",")] if text else []
     for name in names:
         if name not in known:
-            raise UsageError(f"{flag}: there is no '{name}'", remedy=nearest(name, list(known)))
+            raise UsageError(
+                f"{flag}: there is no '{name}'", remedy=suggest_nearest(name, list(known))
+            )
     if len(names) > count:
         dimensions = f"{count} dimension{'s' if count > 1 else ''}"
         raise UsageError(f"{flag} names {len(names)}, and the system has {dimensions}")
-    return [*names, *[usual] * (count - len(names))]
+    return [*names, *[default] * (count - len(names))]
 
 
-def _memory(given: argparse.Namespace) -> tuple[float, str]:
+def _select_memory_bandwidth(options: argparse.Namespace) -> tuple[float, str]:
     """The memory bandwidth in 1e9 bytes per second, and where it comes from."""
     from hespas import configs
 
-    if (given.local_mem_bandwidth is None) == (given.node is None):
+    if (options.local_mem_bandwidth is None) == (options.node is None):
         raise UsageError(
             "the bandwidth of a device's memory is needed once",
             remedy="give --local-mem-bandwidth, or --node to take it from a node preset",
         )
-    if given.node is None:
-        return given.local_mem_bandwidth, "given by flags"
-    node = configs.node(given.node)
+    if options.node is None:
+        return options.local_mem_bandwidth, "given by flags"
+    node = configs.load_node(options.node)
     return node.memory_bandwidth_bytes_per_s / 1e9, f"node {node.name}"
 
 
-def _provenance(given: argparse.Namespace, local_source: str) -> dict[str, object]:
-    from hespas.configs.layout import UNITS
+def _build_provenance(options: argparse.Namespace, local_source: str) -> dict[str, object]:
+    from hespas.configs.system_layout import UNITS
 
     latency = [
         "given by flags" if value is not None else DEFAULTS[name]
         for name, value, count in (
-            ("link", given.link_latency, given.devices_per_node),
-            ("nic", given.nic_latency, given.nodes),
+            ("link", options.link_latency, options.devices_per_node),
+            ("nic", options.nic_latency, options.nodes),
         )
         if count > 1
     ]
     return {
-        "description": given.description,
+        "description": options.description,
         "sources": {
             "topology": "given by flags, or Switch by default",
             "npus_count": "given by flags",
@@ -179,14 +192,14 @@ def _provenance(given: argparse.Namespace, local_source: str) -> dict[str, objec
     }
 
 
-def write_folder(folder: Path, texts: dict[str, str]) -> None:
+def write_system_folder(folder: Path, texts: dict[str, str]) -> None:
     """Write all files or none, into a folder that is new or empty; raises HespasError."""
-    from hespas.passes.emit.folder import output_folder
+    from hespas.passes.emit.output_folder import open_output_folder
 
     if folder.is_dir() and any(folder.iterdir()):
         raise HespasError(
             "is not empty", where=str(folder), remedy="name a new folder, or empty that one"
         )
-    with output_folder(folder) as fresh:
+    with open_output_folder(folder) as fresh:
         for name, text in texts.items():
             (fresh / name).write_text(text, encoding="utf-8")

@@ -5,38 +5,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hespas.tools.commands import listing
-from hespas.tools.commands.parser import Parser
+from hespas.tools.commands import preset_listing
+from hespas.tools.commands.command_parser import CommandParser
 
 
-def arguments() -> Parser:
+def build_parser() -> CommandParser:
     description = "List what --xla-optimize compiles for, besides cpu."
-    one = "one target or file, in full as JSON"
-    parser = listing.arguments("hespas targets", description, one)
+    name_help = "one target or file, in full as JSON"
+    parser = preset_listing.build_listing_parser("hespas targets", description, name_help)
     parser.add_argument("--txtpb", action="store_true", help="print it as XLA reads it")
     return parser
 
 
 def main(argv: Sequence[str]) -> int:
     """List the targets, or one in full; returns the exit code, raises HespasError."""
-    options = arguments().parse_args(argv)
+    options = build_parser().parse_args(argv)
 
-    from hespas.configs import targets
+    from hespas.configs import compile_targets
     from hespas.dialects.errors import UsageError
 
     if options.txtpb:
         if not options.name:
             raise UsageError("--txtpb needs the name of a target")
-        print(targets.target(options.name).proto or "", end="")
+        print(compile_targets.load_compile_target(options.name).proto or "", end="")
         return 0
     header = ("target", "what", "compute capability", "cores", "GB/s", "GB")
-    found = listing.Listing(
-        targets.target_names(), targets.target_data, lambda data: data, _row, header, left=2
+    target_listing = preset_listing.PresetListing(
+        compile_targets.list_target_presets(),
+        compile_targets.read_target_json,
+        lambda data: data,
+        _format_target_row,
+        header,
+        left=2,
     )
-    return listing.print_listing(found, options)
+    return preset_listing.print_listing(target_listing, options)
 
 
-def _row(data: dict[str, Any]) -> list[str]:
+def _format_target_row(data: dict[str, Any]) -> list[str]:
     device = data["config"]["gpu_device_info"]
     version = device["cuda_compute_capability"]
     return [

@@ -6,12 +6,12 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hespas.tools.commands.parser import Parser, not_negative
+from hespas.tools.commands.command_parser import CommandParser, parse_non_negative
 
 if TYPE_CHECKING:
-    from hespas.tools.commands.render import Table
-    from hespas.tools.validation.cells import Cell
-    from hespas.tools.validation.scores import Prediction, Score
+    from hespas.tools.commands.text_tables import TextTable
+    from hespas.tools.validation.measured_cells import MeasuredCell
+    from hespas.tools.validation.prediction_scores import PredictionScore, StepPrediction
 
 DESCRIPTION = """\
 Predict every step time in a CSV file of measured ones, and print how far off the predictions are:
@@ -26,8 +26,8 @@ optimised for a GPU, that name with -opt-cudnn-a100 or -opt-a100.
 """
 
 
-def arguments() -> Parser:
-    parser = Parser("hespas validate", DESCRIPTION)
+def build_parser() -> CommandParser:
+    parser = CommandParser("hespas validate", DESCRIPTION)
     add = parser.add_argument
     add("cells", metavar="CSV", help="the measured step times")
     add(
@@ -41,17 +41,20 @@ def arguments() -> Parser:
     )  # fmt: skip
     add(
         "--at-least",
-        type=not_negative,
+        type=parse_non_negative,
         default=0.1,
         metavar="S",
         help="cells that the scores count (0.1)",
     )
     add(
-        "--max-mape", type=not_negative, metavar="PERCENT", help="exit with 1 where a MAPE is above"
+        "--max-mape",
+        type=parse_non_negative,
+        metavar="PERCENT",
+        help="exit with 1 where a MAPE is above",
     )
     add(
         "--max-bias",
-        type=not_negative,
+        type=parse_non_negative,
         metavar="PERCENT",
         help="exit with 1 where a bias is beyond",
     )
@@ -64,136 +67,154 @@ def arguments() -> Parser:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
-    given = arguments().parse_args(argv)
+    options = build_parser().parse_args(argv)
 
-    from hespas.passes.emit.file import check, write_whole
-    from hespas.tools.commands import flow, render
-    from hespas.tools.plotting import check_plot
-    from hespas.tools.validation import plot
-    from hespas.tools.validation.cells import STARTS, read_cells
-    from hespas.tools.validation.predict import RATIO, Flow
-    from hespas.tools.validation.scores import score
+    from hespas.passes.emit.output_file import check_writable_file, write_atomically
+    from hespas.tools.commands import run_flow, text_tables
+    from hespas.tools.plot_files import check_plot_file
+    from hespas.tools.validation import prediction_plot
+    from hespas.tools.validation.measured_cells import STARTS, read_measured_cells
+    from hespas.tools.validation.prediction_scores import score_predictions
+    from hespas.tools.validation.step_predictions import RATIO, PredictionFlow
 
-    if given.plot:
-        check_plot(given.plot)
-    for path in filter(None, (given.plot, given.markdown)):
-        check(path)
-    cells = read_cells(given.cells)
-    starts = STARTS if given.start == "both" else (given.start,)
-    flows = [Flow(given.estimator, start) for start in starts]
-    baselines = [Flow("roofline", starts[0])] if given.baselines else []
-    with flow.progress() as before:
-        by_flow = _predict_all(cells, given.programs, [*flows, *baselines], given.cells, before)
-    if given.baselines:
-        by_flow[RATIO] = _ratios(cells)
+    if options.plot:
+        check_plot_file(options.plot)
+    for path in filter(None, (options.plot, options.markdown)):
+        check_writable_file(path)
+    cells = read_measured_cells(options.cells)
+    starts = STARTS if options.start == "both" else (options.start,)
+    flows = [PredictionFlow(options.estimator, start) for start in starts]
+    baselines = [PredictionFlow("roofline", starts[0])] if options.baselines else []
+    with run_flow.show_progress() as before:
+        by_flow = _predict_all_cells(
+            cells, options.programs, [*flows, *baselines], options.cells, before
+        )
+    if options.baselines:
+        by_flow[RATIO] = _predict_by_ratio(cells)
     scores = {
-        name: found
+        name: flow_score
         for name, predictions in by_flow.items()
-        if (found := score(predictions, at_least_s=given.at_least)) is not None
+        if (flow_score := score_predictions(predictions, at_least_s=options.at_least)) is not None
     }
-    tables = _tables(by_flow, scores, given.at_least)
-    if given.plot:
-        plot.draw(given.plot, {name: by_flow[name] for name in by_flow if by_flow[name]})
-    if given.markdown:
-        text = "\n\n".join(render.markdown(table) for table in tables)
-        write_whole(given.markdown, (text + "\n").encode())
-    if given.json:
-        print(json.dumps(_as_json(by_flow, scores, given.at_least), indent=1))
+    tables = _build_validation_tables(by_flow, scores, options.at_least)
+    if options.plot:
+        prediction_plot.draw_predictions(
+            options.plot, {name: by_flow[name] for name in by_flow if by_flow[name]}
+        )
+    if options.markdown:
+        text = "\n\n".join(text_tables.format_markdown_table(table) for table in tables)
+        write_atomically(options.markdown, (text + "\n").encode())
+    if options.json:
+        print(json.dumps(_to_validation_json(by_flow, scores, options.at_least), indent=1))
     else:
-        render.show(tables)
-    return _verdict({f.name: scores.get(f.name) for f in flows}, given.max_mape, given.max_bias)
+        text_tables.print_tables(tables)
+    return _check_error_limits(
+        {f.name: scores.get(f.name) for f in flows}, options.max_mape, options.max_bias
+    )
 
 
-def _predict_all(
-    cells: Sequence[Cell], folders: Sequence[str], flows: Sequence[Any], where: str, before: Any
-) -> dict[str, list[Prediction]]:
+def _predict_all_cells(
+    cells: Sequence[MeasuredCell],
+    folders: Sequence[str],
+    flows: Sequence[Any],
+    where: str,
+    before: Any,
+) -> dict[str, list[StepPrediction]]:
     """Predictions by flow; every program is found before the first is estimated."""
     from hespas.dialects.errors import HespasError
-    from hespas.tools.commands import flow
-    from hespas.tools.validation.cells import program_of, programs
-    from hespas.tools.validation.predict import predict
+    from hespas.tools.commands import run_flow
+    from hespas.tools.validation.measured_cells import find_cell_program, find_programs
+    from hespas.tools.validation.step_predictions import predict_cell
 
-    found = programs(folders)
+    program_files = find_programs(folders)
     work = []
-    for chosen in flows:
+    for prediction_flow in flows:
         for cell in cells:
-            program = program_of(cell, chosen.start, found)
+            program = find_cell_program(cell, prediction_flow.start, program_files)
             if program is None:
                 raise HespasError(
-                    f"there is no {chosen.start} program of {cell.workload} for {cell.node}",
+                    f"there is no {prediction_flow.start} program of {cell.workload} for {cell.node}",
                     where=f"{where}:{cell.line}",
                     remedy=f"put it in {', '.join(folders)}: see hespas validate --help",
                 )
-            work.append((chosen, cell, program))
-    said: set[str] = set()
+            work.append((prediction_flow, cell, program))
+    noted_texts: set[str] = set()
 
-    def note(text: str) -> None:
-        if text not in said:
-            said.add(text)
-            flow.to_stderr(text)
+    def note_once(text: str) -> None:
+        if text not in noted_texts:
+            noted_texts.add(text)
+            run_flow.print_to_stderr(text)
 
-    by_flow: dict[str, list[Prediction]] = {chosen.name: [] for chosen in flows}
-    for i, (chosen, cell, program) in enumerate(work):
-        before(f"{i + 1} of {len(work)}: {cell.workload} on {cell.node}, {chosen.name}")
-        by_flow[chosen.name].append(predict(cell, program, chosen, note))
+    by_flow: dict[str, list[StepPrediction]] = {
+        prediction_flow.name: [] for prediction_flow in flows
+    }
+    for i, (prediction_flow, cell, program) in enumerate(work):
+        before(f"{i + 1} of {len(work)}: {cell.workload} on {cell.node}, {prediction_flow.name}")
+        by_flow[prediction_flow.name].append(
+            predict_cell(cell, program, prediction_flow, note_once)
+        )
     return by_flow
 
 
-def _ratios(cells: Sequence[Cell]) -> list[Prediction]:
+def _predict_by_ratio(cells: Sequence[MeasuredCell]) -> list[StepPrediction]:
     from hespas import configs
-    from hespas.tools.validation.predict import by_bandwidth
+    from hespas.tools.validation.step_predictions import scale_by_bandwidth
 
-    return by_bandwidth(cells, lambda name: configs.node(name).memory_bandwidth_bytes_per_s)
+    return scale_by_bandwidth(
+        cells, lambda name: configs.load_node(name).memory_bandwidth_bytes_per_s
+    )
 
 
-def _tables(
-    by_flow: dict[str, list[Prediction]], scores: dict[str, Score], at_least_s: float
-) -> list[Table]:
-    from hespas.tools.commands.render import Table
+def _build_validation_tables(
+    by_flow: dict[str, list[StepPrediction]], scores: dict[str, PredictionScore], at_least_s: float
+) -> list[TextTable]:
+    from hespas.tools.commands.text_tables import TextTable
 
     header = ("workload", "devices", "node", "measured", "predicted", "band", "error", "in band")
     tables = [
-        Table(name, [_row(p) for p in found], header, left=3)
-        for name, found in by_flow.items()
-        if found
+        TextTable(name, [_format_prediction_row(p) for p in flow_result], header, left=3)
+        for name, flow_result in by_flow.items()
+        if flow_result
     ]
     rows = [
         (
             name,
-            str(found.cells),
-            f"{100 * found.mape:.1f} %",
-            f"{100 * found.bias:+.1f} %",
-            f"{100 * found.worst:+.1f} %",
-            f"{found.order:.2f}",
-            "-" if found.inside is None else f"{100 * found.inside:.0f} %",
+            str(flow_result.cells),
+            f"{100 * flow_result.mape:.1f} %",
+            f"{100 * flow_result.bias:+.1f} %",
+            f"{100 * flow_result.worst:+.1f} %",
+            f"{flow_result.order:.2f}",
+            "-" if flow_result.inside is None else f"{100 * flow_result.inside:.0f} %",
         )
-        for name, found in scores.items()
+        for name, flow_result in scores.items()
     ]
     shown = ("flow", "cells", "MAPE", "bias", "worst", "order", "in band")
-    tables.append(Table(f"cells of {1e3 * at_least_s:g} ms and more", rows, shown))
+    tables.append(TextTable(f"cells of {1e3 * at_least_s:g} ms and more", rows, shown))
     return tables
 
 
-def _row(p: Prediction) -> tuple[str, ...]:
+def _format_prediction_row(prediction: StepPrediction) -> tuple[str, ...]:
     band = "-"
-    if p.low_s is not None and p.high_s is not None:
-        band = f"{1e3 * p.low_s:.1f} to {1e3 * p.high_s:.1f} ms"
-    inside = {True: "yes", False: "no", None: "-"}[p.inside]
-    measured = f"{1e3 * p.cell.measured_s:.1f} ± {1e3 * p.cell.uncertainty_s:.1f} ms"
+    if prediction.low_s is not None and prediction.high_s is not None:
+        band = f"{1e3 * prediction.low_s:.1f} to {1e3 * prediction.high_s:.1f} ms"
+    inside = {True: "yes", False: "no", None: "-"}[prediction.is_inside_band]
+    measured = (
+        f"{1e3 * prediction.cell.measured_s:.1f} ± {1e3 * prediction.cell.uncertainty_s:.1f} ms"
+    )
     return (
-        p.cell.workload,
-        str(p.cell.devices),
-        p.cell.node,
+        prediction.cell.workload,
+        str(prediction.cell.devices),
+        prediction.cell.node,
         measured,
-        f"{1e3 * p.step_s:.1f} ms",
+        f"{1e3 * prediction.step_s:.1f} ms",
         band,
-        f"{100 * p.error:+.1f} %",
+        f"{100 * prediction.relative_error:+.1f} %",
         inside,
     )
 
 
-def _as_json(
-    by_flow: dict[str, list[Prediction]], scores: dict[str, Score], at_least_s: float
+def _to_validation_json(
+    by_flow: dict[str, list[StepPrediction]], scores: dict[str, PredictionScore], at_least_s: float
 ) -> dict[str, Any]:
     from dataclasses import asdict
 
@@ -204,38 +225,50 @@ def _as_json(
                 "score": asdict(scores[name]) if name in scores else None,
                 "cells": [
                     {
-                        **asdict(p.cell),
-                        "predicted_s": p.step_s,
-                        "low_s": p.low_s,
-                        "high_s": p.high_s,
-                        "compute_s": None if p.compute_s != p.compute_s else p.compute_s,
-                        "exposed_comm_s": None if p.exposed_s != p.exposed_s else p.exposed_s,
-                        "error": p.error,
-                        "inside": p.inside,
-                        "program": p.program,
+                        **asdict(prediction.cell),
+                        "predicted_s": prediction.step_s,
+                        "low_s": prediction.low_s,
+                        "high_s": prediction.high_s,
+                        "compute_s": None
+                        if prediction.compute_s != prediction.compute_s
+                        else prediction.compute_s,
+                        "exposed_comm_s": None
+                        if prediction.exposed_s != prediction.exposed_s
+                        else prediction.exposed_s,
+                        "error": prediction.relative_error,
+                        "inside": prediction.is_inside_band,
+                        "program": prediction.program,
                     }
-                    for p in found
+                    for prediction in predictions
                 ],
             }
-            for name, found in by_flow.items()
+            for name, predictions in by_flow.items()
         },
     }
 
 
-def _verdict(
-    scores: dict[str, Score | None], max_mape: float | None, max_bias: float | None
+def _check_error_limits(
+    scores: dict[str, PredictionScore | None], max_mape: float | None, max_bias: float | None
 ) -> int:
     """1 where a flow misses a limit, given in percent, or has no cell to be judged by; else 0."""
-    from hespas.tools.commands.flow import to_stderr
+    from hespas.tools.commands.run_flow import print_to_stderr
 
     code = 0
-    for name, found in scores.items():
-        if max_mape is not None and (found is None or 100 * found.mape > max_mape):
-            told = "no cell is counted" if found is None else f"MAPE {100 * found.mape:.1f} %"
-            to_stderr(f"error: {name}: {told}, the limit is {max_mape:g} %")
+    for name, flow_score in scores.items():
+        if max_mape is not None and (flow_score is None or 100 * flow_score.mape > max_mape):
+            problem = (
+                "no cell is counted"
+                if flow_score is None
+                else f"MAPE {100 * flow_score.mape:.1f} %"
+            )
+            print_to_stderr(f"error: {name}: {problem}, the limit is {max_mape:g} %")
             code = 1
-        if max_bias is not None and (found is None or 100 * abs(found.bias) > max_bias):
-            told = "no cell is counted" if found is None else f"bias {100 * found.bias:+.1f} %"
-            to_stderr(f"error: {name}: {told}, the limit is {max_bias:g} %")
+        if max_bias is not None and (flow_score is None or 100 * abs(flow_score.bias) > max_bias):
+            problem = (
+                "no cell is counted"
+                if flow_score is None
+                else f"bias {100 * flow_score.bias:+.1f} %"
+            )
+            print_to_stderr(f"error: {name}: {problem}, the limit is {max_bias:g} %")
             code = 1
     return code

@@ -21,16 +21,16 @@ class Markup(str):
 Child = str | int | None
 
 
-def escape(text: object) -> Markup:
+def escape_markup(text: object) -> Markup:
     """Text as it stands in an element or in a quoted attribute; markup stays as it is."""
     if isinstance(text, Markup):
         return text
     return Markup(html.escape(_FORBIDDEN.sub("\ufffd", str(text))))
 
 
-def join(*children: Child, between: str = "") -> Markup:
+def join_markup(*children: Child, between: str = "") -> Markup:
     """Children one after the other; None is left out."""
-    return Markup(between.join(escape(child) for child in children if child is not None))
+    return Markup(between.join(escape_markup(child) for child in children if child is not None))
 
 
 def tag(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
@@ -45,6 +45,6 @@ def tag(name: str, /, *children: Child, **attributes: str | float | bool | None)
             words.append(shown)
         else:
             text = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
-            words.append(f'{shown}="{escape(text)}"')
+            words.append(f'{shown}="{escape_markup(text)}"')
     opening = f"<{' '.join(words)}>"
-    return Markup(opening if name in _VOID else f"{opening}{join(*children)}</{name}>")
+    return Markup(opening if name in _VOID else f"{opening}{join_markup(*children)}</{name}>")

@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from hespas.tools.studies import study
-from hespas.tools.studies.command import Command
-from hespas.tools.studies.operators import shape_of
-from hespas.tools.studies.study import Axis, Given, Panel, Study, Workload
+from hespas.tools.studies import study_definition
+from hespas.tools.studies.operators import parse_product_shape
+from hespas.tools.studies.study_command import StudyCommand
+from hespas.tools.studies.study_definition import (
+    AxisValues,
+    Study,
+    StudyAxis,
+    StudyPanel,
+    StudyWorkload,
+)
 
 KINDS = ("all-gather", "reduce-scatter", "all-reduce", "ring", "summa")
 NODE = 8  # devices of one
@@ -25,17 +31,19 @@ over a grid whose rows are nodes of 8.
 """
 
 
-def workloads(given: Given) -> Iterator[Workload]:
-    for size in given["sizes"]:
-        m, k, n = shape_of(size)
+def _generate_workloads(axis_values: AxisValues) -> Iterator[StudyWorkload]:
+    for size in axis_values["sizes"]:
+        m, k, n = parse_product_shape(size)
         shape = {"m": str(m), "k": str(k), "n": str(n)}
-        for kind in given["kinds"]:
-            for devices in given["devices"]:
+        for kind in axis_values["kinds"]:
+            for devices in axis_values["devices"]:
                 labels = {"size": size, "kind": kind}
-                yield Workload("gemm", {"kind": kind, **shape}, mesh(kind, devices), labels)
+                yield StudyWorkload(
+                    "gemm", {"kind": kind, **shape}, _make_gemm_mesh(kind, devices), labels
+                )
 
 
-def mesh(kind: str, devices: int) -> dict[str, int]:
+def _make_gemm_mesh(kind: str, devices: int) -> dict[str, int]:
     """A line; for summa a grid whose rows are nodes, or the one nearest to a square of fewer."""
     if kind != "summa":
         return {"x": devices}
@@ -51,18 +59,18 @@ STUDY = Study(
     description=DESCRIPTION,
     nodes=("H100_80GB",),
     axes=(
-        Axis("kinds", ",".join(KINDS), "ways to divide the product", study.one_of(*KINDS)),
-        Axis("sizes", "8192,16384", "products, MxKxN or M"),
-        Axis("devices", "1,8,16,32,64", "numbers of devices", study.number),
+        StudyAxis("kinds", ",".join(KINDS), "ways to divide the product", study_definition.make_choice_reader(*KINDS)),
+        StudyAxis("sizes", "8192,16384", "products, MxKxN or M"),
+        StudyAxis("devices", "1,8,16,32,64", "numbers of devices", study_definition.parse_positive_count),
     ),
-    workloads=workloads,
+    workloads=_generate_workloads,
     columns=(
-        study.STEP, study.COMPUTE, study.EXPOSED, study.RATE, study.PEAK_SHARE, study.EFFICIENCY,
+        study_definition.STEP, study_definition.COMPUTE, study_definition.EXPOSED, study_definition.RATE, study_definition.PEAK_SHARE, study_definition.EFFICIENCY,
     ),
-    panels=(Panel(("mfu",), "share of peak", share=True),),
+    panels=(StudyPanel(("mfu",), "share of peak", share=True),),
     across="devices",
     series=("kind",),
     facet="size",
 )  # fmt: skip
-COMMAND = Command(STUDY)
-arguments, main = COMMAND.arguments, COMMAND.main
+COMMAND = StudyCommand(STUDY)
+build_parser, main = COMMAND.build_parser, COMMAND.main

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hespas.dialects.errors import UsageError
-from hespas.tools.studies import study
-from hespas.tools.studies.command import Command
-from hespas.tools.studies.study import Axis, Given, Panel, Study, Workload
+from hespas.tools.studies import study_definition
+from hespas.tools.studies.study_command import StudyCommand
+from hespas.tools.studies.study_definition import (
+    AxisValues,
+    Study,
+    StudyAxis,
+    StudyPanel,
+    StudyWorkload,
+)
 
 DESCRIPTION = """\
 Train Llama models of several sizes on several nodes: what a step takes, achieves and costs.
@@ -21,17 +27,17 @@ each group of tensor devices). Layers are a loop; --set scan=false writes them o
 TENSOR_HELP = "devices that divide each layer's matrices (tensor parallelism)"
 
 
-def workloads(given: Given) -> Iterator[Workload]:
+def generate_workloads(axis_values: AxisValues) -> Iterator[StudyWorkload]:
     """Training steps; raises UsageError where devices do not make groups of ``tensor``."""
-    for model in given["models"]:
-        for tensor in given["tensor"]:
-            for devices in given["devices"]:
+    for model in axis_values["models"]:
+        for tensor in axis_values["tensor"]:
+            for devices in axis_values["devices"]:
                 if devices % tensor:
                     raise UsageError(f"{devices} devices do not make groups of {tensor} (--tensor)")
                 mesh = {"fsdp": devices // tensor, "tensor": tensor}
                 labels = {"model": model, "tensor": tensor}
                 defaults = {"scan": "true", "batch": str(tensor)}
-                yield Workload("llama", {"model": model}, mesh, labels, defaults)
+                yield StudyWorkload("llama", {"model": model}, mesh, labels, defaults)
 
 
 STUDY = Study(
@@ -40,22 +46,22 @@ STUDY = Study(
     description=DESCRIPTION,
     nodes=("A100_SXM_40GB", "H100_80GB", "H200_141GB", "B200_180GB"),
     axes=(
-        Axis("models", "1b,3b,8b", "models of the recipe"),
-        Axis("devices", "8", "numbers of devices", study.number),
-        Axis("tensor", "1", TENSOR_HELP, study.number),
+        StudyAxis("models", "1b,3b,8b", "models of the recipe"),
+        StudyAxis("devices", "8", "numbers of devices", study_definition.parse_positive_count),
+        StudyAxis("tensor", "1", TENSOR_HELP, study_definition.parse_positive_count),
     ),
-    workloads=workloads,
+    workloads=generate_workloads,
     columns=(
-        study.STEP, study.COMPUTE, study.EXPOSED, study.TOKENS, study.MFU, study.MEMORY, study.FITS,
-        study.ENERGY, study.COST,
+        study_definition.STEP, study_definition.COMPUTE, study_definition.EXPOSED, study_definition.TOKENS, study_definition.MFU, study_definition.MEMORY, study_definition.FITS,
+        study_definition.ENERGY, study_definition.COST,
     ),
     panels=(
-        Panel(("tokens_per_s",), "tokens/s"),
-        Panel(("mfu",), "MFU", share=True),
-        Panel(("step_time_s", "compute_s"), "step (full), compute (dashed): s"),
+        StudyPanel(("tokens_per_s",), "tokens/s"),
+        StudyPanel(("mfu",), "MFU", share=True),
+        StudyPanel(("step_time_s", "compute_s"), "step (full), compute (dashed): s"),
     ),
     across="model",
     series=("node", "tensor", "devices"),
 )  # fmt: skip
-COMMAND = Command(STUDY)
-arguments, main = COMMAND.arguments, COMMAND.main
+COMMAND = StudyCommand(STUDY)
+build_parser, main = COMMAND.build_parser, COMMAND.main

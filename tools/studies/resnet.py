@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hespas.tools.studies import study
-from hespas.tools.studies.command import Command
-from hespas.tools.studies.study import Axis, Given, Panel, Study, Workload
+from hespas.tools.studies import study_definition
+from hespas.tools.studies.study_command import StudyCommand
+from hespas.tools.studies.study_definition import (
+    AxisValues,
+    Study,
+    StudyAxis,
+    StudyPanel,
+    StudyWorkload,
+)
 
 BATCH = {"batch": "256"}
 DEPTHS = ("18", "34", "50", "101", "152", "200")
@@ -22,11 +28,11 @@ each device unless --set batch=N says otherwise.
 """
 
 
-def workloads(given: Given) -> Iterator[Workload]:
-    for depth in given["depths"]:
-        for devices in given["devices"]:
+def _generate_workloads(axis_values: AxisValues) -> Iterator[StudyWorkload]:
+    for depth in axis_values["depths"]:
+        for devices in axis_values["devices"]:
             labels = {"depth": depth}
-            yield Workload("resnet", {"depth": depth}, {"data": devices}, labels, BATCH)
+            yield StudyWorkload("resnet", {"depth": depth}, {"data": devices}, labels, BATCH)
 
 
 STUDY = Study(
@@ -35,21 +41,21 @@ STUDY = Study(
     description=DESCRIPTION,
     nodes=("H100_80GB",),
     axes=(
-        Axis("depths", "18,34,50,101,152", "layers", study.one_of(*DEPTHS)),
-        Axis("devices", "8,64", "numbers of devices", study.number),
+        StudyAxis("depths", "18,34,50,101,152", "layers", study_definition.make_choice_reader(*DEPTHS)),
+        StudyAxis("devices", "8,64", "numbers of devices", study_definition.parse_positive_count),
     ),
-    workloads=workloads,
+    workloads=_generate_workloads,
     columns=(
-        study.STEP, study.COMPUTE, study.EXPOSED, study.IMAGES, study.MFU, study.EFFICIENCY,
-        study.MEMORY, study.FITS,
+        study_definition.STEP, study_definition.COMPUTE, study_definition.EXPOSED, study_definition.IMAGES, study_definition.MFU, study_definition.EFFICIENCY,
+        study_definition.MEMORY, study_definition.FITS,
     ),
     panels=(
-        Panel(("samples_per_s",), "images/s", log=True),
-        Panel(("mfu",), "MFU", share=True),
+        StudyPanel(("samples_per_s",), "images/s", log=True),
+        StudyPanel(("mfu",), "MFU", share=True),
     ),
     across="depth",
     series=("devices",),
     facet="node",
 )  # fmt: skip
-COMMAND = Command(STUDY)
-arguments, main = COMMAND.arguments, COMMAND.main
+COMMAND = StudyCommand(STUDY)
+build_parser, main = COMMAND.build_parser, COMMAND.main

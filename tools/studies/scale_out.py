@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hespas.tools.studies import llama, study
-from hespas.tools.studies.command import Command
-from hespas.tools.studies.study import Axis, Panel, Study
+from hespas.tools.studies import llama, study_definition
+from hespas.tools.studies.study_command import StudyCommand
+from hespas.tools.studies.study_definition import Study, StudyAxis, StudyPanel
 
 DESCRIPTION = """\
 Train Llama 2 7B on more and more devices, from export to simulation: by FSDP over all of them, and
@@ -21,22 +21,22 @@ STUDY = Study(
     description=DESCRIPTION,
     nodes=("H100_80GB",),
     axes=(
-        Axis("models", "llama2-7b", "models of the recipe"),
-        Axis("devices", ",".join(str(2**n) for n in range(3, 13)), "devices", study.number),
-        Axis("tensor", "1,8", llama.TENSOR_HELP, study.number),
+        StudyAxis("models", "llama2-7b", "models of the recipe"),
+        StudyAxis("devices", ",".join(str(2**n) for n in range(3, 13)), "devices", study_definition.parse_positive_count),
+        StudyAxis("tensor", "1,8", llama.TENSOR_HELP, study_definition.parse_positive_count),
     ),
-    workloads=llama.workloads,
+    workloads=llama.generate_workloads,
     columns=(
-        study.STEP, study.COMPUTE, study.EXPOSED, study.TOKENS, study.MFU, study.EFFICIENCY,
-        study.MEMORY, study.FITS,
+        study_definition.STEP, study_definition.COMPUTE, study_definition.EXPOSED, study_definition.TOKENS, study_definition.MFU, study_definition.EFFICIENCY,
+        study_definition.MEMORY, study_definition.FITS,
     ),
     panels=(
-        Panel(("tokens_per_s",), "tokens/s (dashed: ideal)", log=True, ideal=True),
-        Panel(("step_time_s", "compute_s"), "step (full), compute (dashed): s"),
-        Panel(("mfu", "efficiency"), "MFU (full), efficiency (dashed)", share=True),
+        StudyPanel(("tokens_per_s",), "tokens/s (dashed: ideal)", log=True, ideal=True),
+        StudyPanel(("step_time_s", "compute_s"), "step (full), compute (dashed): s"),
+        StudyPanel(("mfu", "efficiency"), "MFU (full), efficiency (dashed)", share=True),
     ),
     across="devices",
     series=("model", "node", "tensor"),
 )  # fmt: skip
-COMMAND = Command(STUDY)
-arguments, main = COMMAND.arguments, COMMAND.main
+COMMAND = StudyCommand(STUDY)
+build_parser, main = COMMAND.build_parser, COMMAND.main

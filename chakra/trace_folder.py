@@ -1,0 +1,83 @@
+"""The files of a folder of traces: ``PREFIX.RANK.et`` by rank, and the communicators."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeGuard
+
+from hespas.chakra.node_rules import ERROR, MAX_TAG, WARNING
+from hespas.configs import read_json
+from hespas.dialects.errors import HespasError
+
+GROUPS_FILE = "comm_group.json"
+MAX_GROUP = 499
+TRACE = re.compile(r"(.+)\.(0|[1-9]\d*)\.et")
+
+
+def find_trace_files(folder: Path, prefix: str | None = None) -> dict[int, Path]:
+    """The traces of a folder by rank; raises HespasError where it is not clear which they are."""
+    if not folder.is_dir():
+        raise HespasError("there is no such folder", where=str(folder))
+    files_by_prefix: dict[str, dict[int, Path]] = {}
+    for path in sorted(folder.iterdir()):
+        match = TRACE.fullmatch(path.name)
+        if match:
+            files_by_prefix.setdefault(match[1], {})[int(match[2])] = path
+    if prefix is None and len(files_by_prefix) > 1:
+        names = ", ".join(sorted(files_by_prefix))
+        raise HespasError(
+            f"there are traces of several programs: {names}", where=str(folder), remedy="name one"
+        )
+    files = (
+        files_by_prefix.get(prefix, {})
+        if prefix is not None
+        else next(iter(files_by_prefix.values()), {})
+    )
+    if not files:
+        raise HespasError(f"there are no traces {prefix or '*'}.N.et", where=str(folder))
+    return dict(sorted(files.items()))
+
+
+def read_trace_communicators(folder: Path, devices: int) -> dict[int, tuple[int, ...]]:
+    """The communicators of a folder, the default one (0) of all devices included.
+
+    Raises HespasError for one on which a collective could not end.
+    """
+    communicators = {0: tuple(range(devices))}
+    path = folder / GROUPS_FILE
+    for key, members in (read_json(path) if path.exists() else {}).items():
+        for severity, text in find_group_problems(key, members, devices):
+            if severity == ERROR:
+                raise HespasError(text, where=str(path))
+        communicators[int(key)] = tuple(members)
+    return communicators
+
+
+def find_group_problems(key: str, members: object, devices: int) -> Iterator[tuple[str, str]]:
+    """(severity, text) of what is wrong with one entry of comm_group.json."""
+    if not key.isdecimal():
+        yield ERROR, f"the communicator id {key!r} is not a number"
+        return
+    if int(key) == 0:
+        yield ERROR, "communicator id 0 is reserved for the default one"
+    if int(key) > MAX_GROUP:
+        text = f"communicator ids go above {MAX_GROUP}: tags of collectives may wrap at {MAX_TAG}"
+        yield WARNING, text
+    if not is_rank_list(members):
+        yield ERROR, f"communicator {key!r} is not a list of ranks"
+        return
+    if len(members) < 2:
+        yield ERROR, f"communicator {key!r} has {len(members)} members: it never finishes"
+    if len(set(members)) < len(members):
+        yield ERROR, f"communicator {key!r} has a rank twice: it never finishes"
+    if any(not 0 <= m < devices for m in members):
+        yield ERROR, f"communicator {key!r} has a rank outside 0 to {devices - 1}"
+    if members != sorted(members):
+        yield WARNING, f"communicator {key!r} is not in ascending order"
+
+
+def is_rank_list(members: object) -> TypeGuard[list[int]]:
+    """Whether an entry of comm_group.json is a list of numbers."""
+    return isinstance(members, list) and all(type(m) is int for m in members)

@@ -1,0 +1,269 @@
+"""Writing a trace: ``dev.N.et`` for each device, and ``comm_group.json``.
+
+What all devices share is encoded once. A node ends with the one attribute in which devices differ
+(the communicator, or the peers), so that a device's file is the common chunks joined with its own
+tails. Devices whose chunks differ, because a tail is longer or a node is absent, are separate
+classes; usually there is one.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hespas.chakra.node_rules import MAX_TAG
+from hespas.chakra.record_encoding import (
+    IntAttrEncoder,
+    encode_int_attr,
+    encode_metadata_record,
+    encode_node,
+    encode_node_name,
+    encode_record,
+    encode_text_attr,
+)
+from hespas.chakra.schema import NodeType
+from hespas.chakra.trace_steps import (
+    CollectiveContent,
+    ComputeContent,
+    NodeDuration,
+    ProgramTrace,
+    TraceStep,
+    TransferContent,
+    round_durations,
+)
+
+TIMES = ("both", "carry", "exact")
+
+# The kinds in rules.KINDS, which every version of ASTRA-sim since 2024 reads. A wrong kind is read
+# as 0 by the older feeder, and refused by the newer.
+_ON_DEVICE = encode_int_attr("is_cpu_op", 0, "bool")
+_NUM_OPS, _TENSOR_SIZE = (
+    IntAttrEncoder("num_ops", "int64"),
+    encode_int_attr("tensor_size", 1, "uint64"),
+)
+_COMM_TYPE, _COMM_SIZE = IntAttrEncoder("comm_type", "int64"), IntAttrEncoder("comm_size", "int64")
+_COMM_TAG = IntAttrEncoder("comm_tag", "int32")
+_COMM_SRC, _COMM_DST = IntAttrEncoder("comm_src", "int32"), IntAttrEncoder("comm_dst", "int32")
+
+Tails = dict[int, bytes]  # device to the attribute that only it has; absent devices take no part
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenTraces:
+    """What was written: node counts by device, and bytes of all traces."""
+
+    nodes: tuple[int, ...]
+    trace_bytes: int
+
+
+def write_traces(trace: ProgramTrace, folder: Path, time: str = "both") -> WrittenTraces:
+    """Write the trace into an existing folder. ``time`` is one of TIMES; raises OSError.
+
+    "carry" gives whole microseconds, the remainder carried to the next node; "exact" gives
+    nanoseconds by the attributes num_ops and tensor_size, which a system with roofline-enabled 1
+    and peak-perf 1 turns into exactly that time; "both" gives both.
+    """
+    groups = {str(number): list(ranks) for number, ranks in sorted(trace.groups.items())}
+    text = json.dumps(groups, separators=(",", ":")).replace('],"', '],\n"')
+    (folder / "comm_group.json").write_text(text + "\n", encoding="utf-8")
+    slots = TailSlots(trace)
+    times = round_durations(trace.steps)
+    nodes, total = [0] * trace.devices, 0
+    for devices in slots.group_equal_devices():
+        chunks, order, count = _encode_device_class(trace, slots, devices[0], times, time)
+        parts = [b""] * (2 * len(order) + 1)
+        parts[::2] = chunks
+        for device in devices:
+            device_tails = [tails.get(device, b"") for tails in slots.encoded_tails]
+            parts[1::2] = [device_tails[slot] for slot in order]
+            data = b"".join(parts)
+            write_trace_file(f"{folder}/dev.{device}.et", data)
+            nodes[device] = count
+            total += len(data)
+    return WrittenTraces(tuple(nodes), total)
+
+
+def write_trace_file(path: str, data: bytes) -> None:
+    """Write a new file. Python's own file objects take three times as long for many files."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(file, view) :]
+    finally:
+        os.close(file)
+
+
+class TailSlots:
+    """The distinct ways in which devices differ: one slot for each set of groups or of pairs.
+
+    ``names`` has for each slot, by device, the communicator, or the source and target; ``tails``
+    the same as an encoded attribute.
+    """
+
+    def __init__(self, trace: ProgramTrace) -> None:
+        self.devices = trace.devices
+        self.names: list[dict[int, tuple[int, ...]]] = []
+        self._slot_by_key: dict[tuple[str, tuple], int] = {}
+        for step in trace.steps:
+            what = step.content
+            if (
+                isinstance(what, CollectiveContent)
+                and ("group", what.groups) not in self._slot_by_key
+            ):
+                names = {
+                    device: (number,) for number in what.groups for device in trace.groups[number]
+                }
+                self._add_slot(("group", what.groups), names)
+            elif (
+                isinstance(what, TransferContent) and ("send", what.pairs) not in self._slot_by_key
+            ):
+                self._add_slot(("send", what.pairs), {s: (s, t) for s, t in what.pairs})
+                self._add_slot(("recv", what.pairs), {t: (s, t) for s, t in what.pairs})
+
+    def _add_slot(self, key: tuple[str, tuple], names: dict[int, tuple[int, ...]]) -> None:
+        self._slot_by_key[key] = len(self.names)
+        self.names.append(names)
+
+    @functools.cached_property
+    def encoded_tails(self) -> list[Tails]:
+        """What a node ends with, by slot and device."""
+        attrs: dict[tuple[int, ...], bytes] = {}
+        for names in self.names:
+            for name in names.values():
+                if name not in attrs:
+                    attrs[name] = (
+                        encode_text_attr("pg_name", str(name[0]))
+                        if len(name) == 1
+                        else _COMM_SRC(name[0]) + _COMM_DST(name[1])
+                    )
+        return [{device: attrs[name] for device, name in names.items()} for names in self.names]
+
+    def find_group_slot(self, collective: CollectiveContent) -> int:
+        """The slot of a collective's communicators."""
+        return self._slot_by_key["group", collective.groups]
+
+    def find_send_slot(self, transfer: TransferContent) -> int:
+        """The slot of a transfer's SENDs; that of its RECVs is the next."""
+        return self._slot_by_key["send", transfer.pairs]
+
+    def group_equal_devices(self) -> list[list[int]]:
+        """Devices whose common chunks are equal: the same slots filled, tails of equal length."""
+        devices_by_lengths: dict[tuple[int, ...], list[int]] = {}
+        for device in range(self.devices):
+            key = tuple(len(tails.get(device, b"")) for tails in self.encoded_tails)
+            devices_by_lengths.setdefault(key, []).append(device)
+        return list(devices_by_lengths.values())
+
+
+def _encode_device_class(
+    trace: ProgramTrace, slots: TailSlots, device: int, times: Sequence[NodeDuration], time: str
+) -> tuple[list[bytes], list[int], int]:
+    """The common chunks of a device's class, the slots whose tails go between, and the nodes."""
+    lengths = [len(tails.get(device, b"")) for tails in slots.encoded_tails]
+    ids = DependencyIds(trace)
+    names: dict[str, bytes] = {}
+    chunks: list[bytes] = []
+    current = [encode_metadata_record()]
+    order: list[int] = []
+    nodes = computed = 0
+
+    def close_chunk(slot: int, body: bytes) -> None:
+        nonlocal current
+        current.append(encode_record(body, lengths[slot]))
+        chunks.append(b"".join(current))
+        current = []
+        order.append(slot)
+
+    for step in trace.steps:
+        content = step.content
+        name = names.get(content.name)
+        if name is None:
+            name = names[content.name] = encode_node_name(content.name)
+        if isinstance(content, ComputeContent):
+            duration = times[computed]
+            computed += 1
+            attrs = _ON_DEVICE
+            if time != "carry":
+                attrs += _NUM_OPS(1000 * duration.nanos + 500) + _TENSOR_SIZE
+            micros = 0 if time == "exact" else duration.micros
+            deps = ids.list_node_ids(step)
+            body = encode_node(
+                step.id, name, NodeType.COMP_NODE, deps, micros, attrs + content.attrs
+            )
+            current.append(encode_record(body))
+            nodes += 1
+        elif isinstance(content, CollectiveContent):
+            slot = slots.find_group_slot(content)
+            if lengths[slot]:
+                attrs = (
+                    _ON_DEVICE
+                    + _COMM_TYPE(content.comm_type)
+                    + _COMM_SIZE(content.size)
+                    + content.attrs
+                )
+                close_chunk(
+                    slot,
+                    encode_node(
+                        step.id, name, NodeType.COMM_COLL_NODE, ids.list_node_ids(step), 0, attrs
+                    ),
+                )
+                nodes += 1
+            ids.record_step_nodes(step, (step.id,) if lengths[slot] else ())
+        else:
+            deps = ids.list_node_ids(step)
+            tag = step.id // 2  # two steps' ids are two apart at least, so tags are unique
+            attrs = _ON_DEVICE + _COMM_SIZE(content.size) + _COMM_TAG(tag % MAX_TAG) + content.attrs
+            node_ids = []
+            for k, kind in enumerate((NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)):
+                slot = slots.find_send_slot(content) + k
+                if lengths[slot]:
+                    close_chunk(slot, encode_node(step.id + k, name, kind, deps, 0, attrs))
+                    node_ids.append(step.id + k)
+            nodes += len(node_ids)
+            ids.record_step_nodes(step, tuple(node_ids))
+    if not nodes:
+        current.append(encode_record(_encode_idle_node(time)))
+        nodes = 1
+    chunks.append(b"".join(current))
+    return chunks, order, nodes
+
+
+def _encode_idle_node(time: str) -> bytes:
+    """A node of 1 ns: a device without any node makes ASTRA-sim abort."""
+    attrs = _ON_DEVICE + (_NUM_OPS(1500) + _TENSOR_SIZE if time != "carry" else b"")
+    return encode_node(1, encode_node_name("idle"), NodeType.COMP_NODE, (), 0, attrs)
+
+
+class DependencyIds:
+    """Dependencies as one class of devices has them: a step that is absent passes on its own."""
+
+    def __init__(self, trace: ProgramTrace) -> None:
+        self._trace = trace
+        self._absent: dict[int, tuple[int, ...]] = {}  # step to the present steps it stands for
+        self._nodes: dict[int, tuple[int, ...]] = {}  # transfer to its nodes here
+
+    def list_present_steps(self, step: TraceStep) -> tuple[int, ...]:
+        """The present steps that a step depends on."""
+        absent = self._absent
+        if not absent or not any(d in absent for d in step.deps):
+            return step.deps
+        return self._trace.drop_implied_deps({s for d in step.deps for s in absent.get(d, (d,))})
+
+    def list_node_ids(self, step: TraceStep) -> tuple[int, ...]:
+        """The ids of the nodes that a step's nodes depend on."""
+        deps, nodes = self.list_present_steps(step), self._nodes
+        if not nodes or not any(d in nodes for d in deps):
+            return deps
+        return tuple(n for d in deps for n in nodes.get(d, (d,)))
+
+    def record_step_nodes(self, step: TraceStep, nodes: tuple[int, ...]) -> None:
+        """Note which nodes a collective or transfer became."""
+        if not nodes:
+            self._absent[step.id] = self.list_present_steps(step)
+        elif nodes != (step.id,):
+            self._nodes[step.id] = nodes

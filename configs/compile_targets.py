@@ -1,0 +1,149 @@
+"""What XLA's GPU compiler compiles for: ``targets/<NAME>.json``, in XLA's own terms.
+
+``config`` mirrors the GpuTargetConfigProto that XLA reads, key by key (openxla/xla
+``xla/stream_executor/device_description.proto``). A target has the name of the node that it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hespas.configs import (
+    build_unknown_name_error,
+    is_preset_name,
+    list_preset_names,
+    read_preset_or_file,
+)
+from hespas.configs.text_files import read_text_file
+from hespas.configs.validation import Positive, validate_config
+
+CPU = "cpu"
+ENUMS = frozenset(("feature_extension",))  # whose values are names, not strings
+
+Count = Annotated[int, Field(gt=0, strict=True)]
+
+
+class _CudaComputeCapability(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    major: Count
+    minor: Annotated[int, Field(ge=0, strict=True)] = 0
+    feature_extension: str | None = None
+
+
+class _GpuDeviceInfo(BaseModel):
+    """What XLA's passes and cost models ask of a device; other keys are XLA's to check."""
+
+    model_config = ConfigDict(extra="allow")
+
+    threads_per_block_limit: Count
+    threads_per_warp: Count
+    shared_memory_per_block: Count
+    shared_memory_per_core: Count
+    shared_memory_per_block_optin: Count
+    threads_per_core_limit: Count
+    core_count: Count
+    fpus_per_core: Count
+    block_dim_limit_x: Count
+    block_dim_limit_y: Count
+    block_dim_limit_z: Count
+    registers_per_core_limit: Count
+    registers_per_block_limit: Count
+    memory_bandwidth: Count
+    l2_cache_size: Count
+    clock_rate_ghz: Positive
+    device_memory_size: Count
+    cuda_compute_capability: _CudaComputeCapability
+
+
+class _TargetConfig(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    gpu_device_info: _GpuDeviceInfo
+    platform_name: str
+    device_description_str: str
+
+
+class TargetFile(BaseModel):
+    """A target file, of the form of ``configs/targets/*.json``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    config: _TargetConfig
+    description: str = ""
+    sources: dict[str, str] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CompileTarget:
+    """A device to compile for: ``proto`` is the text of its GpuTargetConfigProto, None of a CPU."""
+
+    name: str
+    proto: str | None
+    description: str = ""
+
+
+def list_target_presets() -> list[str]:
+    """The names of all GPU targets, alphabetical."""
+    return list_preset_names("targets")
+
+
+def load_compile_target(name_or_path: str) -> CompileTarget:
+    """``cpu``, the GPU target of that name, or the one in a ``.json`` or ``.txtpb`` file.
+
+    Raises UsageError with the near name, HespasError for what is wrong in a file.
+    """
+    if name_or_path == CPU:
+        return CompileTarget(CPU, None, "XLA's CPU compiler for the machine that runs it")
+    path = Path(name_or_path)
+    if path.suffix in (".txtpb", ".pbtxt", ".textproto"):
+        return CompileTarget(path.stem, read_text_file(path))
+    data = read_target_json(name_or_path)
+    return CompileTarget(data["name"], _to_text_proto(data["config"]), data.get("description", ""))
+
+
+def read_target_json(name_or_path: str) -> dict[str, Any]:
+    """The JSON object of a GPU target, checked; raises as ``target`` does."""
+    if is_preset_name(name_or_path) and name_or_path not in list_target_presets():
+        other = "give a .json or .txtpb file for another"
+        raise build_unknown_name_error("target", name_or_path, [CPU, *list_target_presets()], other)
+    data = read_preset_or_file("targets", name_or_path, "target")
+    validate_config(TargetFile, data, name_or_path)
+    return data
+
+
+def _list_xla_flag_sets() -> list[str]:
+    """The names of the sets of XLA flags, alphabetical."""
+    return list_preset_names("xla_flags")
+
+
+def read_xla_flags(name: str) -> list[str]:
+    """The set of XLA flags of that name; raises UsageError with the near name."""
+    if name not in _list_xla_flag_sets():
+        raise build_unknown_name_error("set of XLA flags", name, _list_xla_flag_sets())
+    return read_preset_or_file("xla_flags", name, "set of XLA flags")["flags"]
+
+
+def _to_text_proto(message: Mapping[str, Any]) -> str:
+    """A message in protobuf's text format, one field a line."""
+    return "".join(_format_proto_fields(message, ""))
+
+
+def _format_proto_fields(message: Mapping[str, Any], indent: str) -> Iterator[str]:
+    for name, value in message.items():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, Mapping):
+                yield f"{indent}{name} {{\n"
+                yield from _format_proto_fields(item, indent + "  ")
+                yield f"{indent}}}\n"
+            elif isinstance(item, str) and name not in ENUMS:
+                yield f"{indent}{name}: {json.dumps(item)}\n"
+            else:
+                yield f"{indent}{name}: {str(item).lower() if isinstance(item, bool) else item}\n"

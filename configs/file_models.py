@@ -1,0 +1,248 @@
+"""What each key of a node or system file is, and the ``Node`` or ``System`` that it describes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from hespas.configs import read_json
+from hespas.configs.calibration import Calibration
+from hespas.configs.node_spec import RULES, UNITS, NodeSpec, find_rate_key_problem
+from hespas.configs.simple_yaml import read_simple_yaml
+from hespas.configs.system_spec import COLLECTIVES, SystemSpec
+from hespas.configs.validation import Positive, StrictModel, validate_config
+from hespas.dialects.errors import HespasError
+
+Share = Annotated[float, Field(gt=0, le=1)]
+Implementation = Annotated[
+    str,
+    Field(
+        pattern=r"^(ring|oneRing|(oneD|d)irect\d*|halvingDoubling|oneHalvingDoubling|doubleBinaryTree)$"
+    ),
+]
+Custom = Annotated[list[str], Field(min_length=1, max_length=1)] | None  # a prefix of traces
+
+
+class NodeFile(StrictModel):
+    """A node file, of the form of ``configs/nodes/*.json``; see ``Node`` for the units."""
+
+    name: str
+    memory_bandwidth_bytes_per_s: Positive
+    peaks_flops: dict[Literal["matrix", "vector"], dict[str, Positive]] = Field(
+        default_factory=dict
+    )
+    default_flops: Positive | None = None
+    fallbacks: dict[str, str] = Field(default_factory=dict)
+    memory_bytes: Annotated[int, Field(gt=0)] | None = None
+    l2_bytes: Annotated[int, Field(gt=0)] | None = None
+    tdp_w: Positive | None = None
+    hbm_power_share: Share | None = None
+    collectives: str = ""
+    overlap_slowdown: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    calibration: Calibration | None = None
+    idle_w: Positive | None = None
+    price_per_hour: Positive | None = None
+    vendor: str = ""
+    description: str = ""
+    sources: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check_rate_keys(self) -> NodeFile:
+        keys = [f"{unit}.{dtype}" for unit, table in self.peaks_flops.items() for dtype in table]
+        for key in (*keys, *self.fallbacks, *self.fallbacks.values()):
+            problem = find_rate_key_problem(key) or ("" if "." in key else f"'{key}' names no unit")
+            if problem:
+                raise ValueError(problem)
+        if not keys and self.default_flops is None:
+            raise ValueError("there are no peak rates: give peaks_flops or default_flops")
+        return self
+
+    def to_node_spec(self) -> NodeSpec:
+        spec = NodeSpec.from_preset_json(self.model_dump(exclude={"calibration"}))
+        if self.calibration is None:
+            return spec
+        return replace(spec, calibration=self.calibration.model_dump(exclude_unset=True))
+
+
+class PublishedHardware(StrictModel):
+    """The hardware section of the published tools' configuration; rates hold for both units.
+
+    The cache keys are accepted and have no effect on an analytical estimator.
+    """
+
+    peak_flops: Positive | None = None
+    memory_bandwidth: Positive
+    per_datatype_flops: dict[str, Positive] = Field(default_factory=dict)
+    tdp_W: Positive | None = None
+    hbm_power_ratio: Share | None = None
+    warn_on_unknown_type: bool = True
+    error_on_unknown_type: bool = False
+    type: str | None = None
+    num_npus: Annotated[int, Field(gt=0)] | None = None
+    cache_dir: str | None = None
+    disable_cache: bool | None = None
+    in_memory_only_cache: bool | None = None
+
+    @model_validator(mode="after")
+    def _check_rates_exist(self) -> PublishedHardware:
+        if self.peak_flops is None and not self.per_datatype_flops:
+            raise ValueError("there are no peak rates: give peak_flops or per_datatype_flops")
+        for name in self.per_datatype_flops:
+            problem = find_rate_key_problem(_from_published_dtype(name))
+            if problem:
+                raise ValueError(f"per_datatype_flops: {problem}")
+        return self
+
+    def to_node_spec(self, name: str) -> NodeSpec:
+        rates: dict[str, float] = {}
+        for spelled, rate in self.per_datatype_flops.items():
+            key = _from_published_dtype(spelled)
+            # Eight spellings of f8 become one: the slowest, where they differ.
+            rates[key] = min(rate, rates.get(key, rate))
+        strict = self.error_on_unknown_type
+        return NodeSpec(
+            name,
+            self.memory_bandwidth,
+            dict.fromkeys(UNITS, rates),
+            default_flops=None if strict else self.peak_flops,
+            fallbacks=dict.fromkeys(RULES, "") if strict else {},
+            tdp_w=self.tdp_W,
+            hbm_power_share=self.hbm_power_ratio,
+            warn_default=self.warn_on_unknown_type,
+        )
+
+
+def _from_published_dtype(name: str) -> str:
+    """The element type in a published table: "ui8" is "i8", "f8E4M3FN" is "f8"."""
+    if name[:2] in ("ui", "si"):
+        return name[1:]
+    return name[:2] if name[:2] in ("f8", "f6", "f4") else name
+
+
+def parse_node_file(data: dict[str, Any], path: str) -> NodeSpec:
+    """The node that a file's JSON object describes, in either form; raises HespasError."""
+    hardware = data
+    if "perf_estimator" in data:
+        estimator = data["perf_estimator"]
+        hardware = estimator.get("hardware") if isinstance(estimator, dict) else None
+        if not isinstance(hardware, dict):
+            raise HespasError("perf_estimator has no object 'hardware'", where=path)
+        if isinstance(hardware.get("roofline"), dict):  # of a simulator: for what it does not do
+            hardware = hardware["roofline"]
+    if hardware.keys() & {"peak_flops", "memory_bandwidth", "per_datatype_flops"}:
+        return validate_config(PublishedHardware, hardware, path).to_node_spec(Path(path).stem)
+    return validate_config(NodeFile, hardware, path).to_node_spec()
+
+
+class NetworkFile(StrictModel):
+    """``network.yml``: one entry per dimension."""
+
+    topology: Annotated[list[Literal["Ring", "FullyConnected", "Switch"]], Field(min_length=1)]
+    npus_count: list[Annotated[int, Field(gt=1)]]
+    bandwidth: list[Positive]
+    latency: list[Annotated[float, Field(ge=0, allow_inf_nan=False)]]
+
+    @model_validator(mode="after")
+    def _check_lengths_agree(self) -> NetworkFile:
+        for name in ("npus_count", "bandwidth", "latency"):
+            count = len(getattr(self, name))
+            if count != len(self.topology):
+                raise ValueError(
+                    f"{name} has {count} entries, and topology {len(self.topology)} dimensions"
+                )
+        return self
+
+
+class SystemFile(StrictModel):
+    """``system.json``: the keys that ASTRA-sim reads; the ones it defaults badly are required."""
+
+    scheduling_policy: Annotated[
+        Literal["LIFO", "FIFO", "EXPLICIT"], Field(alias="scheduling-policy")
+    ]
+    collective_optimization: Annotated[
+        Literal["localBWAware", "baseline"], Field(alias="collective-optimization")
+    ]
+    preferred_dataset_splits: Annotated[int, Field(gt=0, alias="preferred-dataset-splits")]
+    active_chunks: Annotated[int, Field(gt=0, alias="active-chunks-per-dimension")] = 1
+    endpoint_delay: Annotated[int, Field(gt=0, alias="endpoint-delay")]
+    local_mem_bw: Annotated[float, Field(gt=0, alias="local-mem-bw")]
+    all_reduce: Annotated[list[Implementation], Field(alias="all-reduce-implementation")]
+    all_gather: Annotated[list[Implementation], Field(alias="all-gather-implementation")]
+    reduce_scatter: Annotated[list[Implementation], Field(alias="reduce-scatter-implementation")]
+    all_to_all: Annotated[list[Implementation], Field(alias="all-to-all-implementation")]
+    boost_mode: Annotated[int, Field(alias="boost-mode")] = 0
+    trace_enabled: Annotated[int, Field(alias="trace-enabled")] = 1
+    roofline_enabled: Annotated[int, Field(alias="roofline-enabled")] = 0
+    peak_perf: Annotated[float | None, Field(gt=0, alias="peak-perf")] = None
+    custom_all_reduce: Custom = Field(None, alias="all-reduce-implementation-custom")
+    custom_all_gather: Custom = Field(None, alias="all-gather-implementation-custom")
+    custom_reduce_scatter: Custom = Field(None, alias="reduce-scatter-implementation-custom")
+    custom_all_to_all: Custom = Field(None, alias="all-to-all-implementation-custom")
+    per_node_custom: Annotated[str, Field(alias="per-node-custom-implementation")] = ""
+    local_reduction_delay: Annotated[int | None, Field(alias="local-reduction-delay")] = None
+
+
+class RemoteMemoryFile(StrictModel):
+    """``remote_memory.json``: hespas models no remote memory."""
+
+    memory_type: Annotated[Literal["NO_MEMORY_EXPANSION"], Field(alias="memory-type")]
+
+
+def read_system_folder(folder: Path, settings: str = "system.json") -> SystemSpec:
+    """The system in a folder, checked; raises HespasError with the file and the key.
+
+    ``settings`` names the file in it that serves as system.json.
+    """
+    remote = folder / "remote_memory.json"
+    if remote.exists():
+        validate_config(RemoteMemoryFile, read_json(remote), str(remote))
+    network = read_simple_yaml(folder / "network.yml")
+    keys = read_json(folder / settings)
+    return parse_system_files(folder / settings, network, keys, str(folder / "network.yml"))
+
+
+def parse_system_files(
+    path: Path, network_data: dict[str, Any], data: dict[str, Any], at: str
+) -> SystemSpec:
+    """The system of these contents of network.yml (at ``at``) and of system.json (at ``path``)."""
+    place, folder = str(path), path.parent
+    network = validate_config(NetworkFile, network_data, at)
+    keys = validate_config(SystemFile, data, place)
+    implementations: dict[str, tuple[str, ...]] = {}
+    custom: dict[str, str] = {}
+    for name in COLLECTIVES:
+        algorithms = tuple(getattr(keys, name.replace("-", "_")))
+        if len(algorithms) != len(network.topology):
+            raise HespasError(
+                f"{name}-implementation has {len(algorithms)} entries, and network.yml "
+                f"{len(network.topology)} dimensions",
+                where=place,
+                remedy="give one per dimension",
+            )
+        implementations[name] = algorithms
+        traces = getattr(keys, f"custom_{name.replace('-', '_')}")
+        if traces:
+            custom[name] = traces[0]
+    return SystemSpec(
+        folder.name,
+        folder,
+        tuple(network.topology),
+        tuple(network.npus_count),
+        tuple(network.bandwidth),
+        tuple(network.latency),
+        implementations,
+        keys.scheduling_policy,
+        keys.collective_optimization,
+        keys.active_chunks,
+        keys.preferred_dataset_splits,
+        keys.endpoint_delay,
+        keys.local_mem_bw,
+        bool(keys.roofline_enabled),
+        keys.peak_perf,
+        custom,
+        keys.per_node_custom,
+        data,
+    )

@@ -1,0 +1,148 @@
+"""The presets as a page: ``python -m hespas.configs.preset_reference > docs/reference/presets.md``."""
+
+from __future__ import annotations
+
+from hespas import configs
+from hespas.configs.accelerator import list_accelerator_presets, load_accelerator
+from hespas.configs.node_spec import DTYPES, RULES, UNITS, NodeSpec
+
+HEAD = f"""# Node and system presets
+
+This page is generated from `configs/nodes` and `configs/systems` by
+`python -m hespas.configs.preset_reference`.
+
+Rates are dense peaks in 1e12 operations per second, bandwidth in 1e9 bytes per second, memory in
+1e9 bytes, prices in US dollars for an hour of one device. The default node is
+`{configs.DEFAULT_NODE}`. The source of each number is in the preset's own file under `sources`.
+† marks those whose source says "(remembered, not sourced)" of the number or of a part of it: the
+first to check.
+"""
+
+RATES = """
+A type without a rate of its own takes, in this order: the preset's fallback (last column); f32 for
+tf32; the rate for all types that `peak-flops` gives; the general rule below. Each use is counted in
+`constants` of `hespas.target`. A type for which none of these gives a rate is an error, or a gap
+with `--keep-going`.
+"""
+
+ARRAYS = """
+### Systolic arrays
+
+What `--systolic-annotate` and the simulators of accelerators compute on, from
+`configs/accelerators`: per device, so many cores with so many arrays each, and a vector unit of
+lanes x ALUs in each core, with its SRAM. An array takes in a row in so many cycles.
+
+| node | what | cores x arrays | array | clock GHz | cycles a row | lanes x ALUs | SRAM MB |
+|---|---|---|---|---|---|---|---|
+"""
+
+SYSTEMS = """
+## Systems
+
+One entry per network dimension, the first the fastest varying digit of the device id. Bandwidth in
+GB/s of 2**30 bytes, as ASTRA-sim reads it; latency in ns per hop. `hespas systems NAME` prints a
+preset with its sources, corrections and caveats, and with `--output DIR` writes its files.
+
+The published presets (arXiv 2604.12090) keep their numbers. Those of the other HGX, DGX, GB200,
+MI300X_Platform and TPU systems are vendors' (1e9 bytes per second, one direction), converted:
+450 GB/s of NVLink 4 are 419.095 here.
+"""
+
+
+def render_preset_reference() -> str:
+    """The whole page."""
+    nodes = [configs.load_node(name) for name in configs.list_node_presets()]
+    parts = [HEAD, "\n## Nodes\n\n", _render_memory_table(nodes)]
+    for unit in UNITS:
+        parts += [f"\n### Rates of the {unit} unit\n\n", _render_rate_table(nodes, unit)]
+    parts += [RATES, "\n| type | takes the rate of |\n|---|---|\n"]
+    parts += [f"| {key} | {other} |\n" for key, other in RULES.items()]
+    parts += [ARRAYS, _render_array_table(), SYSTEMS, "\n", _render_system_table()]
+    return "".join(parts)
+
+
+def _render_memory_table(nodes: list[NodeSpec]) -> str:
+    rows = ["| node | what | bandwidth | memory | power W | price |\n|---|---|---|---|---|---|\n"]
+    for node in nodes:
+        bandwidth = _format_field_value(node, "memory_bandwidth_bytes_per_s", 1e9)
+        memory = _format_field_value(node, "memory_bytes", 1e9)
+        power, price = (
+            _format_field_value(node, "tdp_w", 1),
+            _format_field_value(node, "price_per_hour", 1),
+        )
+        cells = (node.name, node.description, bandwidth, memory, power, price)
+        rows.append(f"| {' | '.join(cells)} |\n")
+    return "".join(rows)
+
+
+def _render_rate_table(nodes: list[NodeSpec], unit: str) -> str:
+    used = [d for d in DTYPES if any(d in node.peaks_flops.get(unit, {}) for node in nodes)]
+    rows = [f"| node | {' | '.join(used)} | fallbacks |\n|---|{'---|' * len(used)}---|\n"]
+    for node in nodes:
+        table = node.peaks_flops.get(unit, {})
+        cells = [
+            _format_sourced_value(node, f"peaks_flops.{unit}.{d}", table[d] / 1e12)
+            if d in table
+            else "-"
+            for d in used
+        ]
+        own = [
+            f"{key.partition('.')[2]} as {other}"
+            for key, other in node.fallbacks.items()
+            if key.startswith(unit)
+        ]
+        rows.append(f"| {node.name} | {' | '.join(cells)} | {', '.join(own) or '-'} |\n")
+    return "".join(rows)
+
+
+def _format_field_value(node: NodeSpec, field: str, unit: float) -> str:
+    value = getattr(node, field)
+    return "-" if value is None else _format_sourced_value(node, field, value / unit)
+
+
+def _format_sourced_value(node: NodeSpec, source: str, value: float) -> str:
+    return _mark_remembered_value(node.sources[source], value)
+
+
+def _mark_remembered_value(source: str, value: float) -> str:
+    return f"{value:.5g}{'†' if '(remembered' in source else ''}"
+
+
+def _render_array_table() -> str:
+    rows = []
+    for name in list_accelerator_presets():
+        unit = load_accelerator(name)
+        cells = (
+            name, unit.description,
+            f"{unit.cores} x {unit.arrays}", f"{unit.rows} x {unit.columns}",
+            _mark_remembered_value(unit.sources["clock_hz"], unit.clock_hz / 1e9),
+            _mark_remembered_value(unit.sources["cycles_per_row"], unit.cycles_per_row),
+            f"{unit.lanes} x {_mark_remembered_value(unit.sources['alus'], unit.alus)}",
+            f"{unit.sram_bytes / 1e6:.1f}",
+        )  # fmt: skip
+        rows.append(f"| {' | '.join(cells)} |\n")
+    return "".join(rows)
+
+
+def _render_system_table() -> str:
+    rows = [
+        "| system | devices | topology | bandwidth | latency | all-reduce | memory bandwidth |\n"
+        "|---|---|---|---|---|---|---|\n"
+    ]
+    for name in configs.list_system_presets():
+        s = configs.load_system(name)
+        topology = " + ".join(
+            f"{kind} {n}" for kind, n in zip(s.topology, s.npus_count, strict=True)
+        )
+        bandwidth = ", ".join(f"{v:g}" for v in s.bandwidth_gib_s)
+        latency = ", ".join(f"{v:g}" for v in s.latency_ns)
+        algorithms = ", ".join(s.implementations["all-reduce"])
+        rows.append(
+            f"| {name} | {s.device_count} | {topology} | {bandwidth} | {latency} | {algorithms} "
+            f"| {s.local_mem_bw_gb_s:g} |\n"
+        )
+    return "".join(rows)
+
+
+if __name__ == "__main__":
+    print(render_preset_reference(), end="")

@@ -1,0 +1,63 @@
+"""The small part of YAML that ``network.yml`` uses: keys with a scalar or a list of scalars."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hespas.configs.text_files import read_text_file
+from hespas.dialects.errors import HespasError
+
+WORDS = {"true": True, "false": False}
+
+
+def read_simple_yaml(path: Path) -> dict[str, Any]:
+    """``key: [a, b]``, ``key: a``, ``key:`` and ``- a`` lines; raises HespasError with the line."""
+    entries: dict[str, Any] = {}
+    open_list: list[Any] | None = None
+    pending, start = "", 0
+    for number, line in enumerate(read_text_file(path).splitlines(), 1):
+        text = f"{pending} {line.split('#', 1)[0]}".strip()
+        if not text or text == "---":
+            continue
+        start = start if pending else number
+        if text.count("[") > text.count("]"):  # a list over several lines
+            pending = text
+            continue
+        pending = ""
+        if text.startswith("- ") and open_list is not None:
+            open_list.append(parse_scalar(text[2:]))
+            continue
+        key, colon, value = (part.strip() for part in text.partition(":"))
+        if not colon or not key or key in entries:
+            problem = (
+                f"the key '{key}' is there twice" if key in entries else "expected 'key: [values]'"
+            )
+            raise HespasError(problem, where=f"{path}:{start}")
+        open_list = None
+        if not value:
+            open_list = entries[key] = []
+        elif value.startswith("["):
+            if not value.endswith("]"):
+                raise HespasError("expected ']' at the end of the list", where=f"{path}:{start}")
+            entries[key] = [parse_scalar(item) for item in value[1:-1].split(",") if item.strip()]
+        else:
+            entries[key] = parse_scalar(value)
+    if pending:
+        raise HespasError("the list has no ']'", where=f"{path}:{start}")
+    return entries
+
+
+def parse_scalar(text: str) -> Any:
+    """A number, true, false, or text; what is in quotes is text."""
+    text = text.strip()
+    if text[:1] in ("'", '"') and text[-1:] == text[0]:
+        return text[1:-1]
+    if text in WORDS:
+        return WORDS[text]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text

@@ -1,0 +1,65 @@
+"""A configuration checked against its model; an error is one line that names the key.
+
+The base of the models, and what their fields have in common, are here too.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hespas.dialects.errors import HespasError
+from hespas.passes.base import suggest_nearest
+
+Model = TypeVar("Model", bound=BaseModel)
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class StrictModel(BaseModel):
+    """Keys that the model does not have are wrong; a field may be given by its own name too."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+
+def validate_config(model: type[Model], values: dict[str, Any], where: str) -> Model:
+    """``values`` as a ``model``; raises HespasError for the first wrong key or value."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        problems = error.errors(include_url=False)
+        # A misspelt key is missing too: its own spelling tells more.
+        first = next(
+            (problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0]
+        )
+        message, remedy = _describe_problem(first, model)
+        raise HespasError(message, where=where, remedy=remedy) from None
+
+
+def _describe_problem(first: Any, model: type[BaseModel]) -> tuple[str, str]:
+    place = [str(part) for part in first["loc"]]
+    key = ".".join(place)
+    if first["type"] == "extra_forbidden":
+        return f"unknown key '{key}'", suggest_nearest(
+            place[-1], _list_model_keys(model, place[:-1])
+        )
+    if first["type"] == "missing":
+        return f"the key '{key}' is missing", ""
+    if first["type"] == "value_error":  # of a validator of ours, which says what is wrong with what
+        message = first["msg"].removeprefix("Value error, ")
+        return f"'{key}': {message}" if key else message, ""
+    message = first["msg"][0].lower() + first["msg"][1:]
+    return f"'{key}' is {json.dumps(first['input'], default=str)}: {message}", ""
+
+
+def _list_model_keys(model: type[BaseModel], place: list[str]) -> list[str]:
+    """The keys that may stand at a place of the file."""
+    for part in place:
+        field = next((f for n, f in model.model_fields.items() if part in (n, f.alias)), None)
+        inner = [field.annotation, *get_args(field.annotation)] if field else []
+        models = [t for t in inner if isinstance(t, type) and issubclass(t, BaseModel)]
+        if not models:
+            return []
+        model = models[0]
+    return [field.alias or name for name, field in model.model_fields.items()]

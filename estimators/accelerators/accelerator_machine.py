@@ -1,0 +1,122 @@
+"""What an accelerator estimator is set up with: a node, its arrays and vector unit, and changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hespas.configs.node_spec import NodeSpec
+from hespas.dialects.errors import UsageError
+
+if TYPE_CHECKING:
+    from hespas.configs.accelerator import Accelerator
+
+INTEGER_FIELDS = ("cores", "arrays", "rows", "columns", "lanes", "alus", "sram_bytes")
+REAL_FIELDS = ("cycles_per_row", "clock_hz")
+REQUIRED_FIELDS = ("rows", "columns", "clock_hz", "lanes", "sram_bytes")  # what there must be
+
+
+@dataclass(frozen=True)
+class AcceleratorMachineConfig:
+    """``node`` gives rates and memory bandwidth, ``array`` names the systolic arrays.
+
+    ``array`` is a preset or .json file, "" the preset of the node's name; the other fields, where
+    they are not None, take the place of its numbers and of the node's ``memory_bandwidth``, in
+    bytes/s (see ``configs.accelerator.Accelerator``).
+    """
+
+    node: NodeSpec
+    array: str = ""
+    rows: int | None = None
+    columns: int | None = None
+    arrays: int | None = None
+    cores: int | None = None
+    cycles_per_row: float | None = None
+    clock_hz: float | None = None
+    lanes: int | None = None
+    alus: int | None = None
+    sram_bytes: int | None = None
+    memory_bandwidth: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in (*INTEGER_FIELDS, *REAL_FIELDS, "memory_bandwidth"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise UsageError(f"{name.replace('_', '-')} must be more than 0, not {value}")
+
+
+class AcceleratorMachine:
+    """The units of one device, with rates by type; ``fallbacks`` says which are not its own."""
+
+    def __init__(self, config: AcceleratorMachineConfig) -> None:
+        self.node = config.node
+        self.unit = _configure_accelerator(config)
+        self.bandwidth = config.memory_bandwidth or config.node.memory_bandwidth_bytes_per_s
+        self.fallbacks: set[str] = set()
+        self._peak_rate_ratios: dict[str, tuple[float, str]] = {}
+
+    def compute_peak_rate_ratio(self, dtype: str) -> float:
+        """How much longer products of ``dtype`` take than those of the array's own type.
+
+        The ratio of the node's peak rates; f32 at six passes of bf16 takes six times as long.
+        Raises HespasError for a type that the node has no rate for.
+        """
+        if dtype == self.unit.dtype:
+            return 1.0
+        if dtype not in self._peak_rate_ratios:
+            own = self.node.find_peak_rate("matrix", self.unit.dtype).flops_per_s
+            peak = self.node.find_peak_rate("matrix", dtype)
+            self._peak_rate_ratios[dtype] = own / peak.flops_per_s, peak.via
+        factor, via = self._peak_rate_ratios[dtype]
+        if via:
+            self.fallbacks.add(f"matrix.{dtype} at {via}")
+        return factor
+
+    def compute_cycles_per_row(self, dtype: str) -> float:
+        """Cycles that an array takes in all for one row of ``dtype`` operands."""
+        return self.unit.cycles_per_row * self.compute_peak_rate_ratio(dtype)
+
+    def compute_full_rate_time_s(self, flops: Mapping[str, int]) -> float:
+        """Seconds of matrix operations, by type, with every cell busy all the time."""
+        return sum(
+            n * self.compute_peak_rate_ratio(dtype) / self.unit.matrix_flops_per_s
+            for dtype, n in flops.items()
+        )
+
+    def describe_provenance(self) -> str:
+        """The units in words, and which types took the rate of another."""
+        unit = self.unit
+        text = (
+            f"{self.node.describe_provenance()}: {_format_count(unit.cores, 'core')} with "
+            f"{_format_count(unit.arrays, 'array')} of {unit.rows} x {unit.columns} at "
+            f"{unit.clock_hz / 1e9:g} GHz, {self.bandwidth / 1e9:g} GB/s"
+        )
+        if self.fallbacks:
+            text += f"; no own rate: {', '.join(sorted(self.fallbacks))}"
+        return text
+
+
+def _configure_accelerator(config: AcceleratorMachineConfig) -> Accelerator:
+    from hespas.configs.accelerator import Accelerator, list_accelerator_presets, load_accelerator
+
+    changes: dict[str, Any] = {
+        name: value
+        for name in (*INTEGER_FIELDS, *REAL_FIELDS)
+        if (value := getattr(config, name)) is not None
+    }
+    name = config.array or config.node.name
+    if config.array or name in list_accelerator_presets():
+        return load_accelerator(name).model_copy(update=changes)
+    missing = [field for field in REQUIRED_FIELDS if field not in changes]
+    if missing:
+        raise UsageError(
+            f"node {name} has no systolic array",
+            remedy=f"take one of {', '.join(list_accelerator_presets())}, name a preset or file by "
+            f"array=..., or give {', '.join(field.replace('_', '-') for field in missing)}",
+        )
+    return Accelerator(name=name, **changes)
+
+
+def _format_count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,42 @@
+"""What the estimators share whose simulator is a program that the user has built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hespas.dialects.errors import UsageError
+from hespas.estimators.accelerators.accelerator_machine import AcceleratorMachineConfig
+from hespas.estimators.accelerators.simulating_estimator import Payload, SimulatingEstimator
+
+
+@dataclass(frozen=True)
+class ExternalSimulatorConfig(AcceleratorMachineConfig):
+    """``binary`` is the simulator's program, else that of its environment variable, or of PATH.
+
+    ``home`` is the folder with the files that it reads. It may take ``time_limit`` seconds for a
+    product.
+    """
+
+    binary: str = ""
+    home: str = ""
+    time_limit: float = 300.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.time_limit < float("inf"):
+            raise UsageError("time-limit is not a number of seconds above 0")
+
+
+class ExternalSimulatorEstimator(SimulatingEstimator):
+    """Base of the estimators that run a program for each product; results are kept by its hash."""
+
+    def __init__(self, config: ExternalSimulatorConfig) -> None:
+        super().__init__(config)
+        self.simulator_settings = {
+            "binary": config.binary,
+            "home": config.home,
+            "time_limit": config.time_limit,
+        }
+
+    def collect_settings(self) -> Payload:
+        return self.simulator_settings

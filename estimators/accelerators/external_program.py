@@ -1,0 +1,125 @@
+"""Simulators that are programs of their own: finding one, and running it in a private folder.
+
+For worker processes: what ``use`` has found is kept in the process's environment, so that payloads,
+which are keys of the cache, hold no paths.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hespas.dialects.errors import HespasError
+from hespas.estimators.measure.failure import UnsupportedError, describe_exit_code
+
+LAST_LINES, LAST_CHARACTERS = 3, 300
+LIMIT_VARIABLE = "HESPAS_SIMULATOR_LIMIT_S"
+TIMESTAMP = re.compile(r"^\[\d{4}-\d\d-\d\d [\d:.]+\] ")  # spdlog's, of the time of day
+# not the product's fault: killed by somebody else, or not loaded for want of a library
+EXTERNAL_EXIT_CODES = (-signal.SIGKILL, -signal.SIGTERM, 127)
+
+
+@dataclass(frozen=True)
+class ExternalProgram:
+    """A simulator: its ``name`` in messages, its file ``names`` on PATH, the environment
+    ``variable`` that names its file, and ``source``, where it is to be had."""
+
+    name: str
+    names: tuple[str, ...]
+    variable: str
+    source: str
+
+    def find_executable(self, binary_setting: str = "") -> Path:
+        """The program's file: the one given, the variable's, or from PATH; raises HespasError."""
+        for origin, named in (
+            ("binary", binary_setting),
+            (self.variable, os.environ.get(self.variable)),
+        ):
+            if named:
+                path = Path(named).expanduser().absolute()
+                if not (path.is_file() and os.access(path, os.X_OK)):
+                    raise HespasError(f"{origin}: {path} is not a program that can be run")
+                return path
+        for name in self.names:
+            executable_path = shutil.which(name)
+            if executable_path:
+                return Path(executable_path).absolute()
+        raise HespasError(
+            f"{self.name} is not found: neither binary nor {self.variable} is given, and "
+            f"{' or '.join(self.names)} is not on PATH",
+            remedy=f"build it from {self.source}",
+        )
+
+    def configure_environment(self, binary_setting: str, limit_s: float) -> Path:
+        """Find the program, and keep it and its time limit for ``run`` in this process."""
+        path = self.find_executable(binary_setting)
+        os.environ[self.variable] = str(path)
+        os.environ[LIMIT_VARIABLE] = str(limit_s)
+        return path
+
+    def run_in_folder(
+        self, arguments: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None
+    ) -> str:
+        """Run it in ``folder``; what it prints. Raises Unsupported for one that fails by itself.
+
+        HespasError is for what may go well another time: a lack of time or of a library, a kill.
+        """
+        limit_s = float(os.environ[LIMIT_VARIABLE])
+        with tempfile.TemporaryFile("w+", errors="replace") as errors:
+            try:
+                completed = subprocess.run(
+                    [str(self.find_executable()), *arguments],
+                    cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+                    timeout=limit_s, text=True, errors="replace",
+                    env={**os.environ, **(variables or {})},
+                )  # fmt: skip
+            except subprocess.TimeoutExpired:
+                raise HespasError(
+                    f"{self.name} took more than {limit_s:g} s", remedy="allow more with time-limit"
+                ) from None
+            except OSError as error:
+                raise HespasError(f"{self.name} cannot be run: {error.strerror}") from None
+            errors.seek(0)
+            error_text = errors.read()
+        if completed.returncode == 0:
+            return completed.stdout
+        text = f"{self.name} {describe_exit_code(completed.returncode)}{format_last_lines(error_text or completed.stdout)}"
+        raise (
+            HespasError(text)
+            if completed.returncode in EXTERNAL_EXIT_CODES
+            else UnsupportedError(text)
+        )
+
+
+@contextmanager
+def create_private_folder() -> Iterator[Path]:
+    """A folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="hespas-") as name:
+        yield Path(name)
+
+
+def hash_file_contents(*files: Path) -> str:
+    """The hash of the contents of files, in order, shortened; raises HespasError."""
+    contents_hash = hashlib.sha256()
+    for file in files:
+        try:
+            contents_hash.update(file.read_bytes())
+        except OSError as error:
+            raise HespasError(f"{file} cannot be read: {error.strerror}") from None
+    return contents_hash.hexdigest()[:16]
+
+
+def format_last_lines(text: str) -> str:
+    """The last lines of what a program said, unstamped, after a colon; "" where it said nothing."""
+    lines = [TIMESTAMP.sub("", line.strip()) for line in text.splitlines() if line.strip()]
+    words = " | ".join(lines[-LAST_LINES:])[-LAST_CHARACTERS:]
+    return f": {words}" if words else ""

@@ -1,0 +1,38 @@
+"""The cost of an op whose matrix products a model of its own has timed."""
+
+from __future__ import annotations
+
+from hespas.dialects.attrs import Cost
+from hespas.estimators.accelerators.accelerator_machine import AcceleratorMachine
+from hespas.estimators.accelerators.vector_unit import compute_memory_time_s, compute_vector_time_s
+from hespas.estimators.base import build_work_cost, determine_bound
+from hespas.estimators.work import OpWork
+
+
+def compute_overlapped_cost(
+    estimator: str,
+    work: OpWork,
+    machine: AcceleratorMachine,
+    matrix_s: float,
+    other_flops: dict[str, int],
+) -> Cost:
+    """The cost of an op whose products take ``matrix_s`` seconds on the arrays.
+
+    ``other`` are matrix operations beyond them, by type, which run at full rate. The arrays, the
+    vector unit and the memory work side by side, so the longest counts. It is bound by computing
+    where that would take longer than memory even with every cell busy all the time, or where only
+    the vector unit computes and takes longest. Raises HespasError for a type without a rate.
+    """
+    vector_time_s, memory_time_s = (
+        compute_vector_time_s(work, machine.unit),
+        compute_memory_time_s(work, machine.bandwidth),
+    )
+    time_s = max(
+        matrix_s + machine.compute_full_rate_time_s(other_flops), vector_time_s, memory_time_s
+    )
+    ideal_s = machine.compute_full_rate_time_s(
+        {p.dtype: p.flops for p in work.parts if p.unit == "matrix"}
+    )
+    return build_work_cost(
+        estimator, work, time_s, determine_bound(work, max(ideal_s, vector_time_s), memory_time_s)
+    )

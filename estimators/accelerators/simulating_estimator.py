@@ -1,0 +1,186 @@
+"""What estimators share that give matrix products to a simulator, and the rest to a vector unit.
+
+Each distinct product of a program is simulated once, in a worker process, and kept in the cache of
+measurements by its shape and the simulated hardware.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Literal
+
+from hespas.dialects.attrs import Cost
+from hespas.dialects.errors import find_framework_name, format_source_position
+from hespas.dialects.mlir import ir
+from hespas.dialects.op_kinds import CALLEE, CONTROL, TERMINATORS
+from hespas.estimators.accelerators import dataflow as flow
+from hespas.estimators.accelerators.accelerator_machine import (
+    AcceleratorMachine,
+    AcceleratorMachineConfig,
+)
+from hespas.estimators.accelerators.matrix_products import (
+    MatrixProduct,
+    collect_matrix_products,
+    count_other_flops,
+)
+from hespas.estimators.accelerators.overlapped_cost import compute_overlapped_cost
+from hespas.estimators.base import CostItem, raise_as_unknown_cost
+from hespas.estimators.measure.base import MeasurementJob, MeasuringEstimator
+from hespas.estimators.rules.body_tally import find_callee
+from hespas.estimators.work import UnknownCost
+
+Payload = dict[str, Any]
+
+
+class ProductItem(CostItem):
+    """One matrix product of an op: what is simulated, whatever op it comes from."""
+
+    def __init__(self, op: ir.Operation, payload: Payload) -> None:
+        super().__init__(op)
+        self.payload = payload
+
+    @property
+    def digest(self) -> str:
+        text = json.dumps(self.payload, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class SimulatingEstimator(MeasuringEstimator):
+    """Base of the estimators whose matrix products a simulator times.
+
+    A subclass names the ``worker`` that runs its simulator and says in ``simulated`` what it is
+    given; the worker answers with ``median_s``, the seconds of the product on the hardware.
+    """
+
+    granularity: ClassVar[Literal["op", "kernel", "region"]] = "op"
+    turns: ClassVar[Literal["whole", "own"]] = "own"  # nothing is timed: all may run side by side
+
+    def __init__(self, config: AcceleratorMachineConfig) -> None:
+        super().__init__(config)
+        self.machine = AcceleratorMachine(config)
+        self.shapeless = 0
+
+    @abstractmethod
+    def build_product_payload(self, product: MatrixProduct) -> tuple[Payload, float]:
+        """What the worker is given for a product, and how many times that takes place.
+
+        JSON data that say all that the result depends on. Raises HespasError.
+        """
+
+    def list_measured_items(self, item: CostItem) -> Iterator[CostItem]:
+        """The products of all ops of an item; what cannot be told is for ``estimate`` to say."""
+        if isinstance(item, ProductItem):
+            yield item
+            return
+        for op in _iterate_leaf_ops(item.op):
+            with contextlib.suppress(UnknownCost):
+                yield from [ProductItem(op, payload) for payload, _ in self._build_payloads(op)]
+
+    def build_measurement_job(self, item: CostItem) -> MeasurementJob:
+        assert isinstance(item, ProductItem)
+        name = find_framework_name(item.op.location) or item.op.name
+        return MeasurementJob(item.payload, name, format_source_position(item.op.location))
+
+    def estimate(self, item: CostItem) -> Cost:
+        work = item.work
+        matrix_products, payload_counts = (
+            collect_matrix_products(item.op),
+            self._build_payloads(item.op),
+        )
+        self._measure_missing_items(
+            [ProductItem(item.op, payload) for payload, _ in payload_counts]
+        )
+        matrix_s = 0.0
+        for payload, times in payload_counts:
+            answer = self.answers[ProductItem(item.op, payload).digest]
+            if isinstance(answer, UnknownCost):
+                raise answer
+            matrix_s += times * answer["median_s"]
+        other = count_other_flops(work, matrix_products)
+        with raise_as_unknown_cost(item.op):
+            cost = compute_overlapped_cost(self.name, work, self.machine, matrix_s, other)
+        self.shapeless += bool(other)
+        return cost
+
+    def describe_provenance(self) -> str:
+        parts = [
+            self.machine.describe_provenance(),
+            str(self.environment.get("device", "nothing simulated")),
+        ]
+        parts += [f"{name} {v}" for name, v in self.environment.get("versions", {}).items()]
+        if self.shapeless:
+            parts.append(f"at full rate, for want of a shape (distinct ops): {self.shapeless}")
+        return "; ".join(parts)
+
+    def _build_payloads(self, op: ir.Operation) -> list[tuple[Payload, float]]:
+        with raise_as_unknown_cost(op):
+            return [self.build_product_payload(product) for product in collect_matrix_products(op)]
+
+    def _measure_missing_items(self, items: Iterable[CostItem]) -> None:
+        """Simulate those that nobody has simulated yet."""
+        missing = [item for item in items if item.digest not in self.answers]
+        if missing:
+            from hespas.estimators.measure.measurement_run import measure_items
+
+            measure_items(self, missing)  # pyright: ignore[reportArgumentType]
+
+
+class ArraySimulatingEstimator(SimulatingEstimator):
+    """Base of those that simulate one array, with its share of products and of the bandwidth.
+
+    Where a row takes more or less than one cycle, for its type or for all, it is simulated at a
+    clock that is that much lower or higher.
+    """
+
+    def compute_array_share(
+        self,
+        product: MatrixProduct,
+        variant: flow.Variant = "pipelined",
+        dataflow: flow.Dataflow = "ws",
+    ) -> tuple[Payload, float]:
+        """The share of one array, and how many times that takes place.
+
+        Shared out as is best in that closed form. The share has its sizes, the array, ``clock_hz``,
+        ``bits_per_cycle`` to memory, and ``sram_bytes``.
+        """
+        unit = self.machine.unit
+        cycles_per_row, arrays = (
+            self.machine.compute_cycles_per_row(product.dtype),
+            unit.cores * unit.arrays,
+        )
+        sizes = (product.m, product.k, product.n)
+        _, times, (m, k, n) = flow.share_products(
+            variant, dataflow, sizes, product.count, arrays, unit.rows, unit.columns
+        )
+        clock_hz = unit.clock_hz / cycles_per_row
+        payload: Payload = {
+            "m": m,
+            "k": k,
+            "n": n,
+            "in_bits": product.in_bits,
+            "out_bits": product.out_bits,
+            "rows": unit.rows,
+            "columns": unit.columns,
+            "clock_hz": clock_hz,
+            "bits_per_cycle": max(int(8 * self.machine.bandwidth / arrays / clock_hz), 1),
+            "sram_bytes": unit.sram_bytes // unit.arrays,
+        }
+        return payload, times
+
+
+def _iterate_leaf_ops(op: ir.Operation) -> Iterator[ir.Operation]:
+    """The ops that an op, a region function or control flow runs, calls followed."""
+    name = op.name
+    if name in CALLEE:
+        yield from _iterate_leaf_ops(find_callee(op))
+    elif name == "func.func" or name in CONTROL:
+        for region in op.regions:
+            for block in region.blocks:
+                for view in block.operations:
+                    yield from _iterate_leaf_ops(view.operation)
+    elif name not in TERMINATORS:
+        yield op

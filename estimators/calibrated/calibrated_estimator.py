@@ -1,0 +1,157 @@
+"""``calibrated``: kernels timed from first principles, with constants measured on the device.
+
+A matrix product, convolution or attention call takes what the fit of its class says (``Fit``), with
+the operations of its epilogue beside it. Any other kernel takes
+
+    launch + memory + compute - 0.95 min(memory, compute)
+
+with the overlap of XLA's ``gpu_performance_model_base``. ``memory`` is bytes, and sectors read for
+nothing, over the bandwidth that such a kernel reaches, or over what the few cores can move that a
+reduction with few results runs on; ``compute`` is issue slots (``traits``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from hespas.configs.node_spec import NodeSpec
+from hespas.dialects.attrs import Cost
+from hespas.dialects.mlir import ir
+from hespas.estimators.base import CostItem, Estimator, raise_as_unknown_cost
+from hespas.estimators.calibrated.attention_shape import read_attention_shape
+from hespas.estimators.calibrated.data_passes import (
+    MEASURED_KINDS,
+    count_data_passes,
+    get_compute_share,
+)
+from hespas.estimators.calibrated.device_constants import ASSUMED, DeviceConstants
+from hespas.estimators.calibrated.kernel_times import (
+    OVERLAP,
+    KernelTime,
+    estimate_attention_time,
+    estimate_convolution_time,
+    estimate_product_time,
+    estimate_row_time,
+    estimate_shapeless_s,
+    estimate_stream_time,
+)
+from hespas.estimators.calibrated.kernel_traits import FLOPS_PER_SLOT, KernelTraits, collect_traits
+from hespas.estimators.product_shapes import MatrixProduct, count_other_flops
+from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
+from hespas.estimators.work import OpWork
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedConfig:
+    """``node`` gives the constants, under ``calibration`` in its file.
+
+    ``quantise`` says that products of 8-bit types quantise their left operand themselves, as the
+    dynamic linear layers of inference engines do.
+    """
+
+    node: NodeSpec
+    quantise: bool = False
+
+
+class CalibratedEstimator(Estimator):
+    """Kernel times with the constants that were measured on the device."""
+
+    name: ClassVar[str] = "calibrated"
+    version: ClassVar[str] = "1"
+    measured_network: ClassVar[bool] = True
+    Config: ClassVar[type] = CalibratedConfig
+
+    def __init__(self, config: CalibratedConfig) -> None:
+        self.node = config.node
+        self.quantise = config.quantise
+        self.roofline = RooflineEstimator(RooflineConfig(config.node))
+        self.constants = DeviceConstants.from_node(config.node)
+        self.tag_counts: Counter[str] = Counter()
+
+    def estimate(self, item: CostItem) -> Cost:
+        work = item.work
+        with raise_as_unknown_cost(item.op):
+            base = self.roofline.compute_cost(work)
+            timed = None if work.is_free else self.estimate_kernel_time(item.op, work)
+        if timed is not None:
+            self.tag_counts.update(timed.tags)
+        return self._build_cost(base, timed)
+
+    def estimate_kernel_time(self, op: ir.Operation, work: OpWork) -> KernelTime:
+        """The time of one execution of a leaf op or fusion; raises HespasError."""
+        kernel_traits = collect_traits(op, work)
+        slots = kernel_traits.slots + sum(
+            count_other_flops(work, kernel_traits.products, "vector").values()
+        )
+        rate = self.node.find_peak_rate("vector", "f32").flops_per_s if slots else 1.0
+        vector_s = FLOPS_PER_SLOT * slots / rate
+        moved = work.read_bytes + work.write_bytes
+        if work.kind == "attention":
+            return estimate_attention_time(self.constants, read_attention_shape(op, work), moved)
+        if kernel_traits.products:
+            timed = self._estimate_products(kernel_traits.products, moved, work.kind)
+            hidden = OVERLAP * min(timed.time_s - timed.launch_s, vector_s)
+            return replace(timed, time_s=timed.time_s + vector_s - hidden)
+        return self._estimate_stream(op, work, kernel_traits, vector_s)
+
+    def describe_provenance(self) -> str:
+        text = f"{self.node.describe_provenance()}, {self.constants.provenance}"
+        if self.roofline.fallbacks:
+            text += self.roofline.describe_provenance().removeprefix(
+                self.node.describe_provenance()
+            )
+        if self.tag_counts:
+            text += "; distinct kernels: " + ", ".join(
+                f"{count} {tag}" for tag, count in sorted(self.tag_counts.items())
+            )
+        return text
+
+    def _estimate_products(self, shapes: list[MatrixProduct], moved: int, kind: str) -> KernelTime:
+        """The products of one kernel: the largest decides on the fit, the others add to it."""
+        largest = max(shapes, key=lambda shape: shape.flops)
+        shape = replace(largest, flops=sum(shape.flops for shape in shapes))
+        if kind == "conv":
+            return estimate_convolution_time(self.constants, shape, moved)
+        return estimate_product_time(self.constants, shape, moved, self.quantise)
+
+    def _estimate_stream(
+        self, op: ir.Operation, work: OpWork, kernel_traits: KernelTraits, vector_s: float
+    ) -> KernelTime:
+        kind = work.kind
+        if kernel_traits.rows is not None:
+            return estimate_row_time(
+                self.constants, *kernel_traits.rows, work.read_bytes + work.write_bytes
+            )
+        fit = self.constants.fits["stream.reduce" if kind == "reduction" else "stream.loop"]
+        shapeless = count_other_flops(work, kernel_traits.products)
+        if kind not in MEASURED_KINDS or shapeless:
+            fit = fit.with_tags(ASSUMED)
+        times, launches = count_data_passes(op, work)
+        return estimate_stream_time(
+            self.constants,
+            fit,
+            times * (work.read_bytes + work.write_bytes) + kernel_traits.wasted_bytes,
+            vector_s / get_compute_share(kind) + estimate_shapeless_s(self.constants, shapeless),
+            blocks=kernel_traits.blocks,
+            launches=max(launches, kernel_traits.launches),
+        )
+
+    def _build_cost(self, base: Cost, timed: KernelTime | None) -> Cost:
+        """The roofline's cost with the time of the kernel and its band."""
+        if timed is None:
+            return replace(
+                base, estimator=self.name, low_ns=base.latency_ns, high_ns=base.latency_ns
+            )
+        latency_ns = 1e9 * timed.time_s
+        low, high = timed.fit.band.get_factors_at(timed.time_s, bool(timed.tags))
+        return replace(
+            base,
+            estimator=self.name,
+            latency_ns=latency_ns,
+            bound=timed.bound,
+            low_ns=latency_ns * low,
+            high_ns=latency_ns * high,
+            tag=" ".join(sorted(timed.tags)) or None,
+        )

@@ -1,0 +1,63 @@
+"""A correction table: natural logarithms at knots, linear between them in log2 of each axis."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+_VALUES_KEY = (
+    "permille"  # the key of the table itself: logarithms in thousandths, last axis fastest
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectionSurface:
+    """``knots`` by axis (log2, ascending), ``values`` (natural log) with the last axis fastest.
+
+    Beyond the first and last knot a value stays what it is there.
+    """
+
+    names: tuple[str, ...]
+    knots: tuple[tuple[float, ...], ...]
+    values: tuple[float, ...]
+
+    @classmethod
+    def from_preset(cls, data: Mapping[str, Any]) -> Self:
+        """The table of a preset: one list of knots per axis, and ``permille``."""
+        axes = {name: knots for name, knots in data.items() if name != _VALUES_KEY}
+        logs = tuple(tuple(math.log2(knot) for knot in knots) for knots in axes.values())
+        return cls(tuple(axes), logs, tuple(value / 1000 for value in data[_VALUES_KEY]))
+
+    def interpolate_at(self, *point: float) -> float:
+        """The correction at a point, in the order of the axes; its exponential is the factor."""
+        cells = [_locate_cell(knots, x) for knots, x in zip(self.knots, point, strict=True)]
+        total = 0.0
+        for corner in itertools.product((0, 1), repeat=len(cells)):
+            weight, index = 1.0, 0
+            for (low, part), high, knots in zip(cells, corner, self.knots, strict=True):
+                weight *= part if high else 1 - part
+                index = index * len(knots) + low + high
+            if weight:
+                total += weight * self.values[index]
+        return total
+
+    def list_axes_outside(self, *point: float) -> list[str]:
+        """The axes on which a point lies beyond the knots."""
+        return [
+            name
+            for name, knots, x in zip(self.names, self.knots, point, strict=True)
+            if not 2 ** knots[0] * (1 - 1e-9) <= x <= 2 ** knots[-1] * (1 + 1e-9)
+        ]
+
+
+def _locate_cell(knots: Sequence[float], x: float) -> tuple[int, float]:
+    """The knot below a coordinate, and how far towards the next one it lies, 0 to 1."""
+    if len(knots) == 1:
+        return 0, 0.0
+    log2_x = min(max(math.log2(x), knots[0]), knots[-1]) if x > 0 else knots[0]
+    low = min(bisect_right(knots, log2_x), len(knots) - 1) - 1
+    return low, (log2_x - knots[low]) / (knots[low + 1] - knots[low])

@@ -1,0 +1,163 @@
+"""The measured constants of a device, as a node preset holds them under ``calibration``.
+
+Efficiencies are shares of the node's own peak rates and bandwidth, so that constants fitted on one
+device say something about another: a node without measurements takes those of the one that it is
+``like``, and what is estimated with them is tagged ``transferred``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from hespas import configs
+from hespas.configs.node_spec import NodeSpec
+from hespas.estimators.calibrated.correction_surface import CorrectionSurface
+
+TRANSFERRED = "transferred"  # from another device or type, by the data sheet
+ASSUMED = "assumed"  # no table of such kernels: bytes and operations as in XLA's own cost model
+EXTRAPOLATED = "extrapolated"  # beyond the measured shapes
+_GENERIC_NODE = "A100_SXM_80GB"  # what a node without calibration is like
+
+# A tagged estimate has a band this many times as wide, and at least this wide to either side, in
+# the logarithm. No measurement stands behind these two [a guess].
+_TAGGED_WIDENING = 2.0
+_LEAST_HALF_WIDTH = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBand:
+    """The 80 % interval of measured over estimated time, by the time estimated.
+
+    ``steps`` is (up to this many seconds, low, high) ascending, as logarithms of factors.
+    """
+
+    steps: tuple[tuple[float, float, float], ...]
+
+    @classmethod
+    def from_preset_rows(cls, rows: Sequence[Sequence[float]]) -> Self:
+        """From a preset's rows, in which low and high are relative: -0.1 is 10 % less."""
+        return cls(tuple((up_to, math.log1p(low), math.log1p(high)) for up_to, low, high in rows))
+
+    def get_factors_at(self, time_s: float, tagged: bool = False) -> tuple[float, float]:
+        """Factors for the low and the high end."""
+        _, low, high = next((step for step in self.steps if time_s <= step[0]), self.steps[-1])
+        if tagged:
+            low = min(low * _TAGGED_WIDENING, -_LEAST_HALF_WIDTH)
+            high = max(high * _TAGGED_WIDENING, _LEAST_HALF_WIDTH)
+        return math.exp(low), math.exp(high)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFit:
+    """The time of one class of kernels, in seconds:
+
+        fixed + ((F / (efficiency P))^p + (B / (bandwidth W))^p + (k s_per_k)^p)^(1/p)
+
+    for F operations and B bytes at the node's peak rate P and bandwidth W, and k steps that run
+    one after the other; times the exponential of ``residual`` at the kernel's sizes. ``eager_s`` is
+    the launch that the measurement had in it besides, ``error`` the median error of held-out
+    shapes, a share.
+    """
+
+    name: str
+    fixed_s: float
+    bandwidth: float
+    band: ErrorBand
+    efficiency: float = 1.0
+    power: float = 1.0
+    s_per_k: float = 0.0
+    eager_s: float = 0.0
+    residual: CorrectionSurface | None = None
+    tags: frozenset[str] = frozenset()
+    error: float | None = None
+    source: str = ""
+
+    @classmethod
+    def from_preset(cls, name: str, data: Mapping[str, Any], tags: frozenset[str]) -> Self:
+        """From a preset's object."""
+        fit_report = data.get("fit") or {}
+        return cls(
+            name,
+            data["fixed_s"],
+            data["bandwidth"],
+            ErrorBand.from_preset_rows(data["band"]),
+            data.get("efficiency", 1.0),
+            data.get("power", 1.0),
+            data.get("s_per_k", 0.0),
+            data.get("eager_s", 0.0),
+            CorrectionSurface.from_preset(data["residual"]) if "residual" in data else None,
+            tags | frozenset(data.get("tags", ())),
+            fit_report.get("median"),
+            fit_report.get("source") or data.get("source", ""),
+        )
+
+    def compute_busy_s(self, compute_s: float, memory_s: float, steps: float = 0.0) -> float:
+        """Without the fixed time and the correction; the arguments are at peak rates."""
+        p = self.power
+        parts = (compute_s / self.efficiency, memory_s / self.bandwidth, steps * self.s_per_k)
+        if p == 1.0:
+            return sum(parts)
+        largest = max(parts)
+        return largest and largest * sum((part / largest) ** p for part in parts) ** (1 / p)
+
+    def apply_correction(self, time_s: float, *point: float) -> tuple[float, bool]:
+        """The time times the correction, and whether the point lies outside the measured ones."""
+        if self.residual is None:
+            return time_s, False
+        outside = bool(self.residual.list_axes_outside(*point))
+        return time_s * math.exp(self.residual.interpolate_at(*point)), outside
+
+    def with_tags(self, *tags: str) -> Self:
+        """A copy that says more of what is unsure."""
+        return replace(self, tags=self.tags | set(tags))
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConstants:
+    """What is known of a device: fits by class, e.g. ``product.bf16``, ``stream.loop``.
+
+    ``launch_s`` is the least time from one kernel to the next in a stream,
+    ``core_bandwidth_bytes_per_s`` what one core can move, ``text`` where all this is from.
+    """
+
+    node: NodeSpec
+    launch_s: float
+    core_bandwidth_bytes_per_s: float
+    fits: Mapping[str, KernelFit]
+    provenance: str
+
+    @classmethod
+    def from_node(cls, node: NodeSpec) -> Self:
+        """The constants of a node; those that it lacks are of the node that it is like.
+
+        Raises HespasError where that node cannot be read.
+        """
+        fits: dict[str, KernelFit] = {}
+        launch_s = core_bandwidth = 0.0
+        donors: list[str] = []
+        own_calibration = node.calibration or {}
+        name, data, tags = node.name, own_calibration, frozenset[str]()
+        visited = set[str]()
+        while name not in visited:
+            visited.add(name)
+            before = (len(fits), launch_s, core_bandwidth)
+            for key, fit in data.get("fits", {}).items():
+                if key not in fits:
+                    fits[key] = KernelFit.from_preset(f"{name} {key}", fit, tags)
+            launch_s = launch_s or data.get("launch_s", 0.0)
+            core_bandwidth = core_bandwidth or data.get("core_bandwidth_bytes_per_s", 0.0)
+            if data is not own_calibration and (len(fits), launch_s, core_bandwidth) != before:
+                donors.append(name)
+            if not data.get("same_silicon"):
+                tags = frozenset((TRANSFERRED,))
+            name = data.get("like", _GENERIC_NODE)
+            if name in visited:  # files that are like each other
+                name = _GENERIC_NODE
+            data = configs.load_node(name).calibration or {}
+        origins = [f"calibrated {own_calibration['date']}"] if "date" in own_calibration else []
+        if donors:
+            origins.append(f"{'the rest' if origins else 'constants'} of {' and '.join(donors)}")
+        return cls(node, launch_s, core_bandwidth, fits, ", ".join(origins))

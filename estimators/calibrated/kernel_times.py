@@ -1,0 +1,197 @@
+"""The time of each class of kernels, from the constants of a device and the kernel's sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hespas.configs.node_spec import NodeSpec
+from hespas.estimators.calibrated.attention_shape import AttentionShape
+from hespas.estimators.calibrated.device_constants import (
+    ASSUMED,
+    EXTRAPOLATED,
+    TRANSFERRED,
+    DeviceConstants,
+    KernelFit,
+)
+from hespas.estimators.product_shapes import MatrixProduct
+
+QUANTISED = "f8_quantised"  # the class of 8-bit products that quantise their left operand
+QUANTISE_BYTES = 4  # per element of it: two bytes read for the scale, and again to convert
+OVERLAP = 0.95  # kMemoryComputeParallelism of XLA's gpu_performance_model_base
+_BITS = {  # of an element
+    "f64": 64, "f32": 32, "tf32": 32, "bf16": 16, "f16": 16, "f8": 8, "f6": 6, "f4": 4,
+    "i64": 64, "i32": 32, "i16": 16, "i8": 8, "i4": 4, "i2": 2, "i1": 8,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTime:
+    """A time, what it is made of at peak rates, and the fit that it is from."""
+
+    time_s: float
+    compute_s: float
+    memory_s: float
+    launch_s: float
+    fit: KernelFit
+    extrapolated: bool = False
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """What is unsure of it."""
+        return self.fit.tags | {EXTRAPOLATED} if self.extrapolated else self.fit.tags
+
+    @property
+    def bound(self) -> str:
+        """What most of the time is spent on."""
+        if self.launch_s > self.time_s / 2:
+            return "launch"
+        return "compute" if self.compute_s > self.memory_s else "memory"
+
+
+def estimate_product_time(
+    constants: DeviceConstants, shape: MatrixProduct, moved_bytes: float, quantise: bool = False
+) -> KernelTime:
+    """The time of a matrix product, and of what else is read and written in its kernel.
+
+    A type without a table takes that of bf16, whose inner dimension is as long in bytes. With
+    ``quantise`` the left operand of an 8-bit product is quantised first.
+    """
+    unit, key = _resolve_rate(constants.node, shape.dtype)
+    fit, bits = _select_product_fit(constants.fits, unit, key, quantise)
+    k = shape.k * _BITS[key] / bits
+    if fit.name.endswith(QUANTISED):
+        moved_bytes += QUANTISE_BYTES * shape.count * shape.m * shape.k
+    compute_s = shape.flops / constants.node.find_peak_rate("matrix", shape.dtype).flops_per_s
+    memory_s = moved_bytes / constants.node.memory_bandwidth_bytes_per_s
+    time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s, k)
+    time_s, outside = fit.apply_correction(
+        time_s, *_locate_in_table(fit, shape.count * shape.m, shape.n, k)
+    )
+    return _build_kernel_time(fit, time_s, compute_s, memory_s, outside)
+
+
+def estimate_convolution_time(
+    constants: DeviceConstants, shape: MatrixProduct, moved_bytes: float
+) -> KernelTime:
+    """The time of a convolution: that of its implicit product, without the correction table.
+
+    The table is of linear layers; there is none of convolutions, so the estimate is ``assumed``.
+    """
+    fit, _ = _select_product_fit(constants.fits, *_resolve_rate(constants.node, shape.dtype), False)
+    compute_s = shape.flops / constants.node.find_peak_rate("matrix", shape.dtype).flops_per_s
+    memory_s = moved_bytes / constants.node.memory_bandwidth_bytes_per_s
+    time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s, shape.k)
+    return _build_kernel_time(fit.with_tags(ASSUMED), time_s, compute_s, memory_s)
+
+
+def _resolve_rate(node: NodeSpec, key: str) -> tuple[str, str]:
+    """The unit and the type whose rate products of a type run at; their own at a default rate."""
+    unit, dot, rate_key = node.find_peak_rate("matrix", key).via.partition(".")
+    return (unit, rate_key) if dot else ("matrix", key)
+
+
+def _build_kernel_time(
+    fit: KernelFit, time_s: float, compute_s: float, memory_s: float, outside: bool = False
+) -> KernelTime:
+    at_rate = (compute_s / fit.efficiency, memory_s / fit.bandwidth)
+    return KernelTime(time_s, *at_rate, fit.fixed_s, fit, outside)
+
+
+def _locate_in_table(fit: KernelFit, m: float, n: float, k: float) -> tuple[float, float, float]:
+    """Where a product lies in the correction table.
+
+    A product by a thin matrix is as one of a thin matrix. Of rows beyond the table, half go to the
+    columns (in the logarithm), and the other way round: the tiles that fill the device are m n.
+    """
+    if fit.residual is None:
+        return m, n, k
+    (low_m, *_, high_m), (low_n, *_, high_n) = (
+        [2**knot for knot in knots] for knots in fit.residual.knots[:2]
+    )
+    if n < low_n <= m and n >= low_m:
+        m, n = n, m
+    if m > high_m:
+        n = max(n, min(n * math.sqrt(m / high_m), high_n))
+    elif n > high_n:
+        m = max(m, min(m * math.sqrt(n / high_n), high_m))
+    return m, n, k
+
+
+def _select_product_fit(
+    fits: Mapping[str, KernelFit], unit: str, key: str, quantise: bool
+) -> tuple[KernelFit, int]:
+    """The fit for products of a type on a unit, and the bits of the type that was measured."""
+    bits = _BITS[key]
+    if quantise and bits == 8 and f"product.{QUANTISED}" in fits:
+        return fits[f"product.{QUANTISED}"], bits
+    if unit == "vector" or key in ("f32", "f64"):
+        fit = fits["product.f32"]
+        return (fit if key == "f32" else fit.with_tags(TRANSFERRED)), 32
+    if f"product.{key}" in fits:
+        return fits[f"product.{key}"], bits
+    fit = fits["product.bf16"]
+    return (fit if key == "f16" else fit.with_tags(TRANSFERRED)), 16
+
+
+def estimate_shapeless_s(constants: DeviceConstants, flops: Mapping[str, int]) -> float:
+    """Seconds of operations on the matrix unit, by type, of products that nothing tells the shape
+    of: at the share of the peak rate that large products reach."""
+    total_s = 0.0
+    for key, count in flops.items():
+        fit, _ = _select_product_fit(constants.fits, *_resolve_rate(constants.node, key), False)
+        total_s += count / (
+            fit.efficiency * constants.node.find_peak_rate("matrix", key).flops_per_s
+        )
+    return total_s
+
+
+def estimate_attention_time(
+    constants: DeviceConstants, shape: AttentionShape, moved_bytes: float
+) -> KernelTime:
+    """The time of one fused attention call; a backward call runs at the forward's rate."""
+    fit = constants.fits["attention"]
+    peak = constants.node.find_peak_rate("matrix", shape.dtype)
+    compute_s = shape.flops / peak.flops_per_s
+    memory_s = moved_bytes / constants.node.memory_bandwidth_bytes_per_s
+    time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s)
+    time_s, outside = fit.apply_correction(time_s, shape.heads, shape.queries, shape.head_size)
+    if shape.backward:
+        fit = fit.with_tags(TRANSFERRED)
+    return _build_kernel_time(fit, time_s, compute_s, memory_s, outside)
+
+
+def estimate_row_time(
+    constants: DeviceConstants, kind: str, columns: int, rows: int, moved: float
+) -> KernelTime:
+    """The time of one kernel over rows: ``softmax`` or ``layer_norm``."""
+    fit = constants.fits[f"stream.{kind}"]
+    memory_s = moved / constants.node.memory_bandwidth_bytes_per_s
+    time_s, outside = fit.apply_correction(
+        fit.fixed_s + fit.compute_busy_s(0.0, memory_s), columns, rows
+    )
+    return _build_kernel_time(fit, time_s, 0.0, memory_s, outside)
+
+
+def estimate_stream_time(
+    constants: DeviceConstants,
+    fit: KernelFit,
+    moved_bytes: float,
+    compute_s: float = 0.0,
+    *,
+    blocks: int | None = None,
+    launches: int = 1,
+) -> KernelTime:
+    """The time of a kernel that reads, computes and writes: launches, memory and compute.
+
+    Memory and compute overlap as in XLA's model. ``blocks`` is how many blocks can run at once
+    where that is few: each moves no more than one core can.
+    """
+    bandwidth = constants.node.memory_bandwidth_bytes_per_s * fit.bandwidth
+    if blocks is not None:
+        bandwidth = min(bandwidth, blocks * constants.core_bandwidth_bytes_per_s)
+    memory_s = moved_bytes / bandwidth
+    launch_s = launches * constants.launch_s
+    busy_s = memory_s + compute_s - OVERLAP * min(memory_s, compute_s)
+    return KernelTime(launch_s + busy_s, compute_s, memory_s, launch_s, fit)

@@ -1,0 +1,230 @@
+"""What of an op or fusion decides its time beside operations and bytes, in one walk over its body.
+
+- Instruction cost. A kernel whose arithmetic takes longer than its bytes is bound by issue slots.
+  An addition takes one slot, which is two operations of the peak rate, that of multiply-adds. The
+  slots of other functions are the clock cycles that XLA measured (``hlo_op_profiles_data.h``, f32,
+  mean of the Hopper and Blackwell columns) over those of an addition.
+- Coalescing. Memory is read in sectors of 64 bytes (XLA's ``gpu_performance_model_base``), so a run
+  of fewer contiguous bytes wastes the rest. A transpose through shared memory wastes nothing.
+- Parallelism. A reduction with few results runs on few cores.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from hespas.dialects.mlir import get_call_target, ir
+from hespas.dialects.op_kinds import CUSTOM_CALLS, FUSION
+from hespas.estimators.product_shapes import PRODUCT_OPS, MatrixProduct, derive_matrix_product
+from hespas.estimators.rules.base import (
+    BufferSize,
+    parse_number_fields,
+    read_integer_list,
+    to_buffer_size,
+)
+from hespas.estimators.rules.elementwise import TRANSCENDENTAL
+from hespas.estimators.work import OpWork, compute_op_work
+
+_SECTOR_BYTES = 64
+FLOPS_PER_SLOT = 2
+
+_ADD_CYCLES = 7.0
+_CYCLES = {
+    "divide": 21.0, "remainder": 42.0, "exponential": 80.5, "exponential_minus_one": 193.0,
+    "log": 165.5, "log_plus_one": 165.5, "rsqrt": 74.5, "sqrt": 74.5, "cbrt": 179.0,
+    "tanh": 302.0, "power": 486.5, "logistic": 176.0, "sine": 985.0, "cosine": 985.0,
+    "tan": 985.0, "erf": 161.0,
+}  # fmt: skip
+_OTHER_CYCLES = 302.0  # any other transcendental function: as tanh
+_COUNTED = frozenset(("divide", "remainder"))  # one of their slots is counted as an operation
+
+# A transpose goes through shared memory where both dimensions that swap are this large.
+_TILE, _SMALL_TILE, _SMALL_TILE_ELEMENTS = 16, 8, 8192
+# One block of XLA's column reduction covers this many columns, of a tree at most so many rows.
+_BLOCK_COLUMNS, _TREE_ROWS = 32, 4096
+_TREE_COLUMNS = 16384  # elements of a row that one pass reduces
+
+
+@dataclass(slots=True)
+class KernelTraits:
+    """``slots`` beyond the operations of the work; ``wasted_bytes`` of sectors read in part.
+
+    ``blocks`` is how many blocks can run at once where that is few; ``launches`` the kernels that
+    it takes. ``rows`` is (``softmax`` or ``layer_norm``, columns, rows) of one kernel that reduces
+    rows and goes over them again.
+    """
+
+    slots: float = 0.0
+    wasted_bytes: float = 0.0
+    blocks: int | None = None
+    launches: int = 1
+    rows: tuple[str, int, int] | None = None
+    products: list[MatrixProduct] = field(default_factory=list)
+
+
+def collect_traits(op: ir.Operation, work: OpWork) -> KernelTraits:
+    """The traits of a leaf op or fusion."""
+    kernel_traits = KernelTraits()
+    if op.name == FUSION:
+        for region in op.regions:
+            _collect_from_body(region, kernel_traits)
+        kind = str(op.attributes["fusion_kind"]) if "fusion_kind" in op.attributes else ""
+        if work.kind == "reduction" and "kCustom" in kind:
+            kernel_traits.rows = _match_softmax_rows(op)
+    elif op.name in CUSTOM_CALLS and get_call_target(op) == "__cudnn$norm":
+        data, scale = to_buffer_size(op.operands[0].type), to_buffer_size(op.operands[1].type)
+        columns = max(scale.elements, 1)
+        kernel_traits.rows = ("layer_norm", columns, max(data.elements // columns, 1))
+    else:
+        _collect_from_op(op, op.name.partition(".")[2], kernel_traits)
+        if work.kind in ("gemm", "conv") and not kernel_traits.products:
+            kernel_traits.products.append(derive_matrix_product(op, work))
+    return kernel_traits
+
+
+def _collect_from_body(region: ir.Region, kernel_traits: KernelTraits) -> None:
+    for block in region.blocks:
+        for view in block.operations:
+            op = view.operation
+            if op.name == FUSION:
+                _collect_from_body(op.regions[0], kernel_traits)
+            else:
+                _collect_from_op(op, op.name.partition(".")[2], kernel_traits)
+
+
+def _collect_from_op(op: ir.Operation, name: str, kernel_traits: KernelTraits) -> None:
+    if name in TRANSCENDENTAL or name in _COUNTED:
+        out = to_buffer_size(op.results[0].type)
+        cycles = _CYCLES.get(name, _OTHER_CYCLES)
+        slots = cycles / _ADD_CYCLES - (1 if name in _COUNTED else 0)
+        kernel_traits.slots += slots * out.elements * out.flops_per_addition
+        return
+    add_traits = _TRAIT_COLLECTORS.get(name)
+    if add_traits is not None:
+        add_traits(op, kernel_traits)
+    elif name in PRODUCT_OPS:
+        kernel_traits.products.append(derive_matrix_product(op, compute_op_work(op)))
+
+
+def _match_softmax_rows(fusion: ir.Operation) -> tuple[str, int, int] | None:
+    """The rows of XLA's fused softmax: the sums of whole rows, and results of the same shape."""
+    out = to_buffer_size(fusion.results[0].type)
+    for view in fusion.regions[0].blocks[0].operations:
+        op = view.operation
+        if op.name.endswith(".reduce"):
+            size = to_buffer_size(op.operands[0].type)
+            if size.shape == out.shape and size.elements and _is_row_reduction(op, size):
+                return "softmax", size.shape[-1], size.elements // size.shape[-1]
+    return None
+
+
+def _is_row_reduction(reduce: ir.Operation, size: BufferSize) -> bool:
+    return read_integer_list(reduce, "dimensions", ()) == (len(size.shape) - 1,)
+
+
+def _count_wasted_bytes(size: BufferSize, run_bytes: float) -> float:
+    """Bytes read for nothing where ``size`` is read in runs of so many bytes."""
+    sectors = math.ceil(run_bytes / _SECTOR_BYTES)
+    return size.bytes * (sectors * _SECTOR_BYTES / max(run_bytes, 1) - 1)
+
+
+def _add_transpose_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
+    if not compute_op_work(op).read_bytes:
+        return
+    size, out = to_buffer_size(op.operands[0].type), to_buffer_size(op.results[0].type)
+    order = [d for d in read_integer_list(op, "permutation", ()) if size.shape[d] > 1]
+    source_order = [d for d in range(len(size.shape)) if size.shape[d] > 1]
+    run = 1
+    while order and order[-1] == source_order[-1]:
+        run *= size.shape[order.pop()]
+        source_order.pop()
+    if not order or run * size.bits // 8 >= _SECTOR_BYTES:
+        return
+    first, last = size.shape[source_order[-1]], size.shape[order[-1]]
+    least = min(first, last)
+    if least >= _TILE or (least >= _SMALL_TILE and first * last >= _SMALL_TILE_ELEMENTS):
+        return
+    # Neighbouring results are ``first`` elements apart; where few results are neighbours (``last``
+    # is small), those that use the rest of a sector are near enough to find it in the cache.
+    kernel_traits.wasted_bytes += min(
+        first - 1, _count_wasted_bytes(out, run * size.bits / 8) / out.bytes
+    ) * (out.bytes if last >= first else 0)
+
+
+def _add_reduction_blocks(op: ir.Operation, kernel_traits: KernelTraits) -> None:
+    size = to_buffer_size(op.operands[0].type)
+    reduced = set(read_integer_list(op, "dimensions", ()))
+    shape = [(extent, d in reduced) for d, extent in enumerate(size.shape) if extent > 1]
+    if not any(flag for _, flag in shape):
+        return
+    minor = 1
+    is_row = shape[-1][1]
+    while shape and shape[-1][1] == is_row:
+        minor *= shape.pop()[0]
+    outside = math.prod(extent for extent, flag in shape if not flag)
+    if is_row:
+        results = outside
+        if minor > _TREE_COLUMNS:
+            kernel_traits.launches += 1
+            results *= math.ceil(minor / _TREE_COLUMNS)
+        blocks = max(results, 1)
+    else:
+        rows = size.elements // max(minor * outside, 1)
+        blocks = outside * math.ceil(minor / _BLOCK_COLUMNS)
+        if rows > _TREE_ROWS:
+            kernel_traits.launches += 1
+            blocks *= math.ceil(rows / math.isqrt(rows))
+    kernel_traits.blocks = max(blocks, kernel_traits.blocks or 0)
+
+
+def _add_slice_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
+    size, out = to_buffer_size(op.operands[0].type), to_buffer_size(op.results[0].type)
+    if out.elements != size.elements:
+        kernel_traits.wasted_bytes += _count_wasted_bytes(
+            out, _count_contiguous_elements(size, out.shape) * out.bits / 8
+        )
+
+
+def _add_gather_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
+    table, out = to_buffer_size(op.operands[0].type), to_buffer_size(op.results[0].type)
+    kernel_traits.wasted_bytes += _count_wasted_bytes(
+        out,
+        _count_contiguous_elements(table, read_integer_list(op, "slice_sizes", ()))
+        * table.bits
+        / 8,
+    )
+
+
+def _count_contiguous_elements(table: BufferSize, sizes: tuple[int, ...]) -> int:
+    """Elements in a row of a slice of these sizes."""
+    run = 1
+    for extent, part in zip(reversed(table.shape), reversed(sizes), strict=False):
+        run *= part
+        if part != extent:
+            break
+    return run
+
+
+def _add_scatter_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
+    count = len(op.results)
+    table = to_buffer_size(op.operands[0].type)
+    updates = to_buffer_size(op.operands[count + 1].type)
+    dimension_fields = parse_number_fields(op.attributes["scatter_dimension_numbers"])
+    window = dimension_fields.get("update_window_dims", ())
+    run = updates.shape[-1] if window and window[-1] == len(updates.shape) - 1 else 1
+    # Old values are read and new ones written, sector by sector.
+    kernel_traits.wasted_bytes += 2 * _count_wasted_bytes(
+        updates, min(run, table.elements) * table.bits / 8
+    )
+
+
+_TRAIT_COLLECTORS = {
+    "transpose": _add_transpose_waste,
+    "reduce": _add_reduction_blocks,
+    "slice": _add_slice_waste,
+    "dynamic_slice": _add_slice_waste,
+    "gather": _add_gather_waste,
+    "dynamic_gather": _add_gather_waste,
+    "scatter": _add_scatter_waste,
+}

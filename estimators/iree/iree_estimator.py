@@ -1,0 +1,46 @@
+"""The ``iree`` estimator: regions compiled by IREE and run on the device that is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from hespas.dialects.errors import UsageError
+from hespas.estimators.base import CostItem
+from hespas.estimators.lower.plain_stablehlo import render_compilable_module
+from hespas.estimators.measure.base import MeasuringEstimator
+
+
+@dataclass(frozen=True)
+class IreeConfig:
+    """``target`` is the compiler's backend, ``driver`` the runtime's device; empty: the target's.
+
+    ``flags`` are iree-compile's, separated by blanks. A batch has so many ``repetitions``.
+    """
+
+    target: Literal["llvm-cpu", "vmvx", "cuda", "rocm", "vulkan"] = "llvm-cpu"
+    driver: str = ""
+    flags: str = ""
+    repetitions: int = 20
+
+    def __post_init__(self) -> None:
+        for word in self.flags.split():
+            if not word.startswith("--"):
+                raise UsageError(f"flags: '{word}' is no flag of iree-compile")
+        if self.repetitions < 1:
+            raise UsageError(f"repetitions is {self.repetitions}, less than 1")
+
+
+class IreeEstimator(MeasuringEstimator):
+    """The time of a region compiled by IREE, on the device at hand."""
+
+    name: ClassVar[str] = "iree"
+    version: ClassVar[str] = "1"
+    Config: ClassVar[type] = IreeConfig
+    worker: ClassVar[str] = "hespas.estimators.iree.iree_worker:measure_region"
+    probe: ClassVar[str] = "hespas.estimators.iree.iree_worker:probe_device"
+    packages: ClassVar[tuple[str, ...]] = ("iree-base-compiler", "iree-base-runtime")
+    turns: ClassVar[Literal["whole", "own"]] = "own"
+
+    def build_module_text(self, item: CostItem) -> str:
+        return render_compilable_module(item.op)

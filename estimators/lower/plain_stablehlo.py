@@ -1,0 +1,179 @@
+"""A module of XLA's optimiser to what any StableHLO compiler takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hespas.dialects.mlir import (
+    PassManager,
+    collect_functions,
+    get_attribute,
+    get_call_target,
+    ir,
+    register_passes,
+    stablehlo,
+    walk_operations,
+)
+from hespas.dialects.op_kinds import CUSTOM_CALLS, FUSION, is_collective
+from hespas.estimators.lower.bitcast import expand_bitcast
+from hespas.estimators.lower.convolution_calls import expand_convolution_call
+from hespas.estimators.lower.gemm_calls import expand_gemm_call
+from hespas.estimators.lower.tuples import flatten_boundary_tuples, fold_tuple_elements
+from hespas.estimators.measure.standalone_region import build_standalone_module
+from hespas.estimators.rules.base import KEEP_GOING, UnknownCost, list_tuple_members
+from hespas.estimators.rules.custom_calls import HOST_TARGET
+from hespas.passes.prepare.call_inlining import splice_block_before
+
+_FORWARDING_OPS = ("mhlo.copy", "mhlo.add_dependency", "mhlo.domain")  # their first operand
+_HOST_OPS = frozenset(("stablehlo.infeed", "stablehlo.outfeed", "mhlo.infeed", "mhlo.outfeed"))
+_CHLO_OPS = frozenset((
+    "mhlo.acos", "mhlo.acosh", "mhlo.asin", "mhlo.asinh", "mhlo.atanh", "mhlo.cosh", "mhlo.erf",
+    "mhlo.sinh", "mhlo.topk",
+))  # fmt: skip
+_CALL_EXPANSIONS: tuple[tuple[str, Callable[[ir.Operation], ir.Value]], ...] = (
+    ("__cudnn$conv", expand_convolution_call),
+    ("__cublas$", expand_gemm_call),
+)
+_SHARDING_ATTRIBUTES = ("mhlo.sharding", "sdy.sharding", "sdy.sharding_per_value")
+
+
+def render_compilable_module(op: ir.Operation) -> str:
+    """The text of a module for a region function or any op alone, its function ``main``.
+
+    Raises UnknownCost for what no compiler takes, with the op and the reason.
+    """
+    module = build_standalone_module(op)
+    for function in collect_functions(module).values():
+        for inner in _list_ops(function):
+            if is_collective(inner):
+                message = "a collective cannot be inside what is measured"
+                raise UnknownCost(message, op=inner, remedy="run prepare and a split pass first")
+    lower_to_plain_stablehlo(module)
+    return str(module)
+
+
+def lower_to_plain_stablehlo(module: ir.Module) -> None:
+    """Rewrite a module in place: no fusion, bitcast, tuple, library call, op of ``mhlo``.
+
+    Fusions are inlined: the compiler at hand makes its own. ``mhlo`` ops become what they stand
+    for. Raises UnknownCost for what has no such form, with the op and the reason.
+    """
+    for function in collect_functions(module).values():
+        _inline_fusions(function)
+        for op in _list_ops(function):
+            _rewrite_op(op)
+        flatten_boundary_tuples(function)
+        fold_tuple_elements(function)
+    if any(
+        op.name.startswith("mhlo.")
+        for f in collect_functions(module).values()
+        for op in _list_ops(f)
+    ):
+        _legalise_mhlo(module)
+
+
+def _list_ops(function: ir.Operation) -> list[ir.Operation]:
+    ops: list[ir.Operation] = []
+
+    def visit_op(op: ir.Operation) -> ir.WalkResult:
+        ops.append(op)
+        return ir.WalkResult.ADVANCE
+
+    walk_operations(function, visit_op)
+    return ops
+
+
+def _inline_fusions(function: ir.Operation) -> None:
+    for op in _list_ops(function):  # the inner ones first
+        if op.name == FUSION:
+            _, values = splice_block_before(op, op.operands, op.regions[0].blocks[0])
+            for result, value in zip(op.results, values, strict=True):
+                result.replace_all_uses_with(value)
+            op.erase()
+
+
+def _rewrite_op(op: ir.Operation) -> None:
+    name = op.name
+    for sharding in _SHARDING_ATTRIBUTES:
+        if sharding in op.attributes:
+            del op.attributes[sharding]
+    if name in _HOST_OPS:
+        raise UnknownCost("it waits for the host", op=op, remedy=KEEP_GOING)
+    if name in _FORWARDING_OPS:
+        _replace_op(op, op.operands[0])
+    elif name == "mhlo.bitcast":
+        _replace_op(op, expand_bitcast(op))
+    elif name in _CHLO_OPS:
+        _replace_by_chlo(op)
+    elif name in CUSTOM_CALLS:
+        _rewrite_library_call(op)
+
+
+def _rewrite_library_call(op: ir.Operation) -> None:
+    target = get_call_target(op)
+    if HOST_TARGET.fullmatch(target):
+        raise UnknownCost(f"@{target} runs on the host", op=op, remedy=KEEP_GOING)
+    for prefix, rewrite in _CALL_EXPANSIONS:
+        if target.startswith(prefix):
+            try:
+                value = rewrite(op)
+            except UnknownCost as error:
+                error.message = f"@{target}: {error.message}"
+                raise
+            _replace_op(op, _pack_with_workspace(op, value))
+            return
+
+
+def _pack_with_workspace(op: ir.Operation, value: ir.Value) -> ir.Value:
+    """What the call gave: the value, or the tuple of it and an empty workspace."""
+    kind = op.results[0].type
+    if not isinstance(kind, ir.TupleType):
+        return value
+    with ir.InsertionPoint(op), op.location:
+        members = [value]
+        for member in list_tuple_members(kind)[1:]:
+            element = ir.IntegerAttr.get(ir.RankedTensorType(member).element_type, 0)
+            splat = ir.DenseElementsAttr.get_splat(ir.RankedTensorType(member), element)
+            members.append(stablehlo.ConstantOp(splat).result)
+        return stablehlo.TupleOp(members, results=[kind]).result
+
+
+def _replace_by_chlo(op: ir.Operation) -> None:
+    name = f"chlo.{op.name.partition('.')[2]}"
+    attributes = {}
+    if op.name == "mhlo.topk":
+        if "largest" in op.attributes and not get_attribute(op, "largest").value:
+            raise UnknownCost("the least elements cannot be asked for", op=op)
+        name, attributes = "chlo.top_k", {"k": op.attributes["k"]}
+    chlo_op = ir.Operation.create(
+        name,
+        results=[result.type for result in op.results],
+        operands=list(op.operands),
+        attributes=attributes,
+        loc=op.location,
+        ip=ir.InsertionPoint(op),
+    )
+    for result, value in zip(op.results, chlo_op.results, strict=True):
+        result.replace_all_uses_with(value)
+    op.erase()
+
+
+def _replace_op(op: ir.Operation, value: ir.Value) -> None:
+    op.results[0].replace_all_uses_with(value)
+    op.erase()
+
+
+def _legalise_mhlo(module: ir.Module) -> None:
+    """The other ``mhlo`` ops to their StableHLO equals; raises UnknownCost where there is none."""
+    register_passes()
+    manager = PassManager.parse("builtin.module(hlo-legalize-to-stablehlo)", module.context)
+    first_mhlo_op = next(
+        op
+        for f in collect_functions(module).values()
+        for op in _list_ops(f)
+        if op.name.startswith("mhlo.")
+    )
+    try:
+        manager.run(module.operation)
+    except ir.MLIRError:
+        raise UnknownCost("the op has no StableHLO form", op=first_mhlo_op) from None

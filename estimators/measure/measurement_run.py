@@ -1,0 +1,263 @@
+"""Measuring the distinct items of a program: from the cache, or by workers, each result kept."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from hespas.dialects.errors import UsageError
+from hespas.estimators.base import CostItem
+from hespas.estimators.measure.base import Answer, MeasureError, MeasurementJob, MeasuringEstimator
+from hespas.estimators.measure.failure import WorkerFailure
+from hespas.estimators.measure.measurement_cache import MeasurementCache, compute_cache_key
+from hespas.estimators.measure.processes import LocalWorkerPool, WorkerOutcome, WorkerSpec
+from hespas.estimators.measure.progress import ProgressCounter, open_progress_display
+from hespas.estimators.measure.standalone_region import has_only_free_ops
+from hespas.estimators.work import UnknownCost
+from hespas.passes.base import PassRun
+
+
+@dataclass(frozen=True)
+class MeasureOptions:
+    """How measurements are run; nothing here changes what is measured.
+
+    ``jobs`` worker processes on this machine, or the workers of the Dask cluster at ``dask``.
+    ``cache`` is a file, "" the default one, "none" for none. ``timeout_s`` is of one region,
+    compiled and run; ``memory_limit_gb`` of one worker, 0 for no limit; ``retries`` how often a
+    region is tried again that lost its worker.
+    """
+
+    jobs: int = 1
+    dask: str = ""
+    cache: str = ""
+    timeout_s: float = 600.0
+    memory_limit_gb: float = 0.0
+    retries: int = 1
+
+    def __post_init__(self) -> None:
+        for name, low in (("jobs", 1), ("memory_limit_gb", 0), ("retries", 0)):
+            if getattr(self, name) < low:
+                raise UsageError(f"{name.replace('_gb', '').replace('_', '-')} is less than {low}")
+        if not 0 < self.timeout_s < float("inf"):
+            raise UsageError("timeout is not a number of seconds above 0")
+        if self.dask and self.jobs != 1:
+            raise UsageError("jobs and dask exclude each other: the cluster has its own workers")
+
+
+@dataclass
+class MeasureStatistics:
+    """What was measured, and what did not have to be.
+
+    ``regions`` are all in the program, ``free`` those of them that take no time; of the others
+    ``distinct`` differ. Of these ``measured`` were compiled and run, ``cached`` came from the
+    cache, ``failed`` have no time. ``retried`` counts the tries that cost a worker process.
+    ``elapsed_s`` it took; ``uncached_s`` is what workers would take to measure every region, none
+    of them reused.
+    """
+
+    regions: int = 0
+    free: int = 0
+    distinct: int = 0
+    measured: int = 0
+    cached: int = 0
+    failed: int = 0
+    retried: int = 0
+    elapsed_s: float = 0.0
+    uncached_s: float = 0.0
+    device: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class WorkerPool(Protocol):
+    """What runs payloads: processes on this machine, or a cluster."""
+
+    @property
+    def retried(self) -> int: ...
+
+    def collect_environment(self) -> dict[str, Any]: ...
+
+    def run_payloads(
+        self, payloads: Sequence[dict[str, Any]]
+    ) -> Generator[tuple[int, WorkerOutcome], None, None]: ...
+
+
+@dataclass
+class _MeasurementEntry:
+    """Equal items of the program, and the job of the first; ``count`` is how many there are."""
+
+    items: list[CostItem]
+    job: MeasurementJob
+    count: int = 1
+    key: str = ""
+
+
+def measure_items(
+    estimator: MeasuringEstimator,
+    items: Iterable[CostItem],
+    options: MeasureOptions | None = None,
+    run: PassRun | None = None,
+    *,
+    keep_going: bool = False,
+) -> MeasureStatistics:
+    """Give ``estimator`` an answer for each distinct item; equal items are measured once.
+
+    Results are put in the cache as they come, so a run that was interrupted goes on where it was.
+    Raises MeasureError for the first item that cannot be measured, unless ``keep_going``.
+    """
+    options, run = options or MeasureOptions(), run or PassRun()
+    start, statistics = time.monotonic(), MeasureStatistics()
+    entries = _collect_distinct_entries(estimator, items, statistics, keep_going)
+    with (
+        _open_worker_pool(estimator, options, run.note) as workers,
+        MeasurementCache(options.cache) as cache,
+    ):
+        if entries:
+            estimator.environment = workers.collect_environment()
+            statistics.device = str(estimator.environment.get("device", ""))
+        todo = _load_cached_answers(estimator, entries, cache, statistics, keep_going)
+        with open_progress_display(run.note, run.progress) as show:
+            progress = ProgressCounter(estimator.name, len(todo), show)
+            with closing(workers.run_payloads([entry.job.payload for entry in todo])) as outcomes:
+                for number, outcome in outcomes:
+                    entry = todo[number]
+                    _store_outcome(estimator, entry, outcome, cache)
+                    statistics.measured += not isinstance(outcome, WorkerFailure)
+                    _accept_outcome(estimator, entry, outcome, statistics, keep_going)
+                    progress.count_finished(entry.job.name)
+        statistics.retried = workers.retried
+    statistics.elapsed_s = time.monotonic() - start
+    return statistics
+
+
+def _collect_distinct_entries(
+    estimator: MeasuringEstimator,
+    items: Iterable[CostItem],
+    statistics: MeasureStatistics,
+    keep_going: bool,
+) -> list[_MeasurementEntry]:
+    """The distinct items that take time, with their jobs, in order."""
+    entries: dict[str, _MeasurementEntry] = {}
+    refused: set[str] = set()
+    for item in itertools.chain.from_iterable(map(estimator.list_measured_items, items)):
+        statistics.regions += 1
+        if has_only_free_ops(item.op):
+            statistics.free += 1
+            continue
+        digest = item.digest
+        if digest in entries:
+            entries[digest].count += 1
+            continue
+        if digest in refused:
+            continue
+        try:
+            entries[digest] = _MeasurementEntry([item], estimator.build_measurement_job(item))
+        except UnknownCost as error:
+            if not keep_going:
+                raise
+            estimator.answers[digest] = error
+            refused.add(digest)
+    statistics.failed += len(refused)
+    statistics.distinct += len(entries) + len(refused)
+    return list(entries.values())
+
+
+def _load_cached_answers(
+    estimator: MeasuringEstimator,
+    entries: list[_MeasurementEntry],
+    cache: MeasurementCache,
+    statistics: MeasureStatistics,
+    keep_going: bool,
+) -> list[_MeasurementEntry]:
+    """Take what the cache has; the entries that it has not. Those of equal jobs become one."""
+    todo: list[_MeasurementEntry] = []
+    seen: dict[str, _MeasurementEntry] = {}
+    for entry in entries:
+        entry.key = compute_cache_key(
+            estimator.name, estimator.version, entry.job.payload, estimator.environment
+        )
+        first = seen.setdefault(entry.key, entry)
+        if first is not entry:
+            first.items += entry.items
+            first.count += entry.count
+    statistics.distinct -= len(entries) - len(seen)
+    for entry in seen.values():
+        outcome = cache.find_outcome(entry.key)
+        if outcome is None:
+            todo.append(entry)
+        else:
+            statistics.cached += not isinstance(outcome, WorkerFailure)
+            _accept_outcome(estimator, entry, outcome, statistics, keep_going)
+    return todo
+
+
+def _store_outcome(
+    estimator: MeasuringEstimator,
+    entry: _MeasurementEntry,
+    outcome: WorkerOutcome,
+    cache: MeasurementCache,
+) -> None:
+    """Cache a result, and a failure that is the region's own and not the machine's."""
+    if isinstance(outcome, WorkerFailure) and outcome.kind != "unsupported":
+        return
+    cache.store_outcome(
+        entry.key,
+        outcome,
+        estimator=estimator.name,
+        version=estimator.version,
+        device=str(estimator.environment.get("device", "")),
+        name=entry.job.name,
+    )
+
+
+def _accept_outcome(
+    estimator: MeasuringEstimator,
+    entry: _MeasurementEntry,
+    outcome: WorkerOutcome,
+    statistics: MeasureStatistics,
+    keep_going: bool,
+) -> None:
+    """Give the estimator an answer, or the error; raises it where the run is to stop."""
+    answer: Answer | MeasureError
+    if isinstance(outcome, WorkerFailure):
+        statistics.failed += 1
+        answer = MeasureError(outcome, entry.job.name, entry.items[0].op)
+        if not keep_going:
+            raise answer
+    else:
+        answer = outcome
+        statistics.uncached_s += entry.count * outcome.get("wall_s", 0.0)
+    for item in entry.items:
+        estimator.answers[item.digest] = answer
+
+
+@contextmanager
+def _open_worker_pool(
+    estimator: MeasuringEstimator, options: MeasureOptions, note: Callable[[str], None]
+) -> Iterator[WorkerPool]:
+    spec = WorkerSpec(
+        worker=estimator.worker,
+        probe=estimator.probe,
+        packages=estimator.packages,
+        turns=estimator.turns,
+        settings=estimator.collect_settings(),
+        memory_limit_bytes=round(options.memory_limit_gb * 1e9),
+        timeout_s=options.timeout_s,
+        retries=options.retries,
+    )
+    if options.dask:
+        from hespas.estimators.measure.cluster import DaskWorkerPool
+
+        with DaskWorkerPool(spec, options.dask) as cluster:
+            yield cluster
+    else:
+        with LocalWorkerPool(spec, options.jobs, note) as processes:
+            yield processes
+
+
+__all__ = ["Answer", "MeasureOptions", "MeasureStatistics", "measure_items"]

@@ -1,0 +1,297 @@
+"""A region as a module of its own, and the work that its ops do."""
+
+from __future__ import annotations
+
+from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE
+from hespas.dialects.mlir import (
+    collect_functions,
+    decode_string_attr,
+    func,
+    get_attribute,
+    get_defining_op,
+    ir,
+    stablehlo,
+    walk_operations,
+)
+from hespas.dialects.op_kinds import BRANCHES, CALLEE, LOOPS, TERMINATORS
+from hespas.estimators.rules.base import OpWork, UnknownCost
+from hespas.estimators.rules.body_tally import WorkTally, find_callee, require_trip_count
+from hespas.estimators.work import compute_op_work, is_free_op
+from hespas.passes.split.blocks import is_small_constant, list_captured_operands
+
+CONSTANTS = ("stablehlo.constant", "mhlo.constant")
+CALLS = ("callee", "decomposition", "called_computation", "called_computations")
+
+
+def build_standalone_module(op: ir.Operation) -> ir.Module:
+    """A module whose ``main`` does what ``op`` does: a region function, or any op alone.
+
+    It is what a compiler can take whole, and runs with any input:
+    - arguments are what the op reads; small constants that it reads come along; larger ones, whose
+      values do not matter, are arguments after the others;
+    - each loop runs the trips that ``prepare`` found, whatever its inputs, and a branch takes the
+      alternative that moves most bytes;
+    - functions that it calls are there, named ``f0``, ``f1``, ...; equal regions give equal text;
+    - no attribute of ours, no sharding of an argument, no token goes in or out.
+
+    Raises UnknownCost where a loop's trips are not known.
+    """
+    module = ir.Module.create(ir.Location.unknown(op.context))
+    with op.context, ir.Location.unknown():
+        main = _clone_as_main(op, module) if op.name == "func.func" else _wrap_in_main(op, module)
+        _copy_called_functions(op, module)
+        for function in collect_functions(module).values():
+            _fix_control_flow(function)
+        _rewrite_signature(main)
+    return module
+
+
+def compute_region_work(op: ir.Operation) -> OpWork:
+    """The work of one run of a region function, or of any op: loops multiplied out, calls followed.
+
+    ``gap`` says where a trip count is an assumption, and what of an op has no known time. Raises
+    UnknownCost.
+    """
+    sums = _RegionWorkSums()
+    sums.add_op(op, 1)
+    gap = "; ".join(sorted(sums.gaps)) or None
+    return OpWork(
+        "region", sums.read_bytes, sums.write_bytes, sums.tally.to_parts(),
+        sums.tally.transcendentals, gap=gap,
+    )  # fmt: skip
+
+
+def has_only_free_ops(op: ir.Operation) -> bool:
+    """Whether an op or region function takes no time: nothing in it but ops that are free."""
+    if op.name != "func.func":
+        return is_free_op(op)
+    return all(is_free_op(view.operation) for view in op.regions[0].blocks[0].operations)
+
+
+class _RegionWorkSums:
+    def __init__(self) -> None:
+        self.read_bytes = self.write_bytes = 0
+        self.tally = WorkTally()
+        self.gaps: set[str] = set()
+
+    def add_op(self, op: ir.Operation, times: int) -> None:
+        name = op.name
+        if name == "func.func":
+            self.add_body(op.regions[0], times)
+        elif name in CALLEE:
+            self.add_op(find_callee(op), times)
+        elif name in LOOPS:
+            trips = require_trip_count(op)
+            if TRIPS_NOTE in op.attributes and ASSUMED in decode_string_attr(
+                op.attributes[TRIPS_NOTE]
+            ):
+                self.gaps.add(decode_string_attr(op.attributes[TRIPS_NOTE]))
+            for region in op.regions:
+                self.add_body(region, times * trips)
+        elif name in BRANCHES:
+            self.add_body(op.regions[_find_costliest_alternative(op)], times)
+        elif name not in TERMINATORS:
+            work = compute_op_work(op)
+            self.read_bytes += times * work.read_bytes
+            self.write_bytes += times * work.write_bytes
+            self.tally.add_work(work, times)
+            if work.gap:
+                self.gaps.add(work.gap)
+
+    def add_body(self, region: ir.Region, times: int) -> None:
+        for view in region.blocks[0].operations:
+            self.add_op(view.operation, times)
+
+
+def _find_costliest_alternative(branch: ir.Operation) -> int:
+    """The number of the alternative that moves most bytes; of equal ones, the most operations."""
+
+    def rank_alternative(number: int) -> tuple[int, int, int]:
+        sums = _RegionWorkSums()
+        sums.add_body(branch.regions[number], 1)
+        return sums.read_bytes + sums.write_bytes, sums.tally.sum_operations(), -number
+
+    return max(range(len(branch.regions)), key=rank_alternative)
+
+
+def _clone_as_main(function: ir.Operation, module: ir.Module) -> ir.Operation:
+    """A clone of a region function as ``main``."""
+    main = function.clone(ir.InsertionPoint(module.body)).operation
+    main.attributes["sym_name"] = ir.StringAttr.get("main")
+    for name in ("sym_visibility", "arg_attrs", "res_attrs"):
+        if name in main.attributes:
+            del main.attributes[name]
+    return main
+
+
+def _wrap_in_main(op: ir.Operation, module: ir.Module) -> ir.Operation:
+    """A function ``main`` around a clone of one op; constants it reads come along."""
+    captured_uses = (
+        [(inner, k, value) for inner, k, value in list_captured_operands(op)]
+        if len(op.regions)
+        else []
+    )
+    values = dict.fromkeys([*op.operands, *(value for _, _, value in captured_uses)])
+    sources = {value: get_defining_op(value) for value in values}
+    constants = {v: s for v, s in sources.items() if s is not None and s.name in CONSTANTS}
+    inputs = [value for value in values if value not in constants]
+    kind = ir.FunctionType.get([v.type for v in inputs], [v.type for v in op.results])
+    with ir.InsertionPoint(module.body):
+        main = func.FuncOp("main", kind)
+    block = main.add_entry_block()
+    point = ir.InsertionPoint(block)
+    new: dict[ir.Value, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
+    for value, source in constants.items():
+        new[value] = source.clone(point).operation.results[0]
+    clone = op.clone(point).operation
+    for k, value in enumerate(op.operands):
+        clone.operands[k] = new[value]
+    if captured_uses:
+        for (inner, k, _), (_, _, value) in zip(
+            list_captured_operands(clone), captured_uses, strict=True
+        ):
+            inner.operands[k] = new[value]
+    with point:
+        func.ReturnOp(list(clone.results))
+    return main.operation
+
+
+def _copy_called_functions(op: ir.Operation, module: ir.Module) -> None:
+    """Put the functions that are called, by whatever attribute, in the module, renamed."""
+    top = op
+    while top.parent is not None:
+        top = top.parent
+    source_functions = {
+        decode_string_attr(view.operation.attributes["sym_name"]): view.operation
+        for view in top.regions[0].blocks[0].operations
+        if view.operation.name == "func.func"
+    }
+    names: dict[str, str] = {}
+    todo = [view.operation for view in module.body.operations]
+
+    def copy_function(name: str) -> ir.Attribute:
+        if name not in names:
+            if name not in source_functions:
+                raise UnknownCost(f"the function @{name} is not in the module", op=op)
+            names[name] = f"f{len(names)}"
+            clone = source_functions[name].clone(ir.InsertionPoint(module.body)).operation
+            clone.attributes["sym_name"] = ir.StringAttr.get(names[name])
+            clone.attributes["sym_visibility"] = ir.StringAttr.get("private")
+            todo.append(clone)
+        return ir.FlatSymbolRefAttr.get(names[name])
+
+    def visit_op(user: ir.Operation) -> ir.WalkResult:
+        for key in CALLS:
+            if key in user.attributes:
+                named = get_attribute(user, key)
+                many = list(named) if isinstance(named, ir.ArrayAttr) else [named]
+                new = [copy_function(ir.FlatSymbolRefAttr(symbol).value) for symbol in many]
+                user.attributes[key] = (
+                    ir.ArrayAttr.get(new) if isinstance(named, ir.ArrayAttr) else new[0]
+                )
+        return ir.WalkResult.ADVANCE
+
+    while todo:
+        walk_operations(todo.pop(0), visit_op)
+
+
+def _fix_control_flow(function: ir.Operation) -> None:
+    """Make control flow independent of inputs, and drop our attributes."""
+    loops: list[tuple[ir.Operation, int]] = []
+    branches: list[tuple[ir.Operation, int]] = []
+
+    def collect_control_flow(op: ir.Operation) -> ir.WalkResult:
+        if op.name in LOOPS:
+            loops.append((op, require_trip_count(op)))
+        elif op.name in BRANCHES:
+            branches.append((op, _find_costliest_alternative(op)))
+        return ir.WalkResult.ADVANCE
+
+    def strip_attributes(op: ir.Operation) -> ir.WalkResult:
+        for name in [name for name in op.attributes if name.startswith("hespas.")]:
+            del op.attributes[name]
+        return ir.WalkResult.ADVANCE
+
+    walk_operations(function, collect_control_flow)
+    walk_operations(function, strip_attributes)
+    for op, number in branches:
+        op.operands[0] = _build_scalar_constant(
+            _compute_selector_value(op, number), op.operands[0].type, ir.InsertionPoint(op)
+        )
+    for op, trips in loops:
+        _replace_with_counted_loop(op, trips)
+
+
+def _compute_selector_value(branch: ir.Operation, number: int) -> int:
+    """The value of the operand that takes an alternative: of an ``if``, 1 takes the first."""
+    return number if branch.name.endswith("case") else 1 - number
+
+
+def _build_scalar_constant(value: int, type_: ir.Type, point: ir.InsertionPoint) -> ir.Value:
+    element = ir.RankedTensorType(type_).element_type
+    dense = ir.DenseElementsAttr.get_splat(type_, ir.IntegerAttr.get(element, value))
+    with point:
+        return stablehlo.ConstantOp(dense).result
+
+
+def _replace_with_counted_loop(loop: ir.Operation, trips: int) -> None:
+    """Put a loop with a counter of its own in place of ``loop``."""
+    context = loop.context
+    kind = ir.RankedTensorType.get([], ir.IntegerType.get_signless(64))
+    before = ir.InsertionPoint(loop)
+    start = _build_scalar_constant(0, kind, before)
+    with before:
+        new = ir.Operation.create(
+            loop.name, [*(r.type for r in loop.results), kind], [*loop.operands, start], regions=2
+        )
+    types = [*(r.type for r in loop.results), kind]
+    unknown = ir.Location.unknown(context)
+    condition = new.regions[0].blocks.append(*types, arg_locs=[unknown] * len(types))
+    body = loop.regions[1].blocks[0]
+    end = list(body.operations)[-1].operation
+    body.append_to(new.regions[1])
+    counter = body.add_argument(kind, unknown)
+    at_end = ir.InsertionPoint(end)
+    one = _build_scalar_constant(1, kind, at_end)
+    with at_end:
+        following = stablehlo.AddOp(counter, one).result
+        ir.Operation.create(end.name, [], [*end.operands, following])
+    end_name = end.name
+    end.erase()
+    inside = ir.InsertionPoint(condition)
+    limit = _build_scalar_constant(trips, kind, inside)
+    with inside:
+        direction = stablehlo.ComparisonDirectionAttr.get("LT")
+        less = stablehlo.CompareOp(condition.arguments[-1], limit, direction).result
+        ir.Operation.create(end_name, [], [less])
+    for old, result in zip(loop.results, new.results, strict=False):
+        old.replace_all_uses_with(result)
+    loop.erase()
+
+
+def _rewrite_signature(main: ir.Operation) -> None:
+    """Large constants become arguments; tokens are made inside and not returned."""
+    block = main.regions[0].blocks[0]
+    start = ir.InsertionPoint.at_block_begin(block)
+    for number, argument in reversed(list(enumerate(block.arguments))):
+        if _is_token(argument.type):
+            with start:
+                argument.replace_all_uses_with(stablehlo.AfterAllOp([]).result)
+            block.erase_argument(number)
+    for view in list(block.operations):
+        op = view.operation
+        if op.name in CONSTANTS and not is_small_constant(op):
+            value = op.results[0]
+            value.replace_all_uses_with(block.add_argument(value.type, op.location))
+            op.erase()
+    end = list(block.operations)[-1].operation
+    returned_values = [value for value in end.operands if not _is_token(value.type)]
+    with ir.InsertionPoint(end):
+        func.ReturnOp(returned_values)
+    end.erase()
+    kind = ir.FunctionType.get([a.type for a in block.arguments], [v.type for v in returned_values])
+    main.attributes["function_type"] = ir.TypeAttr.get(kind)
+
+
+def _is_token(type_: ir.Type) -> bool:
+    return str(type_) in ("!stablehlo.token", "!mhlo.token")

@@ -1,0 +1,192 @@
+"""The matrix product that an op is: M x K by K x N, how many, and of what type.
+
+A convolution is the product that im2col makes of it, one for each group: result positions times
+what a window holds, times result features. The holes of a dilated input are not multiplied: each
+result meets an element in one of ``lhs_dilation`` places of the window.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hespas.dialects.mlir import get_call_target, ir
+from hespas.estimators.rules.base import (
+    FMA_FLOPS,
+    BufferSize,
+    UnknownCost,
+    list_operand_sizes,
+    parse_number_fields,
+    read_integer,
+    read_integer_list,
+)
+from hespas.estimators.rules.contraction import (
+    COMPLEX_FMAS,
+    parse_conv_layout,
+    select_matrix_rate,
+    select_wider_operand,
+)
+from hespas.estimators.rules.custom_calls import read_backend_config
+from hespas.estimators.rules.library_calls import find_config_value, list_output_sizes
+from hespas.estimators.work import OpWork
+
+CONVOLUTIONS = frozenset(("convolution", "dynamic_conv"))
+PRODUCT_OPS = CONVOLUTIONS | {"dot_general", "dot", "ragged_dot", "einsum"}  # besides library calls
+
+_ProductSizes = tuple[int, int, int, int]  # how many, M, K, N
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixProduct:
+    """``count`` products of an M x K matrix, the rows that stream, with a K x N one, the weights.
+
+    Each takes ``passes`` products of the type ``dtype``, a key of the peak rates of ``unit``: four
+    where elements are complex, several where an algorithm splits them. ``flops`` are the operations
+    of all, two for each multiply-add; of a convolution, those with padding left out. ``in_bits`` is
+    the size of a real element of the wider operand, ``out_bits`` of the result, 0 where there is no
+    such op.
+    """
+
+    m: int
+    k: int
+    n: int
+    count: int
+    dtype: str
+    flops: int
+    in_bits: int = 0
+    out_bits: int = 0
+    passes: int = 1
+    unit: str = "matrix"
+
+
+def derive_matrix_product(op: ir.Operation, work: OpWork) -> MatrixProduct:
+    """The product that one op is, ``work`` being its own; raises UnknownCost where it is none."""
+    sizes = list_operand_sizes(op)
+    if len(sizes) < 2:
+        raise UnknownCost(f"{op.name} is no matrix product", op=op)
+    lhs, rhs = sizes[:2]
+    result = list_output_sizes(op)[0]
+    matrix_part = next(
+        (matrix_part for matrix_part in work.parts if matrix_part.unit == "matrix"), None
+    )
+    flops, dtype = (
+        (matrix_part.flops, matrix_part.dtype) if matrix_part else (work.flops, work.dtype)
+    )
+    unit = "matrix" if matrix_part else "vector"
+    passes = select_matrix_rate(op, lhs, rhs)[1]
+    if lhs.is_complex and rhs.is_complex:
+        passes *= COMPLEX_FMAS
+    multiply_adds = flops // (FMA_FLOPS * passes)
+    count, m, k, n = _derive_product_sizes(op, work.kind, (lhs, rhs, result), multiply_adds)
+    bits = (_count_real_bits(select_wider_operand(lhs, rhs)), _count_real_bits(result))
+    return MatrixProduct(m, k, n, count, dtype, flops, *bits, passes, unit)
+
+
+def count_other_flops(
+    work: OpWork, products: Sequence[MatrixProduct], unit: str = "matrix"
+) -> dict[str, int]:
+    """Operations on a unit, by type, beyond those of the products that were found."""
+    remaining_flops: Counter[str] = Counter()
+    for part in work.parts:
+        if part.unit == unit:
+            remaining_flops[part.dtype] += part.flops
+    for each in products:
+        if each.unit == unit:
+            remaining_flops[each.dtype] -= each.flops
+    return {dtype: flops for dtype, flops in remaining_flops.items() if flops > 0}
+
+
+def _derive_product_sizes(
+    op: ir.Operation,
+    kind: str,
+    values: tuple[BufferSize, BufferSize, BufferSize],
+    multiply_adds: int,
+) -> _ProductSizes:
+    lhs, rhs, result = values
+    name = op.name.partition(".")[2]
+    if name == "dot_general":
+        dims = parse_number_fields(op.attributes["dot_dimension_numbers"])
+        batch, inner = dims.get("lhs_batching_dimensions"), dims.get("lhs_contracting_dimensions")
+        return _derive_contraction_sizes(lhs, rhs, batch or (), inner or ())
+    if name == "dot":
+        return _derive_contraction_sizes(lhs, rhs, (), (len(lhs.shape) - 1,))
+    if name == "ragged_dot":
+        return _derive_ragged_sizes(list_operand_sizes(op)[2], result, multiply_adds)
+    if name == "einsum":
+        return _infer_sizes_from_elements(lhs, rhs, result, multiply_adds)
+    if name in CONVOLUTIONS:
+        return _derive_convolution_sizes(op, rhs, result)
+    if kind == "conv":
+        return _derive_conv_call_sizes(op, rhs, result, multiply_adds)
+    if kind == "gemm":
+        dims = find_config_value(read_backend_config(op), "dot_dimension_numbers")
+        inner = dims.get("lhs_contracting_dimensions") if isinstance(dims, Mapping) else None
+        if not inner:
+            return _infer_sizes_from_elements(lhs, rhs, result, multiply_adds)
+        batch = dims.get("lhs_batch_dimensions", ())
+        return _derive_contraction_sizes(lhs, rhs, list(map(int, batch)), list(map(int, inner)))
+    raise UnknownCost(f"{op.name} is no matrix product", op=op)
+
+
+def _derive_contraction_sizes(
+    lhs: BufferSize, rhs: BufferSize, batch: Sequence[int], inner: Sequence[int]
+) -> _ProductSizes:
+    """``batch`` and ``inner`` are the dimensions of ``lhs`` that are shared, and summed over."""
+    count = math.prod([lhs.shape[d] for d in batch])
+    k = math.prod([lhs.shape[d] for d in inner])
+    each = max(count * k, 1)
+    return count, lhs.elements // each, k, rhs.elements // each
+
+
+def _derive_ragged_sizes(
+    groups: BufferSize, result: BufferSize, multiply_adds: int
+) -> _ProductSizes:
+    """Rows are shared evenly by the groups: which has how many is data."""
+    count = max(groups.elements, 1)
+    n = max(result.shape[-1], 1)
+    k = max(multiply_adds // max(result.elements, 1), 1)
+    return count, max(result.elements // n // count, 1), k, n
+
+
+def _infer_sizes_from_elements(
+    lhs: BufferSize, rhs: BufferSize, result: BufferSize, multiply_adds: int
+) -> _ProductSizes:
+    """From element counts: (b m k)(b k n)(b m n), of b m n k multiply-adds."""
+    points = max(multiply_adds, 1)
+    count = max(round(lhs.elements * rhs.elements * result.elements / points**2), 1)
+    m, k, n = (max(round(points / max(other.elements, 1)), 1) for other in (rhs, result, lhs))
+    return count, m, k, n
+
+
+def _derive_convolution_sizes(
+    op: ir.Operation, kernel: BufferSize, result: BufferSize
+) -> _ProductSizes:
+    _, (_, input_at, space), (_, output_at, _) = parse_conv_layout(
+        op.attributes["dimension_numbers"]
+    )
+    holes = read_integer_list(op, "lhs_dilation", (1,) * len(space))
+    groups = read_integer(op, "feature_group_count", 1) * read_integer(op, "batch_group_count", 1)
+    features = max(result.shape[output_at], 1)
+    window = math.prod([-(-kernel.shape[d] // h) for d, h in zip(space, holes, strict=True)])
+    return groups, result.elements // features, window * kernel.shape[input_at], features // groups
+
+
+def _derive_conv_call_sizes(
+    op: ir.Operation, second: BufferSize, result: BufferSize, multiply_adds: int
+) -> _ProductSizes:
+    """cuDNN's calls, whose kernels are OHWI or OIHW."""
+    target = get_call_target(op)
+    kernel = result if "BackwardFilter" in target else second
+    if "BackwardInput" in target:
+        n = kernel.shape[-1 if kernel.shape[-1] == result.shape[-1] else 1]
+    else:
+        n = kernel.shape[0]
+    n = max(n, 1)
+    m = max(result.elements // n, 1)
+    return 1, m, max(multiply_adds // (m * n), 1), n
+
+
+def _count_real_bits(size: BufferSize) -> int:
+    return size.bits // 2 if size.is_complex else size.bits

@@ -1,0 +1,96 @@
+"""The operations of a region: reducers, comparators, scan bodies, control flow inside a fusion.
+
+Values inside such a region live in registers, so bytes are not counted.
+"""
+
+from __future__ import annotations
+
+from hespas.dialects import op_kinds
+from hespas.dialects.attrs import read_trip_count
+from hespas.dialects.mlir import get_symbol_name, ir
+from hespas.estimators.rules.base import KEEP_GOING, OpWork, UnknownCost, WorkPart, get_attribute
+from hespas.estimators.work import compute_op_work
+
+CONTROL = op_kinds.CONTROL | {"func.call", "stablehlo.composite", "mhlo.composite"}
+
+
+class WorkTally:
+    """A running sum of operations by rate."""
+
+    __slots__ = ("_flops", "transcendentals")
+
+    def __init__(self) -> None:
+        self._flops: dict[tuple[str, str], int] = {}
+        self.transcendentals = 0
+
+    def add_work(self, work: OpWork | WorkTally, times: int = 1, per: int = 1) -> None:
+        """Add the work ``times / per`` times, rounded up."""
+        for part in work.to_parts() if isinstance(work, WorkTally) else work.parts:
+            key = (part.unit, part.dtype)
+            self._flops[key] = self._flops.get(key, 0) + -(-part.flops * times // per)
+        self.transcendentals += -(-work.transcendentals * times // per)
+
+    def sum_operations(self) -> int:
+        """Operations and transcendentals together, to compare branches."""
+        return sum(self._flops.values()) + self.transcendentals
+
+    def to_parts(self) -> tuple[WorkPart, ...]:
+        """The sum as parts, the largest first."""
+        ordered = sorted(self._flops.items(), key=lambda item: (-item[1], item[0]))
+        return tuple(WorkPart(unit, dtype, flops) for (unit, dtype), flops in ordered if flops)
+
+
+def tally_block(block: ir.Block, times: int = 1, into: WorkTally | None = None) -> WorkTally:
+    """The operations of ``times`` runs of a block, added to ``into`` where given."""
+    tally = WorkTally() if into is None else into
+    for view in block.operations:
+        op = view.operation
+        if op.name in CONTROL:
+            tally.add_work(tally_control_flow(op), times)
+        else:
+            tally.add_work(compute_op_work(op), times)
+    return tally
+
+
+def tally_control_flow(op: ir.Operation) -> WorkTally:
+    """Operations of control flow in a region: trips x (condition + body), the dearest branch."""
+    name = op.name.partition(".")[2]
+    if name == "while":
+        trips, tally = require_trip_count(op), WorkTally()
+        for region in op.regions:
+            tally_block(region.blocks[0], trips, tally)
+        return tally
+    if name in ("if", "case"):
+        return max(
+            (tally_block(region.blocks[0]) for region in op.regions), key=WorkTally.sum_operations
+        )
+    return tally_block(find_callee(op).regions[0].blocks[0])
+
+
+def require_trip_count(loop: ir.Operation) -> int:
+    """The trips of a loop that ``prepare`` has counted; raises UnknownCost where it has not."""
+    trips = read_trip_count(loop)
+    if trips is None:
+        remedy = "run prepare, which finds it or takes a default"
+        raise UnknownCost("the loop's trip count is not known", op=loop, remedy=remedy)
+    return trips
+
+
+def find_callee(op: ir.Operation) -> ir.Operation:
+    """The function that a call, composite or asynchronous op runs; raises UnknownCost."""
+    name = get_attribute(op, op_kinds.CALLEE.get(op.name, "decomposition")).value
+    module = op.parent
+    while module is not None and module.name != "builtin.module":
+        module = module.parent
+    if module is not None:
+        for view in module.regions[0].blocks[0].operations:
+            if view.operation.name == "func.func" and get_symbol_name(view.operation) == name:
+                return view.operation
+    raise UnknownCost(f"the function @{name} is not in the module", op=op, remedy=KEEP_GOING)
+
+
+def uses_first_arguments(block: ir.Block, count: int) -> bool:
+    """Whether any of the first ``count`` arguments (the old values of a scatter) is used."""
+    return any(
+        next(iter(argument.uses), None) is not None for argument in list(block.arguments)[:count]
+    )

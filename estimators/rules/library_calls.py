@@ -1,0 +1,229 @@
+"""cuBLAS, cuDNN and oneDNN calls, as XLA's compiled modules hold them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hespas.dialects.mlir import get_call_target, ir
+from hespas.estimators.rules.base import (
+    KEEP_GOING,
+    BufferSize,
+    OpWork,
+    UnknownCost,
+    WorkPart,
+    build_matrix_parts,
+    build_vector_parts,
+    count_read_bytes,
+    list_operand_sizes,
+    list_tuple_members,
+    to_buffer_size,
+)
+from hespas.estimators.rules.contraction import (
+    count_fma_flops,
+    count_valid_positions,
+    select_wider_operand,
+)
+
+CallConfig = Mapping[str, Any]
+Shape = tuple[int, ...]
+_ConvWindow = tuple[int, int, int]  # stride, padding of both sides, dilation
+_DILATIONS = range(1, 17)
+
+# (operations, transcendentals) per element of the result; GELU is XLA's tanh approximation
+_EPILOGUES = {"BIAS": (1, 0), "RELU": (1, 0), "GELU": (8, 1), "SILU": (2, 1)}
+_ACTIVATIONS = {"kRelu": (1, 0), "kRelu6": (2, 0), "kElu": (2, 1), "kLeakyRelu": (2, 0)}
+_SOFTMAX_FLOPS = 5  # scale, maximum, subtract, sum, divide; the exponential is counted apart
+_BACKWARD_PRODUCTS = 5  # scores again, dV, dP, dQ, dK (Dao, "FlashAttention-2", 2023)
+
+
+def list_output_sizes(op: ir.Operation) -> list[BufferSize]:
+    """The results, tuples taken apart, without the byte buffer that is a library's workspace."""
+    types = [
+        member
+        for value in op.results
+        for member in (
+            list_tuple_members(value.type) if isinstance(value.type, ir.TupleType) else [value.type]
+        )
+    ]
+    sizes = [to_buffer_size(type_) for type_ in types]
+    if len(sizes) > 1 and len(sizes[-1].shape) == 1 and sizes[-1].key == "i8":
+        sizes.pop()
+    return sizes
+
+
+def count_output_bytes(op: ir.Operation) -> int:
+    """Bytes of the results, the workspace left out."""
+    return sum(size.bytes for size in list_output_sizes(op))
+
+
+def _build_call_work(
+    op: ir.Operation, kind: str, parts: tuple[WorkPart, ...], transcendentals: int = 0
+) -> OpWork:
+    return OpWork(kind, count_read_bytes(op), count_output_bytes(op), parts, transcendentals)
+
+
+def _select_rate_key(config: CallConfig, lhs: BufferSize, rhs: BufferSize) -> str:
+    key = select_wider_operand(lhs, rhs).key
+    return "tf32" if key == "f32" and "HIGHEST" not in read_operand_precision(config) else key
+
+
+def find_config_value(config: Any, name: str) -> Any:
+    """The first value under this key at any depth, or None."""
+    if isinstance(config, Mapping):
+        if name in config:
+            return config[name]
+        config = list(config.values())
+    if isinstance(config, list):
+        for item in config:
+            value = find_config_value(item, name)
+            if value is not None:
+                return value
+    return None
+
+
+def _get_config_section(config: CallConfig, name: str) -> CallConfig:
+    value = find_config_value(config, name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def read_operand_precision(config: CallConfig) -> list[str]:
+    """DEFAULT, HIGH or HIGHEST of each operand of a product; empty where it is not told."""
+    return list(_get_config_section(config, "precision_config").get("operand_precision", ()))
+
+
+def compute_gemm_work(op: ir.Operation, config: CallConfig) -> OpWork:
+    """A matrix product with its epilogue."""
+    lhs, rhs = list_operand_sizes(op)[:2]
+    out = list_output_sizes(op)[0]
+    dims = _get_config_section(config, "dot_dimension_numbers").get("lhs_contracting_dimensions")
+    if dims:
+        depth = math.prod(lhs.shape[int(d)] for d in dims)
+    else:  # (b m k)(b k n) = (b m n) b k**2
+        batch = math.prod(out.shape[:-2])
+        depth = math.isqrt(lhs.elements * rhs.elements // max(out.elements * batch, 1))
+    parts = build_matrix_parts(
+        _select_rate_key(config, lhs, rhs), count_fma_flops(out.elements * depth, lhs, rhs)
+    )
+    epilogue = _get_config_section(config, "gemm_backend_config").get("epilogue", "DEFAULT")
+    names = str(epilogue).split("_")
+    flops = sum(_EPILOGUES[name][0] for name in names if name in _EPILOGUES)
+    roots = sum(_EPILOGUES[name][1] for name in names if name in _EPILOGUES)
+    return _build_call_work(
+        op, "gemm", parts + build_vector_parts(out.key, flops * out.elements), roots * out.elements
+    )
+
+
+def compute_convolution_work(op: ir.Operation, config: CallConfig) -> OpWork:
+    """A convolution, whose window and dimension numbers the importer has dropped.
+
+    The kernel's first dimension is its output features in both of cuDNN's layouts (OHWI, OIHW), so
+    that multiply-adds are output positions x kernel / output features whatever the layout; the
+    padding, which only takes some away, is inferred from the spatial sizes.
+    """
+    target = get_call_target(op)
+    first, second, *others = list_operand_sizes(op)
+    out = list_output_sizes(op)[0]
+    if "BackwardFilter" in target:
+        image, kernel, result = first, out, second
+    elif "BackwardInput" in target:
+        image, kernel, result = out, second, first
+    else:
+        image, kernel, result = first, second, out
+    count = result.elements * kernel.elements // max(kernel.shape[0], 1)
+    space = find_spatial_dims(image.shape, kernel.shape, result.shape)
+    dims = list_spatial_sizes(image.shape, kernel.shape, result.shape, space)
+    for (size, window, extent), fit in zip(dims, infer_least_windows(dims) or (), strict=True):
+        stride, padding, dilation = fit
+        valid = count_valid_positions(size, window, extent, stride, padding, 1, dilation)
+        count = count * valid // (window * extent)
+    parts = build_matrix_parts(
+        _select_rate_key(config, first, second), count_fma_flops(count, first, second)
+    )
+    if "Forward" not in target:
+        return _build_call_work(op, "conv", parts)
+    section = _get_config_section(config, "cudnn_conv_backend_config")
+    flops, roots = _ACTIVATIONS.get(section.get("activation_mode", "kNone"), (0, 0))
+    flops += (1 if others else 0) + (2 if len(others) > 1 else 0)  # bias; scaled side input
+    return _build_call_work(
+        op, "conv", parts + build_vector_parts(out.key, flops * out.elements), roots * out.elements
+    )
+
+
+def find_spatial_dims(image: Shape, kernel: Shape, result: Shape) -> tuple[int, ...]:
+    """The spatial dimensions of an NHWC/OHWI or NCHW/OIHW convolution; () where it is neither."""
+    rank = len(image)
+    if len(kernel) != rank or len(result) != rank or image[0] != result[0]:
+        return ()
+    for feature, space in ((rank - 1, range(1, rank - 1)), (1, range(2, rank))):
+        channels = kernel[feature]
+        fits = result[feature] == kernel[0] and channels and image[feature] % channels == 0
+        if (
+            fits
+            and infer_least_windows(list_spatial_sizes(image, kernel, result, space)) is not None
+        ):
+            return tuple(space)
+    return ()
+
+
+def list_spatial_sizes(
+    image: Shape, kernel: Shape, result: Shape, space: Iterable[int]
+) -> tuple[tuple[int, int, int], ...]:
+    """(image, kernel, result) of each spatial dimension."""
+    return tuple((image[i], kernel[i], result[i]) for i in space)
+
+
+@functools.lru_cache(maxsize=1024)
+def infer_least_windows(dims: tuple[tuple[int, int, int], ...]) -> tuple[_ConvWindow, ...] | None:
+    """The windows that make results of images: (image, kernel, result) of each dimension.
+
+    The least dilation that all dimensions can share, then the least stride and padding; without one
+    to share, the least of each. None where there is none for some dimension. cuDNN pads both sides
+    alike, XLA pads explicitly before it where they differ.
+    """
+    for dilation in _DILATIONS:
+        shared = [_infer_least_window(*dim, dilation) for dim in dims]
+        if all(shared):
+            return tuple(window for window in shared if window)
+    alone = [
+        next(filter(None, (_infer_least_window(*dim, dilation) for dilation in _DILATIONS)), None)
+        for dim in dims
+    ]
+    return tuple(window for window in alone if window) if all(alone) else None
+
+
+def _infer_least_window(size: int, kernel: int, out: int, dilation: int) -> _ConvWindow | None:
+    """The least (stride, padding) of that dilation; a kernel of one element has none."""
+    extent = (kernel - 1) * dilation + 1
+    for stride in range(1, size + 1):
+        padding = max(0, -((size - extent - (out - 1) * stride) // 2))
+        if padding < extent and 0 <= size + 2 * padding - extent - (out - 1) * stride < stride:
+            return stride, padding, 1 if kernel == 1 else dilation
+    return None
+
+
+def compute_attention_work(op: ir.Operation, config: CallConfig) -> OpWork:
+    """cuDNN's fused attention; the scores' shape [b, heads, t, s] is in its configuration."""
+    section = _get_config_section(config, "cudnn_fmha_backend_config") or config
+    shape = _get_config_section(section, "intermediate_tensor_shape")
+    dims = [int(d) for d in shape.get("dimensions", ())]
+    if len(dims) != 4:
+        message = "its backend_config lacks the scores' shape (intermediate_tensor_shape)"
+        raise UnknownCost(message, op=op, remedy=KEEP_GOING)
+    batch, heads, queries, keys = dims
+    query = to_buffer_size(op.operands[0].type)
+    head_size = query.elements // max(batch * heads * queries, 1)
+    pairs = queries * keys
+    if "CAUSAL" in str(section.get("mask_type", "")):
+        short = min(queries, keys)
+        pairs -= short * (short - 1) // 2
+    scores = batch * heads * pairs
+    backward = "Backward" in get_call_target(op)
+    products = _BACKWARD_PRODUCTS if backward else 2
+    key = "tf32" if query.key == "f32" else query.key
+    parts = build_matrix_parts(key, 2 * products * scores * head_size)
+    return _build_call_work(
+        op, "attention", parts + build_vector_parts("f32", _SOFTMAX_FLOPS * scores), scores
+    )

@@ -1,0 +1,47 @@
+"""The ``xla`` estimator: regions compiled by XLA and run on the device that is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from hespas.dialects.errors import UsageError
+from hespas.estimators.base import CostItem
+from hespas.estimators.lower.plain_stablehlo import render_compilable_module
+from hespas.estimators.measure.base import MeasuringEstimator
+from hespas.estimators.xla.flag_parser import parse_xla_flags
+
+
+@dataclass(frozen=True)
+class XlaConfig:
+    """``device`` to run on, "auto": a GPU where there is one, else the processor.
+
+    ``flags`` are XLA's (``xla_a=true xla_b=2``), beside those of the variable XLA_FLAGS. A batch
+    has so many ``repetitions``. ``inputs`` are "zeros" or, in floats, random "normal"; "auto":
+    normal on a GPU, whose power and clock depend on values.
+    """
+
+    device: Literal["auto", "cpu", "cuda", "rocm"] = "auto"
+    flags: str = ""
+    repetitions: int = 20
+    inputs: Literal["auto", "zeros", "normal"] = "auto"
+
+    def __post_init__(self) -> None:
+        parse_xla_flags(self.flags)
+        if self.repetitions < 1:
+            raise UsageError(f"repetitions is {self.repetitions}, less than 1")
+
+
+class XlaEstimator(MeasuringEstimator):
+    """The time of a region compiled by XLA, on the device at hand."""
+
+    name: ClassVar[str] = "xla"
+    version: ClassVar[str] = "1"
+    Config: ClassVar[type] = XlaConfig
+    worker: ClassVar[str] = "hespas.estimators.xla.xla_worker:measure_region"
+    probe: ClassVar[str] = "hespas.estimators.xla.xla_worker:probe_device"
+    packages: ClassVar[tuple[str, ...]] = ("jaxlib",)
+    turns: ClassVar[Literal["whole", "own"]] = "own"
+
+    def build_module_text(self, item: CostItem) -> str:
+        return render_compilable_module(item.op)

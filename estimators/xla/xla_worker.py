@@ -1,0 +1,113 @@
+"""Compiling a region by XLA and timing it, in a worker process."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any
+
+from hespas.dialects.errors import HespasError, UsageError, extract_first_line
+from hespas.dialects.mlir import collect_functions, get_attribute, ir, make_context
+from hespas.dialects.pjrt import PjrtDevice, PjrtProgram, compile_for_device, open_first_device
+from hespas.estimators.measure import host, turns
+from hespas.estimators.measure.failure import UnsupportedError
+from hespas.estimators.measure.timing import RepetitionPlan, time_batches
+from hespas.estimators.xla import clock
+from hespas.estimators.xla.device_inputs import create_device_inputs
+from hespas.estimators.xla.flag_parser import parse_xla_flags
+
+GIB = 2**30
+
+open_cached_device = functools.lru_cache(maxsize=4)(open_first_device)
+
+
+def probe_device(settings: dict[str, Any]) -> dict[str, Any]:
+    """The device and what else of the environment a time depends on; raises HespasError.
+
+    The flags are tried, so that a wrong one is said before anything is measured.
+    """
+    device = open_cached_device(settings["device"])
+    _compile_program(device, clock.EMPTY_MODULE, parse_xla_flags(settings["flags"]))
+    return {
+        "device": host.describe_host_device() if device.platform == "cpu" else device.kind,
+        "platform": device.platform,
+        "runtime": device.version,
+        "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
+    }
+
+
+def measure_region(payload: dict[str, Any]) -> dict[str, Any]:
+    """Compile and time ``payload["module"]``; raises Unsupported, HespasError, MemoryError.
+
+    The rest of the payload is the estimator's configuration. Beside the figures of
+    ``timing.measure``, the answer has ``clock`` (hespas.estimators.xla.clock), ``launch_s`` of an
+    empty program, ``compile_s``, XLA's ``flops`` and ``bytes``, and ``memory_bytes``.
+    """
+    device = open_cached_device(payload["device"])
+    flags = parse_xla_flags(payload["flags"])
+    with turns.hold_compile_turn():
+        program = _compile_program(device, payload["module"], flags)
+    needed_bytes = program.query_memory_bytes()
+    _check_device_memory(device, needed_bytes)
+    cost_analysis = program.query_cost_analysis()
+    kind = payload["inputs"]
+    if kind == "auto":
+        kind = "zeros" if device.platform == "cpu" else "normal"
+    plan = RepetitionPlan(repetitions=payload["repetitions"])
+    with turns.hold_timing_turn("" if device.platform == "cpu" else _format_turn_name(device)):
+        try:
+            inputs = create_device_inputs(device, _parse_argument_types(payload["module"]), kind)
+            name, batch = clock.choose_clock(device, program, inputs)
+            times = time_batches(batch, plan)
+            launch_s = clock.measure_launch_s(device)
+        except RuntimeError as error:
+            raise _convert_run_error(error) from None
+    return {
+        **times,
+        "clock": name,
+        "launch_s": launch_s,
+        "compile_s": program.compile_s,
+        "flops": cost_analysis.get("flops", 0.0),
+        "bytes": cost_analysis.get("bytes accessed", 0.0),
+        "memory_bytes": needed_bytes,
+    }
+
+
+def _compile_program(device: PjrtDevice, module: str, flags: dict[str, Any]) -> PjrtProgram:
+    try:
+        return compile_for_device(device, module, flags)
+    except RuntimeError as error:
+        if "No such compile option" in str(error):
+            raise UsageError(extract_first_line(str(error))) from None
+        if "RESOURCE_EXHAUSTED" in str(error):
+            raise MemoryError from None
+        raise UnsupportedError(
+            f"XLA does not compile it: {extract_first_line(str(error))}"
+        ) from None
+
+
+def _parse_argument_types(text: str) -> list[ir.Type]:
+    main = collect_functions(ir.Module.parse(text, make_context()))["main"]
+    return list(get_attribute(main, "function_type").value.inputs)
+
+
+def _check_device_memory(device: PjrtDevice, needed_bytes: int) -> None:
+    """Refuse what the device cannot hold: on the host it would take others down with it."""
+    available_bytes = (
+        host.read_available_bytes() if device.platform == "cpu" else device.query_memory_limit()
+    )
+    if available_bytes is not None and needed_bytes > available_bytes:
+        message = f"it needs {needed_bytes / GIB:.1f} GiB of memory, of which {available_bytes / GIB:.1f} are there"
+        raise HespasError(message)
+
+
+def _format_turn_name(device: PjrtDevice) -> str:
+    """The device for its turn: numbers are those of the processes that see some devices only."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES") or os.environ.get("HIP_VISIBLE_DEVICES") or "0"
+    return f"{device.platform}-{visible.split(',')[0]}"
+
+
+def _convert_run_error(error: RuntimeError) -> Exception:
+    if "RESOURCE_EXHAUSTED" in str(error):
+        return MemoryError()
+    return HespasError(f"the run failed: {extract_first_line(str(error))}")

@@ -1,0 +1,88 @@
+"""Arrays and shardings as text: ``bf16[1024,4096]@fsdp,tensor``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from hespas.dialects.errors import UsageError
+from hespas.passes.base import suggest_nearest
+
+# The names of HLO and of NumPy; ``key`` is a JAX random key.
+DTYPES = {
+    "bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64",
+    "s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64",
+    "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "i1": "bool", "pred": "bool",
+    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+    "c64": "complex64", "c128": "complex128", "s4": "int4", "u4": "uint4", "i4": "int4",
+    "f8e4m3fn": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "f8e4m3": "float8_e4m3",
+    "f4e2m1fn": "float4_e2m1fn", "f8e8m0fnu": "float8_e8m0fnu", "key": "key",
+}  # fmt: skip
+NAMES = {**DTYPES, **{name: name for name in DTYPES.values()}}
+ARRAY = re.compile(r"\s*(\w+)\s*(?:\[([^\]]*)\])?\s*(@.*)?")
+FORM = "write it as bf16[1024,4096]@fsdp,tensor"
+
+Axes = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """An array: the type by its NumPy name, extents, mesh axes by dimension (None: not said)."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    axes: Axes | None = None
+
+
+def parse_array_spec(text: str) -> ArraySpec:
+    """``bf16[1024,4096]@fsdp,tensor``; without ``[]`` a scalar. Raises UsageError."""
+    match = ARRAY.fullmatch(text)
+    if not match:
+        raise UsageError(f"'{text}' is no array", remedy=FORM)
+    name, extents, spec = match.groups()
+    if name not in NAMES:
+        raise UsageError(
+            f"'{text}': no type is called '{name}'", remedy=suggest_nearest(name, [*NAMES])
+        )
+    shape = [part.strip() for part in extents.split(",")] if extents and extents.strip() else []
+    wrong = next((part for part in shape if not part.isdecimal()), None)
+    if wrong is not None:
+        raise UsageError(f"'{text}': '{wrong}' is no extent", remedy=FORM)
+    axes = parse_sharding_axes(spec) if spec else None
+    if axes is not None and len(axes) > len(shape):
+        raise UsageError(f"'{text}': {len(axes)} shardings for {len(shape)} dimensions")
+    return ArraySpec(NAMES[name], tuple(map(int, shape)), axes)
+
+
+def parse_sharding_axes(text: str) -> Axes:
+    """``@fsdp,-,a+b``: axes by dimension, ``-`` for none, ``@`` alone for replicated.
+
+    Raises UsageError.
+    """
+    text = text.strip()
+    if not text.startswith("@"):
+        raise UsageError(f"'{text}' is no sharding", remedy="write it as @fsdp,- or @")
+    parts = text[1:].split(",") if text[1:].strip() else []
+    axes = [tuple(name.strip() for name in part.split("+")) for part in parts]
+    if any("" in names for names in axes):
+        raise UsageError(f"'{text}': a dimension is empty", remedy="write - for one that is whole")
+    return tuple(() if names == ("-",) else names for names in axes)
+
+
+def to_shape_struct(value: ArraySpec) -> Any:
+    """An array as ``jax.ShapeDtypeStruct``."""
+    import jax
+
+    if value.dtype == "key":
+        return jax.ShapeDtypeStruct(value.shape, jax.eval_shape(jax.random.key, 0).dtype)
+    return jax.ShapeDtypeStruct(value.shape, jax.numpy.dtype(value.dtype))
+
+
+def to_partition_spec(axes: Axes | None) -> Any:
+    """Axes as ``PartitionSpec``; None stays."""
+    from jax.sharding import PartitionSpec
+
+    if axes is None:
+        return None
+    return PartitionSpec(*((part[0] if len(part) == 1 else part) or None for part in axes))

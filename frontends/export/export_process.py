@@ -1,0 +1,129 @@
+"""The worker, from the side of who wants an export."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.frontends.export.export_worker import ERROR, MODULE, REPORT, REQUEST
+
+if TYPE_CHECKING:
+    from hespas.frontends.export.program_source import ExportRequest
+
+# What XLA logs of GPUs that are not there, before its own settings on what to log apply.
+NOISE = re.compile(r"[IWE]\d{4} \d\d:\d\d|WARNING: All log messages before absl|cuda_plugin_ext")
+WORKER = "hespas.frontends.export.export_worker"
+DEVICES = "JAX_NUM_CPU_DEVICES"
+
+
+@dataclass(frozen=True)
+class ExportedModule:
+    """A lowered module as bytecode, and what is known of it.
+
+    ``peak_bytes``: of memory of the process that lowered it; ``lower_s``: what that took.
+    """
+
+    bytecode: bytes
+    name: str
+    mesh: dict[str, int]
+    devices: int
+    facts: dict[str, int | float | str]
+    lower_s: float
+    peak_bytes: int
+
+
+def lower_in_process(
+    request: ExportRequest,
+    *,
+    devices: int = 0,
+    source: bool = True,
+    traceback: bool = False,
+    say: Callable[[str], None] = lambda line: print(line, file=sys.stderr),
+) -> ExportedModule:
+    """Lower a program in a process of its own; raises HespasError.
+
+    ``devices``: how many (fake) devices a program that makes its own ``Lowered`` finds; 0 for
+    what the environment says, or else as many as the request's mesh has. ``source``: keep source
+    lines in locations beside names. ``say`` gets what the program prints; with ``traceback`` that
+    includes its own error.
+    """
+    message: dict[str, Any] = {
+        "list": False,
+        "program": request.program,
+        "options": dict(request.options),
+        "mesh": None if request.mesh is None else dict(request.mesh),
+        "spec": None if request.spec is None else request.spec.model_dump(),
+        "platform": request.platform,
+        "traceback": traceback,
+    }
+    settings = {}
+    if devices:
+        settings[DEVICES] = str(devices)
+    elif DEVICES not in os.environ:
+        device_count = 1 if request.is_recipe() else math.prod((request.mesh or {}).values())
+        settings[DEVICES] = str(device_count)
+    if not source:
+        settings["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
+    with tempfile.TemporaryDirectory(prefix="hespas-") as name:
+        report = _run_export_worker(Path(name), message, settings, say)
+        bytecode = (Path(name) / MODULE).read_bytes()
+    return ExportedModule(bytecode, **report)
+
+
+def list_recipes(say: Callable[[str], None] = lambda line: None) -> list[dict[str, Any]]:
+    """The recipes: name, summary, options (name, form, default, help), problem."""
+    with tempfile.TemporaryDirectory(prefix="hespas-") as name:
+        return _run_export_worker(Path(name), {"list": True, "traceback": False}, {}, say)
+
+
+def _run_export_worker(
+    folder: Path, message: dict[str, Any], settings: dict[str, str], say: Callable[[str], None]
+) -> Any:
+    if importlib.util.find_spec("jax") is None:
+        raise HespasError("exporting needs JAX", remedy="pip install 'hespas[jax]'")
+    (folder / REQUEST).write_text(json.dumps(message))
+    environment = {
+        **os.environ,
+        "JAX_PLATFORMS": "cpu",
+        "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3"),
+        **settings,
+    }
+    # -P: what lies in the current folder must not stand in for a package.
+    command = [sys.executable, "-P", "-m", WORKER, str(folder)]
+    last = ""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            for line in io.TextIOWrapper(process.stdout, "utf-8", "replace"):
+                if not NOISE.match(line):
+                    last = line.strip() or last
+                    say(line.rstrip("\n"))
+        except BaseException:
+            process.kill()
+            raise
+    if (folder / REPORT).exists():
+        return json.loads((folder / REPORT).read_text())
+    if not (folder / ERROR).exists():
+        reason = f"signal {-process.returncode}" if process.returncode < 0 else last
+        raise HespasError(f"the process that runs JAX ended early: {reason or 'no reason given'}")
+    error = json.loads((folder / ERROR).read_text())
+    kind = UsageError if error["usage"] else HespasError
+    raise kind(error["message"], where=error["where"], remedy=error["remedy"])

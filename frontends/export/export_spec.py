@@ -1,0 +1,192 @@
+"""What is said of a plain function: shapes, shardings, mesh, static values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from hespas.configs.validation import validate_config
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.frontends.export import array_text
+
+if TYPE_CHECKING:
+    from hespas.frontends.export.exportable import Exportable
+
+
+class ExportSpec(BaseModel):
+    """What a function needs besides itself; the keys of a spec file.
+
+    A tree is a list or mapping of trees, with arrays (``bf16[8,4]@data,-``) for leaves, and of
+    ``out_shardings`` shardings (``@data,-``) or null.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    args: list[Any] = Field(default_factory=list, description="per argument a tree of arrays")
+    mesh: dict[str, int] = Field(default_factory=dict, description="axis: size, major first")
+    out_shardings: Any = Field(None, description="of the result: a tree of shardings")
+    static: dict[str, Any] = Field(default_factory=dict, description="keyword: its value, as it is")
+    donate: list[int] = Field(default_factory=list, description="arguments whose memory may go")
+    explicit_axes: list[str] = Field(default_factory=list, description="axes with typed sharding")
+    name: str | None = Field(None, description="name of the program; default: the function's")
+
+    @field_validator("args")
+    @classmethod
+    def _check_argument_arrays(cls, value: list[Any]) -> list[Any]:
+        _check_leaves(value, _make_text_check(array_text.parse_array_spec, "array"))
+        return value
+
+    @field_validator("out_shardings")
+    @classmethod
+    def _check_out_shardings(cls, value: Any) -> Any:
+        check = _make_text_check(array_text.parse_sharding_axes, "sharding")
+        _check_leaves(value, lambda leaf: None if leaf is None else check(leaf))
+        return value
+
+    @field_validator("static")
+    @classmethod
+    def _check_static_values(cls, value: dict[str, Any]) -> dict[str, Any]:
+        _check_leaves(value, _check_json_value)
+        return value
+
+    @field_validator("donate")
+    @classmethod
+    def _check_donated_numbers(cls, value: list[int]) -> list[int]:
+        if any(number < 0 for number in value):
+            raise ValueError("arguments are numbered from 0")
+        return value
+
+
+def _check_leaves(tree: Any, check: Callable[[Any], object]) -> None:
+    """Check every leaf; raises ValueError for one that is wrong."""
+    if isinstance(tree, dict):
+        if not all(isinstance(key, str) for key in tree):
+            raise ValueError("the keys of a mapping are to be text")
+        for part in tree.values():
+            _check_leaves(part, check)
+    elif isinstance(tree, list):
+        for part in tree:
+            _check_leaves(part, check)
+    else:
+        check(tree)
+
+
+def _make_text_check(read: Callable[[str], object], noun: str) -> Callable[[Any], None]:
+    """A check that a leaf is text which ``read`` takes."""
+
+    def check_text_leaf(leaf: Any) -> None:
+        if not isinstance(leaf, str):
+            raise ValueError(f"{json.dumps(leaf, default=str)} is no {noun}")
+        try:
+            read(leaf)
+        except UsageError as error:
+            raise ValueError(str(error).removeprefix("error: ")) from None
+
+    return check_text_leaf
+
+
+def _check_json_value(leaf: Any) -> None:
+    """Check that JSON has such a value: the worker gets it as that."""
+    if leaf is not None and not isinstance(leaf, (str, int, float)):
+        raise ValueError(f"a {type(leaf).__name__} is not among JSON's values; write it as text")
+
+
+def read_export_spec(path: str) -> ExportSpec:
+    """The spec in a JSON or YAML file; raises HespasError."""
+    try:
+        text = Path(path).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise HespasError(f"cannot read it: {reason}", where=path) from None
+    values = (
+        _parse_json_spec(text, path) if path.endswith(".json") else _parse_yaml_spec(text, path)
+    )
+    if not isinstance(values, dict):
+        raise HespasError("expected keys with values", where=path)
+    return validate_config(ExportSpec, values, path)
+
+
+def _parse_json_spec(text: str, path: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        where = f"{path}:{error.lineno}:{error.colno}"
+        raise HespasError(f"not valid JSON: {error.msg}", where=where) from None
+
+
+def _parse_yaml_spec(text: str, path: str) -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise HespasError(
+            "reading YAML needs PyYAML",
+            where=path,
+            remedy="pip install 'hespas[jax]', or write JSON and name it .json",
+        ) from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else path
+        raise HespasError(f"not valid YAML: {error.problem}", where=where) from None
+    except yaml.YAMLError as error:
+        raise HespasError(f"not valid YAML: {str(error).splitlines()[0]}", where=path) from None
+
+
+def make_exportable(function: Callable[..., Any], spec: ExportSpec, name: str) -> Exportable:
+    """The function with the shapes of the spec, its static values bound; raises HespasError."""
+    import functools
+    import inspect
+
+    from hespas.frontends.export.exportable import Exportable
+
+    if spec.static:
+        known = inspect.signature(function).parameters
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in known.values())
+        unknown = [] if takes_any else [key for key in spec.static if key not in known]
+        if unknown:
+            from hespas.passes.base import suggest_nearest
+
+            raise UsageError(
+                f"{name} has no argument '{unknown[0]}'",
+                remedy=suggest_nearest(unknown[0], [*known]),
+            )
+    for number in spec.donate:
+        if number >= len(spec.args):
+            raise UsageError(f"cannot donate argument {number}: there are {len(spec.args)}")
+    return Exportable(
+        spec.name or name,
+        functools.partial(function, **spec.static) if spec.static else function,
+        tuple(_map_array_leaves(tree, array_text.to_shape_struct) for tree in spec.args),
+        mesh=spec.mesh,
+        in_shardings=tuple(
+            _map_array_leaves(tree, lambda one: array_text.to_partition_spec(one.axes))
+            for tree in spec.args
+        ),
+        out_shardings=_convert_shardings(spec.out_shardings),
+        donate_argnums=tuple(spec.donate),
+        explicit_axes=tuple(spec.explicit_axes),
+    )
+
+
+def _map_array_leaves(tree: Any, make: Callable[[array_text.ArraySpec], Any]) -> Any:
+    if isinstance(tree, dict):
+        return {key: _map_array_leaves(part, make) for key, part in tree.items()}
+    if isinstance(tree, list):
+        return [_map_array_leaves(part, make) for part in tree]
+    return make(array_text.parse_array_spec(tree))
+
+
+def _convert_shardings(tree: Any) -> Any:
+    """Lists become tuples: what a function returns several values as."""
+    if isinstance(tree, dict):
+        return {key: _convert_shardings(part) for key, part in tree.items()}
+    if isinstance(tree, list):
+        return tuple(_convert_shardings(part) for part in tree)
+    return (
+        tree if tree is None else array_text.to_partition_spec(array_text.parse_sharding_axes(tree))
+    )

@@ -1,0 +1,153 @@
+"""JAX in a process of its own: ``python -m hespas.frontends.export.export_worker FOLDER``.
+
+Reads ``FOLDER/request.json``, and writes ``FOLDER/module`` (bytecode) and ``FOLDER/report.json``,
+or ``FOLDER/error.json``. What the program prints goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import sysconfig
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from hespas.dialects.errors import HespasError, UsageError
+
+PARTITIONS, REPLICAS = "mhlo.num_partitions", "mhlo.num_replicas"
+REQUEST, MODULE, REPORT, ERROR = "request.json", "module", "report.json", "error.json"
+
+
+def main(folder: Path) -> None:
+    """Do what the request says and write the answer."""
+    sys.stdout = sys.stderr
+    request = json.loads((folder / REQUEST).read_text())
+    try:
+        report = json.dumps(
+            _describe_recipes() if request["list"] else export_program(request, folder / MODULE)
+        )
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever the program of the user does, SystemExit too
+        if request["traceback"] and not isinstance(error, HespasError):
+            traceback.print_exc()
+        (folder / ERROR).write_text(json.dumps(describe_error(error)))
+    else:
+        (folder / REPORT).write_text(report)
+
+
+def _describe_recipes() -> list[dict[str, Any]]:
+    """The recipes with their options, or why one cannot be had."""
+    from hespas.frontends.export import program_source, recipe_options
+
+    rows = []
+    for name in sorted(program_source.collect_recipes()):
+        row: dict[str, Any] = {"name": name, "summary": "", "options": [], "problem": ""}
+        try:
+            build = program_source.find_program_function(name)
+            row["summary"] = (build.__doc__ or "").strip().partition("\n")[0]
+            row["options"] = [
+                {
+                    "name": o.name,
+                    "form": o.describe_form(),
+                    "default": o.format_default(),
+                    "help": o.help,
+                }
+                for o in recipe_options.collect_options(build)
+            ]
+        except Exception as error:  # of another package, or for want of one
+            row["problem"] = describe_error(error)["message"]
+        rows.append(row)
+    return rows
+
+
+def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
+    """Lower the program into ``output`` as bytecode; returns the report."""
+    from hespas.frontends.export.export_spec import ExportSpec
+    from hespas.frontends.export.program_source import ExportRequest, load_lowered_program
+    from hespas.frontends.jax import from_jax
+    from hespas.passes.prepare.device_grid import read_stated_count
+
+    _exclude_own_frames()
+    start = time.monotonic()
+    spec = request["spec"]
+    loaded = load_lowered_program(
+        ExportRequest(
+            request["program"],
+            request["options"],
+            request["mesh"],
+            ExportSpec.model_validate(spec) if spec is not None else None,
+            request["platform"],
+        )
+    )
+    module = from_jax(loaded.lowered)
+    with output.open("wb") as file:
+        module.operation.write_bytecode(file)
+    return {
+        "name": loaded.name,
+        "mesh": dict(loaded.mesh),
+        "devices": (read_stated_count(module, PARTITIONS) or 1)
+        * (read_stated_count(module, REPLICAS) or 1),
+        "facts": dict(loaded.facts),
+        "lower_s": time.monotonic() - start,
+        "peak_bytes": _measure_peak_bytes(),
+    }
+
+
+def _exclude_own_frames() -> None:
+    """Let locations in the module begin with the program, not with what calls it here."""
+    import runpy
+
+    from jax.extend.source_info_util import register_exclusion
+
+    for path in (os.path.dirname(__file__) + os.sep, runpy.__file__, "<frozen runpy>"):
+        register_exclusion(path)
+
+
+def _measure_peak_bytes() -> int:
+    """The most memory that this process has held."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def describe_error(error: BaseException) -> dict[str, Any]:
+    """An error as data: message, where, remedy, whether the command line was wrong."""
+    description = {"message": "", "where": "", "remedy": "", "usage": isinstance(error, UsageError)}
+    if isinstance(error, HespasError):
+        return {
+            **description,
+            "message": error.message,
+            "where": error.where,
+            "remedy": error.remedy,
+        }
+    if isinstance(error, SyntaxError):
+        where = f"{error.filename}:{error.lineno}:{error.offset or 1}"
+        return {**description, "message": f"not valid Python: {error.msg}", "where": where}
+    if isinstance(error, SystemExit):
+        return {
+            **description,
+            "message": f"the program ended itself with the exit code {error.code}",
+        }
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    message = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return {**description, "message": message, "where": _locate_error(error)}
+
+
+def _locate_error(error: BaseException) -> str:
+    """``file:line`` of the innermost frame that is the program's own: no package's, not ours."""
+    skipped = (
+        sysconfig.get_path("stdlib"),
+        sysconfig.get_path("purelib"),
+        os.path.dirname(__file__),
+    )
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if not f.filename.startswith((*skipped, "<"))]
+    return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

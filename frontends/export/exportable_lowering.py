@@ -1,0 +1,110 @@
+"""An ``Exportable`` to JAX's ``Lowered``, for devices that need not be there."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from hespas.dialects.errors import HespasError
+from hespas.passes.base import suggest_nearest
+
+if TYPE_CHECKING:
+    from jax.sharding import AbstractMesh
+    from jax.stages import Lowered
+
+    from hespas.frontends.export.exportable import Exportable
+
+
+def lower_exportable(program: Exportable, platform: str = "cpu") -> Lowered:
+    """Lower a program for ``platform`` (cpu, cuda, rocm, tpu) over its mesh, without allocation.
+
+    The mesh is abstract, so any number of devices will do. Raises HespasError for a mesh or
+    shardings that do not fit; what JAX or the program raises is passed on.
+    """
+    import jax
+
+    mesh = _make_abstract_mesh(program.mesh, program.explicit_axes)
+    for leaf in jax.tree.leaves(program.args):
+        _check_element_width(leaf)
+    options: dict[str, Any] = {"donate_argnums": program.donate_argnums}
+    if program.in_shardings is not None:
+        sharding_count, argument_count = len(program.in_shardings), len(program.args)
+        if sharding_count != argument_count:
+            raise HespasError(
+                f"in_shardings has {sharding_count} entries for {argument_count} arguments"
+            )
+        options["in_shardings"] = to_named_shardings(program.in_shardings, mesh)
+    if program.out_shardings is not None:
+        options["out_shardings"] = to_named_shardings(program.out_shardings, mesh)
+    jitted = jax.jit(_rename_function(program.function, program.name), **options)
+    with jax.sharding.use_abstract_mesh(mesh):
+        return jitted.trace(*program.args).lower(lowering_platforms=(platform,))
+
+
+def _check_element_width(leaf: Any) -> None:
+    """Raise HespasError for an array of 64 bits that JAX would take for one of 32."""
+    import jax
+
+    dtype = getattr(leaf, "dtype", None)
+    if dtype is None or jax.numpy.issubdtype(dtype, jax.dtypes.extended):
+        return
+    canonical_dtype = jax.dtypes.canonicalize_dtype(dtype)
+    if canonical_dtype != dtype:
+        raise HespasError(
+            f"JAX takes {dtype} for {canonical_dtype}",
+            remedy="set JAX_ENABLE_X64=1 in the environment",
+        )
+
+
+def _make_abstract_mesh(axes: Mapping[str, int], explicit: tuple[str, ...] = ()) -> AbstractMesh:
+    """A mesh of devices that are nowhere; raises HespasError."""
+    from jax.sharding import AbstractMesh, AxisType
+
+    for name, size in axes.items():
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise HespasError(f"the mesh axis '{name}' has the size {size}, not a number from 1")
+    unknown = set(explicit) - set(axes)
+    if unknown:
+        raise HespasError(f"explicit_axes names '{min(unknown)}', which is no axis of the mesh")
+    kinds = tuple(AxisType.Explicit if name in explicit else AxisType.Auto for name in axes)
+    return AbstractMesh(tuple(axes.values()), tuple(axes), axis_types=kinds)
+
+
+def to_named_shardings(specs: Any, mesh: AbstractMesh) -> Any:
+    """A tree of ``PartitionSpec`` as one of ``NamedSharding``; None stays. Raises HespasError."""
+    import jax
+    from jax.sharding import NamedSharding, PartitionSpec
+
+    def to_named_sharding(spec: Any) -> Any:
+        if not isinstance(spec, PartitionSpec):
+            type_name = type(spec).__name__
+            raise HespasError(f"a sharding is to be a PartitionSpec or None, not a {type_name}")
+        for entry in spec:
+            for axis in entry if isinstance(entry, tuple) else (entry,):
+                if isinstance(axis, str) and axis not in mesh.axis_names:
+                    known = [str(name) for name in mesh.axis_names]
+                    raise HespasError(
+                        f"a sharding names the axis '{axis}', which the mesh does not have",
+                        remedy=suggest_nearest(axis, known) if known else f"say --mesh {axis}=N",
+                    )
+        return NamedSharding(mesh, spec) if mesh.axis_names else None
+
+    return jax.tree.map(
+        to_named_sharding, specs, is_leaf=lambda leaf: isinstance(leaf, PartitionSpec)
+    )
+
+
+def _rename_function(function: Any, name: str) -> Any:
+    """The function under another name, its arguments' names kept: JAX puts both into the module."""
+
+    def call_function(*args: Any) -> Any:
+        return function(*args)
+
+    functools.update_wrapper(call_function, function, assigned=("__doc__",), updated=())
+    call_function.__name__ = call_function.__qualname__ = name
+    with contextlib.suppress(ValueError):  # a builtin that tells none
+        call_function.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return call_function

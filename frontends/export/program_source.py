@@ -1,0 +1,161 @@
+"""Where a program comes from: a recipe's name, ``module:function``, or a Python file."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.passes.base import suggest_nearest
+
+if TYPE_CHECKING:
+    from hespas.frontends.export.export_spec import ExportSpec
+
+BUILD = "build"  # the function of a file that names none
+ENTRY_POINTS = "hespas.recipes"
+ACCEPTED_RESULTS = "an Exportable or what jax.jit(f).lower(...) gives"
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    """What to export.
+
+    ``program``: a recipe, ``module:function`` or ``FILE.py[:function]``; with ``spec`` the function
+    itself is lowered, else it is called with ``options`` and ``mesh`` and gives the program.
+    """
+
+    program: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    mesh: Mapping[str, int] | None = None
+    spec: ExportSpec | None = None
+    platform: str = "cpu"
+
+    def is_recipe(self) -> bool:
+        """Whether the program is a recipe's name."""
+        return ":" not in self.program and not self.program.endswith(".py")
+
+
+def collect_recipes() -> dict[str, str]:
+    """``module:function`` of every recipe by its name; raises HespasError where two share one."""
+    from importlib.metadata import entry_points
+
+    from hespas.frontends.recipes import RECIPES
+
+    recipe_targets = dict(RECIPES)
+    for point in entry_points(group=ENTRY_POINTS):
+        if point.name in recipe_targets:
+            raise HespasError(
+                f"two packages define the recipe '{point.name}': {recipe_targets[point.name]} and "
+                f"{point.value}",
+                remedy="uninstall one of them",
+            )
+        recipe_targets[point.name] = point.value
+    return recipe_targets
+
+
+def find_program_function(program: str) -> Callable[..., Any]:
+    """The function that a program names; raises HespasError, and what its module raises."""
+    place, _, name = program.partition(":")
+    if place.endswith(".py"):
+        return _resolve_function(_import_program_file(place), name or BUILD, program)
+    if not name:
+        known = collect_recipes()
+        if program not in known:
+            raise UsageError(
+                f"no recipe is called '{program}'",
+                remedy=f"{suggest_nearest(program, [*known])} a program of yours is module:function or a "
+                ".py file",
+            )
+        place, _, name = known[program].partition(":")
+    try:
+        module = importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{place}.".startswith(f"{error.name}."):
+            raise
+        raise HespasError(f"there is no module '{error.name}'", where=program) from None
+    return _resolve_function(module, name, program)
+
+
+def _import_program_file(place: str) -> Any:
+    """The module in a file, whose folder it may import from; raises HespasError."""
+    path = Path(place).resolve()
+    if not path.is_file():
+        raise HespasError("there is no such file", where=place)
+    sys.path.append(str(path.parent))
+    # Under its own name its neighbours can import it; but it must not stand in for a package.
+    importable_spec = importlib.util.find_spec(path.stem) if path.stem.isidentifier() else None
+    name = (
+        path.stem
+        if importable_spec is not None and importable_spec.origin == str(path)
+        else "program"
+    )
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise HespasError("Python cannot load it", where=place)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _resolve_function(module: Any, name: str, program: str) -> Callable[..., Any]:
+    value = module
+    for part in name.split("."):
+        if not hasattr(value, part):
+            namespace = getattr(value, "__dict__", {})
+            own = [key for key in namespace if callable(getattr(value, key)) and key[0] != "_"]
+            raise HespasError(
+                f"it has no function '{name}'",
+                where=program,
+                remedy=suggest_nearest(part, own) if own else "",
+            )
+        value = getattr(value, part)
+    if not callable(value):
+        raise HespasError(f"'{name}' is no function but a {type(value).__name__}", where=program)
+    return value
+
+
+@dataclass(frozen=True)
+class LoweredProgram:
+    """What a program gave: a ``Lowered`` by now, and what is known beside its ops."""
+
+    lowered: Any
+    name: str
+    mesh: Mapping[str, int]
+    facts: Mapping[str, int | float | str]
+
+
+def load_lowered_program(request: ExportRequest) -> LoweredProgram:
+    """The program, lowered; raises HespasError, and what the program itself raises."""
+    from hespas.frontends.export import export_spec, recipe_options
+    from hespas.frontends.export.exportable import Exportable
+    from hespas.frontends.export.exportable_lowering import lower_exportable
+
+    sys.path.append(os.getcwd())
+    function = find_program_function(request.program)
+    name = request.program.partition(":")[2].rpartition(".")[2] or Path(request.program).stem
+    if request.spec is not None:
+        if request.is_recipe():
+            raise UsageError(f"'{name}' is a recipe: it knows its arguments", remedy="use --set")
+        built_program: Any = export_spec.make_exportable(function, request.spec, name)
+    else:
+        values = recipe_options.bind_option_texts(function, request.options, request.mesh, name)
+        built_program = function(**values)
+    if isinstance(built_program, Exportable):
+        lowered = lower_exportable(built_program, request.platform)
+        return LoweredProgram(lowered, built_program.name, built_program.mesh, built_program.facts)
+    if hasattr(built_program, "lower") and hasattr(built_program, "jaxpr"):  # a Traced
+        built_program = built_program.lower(lowering_platforms=(request.platform,))
+    if not hasattr(built_program, "compiler_ir"):
+        raise HespasError(
+            f"what it gave is of the type {type(built_program).__name__}, not {ACCEPTED_RESULTS}",
+            where=request.program,
+            remedy="to export the function itself, say its arguments with --arg or --spec",
+        )
+    return LoweredProgram(built_program, name, {}, {})

@@ -1,0 +1,176 @@
+"""The options of a recipe: the keyword parameters of its ``build`` function, with their types."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, is_dataclass
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from hespas.dialects.errors import HespasError, UsageError
+from hespas.passes.base import suggest_nearest
+
+MESH = "mesh"
+BOOLS = {"true": True, "1": True, "false": False, "0": False}
+REQUIRED = inspect.Parameter.empty
+Built = TypeVar("Built")
+
+
+@dataclass(frozen=True)
+class RecipeOption:
+    """One option: its types besides None, the words of a Literal, its default, its help."""
+
+    name: str
+    kinds: tuple[type, ...]
+    words: tuple[str | int, ...]
+    optional: bool
+    default: Any
+    help: str
+
+    def describe_form(self) -> str:
+        """What it takes, for people: ``int``, ``bf16 | f32``."""
+        names = [str(word) for word in self.words]
+        names += ["AXIS=N,..." if kind is dict else kind.__name__ for kind in self.kinds]
+        return " | ".join([*names, *(["none"] if self.optional else [])])
+
+    def format_default(self) -> str:
+        """The default as it is written on the command line; empty where there is none."""
+        if self.default is REQUIRED:
+            return ""
+        if isinstance(self.default, dict):
+            return ",".join(f"{key}={size}" for key, size in self.default.items())
+        is_word = self.default is None or isinstance(self.default, bool)
+        return str(self.default).lower() if is_word else str(self.default)
+
+
+def expand_option_groups(build: Callable[..., Built]) -> Callable[..., Built]:
+    """``build`` with the fields of its dataclass parameters for parameters, each in their place.
+
+    So recipes share options, as one value inside, and to whoever calls them all options are alike.
+    """
+    hints = get_type_hints(build, include_extras=True)
+    groups: dict[str, type[Any]] = {}
+    flat: list[inspect.Parameter] = []
+    for parameter in inspect.signature(build).parameters.values():
+        hint = hints[parameter.name]
+        if is_dataclass(hint) and isinstance(hint, type):
+            groups[parameter.name] = hint
+            own = get_type_hints(hint, include_extras=True)
+            fields = inspect.signature(hint).parameters.values()
+            flat += [field.replace(annotation=own[field.name]) for field in fields]
+        else:
+            flat.append(parameter.replace(kind=parameter.POSITIONAL_OR_KEYWORD, annotation=hint))
+    signature = inspect.Signature(flat)
+
+    @functools.wraps(build)
+    def call_with_groups(*args: Any, **keywords: Any) -> Built:
+        arguments = signature.bind(*args, **keywords).arguments
+        for name, group in groups.items():
+            own = inspect.signature(group).parameters.keys() & arguments.keys()
+            arguments[name] = group(**{field: arguments.pop(field) for field in own})
+        return build(**arguments)
+
+    call_with_groups.__signature__ = signature  # type: ignore[attr-defined]
+    call_with_groups.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
+    return call_with_groups
+
+
+def collect_options(build: Callable[..., Any]) -> list[RecipeOption]:
+    """The options of ``build``, ``mesh`` included; raises HespasError for one of another type."""
+    hints = get_type_hints(build, include_extras=True)
+    return [
+        _parse_parameter(parameter, hints.get(parameter.name))
+        for parameter in inspect.signature(build).parameters.values()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+
+
+def _parse_parameter(parameter: inspect.Parameter, hint: Any) -> RecipeOption:
+    text = ""
+    if get_origin(hint) is Annotated:
+        hint, *notes = get_args(hint)
+        text = next((note for note in notes if isinstance(note, str)), "")
+    if hint is None or hint is Any:
+        default = parameter.default
+        hint = str if default is None or default is REQUIRED else type(default)
+    parts = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    words: list[str | int] = []
+    kinds: list[type] = []
+    for part in parts:
+        origin = get_origin(part) or part
+        if origin is Literal:
+            words += get_args(part)
+        elif origin in (int, float, bool, str):
+            kinds.append(origin)
+        elif parameter.name == MESH and origin in (dict, Mapping):
+            kinds.append(dict)
+        elif origin is not type(None):
+            raise HespasError(
+                f"the option '{parameter.name}' has a type that no flag gives: {part}"
+            )
+    return RecipeOption(
+        parameter.name, tuple(kinds), tuple(words), type(None) in parts, parameter.default, text
+    )
+
+
+def bind_option_texts(
+    build: Callable[..., Any],
+    option_texts: Mapping[str, str],
+    mesh: Mapping[str, int] | None,
+    name: str,
+) -> dict[str, Any]:
+    """Keyword arguments for ``build`` from text; raises UsageError."""
+    known = {option.name: option for option in collect_options(build)}
+    values: dict[str, Any] = {}
+    if mesh is not None:
+        if MESH not in known:
+            raise UsageError(f"{name} takes no mesh: it makes its own")
+        values[MESH] = dict(mesh)
+    known.pop(MESH, None)
+    for key, text in option_texts.items():
+        option = known.get(key.replace("-", "_"))
+        if option is None:
+            remedy = "give it as --mesh" if key == MESH else suggest_nearest(key, [*known])
+            raise UsageError(f"{name} has no option '{key}'", remedy=remedy)
+        values[option.name] = convert_option_text(option, text, name)
+    missing = [o.name for o in known.values() if o.default is REQUIRED and o.name not in values]
+    if missing:
+        raise UsageError(
+            f"{name} needs the option '{missing[0]}'",
+            remedy=f"give --set {missing[0]}=..., or --arg or --spec to export the function itself",
+        )
+    return values
+
+
+def convert_option_text(option: RecipeOption, text: str, name: str) -> Any:
+    """The text as a value of the option's type; raises UsageError."""
+    if option.optional and text.lower() == "none":
+        return None
+    for word in option.words:
+        if text == str(word):
+            return word
+    if bool in option.kinds and text.lower() in BOOLS:
+        return BOOLS[text.lower()]
+    for kind in (int, float):
+        if kind in option.kinds:
+            try:
+                return kind(text)
+            except ValueError:
+                pass
+    if str in option.kinds:
+        return text
+    remedy = suggest_nearest(text, [*map(str, option.words)]) if option.words else ""
+    raise UsageError(
+        f"{name}: '{option.name}' takes {option.describe_form()}, not '{text}'", remedy=remedy
+    )

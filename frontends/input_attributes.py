@@ -1,0 +1,58 @@
+"""``hespas`` attributes that an input already has: made dictionaries, and verified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import BinaryIO
+
+from hespas.dialects.errors import HespasError, fill_in_file_name
+from hespas.dialects.mlir import ir
+from hespas.frontends.mlir_diagnostics import capture_diagnostics, to_hespas_error
+
+BLOCK_BYTES = 1 << 20
+OURS, TYPED = b"hespas.", b"#hespas."
+
+
+def detect_attribute_prefix(file: BinaryIO) -> bytes:
+    """``TYPED`` or ``OURS`` where a file has such attributes, else empty; reads block by block."""
+    prefix, tail = b"", b""
+    while block := file.read(BLOCK_BYTES):
+        text = tail + block
+        if OURS in text:
+            prefix = OURS
+            if TYPED in text:
+                return TYPED
+        tail = text[-len(TYPED) :]
+    return prefix
+
+
+def load_verified_module(
+    load: Callable[[], ir.Module], prefix: bytes, name: str, context: ir.Context
+) -> ir.Module:
+    """The module that ``load`` gives, its attributes verified where it has any.
+
+    Typed attributes become dictionaries; MLIR takes them for those of an unknown dialect, so these
+    are allowed while it reads them. Raises HespasError.
+    """
+    if not prefix:
+        return load()
+    allowed = context.allow_unregistered_dialects
+    context.allow_unregistered_dialects = allowed or prefix == TYPED
+    try:
+        module = load()
+    finally:
+        context.allow_unregistered_dialects = allowed
+    from hespas.dialects import typed_attrs, verify_attrs
+
+    try:
+        if prefix == TYPED:
+            typed_attrs.replace_typed_attributes(module)
+            with capture_diagnostics(context):
+                module.operation.verify()
+        verify_attrs.verify_attributes(module)
+    except HespasError as error:
+        error.where = fill_in_file_name(error.where, name)
+        raise
+    except ir.MLIRError as error:
+        raise to_hespas_error(error, name, context) from None
+    return module

@@ -1,0 +1,219 @@
+"""Files and bytes to a module, by what they contain."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import re
+import sys
+from collections.abc import Callable
+
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import (
+    deserialize_portable_artifact,
+    hlo_proto_to_stablehlo,
+    hlo_text_to_proto,
+    ir,
+)
+from hespas.frontends import input_attributes
+from hespas.frontends.mlir_diagnostics import capture_diagnostics, to_hespas_error
+from hespas.frontends.protobuf import extract_hlo_module
+
+FORMATS = "MLIR text or bytecode, a portable artifact, HLO text or an HLO protobuf"
+HEAD_BYTES = 4096
+BYTECODE_MAGIC = b"ML\xefR"
+GZIP_MAGIC, XZ_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
+
+
+def read_module(path: str | os.PathLike[str], context: ir.Context) -> ir.Module:
+    """The module in a file, or on standard input for ``-``; raises HespasError.
+
+    The content decides the format, never the file name; ``.xz`` and ``.gz`` are unpacked. Ops of
+    unknown dialects are read where ``context.allow_unregistered_dialects`` is set.
+    ``hespas`` attributes that the module has already, typed ones too, are verified.
+    """
+    name = os.fspath(path)
+    if _is_mlir_text(name):
+        # MLIR reads the file itself: nothing is copied, and locations carry its name.
+        with open(name, "rb") as file:
+            ours = input_attributes.detect_attribute_prefix(file)
+        return input_attributes.load_verified_module(
+            lambda: _report_parse_errors(lambda: ir.Module.parseFile(name, context), name, context),
+            ours, name, context,
+        )  # fmt: skip
+    name, data = read_unpacked_bytes(name)
+    return parse_module(data, name, context)
+
+
+def _is_mlir_text(name: str) -> bool:
+    """Whether a file starts as only MLIR text does, and is one that can be opened twice."""
+    words = (b"module", b"func.func", b"#", b"//", b'"builtin.module"', b"sdy.mesh")
+    try:
+        name.encode()  # MLIR takes no others
+        if not os.path.isfile(name):
+            return False
+        with open(name, "rb") as file:
+            head = file.read(HEAD_BYTES)
+    except (OSError, UnicodeEncodeError):
+        return False  # the reader proper says why
+    return head.isascii() and b"\0" not in head and head.lstrip().startswith(words)
+
+
+def to_display_name(path: str | os.PathLike[str]) -> str:
+    """A file's name for errors, locations and reports: valid text, whatever its bytes are."""
+    try:
+        return os.fsencode(path).decode(errors="replace")
+    except UnicodeEncodeError:
+        return ascii(path)
+
+
+def read_unpacked_bytes(path: str | os.PathLike[str]) -> tuple[str, bytes]:
+    """(name for errors, content unpacked) of a file or of standard input; raises HespasError."""
+    name = os.fspath(path)
+    if name == "-":
+        if sys.stdin is None:
+            raise HespasError("standard input is closed", remedy="name a file")
+        return "<stdin>", _decompress_bytes(sys.stdin.buffer.read(), "<stdin>")
+    try:
+        with open(name, "rb") as file:
+            return to_display_name(name), _decompress_bytes(file.read(), to_display_name(name))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise HespasError(f"cannot read it: {reason}", where=to_display_name(name)) from None
+    except ValueError:  # a null byte, half a character
+        raise HespasError(f"{name!r} is no file name") from None
+
+
+def parse_module(data: bytes, name: str, context: ir.Context) -> ir.Module:
+    """The module in ``data``; ``name`` stands for the file in errors and locations."""
+    data = _decompress_bytes(data, name).removeprefix(codecs.BOM_UTF8)
+    ours = input_attributes.detect_attribute_prefix(io.BytesIO(data))
+    return input_attributes.load_verified_module(
+        lambda: _parse_by_format(data, name, context), ours, name, context
+    )
+
+
+def _parse_by_format(data: bytes, name: str, context: ir.Context) -> ir.Module:
+    if data.startswith(BYTECODE_MAGIC):
+        return _parse_bytecode(data, name, context)
+    head = data[:HEAD_BYTES].lstrip()
+    if not data.strip():
+        raise HespasError("the file is empty", where=name, remedy=f"hespas reads {FORMATS}")
+    if head.startswith(b"HloModule"):
+        return _parse_hlo_text(data, name, context)
+    if b"\0" in data:
+        proto = extract_hlo_module(data)
+        if proto is None:
+            message = "unknown or damaged binary format"
+            raise HespasError(message, where=name, remedy=f"hespas reads {FORMATS}")
+        return _from_hlo_proto(proto, name, context)
+    return _parse_mlir_text(data, name, context)
+
+
+def _decompress_bytes(data: bytes, name: str) -> bytes:
+    if data.startswith((XZ_MAGIC, GZIP_MAGIC)):
+        import gzip  # imported where needed: they add to every start-up
+        import lzma
+        import zlib
+
+        is_xz = data.startswith(XZ_MAGIC)
+        try:
+            return lzma.decompress(data) if is_xz else gzip.decompress(data)
+        except (lzma.LZMAError, EOFError, OSError, zlib.error) as error:
+            message = f"the {'xz' if is_xz else 'gzip'} file is damaged: {error}"
+            raise HespasError(message, where=name) from None
+    if data.startswith(ZSTD_MAGIC):
+        raise HespasError("zstd files are not read", where=name, remedy=f"run: zstd -d {name}")
+    return data
+
+
+def _parse_mlir_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        raise HespasError(
+            f"byte 0x{data[error.start]:02x} is not UTF-8 text",
+            where=f"{name}:{line}:{column}",
+            remedy=f"hespas reads {FORMATS}",
+        ) from None
+    return _report_parse_errors(lambda: ir.Module.parse(data, context), name, context)
+
+
+def _parse_bytecode(data: bytes, name: str, context: ir.Context) -> ir.Module:
+    def load_bytecode() -> ir.Module:
+        module = ir.Module.parse(data, context)
+        if any(op.operation.name.startswith("vhlo.") for op in module.body.operations):
+            return deserialize_portable_artifact(context, data)
+        return module
+
+    return _report_parse_errors(load_bytecode, name, context)
+
+
+def _report_parse_errors(
+    load: Callable[[], ir.Module], name: str, context: ir.Context
+) -> ir.Module:
+    with capture_diagnostics(context) as messages:
+        try:
+            return load()
+        except ir.MLIRError as error:
+            raise to_hespas_error(error, name, context) from None
+        except (ValueError, RuntimeError) as error:
+            message = messages[0] if messages else str(error).strip().split("\n", 1)[0]
+            raise HespasError(message, where=name, remedy=f"hespas reads {FORMATS}") from None
+
+
+HLO_PLACE = re.compile(r"was parsing (\d+:\d+): error: (.*)")
+STATUS = re.compile(r"^[A-Z_]+: ")
+COUNTS = {
+    "mhlo.num_partitions": rb"num_partitions=(\d+)",
+    "mhlo.num_replicas": rb"replica_count=(\d+)",
+}
+COMBINED = (
+    "make the HLO with --xla_disable_hlo_passes=async-collective-conversion,"
+    "gpu-reduce-scatter-combiner,collective-permute-combiner"
+)
+
+
+def _parse_hlo_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
+    try:
+        proto = hlo_text_to_proto(data.decode())
+    except UnicodeDecodeError:
+        raise HespasError("the HLO text is not UTF-8", where=name) from None
+    except (RuntimeError, ValueError) as error:
+        place = HLO_PLACE.search(str(error))
+        where = f"{name}:{place[1]}" if place else name
+        message = place[2] if place else _extract_hlo_message(error)
+        raise HespasError(f"not valid HLO text: {message}", where=where) from None
+    module = _from_hlo_proto(proto, name, context)
+    header = data.lstrip().split(b"\n", 1)[0]
+    for attribute, pattern in COUNTS.items():  # the protobuf does not carry them
+        count = re.search(pattern, header)
+        if count and attribute not in module.operation.attributes:
+            kind = ir.IntegerType.get_signless(32, context)
+            module.operation.attributes[attribute] = ir.IntegerAttr.get(kind, int(count[1]))
+    return module
+
+
+def _from_hlo_proto(proto: bytes, name: str, context: ir.Context) -> ir.Module:
+    try:
+        with capture_diagnostics(context):
+            return ir.Module.parse(hlo_proto_to_stablehlo(proto), context)
+    except (RuntimeError, ValueError, ir.MLIRError) as error:
+        message = _extract_hlo_message(error)
+        combined = re.search(r"[Aa]sync|single operand", message)
+        raise HespasError(
+            f"XLA cannot express this HLO in StableHLO: {message}",
+            where=name,
+            remedy=COMBINED if combined else "",
+        ) from None
+
+
+def _extract_hlo_message(error: Exception) -> str:
+    """The first message of XLA or MLIR, without its status code and source traces."""
+    if isinstance(error, ir.MLIRError) and error.error_diagnostics:
+        return error.error_diagnostics[0].message.strip()
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return STATUS.sub("", lines[0]) if lines else type(error).__name__

@@ -1,0 +1,205 @@
+"""The JAX function of each ATen op, from torchax, and of each collective."""
+
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import torch
+import torch.fx
+from torch._decomp import core_aten_decompositions, get_decompositions
+from torch._ops import OpOverload, OpOverloadPacket
+
+from hespas.dialects.errors import HespasError
+
+MODULE = "hespas_module"  # of a node's meta data: the module that it comes from, ``layers.0.mlp``
+# Gradients by JAX's own rule for the forward op: of (gradient, operand, its settings).
+GRADIENTS = {
+    "aten.avg_pool2d_backward.default": "avg_pool2d",
+    "aten.avg_pool3d_backward.default": "avg_pool3d",
+    "aten.max_pool2d_with_indices_backward.default": "max_pool2d_with_indices",
+    "aten.max_pool3d_with_indices_backward.default": "max_pool3d_with_indices",
+}
+REDUCTIONS = {"sum": jax.lax.psum, "avg": jax.lax.pmean, "max": jax.lax.pmax, "min": jax.lax.pmin}
+
+
+@contextlib.contextmanager
+def _restore_dropped_overloads() -> Iterator[None]:
+    """Overloads that torch has dropped stand for themselves, as keys of torchax's tables.
+
+    torchax 0.0.13, its last release, names those for named tensors; torch 2.13 has none.
+    """
+    original_getattr = OpOverloadPacket.__getattr__
+
+    def get_overload(self: OpOverloadPacket, key: str) -> Any:
+        try:
+            return original_getattr(self, key)
+        except AttributeError:
+            if key.startswith("_"):
+                raise
+            return f"{self}.{key}"
+
+    OpOverloadPacket.__getattr__ = get_overload  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        OpOverloadPacket.__getattr__ = original_getattr  # type: ignore[method-assign]
+
+
+def _import_torchax(part: str) -> Any:
+    """A module of torchax."""
+    with _restore_dropped_overloads():
+        importlib.import_module("torchax.ops.jaten")
+        return importlib.import_module(f"torchax.{part}")
+
+
+def get_mutation_decompositions() -> dict[Any, Any]:
+    """Forms that say what they change, for ops that change an argument and do not say so."""
+    return get_decompositions([torch.ops.aten.native_batch_norm])
+
+
+def get_op_decompositions() -> dict[Any, Any]:
+    """How to write by others the ops that torchax does not know, or has wrong."""
+    aten = torch.ops.aten
+    known = _import_torchax("ops.ops_registry").all_aten_ops
+    batch_norm = [
+        aten._native_batch_norm_legit, aten._native_batch_norm_legit_functional,
+        aten.native_batch_norm, aten.native_batch_norm_backward,
+    ]  # fmt: skip
+    core = {
+        op: rule
+        for op, rule in core_aten_decompositions().items()
+        if op not in known and getattr(op, "overloadpacket", op) not in known
+    }
+    table = {
+        **core,
+        **_import_torchax("decompositions").DECOMPOSITIONS,
+        **get_decompositions(batch_norm),
+    }
+    return {op: rule for op, rule in table.items() if str(op) not in GRADIENTS}
+
+
+def to_jax_dtype(kind: torch.dtype) -> Any:
+    """The JAX type of a torch type; 64 bits become 32 where JAX keeps to those."""
+    return jax.dtypes.canonicalize_dtype(_import_torchax("ops.mappings").t2j_dtype(kind))
+
+
+class _RandomKeys:
+    """What torchax takes random keys from: the same ones in each run."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def get_and_rotate_prng_key(self, generator: object = None) -> Any:
+        self.count += 1
+        return jax.random.fold_in(jax.random.PRNGKey(0), self.count)
+
+
+class JaxInterpreter(torch.fx.Interpreter):
+    """Runs a graph of ATen ops on JAX values.
+
+    ``axes``: the mesh axis of each process group by its name. Raises HespasError for an op that has
+    no counterpart.
+    """
+
+    def __init__(self, graph: torch.fx.GraphModule, axes: Mapping[str, str]) -> None:
+        super().__init__(graph)
+        self.axes = axes
+        self.random = _RandomKeys()
+        self.table = _import_torchax("ops.ops_registry").all_aten_ops
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        with warnings.catch_warnings():  # 64 bits become 32, as everywhere in JAX
+            warnings.filterwarnings("ignore", message="Explicitly requested dtype")
+            return super().run(*args, **kwargs)
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        with jax.named_scope(n.meta[MODULE]) if MODULE in n.meta else contextlib.nullcontext():
+            return super().run_node(n)
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        value = self.fetch_attr(target)
+        return (
+            _import_torchax("ops.mappings").t2j(value) if isinstance(value, torch.Tensor) else value
+        )
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if not isinstance(target, OpOverload):
+            return super().call_function(target, args, kwargs)
+        if target is torch.ops.aten.convolution_backward.default:
+            return self.differentiate_convolution(*args)
+        if str(target) in GRADIENTS:
+            return self.differentiate_pooling(GRADIENTS[str(target)], *args)
+        if target.namespace in ("_c10d_functional", "_dtensor"):
+            return self.apply_collective(target, *args, **kwargs)
+        op = (
+            self.table.get(target)
+            or self.table.get(target.overloadpacket)
+            or self.find_view_function(target)
+        )
+        if op is None or not op.is_jax_function:
+            raise HespasError(
+                f"torchax has no JAX function for {target}",
+                remedy="write that part of the program with other ops",
+            )
+        extra = {"env": self.random} if op.needs_env else {}
+        return op.func(*args, **kwargs, **extra)
+
+    def find_view_function(self, target: OpOverload) -> Any:
+        """The view of which this is the copying form, as ``aten.detach_copy``: the same in JAX."""
+        name = target._opname
+        if target.namespace != "aten" or not name.endswith("_copy"):
+            return None
+        return self.table.get(getattr(torch.ops.aten, name.removesuffix("_copy"), None))
+
+    def differentiate_convolution(
+        self, gradient: Any, x: Any, weight: Any, bias: Any, *settings: Any
+    ) -> tuple[Any, ...]:
+        """The gradients of a convolution's operands, by JAX's rule for its forward form."""
+        forward = self.table[torch.ops.aten.convolution].func
+        _, pull = jax.vjp(lambda x, weight: forward(x, weight, None, *settings[:-1]), x, weight)
+        channels = tuple(dim for dim in range(gradient.ndim) if dim != 1)
+        gradients = (*pull(gradient), gradient.sum(channels))
+        return tuple(
+            part if wanted else None for part, wanted in zip(gradients, settings[-1], strict=True)
+        )
+
+    def differentiate_pooling(self, name: str, gradient: Any, x: Any, *settings: Any) -> Any:
+        """The gradient of a pooling; of a maximum's, the last setting is its indices."""
+        forward = self.table[getattr(torch.ops.aten, name)].func
+        if name.startswith("max"):
+            return jax.vjp(lambda x: forward(x, *settings[:-1])[0], x)[1](gradient)[0]
+        return jax.vjp(lambda x: forward(x, *settings), x)[1](gradient)[0]
+
+    def apply_collective(self, target: OpOverload, *args: Any) -> Any:
+        """A functional collective of torch.distributed; raises HespasError."""
+        name = target._opname
+        x = args[0]
+        if name == "wait_tensor":
+            return x
+        axis = self.axes.get(args[-1])
+        if axis is None:
+            raise HespasError(
+                f"{target} runs over a group that is no axis of the mesh",
+                remedy="use groups of the DeviceMesh that is given as mesh",
+            )
+        if name == "all_reduce" and args[1] in REDUCTIONS:
+            return REDUCTIONS[args[1]](x, axis)
+        if name == "all_gather_into_tensor":
+            return jax.lax.all_gather(x, axis, tiled=True)
+        if name == "reduce_scatter_tensor" and args[1] in ("sum", "avg"):
+            result = jax.lax.psum_scatter(x, axis, tiled=True)
+            return result / args[2] if args[1] == "avg" else result
+        if name == "all_to_all_single" and len({*args[1], *args[2]}) == 1:
+            return jax.lax.all_to_all(x, axis, 0, 0, tiled=True)
+        if name == "shard_dim_alltoall":
+            return jax.lax.all_to_all(x, axis, args[2], args[1], tiled=True)
+        if name == "broadcast":
+            return jax.lax.all_gather(x, axis)[args[1]]
+        raise HespasError(f"{target} with {args[1:-1]} is not supported")

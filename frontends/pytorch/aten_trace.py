@@ -1,0 +1,123 @@
+"""A PyTorch function to a graph of ATen ops without mutation, on shapes alone."""
+
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from unittest import mock
+
+import torch
+import torch.fx
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+from torch.distributed.tensor import _collective_utils
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from hespas.dialects.errors import HespasError
+from hespas.frontends.pytorch import aten_ops
+
+
+def trace_aten_graph(
+    function: Callable[..., Sequence[torch.Tensor]],
+    shapes: Sequence[tuple[tuple[int, ...], torch.dtype]],
+    module: torch.nn.Module | None,
+    device: str,
+) -> torch.fx.GraphModule:
+    """The ops that ``function`` runs on tensors of these shapes on ``device``, nothing allocated.
+
+    Nodes that run inside ``module``'s children carry their name in their meta data. Raises
+    HespasError for an argument that is changed in place and for control flow by values; what torch
+    raises is passed on.
+    """
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with mode:
+        inputs = [torch.empty(shape, dtype=kind, device=device) for shape, kind in shapes]
+    try:
+        with mode, _record_module_names(module), _disable_fused_kernels():
+            first = make_fx(function, decomposition_table=aten_ops.get_mutation_decompositions())(
+                *inputs
+            )
+    except DataDependentOutputException as error:
+        raise HespasError(
+            f"what the program does depends on the values of tensors ({error.func})",
+            remedy="make that part depend on shapes alone, or on values given as constants",
+        ) from error
+    interpreter = _NameKeepingInterpreter(first)
+    with mode:
+        pure = torch.func.functionalize(interpreter.run, remove="mutations_and_views")
+        second = make_fx(pure, decomposition_table=aten_ops.get_op_decompositions())(*inputs)
+    for node in second.graph.nodes:
+        if node.target is torch.ops.aten.copy_.default:
+            raise HespasError(
+                "the program changes an argument in place", remedy="return the new value instead"
+            )
+    return second
+
+
+@contextlib.contextmanager
+def _disable_fused_kernels() -> Iterator[None]:
+    """Attention and recurrent layers by their ops, not as the kernels that the CPU has for them.
+
+    And an all-to-all of DTensor as one: for CPUs, whose backend has none, it writes an all-gather,
+    unless it finds itself in a mode that stands for other devices.
+    """
+    as_if = mock.patch.object(_collective_utils, "local_tensor_mode", lambda: True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="TF32 acceleration")
+        with as_if, sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False):
+            yield
+
+
+@contextlib.contextmanager
+def _record_module_names(module: torch.nn.Module | None) -> Iterator[None]:
+    """Name the nodes that a module's children add, innermost child first."""
+    started: list[int] = []
+
+    def enter_module(child: torch.nn.Module, args: Any) -> None:
+        started.append(len(_get_traced_nodes()))
+
+    def make_exit_hook(name: str) -> Callable[..., None]:
+        def name_module_nodes(child: torch.nn.Module, args: Any, result: Any) -> None:
+            _name_new_nodes(started.pop(), name)
+
+        return name_module_nodes
+
+    hooks = []
+    for name, child in module.named_modules() if module is not None else ():
+        hooks.append(child.register_forward_pre_hook(enter_module))
+        hooks.append(child.register_forward_hook(make_exit_hook(name.replace("/", "."))))
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _get_traced_nodes() -> Any:
+    """The nodes of the graph that is being traced."""
+    mode = get_proxy_mode()
+    return mode.tracer.graph.nodes if mode is not None else ()
+
+
+def _name_new_nodes(start: int, name: str) -> None:
+    """Name the nodes from number ``start`` on that have no name yet."""
+    nodes = _get_traced_nodes()
+    # They are linked and not numbered: from the end it takes as long as there are new ones.
+    for node in itertools.islice(reversed(nodes), len(nodes) - start):
+        node.meta.setdefault(aten_ops.MODULE, name)
+
+
+class _NameKeepingInterpreter(torch.fx.Interpreter):
+    """Runs a graph; what is traced meanwhile gets the names of the nodes that it comes from."""
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        start = len(_get_traced_nodes())
+        result = super().run_node(n)
+        if n.meta.get(aten_ops.MODULE):
+            _name_new_nodes(start, n.meta[aten_ops.MODULE])
+        return result

@@ -1,0 +1,191 @@
+"""A PyTorch program as an ``Exportable``."""
+
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import torch
+from jax.sharding import PartitionSpec
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.func import functional_call
+from torch.utils import _pytree as pytree
+
+from hespas.frontends.export.exportable import Exportable
+from hespas.frontends.pytorch import aten_ops, aten_trace, tensor_arguments
+from hespas.frontends.pytorch.tensor_arguments import TensorLeaf
+
+WEIGHTS, BUFFERS = "weights", "buffers"
+
+
+def to_exportable(
+    name: str,
+    program: Any,
+    args: tuple[Any, ...],
+    *,
+    mesh: Any = None,
+    shardings: Mapping[str, PartitionSpec] | None = None,
+    donate_argnums: tuple[int, ...] = (),
+    facts: Mapping[str, int | float | str] | None = None,
+) -> Exportable:
+    """A PyTorch function, module or ``ExportedProgram`` for ``hespas export``.
+
+    Only shapes and types of tensors are used: make models and inputs on the device ``meta``. A
+    module becomes a function of its weights, its buffers, and ``args``; it gives its result, and
+    in training mode its buffers. ``args`` are tensors in dictionaries, lists and tuples; other
+    values are constants.
+
+    ``mesh``: axis name to size, and XLA divides the program by the shardings of its arguments; or
+    the ``DeviceMesh`` of a program that is one device's already, by ``DTensor`` and functional
+    collectives. It is traced for rank 0.
+    ``shardings``: by patterns for the names of arguments, of which the first that fits counts:
+    ``{"weights.*.up.weight": P("tensor"), "x": P("data")}``. Shapes are global ones.
+
+    Raises HespasError for what cannot be expressed; what torch raises is passed on.
+    """
+    if isinstance(program, torch.export.ExportedProgram):
+        program = program.module()
+    module = program if isinstance(program, torch.nn.Module) else getattr(program, "module", None)
+    known = dict(facts or {})
+    if module is not None:
+        known.setdefault("parameters", sum(weight.numel() for weight in module.parameters()))
+    function = program
+    if program is module:
+        function = _functionalise_module(program)
+        labels = [WEIGHTS, BUFFERS, *tensor_arguments.name_arguments(program.forward, len(args))]
+        args = (dict(program.named_parameters()), dict(program.named_buffers()), *args)
+    else:
+        labels = tensor_arguments.name_arguments(program, len(args))
+    manual = mesh if isinstance(mesh, DeviceMesh) else None
+    axes = _get_mesh_axes(mesh)
+    leaves = tensor_arguments.collect_tensor_leaves(
+        labels, args, shardings or {}, axes, manual is not None
+    )
+    traced = _trace_function(function, args, leaves, module, manual)
+
+    def run_traced_graph(*tree: Any) -> Any:
+        leaf_values = [tensor_arguments.get_value_at_path(tree, leaf.path) for leaf in leaves]
+        values = aten_ops.JaxInterpreter(traced.graph, traced.groups).run(
+            *leaf_values, enable_io_processing=False
+        )
+        return pytree.tree_unflatten(list(values), traced.result)
+
+    specs = tensor_arguments.rebuild_arguments(args, {leaf.path: leaf.spec for leaf in leaves})
+    call = (
+        _shard_over_mesh(run_traced_graph, specs, traced)
+        if manual is not None
+        else run_traced_graph
+    )
+    positional = inspect.Parameter.POSITIONAL_ONLY
+    signature = inspect.Signature([inspect.Parameter(label, positional) for label in labels])
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    shapes = {
+        leaf.path: jax.ShapeDtypeStruct(leaf.shape, aten_ops.to_jax_dtype(leaf.dtype))
+        for leaf in leaves
+    }
+    return Exportable(
+        name,
+        call,
+        tensor_arguments.rebuild_arguments(args, shapes),
+        mesh=axes,
+        in_shardings=specs if axes else None,
+        donate_argnums=donate_argnums,
+        facts=known,
+    )
+
+
+def _get_mesh_axes(mesh: Any) -> dict[str, int]:
+    if isinstance(mesh, DeviceMesh):
+        return dict(zip(mesh.mesh_dim_names or (), mesh.shape, strict=True))
+    return dict(mesh or {})
+
+
+def _functionalise_module(module: torch.nn.Module) -> Callable[..., Any]:
+    """The module as a function of its state: its result, and buffers that training changes."""
+
+    def call_functionally(weights: dict[str, Any], buffers: dict[str, Any], *args: Any) -> Any:
+        changed = {key: value.clone() for key, value in buffers.items()}
+        with torch.no_grad():
+            result = functional_call(module, {**weights, **changed}, args)
+        return (result, changed) if changed and module.training else result
+
+    return call_functionally
+
+
+@dataclass(frozen=True)
+class _TracedGraph:
+    """A graph, the tree of its results and how they are divided, and axes by process group."""
+
+    graph: torch.fx.GraphModule
+    result: Any
+    specs: list[PartitionSpec]
+    groups: dict[str, str]
+
+
+def _trace_function(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    leaves: list[TensorLeaf],
+    module: torch.nn.Module | None,
+    mesh: Any,
+) -> _TracedGraph:
+    axes = _get_mesh_axes(mesh)
+    trees: list[Any] = []
+    specs: list[PartitionSpec] = []
+
+    def run_on_leaves(*tensors: torch.Tensor) -> list[Any]:
+        pairs = zip(leaves, tensors, strict=True)
+        values = {leaf.path: _to_distributed_tensor(tensor, leaf.tensor) for leaf, tensor in pairs}
+        results, tree = pytree.tree_flatten(
+            function(*tensor_arguments.rebuild_arguments(args, values, constants=True))
+        )
+        trees.append(tree)
+        return [_to_local_result(result, axes, specs) for result in results]
+
+    shapes = [(leaf.local, leaf.dtype) for leaf in leaves]
+    graph = aten_trace.trace_aten_graph(
+        run_on_leaves, shapes, module, mesh.device_type if mesh is not None else "cpu"
+    )
+    groups = (
+        {str(mesh.get_group(axis).group_name): axis for axis in axes} if mesh is not None else {}
+    )
+    return _TracedGraph(graph, trees[0], specs, groups)
+
+
+def _to_distributed_tensor(local: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """A device's part as a DTensor where the argument is one."""
+    if not isinstance(like, DTensor):
+        return local
+    return DTensor.from_local(
+        local, like.device_mesh, like.placements,
+        run_check=False, shape=like.shape, stride=like.stride(),
+    )  # fmt: skip
+
+
+def _to_local_result(result: Any, axes: Mapping[str, int], specs: list[PartitionSpec]) -> Any:
+    """A device's part of a result, partial sums added up; notes how it is divided."""
+    if not isinstance(result, DTensor):
+        specs.append(PartitionSpec())
+        return result
+    full_placements = [p if isinstance(p, Shard) else Replicate() for p in result.placements]
+    result = result.redistribute(placements=full_placements)
+    specs.append(tensor_arguments.to_partition_spec(result, axes))
+    return result.to_local()
+
+
+def _shard_over_mesh(
+    run: Callable[..., Any], specs: Any, traced: _TracedGraph
+) -> Callable[..., Any]:
+    """One device's program as that of all; the mesh is the context's."""
+    results = pytree.tree_unflatten(traced.specs, traced.result)
+
+    def call_sharded(*tree: Any) -> Any:
+        return jax.shard_map(run, in_specs=specs, out_specs=results, check_vma=False)(*tree)
+
+    return call_sharded

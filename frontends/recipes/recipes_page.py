@@ -1,0 +1,133 @@
+"""The recipes as a page: ``python -m hespas.frontends.recipes.recipes_page``.
+
+It writes ``docs/reference/recipes.md`` to stdout.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+from hespas.frontends.export.program_source import find_program_function
+from hespas.frontends.export.recipe_options import RecipeOption, collect_options
+from hespas.frontends.recipes import RECIPES
+from hespas.frontends.recipes.language_models import MODELS
+from hespas.frontends.recipes.transformer import count_parameters, make_layers, make_model_weights
+
+HEAD = """# Recipes
+
+This page is generated from `frontends/recipes` by `python -m hespas.frontends.recipes.recipes_page`.
+
+[`hespas export`](../how-to/export.md) turns a recipe into StableHLO; `--mesh` gives the devices,
+`--set` an option. They are plain JAX on shapes alone, so any size goes on any machine:
+
+```sh
+hespas export llama --model 70b --mesh fsdp=64,tensor=8 --set scan=true -o llama.mlir.xz
+hespas export moe --model tiny-moe --mesh expert=4 --set sequence=64 -o moe.mlir
+hespas run --mlir moe.mlir --node H100_80GB --system H100_80GB_4GPU --output traces
+```
+
+With `partitioning=manual`, and in recipes without that option, a program is written for one device
+and its collectives are in it, inside `jax.shard_map`. It needs no partitioner, and what crosses
+devices is known by formula (below). With `partitioning=auto` the same model has sharding
+constraints, and XLA's partitioner chooses the collectives. It sums whole gradients and takes each
+device's part of them; XLA makes reduce-scatters of these pairs later, for GPUs and TPUs.
+
+`parameters`, `tokens_per_step` (or `images_per_step`) and `flops_per_step` are reported with the
+export. The last counts matrix products and convolutions of all devices, gradients three times the
+forward pass, without what `remat` computes again, the fill of a pipeline or spare room of experts.
+"""
+
+MODELS_HEAD = """
+## Models
+
+Of the `model` option. 100m to 3b are the published workloads' (arXiv 2604.12090), 8b and 70b
+Llama 3's (arXiv 2407.21783), llama2-7b Llama 2's (arXiv 2307.09288), mixtral-8x7b that of arXiv
+2401.04088; the tiny ones are for tests. Options such as `layers` and `emb` make others of these.
+
+| model | emb | heads | kv_heads | head_dim | layers | mlp | vocab | experts | parameters |
+|---|---|---|---|---|---|---|---|---|---|
+"""
+
+COLLECTIVES = """
+## What crosses devices in a step of llama
+
+With `partitioning=manual`, for L layers, one by one, of 7 matrices each. The tests count them on
+each kind of mesh. With `scan` a loop runs L times, and one layer's are in it.
+
+| axis | collective | forward | backward |
+|---|---|---|---|
+| fsdp | all_gather | 7L + 2: matrices | 7L unless `remat` is none |
+| | reduce_scatter | | 7L + 2: their gradients |
+| data, context | all_reduce | | 7L + 2: gradients, scattered ones if fsdp splits them |
+| data, fsdp, context | all_reduce | 1: the loss | 2L + 1: gradients of the norms |
+| tensor | all_reduce | 2L + 1: embedding, attention, MLP | 2L + 1; L more if `remat` is full |
+| | all_reduce | 3: cross-entropy | |
+| tensor, `sequence_parallel` | all_gather | 2L + 1 | 2L + 1; 2L more unless `remat` is none |
+| | reduce_scatter | 2L + 1 | 2L + 1; L more if `remat` is full |
+| | all_reduce | 3: cross-entropy | 2L + 1: gradients of the norms |
+| context | all_gather | 2L: keys and values | 2L if `remat` is full |
+| | reduce_scatter | | 2L |
+| fsdp, tensor | all_reduce | | 1 unless `clip` is 0: the norm of the gradients |
+
+The published llama3-100m has 100 all-gathers too (L = 7 on fsdp), and once XLA has optimised it for
+an H100 both have 51 reduce-scatters and 12 all-gathers, combined ones. Weights and gradients travel
+in `compute_dtype`.
+
+Of the others: `decode` and `prefill` have 2L + 1 all_reduce over tensor, and 2 to choose the token.
+`moe` has 2L all_to_all forward and 2L backward. `pipeline` has a collective_permute in each of the
+`microbatches + stages - 1` steps of its loop, forward and backward. `resnet` has an all_reduce for
+each parameter's gradient, and for each batch norm one forward and one backward.
+"""
+
+MEASURED = """
+## What an export takes
+
+CPU seconds / wall seconds / GB of memory of `hespas export llama`, start-up and writing included;
+memory is that of its largest process. `manual` is lowered, `auto` is partitioned by XLA for `cpu`.
+Measured 2026-11-21 with jax 0.10.2 on 2 cores under a load of 10 to 23: wall times are long.
+
+| model | mesh | manual | manual, `scan` | auto, partitioned |
+|---|---|---|---|---|
+| 100m | fsdp=4 | 1.8 / 3.1 / 0.29 | 1.7 / 3.3 / 0.29 | 3.4 / 7.5 / 0.29 |
+| 200m | fsdp=4 | 1.9 / 6.7 / 0.29 | 1.9 / 5.8 / 0.29 | 4.5 / 11.1 / 0.29 |
+| 500m | fsdp=4 | 2.3 / 5.9 / 0.30 | 2.7 / 8.0 / 0.29 | 6.8 / 15.7 / 0.33 |
+| 1b | fsdp=4 | 2.6 / 9.1 / 0.31 | 2.0 / 7.0 / 0.29 | 9.5 / 46.1 / 0.40 |
+| 2b | fsdp=4 | 2.7 / 17.3 / 0.31 | 1.9 / 10.9 / 0.29 | 9.0 / 35.5 / 0.46 |
+| 3b | fsdp=4 | 2.7 / 7.9 / 0.32 | 2.0 / 9.4 / 0.29 | 10.3 / 49.3 / 0.51 |
+| 8b | fsdp=8 | 3.0 / 20.5 / 0.32 | 1.9 / 16.7 / 0.29 | 10.5 / 50.5 / 0.51 |
+| 70b | fsdp=64,tensor=8 | 5.2 / 35.1 / 0.37 | 2.4 / 14.1 / 0.29 | 29.1 / 144.7 / 1.22 |
+"""
+
+
+def render_recipes_page() -> str:
+    """The whole page."""
+    parts = [HEAD]
+    parts += map(_render_recipe, RECIPES)
+    parts += [MODELS_HEAD, *map(_render_model, MODELS), COLLECTIVES, MEASURED]
+    return "".join(parts)
+
+
+def _render_recipe(name: str) -> str:
+    build = find_program_function(name)
+    description = inspect.cleandoc(build.__doc__ or "").partition("Raises ")[0].strip()
+    description = description.replace("``", "`")
+    head = (
+        f"\n## {name}\n\n{description}\n\n| option | takes | default | what |\n|---|---|---|---|\n"
+    )
+    return head + "".join(map(_render_option, collect_options(build)))
+
+
+def _render_option(option: RecipeOption) -> str:
+    form = option.describe_form().replace(" | ", ", ")
+    return f"| `{option.name}` | {form} | {option.format_default() or '-'} | {option.help} |\n"
+
+
+def _render_model(name: str) -> str:
+    m = MODELS[name]
+    count = count_parameters(make_model_weights(m, None, make_layers(m, None, scan=True)))
+    sizes = (m.emb, m.heads, m.kv_heads, m.head_dim, m.layers, m.mlp, m.vocab, m.experts or "-")
+    return f"| {name} | {' | '.join(map(str, sizes))} | {count:,} |\n"
+
+
+if __name__ == "__main__":
+    print(render_recipes_page(), end="")

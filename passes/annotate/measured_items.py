@@ -1,0 +1,85 @@
+"""What a program runs, as items for an estimator that measures: regions, and ops between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hespas.dialects.attrs import RegionAttr, SplitAttr
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import collect_functions, get_attribute, ir
+from hespas.dialects.op_kinds import (
+    BRANCHES,
+    CALLEE,
+    LOOPS,
+    TERMINATORS,
+    find_entry_function,
+    is_collective,
+)
+from hespas.estimators.base import CostItem, Estimator
+from hespas.estimators.work import is_free_op
+from hespas.passes.base import PassRun
+
+if TYPE_CHECKING:
+    from hespas.estimators.measure.measurement_run import MeasureOptions
+
+
+def collect_items(module: ir.Module) -> Iterator[CostItem]:
+    """Each region and each op between regions that takes time, in program order; equal ones too.
+
+    Control flow that is a region is one item; into other control flow, and functions that are no
+    regions, it goes. What a loop or a function runs is there once for each place in the program.
+    """
+    table = collect_functions(module)
+    yield from _collect_region_items(find_entry_function(module).regions[0], table, ())
+
+
+def measure_program(
+    module: ir.Module,
+    estimator: Estimator,
+    run: PassRun,
+    options: MeasureOptions | None = None,
+    *,
+    keep_going: bool = False,
+) -> None:
+    """Measure all that the program runs, each distinct item once; ``run.results`` says what.
+
+    An estimator that measures in a way of its own is left alone. Raises HespasError.
+    """
+    from hespas.estimators.measure.base import MeasuringEstimator
+    from hespas.estimators.measure.measurement_run import measure_items
+
+    if not isinstance(estimator, MeasuringEstimator):
+        return
+    if estimator.granularity == "region" and SplitAttr.read_from_op(module.operation) is None:
+        run.warn("the module is not split: each op is measured on its own, launch included")
+    run.results["measured"] = measure_items(
+        estimator, collect_items(module), options, run, keep_going=keep_going
+    )
+
+
+def _collect_region_items(
+    region: ir.Region, table: dict[str, ir.Operation], inside: tuple[str, ...]
+) -> Iterator[CostItem]:
+    for block in region.blocks:
+        for view in block.operations:
+            op = view.operation
+            name = op.name
+            if name in TERMINATORS or is_collective(op):
+                continue
+            if name in CALLEE:
+                called = get_attribute(op, CALLEE[name]).value
+                function = table.get(called)
+                if function is None:
+                    raise HespasError(f"there is no function @{called}", op=op)
+                if called in inside:
+                    raise HespasError(f"@{called} calls itself", op=op)
+                if RegionAttr.NAME in function.attributes:
+                    yield CostItem(function)
+                else:
+                    yield from _collect_region_items(function.regions[0], table, (*inside, called))
+            elif (name in LOOPS or name in BRANCHES) and RegionAttr.NAME not in op.attributes:
+                for inner in op.regions:
+                    yield from _collect_region_items(inner, table, inside)
+            elif RegionAttr.NAME in op.attributes or not is_free_op(op):
+                yield CostItem(op)

@@ -1,0 +1,145 @@
+"""The worker, from the side of who wants a module compiled."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import re
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from hespas.dialects.errors import HespasError, extract_first_diagnostic
+from hespas.dialects.mlir import ir
+from hespas.dialects.xla import CompilationSettings, find_gpu_library
+from hespas.frontends.mlir_diagnostics import ADVICE
+
+WORKER = "hespas.passes.compile.compiler_worker"
+DEVICES_PER_NODE = 8
+# What XLA and absl put before a message: severity, date, time, thread, file and line.
+LOG_LINE = re.compile(r"^([IWEF])\d{4,} [\d:.]+ +\d+ \S+\] (.*)")
+STATUS_PREFIX = re.compile(r"^(?:error: )?(?:[A-Z_]{4,}: )?(?:-:\d+:\d+: error: )?")
+NO_PLUGIN = "pip install 'hespas[gpu-compiler]'"
+
+
+@dataclass(frozen=True)
+class CompileRequest:
+    """A compile, and which dump of it is wanted.
+
+    ``target``: the text of a GpuTargetConfigProto, None for the CPU. ``passes``: a regular
+    expression on the names of XLA's passes after which it dumps; ``wanted`` and ``complete``: on
+    names of dumps: of the one to return, and of one that is written after it. ``scheduled``: keep
+    the order of its instructions.
+    """
+
+    compilation: CompilationSettings
+    passes: str
+    wanted: str
+    complete: str
+    scheduled: bool = False
+    target: str | None = None
+    devices_per_node: int = DEVICES_PER_NODE
+    flags: str = ""
+    timeout_s: float = 1800
+
+
+@dataclass(frozen=True)
+class CompiledModule:
+    """A module, and what it was converted from: a HloModuleProto."""
+
+    module: ir.Module
+    hlo: bytes
+
+
+class CompileFailure(Exception):
+    """XLA did not compile a module; the text says why, in one line."""
+
+
+def compile_module(module: ir.Module, request: CompileRequest) -> CompiledModule:
+    """Compile a module in a process of its own.
+
+    Raises CompileFailure, and HespasError where the compiler is not installed.
+    """
+    import subprocess  # these two add to every start-up, and few modules come here
+    import tempfile
+
+    library = None
+    if request.target is not None:
+        library = find_gpu_library()
+        if library is None:
+            raise HespasError("XLA's GPU compiler is not installed", remedy=NO_PLUGIN)
+    with tempfile.TemporaryDirectory(prefix="hespas-") as name:
+        folder = Path(name)
+        _write_request(folder, module, request, library)
+        # -P: what lies in the current folder must not stand in for a package.
+        command = [sys.executable, "-P", "-m", WORKER, name]
+        environment = {**os.environ, "XLA_FLAGS": request.flags, "TF_CPP_MIN_LOG_LEVEL": "2"}
+        with (folder / "stderr").open("wb") as stderr:
+            try:
+                process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, env=environment,
+                    start_new_session=True,
+                )  # fmt: skip
+            except OSError as error:
+                raise CompileFailure(str(error)) from None
+            try:
+                code = process.wait(request.timeout_s)
+            except subprocess.TimeoutExpired:
+                raise CompileFailure(f"it was not done in {request.timeout_s:g} s") from None
+            finally:
+                _kill_process_group(process.pid)
+                process.wait()
+        output = folder / "out"
+        if not output.exists():
+            text = (folder / "stderr").read_text("utf-8", "replace")
+            raise CompileFailure(explain_failure(text, code))
+        try:
+            return CompiledModule(
+                ir.Module.parse(output.read_bytes(), module.context), (folder / "hlo").read_bytes()
+            )
+        except ir.MLIRError as error:
+            why = extract_first_diagnostic(error)
+            raise CompileFailure(f"StableHLO cannot express the result: {why}") from None
+
+
+def _write_request(
+    folder: Path, module: ir.Module, request: CompileRequest, library: str | None
+) -> None:
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    (folder / "in").write_bytes(buffer.getvalue())
+    fields = {**dataclasses.asdict(request), "library": library}
+    (folder / "request.json").write_text(json.dumps(fields))
+
+
+def _kill_process_group(group: int) -> None:
+    """End the worker and what it started (XLA starts ptxas)."""
+    # Gone already; macOS says "permission" of a zombie.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def explain_failure(stderr: str, code: int) -> str:
+    """Why XLA failed, in one line: what ended it, else its last error, else the exit code."""
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    for line in reversed(lines):
+        if line.startswith("error: "):
+            logged_errors = [
+                match[2] for one in lines if (match := LOG_LINE.match(one)) and match[1] == "E"
+            ]
+            detail = (
+                f" ({logged_errors[-1]})" if logged_errors and "Failed to parse" in line else ""
+            )
+            return STATUS_PREFIX.sub("", ADVICE.sub("", line), count=1) + detail
+    for severity in "FE":
+        for line in reversed(lines):
+            match = LOG_LINE.match(line)
+            if match and match[1] == severity:
+                return match[2]
+    if code < 0:
+        return f"its process was ended by {signal.Signals(-code).name}"
+    return lines[-1].strip() if lines else f"exit code {code}"

@@ -1,0 +1,107 @@
+"""XLA in a process of its own, which ends as soon as the wanted HLO is there.
+
+XLA has no entry for part of its pipeline: a compile is started, XLA dumps the HLO between its
+passes, and the process ends when the dump after the wanted one tells that that is complete.
+``python -m hespas.passes.compile.compiler_worker FOLDER`` reads ``FOLDER/request.json`` and bytecode from
+``FOLDER/in``, and writes ``FOLDER/out``: StableHLO bytecode. Errors go to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+from hespas.dialects.mlir import ir, make_context
+from hespas.dialects.xla import (
+    CompilationSettings,
+    HloDump,
+    compile_for_cpu,
+    compile_for_gpu,
+    make_gpu_compile_devices,
+)
+from hespas.frontends.protobuf import extract_hlo_module
+from hespas.passes.compile.hlo_to_stablehlo import convert_hlo_to_stablehlo
+
+REQUEST, INPUT, OUTPUT, DUMPS, HLO = "request.json", "in", "out", "dumps", "hlo"
+POLL_S = 0.002
+_exit_lock = threading.Lock()
+
+
+def main(folder: Path) -> None:
+    """Compile, and end the process: with 0 where the output was written, else 1."""
+    request = json.loads((folder / REQUEST).read_text())
+    (folder / DUMPS).mkdir()
+    threading.Thread(target=_watch_dumps, args=(folder, request), daemon=True).start()
+    try:
+        _compile_request(folder, request)
+    except Exception as error:
+        # Past the wanted dump a failure does not matter.
+        if _find_wanted_dump(folder, request) is None:
+            _exit_with_error(str(error))
+    _convert_and_exit(folder, request)
+
+
+def _compile_request(folder: Path, request: dict[str, Any]) -> None:
+    compilation = CompilationSettings(**request["compilation"])
+    dump = HloDump(str(folder / DUMPS), request["passes"])
+    bytecode = (folder / INPUT).read_bytes()
+    if request["target"] is None:
+        compile_for_cpu(bytecode, compilation, dump)
+        return
+    devices = make_gpu_compile_devices(
+        request["library"], request["target"], compilation.device_count, request["devices_per_node"]
+    )
+    module = ir.Module.parse(bytecode, make_context())
+    compile_for_gpu(module, compilation, dump, devices)
+
+
+def _watch_dumps(folder: Path, request: dict[str, Any]) -> None:
+    complete, parent = re.compile(request["complete"]), os.getppid()
+    try:
+        while not any(complete.search(path.name) for path in (folder / DUMPS).iterdir()):
+            if os.getppid() != parent:
+                raise FileNotFoundError
+            time.sleep(POLL_S)
+    except FileNotFoundError:  # who asked was killed, or has cleared up: nobody waits
+        os._exit(1)
+    _convert_and_exit(folder, request)
+
+
+def _find_wanted_dump(folder: Path, request: dict[str, Any]) -> Path | None:
+    """The first dump whose name matches; XLA numbers them in order."""
+    wanted = re.compile(request["wanted"])
+    dumps = (path for path in (folder / DUMPS).iterdir() if wanted.search(path.name))
+    return min(dumps, default=None)
+
+
+def _convert_and_exit(folder: Path, request: dict[str, Any]) -> None:
+    """Convert the wanted dump, write the output and end the process."""
+    _exit_lock.acquire()  # never released: whoever comes second waits for the end
+    dump = _find_wanted_dump(folder, request)
+    if dump is None:
+        _exit_with_error(f"it did not dump {request['wanted']}")
+    proto = extract_hlo_module(dump.read_bytes()) or b""
+    (folder / HLO).write_bytes(proto)
+    try:
+        converted = convert_hlo_to_stablehlo(proto, scheduled=request["scheduled"])
+    except Exception as error:
+        _exit_with_error(f"StableHLO cannot express the result: {error}")
+    partial = folder / f"{OUTPUT}.partial"
+    partial.write_bytes(converted)
+    partial.replace(folder / OUTPUT)
+    os._exit(0)
+
+
+def _exit_with_error(message: str) -> NoReturn:
+    print(f"error: {message}", file=sys.stderr, flush=True)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

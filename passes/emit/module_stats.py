@@ -1,0 +1,334 @@
+"""``module_stats.json``: what a program costs, by op kind, dtype, region and communicator.
+
+The schema is described in docs/reference/module-stats.md; a change of meaning raises ``SCHEMA``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from hespas.configs.node_spec import NodeSpec
+from hespas.dialects.attrs import ASSUMED, Cost, RegionAttr, SplitAttr, TargetAttr, read_trip_count
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import collect_functions, get_attribute, ir
+from hespas.dialects.op_kinds import BRANCHES, CALLEE, CONTROL, LOOPS, TERMINATORS
+from hespas.passes.emit.trace_program import TraceProgram
+from hespas.passes.emit.trace_tasks import TraceTask, has_assumed_trips
+
+SCHEMA = "hespas.module_stats/1"
+
+LeafCost = tuple[str, ir.Attribute]  # an op's name and its cost
+StatsRow = dict[str, Any]
+
+
+def collect_stats(
+    module: ir.Module, program: TraceProgram, node: NodeSpec | None = None
+) -> StatsRow:
+    """The statistics of an emitted program; ``node`` is the accelerator it was annotated for."""
+    target, split = (
+        TargetAttr.read_from_op(module.operation),
+        SplitAttr.read_from_op(module.operation),
+    )
+    assert target is not None and split is not None
+    leaves = _LeafCounter(module)
+    executed = [task for task in program.tasks if task.runs]
+    counts: Counter[LeafCost] = Counter()
+    for task in executed:
+        if task.cost is not None:
+            for leaf, count in leaves.count_leaves(task.op).items():
+                counts[leaf] += count * task.runs
+    for loop in program.assumed:
+        counts[leaves.make_gap_leaf(loop.op)] += loop.runs
+    ops = [(name, leaves.read_cost_attr(attr), count) for (name, attr), count in counts.items()]
+    return {
+        "schema": SCHEMA,
+        "program": {
+            "devices": target.devices,
+            "replicas": target.replicas,
+            "partitions": target.partitions,
+            "split": split.strategy,
+            "merge": split.merge,
+            "block_limit": split.block_limit,
+            "node": target.node,
+            "estimator": target.estimator,
+            "constants": target.constants,
+        },
+        "totals": {
+            **_sum_costs((cost, count) for _, cost, count in ops),
+            "comm_ops": sum(t.runs for t in executed if t.comm and t.activities),
+            "comm_operand_bytes": sum(
+                t.runs * t.comm.operand_bytes for t in executed if t.comm and t.activities
+            ),
+            "energy_nj": _sum_energy(ops),
+            **_compute_time_band(ops),
+            "gaps": sum(count for _, cost, count in ops if cost.gap),
+        },
+        "utilisation": _compute_utilisation(ops, node or _load_target_node(target)),
+        "kinds": _group_costs(ops, lambda name, cost: name),
+        "dtypes": _group_costs(ops, lambda name, cost: cost.dtype),
+        "bounds": _group_costs(ops, lambda name, cost: cost.bound),
+        "regions": _collect_regions(executed),
+        "reuse": _compute_region_reuse(executed),
+        "communicators": _collect_communicators(program, executed),
+        "transfers": _count_transfers(executed),
+    }
+
+
+def render_stats(statistics: StatsRow) -> str:
+    """The statistics as JSON, in a fixed order, rows of a table one a line."""
+    parts = []
+    for key, value in statistics.items():
+        if key in ("kinds", "dtypes", "bounds", "communicators") and value:
+            rows = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in value.items()]
+            text = "{\n  " + ",\n  ".join(rows) + "\n }"
+        elif isinstance(value, list) and value:
+            text = "[\n  " + ",\n  ".join(json.dumps(row) for row in value) + "\n ]"
+        else:
+            text = json.dumps(value)
+        parts.append(f" {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+class _LeafCounter:
+    """The ops that one execution of an op runs: calls followed, loops multiplied, each once."""
+
+    def __init__(self, module: ir.Module) -> None:
+        self._functions = collect_functions(module)
+        self._called: dict[str, Counter[LeafCost]] = {}
+        self._costs: dict[ir.Attribute, Cost] = {}
+
+    def read_cost_attr(self, attr: ir.Attribute) -> Cost:
+        if attr not in self._costs:
+            self._costs[attr] = Cost.from_dictionary_attr(attr)
+        return self._costs[attr]
+
+    def count_leaves(self, op: ir.Operation) -> Counter[LeafCost]:
+        name = op.name
+        if name in CONTROL and RegionAttr.NAME in op.attributes and is_estimated_whole(op):
+            return Counter({(name, op.attributes[Cost.NAME]): 1})
+        if name in CALLEE:
+            return self._count_callee(get_attribute(op, CALLEE[name]).value)
+        if name in LOOPS:
+            return self._count_loop(op)
+        if name in BRANCHES:
+            return self._count_branch(op)
+        attributes = op.attributes
+        return Counter({(name, attributes[Cost.NAME]): 1} if Cost.NAME in attributes else {})
+
+    def _count_loop(self, loop: ir.Operation) -> Counter[LeafCost]:
+        trips = read_trip_count(loop)
+        leaves: Counter[LeafCost] = Counter()
+        if trips != 0:
+            for leaf, count in self._count_blocks(loop.regions).items():
+                leaves[leaf] = count * (trips or 1)
+        if trips is None or has_assumed_trips(loop):
+            leaves[self.make_gap_leaf(loop)] += 1
+        return leaves
+
+    def _count_branch(self, op: ir.Operation) -> Counter[LeafCost]:
+        """The dearest branch, and the gap of another where it has none itself."""
+        dearest = max(
+            (self._count_blocks([region]) for region in op.regions), key=self._weigh_leaves
+        )
+        attributes = op.attributes
+        missing = Cost.NAME in attributes and self.read_cost_attr(attributes[Cost.NAME]).gap
+        if missing and not any(self.read_cost_attr(attr).gap for _, attr in dearest):
+            dearest[self.make_gap_leaf(op)] += 1
+        return dearest
+
+    def make_gap_leaf(self, op: ir.Operation) -> LeafCost:
+        """A cost of nothing, for the gap of control flow itself: its body is counted in ops."""
+        attributes = op.attributes
+        estimator, reason = "", None
+        if Cost.NAME in attributes:
+            cost = self.read_cost_attr(attributes[Cost.NAME])
+            estimator, reason = cost.estimator, cost.gap
+        nothing = Cost(estimator, 0, 0, 0, 0.0, "unknown", "none", gap=reason or ASSUMED)
+        return op.name, nothing.to_dictionary_attr(op.context)
+
+    def _count_callee(self, name: str) -> Counter[LeafCost]:
+        if name not in self._called:
+            function = self._functions[name]
+            if is_estimated_whole(function):
+                self._called[name] = Counter({("func.call", function.attributes[Cost.NAME]): 1})
+            else:
+                self._called[name] = self._count_blocks(function.regions)
+        return self._called[name]
+
+    def _count_blocks(self, regions: Iterable[ir.Region]) -> Counter[LeafCost]:
+        leaves: Counter[LeafCost] = Counter()
+        for region in regions:
+            for block in region.blocks:
+                for view in block.operations:
+                    leaves.update(self.count_leaves(view.operation))
+        return leaves
+
+    def _weigh_leaves(self, leaves: Counter[LeafCost]) -> tuple[float, int]:
+        costs = [(self.read_cost_attr(attr), count) for (_, attr), count in leaves.items()]
+        time_ns = math.fsum(cost.latency_ns * count for cost, count in costs)
+        return time_ns, sum(cost.flops * count for cost, count in costs)
+
+
+def is_estimated_whole(op: ir.Operation) -> bool:
+    """Whether a function, a loop or a branch has a cost and the ops in it have none."""
+    inside = [view.operation for region in op.regions for view in region.blocks[0].operations]
+    costs = [Cost.NAME in inner.attributes for inner in inside if inner.name not in TERMINATORS]
+    return Cost.NAME in op.attributes and bool(costs) and not any(costs)
+
+
+def _sum_costs(costs: Iterable[tuple[Cost, int]]) -> StatsRow:
+    costs = list(costs)
+    return {
+        "count": sum(count for _, count in costs),
+        "time_ns": math.fsum(cost.latency_ns * count for cost, count in costs),
+        "flops": sum(cost.flops * count for cost, count in costs),
+        "read_bytes": sum(cost.read_bytes * count for cost, count in costs),
+        "write_bytes": sum(cost.write_bytes * count for cost, count in costs),
+    }
+
+
+def _group_costs(
+    ops: list[tuple[str, Cost, int]], key: Callable[[str, Cost], str]
+) -> dict[str, StatsRow]:
+    """Sums by key, most time first."""
+    groups: dict[str, list[tuple[Cost, int]]] = {}
+    for name, cost, count in ops:
+        groups.setdefault(key(name, cost), []).append((cost, count))
+    rows = {name: _sum_costs(costs) for name, costs in groups.items()}
+    return dict(sorted(rows.items(), key=lambda item: (-item[1]["time_ns"], item[0])))
+
+
+def _sum_energy(ops: list[tuple[str, Cost, int]]) -> float | None:
+    energies = [c.energy_nj * count for _, c, count in ops if c.energy_nj is not None]
+    return math.fsum(energies) if energies else None
+
+
+def _compute_time_band(ops: list[tuple[str, Cost, int]]) -> StatsRow:
+    """The ends of the band of the time, null without one, and how many ops have which tag."""
+    tags: Counter[str] = Counter()
+    for _, cost, count in ops:
+        for tag in (cost.tag or "").split():
+            tags[tag] += count
+    known = any(cost.low_ns is not None for _, cost, _ in ops)
+    ends = {
+        name: math.fsum(
+            count * (cost.latency_ns if getattr(cost, name) is None else getattr(cost, name))
+            for _, cost, count in ops
+        )
+        if known
+        else None
+        for name in ("low_ns", "high_ns")
+    }
+    return {**ends, "tags": dict(sorted(tags.items()))}
+
+
+def _load_target_node(target: TargetAttr) -> NodeSpec | None:
+    from hespas import configs
+
+    if target.node:
+        with contextlib.suppress(HespasError):
+            return configs.load_node(target.node)
+    return None
+
+
+def _compute_utilisation(
+    ops: list[tuple[str, Cost, int]], node: NodeSpec | None
+) -> StatsRow | None:
+    """Shares of the node's peak rates over the compute time, each op at its type's peak."""
+    time_ns = math.fsum(cost.latency_ns * count for _, cost, count in ops)
+    if node is None or not time_ns:
+        return None
+    busy_ns, bytes_moved = [], 0
+    for _, cost, count in ops:
+        rates = [0.0]
+        for unit in ("matrix", "vector"):
+            with contextlib.suppress(HespasError):
+                rates.append(node.find_peak_rate(unit, cost.dtype).flops_per_s)
+        if cost.flops and max(rates):
+            # A fusion of several types has one here: its own time is the most it can be busy.
+            busy_ns.append(min(cost.flops / max(rates) * 1e9, cost.latency_ns) * count)
+        bytes_moved += (cost.read_bytes + cost.write_bytes) * count
+    memory_ns = bytes_moved / node.memory_bandwidth_bytes_per_s * 1e9
+    return {"flops": math.fsum(busy_ns) / time_ns, "bandwidth": min(1.0, memory_ns / time_ns)}
+
+
+def _collect_regions(executed: list[TraceTask]) -> list[StatsRow]:
+    """One row for each distinct region, in order of first appearance."""
+    rows: dict[str, StatsRow] = {}
+    for task in executed:
+        region, cost = task.region, task.cost
+        if region is None or cost is None:
+            continue
+        row = rows.get(region.digest)
+        if row is None:
+            row = rows[region.digest] = {
+                "id": region.id,
+                "digest": region.digest,
+                "name": task.callee or task.op.name,
+                "ops": region.ops,
+                "regions": 0,
+                "runs": 0,
+                "time_ns": cost.latency_ns,
+                "flops": cost.flops,
+                "read_bytes": cost.read_bytes,
+                "write_bytes": cost.write_bytes,
+                "bound": cost.bound,
+                "dtype": cost.dtype,
+                "gap": cost.gap,
+            }
+        row["regions"] += 1
+        row["runs"] += task.runs
+    return list(rows.values())
+
+
+def _compute_region_reuse(executed: list[TraceTask]) -> StatsRow:
+    """Shares of regions, and of their ops, whose equal was there before: as if profiled once."""
+    regions = [task.region for task in executed if task.region is not None]
+    distinct = {region.digest: region.ops for region in regions}
+    ops, distinct_ops = sum(region.ops for region in regions), sum(distinct.values())
+    return {
+        "regions": len(regions),
+        "distinct_regions": len(distinct),
+        "basic_block_reuse_rate": 1 - len(distinct) / len(regions) if regions else 0.0,
+        "ops": ops,
+        "distinct_ops": distinct_ops,
+        "operator_reuse_factor": 1 - distinct_ops / ops if ops else 0.0,
+    }
+
+
+def _collect_communicators(program: TraceProgram, executed: list[TraceTask]) -> dict[str, StatsRow]:
+    """By communicator: its ranks, and collectives by kind with one device's operand bytes."""
+    used: dict[int, dict[str, StatsRow]] = {}
+    for task in executed:
+        if task.comm is not None and task.activities:
+            for group in task.comm.groups:
+                row = used.setdefault(group, {}).setdefault(
+                    task.comm.kind, {"count": 0, "operand_bytes": 0}
+                )
+                row["count"] += task.runs
+                row["operand_bytes"] += task.runs * task.comm.operand_bytes
+    return {
+        str(number): {
+            "ranks": list(ranks),
+            "collectives": dict(sorted(used.get(number, {}).items())),
+        }
+        for number, ranks in sorted(program.trace.groups.items())
+    }
+
+
+def _count_transfers(executed: list[TraceTask]) -> StatsRow:
+    """Permutes: how many, their messages, and the bytes of all messages together."""
+    counts = {"count": 0, "messages": 0, "message_bytes": 0}
+    for task in executed:
+        if task.comm is not None and task.comm.kind == "permute" and task.activities:
+            pairs = task.comm.pairs
+            messages = sum(s != t for s, t in zip(pairs[::2], pairs[1::2], strict=True))
+            counts["count"] += task.runs
+            counts["messages"] += task.runs * messages
+            counts["message_bytes"] += task.runs * messages * task.comm.operand_bytes
+    return counts

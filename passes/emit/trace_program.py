@@ -1,0 +1,253 @@
+"""From a split module to the steps of a trace: loops are expanded, branches chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hespas.chakra.trace_steps import ComputeContent, ProgramTrace
+from hespas.dialects.attrs import WAIT, SplitAttr, TargetAttr, read_communicators, read_trip_count
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import ir
+from hespas.dialects.op_kinds import (
+    CONTROL,
+    LOOPS,
+    TERMINATORS,
+    find_entry_function,
+    has_marked_collective,
+    is_marked_collective,
+)
+from hespas.passes.base import PassRun
+from hespas.passes.emit.trace_order import DataFlowOrder, LinearOrder, TraceOrder
+from hespas.passes.emit.trace_tasks import TraceTask, TraceTaskBuilder, has_assumed_trips
+from hespas.passes.split.blocks import list_read_values
+
+
+@dataclass(slots=True)
+class TraceProgram:
+    """The trace, and the ops that it was made from with how often each ran.
+
+    ``assumed`` are the loops around collectives that ran and whose trip count nobody gave.
+    """
+
+    trace: ProgramTrace
+    tasks: list[TraceTask]
+    assumed: list[TraceTask]
+
+
+@dataclass(slots=True)
+class _BlockOp:
+    """One op in a block: what to do with the values ``reads``, to get the values ``makes``."""
+
+    reads: list[int]
+    makes: list[int]
+    task: TraceTask | None = (
+        None  # none: a wait, a branch, or a loop whose trip count is not assumed
+    )
+    body: list[_ProgramBlock] | None = None  # a loop: condition and body; a branch: the chosen one
+    trips: int = -1
+
+
+@dataclass(slots=True)
+class _ProgramBlock:
+    arguments: list[int]
+    items: list[_BlockOp]
+    results: list[int]
+
+
+def build_trace_program(module: ir.Module, run: PassRun) -> TraceProgram:
+    """The program of a split and annotated module; raises HespasError, naming the missing pass."""
+    split, target = (
+        SplitAttr.read_from_op(module.operation),
+        TargetAttr.read_from_op(module.operation),
+    )
+    if split is None:
+        raise HespasError(
+            "emit-chakra: the module is not split",
+            remedy="run split-linear or split-individual first",
+        )
+    if target is None:
+        raise HespasError(
+            f"emit-chakra: the module has no {TargetAttr.NAME}", remedy="run prepare first"
+        )
+    groups = read_communicators(module)
+    _check_communicators(groups, target.devices)
+    function = find_entry_function(module)
+    reader = _BlockReader(TraceTaskBuilder(module, groups, run.input_name), run)
+    block = reader.read_block(function.regions[0].blocks[0])
+    trace = ProgramTrace(target.devices, groups)
+    order: TraceOrder[Any] = (
+        LinearOrder(trace) if split.strategy == "linear" else DataFlowOrder(trace)
+    )
+    values = [order.NOTHING] * len(reader.numbers)
+    _expand_block(block, order, values, order.NOTHING)
+    return TraceProgram(trace, reader.tasks, [loop for loop in reader.assumed if loop.runs])
+
+
+def _check_communicators(groups: dict[int, tuple[int, ...]], devices: int) -> None:
+    for number, ranks in groups.items():
+        if ranks and not 0 <= min(ranks) <= max(ranks) < devices:
+            raise HespasError(
+                f"communicator {number} has device {max(ranks)}, and there are {devices} devices"
+            )
+        if len(ranks) < 2 or len(set(ranks)) < len(ranks):
+            raise HespasError(f"communicator {number} needs two distinct devices or more")
+
+
+@dataclass(slots=True)
+class _BlockReader:
+    """Reads blocks once, so that expanding a loop is quick. Values go by number."""
+
+    maker: TraceTaskBuilder
+    run: PassRun
+    numbers: dict[ir.Value, int] = field(default_factory=dict)
+    tasks: list[TraceTask] = field(default_factory=list)
+    assumed: list[TraceTask] = field(default_factory=list)
+
+    def read_block(self, block: ir.Block) -> _ProgramBlock:
+        arguments = self._number_values(block.arguments)
+        items: list[_BlockOp] = []
+        results: list[int] = []
+        for view in block.operations:
+            op = view.operation
+            name = op.name
+            if name in TERMINATORS:
+                results = self._number_values(op.operands)
+            elif is_marked_collective(op):
+                items.append(
+                    self._read_block_op(op, self._record_task(self.maker.build_comm_task(op)))
+                )
+            elif name == "stablehlo.optimization_barrier" and WAIT in op.attributes:
+                items.append(self._read_block_op(op))
+            elif name in CONTROL and has_marked_collective(op):
+                items.append(self._read_loop_op(op) if name in LOOPS else self._read_branch_op(op))
+            else:
+                items.append(
+                    self._read_block_op(
+                        op, self._record_task(self.maker.build_compute_task(op, name))
+                    )
+                )
+        return _ProgramBlock(arguments, items, results)
+
+    def _number_values(self, values: Sequence[ir.Value]) -> list[int]:
+        numbers = self.numbers
+        return [numbers.setdefault(value, len(numbers)) for value in values]
+
+    def _record_task(self, task: TraceTask) -> TraceTask:
+        self.tasks.append(task)
+        return task
+
+    def _read_block_op(self, op: ir.Operation, task: TraceTask | None = None) -> _BlockOp:
+        inputs = list_read_values(op) if task is not None and task.comm is None else op.operands
+        return _BlockOp(self._number_values(inputs), self._number_values(op.results), task)
+
+    def _read_loop_op(self, op: ir.Operation) -> _BlockOp:
+        trips = read_trip_count(op)
+        if trips is None:
+            raise HespasError(
+                "the loop holds collectives and its trip count is not known",
+                op=op,
+                remedy="run prepare, which finds it or takes a default",
+            )
+        item = self._read_block_op(op)
+        item.body = [self.read_block(region.blocks[0]) for region in op.regions]
+        item.trips = trips
+        if has_assumed_trips(op):
+            item.task = TraceTask(op, ())
+            self.assumed.append(item.task)
+        return item
+
+    def _read_branch_op(self, op: ir.Operation) -> _BlockOp:
+        branches = [self.read_block(region.blocks[0]) for region in op.regions]
+        number = max(range(len(branches)), key=lambda i: _weigh_block(branches[i]))
+        self.run.warn(
+            f"{op.name} holds collectives and its branch is chosen at run time: the trace takes "
+            f"branch {number}, which communicates most"
+        )
+        return _BlockOp(
+            self._number_values(op.operands),
+            self._number_values(op.results),
+            body=[branches[number]],
+        )
+
+
+def _weigh_block(block: _ProgramBlock) -> tuple[int, float, int]:
+    """What a branch is chosen by, here as for its cost (``estimators.aggregate.dearest``).
+
+    Bytes sent, nanoseconds and operations computed in one run of a block.
+    """
+    sent, time_ns, flops = 0, 0.0, 0
+    for item in block.items:
+        if item.task is not None:
+            if item.task.comm is not None:
+                sent += item.task.comm.sent_bytes
+            elif item.task.cost is not None:
+                time_ns += item.task.cost.latency_ns
+                flops += item.task.cost.flops
+        for inner in item.body or ():
+            more, longer, harder = _weigh_block(inner)
+            times = item.trips if item.trips >= 0 else 1  # a branch runs once
+            sent += more * times
+            time_ns += longer * times
+            flops += harder * times
+    return sent, time_ns, flops
+
+
+def _expand_block(
+    block: _ProgramBlock, order: TraceOrder[Any], values: list[Any], after: Any
+) -> None:
+    """Add the steps of one run of a block; ``values`` holds what each value comes from.
+
+    In a branch all of them wait for ``after``, what its choice comes from; else that is NOTHING.
+    """
+    for item in block.items:
+        inputs = [values[i] for i in item.reads]
+        task = item.task
+        if item.body is not None:
+            results = _expand_control_flow(item, order, values, inputs, after)
+            for i, result in zip(item.makes, results, strict=True):
+                values[i] = result
+            continue
+        value = order.join_values([*inputs, after] if after else inputs)
+        if task is None:
+            value = order.wait_for_value(value)
+        else:
+            task.runs += 1
+            if task.is_receive:
+                value = order.join_values([value, order.get_latest_communication()])
+            is_async = task.comm is not None and task.comm.is_async
+            for activity in task.activities:
+                if isinstance(activity, ComputeContent):
+                    value = order.add_compute_step(activity, value)
+                else:
+                    value = order.add_communication_step(activity, value, is_async)
+        for i in item.makes:
+            values[i] = value
+
+
+def _expand_control_flow(
+    item: _BlockOp, order: TraceOrder[Any], values: list[Any], inputs: list[Any], after: Any
+) -> list[Any]:
+    """Run a loop its number of times, or a branch once; what its results come from.
+
+    Each trip of a loop looks at the condition once, as its cost is counted. What comes after does
+    not wait for the condition: the number of trips is known.
+    """
+    assert item.body is not None
+    if item.trips < 0:
+        (branch,) = item.body
+        after = order.join_values([*inputs, after])
+        _expand_block(branch, order, values, after)
+        return [order.join_values([values[i], after]) for i in branch.results]
+    if item.task is not None:
+        item.task.runs += 1
+    condition, body = item.body
+    carried = inputs
+    for _ in range(item.trips):
+        for block in (condition, body):
+            for i, value in zip(block.arguments, carried, strict=True):
+                values[i] = value
+            _expand_block(block, order, values, after)
+        carried = [values[i] for i in body.results]
+    return carried

@@ -1,0 +1,204 @@
+"""What each op of a split module becomes in a trace: its nodes, their names and attributes."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, field
+
+from hespas.chakra.record_encoding import IntAttrEncoder, encode_text_attr
+from hespas.chakra.schema import CollectiveCommType
+from hespas.chakra.trace_steps import FS_PER_NS, CollectiveContent, ComputeContent, TransferContent
+from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE, CommAttr, Cost, RegionAttr
+from hespas.dialects.errors import (
+    HespasError,
+    fill_in_file_name,
+    find_framework_name,
+    format_source_position,
+)
+from hespas.dialects.mlir import collect_functions, ir
+from hespas.passes.split.outline import HEAVY_OP
+
+COMM_TYPES = {
+    "all_reduce": CollectiveCommType.ALL_REDUCE,
+    "all_gather": CollectiveCommType.ALL_GATHER,
+    "reduce_scatter": CollectiveCommType.REDUCE_SCATTER,
+    "all_to_all": CollectiveCommType.ALL_TO_ALL,
+}
+_FLOPS, _REGION = IntAttrEncoder("flops", "int64"), IntAttrEncoder("region", "int64")
+_READ, _WRITE = IntAttrEncoder("read_bytes", "int64"), IntAttrEncoder("write_bytes", "int64")
+
+
+@dataclass(slots=True, eq=False)
+class TraceTask:
+    """One op of the program; ``runs`` counts its executions, ``whats`` are its steps, in order.
+
+    An op that takes no time has no steps: what depends on it depends on what it depends on.
+    """
+
+    op: ir.Operation
+    activities: tuple[ComputeContent | CollectiveContent | TransferContent, ...]
+    cost: Cost | None = None
+    comm: CommAttr | None = None
+    region: RegionAttr | None = None
+    callee: str = ""
+    runs: int = 0
+
+    @property
+    def is_receive(self) -> bool:
+        """Whether it is a recv: the bytes are those of its send, the communication before it."""
+        comm = self.comm
+        return comm is not None and not self.activities and comm.operand_bytes < comm.result_bytes
+
+
+@dataclass(slots=True)
+class TraceTaskBuilder:
+    """Makes tasks, reading each distinct attribute and region function once."""
+
+    module: ir.Module
+    groups: dict[int, tuple[int, ...]]
+    input_name: str = "-"
+    functions: dict[str, ir.Operation] = field(init=False)
+    _costs: dict[ir.Attribute, tuple[Cost, int, bytes]] = field(default_factory=dict)
+    _heroes: dict[str, str] = field(default_factory=dict)
+    _counts: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.functions = collect_functions(self.module)
+
+    def build_compute_task(self, op: ir.Operation, name: str) -> TraceTask:
+        """The task of a region call or of an op left in place."""
+        attributes = op.attributes
+        if Cost.NAME not in attributes:
+            raise HespasError(
+                f"the op has no {Cost.NAME}",
+                op=op,
+                remedy="run an annotate pass first, e.g. roofline-annotate",
+            )
+        cost, latency_fs, attrs = self._read_cost_attr(attributes[Cost.NAME], op)
+        region = RegionAttr.read_from_op(op)
+        callee = ir.FlatSymbolRefAttr(attributes["callee"]).value if name == "func.call" else ""
+        if not latency_fs:
+            return TraceTask(op, (), cost, None, region, callee)
+        location = op.location
+        framework = find_framework_name(location)
+        hero = framework or (self._find_naming_op(callee) if callee else _strip_dialect(name))
+        if region is None:
+            label = hero
+        else:
+            label = f"region {region.id}: {hero}"
+            if region.ops > 1:
+                label += f" +{region.ops - 1}"
+            attrs += _REGION(region.id)
+        place = self._format_location(location) or framework
+        if place:
+            attrs += encode_text_attr("location", place)
+        return TraceTask(
+            op, (ComputeContent(label, latency_fs, attrs),), cost, None, region, callee
+        )
+
+    def build_comm_task(self, op: ir.Operation) -> TraceTask:
+        """The task of a collective. It has no steps where no data moves between devices."""
+        comm = CommAttr.read_from_op(op)
+        assert comm is not None
+        self._counts[comm.kind] = number = self._counts.get(comm.kind, 0) + 1
+        framework = find_framework_name(op.location)
+        name = f"{comm.kind}.{number - 1}" + (f" {framework}" if framework else "")
+        place = self._format_location(op.location) or framework
+        attrs = encode_text_attr("location", place) if place else b""
+        for group in comm.groups:
+            if group not in self.groups:
+                raise HespasError(f"there is no communicator {group}", op=op)
+        if comm.operand_bytes == 0:
+            return TraceTask(op, (), comm=comm)
+        if comm.kind in COMM_TYPES:
+            if not comm.groups:
+                return TraceTask(op, (), comm=comm)
+            kind = COMM_TYPES[comm.kind]
+            collective = CollectiveContent(name, kind, comm.operand_bytes, comm.groups, attrs)
+            return TraceTask(op, (collective,), comm=comm)
+        rounds = (
+            self._plan_broadcast_rounds(comm)
+            if comm.kind == "broadcast"
+            else [_list_transfer_pairs(comm)]
+        )
+        transfers = []
+        for k, pairs in enumerate(rounds):
+            _check_transfer_pairs(op, pairs)
+            title = name if len(rounds) == 1 else f"{name} round {k}"
+            if pairs:
+                transfers.append(TransferContent(title, comm.operand_bytes, pairs, attrs))
+        return TraceTask(op, tuple(transfers), comm=comm)
+
+    def _plan_broadcast_rounds(self, comm: CommAttr) -> list[tuple[tuple[int, int], ...]]:
+        """A broadcast as a binomial tree: in round r the 2^r devices that have the data send it on.
+
+        The source of a group is the member that ``pairs`` name as a source, else the lowest rank:
+        communicators are sorted and do not keep it.
+        """
+        sources = {source for source, _ in _list_transfer_pairs(comm)}
+        rounds: list[list[tuple[int, int]]] = []
+        for group in comm.groups:
+            ranks = self.groups[group]
+            root = next((rank for rank in ranks if rank in sources), ranks[0])
+            order = [root, *(rank for rank in ranks if rank != root)]
+            have, k = 1, 0
+            while have < len(order):
+                if k == len(rounds):
+                    rounds.append([])
+                rounds[k] += zip(order[:have], order[have : 2 * have], strict=False)
+                have, k = 2 * have, k + 1
+        return [tuple(pairs) for pairs in rounds]
+
+    def _read_cost_attr(self, attr: ir.Attribute, op: ir.Operation) -> tuple[Cost, int, bytes]:
+        cached = self._costs.get(attr)
+        if cached is None:
+            cost = Cost.from_dictionary_attr(attr, op)
+            if not math.isfinite(cost.latency_ns):
+                raise HespasError(f"{Cost.NAME}: latency_ns is {cost.latency_ns}", op=op)
+            attrs = (
+                _FLOPS(cost.flops)
+                + _READ(cost.read_bytes)
+                + _WRITE(cost.write_bytes)
+                + encode_text_attr("estimator", cost.estimator)
+            )
+            cached = self._costs[attr] = (cost, round(cost.latency_ns * FS_PER_NS), attrs)
+        return cached
+
+    def _format_location(self, location: ir.Location) -> str:
+        """``file:line:col``; the input file without its folder: moving it makes no change."""
+        place = format_source_position(location)
+        if place:
+            place = fill_in_file_name(place, self.input_name)
+        if place.startswith(f"{self.input_name}:"):
+            return os.path.basename(self.input_name) + place[len(self.input_name) :]
+        return place
+
+    def _find_naming_op(self, callee: str) -> str:
+        """The op that names a region: the first heavy one, else the first."""
+        if callee not in self._heroes:
+            names = [view.operation.name for view in self.functions[callee].regions[0].blocks[0]]
+            self._heroes[callee] = _strip_dialect(next(filter(HEAVY_OP.search, names), names[0]))
+        return self._heroes[callee]
+
+
+def has_assumed_trips(loop: ir.Operation) -> bool:
+    """Whether nobody gave the trip count of a loop, so that its time has a gap."""
+    attributes = loop.attributes
+    return TRIPS_NOTE in attributes and ASSUMED in ir.StringAttr(attributes[TRIPS_NOTE]).value
+
+
+def _strip_dialect(name: str) -> str:
+    return name.partition(".")[2] or name
+
+
+def _list_transfer_pairs(comm: CommAttr) -> tuple[tuple[int, int], ...]:
+    """(source, target) of a permute; a device that keeps its own data sends nothing."""
+    pairs = zip(comm.pairs[::2], comm.pairs[1::2], strict=True)
+    return tuple((source, target) for source, target in pairs if source != target)
+
+
+def _check_transfer_pairs(op: ir.Operation, pairs: tuple[tuple[int, int], ...]) -> None:
+    for role, ends in (("source", [s for s, _ in pairs]), ("target", [t for _, t in pairs])):
+        if len(set(ends)) < len(ends):
+            raise HespasError(f"a device is {role} of several pairs", op=op)

@@ -1,0 +1,252 @@
+"""Ops that a compiler removes before it fuses, as XLA's algebraic simplifier does.
+
+Only rewrites that keep every bit of the result. Each takes an op and returns the value to use in
+its place, or None.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from hespas.dialects.mlir import PassManager, get_defining_op, ir, register_passes
+from hespas.estimators.rules.base import read_integer, read_integer_list, to_buffer_size
+from hespas.passes.fuse.op_builder import (
+    OpBuilder,
+    collect_blocks,
+    find_named_ops,
+    get_element_type,
+    make_i64_array,
+)
+
+Rewrite = Callable[[ir.Operation], "ir.Value | None"]
+LAYOUT = "result_layout"  # where it is written, a transpose may be one in name only
+
+
+def simplify_module(module: ir.Module) -> list[ir.Block]:
+    """Simplify ops in program order, join equal ones, and drop what nothing needs.
+
+    Returns the blocks that are left: loops and branches may be among what goes.
+    """
+    for block in collect_blocks(module):
+        for op in find_named_ops(block, REWRITES):
+            new = REWRITES[op.name](op)
+            if new is not None:
+                op.results[0].replace_all_uses_with(new)
+    register_passes()
+    PassManager.parse("builtin.module(cse)", module.context).run(module.operation)
+    return collect_blocks(module)
+
+
+def _forward_operand(op: ir.Operation) -> ir.Value | None:
+    source = op.operands[0]
+    return source if source.type == op.results[0].type else None
+
+
+def _find_operand_source(op: ir.Operation, name: str) -> ir.Operation | None:
+    """The op that makes the first operand, if it has that name."""
+    source_op = get_defining_op(op.operands[0])
+    return source_op if source_op is not None and source_op.name == name else None
+
+
+def _create_unary_op(
+    op: ir.Operation, name: str, operand: ir.Value, **attributes: ir.Attribute
+) -> ir.Value:
+    """What an op of one operand makes in the place of ``op``, of the same type."""
+    return OpBuilder(op).create_op(name, [operand], [op.results[0].type], attributes).results[0]
+
+
+def _simplify_reshape(op: ir.Operation) -> ir.Value | None:
+    source = op.operands[0]
+    inner = _find_operand_source(op, "stablehlo.reshape")
+    if source.type == op.results[0].type:
+        return source
+    if inner is None:
+        return None
+    base = inner.operands[0]
+    return (
+        base if base.type == op.results[0].type else _create_unary_op(op, "stablehlo.reshape", base)
+    )
+
+
+def _simplify_transpose(op: ir.Operation) -> ir.Value | None:
+    if LAYOUT in op.attributes:
+        return None
+    order = read_integer_list(op, "permutation", ())
+    inner = _find_operand_source(op, "stablehlo.transpose")
+    if inner is not None and LAYOUT not in inner.attributes:
+        before = read_integer_list(inner, "permutation", ())
+        order = tuple(before[d] for d in order)
+        if order == tuple(range(len(order))):
+            return inner.operands[0]
+        permutation = make_i64_array(order, op.context)
+        return _create_unary_op(
+            op, "stablehlo.transpose", inner.operands[0], permutation=permutation
+        )
+    if order == tuple(range(len(order))):
+        return op.operands[0]
+    shape = to_buffer_size(op.operands[0].type).shape
+    wide = [d for d in order if shape[d] > 1]
+    if wide == sorted(wide):
+        return _create_unary_op(op, "stablehlo.reshape", op.operands[0])
+    return None
+
+
+def _simplify_broadcast(op: ir.Operation) -> ir.Value | None:
+    dims = read_integer_list(op, "broadcast_dimensions", ())
+    if list(dims) == sorted(dims) and op.operands[0].type == op.results[0].type:
+        return op.operands[0]
+    inner = _find_operand_source(op, "stablehlo.broadcast_in_dim")
+    if inner is None:
+        return None
+    before = read_integer_list(inner, "broadcast_dimensions", ())
+    joined = make_i64_array([dims[d] for d in before], op.context)
+    return _create_unary_op(
+        op, "stablehlo.broadcast_in_dim", inner.operands[0], broadcast_dimensions=joined
+    )
+
+
+FLOATS = {"f64": (11, 52), "f32": (8, 23), "bf16": (8, 7), "f16": (5, 10)}  # exponent, mantissa
+
+
+def _can_represent_type(wide: ir.Type, narrow: ir.Type) -> bool:
+    """Whether every number of one element type is one of the other."""
+    a, b = str(wide), str(narrow)
+    if a in FLOATS and b in FLOATS:
+        return all(x >= y for x, y in zip(FLOATS[a], FLOATS[b], strict=True))
+    if isinstance(wide, ir.IntegerType) and isinstance(narrow, ir.IntegerType):
+        return wide.is_signless == narrow.is_signless and 1 < narrow.width <= wide.width
+    return False
+
+
+def _simplify_convert(op: ir.Operation) -> ir.Value | None:
+    if op.operands[0].type == op.results[0].type:
+        return op.operands[0]
+    inner = _find_operand_source(op, "stablehlo.convert")
+    if inner is None or not _can_represent_type(
+        get_element_type(op.operands[0]), get_element_type(inner.operands[0])
+    ):
+        return None
+    base = inner.operands[0]
+    return (
+        base if base.type == op.results[0].type else _create_unary_op(op, "stablehlo.convert", base)
+    )
+
+
+def _simplify_reduce_precision(op: ir.Operation) -> ir.Value | None:
+    operand_bits = FLOATS.get(str(get_element_type(op.operands[0])))
+    result_bits = read_integer(op, "exponent_bits", 0), read_integer(op, "mantissa_bits", 0)
+    if operand_bits is None or result_bits[0] < operand_bits[0] or result_bits[1] < operand_bits[1]:
+        return None
+    return op.operands[0]
+
+
+def _simplify_slice(op: ir.Operation) -> ir.Value | None:
+    steps = read_integer_list(op, "strides", ())
+    return (
+        op.operands[0] if all(s == 1 for s in steps) and _forward_operand(op) is not None else None
+    )
+
+
+def _forward_single_operand(op: ir.Operation) -> ir.Value | None:
+    return op.operands[0] if len(op.operands) == 1 else None
+
+
+def _simplify_pad(op: ir.Operation) -> ir.Value | None:
+    edges = [
+        *read_integer_list(op, "edge_padding_low", ()),
+        *read_integer_list(op, "edge_padding_high", ()),
+    ]
+    return None if any(edges) else _forward_operand(op)
+
+
+def _simplify_multiply(op: ir.Operation) -> ir.Value | None:
+    """x * 1, and 1 * x."""
+    for one, other in ((0, 1), (1, 0)):
+        if read_uniform_constant(op.operands[one]) == 1:
+            return op.operands[other]
+    return None
+
+
+def _simplify_divide(op: ir.Operation) -> ir.Value | None:
+    """x / 1."""
+    return op.operands[0] if read_uniform_constant(op.operands[1]) == 1 else None
+
+
+def _simplify_subtract(op: ir.Operation) -> ir.Value | None:
+    """x - 0, where the zero has no sign to lose."""
+    zero = read_uniform_constant(op.operands[1])
+    return op.operands[0] if zero == 0 and str(zero) != "-0.0" else None
+
+
+def read_uniform_constant(value: ir.Value) -> float | int | None:
+    """What all elements of a constant are, or None."""
+    constant = get_defining_op(value)
+    if constant is not None and constant.name == "stablehlo.broadcast_in_dim":
+        constant = get_defining_op(constant.operands[0])
+    return (
+        _read_splat_value(constant)
+        if constant is not None and constant.name == "stablehlo.constant"
+        else None
+    )
+
+
+def _read_splat_value(constant: ir.Operation) -> float | int | None:
+    """The number that a constant of one repeats, or None."""
+    try:
+        attr = constant.attributes["value"]
+    except TypeError:  # complex elements: the bindings cannot hold them
+        return None
+    if not isinstance(attr, ir.DenseElementsAttr) or not attr.is_splat:
+        return None
+    one = attr.get_splat_value()
+    return one.value if isinstance(one, ir.FloatAttr | ir.IntegerAttr) else None
+
+
+def _simplify_reduce(op: ir.Operation) -> ir.Value | None:
+    """A reduction along dimensions of size 1 from the value that changes nothing."""
+    if len(op.operands) != 2:
+        return None
+    shape = to_buffer_size(op.operands[0].type).shape
+    body = [view.operation.name for view in op.regions[0].blocks[0].operations]
+    neutral = NEUTRAL.get(body[0].partition(".")[2]) if len(body) == 2 else None
+    if neutral is None or any(shape[d] != 1 for d in read_integer_list(op, "dimensions", ())):
+        return None
+    if read_uniform_constant(op.operands[1]) != neutral:
+        return None
+    return _create_unary_op(op, "stablehlo.reshape", op.operands[0])
+
+
+NEUTRAL = {"add": 0, "multiply": 1, "maximum": -math.inf, "minimum": math.inf}
+
+
+def _generalise_dot(op: ir.Operation) -> ir.Value | None:
+    """A product of matrices or vectors in the general form."""
+    last = len(to_buffer_size(op.operands[0].type).shape) - 1
+    dimensions = f"lhs_contracting_dimensions = [{last}], rhs_contracting_dimensions = [0]"
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes["dot_dimension_numbers"] = ir.Attribute.parse(
+        f"#stablehlo.dot<{dimensions}>", op.context
+    )
+    kinds = [op.results[0].type]
+    return (
+        OpBuilder(op).create_op("stablehlo.dot_general", op.operands, kinds, attributes).results[0]
+    )
+
+
+REWRITES: dict[str, Rewrite] = {
+    "mhlo.copy": _forward_operand,
+    "stablehlo.broadcast_in_dim": _simplify_broadcast,
+    "stablehlo.concatenate": _forward_single_operand,
+    "stablehlo.convert": _simplify_convert,
+    "stablehlo.divide": _simplify_divide,
+    "stablehlo.dot": _generalise_dot,
+    "stablehlo.multiply": _simplify_multiply,
+    "stablehlo.pad": _simplify_pad,
+    "stablehlo.reduce": _simplify_reduce,
+    "stablehlo.reduce_precision": _simplify_reduce_precision,
+    "stablehlo.reshape": _simplify_reshape,
+    "stablehlo.slice": _simplify_slice,
+    "stablehlo.subtract": _simplify_subtract,
+    "stablehlo.transpose": _simplify_transpose,
+}

@@ -1,0 +1,150 @@
+"""Collectives as XLA:GPU runs them: reductions that are cut become scattered ones, and gathers and
+scatters go along the dimension that is major in memory.
+
+(xla/service/reduce_scatter_creator, xla/service/gpu/transforms/layout_assignment.cc.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hespas.dialects.attrs import CommAttr, TargetAttr
+from hespas.dialects.mlir import get_defining_op, ir, to_i64_attr
+from hespas.estimators.rules.base import read_integer, to_buffer_size
+from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops, get_static_shape
+from hespas.passes.prepare.communicators import get_groups_attr
+from hespas.passes.prepare.device_grid import (
+    DeviceGrid,
+    Groups,
+    get_group_mode,
+    parse_group_rows,
+    resolve_groups,
+)
+from hespas.passes.prepare.scalars import Number, ScalarEvaluator
+
+ALL_REDUCE, REDUCE_SCATTER = "stablehlo.all_reduce", "stablehlo.reduce_scatter"
+ALL_GATHER = "stablehlo.all_gather"
+SCATTER_DIM = "scatter_dimension"
+DIM_ATTRIBUTES = {
+    ALL_GATHER: "all_gather_dim",
+    REDUCE_SCATTER: SCATTER_DIM,
+}  # and what names the dimension
+MAX_INDEX_OPS = 32  # ops behind a start index, at most
+
+
+def scatter_reductions(block: ir.Block, target: TargetAttr) -> None:
+    """Turn each all_reduce of which every device takes its own part into a reduce_scatter."""
+    grid = DeviceGrid(target.replicas, target.partitions)
+    for op in find_named_ops(block, (ALL_REDUCE,)):
+        if len(op.results) == 1 and CommAttr.NAME in op.attributes:
+            _replace_by_reduce_scatter(op, grid)
+
+
+def _replace_by_reduce_scatter(op: ir.Operation, grid: DeviceGrid) -> None:
+    users = [use.owner.operation for use in op.results[0].uses]
+    if len(users) != 1 or users[0].name != "stablehlo.dynamic_slice":
+        return
+    slice_op = users[0]
+    attr = get_groups_attr(op)
+    groups = resolve_groups(
+        parse_group_rows(attr) if attr is not None else (), get_group_mode(op), grid
+    )
+    full_shape, part_shape = get_static_shape(op.results[0]), get_static_shape(slice_op.results[0])
+    dims = [d for d, size in enumerate(full_shape) if size != part_shape[d]]
+    if len(dims) != 1 or not groups:
+        return
+    (dim,) = dims
+    members = {len(group) for group in groups}
+    if members != {full_shape[dim] // part_shape[dim]} or full_shape[dim] % part_shape[dim]:
+        return
+    if not _has_rank_offsets(slice_op.operands[1 + dim], part_shape[dim], groups, grid):
+        return
+    comm = CommAttr.read_from_op(op)
+    assert comm is not None
+    attribute_names = ("channel_handle", "replica_groups", "use_global_device_ids")
+    attributes = {name: op.attributes[name] for name in attribute_names if name in op.attributes}
+    attributes[SCATTER_DIM] = to_i64_attr(dim, op.context)
+    new = OpBuilder(op).create_op(
+        REDUCE_SCATTER, [op.operands[0]], [slice_op.results[0].type], attributes, body=op
+    )
+    size = to_buffer_size(slice_op.results[0].type).bytes
+    replace(comm, kind="reduce_scatter", result_bytes=size).write_to_op(new)
+    slice_op.results[0].replace_all_uses_with(new.results[0])
+    slice_op.erase()
+    op.erase()
+
+
+def _has_rank_offsets(start: ir.Value, size: int, groups: Groups, grid: DeviceGrid) -> bool:
+    """Whether the i-th member of each group starts at i times the size."""
+    ids, tables = _collect_device_lookups(start)
+    scalars = ScalarEvaluator({}, {})
+    for group in groups:
+        for rank, device in enumerate(group):
+            replica, partition = divmod(device, grid.partitions)
+            bound: dict[ir.Value, Number] = {
+                value: replica if kind == "replica_id" else partition for value, kind in ids
+            }
+            for op, table in tables:
+                index = scalars.evaluate_with_bindings(op.operands[1], bound)
+                if index is None:
+                    return False
+                bound[op.results[0]] = table[min(max(int(index), 0), len(table) - 1)]
+            if scalars.evaluate_with_bindings(start, bound) != rank * size:
+                return False
+    return True
+
+
+def _collect_device_lookups(
+    value: ir.Value,
+) -> tuple[list[tuple[ir.Value, str]], list[tuple[ir.Operation, list[int]]]]:
+    """The device ids behind a value, and the numbers that are looked up in constant tables."""
+    ids: list[tuple[ir.Value, str]] = []
+    tables: list[tuple[ir.Operation, list[int]]] = []
+    seen: list[ir.Operation] = []
+
+    def visit_producer(value: ir.Value) -> None:
+        op = get_defining_op(value)
+        if op is None or op in seen or len(seen) > MAX_INDEX_OPS:
+            return
+        seen.append(op)
+        for operand in op.operands:
+            visit_producer(operand)
+        kind = op.name.partition(".")[2]
+        if kind in ("partition_id", "replica_id"):
+            ids.append((op.results[0], kind))
+        elif kind == "dynamic_slice" and len(op.operands) == 2:
+            table = get_defining_op(op.operands[0])
+            if table is not None and table.name == "stablehlo.constant":
+                values = table.attributes["value"]
+                if isinstance(values, ir.DenseIntElementsAttr):
+                    tables.append((op, [int(number) for number in values]))
+
+    visit_producer(value)
+    return ids, tables
+
+
+def transpose_collectives_to_major(block: ir.Block) -> None:
+    """Gather and scatter along the first dimension, with transposes where it is another."""
+    for op in find_named_ops(block, DIM_ATTRIBUTES):
+        _transpose_collective_to_major(op, DIM_ATTRIBUTES[op.name])
+
+
+def _transpose_collective_to_major(op: ir.Operation, dim_attribute: str) -> None:
+    dim = read_integer(op, dim_attribute, 0)
+    if len(op.operands) != 1:
+        return
+    result = op.results[0]
+    shape, result_shape = get_static_shape(op.operands[0]), get_static_shape(result)
+    if all(size == 1 for size in result_shape[:dim]):
+        return
+    builder = OpBuilder(op)
+    first = [dim, *(d for d in range(len(shape)) if d != dim)]
+    operand = builder.create_transpose(op.operands[0], first)
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes[dim_attribute] = to_i64_attr(0, op.context)
+    body = op if len(op.regions) else None
+    kind = builder.make_tensor_type([result_shape[d] for d in first], result)
+    new = builder.create_op(op.name, [operand], [kind], attributes, body=body)
+    back = [first.index(d) for d in range(len(first))]
+    result.replace_all_uses_with(builder.create_transpose(new.results[0], back))
+    op.erase()

@@ -1,0 +1,167 @@
+"""Small collectives of one kind become one, as XLA's combiners make them.
+
+(xla/service/all_reduce_combiner.cc and its likes.) Gathers become one op of several operands;
+reductions one of a buffer that holds all, which a kernel fills and others cut, as XLA:GPU does. A
+scatter of several has no form in StableHLO and stays.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+from hespas.dialects.attrs import CommAttr
+from hespas.dialects.mlir import ir
+from hespas.estimators.rules.base import to_buffer_size
+from hespas.passes.fuse.dependency_order import DependencyOrder
+from hespas.passes.fuse.fusion_graph import has_side_effect
+from hespas.passes.fuse.op_builder import OpBuilder, get_element_type, get_static_shape
+from hespas.passes.fuse.topological_order import order_topologically
+from hespas.passes.split.blocks import list_read_values
+
+ALL_GATHER, ALL_REDUCE = "stablehlo.all_gather", "stablehlo.all_reduce"
+COMBINED = (ALL_GATHER, ALL_REDUCE)
+MAX_GROUP_SIZE = 2048  # collectives in one
+KEY_ATTRIBUTES = ("all_gather_dim", "replica_groups", "use_global_device_ids")
+COMMUTATIVE = tuple(
+    f"stablehlo.{n}" for n in ("add", "and", "maximum", "minimum", "multiply", "or")
+)
+
+
+@dataclass(slots=True)
+class CollectiveCombiner:
+    """Combines the collectives of a block up to ``limit_bytes`` each."""
+
+    block: ir.Block
+    limit_bytes: int
+    ops: list[ir.Operation] = field(init=False)
+    needs: dict[int, set[int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ops = [view.operation for view in self.block.operations]
+
+    def combine_collectives(self) -> None:
+        """Combine."""
+        kinds = self._collect_combinable()
+        if not kinds:
+            return
+        self.needs = self._collect_dependencies()
+        dependencies = DependencyOrder.from_dependencies(self.needs)
+        groups: list[list[int]] = []
+        for members in kinds:
+            groups += self._form_groups(members, dependencies)
+        if groups:
+            self._place_groups_together(groups)
+        for group in groups:
+            self._combine_group([self.ops[index] for index in group])
+
+    def _collect_combinable(self) -> list[list[int]]:
+        """Collectives that may go together, gathers first."""
+        members_by_key: dict[object, list[int]] = {}
+        for index, op in enumerate(self.ops):
+            comm = CommAttr.read_from_op(op) if op.name in COMBINED else None
+            if comm is not None and not comm.is_async and len(op.results) == 1:
+                members_by_key.setdefault(_make_combination_key(op, comm), []).append(index)
+        several = [(key, group) for key, group in members_by_key.items() if len(group) > 1]
+        return [group for _, group in sorted(several, key=lambda item: str(item[0]))]
+
+    def _collect_dependencies(self) -> dict[int, set[int]]:
+        """Per op those whose results it reads; with side effects, also the one before it."""
+        number: dict[ir.Value, int] = {}
+        needs: dict[int, set[int]] = {}
+        last = -1
+        for index, op in enumerate(self.ops):
+            needs[index] = {number[value] for value in list_read_values(op) if value in number}
+            number.update(dict.fromkeys(op.results, index))
+            if has_side_effect(op):
+                if last >= 0:
+                    needs[index].add(last)
+                last = index
+        return needs
+
+    def _form_groups(self, members: list[int], dependencies: DependencyOrder) -> list[list[int]]:
+        """Runs of collectives of which none needs another, within the limits. Joins them."""
+        groups: list[list[int]] = []
+        size = 0
+        for index in members:
+            extra = self._sum_result_bytes(index)
+            if extra > self.limit_bytes:
+                continue
+            group = groups[-1] if groups else []
+            full = size + extra > self.limit_bytes or len(group) >= MAX_GROUP_SIZE
+            if not group or full or dependencies.has_path_between(index, group[0]):
+                groups.append([index])
+                size = extra
+            else:
+                dependencies.merge_units(group[0], index)
+                group.append(index)
+                size += extra
+        return [group for group in groups if len(group) > 1]
+
+    def _sum_result_bytes(self, index: int) -> int:
+        return sum(to_buffer_size(value.type).bytes for value in self.ops[index].results)
+
+    def _place_groups_together(self, groups: list[list[int]]) -> None:
+        """Move the ops so that the members of each group stand together."""
+        leader = {index: group[0] for group in groups for index in group}
+        members = {group[0]: group for group in groups}
+        needs: dict[int, set[int]] = {}
+        for index, before in self.needs.items():
+            unit = leader.get(index, index)
+            needs.setdefault(unit, set()).update(leader.get(other, other) for other in before)
+        end = self.ops[-1]
+        for unit in order_topologically(needs, {unit: unit for unit in needs}):
+            for index in members.get(unit, (unit,)):
+                if self.ops[index] != end:
+                    self.ops[index].move_before(end)
+
+    def _combine_group(self, group: list[ir.Operation]) -> None:
+        """One op in place of several that stand together."""
+        first, builder = group[0], OpBuilder(group[-1])
+        operands = [op.operands[0] for op in group]
+        attributes = {name: first.attributes[name] for name in first.attributes}
+        comms = [comm for op in group if (comm := CommAttr.read_from_op(op)) is not None]
+        if first.name == ALL_GATHER:
+            kinds = [op.results[0].type for op in group]
+            combined_op = builder.create_op(ALL_GATHER, operands, kinds, attributes)
+            results = list(combined_op.results)
+        else:
+            sizes = [math.prod(get_static_shape(value)) for value in operands]
+            flat = [builder.create_reshape(v, [n]) for v, n in zip(operands, sizes, strict=True)]
+            concatenated = builder.create_concatenate(flat, 0)
+            combined_op = builder.create_op(
+                ALL_REDUCE, [concatenated], [concatenated.type], attributes, body=first
+            )
+            results, start = [], 0
+            for op, size in zip(group, sizes, strict=True):
+                part = builder.create_slice(combined_op.results[0], 0, start, start + size)
+                results.append(builder.create_reshape(part, get_static_shape(op.results[0])))
+                start += size
+        replace(
+            comms[0],
+            operand_bytes=sum(comm.operand_bytes for comm in comms),
+            result_bytes=sum(comm.result_bytes for comm in comms),
+        ).write_to_op(combined_op)
+        for op, result in zip(group, results, strict=True):
+            op.results[0].replace_all_uses_with(result)
+            op.erase()
+
+
+def _make_combination_key(op: ir.Operation, comm: CommAttr) -> object:
+    """Equal for collectives that may go together; of its own for one that may not."""
+    attributes = op.attributes
+    attribute_texts = [str(attributes[n]) for n in sorted(attributes) if n in KEY_ATTRIBUTES]
+    shared_key = (
+        op.name,
+        str(get_element_type(op.operands[0])),
+        comm.groups,
+        tuple(attribute_texts),
+    )
+    if op.name == ALL_GATHER:
+        return shared_key
+    body = [view.operation.name for view in op.regions[0].blocks[0].operations]
+    return (
+        (*shared_key, body[0])
+        if len(body) == 2 and body[0] in COMMUTATIVE
+        else (*shared_key, id(op))
+    )

@@ -1,0 +1,163 @@
+"""Kernels onto the module: each of several ops becomes an ``mhlo.fusion``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hespas.dialects.mlir import ir
+from hespas.estimators.rules.fusion import classify_kernel
+from hespas.estimators.work import find_cost_rule
+from hespas.passes.fuse.fusion_graph import COPIED_KINDS, IN_PLACE, FusionGraph
+from hespas.passes.fuse.kernel_cost_model import FusionKernel
+from hespas.passes.fuse.op_builder import create_fusion
+from hespas.passes.fuse.topological_order import order_topologically
+from hespas.passes.split.blocks import list_captured_operands
+
+
+@dataclass(slots=True)
+class FusionBuilder:
+    """Writes kernels into the block of a graph; ``current`` is what stands for each value now."""
+
+    graph: FusionGraph
+    kernels: dict[int, FusionKernel]
+    needs: dict[int, set[int]]
+    current: list[ir.Value] = field(init=False)
+    placed: set[int] = field(default_factory=set)
+    end: ir.Operation = field(init=False)
+    point: ir.InsertionPoint = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.current = list(self.graph.ids)
+        self.end = self.graph.ops[-1].op
+        self.point = ir.InsertionPoint(self.end)
+
+    def build_fusions(self) -> int:
+        """Replace each kernel of several ops by a fusion; the number of fusions."""
+        fusions = 0
+        for unit in self._order_units():
+            kernel = self.kernels.get(unit)
+            if kernel is not None and self._has_several_ops(kernel):
+                self._replace_kernel(kernel)
+                fusions += 1
+            else:
+                self._place_op(unit)
+        for value in self.graph.ops[-1].operands:
+            self._place_copied_producer(value)
+        self._erase_unused_ops()
+        return fusions
+
+    def _has_several_ops(self, kernel: FusionKernel) -> bool:
+        """Whether a kernel is of several ops; a constant that fills a tensor is one."""
+        if len(kernel.members) > 1:
+            return True
+        op = self.graph.ops[next(iter(kernel.members))]
+        inside = op.operands[1 if op.kind in IN_PLACE else 0 :]
+        return any(v in self.graph.constants and self.graph.sizes[v].elements > 1 for v in inside)
+
+    def _order_units(self) -> list[int]:
+        """Kernels and other ops, each after those that it needs, otherwise as they stood."""
+        position = {
+            unit: max(self.graph.producer[v] for v in self.kernels[unit].outputs)
+            if unit in self.kernels
+            else unit
+            for unit in self.needs
+        }
+        order = order_topologically(self.needs, position)
+        return order[:-1] if order and order[-1] == len(self.graph.ops) - 1 else order
+
+    def _place_op(self, index: int) -> None:
+        """Move an op to where the block has got to, and before it the views that it reads."""
+        if index in self.placed:
+            return
+        self.placed.add(index)
+        op = self.graph.ops[index]
+        for value in op.operands:
+            self._place_copied_producer(value)
+        for use in op.uses:
+            self._place_copied_producer(use.value)
+        op.op.move_before(self.end)
+
+    def _place_copied_producer(self, value: int) -> None:
+        """Place the views and constants that a value is made of."""
+        index = self.graph.producer[value]
+        if index >= 0 and self.graph.ops[index].kind in COPIED_KINDS:
+            self._place_op(index)
+
+    def _replace_kernel(self, kernel: FusionKernel) -> None:
+        """A fusion of the kernel's ops, and its results in place of theirs."""
+        graph = self.graph
+        members = sorted(kernel.members)
+        inputs = self._collect_inputs(members)
+        for value in inputs:
+            self._place_copied_producer(value)
+        kind = "kLoop" if kernel.emitter in ("loop", "in_place") else "kInput"
+        hero = classify_kernel({_find_work_kind(graph.ops[member].op.name) for member in members})
+        results = [self.current[value].type for value in kernel.outputs]
+        location = graph.ops[graph.producer[kernel.outputs[-1]]].op.location
+        operands = [self.current[value] for value in inputs]
+        new, block = create_fusion(self.end, kind, hero, operands, results, location)
+        values: dict[int, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
+        inner = ir.InsertionPoint(block)
+        for member in members:
+            self._copy_op(member, values, inner)
+        ir.Operation.create(
+            "mhlo.return",
+            operands=[values[value] for value in kernel.outputs],
+            loc=location,
+            ip=inner,
+        )
+        for value, result in zip(kernel.outputs, new.results, strict=True):
+            self.current[value].replace_all_uses_with(result)
+            self.current[value] = result
+
+    def _collect_inputs(self, members: list[int]) -> list[int]:
+        """The values that the members read from outside, views and constants followed."""
+        graph = self.graph
+        known = {result for member in members for result in graph.ops[member].results}
+        # What is updated in place must be there before, be it a constant.
+        buffers = {graph.ops[m].operands[0] for m in members if graph.ops[m].kind in IN_PLACE}
+        inputs: list[int] = []
+
+        def add_input(value: int) -> None:
+            if value in known:
+                return
+            known.add(value)
+            index = graph.producer[value]
+            if value not in buffers and index >= 0 and graph.ops[index].kind in COPIED_KINDS:
+                for operand in graph.ops[index].operands:
+                    add_input(operand)
+            else:
+                inputs.append(value)
+
+        for member in members:
+            for operand in graph.ops[member].operands:
+                add_input(operand)
+        return inputs
+
+    def _copy_op(self, index: int, values: dict[int, ir.Value], point: ir.InsertionPoint) -> None:
+        """Copy an op, and before it the views and constants that it reads."""
+        op = self.graph.ops[index]
+        for operand in op.operands:
+            if operand not in values:
+                self._copy_op(self.graph.producer[operand], values, point)
+        clone = op.op.clone(point).operation
+        own_operands = len(clone.operands)
+        for position, operand in enumerate(op.operands[:own_operands]):
+            clone.operands[position] = values[operand]
+        if len(op.operands) > own_operands:
+            for (inner, position, _), operand in zip(
+                list_captured_operands(clone), op.operands[own_operands:], strict=True
+            ):
+                inner.operands[position] = values[operand]
+        values.update(zip(op.results, clone.results, strict=True))
+
+    def _erase_unused_ops(self) -> None:
+        """Erase what no kernel is made of any more, users first."""
+        for op in reversed(self.graph.ops):
+            if op.kind != "opaque" and not any(True for r in op.op.results for _ in r.uses):
+                op.op.erase()
+
+
+def _find_work_kind(name: str) -> str:
+    rule = find_cost_rule(name)
+    return rule.kind if rule else "custom"

@@ -1,0 +1,218 @@
+"""Short forms for the ops that the rewrites of this folder make."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from hespas.dialects.attrs import KernelAttr
+from hespas.dialects.mlir import collect_functions, get_defining_op, ir, to_i64_attr
+from hespas.dialects.op_kinds import CONTROL, FUSION
+from hespas.estimators.rules.base import to_buffer_size
+from hespas.passes.split.blocks import is_small_constant
+
+
+def get_element_type(value: ir.Value) -> ir.Type:
+    """The element type of a tensor."""
+    kind = value.type
+    assert isinstance(kind, ir.ShapedType)
+    return kind.element_type
+
+
+def get_static_shape(value: ir.Value) -> tuple[int, ...]:
+    """The sizes of a tensor of static shape."""
+    return to_buffer_size(value.type).shape
+
+
+def make_i64_array(numbers: Sequence[int], context: ir.Context) -> ir.Attribute:
+    """The numbers as an ``array<i64>`` attribute."""
+    return ir.DenseI64ArrayAttr.get(list(numbers), context)
+
+
+def has_static_shape(kind: ir.Type) -> bool:
+    """Whether a type is that of a tensor of static shape."""
+    return isinstance(kind, ir.RankedTensorType) and kind.has_static_shape
+
+
+def find_named_ops(block: ir.Block, names: Collection[str]) -> list[ir.Operation]:
+    """The ops of a block that have one of the names, and static shapes, as they stand."""
+    block_ops = [view.operation for view in block.operations]
+    return [
+        op
+        for op in block_ops
+        if op.name in names and all(has_static_shape(v.type) for v in (*op.operands, *op.results))
+    ]
+
+
+T = TypeVar("T")
+
+
+def sort_in_block_order(items: Iterable[T], op_of: Callable[[T], ir.Operation]) -> list[T]:
+    """Things by the places of their ops, which are of one block."""
+
+    def compare_positions(a: T, b: T) -> int:
+        return -1 if op_of(a).is_before_in_block(op_of(b)) else 1
+
+    return sorted(items, key=functools.cmp_to_key(compare_positions))
+
+
+def collect_blocks(module: ir.Module) -> list[ir.Block]:
+    """The blocks of a module's functions and of the control flow in them, inner ones first."""
+    return [
+        block
+        for function in collect_functions(module).values()
+        for block in _collect_nested_blocks(function)
+    ]
+
+
+def _collect_nested_blocks(op: ir.Operation) -> list[ir.Block]:
+    blocks: list[ir.Block] = []
+    for region in op.regions:
+        for block in region.blocks:
+            for view in block.operations:
+                if view.operation.name in CONTROL:
+                    blocks += _collect_nested_blocks(view.operation)
+            blocks.append(block)
+    return blocks
+
+
+@dataclass(frozen=True, slots=True)
+class OpBuilder:
+    """Makes ops before another, with its location."""
+
+    place: ir.Operation
+
+    def make_tensor_type(self, shape: Sequence[int], like: ir.Value) -> ir.Type:
+        """A type of this shape with the elements of ``like``."""
+        return ir.RankedTensorType.get(list(shape), get_element_type(like), loc=self.place.location)
+
+    def create_op(
+        self,
+        name: str,
+        operands: Sequence[ir.Value],
+        results: Sequence[ir.Type],
+        attributes: Mapping[str, ir.Attribute],
+        body: ir.Operation | None = None,
+    ) -> ir.Operation:
+        """An op; with ``body`` its region is a copy of that op's."""
+        created_op = ir.Operation.create(
+            name,
+            results=list(results),
+            operands=list(operands),
+            attributes=dict(attributes),
+            regions=0 if body is None else 1,
+            loc=self.place.location,
+            ip=ir.InsertionPoint(self.place),
+        )
+        if body is not None:
+            copy = body.clone(ir.InsertionPoint(self.place)).operation
+            copy.regions[0].blocks[0].append_to(created_op.regions[0])
+            copy.erase()
+        return created_op
+
+    def create_reshape(self, value: ir.Value, shape: Sequence[int]) -> ir.Value:
+        kind = self.make_tensor_type(shape, value)
+        if kind == value.type:
+            return value
+        return self.create_op("stablehlo.reshape", [value], [kind], {}).results[0]
+
+    def create_transpose(self, value: ir.Value, order: Sequence[int]) -> ir.Value:
+        shape = get_static_shape(value)
+        kind = self.make_tensor_type([shape[d] for d in order], value)
+        attributes = {"permutation": make_i64_array(order, value.context)}
+        return self.create_op("stablehlo.transpose", [value], [kind], attributes).results[0]
+
+    def create_concatenate(self, values: Sequence[ir.Value], axis: int) -> ir.Value:
+        shape = list(get_static_shape(values[0]))
+        shape[axis] = sum(get_static_shape(value)[axis] for value in values)
+        kind = self.make_tensor_type(shape, values[0])
+        attributes = {"dimension": to_i64_attr(axis, kind.context)}
+        return self.create_op("stablehlo.concatenate", values, [kind], attributes).results[0]
+
+    def create_slice(self, value: ir.Value, axis: int, start: int, end: int) -> ir.Value:
+        shape = list(get_static_shape(value))
+        low, high = [0] * len(shape), list(shape)
+        low[axis], high[axis] = start, end
+        shape[axis] = end - start
+        attributes = {
+            "start_indices": make_i64_array(low, value.context),
+            "limit_indices": make_i64_array(high, value.context),
+            "strides": make_i64_array([1] * len(shape), value.context),
+        }
+        kind = self.make_tensor_type(shape, value)
+        return self.create_op("stablehlo.slice", [value], [kind], attributes).results[0]
+
+
+def create_fusion(
+    place: ir.Operation,
+    kind: str,
+    kernel: str,
+    operands: Sequence[ir.Value],
+    results: Sequence[ir.Type],
+    location: ir.Location,
+) -> tuple[ir.Operation, ir.Block]:
+    """An ``mhlo.fusion`` with an empty body before ``place``, and that body."""
+    attributes = {
+        "fusion_kind": ir.Attribute.parse(f"#mhlo<fusion_kind {kind}>", place.context),
+        KernelAttr.NAME: KernelAttr(kernel).to_dictionary_attr(place.context),
+    }
+    op = ir.Operation.create(
+        FUSION,
+        results=list(results),
+        operands=list(operands),
+        attributes=attributes,
+        regions=1,
+        loc=location,
+        ip=ir.InsertionPoint(place),
+    )
+    kinds = [operand.type for operand in operands]
+    block = op.regions[0].blocks.append(*kinds, arg_locs=[op.location] * len(kinds))
+    return op, block
+
+
+def fuse_ops(ops: Sequence[ir.Operation], kind: str, kernel: str) -> None:
+    """Replace ops, of which only the last's results are read elsewhere, by a fusion.
+
+    Small constants, and broadcasts, that they read are copied into it.
+    """
+    inside = {result for op in ops for result in op.results}
+    copied: dict[ir.Value, ir.Operation] = {}
+    inputs: dict[ir.Value, None] = {}
+
+    def add_input(value: ir.Value) -> None:
+        source_op = get_defining_op(value)
+        if value in inside or value in copied:
+            return
+        if source_op is not None and source_op.name == "stablehlo.broadcast_in_dim":
+            add_input(source_op.operands[0])
+        elif (
+            source_op is None
+            or source_op.name != "stablehlo.constant"
+            or not is_small_constant(source_op)
+        ):
+            inputs[value] = None
+            return
+        copied[value] = source_op
+
+    for op in ops:
+        for value in op.operands:
+            add_input(value)
+    last = ops[-1]
+    results = [result.type for result in last.results]
+    new, block = create_fusion(last, kind, kernel, list(inputs), results, ops[0].location)
+    values: dict[ir.Value, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
+    point = ir.InsertionPoint(block)
+    for op in [*copied.values(), *ops]:
+        clone = op.clone(point).operation
+        for k, value in enumerate(op.operands):
+            clone.operands[k] = values[value]
+        values.update(zip(op.results, clone.results, strict=True))
+    ir.Operation.create(
+        "mhlo.return", operands=[values[r] for r in last.results], loc=last.location, ip=point
+    )
+    for old, result in zip(last.results, new.results, strict=True):
+        old.replace_all_uses_with(result)
+    for op in reversed(ops):
+        op.erase()

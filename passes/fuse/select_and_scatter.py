@@ -1,0 +1,112 @@
+"""select_and_scatter as XLA:GPU runs it: the places of the selected elements, then a scatter.
+
+(xla/service/select_and_scatter_expander.cc.) The gradient of a max pooling is such an op.
+"""
+
+from __future__ import annotations
+
+from hespas.dialects.mlir import ir
+from hespas.passes.fuse.op_builder import find_named_ops, get_element_type, get_static_shape
+from hespas.passes.prepare.call_inlining import splice_block_before
+from hespas.passes.prepare.scalars import get_op_kind
+
+SELECT_AND_SCATTER = "stablehlo.select_and_scatter"
+
+
+def expand_selections(block: ir.Block) -> None:
+    """Expand the ops that select by a comparison and add what they scatter; others stay."""
+    for op in find_named_ops(block, (SELECT_AND_SCATTER,)):
+        bodies = [
+            [inner.operation for inner in region.blocks[0].operations] for region in op.regions
+        ]
+        select, scatter = ([get_op_kind(inner) for inner in body] for body in bodies)
+        if select == ["compare", "return"] and scatter == ["add", "return"]:
+            _expand_selection(op, bodies[0][0])
+
+
+def _expand_selection(op: ir.Operation, compare: ir.Operation) -> None:
+    arguments = list(op.regions[0].blocks[0].arguments)
+    if list(compare.operands) != arguments:
+        return
+    module = ir.Module.parse(
+        _format_expansion(op, str(compare.attributes["comparison_direction"])), op.context
+    )
+    body = module.body.operations[0].operation.regions[0].blocks[0]
+    _, values = splice_block_before(op, op.operands, body)
+    op.results[0].replace_all_uses_with(values[0])
+    op.erase()
+
+
+def _format_expansion(op: ir.Operation, direction: str) -> str:
+    """A function of the expansion: a window that carries indices along, and a scatter to them."""
+    operand, source, init = (str(value.type) for value in op.operands)
+    kind, shape = str(get_element_type(op.operands[0])), get_static_shape(op.operands[0])
+    rank, out = len(shape), get_static_shape(op.operands[1])
+    each = range(rank)
+    indices = _format_tensor_type(shape, "i32")
+    window = ", ".join(
+        f"{name} = {op.attributes[name]}"
+        for name in ("window_dimensions", "window_strides", "padding")
+        if name in op.attributes
+    )
+    scalar, place = f"tensor<{kind}>", "tensor<i32>"
+    values = ["v", *(f"i{d}" for d in each)]
+    scalars = [scalar, *[place] * rank]
+    arguments = ", ".join(
+        f"%{side}{name}: {type_}"
+        for side in ("old_", "new_")
+        for name, type_ in zip(values, scalars, strict=True)
+    )
+    select_lines = "\n".join(
+        f"%{name} = stablehlo.select %keep, %old_{name}, %new_{name} : tensor<i1>, {type_}"
+        for name, type_ in zip(values, scalars, strict=True)
+    )
+    results = [_format_tensor_type(out, kind), *[_format_tensor_type(out, "i32")] * rank]
+    column = _format_tensor_type((*out, 1), "i32")
+    all_dims = list(each)
+    zero = "0" if kind[0] in "iu" else "0.0"
+    lines = [
+        *(f"%at{d} = stablehlo.iota dim = {d} : {indices}" for d in each),
+        f"%zero = stablehlo.constant dense<{zero}> : {scalar}",
+        f"%none = stablehlo.constant dense<-1> : {place}",
+        f'%w:{rank + 1} = "stablehlo.reduce_window"(%x, {", ".join(f"%at{d}" for d in each)}, '
+        f"%zero, {', '.join('%none' for _ in each)}) ({{",
+        f"^bb0({arguments}):",
+        f"%out = stablehlo.constant dense<-1> : {place}",
+        f"%had = stablehlo.compare NE, %old_i0, %out : ({place}, {place}) -> tensor<i1>",
+        f"%has = stablehlo.compare NE, %new_i0, %out : ({place}, {place}) -> tensor<i1>",
+        f'%better = "stablehlo.compare"(%old_v, %new_v) <{{comparison_direction = {direction}}}> : '
+        f"({scalar}, {scalar}) -> tensor<i1>",
+        "%stays = stablehlo.and %had, %better : tensor<i1>",
+        "%lacks = stablehlo.not %has : tensor<i1>",
+        "%keep = stablehlo.or %lacks, %stays : tensor<i1>",
+        select_lines,
+        f"stablehlo.return {', '.join(f'%{name}' for name in values)} : {', '.join(scalars)}",
+        f"}}) {{{window}}} : ({', '.join([operand, *[indices] * rank, *scalars])}) -> "
+        f"({', '.join(results)})",
+        *(
+            f"%r{d} = stablehlo.reshape %w#{d + 1} : ({_format_tensor_type(out, 'i32')}) -> {column}"
+            for d in each
+        ),
+        f'%places = "stablehlo.concatenate"({", ".join(f"%r{d}" for d in each)}) '
+        f"{{dimension = {rank} : i64}} : ({', '.join([column] * rank)}) -> "
+        f"{_format_tensor_type((*out, rank), 'i32')}",
+        f"%start = stablehlo.broadcast_in_dim %init, dims = [] : ({init}) -> {operand}",
+        '%sum = "stablehlo.scatter"(%start, %places, %s) <{scatter_dimension_numbers = '
+        f"#stablehlo.scatter<inserted_window_dims = {all_dims}, scatter_dims_to_operand_dims = "
+        f"{all_dims}, index_vector_dim = {rank}>}}> ({{",
+        f"^bb0(%a: {scalar}, %b: {scalar}):",
+        f"%c = stablehlo.add %a, %b : {scalar}",
+        f"stablehlo.return %c : {scalar}",
+        f"}}) : ({operand}, {_format_tensor_type((*out, rank), 'i32')}, {source}) -> {operand}",
+        f"return %sum : {operand}",
+    ]
+    body = "\n".join(lines)
+    return (
+        f"func.func @expanded(%x: {operand}, %s: {source}, %init: {init}) -> {operand} "
+        f"{{\n{body}\n}}"
+    )
+
+
+def _format_tensor_type(shape: tuple[int, ...], kind: str) -> str:
+    return f"tensor<{''.join(f'{size}x' for size in shape)}{kind}>"

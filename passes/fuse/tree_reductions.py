@@ -1,0 +1,106 @@
+"""Long reductions in two steps, as XLA's TreeReductionRewriter takes them.
+
+(xla/service/gpu/transforms/tree_reduction_rewriter.cc.) One block reduces so many elements without
+atomic operations; more are reduced in parts, and a second kernel reduces the parts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from hespas.dialects.mlir import ir
+from hespas.estimators.rules.base import read_integer_list
+from hespas.passes.fuse.kernel_cost_model import group_reduced_dims, is_tiled_reduction
+from hespas.passes.fuse.op_builder import (
+    OpBuilder,
+    find_named_ops,
+    get_static_shape,
+    make_i64_array,
+)
+
+REDUCE = "stablehlo.reduce"
+MAX_ROW_ELEMENTS = 1024 * 16  # elements that one block reduces: threads x elements of each
+MAX_COLUMN_ELEMENTS = 32 * 128
+MAX_BATCH_ROWS = 8  # rows that it reduces to one
+
+
+def split_reductions(block: ir.Block) -> None:
+    """Split the long reductions of a block."""
+    for op in find_named_ops(block, (REDUCE,)):
+        if len(op.results) == 1:
+            _split_reduction(op)
+
+
+def _split_reduction(op: ir.Operation) -> None:
+    source = op.operands[0]
+    groups = group_reduced_dims(get_static_shape(source), read_integer_list(op, "dimensions", ()))
+    if not is_tiled_reduction(groups):
+        return
+    builder = OpBuilder(op)
+    axis = max(d for d, (reduced, _) in enumerate(groups) if reduced)
+    size = groups[axis][1]
+    rows = axis == len(groups) - 1
+    if size <= (MAX_ROW_ELEMENTS if rows else MAX_COLUMN_ELEMENTS):
+        if not rows or len(groups) < 3 or groups[0][1] <= MAX_BATCH_ROWS:
+            return
+        reshaped = builder.create_reshape(source, [extent for _, extent in groups])
+        part = _create_reduce(builder, op, reshaped, [axis])
+        left = [d for d, (reduced, _) in enumerate(groups[:-1]) if reduced]
+    else:
+        parts = choose_part_count(size)
+        each = -(-size // parts)
+        reshaped = builder.create_reshape(source, [extent for _, extent in groups])
+        if parts * each > size:
+            reshaped = _create_padding(builder, reshaped, op.operands[1], axis, parts * each - size)
+        shape = [extent for _, extent in groups]
+        reshaped = builder.create_reshape(
+            reshaped, [*shape[:axis], parts, each, *shape[axis + 1 :]]
+        )
+        major = [d for d, (reduced, _) in enumerate(groups[:axis]) if reduced]
+        part = _create_reduce(builder, op, reshaped, [*major, axis + 1])
+        left = [axis - len(major)]
+    result = _create_reduce(builder, op, part, left)
+    op.results[0].replace_all_uses_with(
+        builder.create_reshape(result, get_static_shape(op.results[0]))
+    )
+    op.erase()
+
+
+def choose_part_count(size: int) -> int:
+    """How many parts: near the square root, with the least padding, a power of two if it can be."""
+    best = math.isqrt(size)
+    padding = -size % best
+    for parts in range(best - 1, best // 2, -1):
+        less = -size % parts
+        if less < padding or (less == padding and not parts & (parts - 1)):
+            best, padding = parts, less
+    return best
+
+
+def _create_reduce(
+    builder: OpBuilder, op: ir.Operation, source: ir.Value, dims: Sequence[int]
+) -> ir.Value:
+    shape = [size for d, size in enumerate(get_static_shape(source)) if d not in dims]
+    kind = builder.make_tensor_type(shape, op.results[0])
+    attributes = {"dimensions": make_i64_array(dims, op.context)}
+    return builder.create_op(REDUCE, [source, op.operands[1]], [kind], attributes, body=op).results[
+        0
+    ]
+
+
+def _create_padding(
+    builder: OpBuilder, value: ir.Value, with_: ir.Value, axis: int, amount: int
+) -> ir.Value:
+    """Filled up with the value that changes no result: a reduction starts with it."""
+    shape = list(get_static_shape(value))
+    shape[axis] += amount
+    zeros, high = [0] * len(shape), [0] * len(shape)
+    high[axis] = amount
+    attributes = {
+        "edge_padding_low": make_i64_array(zeros, value.context),
+        "edge_padding_high": make_i64_array(high, value.context),
+        "interior_padding": make_i64_array(zeros, value.context),
+    }
+    kind = builder.make_tensor_type(shape, value)
+    return builder.create_op("stablehlo.pad", [value, with_], [kind], attributes).results[0]

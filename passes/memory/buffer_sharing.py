@@ -1,0 +1,140 @@
+"""What an op does to memory: which values are the same buffer, which results may take one over."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection
+from typing import Any
+
+from hespas.dialects.mlir import get_attribute, get_defining_op, ir, stablehlo
+from hespas.dialects.op_kinds import CUSTOM_CALLS, FUSION, TERMINATORS
+from hespas.estimators.rules.base import qualify_op_names, to_buffer_size
+from hespas.estimators.rules.registry import load_cost_rules
+
+# The result is the first operand, seen otherwise: no memory of its own.
+VIEWS = frozenset(
+    qualify_op_names("stablehlo", "reshape dynamic_reshape bitcast_convert set_dimension_size")
+    + qualify_op_names("mhlo", "bitcast add_dependency domain")
+    + qualify_op_names("sdy", "sharding_constraint propagation_barrier")
+)
+BARRIERS = frozenset(("stablehlo.optimization_barrier", "mhlo.optimization_barrier"))
+TUPLE, GET_TUPLE_ELEMENT = "stablehlo.tuple", "stablehlo.get_tuple_element"
+CONSTANT = "stablehlo.constant"
+TRANSPOSE = "stablehlo.transpose"
+# Tokens and numbers that are in a register.
+NO_MEMORY_OPS = frozenset(
+    qualify_op_names(
+        "stablehlo", "after_all create_token partition_id replica_id get_dimension_size"
+    )
+    + qualify_op_names("mhlo", "trace")
+)
+
+_UPDATES = frozenset(("stablehlo.dynamic_update_slice", "mhlo.dynamic_update_slice"))
+PAIRWISE = frozenset(  # result i may be written over operand i
+    qualify_op_names("stablehlo", "scatter sort all_reduce collective_broadcast")
+)
+_SCATTER = "stablehlo.scatter"
+_TRIANGULAR_SOLVE = "stablehlo.triangular_solve"
+_INSIDE_VIEWS = VIEWS | BARRIERS | {TUPLE}
+
+
+@functools.cache
+def is_elementwise(name: str) -> bool:
+    """Whether element i of the result is made of elements i of the operands."""
+    rule = load_cost_rules().get(name)
+    return rule is not None and rule.kind == "loop" and rule.read == "operands"
+
+
+def find_results_over(op: ir.Operation, operand: int) -> Collection[int]:
+    """The results that may be written over an operand which nothing else reads any more.
+
+    The rules are those of XLA's ``HloDataflowAnalysis::CanShareOperandBufferWithUser`` and of its
+    in-place ops. Sizes are the caller's to compare.
+    """
+    name = op.name
+    if name == FUSION:
+        return _find_fusion_results_over(op, operand)
+    if name in _UPDATES:
+        return (0,) if operand == 0 else ()
+    if name in PAIRWISE:
+        return (operand,)
+    if name == _TRIANGULAR_SOLVE:
+        return (0,) if operand == 1 else ()
+    if name in CUSTOM_CALLS:
+        return _find_declared_aliases(op, operand)
+    return range(len(op.results)) if is_elementwise(name) else ()
+
+
+def _find_declared_aliases(op: ir.Operation, operand: int) -> list[int]:
+    """The results that the attribute ``output_operand_aliases`` names with an operand."""
+    if "output_operand_aliases" not in op.attributes:
+        return []
+    aliases = [_read_alias(attr) for attr in get_attribute(op, "output_operand_aliases")]
+    return [result for other, result in aliases if other == operand]
+
+
+def _read_alias(attr: Any) -> tuple[int, int]:
+    """(operand, result)."""
+    alias: Any = stablehlo.OutputOperandAlias(attr)
+    outputs = list(alias.output_tuple_indices)
+    return alias.operand_index, outputs[0] if outputs else 0
+
+
+def _find_fusion_results_over(fusion: ir.Operation, operand: int) -> Collection[int]:
+    block = fusion.regions[0].blocks[0]
+    arguments = block.arguments
+    if operand >= len(arguments):
+        return ()
+    argument = arguments[operand]
+    ends = block.operations[len(block.operations) - 1].operands
+    makers = [get_defining_op(value) for value in ends]
+    # What the only result is made of gives the answer early where that is not elementwise.
+    first = makers[0] if len(makers) == 1 else None
+    if (first is None or _is_elementwise_or_view(first.name)) and _has_only_elementwise_uses(
+        argument
+    ):
+        return range(len(ends))
+    results = _find_declared_aliases(fusion, operand)
+    for result, maker in enumerate(makers):
+        target = _find_updated_value(maker)
+        if target is not None and target == argument:
+            results.append(result)
+    return results
+
+
+def _find_updated_value(op: ir.Operation | None) -> ir.Value | None:
+    """The value that an in-place update at the end of a fusion writes into, through views."""
+    while op is not None and op.name in VIEWS:
+        op = get_defining_op(op.operands[0])
+    if op is None or not (op.name in _UPDATES or op.name == _SCATTER):
+        return None
+    value = op.operands[0]
+    while (op := get_defining_op(value)) is not None and op.name in VIEWS:
+        value = op.operands[0]
+    return value
+
+
+def _has_only_elementwise_uses(argument: ir.Value) -> bool:
+    """Whether all that a fusion makes of an argument is elementwise, as in XLA's rule."""
+    pending, seen = [argument], {argument}
+    elements = to_buffer_size(argument.type).elements
+    while pending:
+        for use in pending.pop().uses:
+            owner: Any = use.owner
+            name = owner.name
+            if not _is_elementwise_or_view(name):
+                if name in TERMINATORS:
+                    continue
+                return False
+            for value in owner.results:
+                if value not in seen:
+                    if to_buffer_size(value.type).elements != elements:
+                        return False
+                    seen.add(value)
+                    pending.append(value)
+    return True
+
+
+@functools.cache
+def _is_elementwise_or_view(name: str) -> bool:
+    return is_elementwise(name) or name in _INSIDE_VIEWS

@@ -1,0 +1,88 @@
+"""A module in the form that XLA's compilers take: StableHLO with an entry @main."""
+
+from __future__ import annotations
+
+from hespas.dialects.attrs import TargetAttr
+from hespas.dialects.errors import HespasError, extract_first_diagnostic
+from hespas.dialects.mlir import PassManager, ir, register_passes
+from hespas.dialects.xla import CompilationSettings
+from hespas.passes.base import PassRun
+from hespas.passes.prepare.census import ModuleCensus, collect_census
+from hespas.passes.prepare.communicators import infer_grid_and_groups
+from hespas.passes.prepare.device_grid import drop_boundary_attrs
+from hespas.passes.prepare.legalise import legalise_dialects
+from hespas.passes.prepare.partition import (
+    SHARDINGS,
+    build_compilation,
+    has_global_shapes,
+    remove_sharding_copy,
+)
+from hespas.passes.prepare.symbolic_dims import set_dimension_sizes
+
+OPTIMISED_OPS = ("mhlo.fusion", "mhlo.bitcast", "mhlo.async_start")  # what XLA alone makes
+ALLOWED_MHLO_OPS = ("mhlo.return",)
+
+
+def prepare_for_compiler(
+    module: ir.Module, dims: str, devices: int, run: PassRun
+) -> tuple[ModuleCensus, CompilationSettings]:
+    """Make the module one that XLA takes, and say how it is to be compiled; raises HespasError."""
+    if TargetAttr.NAME in module.operation.attributes:
+        raise HespasError(
+            "the module is prepared for estimation already",
+            op=module.operation,
+            remedy="put --xla-optimize before the other passes",
+        )
+    census = collect_census(module)
+    module.operation.walk(remove_sharding_copy)
+    if set_dimension_sizes(module, census, dims, run):
+        census = collect_census(module)
+    if census.has_op_with_prefix("shape.") and legalise_dialects(module, census):
+        census = collect_census(module)
+    if has_global_shapes(module, census):
+        compilation = build_compilation(module, census)
+        if devices and devices != compilation.device_count:
+            raise HespasError(
+                f"the module is for {compilation.device_count} devices, not {devices}",
+                op=module.operation,
+            )
+    else:
+        grid, _ = infer_grid_and_groups(module, census, devices)
+        compilation = CompilationSettings(grid.replicas, grid.partitions)
+        drop_boundary_attrs(census.entry, SHARDINGS)
+    if _legalise_mhlo(module):
+        census = collect_census(module)
+    census.entry.attributes["sym_name"] = ir.StringAttr.get("main", module.context)
+    return census, compilation
+
+
+def _legalise_mhlo(module: ir.Module) -> bool:
+    """mhlo ops to StableHLO, or to the custom calls that XLA reads as those ops."""
+    mhlo_ops: list[ir.Operation] = []
+
+    def collect_mhlo_op(op: ir.Operation) -> ir.WalkResult:
+        if op.name.startswith("mhlo.") and op.name not in ALLOWED_MHLO_OPS:
+            mhlo_ops.append(op)
+            return ir.WalkResult.SKIP
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(collect_mhlo_op, ir.WalkOrder.PRE_ORDER)
+    for op in mhlo_ops:
+        if op.name in OPTIMISED_OPS:
+            raise HespasError(
+                "XLA has optimised this module already",
+                op=op,
+                remedy="give the module as it was before, after SPMD partitioning at the latest",
+            )
+    if not mhlo_ops:
+        return False
+    register_passes()
+    manager = PassManager.parse("builtin.module(hlo-legalize-to-stablehlo)", module.context)
+    try:
+        manager.run(module.operation)
+    except ir.MLIRError as error:
+        reason = extract_first_diagnostic(error).split(":", 1)[0]
+        raise HespasError(
+            f"XLA's compilers do not take this op: {reason}", op=mhlo_ops[0]
+        ) from None
+    return True

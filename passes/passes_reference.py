@@ -1,0 +1,68 @@
+"""The passes as a page: ``python -m hespas.passes.passes_reference > docs/reference/passes.md``."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import get_args, get_type_hints
+
+from hespas.passes import registry
+from hespas.passes.base import Pass
+
+HEAD = """# Passes
+
+This page is generated from `passes/registry.py` by `python -m hespas.passes.passes_reference`.
+
+Each is a flag of `hespas-opt` (`--split-linear=block-limit=64`), and a step of a textual pipeline,
+in which passes of MLIR, StableHLO, mhlo and Shardy may stand beside it:
+
+    hespas-opt in.mlir -p "split-linear{block-limit=64},cse,roofline-annotate{node=H100_80GB}"
+
+`hespas-opt --help` lists these and those of installed packages (entry point `hespas.passes`).
+
+| pass | what it does |
+|---|---|
+"""
+TYPES = {bool: "true or false", int: "whole number", float: "number", str: "text"}
+
+
+def render_markdown() -> str:
+    """The whole page: the passes of hespas itself."""
+    classes = [registry.load_pass_class(name) for name in sorted(registry.PASSES)]
+    rows = [
+        f"| [`{cls.name}`](#{cls.name}) | {_escape_cell(cls.get_help_summary())} |\n"
+        for cls in classes
+    ]
+    return "".join([HEAD, *rows, *map(_render_section, classes)])
+
+
+def _render_section(cls: type[Pass]) -> str:
+    parts = [f"\n## {cls.name}\n\n{inspect.cleandoc(cls.__doc__ or '').replace('``', '`')}\n"]
+    if cls.prepares:
+        parts.append("\n`prepare` runs before it, unless it has run.\n")
+    if cls.only_marks:
+        parts.append("\nIt changes no op, but for attributes `hespas.*`.\n")
+    if cls.list_spelled_options():
+        parts.append("\n| option | takes | default | meaning |\n|---|---|---|---|\n")
+        hints = get_type_hints(cls)
+        parts += [
+            _render_option_row(spelled, hints[f.name], f)
+            for spelled, f in cls.list_spelled_options()
+        ]
+    return "".join(parts)
+
+
+def _render_option_row(spelled: str, hint: object, field: dataclasses.Field[object]) -> str:
+    kinds = [kind for kind in (hint, *get_args(hint)) if kind in TYPES]
+    takes = TYPES[kinds[0]] if kinds else "text"  # type: ignore[index]
+    value = str(field.default).lower() if isinstance(field.default, bool) else field.default
+    default = f"`{value}`" if value not in ("", None) else "-"
+    return f"| `{spelled}` | {takes} | {default} | {_escape_cell(field.metadata['help'])} |\n"
+
+
+def _escape_cell(text: str) -> str:
+    return " ".join(text.replace("``", "`").split()).replace("|", r"\|").replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    print(render_markdown(), end="")

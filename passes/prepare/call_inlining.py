@@ -1,0 +1,148 @@
+"""Calls to bodies: what communicates, what is called once, composites, and async computations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hespas.dialects.attrs import WAIT, RegionAttr
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import ir
+from hespas.dialects.op_kinds import CALLEE, is_collective
+from hespas.passes.prepare.census import ModuleCensus
+
+ASYNC_MARK = "hespas.async"  # unit attribute, inside prepare only: the collective of an async pair
+STARTS = ("mhlo.async_start", "stablehlo.async_start")
+UPDATE = "mhlo.async_update"
+DONES = ("mhlo.async_done", "stablehlo.async_done")
+
+
+def inline_calls(census: ModuleCensus) -> bool:
+    """Inline calls; whether anything changed. Raises HespasError for recursion.
+
+    A function goes into its callers where it communicates or is called once; the others stay
+    functions, each a piece of the program that repeats. Callees are done before their callers, so
+    that one pass over the call graph is enough.
+    """
+    changed = False
+    uses = _count_calls(census)
+    communicates: set[str] = set()
+    for name in _order_callees_first(census):
+        contents = census.functions[name]
+        is_communicating = bool(contents.list_collectives())
+        for callee, call in contents.callees:
+            body = census.functions.get(callee)
+            if body is None:
+                continue
+            comm = callee in communicates
+            is_communicating |= comm
+            kind = call.name
+            if RegionAttr.NAME in body.function.attributes:
+                continue  # of a split module
+            wanted = comm or uses[callee] == 1 or kind != "func.call"
+            if kind not in CALLEE or not wanted or not len(body.function.regions[0].blocks):
+                continue
+            _inline_call(call, body.function, last=uses[callee] == 1)
+            changed = True
+        for start in contents.select_ops_by_name("stablehlo.async_start"):
+            _replace_with_block(start, start.regions[0].blocks[0])
+            changed = True
+        if is_communicating:
+            communicates.add(name)
+    return changed
+
+
+def _inline_call(call: ir.Operation, function: ir.Operation, last: bool) -> None:
+    """Put the body in place of the call: moved if this is the last call, else a copy of it."""
+    source = function if last else function.clone().operation
+    _replace_with_block(call, source.regions[0].blocks[0])
+    if last:
+        function.erase()
+
+
+def _replace_with_block(op: ir.Operation, block: ir.Block) -> None:
+    """Put the block's ops in place of ``op``, and resolve the end of an async pair."""
+    moved, values = splice_block_before(op, op.operands, block)
+    if op.name in STARTS:
+        collectives = [inner for inner in moved if is_collective(inner)]
+        for collective in collectives:
+            collective.attributes[ASYNC_MARK] = ir.UnitAttr.get(op.context)
+        _replace_async_ends(op, op.results[0], values, wait=bool(collectives))
+    else:
+        for result, value in zip(op.results, values, strict=True):
+            result.replace_all_uses_with(value)
+    op.erase()
+
+
+def splice_block_before(
+    place: ir.Operation, operands: Sequence[ir.Value], block: ir.Block
+) -> tuple[list[ir.Operation], list[ir.Value]]:
+    """Move the block's ops, but its terminator, before ``place``.
+
+    Returns the ops and what the terminator returned; block arguments become ``operands``.
+    """
+    for argument, operand in zip(block.arguments, operands, strict=True):
+        argument.replace_all_uses_with(operand)
+    *ops, terminator = [op.operation for op in block.operations]
+    values = list(terminator.operands)
+    for op in ops:
+        op.move_before(place)
+    return ops, values
+
+
+def _replace_async_ends(
+    start: ir.Operation, bundle: ir.Value, values: list[ir.Value], wait: bool
+) -> None:
+    """Replace the dones on ``bundle``: by a marked barrier on the values, or by the values."""
+    for use in list(bundle.uses):
+        op = use.owner.operation
+        if op.name == UPDATE:
+            _replace_async_ends(start, op.results[0], values, wait)
+        elif op.name in DONES:
+            results: Sequence[ir.Value] = values
+            if wait:
+                results = ir.Operation.create(
+                    "stablehlo.optimization_barrier",
+                    results=[value.type for value in values],
+                    operands=values,
+                    attributes={WAIT: ir.UnitAttr.get(op.context)},
+                    loc=op.location,
+                    ip=ir.InsertionPoint(op),
+                ).results
+            for result, value in zip(op.results, results, strict=True):
+                result.replace_all_uses_with(value)
+        else:
+            raise HespasError(
+                f"the async op started here ends outside its block, through '{op.name}'",
+                op=start,
+                remedy="compile without collective pipelining (--xla_gpu_enable_pipelined_*=false)",
+            )
+        op.erase()
+
+
+def _count_calls(census: ModuleCensus) -> dict[str, int]:
+    uses: dict[str, int] = {}
+    for contents in census.functions.values():
+        for callee, _ in contents.callees:
+            uses[callee] = uses.get(callee, 0) + 1
+    return uses
+
+
+def _order_callees_first(census: ModuleCensus) -> list[str]:
+    """Function names, each after those it calls; raises HespasError for recursion."""
+    order: list[str] = []
+    state: dict[str, str] = {}
+    stack = [(name, False) for name in reversed(census.functions)]
+    while stack:
+        name, done = stack.pop()
+        if done:
+            state[name] = "done"
+            order.append(name)
+        elif name not in state:
+            state[name] = "open"
+            stack.append((name, True))
+            for callee, call in census.functions[name].callees:
+                if state.get(callee) == "open":
+                    raise HespasError(f"the function @{callee} calls itself", op=call)
+                if callee in census.functions and callee not in state:
+                    stack.append((callee, False))
+    return order

@@ -1,0 +1,247 @@
+"""``hespas.comm`` on every collective, and the module's communicators."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from hespas.dialects.attrs import CommAttr, TargetAttr, write_communicators
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import collect_meshes, get_attribute, get_call_target, ir, read_mesh_shape
+from hespas.estimators.rules.base import DynamicShape, to_buffer_size
+from hespas.passes.base import PassRun
+from hespas.passes.prepare.call_inlining import ASYNC_MARK
+from hespas.passes.prepare.census import ModuleCensus
+from hespas.passes.prepare.device_grid import (
+    DeviceGrid,
+    Groups,
+    count_sharding_devices,
+    drop_boundary_attrs,
+    get_channel_id,
+    get_group_mode,
+    infer_device_grid,
+    make_groups_attr,
+    parse_group_rows,
+    resolve_groups,
+)
+from hespas.passes.prepare.mesh_axes import resolve_axis_groups
+
+KINDS = {
+    "all_reduce": "all_reduce",
+    "all_gather": "all_gather",
+    "reduce_scatter": "reduce_scatter",
+    "all_to_all": "all_to_all",
+    "collective_broadcast": "broadcast",
+    "collective_permute": "permute",
+    "send": "permute",
+    "recv": "permute",
+    "ragged_all_to_all": "all_to_all",
+}
+HOST_TRANSFER_NOTE = "a transfer between host and device: no time on the network"
+RECEIVE_NOTE = "its time is that of the matching send"
+RAGGED_NOTE = "upper bound: the sizes are known at run time only, so the whole operand is charged"
+
+
+@dataclass(slots=True)
+class _CommunicatorIds:
+    """Communicator ids by rank set, in order of first use."""
+
+    ids_by_ranks: dict[tuple[int, ...], int] = field(default_factory=dict)
+    ids_by_attr: dict[tuple[ir.Attribute | None, str], tuple[int, ...]] = field(
+        default_factory=dict
+    )
+
+    def assign_communicator_ids(self, groups: Groups) -> tuple[int, ...]:
+        ids = []
+        for group in groups:
+            ranks = tuple(sorted(set(group)))
+            if len(ranks) > 1:
+                ids.append(self.ids_by_ranks.setdefault(ranks, len(self.ids_by_ranks) + 1))
+        return tuple(ids)
+
+
+def annotate_collectives(
+    module: ir.Module, census: ModuleCensus, run: PassRun, devices: int = 0
+) -> TargetAttr:
+    """Write ``hespas.comm`` and ``hespas.communicators``; returns the target, not yet written.
+
+    ``devices`` is the number the user demands, 0 for none. What is not exact is warned of, by kind.
+    Raises HespasError.
+    """
+    ops = census.list_collectives()
+    grid, rows = infer_grid_and_groups(module, census, devices)
+    ids = _CommunicatorIds()
+    inexact: Counter[str] = Counter()
+    for op in ops:
+        comm = _build_comm_attr(op, grid, rows, ids)
+        comm.write_to_op(op)
+        if comm.note in (HOST_TRANSFER_NOTE, RAGGED_NOTE):
+            inexact[f"{op.name}: {comm.note}"] += 1
+        if ASYNC_MARK in op.attributes:
+            del op.attributes[ASYNC_MARK]
+    for approximation, count in inexact.items():
+        run.warn(f"{count} x {approximation}")
+    write_communicators(module, {number: ranks for ranks, number in ids.ids_by_ranks.items()})
+    return TargetAttr(devices=grid.devices, replicas=grid.replicas, partitions=grid.partitions)
+
+
+def infer_grid_and_groups(
+    module: ir.Module, census: ModuleCensus, devices: int = 0
+) -> tuple[DeviceGrid, dict[ir.Attribute, Groups]]:
+    """The device grid of a module of local shapes, and the groups that its collectives name.
+
+    Groups that are mesh axes become lists of ids. Raises HespasError.
+    """
+    ops = census.list_collectives()
+    spread = max(
+        [
+            _count_argument_devices(census.entry),
+            *(read_mesh_shape(m).device_count for m in collect_meshes(module).values()),
+        ]
+    )
+    spell_out_axes(module, ops)
+    attrs = {attr for op in ops if (attr := get_groups_attr(op)) is not None}
+    rows = {attr: parse_group_rows(attr) for attr in attrs}
+    return _infer_module_grid(module, spread, ops, rows, devices), rows
+
+
+def spell_out_axes(module: ir.Module, ops: list[ir.Operation]) -> None:
+    """Groups by mesh axes as lists of ids; then the meshes, and what names them, are not needed."""
+    named = collect_meshes(module)
+    dense: dict[ir.Attribute, ir.Attribute | None] = {}
+    for op in ops:
+        if "replica_groups" in op.attributes:
+            attr = op.attributes["replica_groups"]
+            if attr not in dense:
+                groups = resolve_axis_groups(attr, module, op)
+                dense[attr] = None if groups is None else make_groups_attr(groups, module.context)
+            new = dense[attr]
+            if new is not None:
+                op.attributes["replica_groups"] = new
+    if named:
+        module.operation.walk(_drop_sdy_sharding)
+        for mesh in named.values():
+            mesh.erase()
+
+
+def _drop_sdy_sharding(op: ir.Operation) -> ir.WalkResult:
+    attributes = op.attributes
+    if "sdy.sharding" in attributes:
+        del attributes["sdy.sharding"]
+    if op.name == "func.func":
+        drop_boundary_attrs(op, ("sdy.sharding",))
+    return ir.WalkResult.ADVANCE
+
+
+def get_groups_attr(op: ir.Operation) -> ir.Attribute | None:
+    """The attribute that says who takes part, or None."""
+    attributes = op.attributes
+    for name in ("replica_groups", "source_target_pairs"):
+        if name in attributes:
+            return attributes[name]
+    if "backend_config" in attributes:
+        config = attributes["backend_config"]
+        if isinstance(config, ir.DictAttr) and "replica_groups" in config:
+            return config["replica_groups"]
+    return None
+
+
+def _infer_module_grid(
+    module: ir.Module,
+    spread: int,
+    ops: list[ir.Operation],
+    rows: dict[ir.Attribute, Groups],
+    devices: int,
+) -> DeviceGrid:
+    largest = {
+        attr: max((max(g) for g in groups if g), default=-1) for attr, groups in rows.items()
+    }
+    claims = {
+        (get_group_mode(op), largest[attr])
+        for op in ops
+        if (attr := get_groups_attr(op)) is not None
+    }
+    return infer_device_grid(module, claims, spread, devices)
+
+
+def _count_argument_devices(entry: ir.Operation) -> int:
+    """The devices that the entry's argument shardings name; 0 for none."""
+    if "arg_attrs" not in entry.attributes:
+        return 0
+    texts = set()
+    for attr in get_attribute(entry, "arg_attrs"):
+        if "mhlo.sharding" in attr:
+            texts.add(attr["mhlo.sharding"].value)
+    return max(map(count_sharding_devices, texts), default=0)
+
+
+def _build_comm_attr(
+    op: ir.Operation, grid: DeviceGrid, rows: dict[ir.Attribute, Groups], ids: _CommunicatorIds
+) -> CommAttr:
+    name = op.name.split(".", 1)[1]
+    if name == "custom_call":
+        name = get_call_target(op)
+    try:
+        operand_bytes = sum(to_buffer_size(value.type).bytes for value in op.operands)
+        result_bytes = sum(to_buffer_size(value.type).bytes for value in op.results)
+    except DynamicShape as kind:
+        remedy = "give symbolic dimensions sizes: --prepare=dims=..."
+        raise HespasError(f"the size of {kind} is not known", op=op, remedy=remedy) from None
+    old = CommAttr.read_from_op(op)
+    is_async = ASYNC_MARK in op.attributes or (old is not None and old.is_async)
+    attr = get_groups_attr(op)
+    groups = rows[attr] if attr is not None else ()
+    if name == "ragged_all_to_all":
+        operand_bytes, result_bytes = (to_buffer_size(op.operands[i].type).bytes for i in (0, 1))
+    if name in ("send", "recv"):
+        return _build_transfer_comm(op, name, operand_bytes, result_bytes, groups, grid)
+    if name == "collective_permute":
+        pairs = _resolve_pairs(groups, get_group_mode(op), grid)
+        return CommAttr("permute", operand_bytes, result_bytes, (), pairs, is_async)
+    key = (attr, get_group_mode(op))
+    if key not in ids.ids_by_attr:
+        ids.ids_by_attr[key] = ids.assign_communicator_ids(resolve_groups(groups, key[1], grid))
+    note = RAGGED_NOTE if name == "ragged_all_to_all" else None
+    pairs = (
+        _find_moved_sources(resolve_groups(groups, key[1], grid))
+        if name == "collective_broadcast"
+        else ()
+    )
+    return CommAttr(
+        KINDS[name], operand_bytes, result_bytes, ids.ids_by_attr[key], pairs, is_async, note
+    )
+
+
+def _find_moved_sources(groups: Groups) -> tuple[int, ...]:
+    """Source and lowest member of the groups whose source, their first member, is another."""
+    return tuple(device for g in groups if g and g[0] != min(g) for device in (g[0], min(g)))
+
+
+def _build_transfer_comm(
+    op: ir.Operation, name: str, sent: int, received: int, pairs: Groups, grid: DeviceGrid
+) -> CommAttr:
+    """A send or recv: the send carries the message, so that it is charged once."""
+    host = "is_host_transfer" in op.attributes and get_attribute(op, "is_host_transfer").value
+    if host or not pairs:
+        if not host:
+            raise HespasError(
+                f"{name} on channel {get_channel_id(op)} does not say between which devices",
+                op=op,
+                remedy="give it source_target_pairs, or use collective_permute",
+            )
+        return CommAttr("permute", sent, received, (), (), note=HOST_TRANSFER_NOTE)
+    if name == "recv":
+        return CommAttr("permute", 0, received, (), (), note=RECEIVE_NOTE)
+    return CommAttr("permute", sent, received, (), _resolve_pairs(pairs, get_group_mode(op), grid))
+
+
+def _resolve_pairs(groups: Groups, mode: str, grid: DeviceGrid) -> tuple[int, ...]:
+    """Source, target, source, target ... device ids; a device that keeps its data sends nothing."""
+    if not groups:
+        return ()
+    return tuple(
+        device
+        for source, target in resolve_groups(groups, mode, grid)
+        if source != target
+        for device in (source, target)
+    )

@@ -1,0 +1,190 @@
+"""Which devices a module runs on, and which of them each collective joins."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import get_attribute, ir
+
+Groups = tuple[tuple[int, ...], ...]
+
+CROSS_REPLICA = "cross_replica"
+CROSS_PARTITION = "cross_partition"
+BOTH = "cross_replica_and_partition"
+FLATTENED = "flattened_ids"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceGrid:
+    """The device grid: device id = replica * partitions + partition."""
+
+    replicas: int
+    partitions: int
+
+    @property
+    def devices(self) -> int:
+        return self.replicas * self.partitions
+
+
+def get_group_mode(op: ir.Operation) -> str:
+    """How the ids in an op's groups are meant (StableHLO specification, the op's semantics)."""
+    attributes = op.attributes
+    channel = get_channel_id(op)
+    kind = op.name.split(".", 1)[1]
+    if kind in ("all_reduce", "all_gather", "reduce_scatter"):
+        if "use_global_device_ids" in attributes:
+            return FLATTENED
+        return BOTH if channel > 0 else CROSS_REPLICA
+    return CROSS_PARTITION if channel > 0 else CROSS_REPLICA
+
+
+def get_channel_id(op: ir.Operation) -> int:
+    """The op's channel id; 0 where there is none."""
+    attributes = op.attributes
+    for name in ("channel_handle", "channel_id"):
+        if name in attributes:
+            match = re.search(r"handle = (-?\d+)|(-?\d+)", str(attributes[name]))
+            if match:
+                return int(match[1] or match[2])
+    if "backend_config" in attributes:
+        config = attributes["backend_config"]
+        if isinstance(config, ir.DictAttr) and "channel_id" in config:
+            return int(str(config["channel_id"]).split(" ", 1)[0])
+    return 0
+
+
+def resolve_groups(groups: Groups, mode: str, grid: DeviceGrid) -> Groups:
+    """Groups of device ids from groups of ids that ``mode`` gives meaning; no groups: everybody."""
+    replicas, partitions = range(grid.replicas), range(grid.partitions)
+    if mode == FLATTENED:
+        return groups or (tuple(range(grid.devices)),)
+    if mode == CROSS_PARTITION:
+        groups = groups or (tuple(partitions),)
+        return tuple(
+            tuple(r * grid.partitions + p for p in group) for r in replicas for group in groups
+        )
+    groups = groups or (tuple(replicas),)
+    if mode == CROSS_REPLICA:
+        return tuple(
+            tuple(r * grid.partitions + p for r in group) for group in groups for p in partitions
+        )
+    return tuple(
+        tuple(r * grid.partitions + p for r in group for p in partitions) for group in groups
+    )
+
+
+def infer_device_grid(
+    module: ir.Module,
+    claims: Iterable[tuple[str, int]],
+    sharded_over: int,
+    devices: int,
+) -> DeviceGrid:
+    """The grid that the module states, or that its collectives and shardings imply.
+
+    ``claims`` are (mode, largest id) of the collectives, ``sharded_over`` the devices that sharding
+    attributes name (0: none), ``devices`` the user's number (0: none). Raises HespasError where
+    they disagree.
+    """
+    top = {CROSS_REPLICA: 0, CROSS_PARTITION: 0, BOTH: 0, FLATTENED: 0}
+    for mode, largest in claims:
+        top[mode] = max(top[mode], largest + 1)
+    stated_counts = {
+        name: read_stated_count(module, f"mhlo.num_{name}") for name in ("replicas", "partitions")
+    }
+    replicas = stated_counts["replicas"] or max(top[CROSS_REPLICA], top[BOTH], 1)
+    spread = -(-max(top[FLATTENED], sharded_over) // replicas)
+    partitions = stated_counts["partitions"] or max(top[CROSS_PARTITION], spread, 1)
+    if devices:
+        if (
+            stated_counts["replicas"] is None
+            and stated_counts["partitions"] is None
+            and replicas == 1
+        ):
+            partitions = max(partitions, devices)
+        if replicas * partitions != devices:
+            raise HespasError(
+                f"the module is for {replicas} x {partitions} devices (replicas x partitions), "
+                f"not {devices}",
+                op=module.operation,
+                remedy="leave out devices, or export the module for that number",
+            )
+    grid = DeviceGrid(replicas, partitions)
+    _check_id_limits(module, grid, top)
+    return grid
+
+
+def _check_id_limits(module: ir.Module, grid: DeviceGrid, top: dict[str, int]) -> None:
+    limits = {
+        CROSS_REPLICA: grid.replicas,
+        BOTH: grid.replicas,
+        CROSS_PARTITION: grid.partitions,
+        FLATTENED: grid.devices,
+    }
+    for mode, limit in limits.items():
+        if top[mode] > limit:
+            raise HespasError(
+                f"a collective names {mode} id {top[mode] - 1}, but the module is for "
+                f"{grid.replicas} replicas x {grid.partitions} partitions",
+                op=module.operation,
+                remedy="correct mhlo.num_replicas and mhlo.num_partitions",
+            )
+
+
+def read_stated_count(module: ir.Module, name: str) -> int | None:
+    """The number in a module attribute, or None; raises HespasError where it is less than 1."""
+    attributes = module.operation.attributes
+    if name not in attributes:
+        return None
+    value = get_attribute(module.operation, name).value
+    if value < 1:
+        raise HespasError(f"{name} is {value}, less than 1", op=module.operation)
+    return value
+
+
+def count_sharding_devices(text: str) -> int:
+    """The devices that an HLO sharding string tiles over; 0 where it does not say."""
+    match = re.search(r"<=\[([\d,]+)\]", text)
+    if match:
+        return math.prod(map(int, match[1].split(",")))
+    match = re.search(r"devices=\[[\d,]+\]([\d,]+)", text)
+    return max(map(int, match[1].split(","))) + 1 if match else 0
+
+
+def parse_group_rows(attr: ir.Attribute) -> Groups:
+    """The rows of ``replica_groups`` or ``source_target_pairs``; padding (-1) dropped.
+
+    A group of nobody is none: ``dense<> : tensor<1x0xi64>`` means everybody, as no groups do.
+    """
+    values: Sequence[int] = list(attr)  # type: ignore[call-overload]
+    rows, width = attr.type.shape  # type: ignore[attr-defined]
+    groups = (tuple(v for v in values[i * width : (i + 1) * width] if v >= 0) for i in range(rows))
+    return tuple(group for group in groups if group)
+
+
+def make_groups_attr(groups: Groups, context: ir.Context) -> ir.Attribute:
+    """The ``replica_groups`` attribute of groups of equal size."""
+    shape = (len(groups), len(groups[0]))
+    element = ir.IntegerType.get_signless(64, context)
+    array: Any = numpy.array(groups, dtype=numpy.int64).reshape(shape)
+    return ir.DenseElementsAttr.get(array, type=element, shape=shape, context=context)
+
+
+def drop_boundary_attrs(function: ir.Operation, names: Collection[str]) -> None:
+    """Take attributes off a function's arguments and results."""
+    for where in ("arg_attrs", "res_attrs"):
+        if where in function.attributes:
+            remaining_attrs = [
+                ir.DictAttr.get(
+                    {item.name: item.attr for item in attr if item.name not in names},
+                    function.context,
+                )
+                for attr in get_attribute(function, where)
+            ]
+            function.attributes[where] = ir.ArrayAttr.get(remaining_attrs, function.context)

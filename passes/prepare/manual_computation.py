@@ -1,0 +1,116 @@
+"""Modules whose whole work is in ``sdy.manual_computation``: its body is one device's program."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from hespas.dialects.mlir import get_attribute, ir, stablehlo
+from hespas.passes.prepare.call_inlining import splice_block_before
+from hespas.passes.prepare.census import ModuleCensus
+
+MANUAL = "sdy.manual_computation"
+CHANNEL = "channel_handle"
+
+
+def inline_manual_computation(census: ModuleCensus) -> bool:
+    """Inline the one manual computation of the entry where nothing else is there; whether it did.
+
+    It must be manual in every axis of the mesh, its operands the entry's arguments, its results the
+    entry's results, and no sharding of theirs may ask for a reshard in between.
+    """
+    if _list_sdy_ops(census) != [MANUAL, "sdy.return"]:
+        return False
+    entry = census.entry
+    block = entry.regions[0].blocks[0]
+    ops = [op.operation for op in block.operations]
+    if [op.name for op in ops] != [MANUAL, "func.return"]:
+        return False
+    manual, last = ops
+    channels = itertools.count(1)
+    arguments, body = list(block.arguments), manual.regions[0].blocks[0]
+    inputs, outputs = (
+        _split_shardings(manual, "in_shardings"),
+        _split_shardings(manual, "out_shardings"),
+    )
+    if not (
+        _is_fully_manual(manual, census)
+        and len(set(manual.operands)) == len(manual.operands)
+        and all(isinstance(value, ir.BlockArgument) for value in manual.operands)
+        and list(last.operands) == list(manual.results)
+        and _allows_shardings(entry, "arg_attrs", [v.arg_number for v in manual.operands], inputs)  # type: ignore[attr-defined]
+        and _allows_shardings(entry, "res_attrs", range(len(outputs)), outputs)
+        and len(arguments) == len(manual.operands)
+    ):
+        return False
+    for outer, inner in zip(manual.operands, body.arguments, strict=True):
+        outer.set_type(inner.type)
+    _, values = splice_block_before(manual, manual.operands, body)
+    for number, value in enumerate(values):
+        last.operands[number] = value
+    manual.erase()
+    kind = ir.FunctionType.get([a.type for a in arguments], [v.type for v in values], entry.context)
+    entry.attributes["function_type"] = ir.TypeAttr.get(kind, entry.context)
+    for contents in census.functions.values():
+        _number_channels(contents.function, channels)
+    return True
+
+
+def _number_channels(function: ir.Operation, numbers: Iterator[int]) -> None:
+    """Give each collective a channel of its own, as XLA's partitioner does.
+
+    JAX gives all of them the same, which makes XLA lay them out alike, whatever their shapes.
+    """
+
+    def replace_channel(op: ir.Operation) -> ir.WalkResult:
+        if CHANNEL in op.attributes:
+            old: Any = stablehlo.ChannelHandle(op.attributes[CHANNEL])
+            op.attributes[CHANNEL] = stablehlo.ChannelHandle.get(
+                next(numbers), old.channel_type, op.context
+            )
+        return ir.WalkResult.ADVANCE
+
+    function.walk(replace_channel, ir.WalkOrder.PRE_ORDER)
+
+
+def _list_sdy_ops(census: ModuleCensus) -> list[str]:
+    return [
+        name
+        for contents in census.functions.values()
+        for name, _ in contents.ops
+        if name.startswith("sdy.")
+    ]
+
+
+def _is_fully_manual(manual: ir.Operation, census: ModuleCensus) -> bool:
+    """Whether every axis of the mesh is manual, or of size one."""
+    axes = set(re.findall(r'"([^"]*)"', str(manual.attributes["manual_axes"])))
+    names = set(re.findall(r"<@([\w.$-]+)", str(manual.attributes["in_shardings"])))
+    names |= set(re.findall(r"<@([\w.$-]+)", str(manual.attributes["out_shardings"])))
+    parent = census.entry.parent
+    if len(names) != 1 or parent is None:
+        return False
+    for op in parent.regions[0].blocks[0].operations:
+        if op.operation.name == "sdy.mesh" and op.operation.attributes["sym_name"].value in names:
+            sizes = re.findall(r'"([^"]*)"=(\d+)', str(op.operation.attributes["mesh"]))
+            return all(name in axes or size == "1" for name, size in sizes)
+    return False
+
+
+def _split_shardings(manual: ir.Operation, name: str) -> list[str]:
+    """The shardings of operands or results, each as its own attribute's text."""
+    text = str(manual.attributes[name])
+    return [f"#sdy.sharding{part}" for part in re.findall(r"<@[^<>]*>", text)]
+
+
+def _allows_shardings(entry: ir.Operation, name: str, numbers: object, wanted: list[str]) -> bool:
+    """Whether the boundary's shardings are the wanted ones, or left open."""
+    if name not in entry.attributes:
+        return True
+    attrs = list(get_attribute(entry, name))
+    return all(
+        "sdy.sharding" not in attrs[number] or str(attrs[number]["sdy.sharding"]) == sharding
+        for number, sharding in zip(numbers, wanted, strict=True)  # type: ignore[call-overload]
+    )

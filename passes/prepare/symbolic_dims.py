@@ -1,0 +1,187 @@
+"""Sizes for symbolic dimensions: a module of dynamic shapes to one of static shapes."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Sequence
+
+from hespas.dialects.errors import HespasError
+from hespas.dialects.mlir import get_attribute, ir, refine_dynamic_shapes, replace_module_body
+from hespas.passes.base import PassRun
+from hespas.passes.prepare.census import ModuleCensus
+
+DEFAULT_SIZE = 128  # of a dimension that neither the user nor a bound in the type gives
+REMEDY = 'set --prepare=dims="b=8,s=1024" by name, or dims="arg0=8x1024x64" by argument'
+SPECIFICATION = re.compile(r"\.shape = \(([^)]*)\)")  # JAX: args[0].shape = (b, s, 64)
+
+
+def set_dimension_sizes(module: ir.Module, census: ModuleCensus, dims: str, run: PassRun) -> bool:
+    """Give the entry's arguments static shapes, and propagate them; whether anything changed.
+
+    ``dims`` is ``name=size`` or ``argN=AxBxC``, separated by commas. A dimension that it leaves out
+    is the bound in its type, else 128, with a warning. Raises HespasError.
+    """
+    arguments = list(census.entry.regions[0].blocks[0].arguments)
+    kinds = [argument.type for argument in arguments]
+    dynamic = [i for i, kind in enumerate(kinds) if not _has_static_shape(kind)]
+    results = get_attribute(census.entry, "function_type").value.results
+    if not dynamic and all(map(_has_static_shape, results)):
+        if dims:
+            raise HespasError(f"prepare: dims={dims}, but the module has no symbolic dimensions")
+        return False
+    shapes, sizes = _parse_dims_option(dims, dynamic)
+    names = _find_dimension_names(module, kinds, dynamic)
+    assumed: dict[str, int] = {}
+    types = []
+    for i, kind in enumerate(kinds):
+        if i in dynamic:
+            shape = shapes.get(i) or _size_argument(kind, i, names[i], sizes, assumed)
+            types.append(_format_static_type(kind, i, shape))
+        else:
+            types.append(str(kind))
+    unused = [
+        name
+        for name in sizes
+        if name not in {w for row in names.values() for w in _find_identifiers(row)}
+    ]
+    if unused:
+        known = sorted({w for row in names.values() for w in _find_identifiers(row)})
+        text = f"no dimension is named '{unused[0]}'"
+        raise HespasError(f"prepare: {text}", remedy=f"known: {', '.join(known)}; or {REMEDY}")
+    if assumed:
+        listed = ", ".join(f"{name}={size}" for name, size in assumed.items())
+        run.warn(f"sizes assumed for symbolic dimensions: {listed}; {REMEDY}")
+    try:
+        replace_module_body(module, refine_dynamic_shapes(_strip_bounds(module, kinds), types))
+    except (RuntimeError, ir.MLIRError) as error:
+        text = str(error).split("\n", 1)[0].rpartition("failed: ")[2].removeprefix("UNKNOWN: ")
+        raise HespasError(f"the module does not allow these sizes: {text}", remedy=REMEDY) from None
+    return True
+
+
+def _has_static_shape(kind: ir.Type) -> bool:
+    return not isinstance(kind, ir.ShapedType) or kind.has_static_shape
+
+
+def _parse_dims_option(
+    dims: str, dynamic: Sequence[int]
+) -> tuple[dict[int, list[int]], dict[str, int]]:
+    """The option's shapes by argument number, and sizes by name."""
+    shapes: dict[int, list[int]] = {}
+    sizes: dict[str, int] = {}
+    for item in filter(None, re.split(r"[,\s]+", dims)):
+        name, equals, text = item.partition("=")
+        argument = re.fullmatch(r"arg(\d+)", name)
+        if not equals or not re.fullmatch(r"\d+(x\d+)*", text):
+            raise HespasError(f"prepare: cannot read '{item}' in dims", remedy=REMEDY)
+        if argument:
+            if int(argument[1]) not in dynamic:
+                message = f"prepare: argument {argument[1]} has no symbolic dimensions"
+                raise HespasError(message, remedy=REMEDY)
+            shapes[int(argument[1])] = [int(size) for size in text.split("x")]
+        elif "x" in text:
+            raise HespasError(f"prepare: '{item}' in dims takes one size", remedy=REMEDY)
+        else:
+            sizes[name] = int(text)
+    return shapes, sizes
+
+
+def _find_dimension_names(
+    module: ir.Module, kinds: Sequence[ir.Type], dynamic: Sequence[int]
+) -> dict[int, list[str]]:
+    """What JAX calls the dimensions of the dynamic arguments, by argument; else ``argN_dimK``."""
+    specifications: list[str] = []
+
+    def find_specification(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "stablehlo.custom_call" and "error_message" in op.attributes:
+            text = get_attribute(op, "error_message").value.partition("Obtained dimension")[0]
+            specifications[:] = SPECIFICATION.findall(text)
+            return ir.WalkResult.INTERRUPT if specifications else ir.WalkResult.ADVANCE
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(find_specification)
+    rows = [[name.strip() for name in row.split(",") if name.strip()] for row in specifications]
+    result = {i: [f"arg{i}_dim{k}" for k in range(len(kinds[i].shape))] for i in dynamic}  # type: ignore[attr-defined]
+    if [len(row) for row in rows] == [len(result[i]) for i in dynamic]:
+        result = dict(zip(dynamic, rows, strict=True))
+    return result
+
+
+def _find_identifiers(row: Sequence[str]) -> list[str]:
+    return [word for name in row for word in re.findall(r"[A-Za-z_]\w*", name)]
+
+
+def _size_argument(
+    kind: ir.Type, number: int, names: Sequence[str], sizes: dict[str, int], assumed: dict[str, int]
+) -> list[int]:
+    """The shape of an argument from named sizes, and what had to be assumed for it."""
+    bounds = _parse_bounds(kind)
+    shape = []
+    for k, (size, name) in enumerate(zip(kind.shape, names, strict=True)):  # type: ignore[attr-defined]
+        if size >= 0:
+            shape.append(size)
+            continue
+        for word in _find_identifiers([name]):
+            if word not in sizes:
+                assumed.setdefault(word, bounds[k] if bounds else DEFAULT_SIZE)
+        try:
+            shape.append(
+                _evaluate_expression(ast.parse(name, mode="eval").body, {**assumed, **sizes})
+            )
+        except (SyntaxError, ValueError, ZeroDivisionError):
+            message = f"prepare: cannot evaluate the dimension '{name}' of argument {number}"
+            raise HespasError(message, remedy=f'set dims="arg{number}=AxBx..."') from None
+    return shape
+
+
+def _parse_bounds(kind: ir.Type) -> list[int]:
+    """The bounds that a type gives its dimensions (``#stablehlo.bounds``), or nothing."""
+    match = re.search(r"#stablehlo\.bounds<([^>]*)>", str(kind))
+    if not match:
+        return []
+    return [DEFAULT_SIZE if b.strip() == "?" else int(b) for b in match[1].split(",")]
+
+
+def _strip_bounds(module: ir.Module, kinds: Sequence[ir.Type]) -> ir.Module:
+    """The module without bounds in its types: shape refinement does not see through them."""
+    if not any(map(_parse_bounds, kinds)):
+        return module
+    text = str(module.operation.get_asm(enable_debug_info=True))
+    return ir.Module.parse(re.sub(r", #stablehlo\.bounds<[^>]*>", "", text), module.context)
+
+
+def _format_static_type(kind: ir.Type, number: int, shape: Sequence[int]) -> str:
+    old = list(kind.shape)  # type: ignore[attr-defined]
+    fits = len(shape) == len(old) and all(o < 0 or o == s for o, s in zip(old, shape, strict=True))
+    if not fits:
+        text = "x".join(map(str, shape))
+        raise HespasError(f"prepare: the shape {text} does not fit argument {number}, {kind}")
+    return f"tensor<{''.join(f'{size}x' for size in shape)}{kind.element_type}>"  # type: ignore[attr-defined]
+
+
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
+
+
+def _evaluate_expression(node: ast.expr, sizes: dict[str, int]) -> int:
+    """An integer expression over names; raises ValueError."""
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.Name(id=name) if name in sizes:
+            return sizes[name]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](
+                _evaluate_expression(left, sizes), _evaluate_expression(right, sizes)
+            )
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            return -_evaluate_expression(inner, sizes)
+    raise ValueError(ast.unparse(node))

@@ -1,0 +1,52 @@
+"""A folder of traces as it is, for ASTRA-sim: files, communicators, and the nodes by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hespas.chakra.trace_folder import GROUPS_FILE, find_trace_files
+from hespas.chakra.trace_reader import (
+    TraceFileError,
+    TraceNode,
+    is_metadata_record,
+    parse_trace_node,
+    split_records,
+)
+from hespas.configs import read_json
+from hespas.dialects.errors import HespasError
+
+
+class TraceFolder:
+    """A folder of Chakra traces. ``groups``: devices by communicator, without that of all.
+
+    Records that devices have in common, most of them in one program, are parsed once.
+    """
+
+    def __init__(self, folder: Path | str, prefix: str | None = None) -> None:
+        self.folder = Path(folder)
+        self.files = find_trace_files(self.folder, prefix)
+        path = self.folder / GROUPS_FILE
+        communicators = read_json(path) if path.exists() else {}
+        try:
+            self.groups = {int(key): tuple(ranks) for key, ranks in communicators.items()}
+        except (TypeError, ValueError):
+            raise HespasError("is no table of communicators", where=str(path)) from None
+        self._parsed: dict[bytes, TraceNode] = {}
+
+    def load_device_nodes(self, device: int) -> dict[int, TraceNode]:
+        """The nodes of a device by id; raises HespasError."""
+        if device not in self.files:
+            raise HespasError(f"there is no trace of device {device}", where=str(self.folder))
+        path = self.files[device]
+        nodes: dict[int, TraceNode] = {}
+        for count, record in enumerate(split_records(path.read_bytes(), path)):
+            if count == 0 and is_metadata_record(record):
+                continue
+            node = self._parsed.get(record)
+            if node is None:
+                try:
+                    node = self._parsed[record] = parse_trace_node(record)
+                except ValueError:
+                    raise TraceFileError(f"record {count} is no Chakra node", path, count) from None
+            nodes[node.id] = node
+        return nodes

@@ -1,0 +1,275 @@
+"""The standard algorithms as programs, for any number of ranks that each allows.
+
+Every algorithm runs in place, except all-to-all, which nobody does in place. Ranks of a two-level
+algorithm are numbered within nodes first: rank ``node * local + k`` is device ``k`` of its node,
+as the first dimension of a network is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hespas.dialects.errors import HespasError
+from hespas.simulators.collectives.collective_program import ChunkRef, CollectiveProgram
+from hespas.simulators.collectives.program_builder import CollectiveBuilder
+
+ALGORITHMS = {
+    "ring": ("all_reduce", "all_gather", "reduce_scatter"),
+    "recursive": ("all_reduce", "all_gather", "reduce_scatter"),
+    "direct": ("all_reduce", "all_gather", "reduce_scatter", "all_to_all"),
+    "hierarchical": ("all_reduce", "all_gather", "reduce_scatter", "all_to_all"),
+}
+ABOUT = {
+    "ring": "neighbour to neighbour, n - 1 rounds; any n",
+    "recursive": "halving and doubling distances, log2 n rounds; n a power of two",
+    "direct": "every rank to every other at once (all-pairs); any n",
+    "hierarchical": "two levels: within nodes of --local ranks, then between them",
+}
+
+
+def generate_program(
+    algorithm: str, collective: str, ranks: int, local: int = 0
+) -> CollectiveProgram:
+    """The program of an algorithm; ``local`` ranks a node, of the hierarchical one.
+
+    Raises HespasError where the algorithm has no such collective, or cannot do so many ranks.
+    """
+    if collective not in ALGORITHMS[algorithm]:
+        fit = [name for name, kinds in ALGORITHMS.items() if collective in kinds]
+        raise HespasError(
+            f"the {algorithm} algorithm does no {collective}", remedy=f"take {' or '.join(fit)}"
+        )
+    if ranks < 2:
+        raise HespasError(f"a collective needs two ranks or more, not {ranks}")
+    if algorithm == "recursive" and ranks & (ranks - 1):
+        raise HespasError(
+            f"recursive halving and doubling need a power of two of ranks, not {ranks}",
+            remedy="take ring or direct",
+        )
+    if algorithm != "hierarchical":
+        if local:
+            raise HespasError(f"the {algorithm} algorithm has one level, so no local ranks")
+        return _FLAT[algorithm, collective](ranks)
+    if not 2 <= local < ranks or ranks % local:
+        raise HespasError(
+            f"{ranks} ranks do not make two nodes or more of {local} ranks"
+            if local
+            else "the hierarchical algorithm needs the number of ranks in a node",
+            remedy="local is a divisor of ranks, between both",
+        )
+    return _TWO_LEVEL[collective](ranks, local)
+
+
+# Rings over blocks of chunks. ``members[k]`` is the k-th rank of the ring; ``places[j]`` where
+# block j, of ``count`` chunks, lies on every member.
+
+
+def _add_ring_scatter(
+    b: CollectiveBuilder, members: Sequence[int], places: Sequence[ChunkRef], count: int
+) -> None:
+    """Reduce block k to the ring's k-th member."""
+    n = len(members)
+    for step in range(n - 1):
+        for k in range(n):
+            place = places[(k - step - 1) % n]
+            b.add_transfer(members[k], place, members[(k + 1) % n], place, count, reduce=True)
+
+
+def _add_ring_gather(
+    b: CollectiveBuilder, members: Sequence[int], places: Sequence[ChunkRef], count: int
+) -> None:
+    """Give block k, which the k-th member has, to all."""
+    n = len(members)
+    for step in range(n - 1):
+        for k in range(n):
+            place = places[(k - step) % n]
+            b.add_transfer(members[k], place, members[(k + 1) % n], place, count)
+
+
+def _make_block_refs(buffer: str, blocks: int, count: int, start: int = 0) -> list[ChunkRef]:
+    return [ChunkRef(buffer, start + k * count) for k in range(blocks)]
+
+
+def _make_ring_builder(collective: str) -> Callable[[int], CollectiveProgram]:
+    def build_ring(n: int) -> CollectiveProgram:
+        b = CollectiveBuilder(f"{collective}_ring_{n}", collective, n, n)
+        places = _make_block_refs("o" if collective == "all_gather" else "i", n, 1)
+        if collective != "all_gather":
+            _add_ring_scatter(b, range(n), places, 1)
+        if collective != "reduce_scatter":
+            _add_ring_gather(b, range(n), places, 1)
+        return b.build_program()
+
+    return build_ring
+
+
+def _make_recursive_builder(collective: str) -> Callable[[int], CollectiveProgram]:
+    def build_recursive(n: int) -> CollectiveProgram:
+        b = CollectiveBuilder(f"{collective}_recursive_{n}", collective, n, n)
+        buffer = "o" if collective == "all_gather" else "i"
+        distances = [1 << k for k in range(n.bit_length() - 1)]
+        if collective != "all_gather":
+            for d in reversed(distances):
+                for rank in range(n):
+                    place = ChunkRef(buffer, (rank ^ d) // d * d)  # the half that the peer keeps
+                    b.add_transfer(rank, place, rank ^ d, place, d, reduce=True)
+        if collective != "reduce_scatter":
+            for d in distances:
+                for rank in range(n):
+                    place = ChunkRef(buffer, rank // d * d)
+                    b.add_transfer(rank, place, rank ^ d, place, d)
+        return b.build_program()
+
+    return build_recursive
+
+
+def _make_direct_builder(collective: str) -> Callable[[int], CollectiveProgram]:
+    def build_direct(n: int) -> CollectiveProgram:
+        in_place = collective != "all_to_all"
+        b = CollectiveBuilder(f"{collective}_direct_{n}", collective, n, n, in_place=in_place)
+        pairs = [(rank, (rank + k) % n) for k in range(1, n) for rank in range(n)]
+        if collective in ("all_reduce", "reduce_scatter"):
+            for rank, peer in pairs:  # each contribution has a place of its own until it is added
+                b.add_transfer(rank, ChunkRef("i", peer), peer, ChunkRef("s", rank))
+            for rank, peer in pairs:
+                b.add_local_reduction(rank, ChunkRef("s", peer), ChunkRef("i", rank))
+        if collective == "all_to_all":
+            for rank in range(n):
+                b.add_local_copy(rank, ChunkRef("i", rank), ChunkRef("o", rank))
+            for rank, peer in pairs:
+                b.add_transfer(rank, ChunkRef("i", peer), peer, ChunkRef("o", rank))
+        elif collective != "reduce_scatter":
+            buffer = "o" if collective == "all_gather" else "i"
+            for rank, peer in pairs:
+                b.add_transfer(rank, ChunkRef(buffer, rank), peer, ChunkRef(buffer, rank))
+        return b.build_program()
+
+    return build_direct
+
+
+_FLAT: dict[tuple[str, str], Callable[[int], CollectiveProgram]] = {
+    (name, collective): make(collective)
+    for name, make in (
+        ("ring", _make_ring_builder),
+        ("recursive", _make_recursive_builder),
+        ("direct", _make_direct_builder),
+    )
+    for collective in ALGORITHMS[name]
+}
+
+
+# Two levels. Where a rank must move many chunks that are not neighbours, it arranges them in
+# scratch first, so that they go as one message.
+
+
+def _split_into_levels(ranks: int, local: int) -> tuple[list[list[int]], list[list[int]]]:
+    """The ranks of each node, and the ranks that have one place in their nodes."""
+    nodes = [list(range(start, start + local)) for start in range(0, ranks, local)]
+    return nodes, [list(range(k, ranks, local)) for k in range(local)]
+
+
+def _index_by_place(rank: int, local: int, count: int) -> int:
+    """Where a rank's chunk lies if those of one place in the ``count`` nodes are neighbours."""
+    return rank % local * count + rank // local
+
+
+def _build_two_level_reduce(ranks: int, local: int) -> CollectiveProgram:
+    b = CollectiveBuilder(f"all_reduce_hierarchical_{ranks}_{local}", "all_reduce", ranks, ranks)
+    nodes, columns = _split_into_levels(ranks, local)
+    share = len(nodes)
+    blocks = _make_block_refs("i", local, share)
+    for node in nodes:
+        _add_ring_scatter(b, node, blocks, share)
+    for k, column in enumerate(columns):
+        places = _make_block_refs("i", share, 1, k * share)
+        _add_ring_scatter(b, column, places, 1)
+        _add_ring_gather(b, column, places, 1)
+    for node in nodes:
+        _add_ring_gather(b, node, blocks, share)
+    return b.build_program()
+
+
+def _build_two_level_gather(ranks: int, local: int) -> CollectiveProgram:
+    b = CollectiveBuilder(f"all_gather_hierarchical_{ranks}_{local}", "all_gather", ranks, ranks)
+    nodes, columns = _split_into_levels(ranks, local)
+    count = len(nodes)
+    for rank in range(ranks):
+        b.add_local_copy(
+            rank, ChunkRef("o", rank), ChunkRef("s", _index_by_place(rank, local, count))
+        )
+    for k, column in enumerate(columns):
+        _add_ring_gather(b, column, _make_block_refs("s", count, 1, k * count), 1)
+    for node in nodes:
+        _add_ring_gather(b, node, _make_block_refs("s", local, count), count)
+    for rank in range(ranks):
+        for other in range(ranks):
+            if other != rank:
+                b.add_local_copy(
+                    rank, ChunkRef("s", _index_by_place(other, local, count)), ChunkRef("o", other)
+                )
+    return b.build_program()
+
+
+def _build_two_level_scatter(ranks: int, local: int) -> CollectiveProgram:
+    b = CollectiveBuilder(
+        f"reduce_scatter_hierarchical_{ranks}_{local}", "reduce_scatter", ranks, ranks
+    )
+    nodes, columns = _split_into_levels(ranks, local)
+    count = len(nodes)
+    for rank in range(ranks):
+        for other in range(ranks):
+            b.add_local_copy(
+                rank, ChunkRef("i", other), ChunkRef("s", _index_by_place(other, local, count))
+            )
+    for node in nodes:
+        _add_ring_scatter(b, node, _make_block_refs("s", local, count), count)
+    for k, column in enumerate(columns):
+        _add_ring_scatter(b, column, _make_block_refs("s", count, 1, k * count), 1)
+    for rank in range(ranks):
+        b.add_local_copy(
+            rank, ChunkRef("s", _index_by_place(rank, local, count)), ChunkRef("i", rank)
+        )
+    return b.build_program()
+
+
+def _build_two_level_exchange(ranks: int, local: int) -> CollectiveProgram:
+    """Within nodes to whoever has the target's place, then between nodes."""
+    name = f"all_to_all_hierarchical_{ranks}_{local}"
+    b = CollectiveBuilder(name, "all_to_all", ranks, ranks, in_place=False)
+    nodes, columns = _split_into_levels(ranks, local)
+    count = len(nodes)
+    sent, got, held = 0, ranks, 2 * ranks  # three parts of scratch, ordered differently
+    for rank in range(ranks):
+        for other in range(ranks):
+            place = ChunkRef("s", sent + _index_by_place(other, local, count))
+            b.add_local_copy(rank, ChunkRef("i", other), place)
+    for node in nodes:
+        for k, rank in enumerate(node):
+            own = ChunkRef("s", got + k * count)
+            b.add_local_copy(rank, ChunkRef("s", sent + k * count), own, count)
+            for step in range(1, local):
+                j = (k + step) % local
+                b.add_transfer(rank, ChunkRef("s", sent + j * count), node[j], own, count)
+    for rank in range(ranks):
+        for k in range(local):
+            for target in range(count):
+                at = ChunkRef("s", got + k * count + target)
+                b.add_local_copy(rank, at, ChunkRef("s", held + target * local + k))
+    for column in columns:
+        for g, rank in enumerate(column):
+            for step in range(count):
+                target = (g + step) % count
+                at, to = ChunkRef("s", held + target * local), ChunkRef("o", g * local)
+                if target == g:
+                    b.add_local_copy(rank, at, to, local)
+                else:
+                    b.add_transfer(rank, at, column[target], to, local)
+    return b.build_program()
+
+
+_TWO_LEVEL: dict[str, Callable[[int, int], CollectiveProgram]] = {
+    "all_reduce": _build_two_level_reduce,
+    "all_gather": _build_two_level_gather,
+    "reduce_scatter": _build_two_level_scatter,
+    "all_to_all": _build_two_level_exchange,
+}

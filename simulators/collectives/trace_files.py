@@ -1,0 +1,145 @@
+"""A custom collective on disk: ``PREFIX.RANK.et``, and the system.json that names it.
+
+ASTRA-sim opens a prefix relative to where it is started, so prefixes are absolute. It plays the
+bytes that the traces say, whatever the size of the collective in the workload: one set of traces is
+for one collective, one size and one number of ranks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hespas import configs
+from hespas.chakra.record_encoding import (
+    IntAttrEncoder,
+    encode_int_attr,
+    encode_metadata_record,
+    encode_node,
+    encode_node_name,
+    encode_record,
+)
+from hespas.chakra.schema import NodeType
+from hespas.chakra.trace_folder import GROUPS_FILE
+from hespas.configs.system_spec import PER_NODE_KEY, SystemSpec
+from hespas.dialects.errors import HespasError
+from hespas.passes.emit.output_folder import open_output_folder
+from hespas.simulators.collectives import per_node
+from hespas.simulators.collectives.trace_lowering import CollectiveNode
+
+SYSTEM, FRAGMENT, PER_NODE = "system.json", "custom.json", "per_node.yml"
+
+_ON_DEVICE = encode_int_attr("is_cpu_op", 0, "bool")
+_SIZE, _TAG = IntAttrEncoder("comm_size", "int64"), IntAttrEncoder("comm_tag", "int32")
+_SOURCE, _TARGET = IntAttrEncoder("comm_src", "int32"), IntAttrEncoder("comm_dst", "int32")
+# The newer generation of attributes, from which a size follows that of the workload's collective.
+_COUNT, _INDEX = IntAttrEncoder("msg_chunk_cnt", "int32"), IntAttrEncoder("msg_chunk_idx", "int32")
+_PARTS = IntAttrEncoder("total_chunk_cnt", "int32")
+
+
+@dataclass(frozen=True, slots=True)
+class TraceDestination:
+    """Where a set of traces goes: folder, name, the collective it implements.
+
+    ``nodes`` are the workload's nodes that it is for, all of that collective where there are none;
+    with a ``system``, its files are written beside, changed to use the traces.
+    """
+
+    folder: Path
+    name: str
+    collective: str
+    nodes: tuple[int, ...] = ()
+    system: SystemSpec | None = None
+
+    @property
+    def prefix(self) -> str:
+        """The absolute prefix of the traces."""
+        return os.path.join(os.path.abspath(self.folder), self.name)
+
+
+def _encode_trace(nodes: Sequence[CollectiveNode], parts: int) -> bytes:
+    """A trace file; ``parts`` is how many chunks the collective is cut into."""
+    data = [encode_metadata_record()]
+    for n in nodes:
+        attrs = _ON_DEVICE
+        if n.type != NodeType.COMP_NODE:
+            peer = _TARGET if n.type == NodeType.COMM_SEND_NODE else _SOURCE
+            attrs += _SIZE(n.size_bytes) + peer(n.peer) + _TAG(n.tag)
+            attrs += _COUNT(n.count) + _INDEX(n.index) + _PARTS(parts)
+        data.append(
+            encode_record(
+                encode_node(n.id, encode_node_name(n.name), n.type, n.deps, n.duration_us, attrs)
+            )
+        )
+    return b"".join(data)
+
+
+def write_traces(
+    ranks: Sequence[Sequence[CollectiveNode]], parts: int, place: TraceDestination
+) -> list[str]:
+    """Write the traces and what names them; returns the other files' names.
+
+    A former set of that name is replaced, other sets that the folder has stay in its system.json.
+    """
+    if re.search(r"[/\\\0]", place.name) or not place.name:
+        raise HespasError(f"{place.name!r} is no name for traces")
+    if (place.folder / GROUPS_FILE).exists():
+        raise HespasError(
+            "is a folder of workload traces, which must hold one set only",
+            where=str(place.folder),
+            remedy="choose another for the collective",
+        )
+    if place.system is not None and place.system.preferred_dataset_splits > 1:
+        raise HespasError(
+            "preferred-dataset-splits is more than 1, with which ASTRA-sim never ends a custom "
+            "collective",
+            where=str(place.system.folder / SYSTEM),
+            remedy="set it to 1",
+        )
+    ours = re.compile(re.escape(place.name) + r"\.\d+\.et")
+    # Read before the output is touched: it may be the system's own folder.
+    settings = _collect_settings(place)
+    with open_output_folder(place.folder, ours=ours) as fresh:
+        for rank, nodes in enumerate(ranks):
+            (fresh / f"{place.name}.{rank}.et").write_bytes(_encode_trace(nodes, parts))
+        others = []
+        if place.nodes:
+            (fresh / PER_NODE).write_text(_format_per_node(place), encoding="utf-8")
+            others.append(PER_NODE)
+        if place.system is not None:
+            memory = {"memory-type": "NO_MEMORY_EXPANSION"}  # there is no other
+            (fresh / "network.yml").write_text(place.system.render_network_text(), encoding="utf-8")
+            (fresh / "remote_memory.json").write_text(json.dumps(memory) + "\n", encoding="utf-8")
+            others += ["network.yml", "remote_memory.json"]
+        name = FRAGMENT if place.system is None else SYSTEM
+        (fresh / name).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        others.append(name)
+    return others
+
+
+def _collect_settings(place: TraceDestination) -> dict[str, Any]:
+    """system.json, or the keys of it that name the traces, with those that are there already."""
+    settings: dict[str, Any] = {}
+    if place.system is not None:
+        settings = place.system.resolve_settings_paths()
+    former = place.folder / (FRAGMENT if place.system is None else SYSTEM)
+    if former.exists():
+        custom = configs.read_json(former)
+        settings |= {key: custom[key] for key in custom if "custom" in key}
+    if place.nodes:
+        settings[PER_NODE_KEY] = os.path.join(os.path.abspath(place.folder), PER_NODE)
+    else:
+        settings[f"{place.collective.replace('_', '-')}-implementation-custom"] = [place.prefix]
+    return settings
+
+
+def _format_per_node(place: TraceDestination) -> str:
+    """The map from nodes to prefixes, with what is there already."""
+    former = place.folder / PER_NODE
+    prefixes = per_node.read_prefixes(former) if former.exists() else {}
+    return per_node.format_prefixes(prefixes | dict.fromkeys(place.nodes, place.prefix))

@@ -1,0 +1,336 @@
+"""Why a step takes as long as it does: its critical path, and the communication that shows.
+
+Both need the intervals of the nodes (``Result.classes``) and the traces. The path is walked from
+the node that finishes last back to time 0. What a node waited for is the dependency that finished
+when it was issued, else the node that held its resource until then; a collective started with the
+last of its devices, and the path goes on there; a RECV goes on at its SEND.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hespas.chakra.node_rules import COLL, COMP, RECV, SEND, read_communicator_id, read_integer_attr
+from hespas.chakra.replay import Message, identify_message
+from hespas.chakra.schema import CollectiveCommType
+from hespas.chakra.trace_reader import TraceNode
+from hespas.simulators.simulation_result import NodeInterval, SimulationResult
+
+COMPUTE, COMMUNICATION, WAITING = "compute", "communication", "waiting"
+
+NodesOf = Callable[[int], Mapping[int, TraceNode]]
+"""The nodes of a device by their ids."""
+
+_COLLECTIVES = {kind.value: kind.name.lower() for kind in CollectiveCommType}
+_REGION = re.compile(r"^region \d+: (.*?)(?: \+\d+)?$")
+_NUMBER = re.compile(r"(?:[._]\d+)+$")
+
+
+@dataclass(frozen=True, slots=True)
+class PathSegment:
+    """A part of the critical path: what ``node`` of ``device`` did from start to finish.
+
+    ``what`` is compute, communication or waiting; there is no node where nothing explains a wait.
+    """
+
+    device: int
+    node: TraceNode | None
+    what: str
+    start_ns: int
+    finish_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExposedNode:
+    """Time in which a device computes nothing, because of one communication node.
+
+    ``waiting_ns`` of ``exposed_ns`` passed before the last device had joined in. ``needed_by`` is
+    the first compute node, by issue, that depends on it; None where none does.
+    """
+
+    node: TraceNode
+    exposed_ns: int
+    waiting_ns: int
+    needed_by: TraceNode | None
+
+
+def classify_node(node: TraceNode) -> str:
+    """What a node is, for grouping: the op that names a region, the collective, ``send``."""
+    if node.type == COLL:
+        value = read_integer_attr(node, "comm_type") or 0
+        return _COLLECTIVES.get(value, str(value))
+    if node.type in (SEND, RECV):
+        return "send"
+    region = _REGION.match(node.name)
+    name = region[1] if region else node.name
+    return _NUMBER.sub("", name.rpartition("/")[2]) or name
+
+
+@dataclass(slots=True)
+class _ClassIntervals:
+    """The intervals of devices that behave alike, by node and by finish."""
+
+    by_node: dict[int, NodeInterval]
+    order: dict[int, int]  # by node: its place in the order of issue
+    by_finish: dict[tuple[str, int], list[NodeInterval]]
+    finishes: list[int]  # ascending, of the intervals that take time
+    ended: list[NodeInterval]  # in the order of ``finishes``
+
+
+@dataclass(slots=True)
+class _DeviceCommunication:
+    """The communication of a device, in order of issue."""
+
+    collectives: dict[int, list[NodeInterval]] = field(default_factory=dict)
+    messages: dict[Message, list[NodeInterval]] = field(default_factory=dict)
+    place: dict[int, int] = field(default_factory=dict)  # of a node in one of these lists
+
+
+class TracedResult:
+    """A result together with the traces. ``groups``: devices by communicator, save that of all."""
+
+    def __init__(
+        self, result: SimulationResult, nodes: NodesOf, groups: Mapping[int, Sequence[int]]
+    ) -> None:
+        self.result, self.groups = result, groups
+        self._read = nodes
+        self._nodes: dict[int, Mapping[int, TraceNode]] = {}
+        self._classes: dict[int, _ClassIntervals] = {}
+        self._devices: dict[int, _DeviceCommunication] = {}
+        self._typical: dict[int, list[int]] = {}
+        self._ready: dict[int, list[tuple[int, int]]] = {}
+
+    def get_device_nodes(self, device: int) -> Mapping[int, TraceNode]:
+        """A device's nodes by id."""
+        if device not in self._nodes:
+            self._nodes[device] = self._read(device)
+        return self._nodes[device]
+
+    def get_device_intervals(self, device: int) -> Sequence[NodeInterval]:
+        """A device's intervals in order of issue."""
+        return self.result.classes[self.result.class_of[device]]
+
+    def index_class_intervals(self, device: int) -> _ClassIntervals:
+        """The intervals of a device's class, in the orders that are asked for."""
+        key = self.result.class_of[device]
+        if key not in self._classes:
+            intervals = self.result.classes[key]
+            by_finish: dict[tuple[str, int], list[NodeInterval]] = {}
+            for one in intervals:
+                by_finish.setdefault((one.resource, one.finish_ns), []).append(one)
+            ended = sorted((i for i in intervals if i.finish_ns > i.start_ns), key=_get_finish_ns)
+            self._classes[key] = _ClassIntervals(
+                {one.node: one for one in intervals},
+                {one.node: k for k, one in enumerate(intervals)},
+                by_finish,
+                [one.finish_ns for one in ended],
+                ended,
+            )
+        return self._classes[key]
+
+    def index_communication(self, device: int) -> _DeviceCommunication:
+        """The collectives and messages of a device."""
+        communication = self._devices.get(device)
+        if communication is None:
+            communication = self._devices[device] = _DeviceCommunication()
+            nodes = self.get_device_nodes(device)
+            for one in self.get_device_intervals(device):
+                node = nodes[one.node]
+                if node.type == COLL:
+                    group = read_communicator_id(node) or 0
+                    if not group and not all(node.get_attr_value("involved_dim", ())):
+                        continue  # with some devices only, and the trace does not say which
+                    intervals = communication.collectives.setdefault(group, [])
+                elif node.type in (SEND, RECV):
+                    intervals = communication.messages.setdefault(
+                        identify_message(device, node), []
+                    )
+                else:
+                    continue
+                communication.place[one.node] = len(intervals)
+                intervals.append(one)
+        return communication
+
+    def find_last_joins(self, group: int) -> list[tuple[int, int]]:
+        """For each collective of a communicator, by issue: when, and where, the last one joined."""
+        if group not in self._ready:
+            last_joins: list[tuple[int, int]] = []
+            for device in self._select_representatives(group):
+                for k, one in enumerate(
+                    self.index_communication(device).collectives.get(group, ())
+                ):
+                    if k == len(last_joins):
+                        last_joins.append((one.start_ns, device))
+                    elif one.start_ns > last_joins[k][0]:
+                        last_joins[k] = (one.start_ns, device)
+            self._ready[group] = last_joins
+        return self._ready[group]
+
+    def _select_representatives(self, group: int) -> list[int]:
+        if group not in self._typical:
+            members = self.groups.get(group, range(len(self.result.devices)))
+            firsts = {self.result.class_of[device]: device for device in reversed(members)}
+            self._typical[group] = sorted(firsts.values())
+        return self._typical[group]
+
+    def find_start(self, device: int, one: NodeInterval) -> tuple[int, NodeInterval]:
+        """The device and node that a communication could not start before; itself, mostly."""
+        node = self.get_device_nodes(device)[one.node]
+        communication = self.index_communication(device)
+        if node.type == COLL and one.node in communication.place:
+            group, k = read_communicator_id(node) or 0, communication.place[one.node]
+            start, other = self.find_last_joins(group)[k]
+            if one.start_ns < start < one.finish_ns:
+                return other, self.index_communication(other).collectives[group][k]
+        elif node.type == RECV:
+            source = read_integer_attr(node, "comm_src") or 0
+            key, k = identify_message(device, node), communication.place[one.node]
+            sends = self.index_communication(source).messages.get(key, [])
+            if k < len(sends) and sends[k].start_ns < one.finish_ns > one.start_ns:
+                return source, sends[k]
+        return device, one
+
+    def find_predecessor(self, device: int, one: NodeInterval) -> NodeInterval | None:
+        """What a node was issued after: see the module's text."""
+        class_intervals, start = self.index_class_intervals(device), one.start_ns
+        deps = list(self._iterate_dependencies(device, one.node))
+        latest = max(deps, key=_get_finish_ns, default=None)
+        if latest is not None and latest.finish_ns == start:
+            return latest
+        for other in reversed(class_intervals.by_finish.get((one.resource, start), ())):
+            if class_intervals.order[other.node] < class_intervals.order[one.node]:
+                return other
+        place = bisect_right(class_intervals.finishes, start)
+        return class_intervals.ended[place - 1] if place else latest
+
+    def _iterate_dependencies(self, device: int, node: int) -> Iterator[NodeInterval]:
+        """The intervals of what a node depends on, through nodes that do not run."""
+        nodes, intervals = self.get_device_nodes(device), self.index_class_intervals(device).by_node
+        stack, seen = list(nodes[node].dependency_ids), set()
+        while stack:
+            dep = stack.pop()
+            if dep in intervals:
+                yield intervals[dep]
+            elif dep in nodes and dep not in seen:
+                seen.add(dep)
+                stack += nodes[dep].dependency_ids
+
+
+def find_critical_path(traced_result: TracedResult) -> list[PathSegment]:
+    """The critical path, from time 0 on; its segments add up to the step time."""
+    device = traced_result.result.critical_device
+    here: NodeInterval | None = max(
+        traced_result.get_device_intervals(device), key=_get_finish_ns, default=None
+    )
+    now = traced_result.result.step_time_ns
+    path: list[PathSegment] = []
+    seen: set[tuple[int, int]] = set()
+    while here is not None and now > 0 and (device, here.node) not in seen:
+        seen.add((device, here.node))
+        if here.finish_ns < now:  # nothing that we know of explains the gap
+            path.append(PathSegment(device, None, WAITING, here.finish_ns, now))
+            now = here.finish_ns
+        node = traced_result.get_device_nodes(device)[here.node]
+        where, first = traced_result.find_start(device, here)
+        if first.start_ns < now:
+            activity = COMPUTE if node.type == COMP else COMMUNICATION
+            path.append(PathSegment(device, node, activity, first.start_ns, now))
+            now = first.start_ns
+        device, here = where, traced_result.find_predecessor(where, first)
+    if now > 0:
+        path.append(PathSegment(device, None, WAITING, 0, now))
+    return path[::-1]
+
+
+def find_exposed_nodes(traced_result: TracedResult, device: int) -> list[ExposedNode]:
+    """What keeps a device from computing, the dearest first; what is hidden is not listed.
+
+    Where a collective or SEND and RECVs are under way at once, the time goes to the first, then to
+    the RECV that finishes first.
+    """
+    intervals, nodes = (
+        traced_result.get_device_intervals(device),
+        traced_result.get_device_nodes(device),
+    )
+    end = traced_result.result.devices[device].finish_ns
+    idle = _find_gaps(
+        [(i.start_ns, i.finish_ns) for i in intervals if i.resource == "compute"], end
+    )
+    slot = [i for i in intervals if i.resource == "comm"]
+    recvs = sorted((i for i in intervals if i.resource == "recv"), key=_get_finish_ns)
+    total: Counter[int] = Counter()
+    waiting: Counter[int] = Counter()
+    for one, start, finish in _intersect_with_gaps(slot, idle):
+        total[one.node] += finish - start
+        where, first = traced_result.find_start(device, one)
+        if where != device:
+            waiting[one.node] += max(0, min(finish, first.start_ns) - start)
+    idle = _find_gaps(_select_spans(intervals, ("compute", "comm")), end)
+    for one in recvs if idle else ():
+        _, first = traced_result.find_start(device, one)
+        rest: list[tuple[int, int]] = []
+        for start, finish in idle:
+            left, right = max(start, one.start_ns), min(finish, one.finish_ns)
+            if left >= right:
+                rest.append((start, finish))
+                continue
+            total[one.node] += right - left
+            waiting[one.node] += max(0, min(right, first.start_ns) - left)
+            rest += [pair for pair in ((start, left), (right, finish)) if pair[0] < pair[1]]
+        idle = rest
+    users = _find_dependents(intervals, nodes, set(total))
+    rows = [ExposedNode(nodes[n], ns, waiting[n], users.get(n)) for n, ns in total.items()]
+    return sorted(rows, key=lambda row: (-row.exposed_ns, row.node.id))
+
+
+def _find_dependents(
+    intervals: Sequence[NodeInterval], nodes: Mapping[int, TraceNode], wanted: set[int]
+) -> dict[int, TraceNode]:
+    users: dict[int, TraceNode] = {}
+    for one in intervals:
+        node = nodes[one.node]
+        if node.type == COMP:
+            for dep in node.dependency_ids:
+                if dep in wanted:
+                    users.setdefault(dep, node)
+    return users
+
+
+def _get_finish_ns(one: NodeInterval) -> int:
+    return one.finish_ns
+
+
+def _select_spans(
+    intervals: Sequence[NodeInterval], resources: tuple[str, ...]
+) -> list[tuple[int, int]]:
+    return [(i.start_ns, i.finish_ns) for i in intervals if i.resource in resources]
+
+
+def _find_gaps(busy: list[tuple[int, int]], end: int) -> list[tuple[int, int]]:
+    """The gaps between intervals, from 0 to ``end``."""
+    gaps, at = [], 0
+    for start, finish in sorted(busy):
+        if start > at:
+            gaps.append((at, start))
+        at = max(at, finish)
+    if at < end:
+        gaps.append((at, end))
+    return gaps
+
+
+def _intersect_with_gaps(
+    intervals: list[NodeInterval], gaps: list[tuple[int, int]]
+) -> Iterator[tuple[NodeInterval, int, int]]:
+    """The parts of disjoint intervals, in order of time, that lie in gaps, in order of time."""
+    k = 0
+    for one in sorted(intervals, key=lambda i: i.start_ns):
+        while k < len(gaps) and gaps[k][1] <= one.start_ns:
+            k += 1
+        j = k
+        while j < len(gaps) and gaps[j][0] < one.finish_ns:
+            yield one, max(gaps[j][0], one.start_ns), min(gaps[j][1], one.finish_ns)
+            j += 1

@@ -1,0 +1,257 @@
+"""The collective algorithms, message by message: one object per device, chunk and phase.
+
+Each is driven by three calls: ``start``; ``received``, a message is here; ``ready``, a packet has
+passed the endpoint, and a reduction where it needs one. Each restates the class of the same name of
+ASTRA-sim (astraccl/native_collectives/collective_algorithm), whose order of events it keeps.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Protocol
+
+
+class AlgorithmPort(Protocol):
+    """What an algorithm may do on its device, for its chunk."""
+
+    def schedule_packet(self, algorithm: Any, size: int, reduce: bool) -> None:
+        """Call ``algorithm.release_packet`` after the endpoint delay, and the time to reduce ``size``."""
+        ...
+
+    def send_message(self, target: int, size: int) -> None:
+        """Send a message."""
+        ...
+
+    def await_message(self, algorithm: Any, source: int, size: int) -> None:
+        """Call ``algorithm.accept_message`` when a message is here."""
+        ...
+
+    def finish_phase(self) -> None:
+        """This phase of the chunk is over."""
+        ...
+
+
+class _ReductionRounds:
+    """Which packets are reduced: those after the first of a round, in every other round."""
+
+    __slots__ = ("first_left", "kind", "reducing", "rest_left")
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.first_left = self.rest_left = 0
+        self.reducing = False
+
+    def _is_next_reduced(self, first: int, rest: int) -> bool:
+        """Whether the next packet is reduced; a round has ``first`` that are not, and ``rest``."""
+        if self.first_left == 0 and self.rest_left == 0:
+            self.first_left, self.rest_left = first, rest
+            self.reducing = not self.reducing
+        if self.first_left:
+            self.first_left -= 1
+            return False
+        self.rest_left -= 1
+        return self.kind == "reduce_scatter" or (self.kind == "all_reduce" and self.reducing)
+
+
+class RingAlgorithm(_ReductionRounds):
+    """Ring: each device passes packets on to the next."""
+
+    __slots__ = (
+        "_direct_ar", "after_first", "batch", "free", "index", "middle", "packets", "port",
+        "ring", "size", "source", "steps", "target", "total_received", "turn", "walks",
+    )  # fmt: skip
+
+    def __init__(
+        self, port: AlgorithmPort, kind: str, size: int, ring: tuple[int, ...], index: int,
+        backwards: bool, window: int | None, part: bool,
+    ) -> None:  # fmt: skip
+        """``window`` is that of a direct algorithm, None for a ring; -1 means all peers."""
+        n = len(ring)
+        super().__init__(kind)
+        self.port, self.ring, self.index = port, ring, index
+        self.turn = -1 if backwards else 1
+        self.size = size if kind == "all_gather" else size // n
+        self.target = (index + self.turn) % n
+        self.source = (index - self.turn) % n
+        self.batch = 1
+        self.steps = n - 1
+        self.middle = n - 1
+        self.walks = window is not None
+        if kind == "all_reduce":
+            self.steps = 2 * (n - 1)
+        elif kind == "all_to_all" and window is None:
+            self.steps = n * (n - 1) // 2
+        self.after_first = (n - 1) * self.batch
+        if window is not None:
+            self.batch = n - 1 if window == -1 else min(window, n - 1)
+            self.after_first = (n - 1) * self.batch if part else self.batch
+        self._direct_ar = self.walks and kind == "all_reduce"
+        self.packets: deque[tuple[int, int]] = deque()
+        self.free = self.total_received = 0
+
+    def start_phase(self) -> None:
+        for _ in range(self.batch):
+            self._insert_packet()
+
+    def accept_message(self, _: Any = None) -> None:
+        self.total_received += 1
+        self._insert_packet()
+
+    def _insert_packet(self) -> None:
+        reduce = self._is_next_reduced(self.batch, self.after_first)
+        ring, n = self.ring, len(self.ring)
+        self.packets.append((ring[self.source], ring[self.target]))
+        self.port.schedule_packet(self, self.size, reduce)
+        if self.walks:  # the next packet goes to the next peer
+            self.target = (self.target + self.turn) % n
+            if self.target == self.index:
+                self.target = (self.target + self.turn) % n
+            self.source = (self.source - self.turn) % n
+            if self.source == self.index:
+                self.source = (self.source - self.turn) % n
+
+    def release_packet(self, _: Any = None) -> None:
+        self.free += 1
+        if self._direct_ar and self.steps <= self.middle:
+            if self.total_received < self.middle:
+                return
+            for _ in range(self.batch):
+                self._forward_packet()
+        else:
+            self._forward_packet()
+        if self.steps == 0 and self.free == self.batch:
+            self.port.finish_phase()
+
+    def _forward_packet(self) -> None:
+        if not self.packets or self.steps == 0 or self.free == 0:
+            return
+        source, target = self.packets.popleft()
+        self.port.send_message(target, self.size)
+        self.port.await_message(self, source, self.size)
+        self.steps -= 1
+        self.free -= 1
+
+
+class HalvingDoublingAlgorithm(_ReductionRounds):
+    """Halving and doubling: exchanges with partners at distance 1, 2, 4 and so on."""
+
+    __slots__ = (
+        "free", "grow", "index", "n", "offset", "packets", "port", "ring", "size", "steps",
+    )  # fmt: skip
+
+    def __init__(
+        self, port: AlgorithmPort, kind: str, size: int, ring: tuple[int, ...], index: int
+    ) -> None:
+        super().__init__(kind)
+        self.port, self.ring, self.index = port, ring, index
+        self.n = len(ring)
+        levels = self.n.bit_length() - 1
+        self.steps = 2 * levels if kind == "all_reduce" else levels
+        self.grow = kind == "all_gather"
+        self.size = size if self.grow else size // 2
+        self.offset = self.n // 2 if self.grow else 1
+        self.packets: deque[tuple[int, int]] = deque()
+        self.free = 0
+
+    def start_phase(self) -> None:
+        self._insert_packet()
+
+    def accept_message(self, _: Any = None) -> None:
+        self._insert_packet()
+
+    def _insert_packet(self) -> None:
+        reduce = self._is_next_reduced(1, self.n.bit_length() - 2)
+        partner = self.index
+        if self.offset:
+            away = self.offset if self.index // self.offset % 2 == 0 else -self.offset
+            partner = (self.index + away) % self.n
+        self.packets.append((self.ring[partner], self.size))
+        self.port.schedule_packet(self, self.size, reduce)
+        if self.grow:
+            self.offset, self.size = self.offset // 2, self.size * 2
+        else:
+            self.offset, self.size = self.offset * 2, self.size // 2
+            if self.offset == self.n and self.kind == "all_reduce":
+                self.grow = True
+                self.offset, self.size = self.offset // 2, self.size * 2
+
+    def release_packet(self, _: Any = None) -> None:
+        self.free += 1
+        if self.packets and self.steps and self.free:
+            partner, size = self.packets.popleft()
+            self.port.send_message(partner, size)
+            self.port.await_message(self, partner, size)
+            self.steps -= 1
+            self.free -= 1
+        if self.steps == 0 and self.free == 1:
+            self.port.finish_phase()
+
+
+def find_tree_neighbours(position: int, count: int, least: bool) -> tuple[int, int, int]:
+    """(parent, left child, right child) of a position in the tree over ``count``; -1 for none.
+
+    The root, which has one child, is the first position (``least``) or the last; the others form a
+    full binary tree numbered in order.
+    """
+    shift = 1 if least else 0
+    root = 0 if least else count - 1
+    number = position - shift + 1  # 1 .. count - 1 inside the full tree
+    top = count // 2
+    if position == root:
+        child = top - 1 + shift
+        return -1, -1 if least else child, child if least else -1
+    low = number & -number  # 2**height
+    parent = root if number == top else (number - low | low << 1) - 1 + shift
+    if low == 1:
+        return parent, -1, -1
+    return parent, number - low // 2 - 1 + shift, number + low // 2 - 1 + shift
+
+
+class DoubleBinaryTreeAlgorithm:
+    """All-reduce along a binary tree: up to the root, and down again."""
+
+    __slots__ = ("children", "parent", "port", "reductions", "size", "state")
+
+    def __init__(
+        self, port: AlgorithmPort, size: int, ring: tuple[int, ...], index: int, least: bool
+    ) -> None:
+        self.port, self.size = port, size
+        parent, left, right = find_tree_neighbours(index, len(ring), least)
+        self.parent = ring[parent] if parent >= 0 else -1
+        self.children = [ring[child] for child in (left, right) if child >= 0]
+        self.state = "begin"
+        self.reductions = 0
+
+    def start_phase(self) -> None:
+        if not self.children:
+            self.port.schedule_packet(self, self.size, False)
+            self.state = "up"
+            return
+        self.state = "two" if self.parent >= 0 else "one"
+        for child in self.children:
+            self.port.await_message(self, child, self.size)
+
+    def accept_message(self, _: Any = None) -> None:
+        if not self.children:  # from its parent
+            self.state = "end"
+            self.port.schedule_packet(self, self.size, False)
+            return
+        self.state = {"two": "one", "one": "up" if self.parent >= 0 else "down"}.get(
+            self.state, "down"
+        )
+        self.port.schedule_packet(self, self.size, True)
+
+    def release_packet(self, _: Any = None) -> None:
+        inner = self.parent >= 0 and bool(self.children)
+        if self.state == "end":
+            self.port.finish_phase()
+        elif inner and self.reductions < 1:
+            self.reductions += 1
+        elif self.state == "up":
+            self.state = "wait"
+            self.port.send_message(self.parent, self.size)
+            self.port.await_message(self, self.parent, self.size)
+        elif self.state == "down":
+            for child in self.children:
+                self.port.send_message(child, self.size)
+            self.port.finish_phase()

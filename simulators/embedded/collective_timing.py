@@ -1,0 +1,224 @@
+"""When the devices of a collective finish, given when each starts.
+
+A collective is timed alone, as messages do not disturb each other in this model. Where all devices
+look alike and start together one stands for all; where there is a recurrence it is used; the rest
+is simulated message by message. Equal collectives are timed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hespas.dialects.errors import HespasError
+
+from . import recurrence
+from .collective_execution import CollectiveExecution
+from .collective_plan import ChunkPhase, CollectivePlan, CollectivePlanner, PlannedCommunicator
+from .events import (
+    DeviceEndpoint,
+    EventCallback,
+    EventQueue,
+    MessageTransport,
+    RendezvousTransport,
+    TransferFunction,
+)
+from .link_tables import Array, LinkTable, build_link_table
+from .network import AnalyticalNetwork
+from .symmetric_pipeline import time_pipeline
+
+
+class CollectiveFinish(NamedTuple):
+    """When a device finishes, and when it knew: ``since_ns`` is the start of the last wait."""
+
+    end_ns: int
+    since_ns: int
+
+
+def make_unaware_transfer(network: AnalyticalNetwork, queue: EventQueue) -> TransferFunction:
+    """The transfer function of the congestion-unaware network."""
+    cache: dict[tuple[int, int, int], int] = {}
+
+    def transfer_message(
+        source: int, target: int, size: int, arrive: EventCallback, argument: Any
+    ) -> None:
+        time = cache.get((source, target, size))
+        if time is None:
+            time = cache[source, target, size] = network.compute_transfer_ns(source, target, size)
+        queue.schedule_event_at(queue.now + time, arrive, argument)
+
+    return transfer_message
+
+
+class CollectiveTimer:
+    """Times collectives one by one. ``by_message``: always message by message."""
+
+    def __init__(self, planner: CollectivePlanner, by_message: bool = False) -> None:
+        self.planner = planner
+        self.by_message = by_message or planner.options.rendezvous
+        self._known: dict[tuple, list[CollectiveFinish]] = {}
+        self._alike: dict[tuple[int, int], CollectiveFinish | None] = {}
+        self._tables: dict[tuple[int, int], LinkTable] = {}
+
+    def time_symmetric_start(
+        self, communicator: PlannedCommunicator, plan: CollectivePlan
+    ) -> CollectiveFinish | None:
+        """For devices that all start at 0, where they cannot be told apart; else None."""
+        key = (communicator.shape, id(plan))
+        if key not in self._alike:
+            self._alike[key] = (
+                None if self.by_message else self._solve_one_device(communicator, plan)
+            )
+        return self._alike[key]
+
+    def compute_finishes(
+        self,
+        communicator: PlannedCommunicator,
+        starts: Sequence[int],
+        plans: Sequence[CollectivePlan],
+    ) -> list[CollectiveFinish]:
+        """By position in the communicator; ``plans`` are those of the devices.
+
+        Raises HespasError where devices wait for each other for ever.
+        """
+        first, same = min(starts), plans.count(plans[0]) == len(plans)
+        if same and max(starts) == first:
+            one = self.time_symmetric_start(communicator, plans[0])
+            if one is not None:
+                return [CollectiveFinish(one.end_ns + first, one.since_ns + first)] * len(starts)
+        after = tuple([s - first for s in starts])
+        key = (communicator.shape, after, id(plans[0]) if same else tuple(map(id, plans)))
+        finishes = self._known.get(key)
+        if finishes is None:
+            if same and not self.by_message:
+                finishes = self._solve_all_devices(communicator, after, plans[0])
+            finishes = self._known[key] = finishes or self._simulate_messages(
+                communicator, after, plans
+            )
+        return [CollectiveFinish(end + first, since + first) for end, since in finishes]
+
+    def _build_phase_costs(self, communicator: PlannedCommunicator) -> recurrence.PhaseCosts:
+        planner = self.planner
+        delay_ns = planner.compute_delay_ns(communicator)
+        return recurrence.PhaseCosts(
+            planner.network, delay_ns, planner.compute_reduction_ns, communicator.part
+        )
+
+    def _get_link_table(self, communicator: PlannedCommunicator, dim: int) -> LinkTable:
+        key = (communicator.shape, dim)
+        if key not in self._tables:
+            self._tables[key] = build_link_table(self.planner.network, communicator.dims[dim])
+        return self._tables[key]
+
+    def _has_recurrences(self, communicator: PlannedCommunicator, plan: CollectivePlan) -> bool:
+        return all(
+            recurrence.has_recurrence(communicator.dims[phase.dim].algorithm, phase.kind)
+            for chunk in plan
+            for phase in chunk
+        )
+
+    def _solve_one_device(
+        self, communicator: PlannedCommunicator, plan: CollectivePlan
+    ) -> CollectiveFinish | None:
+        """One device's way through a collective that all start together."""
+        if not self._has_recurrences(communicator, plan):
+            return None
+        costs = self._build_phase_costs(communicator)
+        times: dict[tuple, tuple[int, int]] = {}
+        for chunk in plan:
+            for phase in chunk:
+                key = (phase.kind, phase.dim, phase.size, phase.backwards)
+                if key in times:
+                    continue
+                dim = communicator.dims[phase.dim]
+                links = self._get_link_table(communicator, phase.dim)
+                time = recurrence.solve_symmetric(costs, links, dim.algorithm, phase, dim.count)
+                if time is None:
+                    return None
+                times[key] = time
+        return CollectiveFinish(*time_pipeline(self.planner, communicator, plan, times))
+
+    def _solve_all_devices(
+        self, communicator: PlannedCommunicator, starts: Sequence[int], plan: CollectivePlan
+    ) -> list[CollectiveFinish] | None:
+        """All devices at once, chunk after chunk; None where chunks may get in each other's way."""
+        if not self._has_recurrences(communicator, plan):
+            return None
+        costs = self._build_phase_costs(communicator)
+        now = np.array(starts, dtype=np.int64)
+        if len(set(plan)) == 1 and len(plan[0]) == 1:
+            phase = plan[0][0]
+            dim, links = communicator.dims[phase.dim], self._get_link_table(communicator, phase.dim)
+            lag = 0
+            for _ in range(-(-len(plan) // self.planner.active_chunks)):
+                solution = recurrence.solve_positions(
+                    costs, links, dim.algorithm, phase, now[None, :]
+                )
+                if solution is None:
+                    return None
+                now, lag = solution[0][0], solution[1]
+        elif len(plan) == 1 and communicator.grid:
+            lag = 0
+            for phase in plan[0]:
+                solution = self._solve_grid_phase(costs, communicator, phase, now)
+                if solution is None:
+                    return None
+                now, lag = solution
+        else:
+            return None
+        return [CollectiveFinish(end, end - lag) for end in now.tolist()]
+
+    def _solve_grid_phase(
+        self,
+        costs: recurrence.PhaseCosts,
+        communicator: PlannedCommunicator,
+        phase: ChunkPhase,
+        starts: Array,
+    ) -> tuple[Array, int] | None:
+        """One phase of a chunk of a grid of devices: the dimension's lines side by side."""
+        dim, links = communicator.dims[phase.dim], self._get_link_table(communicator, phase.dim)
+        grid = starts.reshape(-1, dim.count, dim.stride)
+        lines = np.moveaxis(grid, 1, 2).reshape(-1, dim.count)
+        solved = recurrence.solve_positions(costs, links, dim.algorithm, phase, lines)
+        if solved is None:
+            return None
+        line_ends, lag = solved
+        grid = np.moveaxis(line_ends.reshape(-1, dim.stride, dim.count), 2, 1)
+        return grid.reshape(-1), lag
+
+    def _simulate_messages(
+        self,
+        communicator: PlannedCommunicator,
+        starts: Sequence[int],
+        plans: Sequence[CollectivePlan],
+    ) -> list[CollectiveFinish]:
+        """Message by message."""
+        queue = EventQueue()
+        endpoints = {device: DeviceEndpoint(queue) for device in communicator.members}
+        kind = RendezvousTransport if self.planner.options.rendezvous else MessageTransport
+        transport = kind(queue, make_unaware_transfer(self.planner.network, queue))
+        ends: dict[int, CollectiveFinish] = {}
+
+        def record_finish(device: int) -> None:
+            ends[device] = CollectiveFinish(queue.now, endpoints[device].registered)
+
+        execution = CollectiveExecution(
+            self.planner, communicator, queue, transport, endpoints, record_finish
+        )
+
+        def start_device(position: int) -> None:
+            execution.start_device(communicator.members[position], plans[position])
+
+        for position, tick in enumerate(starts):
+            queue.schedule_event_at(tick, start_device, position)
+        queue.run_events()
+        missing = [device for device in communicator.members if device not in ends]
+        if missing:
+            raise HespasError(
+                f"the chunks of the collective block each other on {len(missing)} devices (first: "
+                f"{missing[0]})",
+                remedy="raise active-chunks-per-dimension to preferred-dataset-splits",
+            )
+        return [ends[device] for device in communicator.members]

@@ -1,0 +1,196 @@
+"""The input of a simulation from a program's trace in memory: no file is written or read.
+
+What comes out is what ``inputs.load`` makes of the files that ``chakra.writer`` writes, durations
+of both forms included, but for the attributes that only tell about a node. Devices that differ in
+names alone share one program here too, so that thousands of them cost no more than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hespas.chakra.node_rules import MAX_TAG
+from hespas.chakra.schema import NodeType
+from hespas.chakra.trace_reader import TraceNode
+from hespas.chakra.trace_steps import (
+    CollectiveContent,
+    ComputeContent,
+    NodeDuration,
+    ProgramTrace,
+    TransferContent,
+    round_durations,
+)
+from hespas.chakra.trace_writer import DependencyIds, TailSlots
+from hespas.configs.system_spec import SystemSpec
+from hespas.dialects.errors import HespasError
+from hespas.simulators.simulation_inputs import (
+    SimulatedDevice,
+    SimulatedProgram,
+    SimulationInputs,
+    build_program,
+    check_device,
+)
+
+_Attrs = dict[str, tuple[str, Any]]
+
+_ON_DEVICE: _Attrs = {"is_cpu_op": ("bool", False)}
+_TENSOR_SIZE = ("uint64", 1)
+
+
+class InMemoryPrograms:
+    """The programs of a trace, ready to be put on any system of as many devices."""
+
+    def __init__(self, trace: ProgramTrace) -> None:
+        self.trace = trace
+        self._slots = TailSlots(trace)
+        self._times = round_durations(trace.steps)
+        self._classes = [
+            (members, self._build_nodes(members[0])) for members in _group_devices(self._slots)
+        ]
+
+    @property
+    def node_counts(self) -> tuple[int, ...]:
+        """How many nodes each device has."""
+        counts = [0] * self.trace.devices
+        for devices, nodes in self._classes:
+            for device in devices:
+                counts[device] = len(nodes)
+        return tuple(counts)
+
+    def place_on_system(self, system: SystemSpec) -> SimulationInputs:
+        """The input of a simulation on ``system``; raises HespasError for what cannot be run."""
+        count = self.trace.devices
+        if system.device_count != count:
+            raise HespasError(
+                f"there are traces of {count} devices, but system {system.name} has "
+                f"{system.device_count}"
+            )
+        groups = {0: tuple(range(count)), **self.trace.groups}
+        devices: list[SimulatedDevice] = [None] * count  # type: ignore[list-item]
+        for members, nodes in self._classes:
+            known: list[tuple[int, SimulatedProgram]] = []
+            for rank in members:
+                devices[rank] = device = self._place_device(rank, members[0], nodes, system, known)
+                check_device(rank, device, groups)
+        return SimulationInputs(Path(), system, devices, groups)
+
+    def _build_nodes(self, device: int) -> list[TraceNode]:
+        """A device's nodes, as ``chakra.reader`` reads those that ``chakra.writer`` writes."""
+        slots, ids, times = self._slots, DependencyIds(self.trace), iter(self._times)
+        nodes: list[TraceNode] = []
+        for step in self.trace.steps:
+            operation = step.content
+            if isinstance(operation, ComputeContent):
+                nodes.append(
+                    _build_compute_node(
+                        step.id, operation.name, ids.list_node_ids(step), next(times)
+                    )
+                )
+            elif isinstance(operation, CollectiveContent):
+                group = slots.names[slots.find_group_slot(operation)].get(device)
+                if group is not None:
+                    nodes.append(
+                        _build_collective_node(
+                            step.id, operation, ids.list_node_ids(step), group[0]
+                        )
+                    )
+                ids.record_step_nodes(step, () if group is None else (step.id,))
+            else:
+                messages = _build_message_nodes(
+                    step.id, operation, ids.list_node_ids(step), slots, device
+                )
+                nodes += messages
+                ids.record_step_nodes(step, tuple(node.id for node in messages))
+        return nodes or [_build_compute_node(1, "idle", (), NodeDuration(0, 1))]
+
+    def _place_device(
+        self,
+        rank: int,
+        model: int,
+        nodes: list[TraceNode],
+        system: SystemSpec,
+        known: list[tuple[int, SimulatedProgram]],
+    ) -> SimulatedDevice:
+        """A device, by a program of its class that ``known`` has where names allow it."""
+        path = Path(f"dev.{rank}.et")
+        for first, program in known:
+            names = self._match_names(first, rank)
+            if names is not None:
+                return SimulatedDevice(program, path, *names)
+        if rank != model:
+            nodes = self._build_nodes(rank)
+        program = build_program(path, nodes, system)
+        known.append((rank, program))
+        return SimulatedDevice(program, path, {}, {})
+
+    def _match_names(
+        self, first: int, rank: int
+    ) -> tuple[Mapping[int, int], Mapping[int, int]] | None:
+        """What communicators and devices of one device's program are on another of its class.
+
+        None where a name of the one is not one name of the other. Equal names are left out.
+        """
+        tables: tuple[dict[int, int], dict[int, int]] = ({}, {})
+        for names in self._slots.names:
+            if first in names:
+                table = tables[len(names[first]) - 1]
+                for name, other_name in zip(names[first], names[rank], strict=True):
+                    if table.setdefault(name, other_name) != other_name:
+                        return None
+        if any(len(set(table.values())) < len(table) for table in tables):
+            return None
+        groups, peers = [{a: b for a, b in table.items() if a != b} for table in tables]
+        return groups, peers
+
+
+def _group_devices(slots: TailSlots) -> Iterable[list[int]]:
+    """Devices that take part in the same steps, so that their nodes are equal but for names."""
+    classes: dict[tuple[bool, ...], list[int]] = {}
+    for device in range(slots.devices):
+        key = tuple([device in names for names in slots.names])
+        classes.setdefault(key, []).append(device)
+    return classes.values()
+
+
+def _build_compute_node(
+    number: int, name: str, deps: tuple[int, ...], duration: NodeDuration
+) -> TraceNode:
+    attrs: _Attrs = {
+        **_ON_DEVICE,
+        "num_ops": ("int64", 1000 * duration.nanos + 500),
+        "tensor_size": _TENSOR_SIZE,
+    }
+    return TraceNode(number, name, NodeType.COMP_NODE, deps, (), duration.micros, attrs)
+
+
+def _build_collective_node(
+    number: int, collective: CollectiveContent, deps: tuple[int, ...], group: int
+) -> TraceNode:
+    attrs: _Attrs = {
+        **_ON_DEVICE,
+        "comm_type": ("int64", int(collective.comm_type)),
+        "comm_size": ("int64", collective.size),
+        "pg_name": ("string", str(group)),
+    }
+    return TraceNode(number, collective.name, NodeType.COMM_COLL_NODE, deps, (), 0, attrs)
+
+
+def _build_message_nodes(
+    number: int, transfer: TransferContent, deps: tuple[int, ...], slots: TailSlots, device: int
+) -> list[TraceNode]:
+    """The SEND and the RECV of a device in a transfer, where it has them."""
+    nodes = []
+    for k, kind in enumerate((NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)):
+        ends = slots.names[slots.find_send_slot(transfer) + k].get(device)
+        if ends is not None:
+            attrs: _Attrs = {
+                **_ON_DEVICE,
+                "comm_size": ("int64", transfer.size),
+                "comm_tag": ("int32", number // 2 % MAX_TAG),
+                "comm_src": ("int32", ends[0]),
+                "comm_dst": ("int32", ends[1]),
+            }
+            nodes.append(TraceNode(number + k, transfer.name, kind, deps, (), 0, attrs))
+    return nodes

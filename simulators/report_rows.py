@@ -1,0 +1,251 @@
+"""A simulation's result as rows: devices, communicators, collectives, critical path, exposed time.
+
+Times are integer nanoseconds, sizes bytes, bandwidths bytes per second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from hespas.simulators.critical_path import (
+    COMMUNICATION,
+    COMPUTE,
+    WAITING,
+    ExposedNode,
+    PathSegment,
+    TracedResult,
+    classify_node,
+    find_critical_path,
+    find_exposed_nodes,
+)
+from hespas.simulators.simulation_result import CommRecord, DeviceResult, SimulationResult
+
+BUS_SOURCE = "NVIDIA nccl-tests, doc/PERFORMANCE.md"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRow:
+    """Devices with equal results; ``devices`` ascending."""
+
+    devices: tuple[int, ...]
+    result: DeviceResult
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveRow:
+    """Collectives of equal kind, operand bytes and group size.
+
+    ``time_ns`` is their sum, each from the moment when its last device joined to its last finish.
+    Bandwidths are as nccl-tests define them: algorithm bandwidth is the larger of a device's input
+    and output over the time; bus bandwidth is that times a factor, so that it can be compared with
+    a link's whatever the number of devices.
+    """
+
+    kind: str
+    operand_bytes: int
+    group_size: int
+    count: int
+    time_ns: int
+
+    @property
+    def algorithm_bandwidth(self) -> float | None:
+        """Bytes per second; None where no time passes."""
+        factor = self.group_size if self.kind == "all_gather" else 1
+        moved = self.count * self.operand_bytes * factor
+        return moved / self.time_ns * 1e9 if self.time_ns else None
+
+    @property
+    def bus_bandwidth(self) -> float | None:
+        """Bytes per second; None where no time passes."""
+        algorithm = self.algorithm_bandwidth
+        return (
+            None
+            if algorithm is None
+            else algorithm * compute_bus_factor(self.kind, self.group_size)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CommunicatorRow:
+    """A communicator's collectives; id -1 is all messages between two devices.
+
+    ``alike`` communicators of as many devices did as much in as much time; this is the first.
+    """
+
+    id: int
+    devices: tuple[int, ...]
+    alike: int
+    count: int
+    operand_bytes: int
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class PathRow:
+    """The part of the critical path that is one kind of op; ``what`` is as in ``path.Segment``."""
+
+    what: str
+    kind: str
+    count: int
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExposedRow:
+    """Communication nodes of equal name and size, by what they expose on the critical device.
+
+    ``place`` is where in the source it is; ``needed_by`` the name of the compute that waits.
+    """
+
+    name: str
+    kind: str
+    operand_bytes: int
+    place: str
+    needed_by: str
+    count: int
+    exposed_ns: int
+    waiting_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationReport:
+    """All rows. ``path`` and ``exposed`` are None where the simulator tells no intervals."""
+
+    result: SimulationResult
+    devices: list[DeviceRow]
+    communicators: list[CommunicatorRow]
+    collectives: list[CollectiveRow]
+    path: list[PathRow] | None
+    exposed: list[ExposedRow] | None
+
+    @property
+    def critical_result(self) -> DeviceResult:
+        """The totals of the device that finishes last."""
+        return self.result.devices[self.result.critical_device]
+
+    @property
+    def exposed_share(self) -> float:
+        """Exposed communication of the critical device over the step time."""
+        return self.critical_result.exposed_ns / (self.result.step_time_ns or 1)
+
+
+def build_report(result: SimulationResult, traced_result: TracedResult | None) -> SimulationReport:
+    """All rows of a result; ``story`` is None where there are no intervals or no traces."""
+    return SimulationReport(
+        result,
+        group_devices(result),
+        group_communicators(result),
+        group_collectives(result),
+        None if traced_result is None else _build_path_rows(find_critical_path(traced_result)),
+        None
+        if traced_result is None
+        else _build_exposed_rows(find_exposed_nodes(traced_result, result.critical_device)),
+    )
+
+
+def compute_bus_factor(kind: str, n: int) -> float:
+    """Bus over algorithm bandwidth on ``n`` devices, as nccl-tests define it."""
+    if kind == "all_reduce":
+        return 2 * (n - 1) / n
+    return (n - 1) / n if kind in ("all_gather", "reduce_scatter", "all_to_all") else 1.0
+
+
+def group_devices(result: SimulationResult) -> list[DeviceRow]:
+    """Devices with equal results together, the last to finish first."""
+    devices_by_result: dict[DeviceResult, list[int]] = {}
+    for device, one in enumerate(result.devices):
+        devices_by_result.setdefault(one, []).append(device)
+    rows = [DeviceRow(tuple(ids), one) for one, ids in devices_by_result.items()]
+    return sorted(rows, key=lambda row: (-row.result.finish_ns, row.devices))
+
+
+def group_communicators(result: SimulationResult) -> list[CommunicatorRow]:
+    """By communicator, those that did as much together, those with the most time first."""
+    records: dict[tuple[int, tuple[int, ...]], list[CommRecord]] = {}
+    for one in result.comms:
+        ranks = one.ranks if one.communicator >= 0 else ()
+        records.setdefault((one.communicator, ranks), []).append(one)
+    rows: dict[tuple[int, ...], CommunicatorRow] = {}
+    for (id_, _), ones in sorted(records.items()):
+        # A message's copies are further messages, a collective's further communicators.
+        times = [one.copies if id_ < 0 else 1 for one in ones]
+        alike = 1 if id_ < 0 else ones[0].copies
+        ranks = (
+            ones[0].ranks
+            if id_ >= 0
+            else _find_equivalent_devices(result, {r for o in ones for r in o.ranks})
+        )
+        count = sum(times)
+        moved = sum(n * one.operand_bytes for n, one in zip(times, ones, strict=True))
+        time = sum(n * (one.finish_ns - one.start_ns) for n, one in zip(times, ones, strict=True))
+        key = (min(id_, 0), len(ranks), count, moved, time)
+        if key in rows:
+            rows[key] = replace(rows[key], alike=rows[key].alike + alike)
+        else:
+            rows[key] = CommunicatorRow(id_, tuple(ranks), alike, count, moved, time)
+    return sorted(rows.values(), key=lambda row: (-row.time_ns, row.id))
+
+
+def _find_equivalent_devices(result: SimulationResult, ranks: set[int]) -> Sequence[int]:
+    """The devices that behave like some of these."""
+    if not result.class_of:
+        return sorted(ranks)
+    classes = {result.class_of[rank] for rank in ranks}
+    return [device for device, known in enumerate(result.class_of) if known in classes]
+
+
+def group_collectives(result: SimulationResult) -> list[CollectiveRow]:
+    """All collectives and messages by kind, size and group size, the most time first."""
+    sums_by_shape: dict[tuple[str, int, int], list[int]] = {}
+    for one in result.comms:
+        sums = sums_by_shape.setdefault((one.kind, one.operand_bytes, len(one.ranks)), [0, 0])
+        sums[0] += one.copies
+        sums[1] += one.copies * (one.finish_ns - one.ready_ns)
+    rows = [CollectiveRow(*key, *sums) for key, sums in sums_by_shape.items()]
+    return sorted(rows, key=lambda row: (-row.time_ns, row.kind, row.operand_bytes))
+
+
+def _build_path_rows(path: Iterable[PathSegment]) -> list[PathRow]:
+    """The critical path by kind of op, the dearest first."""
+    sums_by_kind: dict[tuple[str, str], list[int]] = {}
+    for one in path:
+        key = (one.what, classify_node(one.node) if one.node else "")
+        sums = sums_by_kind.setdefault(key, [0, 0])
+        sums[0] += 1
+        sums[1] += one.finish_ns - one.start_ns
+    rows = [PathRow(*key, *sums) for key, sums in sums_by_kind.items()]
+    return sorted(rows, key=lambda row: (-row.time_ns, row.what, row.kind))
+
+
+def sum_path_times(rows: Iterable[PathRow]) -> dict[str, int]:
+    """Nanoseconds of the critical path by what they are: compute, communication, waiting."""
+    totals: dict[str, int] = dict.fromkeys((COMPUTE, COMMUNICATION, WAITING), 0)
+    for row in rows:
+        totals[row.what] += row.time_ns
+    return totals
+
+
+def _build_exposed_rows(nodes: Iterable[ExposedNode]) -> list[ExposedRow]:
+    """Nodes of one name (the trips of a loop) together, the dearest first."""
+    nodes_by_key: dict[tuple[str, str, int, str], list[ExposedNode]] = {}
+    for one in nodes:
+        node = one.node
+        key = (
+            node.name,
+            classify_node(node),
+            int(node.get_attr_value("comm_size", 0)),
+            str(node.get_attr_value("location", "")),
+        )
+        nodes_by_key.setdefault(key, []).append(one)
+    rows = [
+        ExposedRow(
+            *key,
+            next((one.needed_by.name for one in ones if one.needed_by), ""),
+            len(ones),
+            sum(one.exposed_ns for one in ones),
+            sum(one.waiting_ns for one in ones),
+        )
+        for key, ones in nodes_by_key.items()
+    ]
+    return sorted(rows, key=lambda row: (-row.exposed_ns, row.name))

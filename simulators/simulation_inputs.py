@@ -1,0 +1,259 @@
+"""What a simulation reads: traces by device, communicators, the system. Wrong input is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+
+from hespas import configs
+from hespas.chakra import trace_folder, trace_reader
+from hespas.chakra.dependency_graph import collect_children, sort_topologically
+from hespas.chakra.node_rules import COLL, RECV, SEND, read_communicator_id, read_integer_attr
+from hespas.chakra.trace_reader import TraceFileError, TraceNode
+from hespas.configs.system_spec import SystemSpec
+from hespas.dialects.errors import HespasError
+from hespas.simulators.simulation_steps import SimulationStep, build_step
+from hespas.simulators.trace_templates import TraceTemplate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SimulatedProgram:
+    """One trace: nodes by rising id, what each does, and who waits for it (by position).
+
+    ``groups``, ``peers`` and ``own`` are the communicators, the peers and the own numbers that it
+    names, with the position of the first node that does.
+    """
+
+    path: Path
+    nodes: Sequence[TraceNode]
+    steps: Sequence[SimulationStep]
+    waits: Sequence[int]
+    children: Sequence[tuple[int, ...]]
+    groups: Mapping[int, int] = field(default_factory=dict)
+    peers: Mapping[int, int] = field(default_factory=dict)
+    own: Mapping[int, int] = field(default_factory=dict)
+
+    def to_canonical_form(self) -> tuple:
+        """What is equal for programs that are equal but for names."""
+        groups = {name: slot for slot, name in enumerate(self.groups)}
+        peers = {name: slot for slot, name in enumerate(self.peers)}
+        steps = [
+            replace(step, group=groups.get(step.group, -1), peer=peers.get(step.peer, -1))
+            if step.kind
+            else step
+            for step in self.steps
+        ]
+        ids = tuple([node.id for node in self.nodes])
+        return ids, tuple(steps), tuple(self.waits), tuple(self.children)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedDevice:
+    """A device runs a program that may be another's up to names of communicators and peers.
+
+    ``groups`` and ``peers`` map those of the program to the device's own; what is absent is equal.
+    """
+
+    program: SimulatedProgram
+    path: Path
+    groups: Mapping[int, int]
+    peers: Mapping[int, int]
+
+    def get_own_nodes(self) -> dict[int, TraceNode]:
+        """Its own nodes by id; those without names are shared with other devices."""
+        nodes = self.program.nodes
+        if self.groups or self.peers:
+            nodes = [_rename_node(node, self.groups, self.peers) for node in nodes]
+        return {node.id: node for node in nodes}
+
+
+def _rename_node(node: TraceNode, groups: Mapping[int, int], peers: Mapping[int, int]) -> TraceNode:
+    """A node with the names that another device has for its communicator and its peers."""
+    names: dict[str, tuple[str, object]] = {}
+    if node.type == COLL:
+        group = read_communicator_id(node)
+        if group is not None and group in groups:
+            names["pg_name"] = ("string", str(groups[group]))
+    elif node.type in (SEND, RECV):
+        for name in ("comm_src", "comm_dst"):
+            device = read_integer_attr(node, name)
+            if device is not None and device in peers:
+                names[name] = (node.attrs[name][0], peers[device])
+    return replace(node, attrs=node.attrs | names) if names else node
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationInputs:
+    """A simulation's input. ``groups``: devices of each communicator, 0 being all of them."""
+
+    folder: Path
+    system: SystemSpec
+    devices: Sequence[SimulatedDevice]
+    groups: Mapping[int, tuple[int, ...]]
+
+    def get_device_nodes(self, device: int) -> dict[int, TraceNode]:
+        """The nodes of a device by id."""
+        return self.devices[device].get_own_nodes()
+
+
+def find_line_members(
+    rank: int, involved: Sequence[bool], counts: Sequence[int]
+) -> tuple[int, ...]:
+    """The devices that differ from one in the involved dimensions only, ascending.
+
+    ``counts`` are the devices of each dimension of the network, the first the fastest varying.
+    """
+    members, stride = [rank], 1
+    for count, used in zip(counts, involved, strict=False):
+        if used:
+            here = rank // stride % count * stride
+            members = [m - here + k * stride for m in members for k in range(count)]
+        stride *= count
+    return tuple(sorted(members))
+
+
+def load_inputs(
+    folder: str | Path, system: SystemSpec | str, prefix: str | None = None
+) -> SimulationInputs:
+    """Read the traces ``PREFIX.N.et`` and ``comm_group.json`` of a folder, for a system.
+
+    ``system`` may be the name of a preset or a folder. Raises HespasError with file, node and key.
+    """
+    folder = Path(folder)
+    if isinstance(system, str):
+        system = configs.load_system(system)
+    trace_files = trace_folder.find_trace_files(folder, prefix)
+    count = system.device_count
+    missing = [rank for rank in range(count) if rank not in trace_files]
+    if missing:
+        raise HespasError(
+            f"the system has {count} devices, and there is no trace for "
+            f"{'device' if len(missing) == 1 else f'{len(missing)} of them, first'} {missing[0]}",
+            where=str(folder),
+            remedy=f"it has {len(trace_files)} traces: choose a system of as many devices",
+        )
+    groups = trace_folder.read_trace_communicators(folder, count)
+    programs: dict[int, list[tuple[TraceTemplate, SimulatedProgram]]] = {}
+    devices = []
+    for rank in range(count):
+        device = _load_device(trace_files[rank], system, programs)
+        check_device(rank, device, groups)
+        devices.append(device)
+    return SimulationInputs(folder, system, devices, groups)
+
+
+def _load_device(
+    path: Path,
+    system: SystemSpec,
+    programs: dict[int, list[tuple[TraceTemplate, SimulatedProgram]]],
+) -> SimulatedDevice:
+    """A device's trace, in terms of one that is known if there is one; ``programs`` by length."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise HespasError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    known = programs.setdefault(len(data), [])
+    for template, program in known:
+        names = template.match_trace(data)
+        if names is not None:
+            return SimulatedDevice(program, path, *names)
+    program = _parse_program(path, data, system)
+    template = TraceTemplate(data)
+    if template.names.occurrence_count == _count_names(program.nodes):
+        known.append((template, program))
+    return SimulatedDevice(program, path, {}, {})
+
+
+def _count_names(nodes: Sequence[TraceNode]) -> int:
+    """How many names of communicators and devices a trace has."""
+    return sum(
+        ("comm_src" in node.attrs)
+        + ("comm_dst" in node.attrs)
+        + (node.get_attr_value("pg_name") not in (None, ""))
+        for node in nodes
+        if node.type in (COLL, SEND, RECV)
+    )
+
+
+def _parse_program(path: Path, data: bytes, system: SystemSpec) -> SimulatedProgram:
+    try:
+        nodes = sorted(trace_reader.parse_trace_nodes(data, path), key=lambda node: node.id)
+    except TraceFileError as error:
+        raise HespasError(error.message, where=str(path)) from None
+    if not nodes:
+        raise HespasError("has no nodes: give each device one at least", where=str(path))
+    return build_program(path, nodes, system)
+
+
+def build_program(path: Path, nodes: Sequence[TraceNode], system: SystemSpec) -> SimulatedProgram:
+    """The program of nodes by rising id; ``path`` is named in errors. Raises HespasError."""
+    place = {node.id: i for i, node in enumerate(nodes)}
+    if len(place) < len(nodes):
+        twice = next(a.id for a, b in pairwise(nodes) if a.id == b.id)
+        raise HespasError(f"the id {twice} is there twice", where=f"{path} node {twice}")
+    deps: list[set[int]] = []
+    for node in nodes:
+        missing = next((dep for dep in node.dependency_ids if dep not in place), None)
+        if missing is not None:
+            raise HespasError(
+                f"depends on node {missing}, which does not exist", where=f"{path} node {node.id}"
+            )
+        deps.append({place[dep] for dep in node.dependency_ids})
+    order = sort_topologically(deps)
+    if len(order) < len(nodes):
+        first = min(set(range(len(nodes))) - set(order))
+        raise HespasError(
+            f"{len(nodes) - len(order)} nodes lie in or behind a cycle of dependencies and never "
+            "run",
+            where=f"{path} node {nodes[first].id}",
+        )
+    steps = [build_step(path, node, system) for node in nodes]
+    groups: dict[int, int] = {}
+    peers: dict[int, int] = {}
+    own: dict[int, int] = {}
+    for i, (node, step) in enumerate(zip(nodes, steps, strict=True)):
+        if step.group >= 0:
+            groups.setdefault(step.group, i)
+        elif step.peer >= 0:
+            peers.setdefault(step.peer, i)
+            own_device = read_integer_attr(node, "comm_src" if node.type == SEND else "comm_dst")
+            if own_device is not None:
+                own.setdefault(own_device, i)
+    waits = [len(positions) for positions in deps]
+    children = [tuple(positions) for positions in collect_children(deps)]
+    return SimulatedProgram(path, nodes, steps, waits, children, groups, peers, own)
+
+
+def check_device(rank: int, device: SimulatedDevice, groups: Mapping[int, tuple[int, ...]]) -> None:
+    """Raise HespasError where a communicator or a peer of a device cannot be."""
+    program = device.program
+    for name, i in program.groups.items():
+        group = device.groups.get(name, name)
+        if group not in groups:
+            text = f"communicator {group} is not in {trace_folder.GROUPS_FILE}"
+            raise HespasError(text, where=_describe_position(device, i))
+        if group and rank not in groups[group]:
+            raise HespasError(
+                f"device {rank} is not in its communicator {group}",
+                where=_describe_position(device, i),
+            )
+    for name, i in program.peers.items():
+        peer = device.peers.get(name, name)
+        if peer == rank or not 0 <= peer < len(groups[0]):
+            text = "itself" if peer == rank else f"{peer}, which does not exist"
+            raise HespasError(
+                f"device {rank} has as its peer {text}", where=_describe_position(device, i)
+            )
+    for name, i in program.own.items():
+        own = device.peers.get(name, name)
+        if own != rank:
+            key = "comm_src" if program.nodes[i].type == SEND else "comm_dst"
+            raise HespasError(
+                f"{key} is {own}, and the device is {rank}", where=_describe_position(device, i)
+            )
+
+
+def _describe_position(device: SimulatedDevice, position: int) -> str:
+    return f"{device.path} node {device.program.nodes[position].id}"

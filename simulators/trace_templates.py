@@ -1,0 +1,138 @@
+"""Traces that are equal but for names: of communicators, and of the devices of messages.
+
+Every device of a program runs the same trace but for these, so each distinct trace is parsed once,
+and the others are compared with it byte by byte. What differs must lie within such names, and each
+name of the one must stand for one name of the other throughout.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hespas.chakra.schema import make_value_field
+
+VARINT, BYTES = 0, 2
+
+
+def _encode_field_key(kind: str, wire: int) -> bytes:
+    number = make_value_field(kind).number << 3 | wire
+    assert number < 1 << 14
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128, number >> 7])
+
+
+def _build_attribute_pattern(name: str) -> bytes:
+    return re.escape(b"\x0a" + bytes([len(name)]) + name.encode())
+
+
+_KINDS = ("int32", "int64", "uint32", "uint64")
+_NUMBERS = b"|".join(re.escape(_encode_field_key(kind, VARINT)) for kind in _KINDS)
+_GROUP_PATTERN = re.compile(
+    _build_attribute_pattern("pg_name")
+    + re.escape(_encode_field_key("string", BYTES))
+    + rb"([\x00-\x7f])"
+)
+_DEVICE_PATTERN = re.compile(
+    rb"(?:" + _build_attribute_pattern("comm_src") + rb"|" + _build_attribute_pattern("comm_dst") + rb")(?:" + _NUMBERS
+    + rb")([\x80-\xff]*[\x00-\x7f])",
+    re.DOTALL,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TraceNames:
+    """Where in a trace the names are, by the name: communicators, and devices."""
+
+    groups: dict[int, tuple[npt.NDArray[np.int64], int]]
+    devices: dict[int, tuple[npt.NDArray[np.int64], int]]
+
+    @property
+    def occurrence_count(self) -> int:
+        """How many names there are."""
+        tables = (self.groups, self.devices)
+        return sum(len(starts) for table in tables for starts, _ in table.values())
+
+
+class TraceTemplate:
+    """A trace that was parsed, ready to be compared with others."""
+
+    def __init__(self, data: bytes) -> None:
+        self.names = _find_names(data)
+        self._data = np.frombuffer(data, dtype=np.uint8)
+        self._free = np.zeros(len(data), dtype=bool)
+        for table in (self.names.groups, self.names.devices):
+            for starts, length in table.values():
+                for i in range(length):
+                    self._free[starts + i] = True
+
+    def match_trace(self, data: bytes) -> tuple[Mapping[int, int], Mapping[int, int]] | None:
+        """The communicators and devices of another trace by those of this one; None if it differs.
+
+        Names that are equal are left out.
+        """
+        other = np.frombuffer(data, dtype=np.uint8)
+        if len(other) != len(self._data):
+            return None
+        different = np.flatnonzero(other != self._data)
+        if not self._free[different].all():
+            return None
+        groups = _match_names(self.names.groups, other, _decode_group_id)
+        devices = _match_names(self.names.devices, other, _decode_varint)
+        return None if groups is None or devices is None else (groups, devices)
+
+
+def _find_names(data: bytes) -> TraceNames:
+    groups: dict[int, tuple[list[int], int]] = {}
+    devices: dict[int, tuple[list[int], int]] = {}
+    for match in _GROUP_PATTERN.finditer(data):
+        start, length = match.end(), match[1][0]
+        name = _decode_group_id(data[start : start + length])
+        if name is not None:
+            groups.setdefault(name, ([], length))[0].append(start)
+    for match in _DEVICE_PATTERN.finditer(data):
+        name = _decode_varint(match[1])
+        if name is not None:
+            devices.setdefault(name, ([], len(match[1])))[0].append(match.start(1))
+    return TraceNames(_to_arrays(groups), _to_arrays(devices))
+
+
+def _to_arrays(
+    table: dict[int, tuple[list[int], int]],
+) -> dict[int, tuple[npt.NDArray[np.int64], int]]:
+    return {name: (np.array(starts), length) for name, (starts, length) in table.items()}
+
+
+def _match_names(table, other: npt.NDArray[np.uint8], decode) -> dict[int, int] | None:
+    """What each name is in another trace; None where it is not one name, or not one of ours."""
+    renaming: dict[int, int] = {}
+    for name, (starts, length) in table.items():
+        spelled = other[starts[:, None] + np.arange(length)]
+        if not (spelled == spelled[0]).all():
+            return None
+        there = decode(spelled[0].tobytes())
+        if there is None:
+            return None
+        renaming[name] = there
+    if len(set(renaming.values())) < len(renaming):
+        return None
+    return {name: there for name, there in renaming.items() if name != there}
+
+
+def _decode_group_id(data: bytes) -> int | None:
+    """A communicator's id; None where it is not spelled as we would."""
+    name = data.decode("ascii", "replace")
+    return int(name) if name.isdecimal() and str(int(name)) == name and int(name) else None
+
+
+def _decode_varint(data: bytes) -> int | None:
+    """A device's number; None where the varint is not one, or not the shortest."""
+    value = 0
+    for i, byte in enumerate(data):
+        if (byte < 128) != (i == len(data) - 1):
+            return None
+        value |= (byte & 127) << 7 * i
+    return value if len(data) == 1 or data[-1] else None

@@ -1,0 +1,103 @@
+"""Sections of a summary as text: aligned columns, or rich tables on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+TextRow = Sequence[str]
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A titled table; without ``header`` it lists names and values. Columns but the first few
+    (``left`` of them) are numbers and stand to the right."""
+
+    title: str
+    rows: Sequence[TextRow]
+    header: TextRow = ()
+    left: int = 1
+
+
+def print_tables(tables: Sequence[TextTable], out: TextIO | None = None) -> None:
+    """Print tables, with rich where ``out`` is a terminal."""
+    stream: TextIO = sys.stdout if out is None else out
+    if stream.isatty():
+        _print_rich_tables(tables, stream)
+    else:
+        print("\n\n".join(format_plain_table(table) for table in tables), file=stream)
+
+
+def format_plain_table(table: TextTable) -> str:
+    """Aligned columns, two blanks between them."""
+    rows = [*([table.header] if table.header else []), *table.rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
+    lines = [table.title] if table.title else []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if i < table.left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append(("  " + "  ".join(cells)).rstrip())
+    return "\n".join(lines)
+
+
+def format_markdown_table(table: TextTable) -> str:
+    """A table of Markdown under its title, numbers to the right."""
+    header = list(table.header) or ["", ""]
+    rule = ["---" if i < table.left else "---:" for i in range(len(header))]
+    rows = [header, rule, *table.rows]
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join([f"**{table.title}**", "", *lines] if table.title else lines)
+
+
+def _print_rich_tables(tables: Sequence[TextTable], out: TextIO) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table as RichTable
+
+    console = Console(file=out, highlight=False)
+    for table in tables:
+        shown = RichTable(
+            title=escape(table.title), title_justify="left", title_style="bold",
+            box=None, show_header=bool(table.header), pad_edge=False,
+        )  # fmt: skip
+        columns = len(table.rows[0]) if table.rows else len(table.header)
+        for i in range(columns):
+            name = table.header[i] if table.header else ""
+            justify = "left" if i < table.left else "right"
+            shown.add_column(name, justify=justify, overflow="fold")
+        for row in table.rows:
+            shown.add_row(*(escape(cell) for cell in row))
+        console.print(shown)
+        console.print()
+
+
+def format_scaled(value: float, unit: str, *, step: float = 1000.0) -> str:
+    """A number with an SI prefix: ``1.318 TB/s``."""
+    prefixes = ["", "k", "M", "G", "T", "P", "E"]
+    index = 0
+    while abs(value) >= step and index < len(prefixes) - 1:
+        value /= step
+        index += 1
+    text = f"{value:.0f}" if index == 0 and value == int(value) else f"{value:.3f}"
+    return f"{text} {prefixes[index]}{unit}"
+
+
+def format_seconds(value: float) -> str:
+    """A time in the unit that suits it."""
+    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if value >= factor:
+            return f"{value / factor:.3f} {unit}"
+    return f"{value * 1e9:.3f} ns" if value else "0 s"
+
+
+def format_count(number: int, noun: str) -> str:
+    """``1 op``, ``2 ops``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def format_percent(share: float) -> str:
+    return f"{100 * share:.1f} %"

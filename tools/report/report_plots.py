@@ -1,0 +1,204 @@
+"""Plots as files: PNG, SVG or PDF, by matplotlib."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hespas.tools import kernel_rows
+from hespas.tools.commands.text_tables import format_seconds
+from hespas.tools.plot_files import check_plot_file, save_figure
+from hespas.tools.report.memory_usage import RunMemory, read_memory_usage
+from hespas.tools.report.roofline_plot import RooflinePlot, build_roofline_plot, format_rate
+
+if TYPE_CHECKING:
+    from hespas.tools.run_comparison import ComparedResult
+    from hespas.tools.run_results import RunResult
+
+__all__ = ("check_plot_file", "write_comparison_plot", "write_heat_map", "write_run_plots")
+
+COLOURS = ("#2f69e1", "#a85c08", "#058169", "#612685", "#8d1832", "#8a919c")
+MARKS = ("o", "s", "^", "D", "P", "o")
+KINDS = ("png", "svg")
+
+
+def write_run_plots(result: RunResult, folder: str) -> list[str]:
+    """The plots of a run as files in ``folder``, which is made if need be; their paths.
+
+    Raises HespasError.
+    """
+    plot = build_roofline_plot(kernel_rows.merge_layers(result.kernel_rows), result.resolved_node)
+    used = read_memory_usage(result)
+    drawings: dict[str, Callable[[Any], None]] = {"breakdown": lambda f: _draw_breakdown(f, result)}
+    if plot.points:
+        drawings["roofline"] = lambda figure: _draw_roofline(figure, plot)
+    if used is not None and used.points:
+        drawings["memory"] = lambda figure: _draw_memory(figure, used)
+    return _write_plots(drawings, folder)
+
+
+def _write_plots(
+    drawings: dict[str, Callable[[Any], None]], folder: str, size: tuple[float, float] = (7.2, 4.8)
+) -> list[str]:
+    from matplotlib.figure import Figure
+
+    os.makedirs(folder, exist_ok=True)
+    paths = []
+    for name, draw in drawings.items():
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure)
+        for kind in KINDS:
+            paths.append(os.path.join(folder, f"{name}.{kind}"))
+            save_figure(figure, paths[-1])
+    return paths
+
+
+def _draw_roofline(figure: Any, plot: RooflinePlot) -> None:
+    axes = figure.add_subplot()
+    largest = max(point.share for point in plot.points)
+    for colour, kind in enumerate(plot.kinds):
+        points_of_kind = [point for point in plot.points if point.colour == colour + 1]
+        axes.scatter(
+            [point.intensity for point in points_of_kind],
+            [point.rate for point in points_of_kind],
+            s=[16 + 300 * point.share / largest for point in points_of_kind],
+            c=COLOURS[colour], marker=MARKS[colour], alpha=0.7, edgecolors="white", label=kind,
+        )  # fmt: skip
+    low, high = plot.intensity_range
+    if plot.bandwidth:
+        top = plot.roofs[0].rate if plot.roofs else plot.rate_range[1]
+        end = min(high, top / plot.bandwidth)
+        axes.plot(
+            [low, end], [low * plot.bandwidth, end * plot.bandwidth], c="black", lw=1.2,
+            label=f"memory {format_rate(plot.bandwidth)}B/s",
+        )  # fmt: skip
+        for roof in plot.roofs:
+            axes.plot([roof.rate / plot.bandwidth, high], [roof.rate] * 2, c="black", lw=1.2)
+            axes.annotate(
+                f"{roof.name} {format_rate(roof.rate)}", (high, roof.rate), xytext=(-4, 3),
+                textcoords="offset points", ha="right", fontsize=8,
+            )  # fmt: skip
+    axes.set(
+        xscale="log", yscale="log", xlim=(low, high), ylim=plot.rate_range,
+        xlabel="operations per byte", ylabel="operations/s",
+    )  # fmt: skip
+    axes.grid(alpha=0.3)
+    legend = axes.legend(frameon=False, fontsize=8, loc="upper left")
+    for mark in legend.legend_handles[: len(plot.kinds)]:
+        mark.set_sizes([36])
+
+
+def _draw_breakdown(figure: Any, result: RunResult) -> None:
+    """The step, and compute by kind of kernel, as bars one above the other."""
+    from hespas.tools.report.charts import make_bar_segments
+
+    figures = result.figures
+    bars: list[tuple[str, list[tuple[str, float, str]]]] = []
+    if figures["step_time_s"] is not None:
+        exposed = figures["exposed_comm_s"]
+        bars.append(
+            (
+                "step",
+                [("compute", figures["step_time_s"] - exposed, COLOURS[0]),
+                 ("exposed communication", exposed, COLOURS[1])],
+            )
+        )  # fmt: skip
+    groups = kernel_rows.sum_time_by(result.kernel_rows, lambda row: row.kind)
+    segments = make_bar_segments([(name, 1e-9 * ns) for name, ns, _ in groups])
+    bars.append(("compute", [(p.name, p.time_s, COLOURS[p.colour - 1]) for p in segments]))
+    for panel, (name, shown) in enumerate(bars):
+        axes = figure.add_subplot(len(bars), 1, panel + 1)
+        left = 0.0
+        for label, time_s, colour in shown:
+            if time_s > 0:
+                text = f"{label}, {1e3 * time_s:.3g} ms"
+                axes.barh([name], [1e3 * time_s], 0.5, left=left, color=colour, label=text)
+                left += 1e3 * time_s
+        axes.set(xlim=(0, left * 1.02 or 1), ylim=(-0.5, 0.5))
+        axes.legend(frameon=False, fontsize=8, ncols=3, loc="lower left", bbox_to_anchor=(0, 1))
+        if panel == len(bars) - 1:
+            axes.set_xlabel("ms")
+
+
+def _draw_memory(figure: Any, used: RunMemory) -> None:
+    axes = figure.add_subplot()
+    at, sizes = zip(*used.points, strict=True)
+    axes.fill_between(at, [1e-9 * size for size in sizes], step="post", alpha=0.4, color=COLOURS[0])
+    if used.capacity is not None and used.capacity <= 2.5 * used.peak:
+        axes.axhline(1e-9 * used.capacity, ls="--", c=COLOURS[4], label="memory of the device")
+        axes.legend(frameon=False)
+    axes.set(xlabel="point of the program", ylabel="live GB on one device", ylim=(0, None))
+
+
+def write_comparison_plot(
+    path: str, comparisons: Sequence[ComparedResult], labels: Sequence[str]
+) -> None:
+    """Bars of the times, compute and exposed communication apart, with their bands."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 1.6 + 0.45 * len(comparisons)), layout="constrained")
+    axes = figure.add_subplot()
+    places = range(len(comparisons))
+    exposed = [1e3 * (one.result.get_figure("exposed_comm_s") or 0.0) for one in comparisons]
+    if comparisons[0].measure == "compute_s":
+        exposed = [0.0 for _ in comparisons]
+    times = [1e3 * one.time_s for one in comparisons]
+    rest = [time - part for time, part in zip(times, exposed, strict=True)]
+    axes.barh(places, rest, color=COLOURS[0], label="compute")
+    if any(exposed):
+        axes.barh(places, exposed, left=rest, color=COLOURS[1], label="exposed communication")
+    for i, one in enumerate(comparisons):
+        if one.band_s:
+            low, high = (1e3 * end for end in one.band_s)
+            errors = [[max(times[i] - low, 0.0)], [max(high - times[i], 0.0)]]
+            axes.errorbar(times[i], i, xerr=errors, c="black", capsize=3, lw=1)
+        if one.speed_up is not None:
+            end = max(times[i], 1e3 * one.band_s[1] if one.band_s else 0.0)
+            axes.annotate(f"{one.speed_up:.2f} x", (end, i), xytext=(5, -3), fontsize=8,
+                          textcoords="offset points")  # fmt: skip
+    axes.set_yticks(list(places), labels)
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("ms; " + ("step" if comparisons[0].measure == "step_time_s" else "compute"))
+    axes.legend(frameon=False, fontsize=8)
+    save_figure(figure, path)
+
+
+def write_heat_map(
+    folder: str, rows: Sequence[str], columns: Sequence[str], times_s: Sequence[Sequence[Any]]
+) -> list[str]:
+    """A heat map of times, shaded by how much longer than the best of its row; its paths."""
+
+    def draw_heat_map(figure: Any) -> None:
+        from matplotlib.colors import LogNorm
+
+        axes = figure.add_subplot()
+        best = [min((t for t in row if t is not None), default=None) for row in times_s]
+        shades = [
+            [float("nan") if t is None or not b else t / b for t in row]
+            for row, b in zip(times_s, best, strict=True)
+        ]
+        top = max((s for row in shades for s in row if s == s), default=1.0)
+        image = axes.imshow(shades, cmap="Blues", norm=LogNorm(1.0, max(top, 1.1)), aspect="auto")
+        bar = figure.colorbar(image, ax=axes, label="time over the row's best")
+        bar.ax.yaxis.set_major_formatter("{x:g} x")
+        bar.ax.yaxis.set_minor_formatter("{x:g} x")
+        axes.set_xticks(range(len(columns)), columns, rotation=30, ha="right")
+        axes.set_yticks(range(len(rows)), rows)
+        for i, row in enumerate(times_s):
+            for k, time_s in enumerate(row):
+                if time_s is not None:
+                    dark = image.norm(shades[i][k]) > 0.5
+                    axes.text(k, i, _format_short_time(time_s), ha="center", va="center", fontsize=8,
+                              color="white" if dark else "black")  # fmt: skip
+
+    width = 2.0 + 0.085 * max(map(len, rows), default=0) + 0.95 * len(columns)
+    return _write_plots({"grid": draw_heat_map}, folder, (width, 1.8 + 0.45 * len(rows)))
+
+
+def _format_short_time(time_s: float) -> str:
+    """A time in three digits."""
+    number, unit = format_seconds(time_s).split()
+    return f"{float(f'{float(number):.3g}'):g} {unit}"
