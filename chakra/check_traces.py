@@ -42,7 +42,7 @@ from hespas.chakra.trace_reader import (
     split_records,
 )
 from hespas.configs import read_json
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 SHOWN_MISSING = 10  # ranks without a trace that are named
 

@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 from hespas.chakra.node_rules import ERROR, MAX_TAG, WARNING
 from hespas.configs import read_json
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 GROUPS_FILE = "comm_group.json"
 MAX_GROUP = 499

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hespas.chakra.schema import get_message_class
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
 from hespas.configs.text_files import read_text_file
-from hespas.dialects.errors import HespasError, UsageError
+from hespas.support.errors import HespasError, UsageError
 
 DEFAULT_NODE = "H100_80GB"
 
@@ -155,7 +155,7 @@ def read_preset_or_file(
 
 def build_unknown_name_error(kind: str, name: str, known: list[str], other: str = "") -> UsageError:
     """The error for a name that is none of those known, with the near one and what else to do."""
-    from hespas.passes.base import suggest_nearest
+    from hespas.support.suggestions import suggest_nearest
 
     remedy = suggest_nearest(name, known) + (f" ({other})" if other else "")
     return UsageError(f"no {kind} is named '{name}'", remedy=remedy)

@@ -14,7 +14,7 @@ from hespas.configs.node_spec import RULES, UNITS, NodeSpec, find_rate_key_probl
 from hespas.configs.simple_yaml import read_simple_yaml
 from hespas.configs.system_spec import COLLECTIVES, SystemSpec
 from hespas.configs.validation import Positive, StrictModel, validate_config
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Implementation = Annotated[

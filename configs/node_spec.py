@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 UNITS = ("matrix", "vector")
 DTYPES = (
@@ -139,7 +139,7 @@ class NodeSpec:
 
 def find_rate_key_problem(key: str) -> str:
     """What is wrong with a rate's name ("bf16", "matrix.bf16"), or ""."""
-    from hespas.passes.base import suggest_nearest
+    from hespas.support.suggestions import suggest_nearest
 
     unit, dot, dtype = key.partition(".")
     if dot and unit not in UNITS:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hespas.configs.text_files import read_text_file
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 WORDS = {"true": True, "false": False}
 

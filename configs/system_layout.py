@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hespas.configs.system_spec import COLLECTIVES, SystemSpec
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 GIB = 2**30
 TOPOLOGIES = ("Switch", "FullyConnected", "Ring")

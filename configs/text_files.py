@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 
 def read_text_file(path: str | Path) -> str:

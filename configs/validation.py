@@ -10,8 +10,8 @@ from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from hespas.dialects.errors import HespasError
-from hespas.passes.base import suggest_nearest
+from hespas.support.errors import HespasError
+from hespas.support.suggestions import suggest_nearest
 
 Model = TypeVar("Model", bound=BaseModel)
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -13,9 +13,9 @@ import functools
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar, Self, get_type_hints
 
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import TRIPS, ir, to_f64_attr, to_i64_attr
 from hespas.dialects.vocabulary import BOUNDS, COMM_KINDS, COST_NUMBERS, KERNEL_KINDS, SPLITS
+from hespas.support.errors import HespasError
 
 
 def _document_field(text: str, *, default: Any = MISSING, choices: tuple[str, ...] = ()) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hespas.dialects.attrs import CommAttr, read_trip_count
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import collect_functions, get_call_target, has_private_symbol, ir
+from hespas.support.errors import HespasError
 
 TERMINATORS = frozenset(("func.return", "stablehlo.return", "mhlo.return", "sdy.return"))
 LOOPS = frozenset(("stablehlo.while", "mhlo.while"))

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import capture_native_stderr
 from hespas.dialects.xla import find_gpu_library
+from hespas.support.errors import HespasError
 
 GPUS = ("cuda", "rocm")
 

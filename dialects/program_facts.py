@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hespas.dialects.attrs import FACTS
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir, to_f64_attr, to_i64_attr
+from hespas.support.errors import HespasError
 
 Fact = int | float | str
 

@@ -8,8 +8,8 @@ it as an opaque attribute, and only where unregistered dialects are allowed.
 from __future__ import annotations
 
 from hespas.dialects.attrs import BY_NAME, AttrRecord
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir, walk_operations
+from hespas.support.errors import HespasError
 
 
 def to_typed_text(module: ir.Module, *, generic: bool = False, debug_info: bool = False) -> str:

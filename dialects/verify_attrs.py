@@ -24,10 +24,10 @@ from hespas.dialects.attrs import (
     TargetAttr,
     read_communicators,
 )
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.dialects.op_kinds import LOOPS
 from hespas.dialects.program_facts import read_program_facts
+from hespas.support.errors import HespasError
 
 OF_MODULE = (TargetAttr.NAME, SplitAttr.NAME, MemoryAttr.NAME, COMMUNICATORS, FACTS)
 SUMMED = ("flops", "read_bytes", "write_bytes", "latency_ns")

@@ -28,7 +28,6 @@ from xdsl.ir import (
 from xdsl.irdl import IRDLOperation
 from xdsl.traits import SymbolTable
 
-from hespas.dialects.errors import HespasError, extract_first_diagnostic
 from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.xdsl_export import ModuleExporter, Warn
 from hespas.dialects.xdsl_native import (
@@ -39,6 +38,7 @@ from hespas.dialects.xdsl_native import (
     NativeText,
     NativeType,
 )
+from hespas.support.errors import HespasError, extract_first_diagnostic
 
 SCALARS: dict[str, Attribute] = {
     "index": x.IndexType(),

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from xdsl.dialects import builtin as x
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
 
-from hespas.dialects.errors import HespasError, format_source_position
 from hespas.dialects.mlir import ir
 from hespas.dialects.xdsl_dialect import TypedRecordAttr
 from hespas.dialects.xdsl_native import FORWARD, NativeAttr, NativeLoc, NativeText, NativeType
+from hespas.support.errors import HespasError, format_source_position
 
 Warn = Callable[[str], None]
 # What xDSL 0.74 makes of the hexadecimal form of infinities and NaN in dense<...>.

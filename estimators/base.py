@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, Literal
 
 from hespas.dialects.attrs import Cost, RegionAttr
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir, to_canonical_text
 from hespas.estimators.work import OpWork, UnknownCost, compute_op_work
+from hespas.support.errors import HespasError
 
 
 class CostItem:

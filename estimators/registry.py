@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from hespas.configs.node_spec import NodeSpec
-from hespas.dialects.errors import UsageError
 from hespas.estimators.base import Estimator
-from hespas.passes.base import suggest_nearest
+from hespas.support.errors import UsageError
+from hespas.support.suggestions import suggest_nearest
 
 _ENTRY_POINT_GROUP = "hespas.estimators"
 ESTIMATORS = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir
 from hespas.estimators.rules.base import (
     KEEP_GOING,
@@ -15,8 +14,18 @@ from hespas.estimators.rules.base import (
     WorkPart,
 )
 from hespas.estimators.rules.registry import load_cost_rules
+from hespas.support.errors import HespasError
 
-__all__ = ["CostRule", "NotALeaf", "OpWork", "WorkPart", "UnknownCost", "compute_op_work", "find_cost_rule", "is_free_op"]
+__all__ = [
+    "CostRule",
+    "NotALeaf",
+    "OpWork",
+    "UnknownCost",
+    "WorkPart",
+    "compute_op_work",
+    "find_cost_rule",
+    "is_free_op",
+]
 
 
 def compute_op_work(op: ir.Operation) -> OpWork:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import BinaryIO
 
-from hespas.dialects.errors import HespasError, fill_in_file_name
 from hespas.dialects.mlir import ir
-from hespas.frontends.mlir_diagnostics import capture_diagnostics, to_hespas_error
+from hespas.dialects.mlir_diagnostics import capture_diagnostics, to_hespas_error
+from hespas.support.errors import HespasError, fill_in_file_name
 
 BLOCK_BYTES = 1 << 20
 OURS, TYPED = b"hespas.", b"#hespas."

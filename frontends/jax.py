@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir
+from hespas.support.errors import HespasError
 
 
 def from_jax(lowered: Any) -> ir.Module:

@@ -9,16 +9,16 @@ import re
 import sys
 from collections.abc import Callable
 
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import (
     deserialize_portable_artifact,
     hlo_proto_to_stablehlo,
     hlo_text_to_proto,
     ir,
 )
+from hespas.dialects.mlir_diagnostics import capture_diagnostics, to_hespas_error
+from hespas.dialects.protobuf import extract_hlo_module
 from hespas.frontends import input_attributes
-from hespas.frontends.mlir_diagnostics import capture_diagnostics, to_hespas_error
-from hespas.frontends.protobuf import extract_hlo_module
+from hespas.support.errors import HespasError
 
 FORMATS = "MLIR text or bytecode, a portable artifact, HLO text or an HLO protobuf"
 HEAD_BYTES = 4096

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
-from hespas.dialects.errors import UsageError
+from hespas.support.errors import UsageError
+from hespas.support.suggestions import suggest_nearest
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
 
 
-SUGGESTIONS = 4
 MAX_NUMBER = 2**63 - 1  # options end up in i64 attributes
 
 
@@ -122,20 +122,3 @@ def _convert_option(pass_name: str, spelled: str, hint: Any, text: str | bool) -
             wanted = "a whole number" if kind is int else "a number"
             raise UsageError(f"{pass_name}: option '{spelled}' takes {wanted}, not '{text}'")
     return text
-
-
-def suggest_nearest(word: str, known: list[str], alike: float = 0.5) -> str:
-    """A remedy that suggests the near names, or lists the known ones.
-
-    ``alike``: the least share of a word's characters that a near name has, in their order.
-    """
-    import difflib
-
-    longer = [name for name in known if word and name.lower().startswith(word.lower())]
-    if longer:
-        listed = ", ".join(f"'{name}'" for name in longer[:SUGGESTIONS])
-        return f"did you mean {listed}{' ...' if longer[SUGGESTIONS:] else ''}?"
-    close = difflib.get_close_matches(word, known, n=1, cutoff=alike)
-    if close:
-        return f"did you mean '{close[0]}'?"
-    return f"known: {', '.join(sorted(known))}" if known else "it takes none"

@@ -8,7 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hespas.dialects.attrs import TargetAttr
-from hespas.dialects.errors import (
+from hespas.dialects.mlir import PassManager, capture_native_stderr, ir, register_passes
+from hespas.passes import registry
+from hespas.passes.base import Pass, PassRun, build_pass
+from hespas.support.errors import (
     HespasError,
     UsageError,
     extract_first_diagnostic,
@@ -16,9 +19,7 @@ from hespas.dialects.errors import (
     fill_in_file_name,
     format_source_position,
 )
-from hespas.dialects.mlir import PassManager, capture_native_stderr, ir, register_passes
-from hespas.passes import registry
-from hespas.passes.base import Pass, PassRun, build_pass, suggest_nearest
+from hespas.support.suggestions import suggest_nearest
 
 
 @dataclass(frozen=True)

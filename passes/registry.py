@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import importlib
 
-from hespas.dialects.errors import UsageError
-from hespas.passes.base import Pass, suggest_nearest
+from hespas.passes.base import Pass
+from hespas.support.errors import UsageError
+from hespas.support.suggestions import suggest_nearest
 
 PASSES = {
     "accelsim-annotate": "hespas.passes.annotate.accelsim_annotate:AccelsimAnnotatePass",

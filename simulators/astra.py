@@ -23,7 +23,6 @@ from hespas.chakra.node_rules import ERROR
 from hespas.chakra.trace_folder import GROUPS_FILE
 from hespas.configs import read_json
 from hespas.configs.system_spec import PER_NODE_KEY, SystemSpec
-from hespas.dialects.errors import HespasError
 from hespas.simulators import astra_output
 from hespas.simulators.astra_output import AstraOutput, NodeTimes
 from hespas.simulators.astra_program import AstraProgram
@@ -32,6 +31,7 @@ from hespas.simulators.astra_traces import TraceFolder
 from hespas.simulators.collectives import per_node
 from hespas.simulators.embedded.simulation_options import SimulationOptions
 from hespas.simulators.simulation_result import SimulationResult
+from hespas.support.errors import HespasError
 
 _TIMEOUT_S = 3600.0
 _NO_REMOTE_MEMORY = {"memory-type": "NO_MEMORY_EXPANSION"}

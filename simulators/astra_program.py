@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 ENVIRONMENT = "HESPAS_ASTRA_SIM"
 UNAWARE = "AstraSim_Analytical_Congestion_Unaware"

@@ -13,7 +13,7 @@ from hespas.chakra.trace_reader import (
     split_records,
 )
 from hespas.configs import read_json
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 
 class TraceFolder:

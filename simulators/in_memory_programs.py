@@ -24,7 +24,6 @@ from hespas.chakra.trace_steps import (
 )
 from hespas.chakra.trace_writer import DependencyIds, TailSlots
 from hespas.configs.system_spec import SystemSpec
-from hespas.dialects.errors import HespasError
 from hespas.simulators.simulation_inputs import (
     SimulatedDevice,
     SimulatedProgram,
@@ -32,6 +31,7 @@ from hespas.simulators.simulation_inputs import (
     build_program,
     check_device,
 )
+from hespas.support.errors import HespasError
 
 _Attrs = dict[str, tuple[str, Any]]
 

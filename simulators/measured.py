@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 _KINDS = {
     "all_reduce": "all_reduce",

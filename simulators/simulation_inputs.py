@@ -13,9 +13,9 @@ from hespas.chakra.dependency_graph import collect_children, sort_topologically
 from hespas.chakra.node_rules import COLL, RECV, SEND, read_communicator_id, read_integer_attr
 from hespas.chakra.trace_reader import TraceFileError, TraceNode
 from hespas.configs.system_spec import SystemSpec
-from hespas.dialects.errors import HespasError
 from hespas.simulators.simulation_steps import SimulationStep, build_step
 from hespas.simulators.trace_templates import TraceTemplate
+from hespas.support.errors import HespasError
 
 
 @dataclass(frozen=True, slots=True, eq=False)

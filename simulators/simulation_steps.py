@@ -20,7 +20,7 @@ from hespas.chakra.node_rules import (
 from hespas.chakra.schema import CollectiveCommType, NodeType
 from hespas.chakra.trace_reader import TraceNode
 from hespas.configs.system_spec import SystemSpec
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 KINDS: dict[int, str] = {
     CollectiveCommType.ALL_REDUCE: "all_reduce",

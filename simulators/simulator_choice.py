@@ -9,7 +9,6 @@ from pathlib import Path
 
 from hespas import configs
 from hespas.configs.system_spec import SystemSpec
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.simulators import astra, astra_program, embedded
 from hespas.simulators.astra_program import AstraProgram
 from hespas.simulators.astra_traces import TraceFolder
@@ -18,6 +17,7 @@ from hespas.simulators.embedded.simulation_options import SimulationOptions
 from hespas.simulators.exact_durations import apply_exact_durations
 from hespas.simulators.simulation_inputs import SimulationInputs, load_inputs
 from hespas.simulators.simulation_result import SimulationResult
+from hespas.support.errors import HespasError, UsageError
 
 BY_CURVES = "collectives by measured curves"
 SIMULATORS = ("auto", "embedded", "astra-sim", "both")

@@ -16,12 +16,12 @@ from pathlib import Path
 from hespas.chakra.node_rules import COLL, RECV, SEND, read_communicator_id, read_integer_attr
 from hespas.chakra.replay import Message, identify_message
 from hespas.chakra.trace_reader import TraceNode
-from hespas.dialects.errors import HespasError
-from hespas.passes.emit.output_file import check_writable_file, write_atomically
 from hespas.simulators.critical_path import NodesOf, classify_node
 from hespas.simulators.perfetto_packets import Args, PerfettoTrace
 from hespas.simulators.report_rows import compute_bus_factor
 from hespas.simulators.simulation_result import NodeInterval, SimulationResult
+from hespas.support.errors import HespasError
+from hespas.support.output_file import check_writable_file, write_atomically
 
 _MAX_DEVICES = 64  # drawn by default
 _TRACKS = {"compute": "compute", "comm": "communication", "recv": "receive"}  # by resource

@@ -28,7 +28,8 @@ def build_all_parsers() -> list[argparse.ArgumentParser]:
     study_index = [*hespas.COMMANDS].index("study")
     modules[study_index:study_index] = [f"studies.{name.replace('-', '_')}" for name in STUDIES]
     return [
-        importlib.import_module(f"hespas.tools.{name}").build_parser() for name in (*modules, *TOOLS)
+        importlib.import_module(f"hespas.tools.{name}").build_parser()
+        for name in (*modules, *TOOLS)
     ]
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 SEPARATOR = re.compile(rb"^// -----[^\n]*\n", re.MULTILINE)
 EXPECTED_ERROR = re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 
-from hespas.dialects.errors import UsageError
+from hespas.support.errors import UsageError
 from hespas.tools import console_scripts
 
 COMMANDS = {
@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"hespas {__version__}")
         return 0
     if argv[0] not in COMMANDS:
-        from hespas.passes.base import suggest_nearest
+        from hespas.support.suggestions import suggest_nearest
 
         raise UsageError(
             f"no command is called '{argv[0]}'", remedy=suggest_nearest(argv[0], [*COMMANDS])

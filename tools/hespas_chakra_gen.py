@@ -7,14 +7,14 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hespas.dialects.errors import UsageError
+from hespas.support.errors import UsageError
+from hespas.support.text_tables import format_scaled
 from hespas.tools import console_scripts
 from hespas.tools.commands import log_options
 from hespas.tools.commands.command_parser import CommandParser
-from hespas.tools.commands.text_tables import format_scaled
 
 if TYPE_CHECKING:
-    from hespas.tools.commands.run_summary import RunSummary
+    from hespas.workflows.run_summary import RunSummary
 
 DESCRIPTION = """\
 Estimate a program and write its Chakra traces. CONFIG gives mlir_file, output_dir, how to split and
@@ -59,8 +59,8 @@ def main(argv: Sequence[str]) -> int:
     )
     plan = published_config.build_published_plan(config_file)
 
-    from hespas.passes.emit.output_folder import TRACE_FILE_NAMES
-    from hespas.tools.commands import run_flow
+    from hespas.support.output_folder import TRACE_FILE_NAMES
+    from hespas.workflows import run_flow
 
     start = time.perf_counter()
     with log_options.open_log(options) as note:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hespas.dialects.errors import UsageError
+from hespas.support.errors import UsageError
 from hespas.tools import console_scripts
 from hespas.tools.commands import log_options
 from hespas.tools.commands.command_parser import CommandParser

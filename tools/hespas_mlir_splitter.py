@@ -41,7 +41,8 @@ def main(argv: Sequence[str]) -> int:
         config_file.config, "output_dir", "", config_file.path
     )
 
-    from hespas.tools.commands import mini_modules, run_flow
+    from hespas.tools.commands import mini_modules
+    from hespas.workflows import run_flow
 
     with log_options.open_log(options) as note:
         for text in config_file.notes:

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.passes import pipeline, registry
 from hespas.passes.base import PassRun, build_pass
-from hespas.passes.emit import output_file
 from hespas.passes.pipeline import NativePass, PipelineStep
+from hespas.support import output_file
+from hespas.support.errors import HespasError, UsageError
 from hespas.tools import console_scripts
 
 DESCRIPTION = """\
@@ -210,7 +210,7 @@ def _render_module(options: argparse.Namespace, module: Any) -> bytes:
 
         return typed_attrs.to_typed_text(module).encode()
 
-    from hespas.tools import module_output
+    from hespas.workflows import module_output
 
     if options.emit_bytecode:
         return module_output.to_mlir_bytecode(module)
@@ -225,7 +225,7 @@ def _render_module(options: argparse.Namespace, module: Any) -> bytes:
 def _write_module_output(options: argparse.Namespace, data: bytes) -> None:
     """Write the output whole or not at all."""
     if not options.disable_output:
-        from hespas.tools import module_output
+        from hespas.workflows import module_output
 
         module_output.write_file_or_stdout(options.output, data)
 

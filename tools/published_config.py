@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from hespas.configs.validation import validate_config
-from hespas.dialects.errors import HespasError
-from hespas.passes.base import suggest_nearest
-from hespas.tools.commands.run_config import RunConfig, load_json_object
+from hespas.support.errors import HespasError
+from hespas.support.suggestions import suggest_nearest
 from hespas.tools.published_methods import METHODS, PublishedMethod
+from hespas.workflows.run_config import RunConfig, load_json_object
 
 if TYPE_CHECKING:
     from hespas.passes.base import Pass
-    from hespas.tools.commands.run_flow import RunPlan
+    from hespas.workflows.run_flow import RunPlan
 
 PUBLISHED_KEYS = ("mlir_file", "output_dir", "split_strategy", "perf_estimator", "block_lim")
 
@@ -248,7 +248,7 @@ def build_published_plan(
     ``given`` are flags of ``hespas run`` that go before the file's keys, or add to them. A file
     with rates is the node itself; ``given.node`` names another.
     """
-    from hespas.tools.commands import run_flow
+    from hespas.workflows import run_flow
 
     config, run_flags = config_file.config, run_flags or RunConfig.model_validate({})
     if config_file.method is None and not run_flags.node:

@@ -15,8 +15,8 @@ from hespas.configs.accelerator import Accelerator
 from hespas.configs.file_models import NetworkFile, NodeFile, SystemFile
 from hespas.frontends.export.export_spec import ExportSpec
 from hespas.passes.emit.stats_model import ModuleStats
-from hespas.tools.commands.run_config import RunConfig
-from hespas.tools.sweep.sweep_grid import CELLS, NOT_OF_A_CELL, TOGETHER
+from hespas.workflows.run_config import RunConfig
+from hespas.workflows.sweep.sweep_grid import CELLS, NOT_OF_A_CELL, TOGETHER
 
 SCHEMA_FOLDER = Path(__file__).resolve().parents[1] / "configs" / "schemas"
 DRAFT = "https://json-schema.org/draft/2020-12/schema"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hespas.configs.node_spec import NodeSpec
-from hespas.dialects.errors import UsageError
+from hespas.support.errors import UsageError
 
 if TYPE_CHECKING:
     from hespas.configs.accelerator import Accelerator

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.estimators.base import CostItem
 from hespas.estimators.lower.plain_stablehlo import render_compilable_module
 from hespas.estimators.measure.standalone_region import has_only_free_ops
 from hespas.estimators.work import UnknownCost
+from hespas.support.errors import HespasError, UsageError
 
 TARGETS = tuple(f"sm_{number}" for number in (60, 70, 75, 80, 86, 89))
 COMPILE_LIMIT_S = 300.0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hespas.dialects.errors import HespasError
 from hespas.estimators.accelerators.external_estimator import (
     ExternalSimulatorConfig,
     ExternalSimulatorEstimator,
 )
 from hespas.estimators.accelerators.matrix_products import MatrixProduct
 from hespas.estimators.accelerators.simulating_estimator import Payload
+from hespas.support.errors import HespasError
 
 MAX_INT = 2**31 - 1
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hespas.dialects.errors import UsageError
 from hespas.estimators.accelerators.accelerator_machine import AcceleratorMachineConfig
 from hespas.estimators.accelerators.simulating_estimator import Payload, SimulatingEstimator
+from hespas.support.errors import UsageError
 
 
 @dataclass(frozen=True)

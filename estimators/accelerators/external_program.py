@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hespas.dialects.errors import HespasError
 from hespas.estimators.measure.failure import UnsupportedError, describe_exit_code
+from hespas.support.errors import HespasError
 
 LAST_LINES, LAST_CHARACTERS = 3, 300
 LIMIT_VARIABLE = "HESPAS_SIMULATOR_LIMIT_S"

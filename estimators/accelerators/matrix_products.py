@@ -11,9 +11,9 @@ from dataclasses import replace
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import CUSTOM_CALLS, FUSION, LOOPS
 from hespas.estimators.product_shapes import (
-    count_other_flops,
     CONVOLUTIONS,
     MatrixProduct,
+    count_other_flops,
     derive_matrix_product,
 )
 from hespas.estimators.rules.body_tally import require_trip_count

@@ -12,7 +12,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hespas.dialects.errors import HespasError
 from hespas.estimators.accelerators.external_program import (
     ExternalProgram,
     create_private_folder,
@@ -20,6 +19,7 @@ from hespas.estimators.accelerators.external_program import (
 )
 from hespas.estimators.accelerators.onnx_model import build_matmul_model
 from hespas.estimators.measure.failure import UnsupportedError
+from hespas.support.errors import HespasError
 
 ONNXIM = ExternalProgram(
     "ONNXim", ("Simulator", "onnxim"), "HESPAS_ONNXIM", "github.com/PSAL-POSTECH/ONNXim"

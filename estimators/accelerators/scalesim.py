@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.estimators.accelerators import dataflow as flow
 from hespas.estimators.accelerators.accelerator_machine import AcceleratorMachineConfig
 from hespas.estimators.accelerators.matrix_products import MatrixProduct
 from hespas.estimators.accelerators.scalesim_run import BANKS
 from hespas.estimators.accelerators.simulating_estimator import ArraySimulatingEstimator, Payload
+from hespas.support.errors import HespasError, UsageError
 
 BUFFER_COUNT = 3  # of inputs, weights, results
 CLOSED_FORM = "take the same closed form: --systolic-annotate=variant=scalesim"

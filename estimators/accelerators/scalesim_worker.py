@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hespas.dialects.errors import HespasError
 from hespas.estimators.accelerators.external_program import LIMIT_VARIABLE, format_last_lines
 from hespas.estimators.measure.failure import UnsupportedError, describe_exit_code
+from hespas.support.errors import HespasError
 
 PYTHON_VARIABLE = "HESPAS_SCALESIM_PYTHON"
 PACKAGES = ("scalesim", "numpy")

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Literal
 
 from hespas.dialects.attrs import Cost
-from hespas.dialects.errors import find_framework_name, format_source_position
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import CALLEE, CONTROL, TERMINATORS
 from hespas.estimators.accelerators import dataflow as flow
@@ -32,6 +31,7 @@ from hespas.estimators.base import CostItem, raise_as_unknown_cost
 from hespas.estimators.measure.base import MeasurementJob, MeasuringEstimator
 from hespas.estimators.rules.body_tally import find_callee
 from hespas.estimators.work import UnknownCost
+from hespas.support.errors import find_framework_name, format_source_position
 
 Payload = dict[str, Any]
 

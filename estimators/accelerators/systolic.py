@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from hespas.dialects.attrs import Cost
-from hespas.dialects.errors import UsageError
 from hespas.estimators.accelerators import dataflow as flow
 from hespas.estimators.accelerators.accelerator_machine import (
     AcceleratorMachine,
@@ -32,6 +31,7 @@ from hespas.estimators.accelerators.overlapped_cost import compute_overlapped_co
 from hespas.estimators.accelerators.vector_unit import compute_memory_time_s
 from hespas.estimators.base import CostItem, Estimator, raise_as_unknown_cost
 from hespas.estimators.work import OpWork
+from hespas.support.errors import UsageError
 
 
 @dataclass(frozen=True)

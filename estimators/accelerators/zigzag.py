@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from hespas.dialects.errors import UsageError
 from hespas.estimators.accelerators.accelerator_machine import AcceleratorMachineConfig
 from hespas.estimators.accelerators.matrix_products import MatrixProduct
 from hespas.estimators.accelerators.simulating_estimator import ArraySimulatingEstimator, Payload
+from hespas.support.errors import UsageError
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from hespas.dialects.errors import HespasError, extract_first_line
 from hespas.estimators.measure.failure import UnsupportedError
+from hespas.support.errors import HespasError, extract_first_line
 
 PRODUCT_LOOPS = (
     "D",

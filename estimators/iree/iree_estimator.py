@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from hespas.dialects.errors import UsageError
 from hespas.estimators.base import CostItem
 from hespas.estimators.lower.plain_stablehlo import render_compilable_module
 from hespas.estimators.measure.base import MeasuringEstimator
+from hespas.support.errors import UsageError
 
 
 @dataclass(frozen=True)

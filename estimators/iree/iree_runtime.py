@@ -8,10 +8,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from hespas.dialects.errors import HespasError, extract_first_line
 from hespas.dialects.mlir import capture_native_stderr, ir
 from hespas.estimators.measure.failure import UnsupportedError
 from hespas.estimators.rules.base import describe_element_type
+from hespas.support.errors import HespasError, extract_first_line
 
 MISSING = "install it: pip install 'hespas[iree]'"
 LOCAL_TARGETS = ("llvm-cpu", "vmvx")  # compiler backends of the runtime's local devices

@@ -7,7 +7,6 @@ import statistics
 import time
 from typing import Any
 
-from hespas.dialects.errors import HespasError, extract_first_line
 from hespas.dialects.mlir import collect_functions, get_attribute, ir, make_context
 from hespas.estimators.iree.iree_runtime import (
     TARGET_DRIVERS,
@@ -18,6 +17,7 @@ from hespas.estimators.iree.iree_runtime import (
 )
 from hespas.estimators.measure import host, turns
 from hespas.estimators.measure.timing import RepetitionPlan, time_batches
+from hespas.support.errors import HespasError, extract_first_line
 
 EMPTY_MODULE = "func.func @main() { return }"
 EMPTY_RUNS = 200

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from hespas.dialects.attrs import Cost, read_trip_count
-from hespas.dialects.errors import find_framework_name, format_source_position
 from hespas.dialects.mlir import get_symbol_name, ir
 from hespas.estimators.base import CostItem, Estimator, build_work_cost, build_zero_cost
 from hespas.estimators.measure.failure import WorkerFailure
@@ -23,6 +22,7 @@ from hespas.estimators.measure.standalone_region import (
     has_only_free_ops,
 )
 from hespas.estimators.work import OpWork, UnknownCost
+from hespas.support.errors import find_framework_name, format_source_position
 
 Answer = dict[str, Any]
 

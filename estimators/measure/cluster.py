@@ -12,9 +12,9 @@ from collections.abc import Generator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from hespas.dialects.errors import HespasError, extract_first_line
 from hespas.estimators.measure.failure import WorkerFailure
 from hespas.estimators.measure.processes import LocalWorkerPool, WorkerOutcome, WorkerSpec
+from hespas.support.errors import HespasError, extract_first_line
 
 INSTALL_COMMAND = "pip install 'hespas[dask]'"
 CONNECT_TIMEOUT_S = 15

@@ -116,7 +116,7 @@ def _check_answer(answer: Any, worker: str) -> dict[str, Any]:
 
 
 def _describe_failure(error: Exception) -> dict[str, Any]:
-    from hespas.dialects.errors import HespasError, extract_first_line
+    from hespas.support.errors import HespasError, extract_first_line
 
     if isinstance(error, UnsupportedError):
         return {"kind": "unsupported", "message": str(error)}

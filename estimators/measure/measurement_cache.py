@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hespas.dialects.errors import HespasError
 from hespas.estimators.measure.failure import WorkerFailure
+from hespas.support.errors import HespasError
 
 NO_FILE = "none"  # in place of a file: results are kept for the run only
 CACHE_VARIABLE = "HESPAS_CACHE"

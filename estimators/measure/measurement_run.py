@@ -9,7 +9,6 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from hespas.dialects.errors import UsageError
 from hespas.estimators.base import CostItem
 from hespas.estimators.measure.base import Answer, MeasureError, MeasurementJob, MeasuringEstimator
 from hespas.estimators.measure.failure import WorkerFailure
@@ -19,6 +18,7 @@ from hespas.estimators.measure.progress import ProgressCounter, open_progress_di
 from hespas.estimators.measure.standalone_region import has_only_free_ops
 from hespas.estimators.work import UnknownCost
 from hespas.passes.base import PassRun
+from hespas.support.errors import UsageError
 
 
 @dataclass(frozen=True)

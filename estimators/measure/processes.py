@@ -16,8 +16,8 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import IO, Any
 
-from hespas.dialects.errors import HespasError
 from hespas.estimators.measure.failure import RETRIED_KINDS, WorkerFailure, describe_exit_code
+from hespas.support.errors import HespasError
 
 START_TIMEOUT_S = 120.0  # importing a compiler takes seconds
 WAIT_NOTED_S = 10.0

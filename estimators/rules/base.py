@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir
+from hespas.support.errors import HespasError
 
 FMA_FLOPS = 2  # a multiply-add is two operations, as in XLA's HloCostAnalysis
 KEEP_GOING = "use --keep-going to count it as a gap, or add a rule in estimators/rules"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hespas.dialects.errors import UsageError
+from hespas.support.errors import UsageError
 
 FlagValue = bool | int | float | str
 

@@ -6,7 +6,6 @@ import functools
 import os
 from typing import Any
 
-from hespas.dialects.errors import HespasError, UsageError, extract_first_line
 from hespas.dialects.mlir import collect_functions, get_attribute, ir, make_context
 from hespas.dialects.pjrt import PjrtDevice, PjrtProgram, compile_for_device, open_first_device
 from hespas.estimators.measure import host, turns
@@ -15,6 +14,7 @@ from hespas.estimators.measure.timing import RepetitionPlan, time_batches
 from hespas.estimators.xla import clock
 from hespas.estimators.xla.device_inputs import create_device_inputs
 from hespas.estimators.xla.flag_parser import parse_xla_flags
+from hespas.support.errors import HespasError, UsageError, extract_first_line
 
 GIB = 2**30
 

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from hespas.dialects.errors import UsageError
-from hespas.passes.base import suggest_nearest
+from hespas.support.errors import UsageError
+from hespas.support.suggestions import suggest_nearest
 
 # The names of HLO and of NumPy; ``key`` is a JAX random key.
 DTYPES = {

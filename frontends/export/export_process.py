@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.frontends.export.export_worker import ERROR, MODULE, REPORT, REQUEST
+from hespas.support.errors import HespasError, UsageError
 
 if TYPE_CHECKING:
     from hespas.frontends.export.program_source import ExportRequest

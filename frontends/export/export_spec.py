@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from hespas.configs.validation import validate_config
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.frontends.export import array_text
+from hespas.support.errors import HespasError, UsageError
 
 if TYPE_CHECKING:
     from hespas.frontends.export.exportable import Exportable
@@ -149,7 +149,7 @@ def make_exportable(function: Callable[..., Any], spec: ExportSpec, name: str) -
         takes_any = any(p.kind is p.VAR_KEYWORD for p in known.values())
         unknown = [] if takes_any else [key for key in spec.static if key not in known]
         if unknown:
-            from hespas.passes.base import suggest_nearest
+            from hespas.support.suggestions import suggest_nearest
 
             raise UsageError(
                 f"{name} has no argument '{unknown[0]}'",

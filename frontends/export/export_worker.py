@@ -16,7 +16,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from hespas.dialects.errors import HespasError, UsageError
+from hespas.support.errors import HespasError, UsageError
 
 PARTITIONS, REPLICAS = "mhlo.num_partitions", "mhlo.num_replicas"
 REQUEST, MODULE, REPORT, ERROR = "request.json", "module", "report.json", "error.json"

@@ -8,8 +8,8 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from hespas.dialects.errors import HespasError
-from hespas.passes.base import suggest_nearest
+from hespas.support.errors import HespasError
+from hespas.support.suggestions import suggest_nearest
 
 if TYPE_CHECKING:
     from jax.sharding import AbstractMesh

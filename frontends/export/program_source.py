@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hespas.dialects.errors import HespasError, UsageError
-from hespas.passes.base import suggest_nearest
+from hespas.support.errors import HespasError, UsageError
+from hespas.support.suggestions import suggest_nearest
 
 if TYPE_CHECKING:
     from hespas.frontends.export.export_spec import ExportSpec

@@ -18,8 +18,8 @@ from typing import (
     get_type_hints,
 )
 
-from hespas.dialects.errors import HespasError, UsageError
-from hespas.passes.base import suggest_nearest
+from hespas.support.errors import HespasError, UsageError
+from hespas.support.suggestions import suggest_nearest
 
 MESH = "mesh"
 BOOLS = {"true": True, "1": True, "false": False, "0": False}

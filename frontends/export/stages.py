@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir

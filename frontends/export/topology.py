@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from hespas.configs import compile_targets
-from hespas.dialects.errors import HespasError
 from hespas.dialects.xla import find_gpu_library, make_gpu_compile_devices
 from hespas.passes.compile.compiler_process import DEVICES_PER_NODE, NO_PLUGIN
+from hespas.support.errors import HespasError
 
 
 def make_topology_devices(

@@ -5,7 +5,7 @@ PyTorch traces the program to ATen ops, torchax says what each is in JAX. ``hesp
 
 import importlib.util
 
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 missing = [name for name in ("torch", "torchax") if importlib.util.find_spec(name) is None]
 if missing:

@@ -16,7 +16,7 @@ import torch.fx
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._ops import OpOverload, OpOverloadPacket
 
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 MODULE = "hespas_module"  # of a node's meta data: the module that it comes from, ``layers.0.mlp``
 # Gradients by JAX's own rule for the forward op: of (gradient, operand, its settings).

@@ -18,8 +18,8 @@ from torch.distributed.tensor import _collective_utils
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from hespas.dialects.errors import HespasError
 from hespas.frontends.pytorch import aten_ops
+from hespas.support.errors import HespasError
 
 
 def trace_aten_graph(

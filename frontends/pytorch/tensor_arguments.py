@@ -16,7 +16,7 @@ from jax.sharding import PartitionSpec
 from torch.distributed.tensor import DTensor, Shard
 from torch.utils import _pytree as pytree
 
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 Path = tuple[Any, ...]
 

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 import jax
 import jax.numpy as jnp
 
-from hespas.dialects.errors import UsageError
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.recipes.language_models import DecoderModel
 from hespas.frontends.recipes.optimisers import AdamW
@@ -21,6 +20,7 @@ from hespas.frontends.recipes.parallel import (
     check_positive_options,
 )
 from hespas.frontends.recipes.transformer import Tree, count_forward_flops, count_parameters
+from hespas.support.errors import UsageError
 
 Dtype = Literal["bf16", "f16", "f32"]
 Remat = Literal["none", "minimal", "full"]

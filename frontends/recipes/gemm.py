@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from hespas.dialects.errors import UsageError
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.recipes.decoder_training import Dtype
 from hespas.frontends.recipes.parallel import (
@@ -20,6 +19,7 @@ from hespas.frontends.recipes.parallel import (
     check_mesh_axes,
     check_positive_options,
 )
+from hespas.support.errors import UsageError
 
 Kind = Literal["all-gather", "reduce-scatter", "all-reduce", "ring", "summa"]
 AXES = ("x", "y")

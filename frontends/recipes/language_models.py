@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from hespas.dialects.errors import UsageError
+from hespas.support.errors import UsageError
 
 ModelName = Literal[
     "tiny", "100m", "200m", "500m", "1b", "2b", "3b", "8b", "70b", "llama2-7b"

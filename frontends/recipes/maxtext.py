@@ -24,9 +24,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
-from hespas.dialects.errors import HespasError
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.recipes.standins import install_stand_ins
+from hespas.support.errors import HespasError
 
 # What MaxText imports to load data and checkpoints, to log and to talk to Google's cloud.
 NOT_NEEDED = (

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from hespas.dialects.errors import UsageError
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.recipe_options import expand_option_groups
 from hespas.frontends.recipes import language_models
@@ -24,6 +23,7 @@ from hespas.frontends.recipes.parallel import (
     check_positive_options,
 )
 from hespas.frontends.recipes.transformer import Decoder, Mlp, Tree, make_layers, make_model_weights
+from hespas.support.errors import UsageError
 
 AXES = ("data", "fsdp", "expert", "tensor")
 MESH = {"expert": 8}

@@ -23,8 +23,8 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec
 
-from hespas.dialects.errors import UsageError
-from hespas.passes.base import suggest_nearest
+from hespas.support.errors import UsageError
+from hespas.support.suggestions import suggest_nearest
 
 BATCH = ("data", "fsdp", "expert")
 TOKENS = (*BATCH, "context")

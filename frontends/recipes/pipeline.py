@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from hespas.dialects.errors import UsageError
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.recipe_options import expand_option_groups
 from hespas.frontends.recipes import language_models
@@ -27,6 +26,7 @@ from hespas.frontends.recipes.transformer import (
     make_layer_weights,
     make_model_weights,
 )
+from hespas.support.errors import UsageError
 
 AXES = ("stage", "data", "fsdp", "context", "tensor")
 MESH = {"stage": 4, "data": 2}

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 
 class StandInFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import ir
 from hespas.passes.annotate.annotate_options import node_option
 from hespas.passes.annotate.measuring_pass import MeasuringPass
 from hespas.passes.base import PassRun, option
+from hespas.support.errors import UsageError
 
 
 @dataclass(frozen=True)

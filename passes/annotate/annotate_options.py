@@ -7,8 +7,8 @@ from typing import Any
 
 from hespas import configs
 from hespas.dialects.attrs import TargetAttr
-from hespas.dialects.errors import UsageError
 from hespas.passes.base import Pass, PassRun, option
+from hespas.support.errors import UsageError
 
 CUSTOM_NODE = "custom"  # the name of a node that options alone describe
 

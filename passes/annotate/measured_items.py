@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hespas.dialects.attrs import RegionAttr, SplitAttr
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
 from hespas.dialects.op_kinds import (
     BRANCHES,
@@ -19,6 +18,7 @@ from hespas.dialects.op_kinds import (
 from hespas.estimators.base import CostItem, Estimator
 from hespas.estimators.work import is_free_op
 from hespas.passes.base import PassRun
+from hespas.support.errors import HespasError
 
 if TYPE_CHECKING:
     from hespas.estimators.measure.measurement_run import MeasureOptions

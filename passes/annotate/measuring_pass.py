@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
-from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import ir
 from hespas.estimators import registry
 from hespas.passes.annotate.annotate_options import CUSTOM_NODE, choose_node, collect_own_settings
 from hespas.passes.annotate.traverse import annotate_module, require_target
 from hespas.passes.base import Pass, PassRun, option
+from hespas.support.errors import UsageError
 
 if TYPE_CHECKING:
     from hespas.estimators.measure.measurement_run import MeasureOptions

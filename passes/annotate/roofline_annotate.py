@@ -8,12 +8,12 @@ from typing import ClassVar
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec, find_rate_key_problem
 from hespas.dialects.attrs import TargetAttr
-from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import ir
 from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
 from hespas.passes.annotate.annotate_options import CUSTOM_NODE, choose_node, node_option
 from hespas.passes.annotate.traverse import annotate_module, require_target
 from hespas.passes.base import Pass, PassRun, option
+from hespas.support.errors import UsageError
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from hespas.dialects.attrs import (
     TargetAttr,
     read_trip_count,
 )
-from hespas.dialects.errors import HespasError, format_source_position
 from hespas.dialects.mlir import collect_functions, ir, to_canonical_text
 from hespas.dialects.op_kinds import (
     BRANCHES,
@@ -37,6 +36,7 @@ from hespas.estimators.aggregate import aggregate_costs, repeat_cost, select_dea
 from hespas.estimators.base import CostItem, Estimator
 from hespas.estimators.work import UnknownCost, find_cost_rule
 from hespas.passes.base import PassRun
+from hespas.support.errors import HespasError, format_source_position
 
 if TYPE_CHECKING:
     from hespas.estimators.measure.measurement_run import MeasureOptions

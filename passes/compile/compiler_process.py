@@ -13,10 +13,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from hespas.dialects.errors import HespasError, extract_first_diagnostic
 from hespas.dialects.mlir import ir
+from hespas.dialects.mlir_diagnostics import ADVICE
 from hespas.dialects.xla import CompilationSettings, find_gpu_library
-from hespas.frontends.mlir_diagnostics import ADVICE
+from hespas.support.errors import HespasError, extract_first_diagnostic
 
 WORKER = "hespas.passes.compile.compiler_worker"
 DEVICES_PER_NODE = 8

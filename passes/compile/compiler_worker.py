@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hespas.dialects.mlir import ir, make_context
+from hespas.dialects.protobuf import extract_hlo_module
 from hespas.dialects.xla import (
     CompilationSettings,
     HloDump,
@@ -25,7 +26,6 @@ from hespas.dialects.xla import (
     compile_for_gpu,
     make_gpu_compile_devices,
 )
-from hespas.frontends.protobuf import extract_hlo_module
 from hespas.passes.compile.hlo_to_stablehlo import convert_hlo_to_stablehlo
 
 REQUEST, INPUT, OUTPUT, DUMPS, HLO = "request.json", "in", "out", "dumps", "hlo"

@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 
 from hespas.chakra import trace_writer
 from hespas.chakra.trace_steps import ProgramTrace
-from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import ir
-from hespas.passes.base import Pass, PassRun, option, suggest_nearest
+from hespas.passes.base import Pass, PassRun, option
 from hespas.passes.emit import module_stats
-from hespas.passes.emit.output_folder import open_output_folder
 from hespas.passes.emit.trace_program import build_trace_program
+from hespas.support.errors import UsageError
+from hespas.support.output_folder import open_output_folder
+from hespas.support.suggestions import suggest_nearest
 
 STATS_FILE = "module_stats.json"
 SUFFIXES = frozenset(

@@ -14,11 +14,11 @@ from typing import Any
 
 from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attrs import ASSUMED, Cost, RegionAttr, SplitAttr, TargetAttr, read_trip_count
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
 from hespas.dialects.op_kinds import BRANCHES, CALLEE, CONTROL, LOOPS, TERMINATORS
 from hespas.passes.emit.trace_program import TraceProgram
 from hespas.passes.emit.trace_tasks import TraceTask, has_assumed_trips
+from hespas.support.errors import HespasError
 
 SCHEMA = "hespas.module_stats/1"
 

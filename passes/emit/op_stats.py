@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.dialects.mlir import collect_functions, get_symbol_name, ir
 from hespas.dialects.op_kinds import CALLEE, find_entry_function
-from hespas.passes.base import Pass, PassRun, option, suggest_nearest
-from hespas.passes.emit import output_file
+from hespas.passes.base import Pass, PassRun, option
+from hespas.support import output_file
+from hespas.support.errors import HespasError, UsageError
+from hespas.support.suggestions import suggest_nearest
 
 OpKey = tuple[str, tuple[str, ...]]
 

@@ -16,7 +16,7 @@ from hespas.chakra.trace_steps import (
     TraceStep,
     TransferContent,
 )
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 COMM_CHAIN = -1
 MAX_STEPS = 20_000_000

@@ -8,7 +8,6 @@ from typing import Any
 
 from hespas.chakra.trace_steps import ComputeContent, ProgramTrace
 from hespas.dialects.attrs import WAIT, SplitAttr, TargetAttr, read_communicators, read_trip_count
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import (
     CONTROL,
@@ -22,6 +21,7 @@ from hespas.passes.base import PassRun
 from hespas.passes.emit.trace_order import DataFlowOrder, LinearOrder, TraceOrder
 from hespas.passes.emit.trace_tasks import TraceTask, TraceTaskBuilder, has_assumed_trips
 from hespas.passes.split.blocks import list_read_values
+from hespas.support.errors import HespasError
 
 
 @dataclass(slots=True)

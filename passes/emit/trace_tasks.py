@@ -10,14 +10,14 @@ from hespas.chakra.record_encoding import IntAttrEncoder, encode_text_attr
 from hespas.chakra.schema import CollectiveCommType
 from hespas.chakra.trace_steps import FS_PER_NS, CollectiveContent, ComputeContent, TransferContent
 from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE, CommAttr, Cost, RegionAttr
-from hespas.dialects.errors import (
+from hespas.dialects.mlir import collect_functions, ir
+from hespas.passes.split.outline import HEAVY_OP
+from hespas.support.errors import (
     HespasError,
     fill_in_file_name,
     find_framework_name,
     format_source_position,
 )
-from hespas.dialects.mlir import collect_functions, ir
-from hespas.passes.split.outline import HEAVY_OP
 
 COMM_TYPES = {
     "all_reduce": CollectiveCommType.ALL_REDUCE,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION
 from hespas.passes.annotate.traverse import require_target
-from hespas.passes.base import Pass, PassRun, option, suggest_nearest
+from hespas.passes.base import Pass, PassRun, option
 from hespas.passes.fuse.algebraic_simplifier import simplify_module
 from hespas.passes.fuse.collective_rewrites import (
     scatter_reductions,
@@ -27,6 +26,8 @@ from hespas.passes.fuse.select_and_scatter import expand_selections
 from hespas.passes.fuse.sibling_fusion import SiblingFusion
 from hespas.passes.fuse.tree_reductions import split_reductions
 from hespas.passes.split.blocks import check_not_split
+from hespas.support.errors import UsageError
+from hespas.support.suggestions import suggest_nearest
 
 MODELS = ("xla", "elementwise", "none")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import (
     collect_func_calls,
     collect_functions,
@@ -12,6 +11,7 @@ from hespas.dialects.mlir import (
 )
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.passes.prepare.call_inlining import splice_block_before
+from hespas.support.errors import HespasError
 
 
 def inline_calls(module: ir.Module) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hespas.dialects.attrs import WAIT, CommAttr
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import (
     collect_functions,
     get_attribute,
@@ -23,6 +22,7 @@ from hespas.estimators.rules.base import REFINE, DynamicShape, list_tuple_member
 from hespas.estimators.work import is_free_op
 from hespas.passes.memory import buffer_sharing
 from hespas.passes.split.blocks import is_small_constant
+from hespas.support.errors import HespasError
 
 _PLAIN, _VIEW, _TUPLE, _PART, _BARRIER, _CONSTANT, _NOTHING = range(7)
 _CALL, _LOOP, _BRANCH, _END, _TRANSPOSE, _COLLECTIVE = range(7, 13)

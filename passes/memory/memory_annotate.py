@@ -7,12 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attrs import MemoryAttr
-from hespas.dialects.errors import (
-    UsageError,
-    fill_in_file_name,
-    find_framework_name,
-    format_source_position,
-)
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.passes.base import Pass, PassRun, option
@@ -31,6 +25,12 @@ from hespas.passes.memory.value_roles import (
     classify_arguments,
     find_replaced_arguments,
     is_backward,
+)
+from hespas.support.errors import (
+    UsageError,
+    fill_in_file_name,
+    find_framework_name,
+    format_source_position,
 )
 
 FUSION_MODELS = ("auto", "true", "false")

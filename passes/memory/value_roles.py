@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from hespas.dialects.errors import find_framework_name
 from hespas.dialects.mlir import get_attribute, ir
 from hespas.estimators.rules.base import DynamicShape, to_buffer_size
+from hespas.support.errors import find_framework_name
 
 PARAMETER, OPTIMIZER, OTHER = "parameter", "optimizer", "other argument"
 CONSTANT, RESULT, ACTIVATION, TEMPORARY = "constant", "result", "activation", "temporary"

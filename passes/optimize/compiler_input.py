@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hespas.dialects.attrs import TargetAttr
-from hespas.dialects.errors import HespasError, extract_first_diagnostic
 from hespas.dialects.mlir import PassManager, ir, register_passes
 from hespas.dialects.xla import CompilationSettings
 from hespas.passes.base import PassRun
@@ -18,6 +17,7 @@ from hespas.passes.prepare.partition import (
     remove_sharding_copy,
 )
 from hespas.passes.prepare.symbolic_dims import set_dimension_sizes
+from hespas.support.errors import HespasError, extract_first_diagnostic
 
 OPTIMISED_OPS = ("mhlo.fusion", "mhlo.bitcast", "mhlo.async_start")  # what XLA alone makes
 ALLOWED_MHLO_OPS = ("mhlo.return",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from hespas.dialects.errors import HespasError, UsageError
+from hespas.support.errors import HespasError, UsageError
 
 DISABLE = "--xla_disable_hlo_passes"
 # The importer has no form for what these make: a reduce-scatter or permute of several operands.

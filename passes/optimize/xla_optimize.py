@@ -6,11 +6,10 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.dialects.xla import CompilationSettings
-from hespas.passes.base import Pass, PassRun, option, suggest_nearest
+from hespas.passes.base import Pass, PassRun, option
 from hespas.passes.compile.compiler_process import (
     DEVICES_PER_NODE,
     CompiledModule,
@@ -21,6 +20,8 @@ from hespas.passes.compile.compiler_process import (
 from hespas.passes.optimize import xla_flags as xla
 from hespas.passes.optimize.compiler_input import prepare_for_compiler
 from hespas.passes.prepare.partition import check_arguments_divided, replace_program
+from hespas.support.errors import HespasError, UsageError
+from hespas.support.suggestions import suggest_nearest
 
 ASYNC_CHOICES = ["keep", "remove"]
 RESULTS_KEY = "xla-optimize"
@@ -141,7 +142,7 @@ class XlaOptimizePass(Pass):
         from pathlib import Path
 
         from hespas.dialects.xla import hlo_proto_to_text
-        from hespas.passes.emit.output_folder import open_output_folder
+        from hespas.support.output_folder import open_output_folder
 
         with open_output_folder(Path(self.keep_hlo)) as fresh:
             (fresh / f"{self.stage}.hlo").write_text(hlo_proto_to_text(answer.hlo), "utf-8")

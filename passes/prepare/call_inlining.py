@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hespas.dialects.attrs import WAIT, RegionAttr
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import CALLEE, is_collective
 from hespas.passes.prepare.census import ModuleCensus
+from hespas.support.errors import HespasError
 
 ASYNC_MARK = "hespas.async"  # unit attribute, inside prepare only: the collective of an async pair
 STARTS = ("mhlo.async_start", "stablehlo.async_start")

@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from hespas.dialects.attrs import CommAttr, TargetAttr, write_communicators
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import collect_meshes, get_attribute, get_call_target, ir, read_mesh_shape
 from hespas.estimators.rules.base import DynamicShape, to_buffer_size
 from hespas.passes.base import PassRun
@@ -25,6 +24,7 @@ from hespas.passes.prepare.device_grid import (
     resolve_groups,
 )
 from hespas.passes.prepare.mesh_axes import resolve_axis_groups
+from hespas.support.errors import HespasError
 
 KINDS = {
     "all_reduce": "all_reduce",

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy
 
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import get_attribute, ir
+from hespas.support.errors import HespasError
 
 Groups = tuple[tuple[int, ...], ...]
 

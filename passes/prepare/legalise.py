@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hespas.dialects.errors import HespasError, extract_first_diagnostic
 from hespas.dialects.mlir import PassManager, ir, register_passes
 from hespas.passes.prepare.census import ModuleCensus
+from hespas.support.errors import HespasError, extract_first_diagnostic
 
 # The first makes chlo.erf, chlo.top_k and the like the single HLO op that XLA compiles; what has no
 # such op is expanded by the second into the StableHLO that XLA would expand it to.

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy
 
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import (
     AxisGroups,
     MeshShape,
@@ -16,6 +15,7 @@ from hespas.dialects.mlir import (
     read_axis_groups,
     read_mesh_shape,
 )
+from hespas.support.errors import HespasError
 
 Groups = tuple[tuple[int, ...], ...]
 

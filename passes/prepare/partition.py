@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from hespas.dialects.attrs import TargetAttr
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import (
     collect_meshes,
     decode_string_attr,
@@ -27,6 +26,7 @@ from hespas.passes.prepare.device_grid import (
     read_stated_count,
 )
 from hespas.passes.prepare.manual_computation import inline_manual_computation
+from hespas.support.errors import HespasError
 
 MARKERS = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"))
 SHARDINGS = ("sdy.sharding", "mhlo.sharding")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.passes.base import Pass, PassRun, option
 from hespas.passes.prepare.call_inlining import inline_calls
@@ -16,6 +15,7 @@ from hespas.passes.prepare.markers import remove_markers
 from hespas.passes.prepare.partition import partition_module
 from hespas.passes.prepare.symbolic_dims import set_dimension_sizes
 from hespas.passes.prepare.trip_counts import write_trip_counts
+from hespas.support.errors import HespasError, UsageError
 
 
 @dataclass(frozen=True)

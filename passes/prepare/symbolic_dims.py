@@ -7,10 +7,10 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import get_attribute, ir, refine_dynamic_shapes, replace_module_body
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus
+from hespas.support.errors import HespasError
 
 DEFAULT_SIZE = 128  # of a dimension that neither the user nor a bound in the type gives
 REMEDY = 'set --prepare=dims="b=8,s=1024" by name, or dims="arg0=8x1024x64" by argument'

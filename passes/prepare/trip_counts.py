@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hespas.dialects.attrs import ASSUMED, TRIPS, TRIPS_NOTE, read_trip_count
-from hespas.dialects.errors import HespasError, find_framework_name, format_source_position
 from hespas.dialects.mlir import get_attribute, get_defining_op, ir, to_i64_attr
 from hespas.dialects.op_kinds import LOOPS
 from hespas.passes.base import PassRun
@@ -17,6 +16,7 @@ from hespas.passes.prepare.scalars import (
     get_op_kind,
     get_terminator,
 )
+from hespas.support.errors import HespasError, find_framework_name, format_source_position
 
 MAX_LOOP_STEPS = 100_000  # of a loop that is run step by step because it does not count evenly
 

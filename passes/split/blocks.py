@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hespas.dialects.attrs import WAIT, RegionAttr, SplitAttr
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import (
     CONTROL,
@@ -16,6 +15,7 @@ from hespas.dialects.op_kinds import (
     has_marked_collective,
     is_marked_collective,
 )
+from hespas.support.errors import HespasError
 
 SEALED = frozenset((FUSION, "stablehlo.constant"))  # their regions capture nothing
 SMALL_CONSTANT_ELEMENTS = 64

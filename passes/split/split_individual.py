@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attrs import SplitAttr
-from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import ir
 from hespas.passes.base import Pass, PassRun, option
 from hespas.passes.split.blocks import SplitBlock, check_not_split, list_split_blocks
 from hespas.passes.split.outline import Outliner
+from hespas.support.errors import UsageError
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 MAX_CHUNKS = 1 << 20  # chunks of one collective

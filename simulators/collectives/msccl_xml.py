@@ -14,7 +14,6 @@ from pathlib import Path
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
-from hespas.dialects.errors import HespasError
 from hespas.simulators.collectives.collective_program import (
     BUFFERS,
     KINDS,
@@ -26,6 +25,7 @@ from hespas.simulators.collectives.collective_program import (
     check_program,
     get_buffer_size,
 )
+from hespas.support.errors import HespasError
 
 NAMES = {
     "allreduce": "all_reduce",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hespas.configs.text_files import read_text_file
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 PLAIN = re.compile(r"[\w/.+@=-]+")
 

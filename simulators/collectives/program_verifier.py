@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from hespas.dialects.errors import HespasError
 from hespas.simulators.collectives.collective_program import (
     COLLECTIVES,
     KINDS,
@@ -24,6 +23,7 @@ from hespas.simulators.collectives.collective_program import (
     get_buffer_size,
     resolve_chunk_ref,
 )
+from hespas.support.errors import HespasError
 
 Clock = dict[int, int]  # thread to how many of its steps came before
 Cell = tuple[str, int]

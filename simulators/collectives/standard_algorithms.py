@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hespas.dialects.errors import HespasError
 from hespas.simulators.collectives.collective_program import ChunkRef, CollectiveProgram
 from hespas.simulators.collectives.program_builder import CollectiveBuilder
+from hespas.support.errors import HespasError
 
 ALGORITHMS = {
     "ring": ("all_reduce", "all_gather", "reduce_scatter"),

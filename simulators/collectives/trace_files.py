@@ -27,10 +27,10 @@ from hespas.chakra.record_encoding import (
 from hespas.chakra.schema import NodeType
 from hespas.chakra.trace_folder import GROUPS_FILE
 from hespas.configs.system_spec import PER_NODE_KEY, SystemSpec
-from hespas.dialects.errors import HespasError
-from hespas.passes.emit.output_folder import open_output_folder
 from hespas.simulators.collectives import per_node
 from hespas.simulators.collectives.trace_lowering import CollectiveNode
+from hespas.support.errors import HespasError
+from hespas.support.output_folder import open_output_folder
 
 SYSTEM, FRAGMENT, PER_NODE = "system.json", "custom.json", "per_node.yml"
 

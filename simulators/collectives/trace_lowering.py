@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from hespas.chakra import trace_steps
 from hespas.chakra.schema import NodeType
-from hespas.dialects.errors import HespasError
 from hespas.simulators.collectives.collective_program import (
     KINDS,
     CollectiveProgram,
@@ -20,6 +19,7 @@ from hespas.simulators.collectives.collective_program import (
     compute_chunk_bytes,
     resolve_chunk_ref,
 )
+from hespas.support.errors import HespasError
 
 Key = tuple[int, int]  # threadblock, step
 

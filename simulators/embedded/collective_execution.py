@@ -175,10 +175,14 @@ class CollectiveChunk:
         if reduce:
             delay = runner.execution.reduce_ns(size)
             runner.endpoint.schedule_event_after(
-                runner.execution.endpoint_ns, self._schedule_reduction, (algorithm.release_packet, delay)
+                runner.execution.endpoint_ns,
+                self._schedule_reduction,
+                (algorithm.release_packet, delay),
             )
         else:
-            runner.endpoint.schedule_event_after(runner.execution.endpoint_ns, algorithm.release_packet)
+            runner.endpoint.schedule_event_after(
+                runner.execution.endpoint_ns, algorithm.release_packet
+            )
 
     def _schedule_reduction(self, work: tuple[Callable[[Any], None], int]) -> None:
         self.runner.endpoint.schedule_event_after(work[1], work[0])

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from hespas.configs.system_spec import SystemSpec
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 from .link_tables import build_link_table
 from .network import AnalyticalNetwork

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 from . import recurrence
 from .collective_execution import CollectiveExecution

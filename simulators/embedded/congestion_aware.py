@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import deque
 from itertools import pairwise
 
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 from .events import EventCallback, EventQueue
 from .network import AnalyticalNetwork

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from hespas import configs
 from hespas.configs.system_spec import SystemSpec
-from hespas.dialects.errors import UsageError
-from hespas.passes.base import suggest_nearest
+from hespas.support.errors import UsageError
+from hespas.support.suggestions import suggest_nearest
 
 from .collective_timing import CollectiveFinish
 

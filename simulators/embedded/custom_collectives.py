@@ -17,9 +17,9 @@ from hespas.chakra.dependency_graph import analyse_dependencies, collect_childre
 from hespas.chakra.node_rules import COMP, MAX_TAG, RECV, SEND, read_integer_attr
 from hespas.chakra.trace_reader import TraceFileError, TraceNode, read_trace_nodes
 from hespas.configs.system_spec import SystemSpec
-from hespas.dialects.errors import HespasError
 from hespas.simulators.collectives import per_node
 from hespas.simulators.simulation_steps import SimulationStep
+from hespas.support.errors import HespasError
 
 from .events import DeviceEndpoint, MessageTransport
 

@@ -11,8 +11,8 @@ import heapq
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hespas.dialects.errors import HespasError
 from hespas.simulators.simulation_inputs import SimulatedDevice
+from hespas.support.errors import HespasError
 
 from .collective_plan import QueueTurn
 from .equivalence_classes import AmbiguousOrder

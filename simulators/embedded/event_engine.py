@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from hespas.dialects.errors import HespasError
 from hespas.simulators.simulation_inputs import SimulationInputs, find_line_members
 from hespas.simulators.simulation_result import CommRecord
 from hespas.simulators.simulation_steps import SimulationStep
+from hespas.support.errors import HespasError
 
 from .collective_plan import CollectivePlan, CollectivePlanner, PlannedCommunicator
 from .collective_timing import CollectiveFinish, CollectiveTimer, make_unaware_transfer

@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Callable
 from typing import Any
 
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 EventCallback = Callable[[Any], None]
 # Starts a message (source, target, bytes): the call runs with its argument when it is there.

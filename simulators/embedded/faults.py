@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hespas.dialects.errors import HespasError
 from hespas.simulators.simulation_steps import SimulationStep
+from hespas.support.errors import HespasError
 
 from .device_runner import DeviceRunner
 

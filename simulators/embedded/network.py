@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from hespas.configs.system_spec import SystemSpec
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 RouteHops = tuple[tuple[int, int], ...]  # dimensions that a message pays for, and its hops in each
 

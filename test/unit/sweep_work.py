@@ -6,7 +6,7 @@ import os
 import time
 from typing import Any
 
-from hespas.tools.sweep import sweep_worker
+from hespas.workflows.sweep import sweep_worker
 
 CRASH, HANG, BUG = 7777, 8888, 9999
 ENVIRONMENT = {"hespas": "1", "source": "of a test", "jaxlib": "2"}

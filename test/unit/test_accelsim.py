@@ -9,10 +9,10 @@ import pytest
 
 from hespas import passes
 from hespas.dialects.attrs import Cost
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.dialects.mlir import collect_functions, ir, make_context
 from hespas.estimators.accelerators.accelsim import AccelsimReport, parse_accelsim_report
 from hespas.passes.annotate.measured_items import collect_items
+from hespas.support.errors import HespasError, UsageError
 from hespas.tools import hespas
 
 CONTEXT = make_context()

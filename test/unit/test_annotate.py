@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from hespas import configs, frontends, passes
 from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attrs import CommAttr, Cost, KernelAttr, RegionAttr, TargetAttr
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.estimators import registry
 from hespas.estimators.base import CostItem, Estimator
 from hespas.passes.annotate.traverse import Annotator
 from hespas.passes.base import PassRun
+from hespas.support.errors import HespasError, UsageError
 
 X = "tensor<64x64xf32>"
 BYTES = 64 * 64 * 4

@@ -17,11 +17,11 @@ import pytest
 import traces as t
 
 from hespas.configs import load_system as load_system
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.simulators import astra, astra_output, astra_program, simulator_choice
 from hespas.simulators.astra_program import AWARE, UNAWARE, AstraProgram
 from hespas.simulators.astra_traces import TraceFolder
 from hespas.simulators.embedded.simulation_options import SimulationOptions
+from hespas.support.errors import HespasError, UsageError
 
 real = pytest.mark.skipif(shutil.which(UNAWARE) is None, reason=f"{UNAWARE} is not on PATH")
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from hespas.dialects import attrs, dialect_reference, typed_attrs
 from hespas.dialects.attrs import COMMUNICATORS, RECORDS, AttrRecord, Cost, KernelAttr, RegionAttr
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir, make_context
+from hespas.support.errors import HespasError
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """

@@ -500,7 +500,11 @@ def test_broken_off_while_writing(
         raise raised
 
     argv = ["m", "--split-individual", *PASSES[1:]]
-    for module, name in ((module_stats, "render_stats"), (trace_writer, "write_traces"), (os, "replace")):
+    for module, name in (
+        (module_stats, "render_stats"),
+        (trace_writer, "write_traces"),
+        (os, "replace"),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, fails)
             # The module is written last, by the replacement of the file.

@@ -10,25 +10,25 @@ from dataclasses import replace
 import pytest
 
 from hespas import configs
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.estimators.calibrated.device_constants import DeviceConstants
-from hespas.estimators.calibrated.fitting.fit_scores import (
+from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
+from hespas.support.errors import HespasError, UsageError
+from hespas.tools import hespas
+from hespas.workflows.calibration.fit_scores import (
     estimate_measured_kernel,
     score_measurements,
 )
-from hespas.estimators.calibrated.fitting.measurement_tables import (
+from hespas.workflows.calibration.measurement_tables import (
     TRAIN,
     parse_measurements,
     read_measurements,
 )
-from hespas.estimators.calibrated.fitting.micro_benchmarks import (
+from hespas.workflows.calibration.micro_benchmarks import (
     list_benchmarks,
     measure_benchmarks,
     write_measurements,
 )
-from hespas.estimators.calibrated.fitting.node_calibration import calibrate_node, render_node_file
-from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
-from hespas.tools import hespas
+from hespas.workflows.calibration.node_calibration import calibrate_node, render_node_file
 
 pytest.importorskip("scipy")
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from hespas import configs, passes
 from hespas.configs import file_models
 from hespas.dialects.attrs import Cost
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import collect_functions
 from hespas.estimators.aggregate import aggregate_costs, repeat_cost
 from hespas.estimators.base import CostItem
@@ -26,6 +25,7 @@ from hespas.estimators.calibrated.kernel_traits import collect_traits
 from hespas.estimators.product_shapes import MatrixProduct
 from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
 from hespas.estimators.work import compute_op_work
+from hespas.support.errors import HespasError
 
 A100 = configs.load_node("A100_SXM_80GB")
 CONSTANTS = DeviceConstants.from_node(A100)

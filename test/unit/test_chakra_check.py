@@ -7,7 +7,7 @@ import pytest
 
 from hespas.chakra import record_encoding, schema, trace_folder
 from hespas.chakra.check_traces import check_trace_folder, find_trace_problems
-from hespas.dialects.errors import HespasError, UsageError
+from hespas.support.errors import HespasError, UsageError
 from hespas.tools.commands import chakra
 
 COMP, SEND, RECV, COLL = 4, 5, 6, 7

@@ -14,7 +14,7 @@ from hespas.chakra.trace_reader import (
     read_trace_nodes,
     split_records,
 )
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 
 uint = st.integers(0, 2**63 - 1)
 text = st.text(max_size=200)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from test_cli_published import PROGRAM, write_config
 
+from hespas.support import text_tables
 from hespas.tools import hespas
-from hespas.tools.commands import text_tables
 from hespas.tools.console_scripts import run_tool_main
 
 ROOT = Path(__file__).resolve().parents[2]

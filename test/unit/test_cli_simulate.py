@@ -12,9 +12,10 @@ from traces import ALL_GATHER, coll, comp, recv, save, send, system
 
 from hespas.simulators.report_rows import build_report
 from hespas.simulators.simulation_result import CommRecord, DeviceResult, SimulationResult
+from hespas.support import text_tables
 from hespas.tools import hespas
-from hespas.tools.commands import simulation_report, text_tables
 from hespas.tools.console_scripts import run_tool_main
+from hespas.workflows import simulation_report
 
 MIB = 1 << 20
 A100 = ("--node", "A100_SXM_40GB", "--system", "A100_SXM_40GB_4GPU")

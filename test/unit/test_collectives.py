@@ -9,7 +9,6 @@ from collective_xml import GATHER, NINE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hespas.dialects.errors import HespasError
 from hespas.simulators.collectives import msccl_xml, standard_algorithms, trace_lowering
 from hespas.simulators.collectives.collective_program import (
     KINDS,
@@ -19,6 +18,7 @@ from hespas.simulators.collectives.collective_program import (
 )
 from hespas.simulators.collectives.program_builder import CollectiveBuilder
 from hespas.simulators.collectives.program_verifier import verify_program
+from hespas.support.errors import HespasError
 
 FREE = trace_lowering.LocalWorkCosts(0)
 PAIRS = [(name, kind) for name, kinds in standard_algorithms.ALGORITHMS.items() for kind in kinds]

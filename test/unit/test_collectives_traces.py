@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hespas.chakra.trace_reader import read_trace_nodes
-from hespas.dialects.errors import HespasError
 from hespas.simulators import simulator_choice
 from hespas.simulators.astra_program import UNAWARE
 from hespas.simulators.collectives import per_node, standard_algorithms
 from hespas.simulators.embedded import run_event_simulation
 from hespas.simulators.simulation_inputs import load_inputs
+from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
 

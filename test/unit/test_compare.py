@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from result_programs import layered, result, run
 
-from hespas.tools import run_results
-from hespas.tools.run_comparison import compare_results
-from hespas.tools.run_results import RunResult
-from hespas.tools.sweep.sweep_table import is_table_file
+from hespas.workflows import run_results
+from hespas.workflows.run_comparison import compare_results
+from hespas.workflows.run_results import RunResult
+from hespas.workflows.sweep.sweep_table import is_table_file
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hespas.configs import file_models
 from hespas.configs.node_spec import DTYPES, UNITS, NodeSpec
 from hespas.configs.preset_reference import render_preset_reference
 from hespas.configs.simple_yaml import parse_scalar
-from hespas.dialects.errors import HespasError, UsageError
+from hespas.support.errors import HespasError, UsageError
 
 PUBLISHED_NODES = [
     "A100_PCIe_40GB",

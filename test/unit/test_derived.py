@@ -8,10 +8,15 @@ from dataclasses import replace
 import pytest
 
 from hespas.configs.node_spec import NodeSpec
-from hespas.dialects.errors import HespasError
 from hespas.dialects.program_facts import read_program_facts, write_program_facts
-from hespas.tools import derived_figures, hespas
-from hespas.tools.derived_figures import StepWork, compute_scaling_efficiency, derive_step_figures
+from hespas.support.errors import HespasError
+from hespas.tools import hespas
+from hespas.workflows import derived_figures
+from hespas.workflows.derived_figures import (
+    StepWork,
+    compute_scaling_efficiency,
+    derive_step_figures,
+)
 
 NODE = NodeSpec(
     "n", 1e12, {"matrix": {"bf16": 1e12, "f32": 1e11}, "vector": {"f32": 1e10}}, tdp_w=100

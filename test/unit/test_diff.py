@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from result_programs import layered, result, run
 
-from hespas.tools import run_differences, run_results
-from hespas.tools.run_differences import find_run_differences
-from hespas.tools.run_results import RunResult
+from hespas.workflows import run_differences, run_results
+from hespas.workflows.run_differences import find_run_differences
+from hespas.workflows.run_results import RunResult
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ import pytest
 from hespas.chakra import trace_writer
 from hespas.chakra.check_traces import find_trace_problems
 from hespas.chakra.trace_reader import read_trace_nodes
-from hespas.dialects.errors import HespasError
 from hespas.passes import pipeline
 from hespas.passes.base import PassRun
 from hespas.passes.emit.emit_chakra import choose_default_name
+from hespas.support.errors import HespasError
 
 COMP, SEND, RECV, COLL = 4, 5, 6, 7
 

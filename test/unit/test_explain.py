@@ -9,14 +9,15 @@ from result_programs import layered
 
 from hespas import configs, frontends
 from hespas.dialects.attrs import Cost
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir, make_context
 from hespas.estimators.base import CostItem, Estimator
 from hespas.passes import run_pipeline
 from hespas.passes.annotate.traverse import annotate_module
 from hespas.passes.base import PassRun
-from hespas.tools import hespas, kernel_rows
+from hespas.support.errors import HespasError
+from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
+from hespas.workflows import kernel_rows
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "llama3-100m-opt-a100.mlir.xz"
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from hespas import frontends
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import collect_functions, ir, make_context
 from hespas.dialects.xla import find_gpu_library
 from hespas.frontends.export import export_process
@@ -20,6 +19,7 @@ from hespas.frontends.export.export_worker import describe_error
 from hespas.frontends.export.program_source import ExportRequest, load_lowered_program
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.prepare import PreparePass
+from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.tools.commands.export import encode_module
 from hespas.tools.console_scripts import run_tool_main

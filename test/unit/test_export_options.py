@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 
 import pytest
 
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.frontends.export.array_text import ArraySpec, parse_array_spec, parse_sharding_axes
 from hespas.frontends.export.program_source import collect_recipes
 from hespas.frontends.export.recipe_options import (
@@ -17,6 +16,7 @@ from hespas.frontends.export.recipe_options import (
     convert_option_text,
     expand_option_groups,
 )
+from hespas.support.errors import HespasError, UsageError
 
 
 def test_text_of_arrays():

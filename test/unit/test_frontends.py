@@ -14,8 +14,8 @@ import pytest
 from jaxlib.mlir.dialects import stablehlo
 
 from hespas import frontends
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import collect_functions, hlo_text_to_proto, ir, make_context
+from hespas.support.errors import HespasError
 
 TEXT = """module @m {
   func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -11,9 +11,9 @@ import pytest
 from hespas import configs
 from hespas.configs.accelerator import list_accelerator_presets
 from hespas.configs.simple_yaml import read_simple_yaml
-from hespas.dialects.errors import UsageError
 from hespas.passes import passes_reference, registry
 from hespas.passes.emit.stats_model import ModuleStats
+from hespas.support.errors import UsageError
 from hespas.tools import cli_reference, hespas, schemas
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -107,7 +107,7 @@ def test_run_example_fits_the_schema():
     ],
 )
 def test_what_sweep_takes_fits_the_schema(data, tmp_path, monkeypatch):
-    from hespas.tools.sweep import sweep_grid
+    from hespas.workflows.sweep import sweep_grid
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "step-2.mlir").touch()

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.xla import find_gpu_library
 from hespas.frontends.export import export_process, stages
 from hespas.frontends.export.program_source import ExportRequest
 from hespas.frontends.recipes.standins import StandInFinder, StandInModule, install_stand_ins
 from hespas.passes.base import PassRun
+from hespas.support.errors import HespasError
 
 INSTALLED = next((n for n in ("maxtext", "MaxText") if importlib.util.find_spec(n)), None)
 

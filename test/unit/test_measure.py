@@ -17,7 +17,6 @@ from measuring import Fake, FakeConfig, OwnTurns
 from hespas import passes
 from hespas.dialects import verify_attrs
 from hespas.dialects.attrs import Cost, RegionAttr
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.dialects.mlir import collect_functions
 from hespas.estimators.base import CostItem
 from hespas.estimators.measure import turns
@@ -32,6 +31,7 @@ from hespas.estimators.measure.progress import (
 from hespas.estimators.rules.base import UnknownCost
 from hespas.passes.annotate.traverse import annotate_module
 from hespas.passes.base import PassRun
+from hespas.support.errors import HespasError, UsageError
 
 X = "tensor<64x64xf32>"
 REDUCE = f"""%{{0}} = "stablehlo.all_reduce"(%{{1}}) <{{{{replica_groups = dense<[[0, 1]]> :

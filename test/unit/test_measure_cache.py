@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from hespas.dialects.errors import HespasError
 from hespas.estimators.measure.failure import WorkerFailure
 from hespas.estimators.measure.measurement_cache import (
     MeasurementCache,
     compute_cache_key,
     locate_default_file,
 )
+from hespas.support.errors import HespasError
 from hespas.tools import console_scripts, hespas
 
 BY = {"estimator": "fake", "version": "1", "device": "a device", "name": "@region_0"}

@@ -9,11 +9,11 @@ from measuring import Fake, FakeConfig
 from test_measure import PROGRAM, calls
 
 from hespas import passes
-from hespas.dialects.errors import HespasError
 from hespas.estimators.measure.base import MeasureError
 from hespas.estimators.measure.measurement_run import MeasureOptions
 from hespas.passes.annotate.traverse import annotate_module
 from hespas.passes.base import PassRun
+from hespas.support.errors import HespasError
 
 distributed = pytest.importorskip("distributed")
 

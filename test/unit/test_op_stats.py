@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import make_context
 from hespas.passes import run_pipeline
 from hespas.passes.base import PassRun
@@ -16,6 +15,7 @@ from hespas.passes.emit.op_stats import (
     render_census_json,
     render_census_table,
 )
+from hespas.support.errors import HespasError
 
 TEXT = """
 func.func private @twice(%a: tensor<4xf32>) -> tensor<4xf32> {

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from hespas import passes
 from hespas.dialects.attrs import SplitAttr, TargetAttr
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.passes import pipeline, registry
 from hespas.passes.base import PassRun, build_pass
 from hespas.passes.pipeline import NativePass, format_pipeline, parse_options, parse_pipeline
 from hespas.passes.split.split_linear import SplitLinearPass
+from hespas.support.errors import HespasError, UsageError
 
 IDENTITY = "func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
 

@@ -24,9 +24,9 @@ from hespas.chakra.check_traces import find_trace_problems
 from hespas.chakra.schema import CollectiveCommType, NodeType
 from hespas.chakra.trace_reader import TraceNode
 from hespas.dialects.attrs import Cost, RegionAttr, TargetAttr
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.passes.base import PassRun
+from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
 

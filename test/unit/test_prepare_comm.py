@@ -8,13 +8,13 @@ from collections.abc import Callable
 import pytest
 
 from hespas.dialects.attrs import CommAttr, TargetAttr, read_communicators
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.device_grid import DeviceGrid, resolve_groups
 from hespas.passes.prepare.mesh_axes import resolve_axis_groups
 from hespas.passes.prepare.prepare import PreparePass
+from hespas.support.errors import HespasError
 
 Parse = Callable[[str], ir.Module]
 CHANNEL = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, "

@@ -12,10 +12,10 @@ from execution import execute
 
 from hespas import frontends
 from hespas.dialects.attrs import TargetAttr, read_communicators
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import collect_functions, ir, make_context
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.prepare import PreparePass
+from hespas.support.errors import HespasError
 
 Workload = Callable[[str], object]
 

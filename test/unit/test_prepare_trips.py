@@ -9,11 +9,11 @@ import pytest
 
 from hespas import frontends
 from hespas.dialects.attrs import TRIPS, TRIPS_NOTE, read_trip_count
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.prepare import PreparePass
+from hespas.support.errors import HespasError
 
 Parse = Callable[[str], ir.Module]
 

@@ -13,7 +13,6 @@ import pytest
 from recipe_runs import OPTIONS  # noqa: F401  eight CPU devices, before a backend starts
 
 from hespas import frontends, passes
-from hespas.dialects.errors import UsageError
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
 from hespas.estimators.work import compute_op_work
 from hespas.frontends.export.exportable_lowering import lower_exportable
@@ -30,6 +29,7 @@ from hespas.frontends.recipes import (
     resnet,
 )
 from hespas.passes.base import PassRun
+from hespas.support.errors import UsageError
 
 BUILDS = {name: importlib.import_module(place.split(":")[0]) for name, place in RECIPES.items()}
 COLLECTIVES = ("all_gather", "all_reduce", "reduce_scatter", "all_to_all", "collective_permute")

@@ -11,19 +11,19 @@ from execution import call
 
 from benchmarks import reference as benchmark
 from hespas import passes
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.estimators.lower.plain_stablehlo import lower_to_plain_stablehlo
 from hespas.estimators.measure.standalone_region import build_standalone_module
-from hespas.estimators.reference.local_program import (
+from hespas.passes.base import PassRun
+from hespas.support.errors import HespasError, UsageError
+from hespas.tools.commands import reference
+from hespas.workflows.reference.local_program import (
     build_stand_in_module,
     count_collectives,
     replace_collectives,
 )
-from hespas.estimators.reference.program_comparison import compare_with_regions
-from hespas.passes.base import PassRun
-from hespas.tools.commands import reference
+from hespas.workflows.reference.program_comparison import compare_with_regions
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = sorted((ROOT / "docs" / "data").glob("reference-*.json"))

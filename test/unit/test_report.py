@@ -12,7 +12,6 @@ import traces
 from hespas import configs
 from hespas.chakra.node_rules import COLL, COMP, RECV, SEND
 from hespas.chakra.trace_reader import TraceNode
-from hespas.dialects.errors import HespasError
 from hespas.simulators import critical_path as paths
 from hespas.simulators import embedded, simulator_choice
 from hespas.simulators import report_rows as reports
@@ -26,6 +25,7 @@ from hespas.simulators.simulation_result import (
     NodeInterval,
     SimulationResult,
 )
+from hespas.support.errors import HespasError
 
 
 def comp(number, deps=(), name="region 3: fusion +4"):

@@ -14,13 +14,13 @@ from pages import CHROMIUM, parse, render, rows
 from result_programs import layered, result, run
 
 from hespas import configs
-from hespas.tools import kernel_rows
-from hespas.tools.commands.text_tables import format_seconds
+from hespas.support.text_tables import format_seconds
 from hespas.tools.report import charts, html_table, roofline_plot
 from hespas.tools.report.markup import Markup, escape_markup, tag
 from hespas.tools.report.page_frame import read_asset
-from hespas.tools.run_results import RunResult
-from hespas.tools.sweep.sweep_table import read_table as table_of
+from hespas.workflows import kernel_rows
+from hespas.workflows.run_results import RunResult
+from hespas.workflows.sweep.sweep_table import read_table as table_of
 
 NASTY = "layer <{}> & \"quoted\" 'it' </script>"
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hespas import configs
 from hespas.configs.node_spec import UNITS, NodeSpec
 from hespas.dialects.attrs import Cost
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.estimators import registry
 from hespas.estimators.aggregate import aggregate_costs, repeat_cost, select_dearest_branch
 from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
 from hespas.estimators.work import OpWork, WorkPart
+from hespas.support.errors import HespasError, UsageError
 
 SMALL = NodeSpec(
     "small",

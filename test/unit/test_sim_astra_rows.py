@@ -9,10 +9,10 @@ import pytest
 import traces
 
 from hespas import configs
-from hespas.dialects.errors import HespasError
 from hespas.simulators import simulation_inputs
 from hespas.simulators.embedded import SimulationOptions, run_event_simulation
 from hespas.simulators.simulation_inputs import SimulationInputs
+from hespas.support.errors import HespasError
 
 ROWS = traces.experiments()
 

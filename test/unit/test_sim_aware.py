@@ -6,12 +6,12 @@ import pytest
 import traces as t
 
 from hespas.configs import load_system as load_system
-from hespas.dialects.errors import HespasError
 from hespas.simulators import embedded, simulator_choice
 from hespas.simulators.astra_program import AWARE
 from hespas.simulators.embedded.message_level_engine import MessageLevelEngine
 from hespas.simulators.embedded.simulation_options import SimulationOptions
 from hespas.simulators.simulation_inputs import load_inputs
+from hespas.support.errors import HespasError
 
 AWARE_OPTIONS = SimulationOptions(congestion=True)
 ROWS = [row for row in t.experiments() if row["astra_aware_max"]]

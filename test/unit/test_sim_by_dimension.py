@@ -13,13 +13,13 @@ import traces
 
 from hespas import configs
 from hespas.configs.system_spec import SystemSpec
-from hespas.dialects.errors import HespasError
 from hespas.simulators import simulation_inputs
 from hespas.simulators.astra import describe_missing_features
 from hespas.simulators.embedded import SimulationOptions, run_event_simulation
 from hespas.simulators.embedded.collective_plan import KINDS, CollectivePlanner, QueueTurn
 from hespas.simulators.embedded.collective_timing import CollectiveFinish, CollectiveTimer
 from hespas.simulators.embedded.network import AnalyticalNetwork
+from hespas.support.errors import HespasError
 
 BY_DIMENSION = SimulationOptions(by_dimension=True)
 

@@ -7,11 +7,11 @@ import traces as t
 
 from hespas import configs
 from hespas.configs import load_system as load_system
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.simulators import embedded, measured, simulator_choice
 from hespas.simulators.embedded import curves
 from hespas.simulators.embedded.simulation_options import SimulationOptions
 from hespas.simulators.simulation_inputs import load_inputs
+from hespas.support.errors import HespasError, UsageError
 
 
 def simulate(folder, system, **options):

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from hespas import configs
 from hespas.configs.system_spec import SystemSpec
-from hespas.dialects.errors import HespasError
 from hespas.simulators import simulation_inputs
 from hespas.simulators.embedded import SimulationOptions, run_event_simulation
 from hespas.simulators.embedded.collective_plan import KINDS, CollectivePlanner, QueueTurn
 from hespas.simulators.embedded.collective_timing import CollectiveTimer
 from hespas.simulators.embedded.network import AnalyticalNetwork
 from hespas.simulators.simulation_result import SimulationResult
+from hespas.support.errors import HespasError
 
 QUICK = settings(max_examples=60, deadline=None)
 

@@ -9,9 +9,9 @@ import pytest
 import traces as t
 
 from hespas import configs
-from hespas.dialects.errors import HespasError
 from hespas.simulators import simulation_inputs
 from hespas.simulators.embedded import SimulationOptions, run_event_simulation
+from hespas.support.errors import HespasError
 
 
 def fails(tmp_path: Path, ranks, match: str, groups=None, counts=(2,), **system) -> HespasError:

@@ -22,11 +22,11 @@ from hespas.chakra.trace_steps import (
     TraceStep,
     TransferContent,
 )
-from hespas.dialects.errors import HespasError
 from hespas.passes.emit.trace_order import DataFlowOrder, LinearOrder
 from hespas.simulators import simulator_choice
 from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.simulators.simulation_inputs import SimulatedDevice, SimulationInputs, load_inputs
+from hespas.support.errors import HespasError
 
 
 def both(trace: ProgramTrace, folder: Path, system) -> tuple[SimulationInputs, SimulationInputs]:

@@ -12,9 +12,9 @@ import pytest
 import sim_programs
 
 from hespas import configs
-from hespas.dialects.errors import HespasError
 from hespas.simulators import simulation_inputs
 from hespas.simulators.embedded import SimulationOptions, run_event_simulation
+from hespas.support.errors import HespasError
 
 PROGRAM = shutil.which("AstraSim_Analytical_Congestion_Unaware")
 if PROGRAM is None:

@@ -12,12 +12,12 @@ from simulator_programs import onnxim as onnxim_program
 
 from hespas import passes
 from hespas.dialects.attrs import Cost
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import collect_functions, ir, make_context
 from hespas.estimators.accelerators.cocossim_worker import COCOSSIM as REAL_COCOSSIM
 from hespas.estimators.accelerators.onnx_model import build_matmul_model
 from hespas.estimators.accelerators.onnxim_worker import DEFAULT_CONFIG
 from hespas.estimators.accelerators.onnxim_worker import ONNXIM as REAL_ONNXIM
+from hespas.support.errors import HespasError
 
 CONTEXT = make_context()
 VARIABLES = ("HESPAS_COCOSSIM", "HESPAS_COCOSSIM_HOME", "HESPAS_ONNXIM", "ONNXIM_HOME")

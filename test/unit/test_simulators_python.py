@@ -11,9 +11,9 @@ import pytest
 from test_simulators_external import costs, module
 
 from hespas import passes
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.estimators.accelerators import scalesim_worker, zigzag_worker
 from hespas.estimators.measure.failure import UnsupportedError
+from hespas.support.errors import HespasError, UsageError
 
 HERE = {"m": 256, "k": 256, "n": 256, "rows": 128, "columns": 128, "in_bits": 16, "out_bits": 16,
         "clock_hz": 1e9, "bits_per_cycle": 4096, "sram_bytes": 8 << 20, "lpf_limit": 5,

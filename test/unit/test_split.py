@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from hespas import frontends, passes
 from hespas.dialects.attrs import RegionAttr, SplitAttr
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import collect_functions, ir, to_canonical_text
 from hespas.dialects.op_kinds import find_entry_function, is_marked_collective
 from hespas.passes.split.blocks import list_split_blocks
+from hespas.support.errors import HespasError
 
 PROGRAMS = [
     "adamw_update", "allgather_matmul", "collectives_all", "control_flow", "conv_block_grad",

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from hespas.dialects.errors import HespasError, UsageError
+from hespas.support.errors import HespasError, UsageError
 from hespas.tools import hespas
 
 THREE = ("--estimator", "roofline", "--estimator", "systolic", "--estimator",

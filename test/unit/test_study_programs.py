@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from hespas import configs
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.dialects.xla import find_gpu_library
+from hespas.support.errors import HespasError, UsageError
 from hespas.tools import hespas
 from hespas.tools.commands import study as command
-from hespas.tools.studies import gemm, program_forms
+from hespas.workflows.studies import gemm, program_forms
 
 pytest.importorskip("jax")
 needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs hespas[plot]")
@@ -267,7 +267,7 @@ def test_a_ring_over_nodes_pays_for_the_way_between_them(rows):
 def test_defaults_are_a_study(name):
     """The default workloads have systems, and labels that tell them apart."""
     study = command.import_study_module(name).STUDY
-    given = {axis.name: axis.values(axis.default) for axis in study.axes}
+    given = {axis.name: axis.parse_values(axis.default) for axis in study.axes}
     found = list(study.workloads(given))
     assert len({(*one.labels.items(), one.devices) for one in found}) == len(found)
     for one in found:

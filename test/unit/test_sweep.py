@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hespas import configs
-from hespas.dialects.errors import HespasError, UsageError
-from hespas.tools.sweep import sweep_grid, sweep_table
+from hespas.support.errors import HespasError, UsageError
+from hespas.workflows.sweep import sweep_grid, sweep_table
 
 KEYS = ("split", "block_limit", "setting.quantise", "node.tdp_w", "curves", "slowdown", "estimator")
 values = st.one_of(st.integers(-5, 5), st.booleans(), st.sampled_from("abc"), st.floats(-1, 1))

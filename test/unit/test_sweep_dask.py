@@ -6,8 +6,8 @@ import pytest
 import sweep_work
 from test_sweep_run import EIGHT, PROGRAM
 
-from hespas.dialects.errors import HespasError
-from hespas.tools.sweep import sweep_grid, sweep_jobs, sweep_runner
+from hespas.support.errors import HespasError
+from hespas.workflows.sweep import sweep_grid, sweep_jobs, sweep_runner
 
 distributed = pytest.importorskip("distributed")
 

@@ -18,11 +18,11 @@ from test_astra import program as astra_stub
 from test_cli_published import HARDWARE, PROGRAM
 
 from hespas import configs
-from hespas.dialects.errors import UsageError
 from hespas.estimators.measure.measurement_cache import MeasurementCache
+from hespas.support.errors import UsageError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
-from hespas.tools.sweep import sweep_grid, sweep_jobs, sweep_runner, sweep_table
+from hespas.workflows.sweep import sweep_grid, sweep_jobs, sweep_runner, sweep_table
 
 ROOT = Path(__file__).resolve().parents[2]
 LLAMA = str(ROOT / "docs" / "examples" / "llama3-100m-opt-a100.mlir.xz")

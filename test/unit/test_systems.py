@@ -9,8 +9,8 @@ import traces
 
 from hespas import configs
 from hespas.configs import file_models, system_families, system_layout
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.simulators import astra_program, simulator_choice
+from hespas.support.errors import HespasError, UsageError
 from hespas.tools.commands import system as command
 from hespas.tools.commands import systems as list_command
 

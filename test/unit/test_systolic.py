@@ -9,11 +9,11 @@ import pytest
 from hespas import configs, passes
 from hespas.configs.accelerator import Accelerator, list_accelerator_presets, load_accelerator
 from hespas.dialects.attrs import Cost
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.dialects.mlir import collect_functions, ir, make_context
 from hespas.estimators import registry
 from hespas.estimators.base import CostItem
 from hespas.estimators.work import UnknownCost
+from hespas.support.errors import HespasError, UsageError
 
 CONTEXT = make_context()
 TPUS = ["TPU7x", "TPUv2", "TPUv3", "TPUv3_core", "TPUv4", "TPUv5e", "TPUv5p", "TPUv6e"]

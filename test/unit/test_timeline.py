@@ -12,10 +12,10 @@ from hespas import configs
 from hespas.chakra import record_encoding
 from hespas.chakra.record_encoding import encode_int_attr, encode_text_attr
 from hespas.chakra.schema import CollectiveCommType, NodeType
-from hespas.dialects.errors import HespasError
 from hespas.simulators import astra_program, simulator_choice, timeline
 from hespas.simulators.astra_traces import TraceFolder
 from hespas.simulators.simulation_result import DeviceResult, NodeInterval, SimulationResult
+from hespas.support.errors import HespasError
 
 COMP, SEND, RECV, COLL = (
     NodeType.COMP_NODE,

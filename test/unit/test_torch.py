@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir, make_context
 from hespas.frontends.export import export_process, stages
 from hespas.frontends.export.program_source import ExportRequest
 from hespas.passes.base import PassRun
+from hespas.support.errors import HespasError
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "how-to" / "pytorch.md"

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
-from hespas.tools.validation import measured_cells as c
-from hespas.tools.validation.prediction_scores import (
+from hespas.workflows.validation import measured_cells as c
+from hespas.workflows.validation.prediction_scores import (
     StepPrediction,
     compute_pair_order,
     score_predictions,
 )
-from hespas.tools.validation.step_predictions import scale_by_bandwidth
+from hespas.workflows.validation.step_predictions import scale_by_bandwidth
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 HEADER = ",".join(c.COLUMNS) + "\n"

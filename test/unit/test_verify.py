@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hespas import frontends, passes
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir
 from hespas.dialects.verify_attrs import collect_attribute_problems, verify_attributes
+from hespas.support.errors import HespasError
 
 COST = (
     '{estimator = "e", flops = 4 : i64, read_bytes = 32 : i64, write_bytes = 16 : i64, '

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from hespas.dialects.attrs import KERNEL_KINDS
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir, stablehlo, to_canonical_text
 from hespas.estimators.rules.op_costs_page import render_op_costs_page
 from hespas.estimators.rules.registry import load_cost_rules
@@ -22,6 +21,7 @@ from hespas.estimators.work import (
     find_cost_rule,
     is_free_op,
 )
+from hespas.support.errors import HespasError
 
 Parse = Callable[[str], ir.Module]
 ROOT = Path(__file__).resolve().parents[2]

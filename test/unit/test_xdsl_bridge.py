@@ -13,10 +13,10 @@ from xdsl.parser import Parser
 from xdsl.universe import XDSL_UNIVERSE
 
 from hespas import frontends
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.xdsl_bridge import to_native_module, to_xdsl_module
 from hespas.dialects.xdsl_dialect import HESPAS
+from hespas.support.errors import HespasError
 
 MIXED = """
 #map = loc("model.py":3:4 to :19)

@@ -12,8 +12,8 @@ from typing import ClassVar
 import pytest
 from xdsl.universe import Universe
 
-from hespas.dialects import xdsl_universe
 from hespas.dialects.mlir import ir
+from hespas.frontends import xdsl_universe
 from hespas.passes import registry
 from hespas.passes.base import Pass, PassRun, option
 

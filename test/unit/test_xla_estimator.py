@@ -10,7 +10,6 @@ from execution import call
 
 from hespas import passes
 from hespas.dialects.attrs import Cost, RegionAttr
-from hespas.dialects.errors import HespasError, UsageError
 from hespas.dialects.mlir import collect_functions, ir, make_context
 from hespas.dialects.pjrt import compile_for_device, open_first_device, wait_for_results
 from hespas.estimators import registry
@@ -25,6 +24,7 @@ from hespas.estimators.xla.clock import measure_launch_s
 from hespas.estimators.xla.device_inputs import create_device_inputs
 from hespas.estimators.xla.flag_parser import parse_xla_flags
 from hespas.passes.base import PassRun
+from hespas.support.errors import HespasError, UsageError
 
 CONTEXT = make_context()
 XLA = {"device": "cpu", "flags": "", "repetitions": 5, "inputs": "auto"}

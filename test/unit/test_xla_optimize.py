@@ -18,12 +18,6 @@ from hypothesis import strategies as st
 from hespas import configs, frontends, passes
 from hespas.configs import compile_targets
 from hespas.dialects.attrs import CommAttr, TargetAttr
-from hespas.dialects.errors import (
-    HespasError,
-    UsageError,
-    find_framework_name,
-    format_source_position,
-)
 from hespas.dialects.mlir import get_attribute, hlo_text_to_proto, ir, make_context
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.dialects.xla import find_gpu_library
@@ -34,6 +28,12 @@ from hespas.passes.compile import compiler_process
 from hespas.passes.compile.compiler_process import explain_failure
 from hespas.passes.compile.hlo_to_stablehlo import convert_hlo_to_stablehlo
 from hespas.passes.prepare.census import collect_census
+from hespas.support.errors import (
+    HespasError,
+    UsageError,
+    find_framework_name,
+    format_source_position,
+)
 from hespas.tools import hespas as tool
 from hespas.tools.console_scripts import run_tool_main as run_tool
 

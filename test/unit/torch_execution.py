@@ -33,10 +33,10 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils import _pytree as pytree
 
 from hespas import frontends
-from hespas.dialects.errors import HespasError
 from hespas.dialects.mlir import collect_functions, make_context
 from hespas.frontends.export import lower_exportable
 from hespas.frontends.pytorch import TorchTrainingStep, to_exportable
+from hespas.support.errors import HespasError
 
 P = PartitionSpec
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from hespas.dialects.errors import UsageError
+from hespas.support.errors import UsageError
 from hespas.tools.commands.command_parser import CommandParser
 
 DESCRIPTION = """\
@@ -44,9 +44,10 @@ def main(argv: Sequence[str]) -> int:
     from hespas.estimators.accelerators.accelsim_export import export_regions
     from hespas.passes import pipeline
     from hespas.passes.annotate.measured_items import collect_items
-    from hespas.passes.base import PassRun, suggest_nearest
-    from hespas.passes.emit.output_folder import open_output_folder
-    from hespas.tools.commands import text_tables
+    from hespas.passes.base import PassRun
+    from hespas.support import text_tables
+    from hespas.support.output_folder import open_output_folder
+    from hespas.support.suggestions import suggest_nearest
     from hespas.tools.commands.reference import SPLITS
 
     if options.split not in SPLITS:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from hespas.dialects.errors import HespasError
+from hespas.support.errors import HespasError
 from hespas.tools.commands.command_parser import CommandParser
 
 DESCRIPTION = """\
@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
         group_objects = [dict(zip(keys, row, strict=True)) for row in groups]
         print(json.dumps({"file": file, "bytes": size_bytes, "groups": group_objects}, indent=1))
         return 0
-    from hespas.tools.commands import text_tables
+    from hespas.support import text_tables
 
     print(f"{file}: {text_tables.format_scaled(size_bytes, 'B')}")
     if groups:

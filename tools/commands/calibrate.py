@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hespas.dialects.errors import HespasError, UsageError
+from hespas.support.errors import HespasError, UsageError
 from hespas.tools.commands.command_parser import CommandParser
 
 if TYPE_CHECKING:
     import argparse
 
     from hespas.configs.node_spec import NodeSpec
-    from hespas.estimators.calibrated.fitting.fit_scores import FitScore
-    from hespas.estimators.calibrated.fitting.measurement_tables import MeasurementTable
+    from hespas.workflows.calibration.fit_scores import FitScore
+    from hespas.workflows.calibration.measurement_tables import MeasurementTable
 
 DESCRIPTION = """\
 Fit the constants of the estimator `calibrated` to measured kernels, and write a node file with
@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
     options = build_parser().parse_args(argv)
 
     from hespas import configs
-    from hespas.passes.emit.output_file import check_writable_file, write_atomically
+    from hespas.support.output_file import check_writable_file, write_atomically
 
     node = configs.load_node(options.node)
     if options.list:
@@ -70,7 +70,7 @@ def main(argv: Sequence[str]) -> int:
 
     from dataclasses import replace
 
-    from hespas.estimators.calibrated.fitting.node_calibration import (
+    from hespas.workflows.calibration.node_calibration import (
         LEAST_POINTS,
         calibrate_node,
         render_node_file,
@@ -97,7 +97,7 @@ def _check_command_line(options: argparse.Namespace) -> None:
 
 
 def _load_measurement_tables(options: argparse.Namespace, node: NodeSpec) -> list[MeasurementTable]:
-    from hespas.estimators.calibrated.fitting.measurement_tables import read_measurements
+    from hespas.workflows.calibration.measurement_tables import read_measurements
 
     tables = [
         read_measurements(path, options.device, options.source) for path in options.measurements
@@ -116,13 +116,13 @@ def _load_measurement_tables(options: argparse.Namespace, node: NodeSpec) -> lis
 def _measure_benchmarks(options: argparse.Namespace, node: NodeSpec) -> MeasurementTable:
     """Run the micro-benchmarks on the device at hand."""
     from hespas.estimators import registry
-    from hespas.estimators.calibrated.fitting.measurement_tables import parse_measurements
-    from hespas.estimators.calibrated.fitting.micro_benchmarks import (
+    from hespas.support.output_file import write_atomically
+    from hespas.workflows.calibration.measurement_tables import parse_measurements
+    from hespas.workflows.calibration.micro_benchmarks import (
         list_benchmarks,
         measure_benchmarks,
         write_measurements,
     )
-    from hespas.passes.emit.output_file import write_atomically
 
     if not registry.load_estimator_class(options.measure).measures:
         raise UsageError(
@@ -149,7 +149,7 @@ def _print_progress(done: int, total: int) -> None:
 
 
 def _print_benchmarks(node: NodeSpec) -> None:
-    from hespas.estimators.calibrated.fitting.micro_benchmarks import list_benchmarks
+    from hespas.workflows.calibration.micro_benchmarks import list_benchmarks
 
     print("kernel,sizes,flops,bytes")
     for benchmark in list_benchmarks(node):
@@ -162,8 +162,8 @@ def _print_fit_scores(
     node: NodeSpec, tables: Sequence[MeasurementTable], scope: str, *, everything: bool = False
 ) -> None:
     from hespas.estimators.calibrated.device_constants import DeviceConstants
-    from hespas.estimators.calibrated.fitting.fit_scores import score_measurements
-    from hespas.tools.commands import text_tables
+    from hespas.support import text_tables
+    from hespas.workflows.calibration.fit_scores import score_measurements
 
     constants = DeviceConstants.from_node(node)
     rows = [measurement for table in tables for measurement in table.measurements]

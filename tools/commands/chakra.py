@@ -11,7 +11,7 @@ from pathlib import Path
 from hespas.chakra import check_traces as checking
 from hespas.chakra.schema import CollectiveCommType, NodeType
 from hespas.chakra.trace_reader import TraceNode, read_trace_nodes
-from hespas.dialects.errors import UsageError
+from hespas.support.errors import UsageError
 from hespas.tools.commands.command_parser import CommandParser
 
 SHOWN = 50  # problems printed, of either kind

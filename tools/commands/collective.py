@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hespas.dialects.errors import HespasError, UsageError
+from hespas.support.errors import HespasError, UsageError
 from hespas.tools.commands.command_parser import CommandParser
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ def main(argv: Sequence[str]) -> int:
     )
     others = trace_files.write_traces(ranks, program.parts, place)
     if options.command == "generate" and options.xml:
-        from hespas.passes.emit.output_file import write_atomically
         from hespas.simulators.collectives import msccl_xml
+        from hespas.support.output_file import write_atomically
 
         write_atomically(options.xml, msccl_xml.format_program(program).encode())
     _print_collective_report(program, ranks, options, [f"{place.name}.*.et", *others])
@@ -133,9 +133,9 @@ def main(argv: Sequence[str]) -> int:
 def _build_collective_program(options: argparse.Namespace) -> CollectiveProgram:
     import dataclasses
 
-    from hespas.passes.base import suggest_nearest
     from hespas.simulators.collectives import msccl_xml, standard_algorithms
     from hespas.simulators.collectives.collective_program import COLLECTIVES, check_program
+    from hespas.support.suggestions import suggest_nearest
 
     name = (options.collective or "").replace("-", "_")
     if name and name not in COLLECTIVES:

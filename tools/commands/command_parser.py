@@ -6,7 +6,7 @@ import argparse
 import math
 from typing import NoReturn
 
-from hespas.dialects.errors import UsageError
+from hespas.support.errors import UsageError
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -23,7 +23,7 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         unknown = message.removeprefix("unrecognized arguments: ").split()[0].partition("=")[0]
         if unknown.startswith("--"):
-            from hespas.passes.base import suggest_nearest
+            from hespas.support.suggestions import suggest_nearest
 
             known = [name for name in self._option_string_actions if name.startswith("--")]
             hint = suggest_nearest(unknown, known, alike=0.7)

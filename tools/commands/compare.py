@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from hespas.tools.commands.command_parser import CommandParser
 
 if TYPE_CHECKING:
-    from hespas.tools.commands.text_tables import TextTable
-    from hespas.tools.run_comparison import ComparedResult
+    from hespas.support.text_tables import TextTable
+    from hespas.workflows.run_comparison import ComparedResult
 
 DESCRIPTION = """\
 Put results side by side, normalised to the first: a program on several nodes, several programs (of
@@ -62,11 +62,12 @@ def main(argv: Sequence[str]) -> int:
 
     import tempfile
 
-    from hespas.passes.emit.output_file import check_writable_file
-    from hespas.tools.commands import run_flow, text_tables
+    from hespas.support import text_tables
+    from hespas.support.output_file import check_writable_file
     from hespas.tools.commands.run import select_set_flags
     from hespas.tools.report import report_plots
-    from hespas.tools.run_comparison import compare_results
+    from hespas.workflows import run_flow
+    from hespas.workflows.run_comparison import compare_results
 
     flags = select_set_flags(options)
     if plot:
@@ -95,8 +96,8 @@ def _expand_cells(
     sources: Sequence[str], nodes: Sequence[str], systems: Sequence[str], flags: dict[str, Any]
 ) -> list[ComparisonCell]:
     """What to run, programs first and nodes inside; raises UsageError."""
-    from hespas.dialects.errors import UsageError
-    from hespas.tools.sweep.sweep_table import is_table_file
+    from hespas.support.errors import UsageError
+    from hespas.workflows.sweep.sweep_table import is_table_file
 
     if len(sources) < 2 and len(nodes) < 2 and not is_table_file(sources[0]):
         raise UsageError("there is one result only", remedy="name several, or several --nodes")
@@ -126,9 +127,9 @@ def _collect_results(
     import os
 
     from hespas import configs
-    from hespas.dialects.errors import UsageError
-    from hespas.tools.result_sources import ResultRunner
-    from hespas.tools.sweep.sweep_table import is_table_file
+    from hespas.support.errors import UsageError
+    from hespas.workflows.result_sources import ResultRunner
+    from hespas.workflows.sweep.sweep_table import is_table_file
 
     for source, flags in cells:
         if flags and (os.path.isdir(source) or is_table_file(source)):
@@ -167,7 +168,7 @@ def _get_label_value(compared: ComparedResult, key: str) -> str:
 
 def _build_comparison_table(compared_results: Sequence[ComparedResult]) -> TextTable:
     """What is the same in all is the title, what none has is left out."""
-    from hespas.tools.commands.text_tables import (
+    from hespas.support.text_tables import (
         TextTable,
         format_percent,
         format_scaled,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from hespas.tools.commands.command_parser import CommandParser, parse_non_negative
 
 if TYPE_CHECKING:
-    from hespas.tools.commands.text_tables import TextRow, TextTable
-    from hespas.tools.run_differences import RunDifference, TimeChange
+    from hespas.support.text_tables import TextRow, TextTable
+    from hespas.workflows.run_differences import RunDifference, TimeChange
 
 DESCRIPTION = """\
 Show what changed from A to B: the step, the compute time by kind of kernel, kernel and layer, the
@@ -63,16 +63,17 @@ def main(argv: Sequence[str]) -> int:
     top, depth, limit = (options.pop(key) for key in ("top", "depth", "fail_above"))
     wants_json = options.pop("json")
     if top < 0 or depth < 1:
-        from hespas.dialects.errors import UsageError
+        from hespas.support.errors import UsageError
 
         raise UsageError("--top takes 0 or more, --depth 1 or more")
 
     import tempfile
 
-    from hespas.tools.commands import run_flow, text_tables
+    from hespas.support import text_tables
     from hespas.tools.commands.run import select_set_flags
-    from hespas.tools.result_sources import ResultRunner
-    from hespas.tools.run_differences import find_run_differences
+    from hespas.workflows import run_flow
+    from hespas.workflows.result_sources import ResultRunner
+    from hespas.workflows.run_differences import find_run_differences
 
     with tempfile.TemporaryDirectory() as scratch, run_flow.show_progress() as before:
         a, b = ResultRunner(scratch, before).collect_results(names, select_set_flags(options))
@@ -135,7 +136,7 @@ def _to_difference_json(run_difference: RunDifference, names: Sequence[str]) -> 
 def _build_difference_tables(
     run_difference: RunDifference, names: Sequence[str], top: int | None
 ) -> list[TextTable]:
-    from hespas.tools.commands.text_tables import TextTable, format_seconds
+    from hespas.support.text_tables import TextTable, format_seconds
 
     totals = [
         (_format_total_title(name), format_seconds(a), format_seconds(b), *_format_difference(a, b))
@@ -176,7 +177,7 @@ def _format_total_title(name: str) -> str:
 
 def _format_amount(value: float, unit: str, share_unit: str = " %") -> str:
     """A value with its unit; ``of_shares`` is that of a share, or of a difference of shares."""
-    from hespas.tools.commands.text_tables import format_scaled
+    from hespas.support.text_tables import format_scaled
 
     if unit == "%":
         return f"{100 * value:.1f}{share_unit}"
@@ -187,7 +188,7 @@ def _build_change_table(
     group_name: str, keys: tuple[str, ...], changes: Sequence[TimeChange], top: int | None
 ) -> TextTable:
     """The rows that differ, the largest change first; equal ones are counted."""
-    from hespas.tools.commands.text_tables import TextTable, format_scaled
+    from hespas.support.text_tables import TextTable, format_scaled
 
     unequal = [change for change in changes if not change.is_equal]
     equal = len(changes) - len(unequal)
@@ -225,13 +226,13 @@ def _format_relative_change(a: float | None, b: float | None) -> str:
 
 
 def _format_optional_seconds(value: float | None) -> str:
-    from hespas.tools.commands.text_tables import format_seconds
+    from hespas.support.text_tables import format_seconds
 
     return "-" if value is None else format_seconds(value)
 
 
 def _format_signed_seconds(value: float) -> str:
-    from hespas.tools.commands.text_tables import format_seconds
+    from hespas.support.text_tables import format_seconds
 
     return _get_sign(value) + format_seconds(abs(value))
 

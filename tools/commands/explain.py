@@ -11,8 +11,8 @@ from hespas.tools.commands.command_parser import CommandParser
 if TYPE_CHECKING:
     from hespas.configs.node_spec import NodeSpec
     from hespas.dialects.attrs import TargetAttr
-    from hespas.tools.commands.text_tables import TextTable
-    from hespas.tools.kernel_rows import KernelRow
+    from hespas.support.text_tables import TextTable
+    from hespas.workflows.kernel_rows import KernelRow
 
 DESCRIPTION = """\
 Show where the compute time of an annotated program goes: the kernels with the most of it, each with
@@ -39,17 +39,17 @@ def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
     options = build_parser().parse_args(argv)
     if options.top < 0 or options.depth < 1:
-        from hespas.dialects.errors import UsageError
+        from hespas.support.errors import UsageError
 
         raise UsageError("--top takes 0 or more, --depth 1 or more")
 
     from dataclasses import replace
 
-    from hespas.dialects.errors import fill_in_file_name
     from hespas.passes.annotate.traverse import require_target
-    from hespas.tools import kernel_rows
-    from hespas.tools.commands import text_tables
-    from hespas.tools.run_results import read_annotated_module, read_program_name, resolve_node
+    from hespas.support import text_tables
+    from hespas.support.errors import fill_in_file_name
+    from hespas.workflows import kernel_rows
+    from hespas.workflows.run_results import read_annotated_module, read_program_name, resolve_node
 
     module = read_annotated_module(options.result)
     program = read_program_name(options.result)
@@ -105,7 +105,7 @@ def _build_explanation_tables(
     merged_rows: Sequence[KernelRow],
     groups: TimeGroups,
 ) -> list[TextTable]:
-    from hespas.tools.commands.text_tables import (
+    from hespas.support.text_tables import (
         TextTable,
         format_count,
         format_percent,
@@ -175,7 +175,7 @@ def _build_explanation_tables(
 def _build_constants_table(node: NodeSpec) -> TextTable:
     """The fits behind a calibrated estimate; see docs/reference/calibrated.md."""
     from hespas.estimators.calibrated.device_constants import DeviceConstants
-    from hespas.tools.commands.text_tables import TextTable, format_percent
+    from hespas.support.text_tables import TextTable, format_percent
 
     rows = [
         (

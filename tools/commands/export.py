@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hespas.dialects.errors import UsageError
 from hespas.frontends.export.stages import CPU, STAGES
-from hespas.passes.base import suggest_nearest
+from hespas.support.errors import UsageError
+from hespas.support.suggestions import suggest_nearest
 from hespas.tools.commands.command_parser import CommandParser, parse_count
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def main(argv: Sequence[str]) -> int:
     if options.program is None:
         raise UsageError("the program is missing", remedy="see hespas export --list")
 
-    from hespas.passes.emit import output_file
+    from hespas.support import output_file
 
     _check_output_options(options)
     target = _select_compile_target(options)
@@ -97,7 +97,7 @@ def main(argv: Sequence[str]) -> int:
     request = _build_export_request(options, target)
 
     from hespas.frontends.export import export_process
-    from hespas.tools.module_output import write_file_or_stdout
+    from hespas.workflows.module_output import write_file_or_stdout
 
     exported = export_process.lower_in_process(
         request,
@@ -207,7 +207,7 @@ def _advance_to_stage(
 
 def encode_module(module: Any, output: str) -> bytes:
     """The module in the form that the file's name asks for; text carries locations too."""
-    from hespas.tools.module_output import to_mlir_bytecode, to_mlir_text
+    from hespas.workflows.module_output import to_mlir_bytecode, to_mlir_text
 
     base, _, packing = output.rpartition(".")
     is_text = ".mlirbc" not in output[-len(".mlirbc.xz") :]
@@ -251,7 +251,7 @@ def _print_export_report(
             )
         )
         return
-    from hespas.tools.commands.text_tables import format_scaled, format_seconds
+    from hespas.support.text_tables import format_scaled, format_seconds
 
     shape = " x ".join(f"{axis} {size}" for axis, size in exported.mesh.items() if size > 1)
     words = [f"{devices} device{'s' if devices != 1 else ''}{f' ({shape})' if shape else ''}"]
@@ -269,7 +269,7 @@ def _format_fact(value: object) -> str:
 def _print_recipes(name: str | None, *, as_json: bool) -> int:
     """Print the recipes, or one with its options; returns the exit code, raises HespasError."""
     from hespas.frontends.export import export_process
-    from hespas.tools.commands import text_tables
+    from hespas.support import text_tables
 
     rows = export_process.list_recipes()
     if name is not None:

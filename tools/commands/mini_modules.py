@@ -12,7 +12,7 @@ from typing import Any
 from hespas.dialects.attrs import COMMUNICATORS, WAIT, CommAttr, RegionAttr, TargetAttr
 from hespas.dialects.mlir import collect_functions, func, ir
 from hespas.dialects.op_kinds import CALLEE, find_entry_function
-from hespas.passes.emit.output_folder import open_output_folder
+from hespas.support.output_folder import open_output_folder
 
 COPIED_ATTRIBUTES = (COMMUNICATORS, TargetAttr.NAME, "mhlo.num_partitions", "mhlo.num_replicas")
 STEM = "mini_module_"

@@ -53,9 +53,9 @@ def main(argv: Sequence[str]) -> int:
     from hespas.dialects.mlir import make_context
     from hespas.passes import pipeline
     from hespas.passes.base import PassRun, build_pass
-    from hespas.passes.emit import output_file
     from hespas.passes.optimize.xla_optimize import RESULTS_KEY, XlaOptimizePass
-    from hespas.tools.module_output import to_mlir_bytecode, to_mlir_text, write_file_or_stdout
+    from hespas.support import output_file
+    from hespas.workflows.module_output import to_mlir_bytecode, to_mlir_text, write_file_or_stdout
 
     names = {
         spelled: spelled.replace("-", "_") for spelled, _ in XlaOptimizePass.list_spelled_options()

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hespas.support.text_tables import TextRow, TextTable, print_tables
 from hespas.tools.commands.command_parser import CommandParser
-from hespas.tools.commands.text_tables import TextRow, TextTable, print_tables
 
 
 @dataclass(frozen=True)

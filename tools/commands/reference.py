@@ -7,12 +7,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hespas.dialects.errors import UsageError
+from hespas.support.errors import UsageError
 from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_positive
 
 if TYPE_CHECKING:
-    from hespas.estimators.reference.program_comparison import ProgramComparison
-    from hespas.tools.commands.text_tables import TextTable
+    from hespas.support.text_tables import TextTable
+    from hespas.workflows.reference.program_comparison import ProgramComparison
 
 DESCRIPTION = """\
 Compile and run a whole program on the device at hand, and its regions one by one, in turn, to see
@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code, raises HespasError."""
     options = build_parser().parse_args(argv)
     if options.split not in SPLITS:
-        from hespas.passes.base import suggest_nearest
+        from hespas.support.suggestions import suggest_nearest
 
         raise UsageError(
             f"no split is '{options.split}'", remedy=suggest_nearest(options.split, [*SPLITS])
@@ -59,10 +59,10 @@ def main(argv: Sequence[str]) -> int:
 
     from hespas import frontends
     from hespas.dialects.mlir import make_context
-    from hespas.estimators.reference.program_comparison import compare_with_regions
     from hespas.passes.base import PassRun
-    from hespas.tools.commands import text_tables
+    from hespas.support import text_tables
     from hespas.tools.commands.run import parse_settings
+    from hespas.workflows.reference.program_comparison import compare_with_regions
 
     run = PassRun(input_name=frontends.to_display_name(options.mlir))
     comparison = compare_with_regions(
@@ -82,7 +82,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _build_reference_tables(program: str, comparison: ProgramComparison) -> list[TextTable]:
-    from hespas.tools.commands.text_tables import TextTable, format_percent, format_seconds
+    from hespas.support.text_tables import TextTable, format_percent, format_seconds
 
     values = comparison.to_json()
     rounds = [

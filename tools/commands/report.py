@@ -29,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
     options = build_parser().parse_args(argv)
 
-    from hespas.passes.emit.output_file import check_writable_file, write_atomically
+    from hespas.support.output_file import check_writable_file, write_atomically
     from hespas.tools.report import report_plots
 
     path = options.output or ("" if options.plots else "report.html")
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
         report_plots.check_plot_file(os.path.join(options.plots, "roofline.png"))
     if os.path.isdir(options.result):
         from hespas.tools.report.run_page import render_run_page
-        from hespas.tools.run_results import RunResult
+        from hespas.workflows.run_results import RunResult
 
         run_result = RunResult.load_folder(options.result)
         page = render_run_page(run_result, os.path.dirname(path) or ".") if path else b""

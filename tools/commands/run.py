@@ -8,14 +8,14 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hespas.dialects.errors import HespasError, UsageError
+from hespas.support.errors import HespasError, UsageError
 from hespas.tools.commands.command_parser import CommandParser
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
-    from hespas.tools.commands.run_config import RunConfig
-    from hespas.tools.commands.run_flow import NoteFunction, RunPlan
-    from hespas.tools.commands.run_summary import RunSummary
+    from hespas.workflows.run_config import RunConfig
+    from hespas.workflows.run_flow import NoteFunction, RunPlan
+    from hespas.workflows.run_summary import RunSummary
 
 DESCRIPTION = """\
 Estimate a program: read it, split it at its collectives, annotate costs, write Chakra traces,
@@ -123,7 +123,8 @@ def main(argv: Sequence[str]) -> int:
     path, wants_json = options.pop("config"), options.pop("json")
     flags = select_set_flags(options)
 
-    from hespas.tools.commands import run_flow, run_summary, text_tables
+    from hespas.support import text_tables
+    from hespas.workflows import run_flow, run_summary
 
     with run_flow.show_progress() as before:
         finished_run = run_and_write_result(
@@ -146,8 +147,7 @@ def run_and_write_result(
 
     ``module`` is the program, where it has been read.
     """
-    from hespas.tools import run_results
-    from hespas.tools.commands import run_flow, run_summary, simulation_report
+    from hespas.workflows import run_flow, run_results, run_summary, simulation_report
 
     progress = before if sys.stderr.isatty() else None
     outcome = run_flow.execute_plan(plan, note, before=before, progress=progress, module=module)
@@ -172,7 +172,7 @@ def build_plan_from_flags(path: str | None, flags: dict[str, Any]) -> RunPlan:
     """
     from hespas.configs.validation import validate_config
     from hespas.tools import published_config
-    from hespas.tools.commands import run_config, run_flow
+    from hespas.workflows import run_config, run_flow
 
     flag_config = _validate_flags(flags)
     values = run_config.load_json_object(path) if path else {}
@@ -203,7 +203,7 @@ def parse_settings(setting_texts: Sequence[str]) -> dict[str, str]:
 def _validate_flags(flags: dict[str, Any]) -> RunConfig:
     """The flags alone, checked: a wrong one is a wrong command line, not a wrong file."""
     from hespas.configs.validation import validate_config
-    from hespas.tools.commands.run_config import RunConfig
+    from hespas.workflows.run_config import RunConfig
 
     try:
         return validate_config(RunConfig, flags, "")
@@ -213,7 +213,7 @@ def _validate_flags(flags: dict[str, Any]) -> RunConfig:
 
 def _build_published_plan(values: dict[str, Any], path: str, flag_config: RunConfig) -> RunPlan:
     from hespas.tools import published_config
-    from hespas.tools.commands import run_flow
+    from hespas.workflows import run_flow
 
     method = published_config.METHODS[published_config.find_method_name(values, path)]
     if "estimator" in flag_config.model_fields_set and flag_config.estimator != method.estimator:

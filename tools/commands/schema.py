@@ -26,7 +26,7 @@ def main(argv: Sequence[str]) -> int:
     options = build_parser().parse_args(argv)
 
     from hespas import configs
-    from hespas.tools.commands import text_tables
+    from hespas.support import text_tables
 
     if options.name:
         print(configs.read_schema_text(options.name), end="")

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from hespas.dialects.errors import UsageError
+from hespas.support.errors import UsageError
 from hespas.tools import console_scripts
 
 STUDIES = {
@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
         return 0 if argv else console_scripts.EXIT_USAGE
     name = argv[0]
     if name not in STUDIES:
-        from hespas.passes.base import suggest_nearest
+        from hespas.support.suggestions import suggest_nearest
 
         raise UsageError(f"no study is called '{name}'", remedy=suggest_nearest(name, [*STUDIES]))
     return import_study_module(name).main(list(argv[1:]))
@@ -42,4 +42,4 @@ def main(argv: Sequence[str]) -> int:
 
 def import_study_module(name: str) -> Any:
     """The module of a study, with its ``main`` and ``arguments``."""
-    return importlib.import_module(f"hespas.tools.studies.{name.replace('-', '_')}")
+    return importlib.import_module(f"hespas.workflows.studies.{name.replace('-', '_')}")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from hespas.dialects.errors import UsageError
+from hespas.support.errors import UsageError
 from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_positive
 
 DESCRIPTION = """\
@@ -71,8 +71,9 @@ def main(argv: Sequence[str]) -> int:
     if not command_line.file and not command_line.mlir:
         raise UsageError("no program is given", remedy="name it with --mlir, or in a file")
 
-    from hespas.tools.commands import run_flow, text_tables
-    from hespas.tools.sweep import sweep_runner, sweep_summary, sweep_table
+    from hespas.support import text_tables
+    from hespas.workflows import run_flow
+    from hespas.workflows.sweep import sweep_runner, sweep_summary, sweep_table
 
     if command_line.output:
         sweep_table.check_table_file(command_line.output)
@@ -107,8 +108,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _expand_sweep_cells(command_line: Any) -> list[dict[str, Any]]:
     """The cells of the file and the flags; raises HespasError that names the file."""
-    from hespas.dialects.errors import HespasError
-    from hespas.tools.sweep import sweep_grid
+    from hespas.support.errors import HespasError
+    from hespas.workflows.sweep import sweep_grid
 
     flags = {name: value for name in AXES if (value := getattr(command_line, name)) is not None}
     flags |= _parse_value_lists(command_line.values or [])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hespas.dialects.errors import HespasError, UsageError
+from hespas.support.errors import HespasError, UsageError
 from hespas.tools.commands.command_parser import (
     CommandParser,
     parse_count,
@@ -137,7 +137,7 @@ def _parse_dimension_names(
     flag: str, text: str, known: Sequence[str], count: int, default: str
 ) -> list[str]:
     """One name for each dimension; those that are not given are the usual one."""
-    from hespas.passes.base import suggest_nearest
+    from hespas.support.suggestions import suggest_nearest
 
     names = [name.strip() for name in text.split(",")] if text else []
     for name in names:
@@ -194,7 +194,7 @@ def _build_provenance(options: argparse.Namespace, local_source: str) -> dict[st
 
 def write_system_folder(folder: Path, texts: dict[str, str]) -> None:
     """Write all files or none, into a folder that is new or empty; raises HespasError."""
-    from hespas.passes.emit.output_folder import open_output_folder
+    from hespas.support.output_folder import open_output_folder
 
     if folder.is_dir() and any(folder.iterdir()):
         raise HespasError(

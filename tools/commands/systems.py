@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hespas.dialects.errors import UsageError
+from hespas.support.errors import UsageError
 from hespas.tools.commands import preset_listing
 from hespas.tools.commands.command_parser import CommandParser
 

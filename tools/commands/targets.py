@@ -22,7 +22,7 @@ def main(argv: Sequence[str]) -> int:
     options = build_parser().parse_args(argv)
 
     from hespas.configs import compile_targets
-    from hespas.dialects.errors import UsageError
+    from hespas.support.errors import UsageError
 
     if options.txtpb:
         if not options.name:

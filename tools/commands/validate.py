@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from hespas.tools.commands.command_parser import CommandParser, parse_non_negative
 
 if TYPE_CHECKING:
-    from hespas.tools.commands.text_tables import TextTable
-    from hespas.tools.validation.measured_cells import MeasuredCell
-    from hespas.tools.validation.prediction_scores import PredictionScore, StepPrediction
+    from hespas.support.text_tables import TextTable
+    from hespas.workflows.validation.measured_cells import MeasuredCell
+    from hespas.workflows.validation.prediction_scores import PredictionScore, StepPrediction
 
 DESCRIPTION = """\
 Predict every step time in a CSV file of measured ones, and print how far off the predictions are:
@@ -69,13 +69,14 @@ def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
     options = build_parser().parse_args(argv)
 
-    from hespas.passes.emit.output_file import check_writable_file, write_atomically
-    from hespas.tools.commands import run_flow, text_tables
-    from hespas.tools.plot_files import check_plot_file
-    from hespas.tools.validation import prediction_plot
-    from hespas.tools.validation.measured_cells import STARTS, read_measured_cells
-    from hespas.tools.validation.prediction_scores import score_predictions
-    from hespas.tools.validation.step_predictions import RATIO, PredictionFlow
+    from hespas.support import text_tables
+    from hespas.support.output_file import check_writable_file, write_atomically
+    from hespas.workflows import run_flow
+    from hespas.workflows.plot_files import check_plot_file
+    from hespas.workflows.validation import prediction_plot
+    from hespas.workflows.validation.measured_cells import STARTS, read_measured_cells
+    from hespas.workflows.validation.prediction_scores import score_predictions
+    from hespas.workflows.validation.step_predictions import RATIO, PredictionFlow
 
     if options.plot:
         check_plot_file(options.plot)
@@ -121,10 +122,10 @@ def _predict_all_cells(
     before: Any,
 ) -> dict[str, list[StepPrediction]]:
     """Predictions by flow; every program is found before the first is estimated."""
-    from hespas.dialects.errors import HespasError
-    from hespas.tools.commands import run_flow
-    from hespas.tools.validation.measured_cells import find_cell_program, find_programs
-    from hespas.tools.validation.step_predictions import predict_cell
+    from hespas.support.errors import HespasError
+    from hespas.workflows import run_flow
+    from hespas.workflows.validation.measured_cells import find_cell_program, find_programs
+    from hespas.workflows.validation.step_predictions import predict_cell
 
     program_files = find_programs(folders)
     work = []
@@ -158,7 +159,7 @@ def _predict_all_cells(
 
 def _predict_by_ratio(cells: Sequence[MeasuredCell]) -> list[StepPrediction]:
     from hespas import configs
-    from hespas.tools.validation.step_predictions import scale_by_bandwidth
+    from hespas.workflows.validation.step_predictions import scale_by_bandwidth
 
     return scale_by_bandwidth(
         cells, lambda name: configs.load_node(name).memory_bandwidth_bytes_per_s
@@ -168,7 +169,7 @@ def _predict_by_ratio(cells: Sequence[MeasuredCell]) -> list[StepPrediction]:
 def _build_validation_tables(
     by_flow: dict[str, list[StepPrediction]], scores: dict[str, PredictionScore], at_least_s: float
 ) -> list[TextTable]:
-    from hespas.tools.commands.text_tables import TextTable
+    from hespas.support.text_tables import TextTable
 
     header = ("workload", "devices", "node", "measured", "predicted", "band", "error", "in band")
     tables = [
@@ -251,7 +252,7 @@ def _check_error_limits(
     scores: dict[str, PredictionScore | None], max_mape: float | None, max_bias: float | None
 ) -> int:
     """1 where a flow misses a limit, given in percent, or has no cell to be judged by; else 0."""
-    from hespas.tools.commands.run_flow import print_to_stderr
+    from hespas.workflows.run_flow import print_to_stderr
 
     code = 0
     for name, flow_score in scores.items():

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hespas.tools.commands.text_tables import format_percent, format_scaled, format_seconds
+from hespas.support.text_tables import format_percent, format_scaled, format_seconds
 from hespas.tools.report.markup import Markup, join_markup, tag
 
 SERIES = 5  # colours for what is named; s6 is for the rest

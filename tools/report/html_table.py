@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hespas.tools.commands.text_tables import format_percent, format_scaled, format_seconds
+from hespas.support.text_tables import format_percent, format_scaled, format_seconds
 from hespas.tools.report.markup import Child, Markup, join_markup, tag
 
 SHOWN = 12  # rows before "show all"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hespas.tools.run_results import RunResult
+from hespas.workflows.run_results import RunResult
 
 PARTS = {  # of the live bytes, each followed by what is told apart in it
     "argument_bytes": "arguments",

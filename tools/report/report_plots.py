@@ -6,15 +6,15 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hespas.tools import kernel_rows
-from hespas.tools.commands.text_tables import format_seconds
-from hespas.tools.plot_files import check_plot_file, save_figure
+from hespas.support.text_tables import format_seconds
 from hespas.tools.report.memory_usage import RunMemory, read_memory_usage
 from hespas.tools.report.roofline_plot import RooflinePlot, build_roofline_plot, format_rate
+from hespas.workflows import kernel_rows
+from hespas.workflows.plot_files import check_plot_file, save_figure
 
 if TYPE_CHECKING:
-    from hespas.tools.run_comparison import ComparedResult
-    from hespas.tools.run_results import RunResult
+    from hespas.workflows.run_comparison import ComparedResult
+    from hespas.workflows.run_results import RunResult
 
 __all__ = ("check_plot_file", "write_comparison_plot", "write_heat_map", "write_run_plots")
 

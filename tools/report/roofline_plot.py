@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hespas.configs.node_spec import NodeSpec
-from hespas.tools.commands.text_tables import format_percent, format_scaled, format_seconds
-from hespas.tools.kernel_rows import KernelRow
+from hespas.support.text_tables import format_percent, format_scaled, format_seconds
 from hespas.tools.report.charts import SERIES
 from hespas.tools.report.markup import Markup, join_markup, tag
+from hespas.workflows.kernel_rows import KernelRow
 
 MAX_POINTS = 300  # points drawn, those with the most time
 MIN_TIME_SHARE = (

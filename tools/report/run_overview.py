@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hespas.tools.commands.text_tables import (
+from hespas.support.text_tables import (
     format_count,
     format_percent,
     format_scaled,
@@ -13,7 +13,7 @@ from hespas.tools.commands.text_tables import (
 from hespas.tools.report import html_table
 from hespas.tools.report.markup import Markup, join_markup, tag
 from hespas.tools.report.memory_usage import RunMemory
-from hespas.tools.run_results import RunResult
+from hespas.workflows.run_results import RunResult
 
 
 def render_figure_cards(result: RunResult, used: RunMemory | None) -> Markup:

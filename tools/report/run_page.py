@@ -10,23 +10,23 @@ from typing import Any
 from urllib.parse import quote
 
 from hespas.configs.node_spec import NodeSpec
-from hespas.dialects.errors import fill_in_file_name
-from hespas.tools import kernel_rows
-from hespas.tools.commands.explain import NO_ESTIMATE, compute_peak_shares
-from hespas.tools.commands.text_tables import (
+from hespas.support.errors import fill_in_file_name
+from hespas.support.text_tables import (
     format_count,
     format_percent,
     format_scaled,
     format_seconds,
 )
-from hespas.tools.kernel_rows import KernelRow
+from hespas.tools.commands.explain import NO_ESTIMATE, compute_peak_shares
 from hespas.tools.report import charts, html_table, roofline_plot, run_overview
 from hespas.tools.report.charts import BarSegment
 from hespas.tools.report.html_table import TableCell, TableColumn, format_text_cell
 from hespas.tools.report.markup import Child, join_markup, tag
 from hespas.tools.report.memory_usage import RunMemory, read_memory_usage
 from hespas.tools.report.page_frame import PageSection, render_page
-from hespas.tools.run_results import RunResult
+from hespas.workflows import kernel_rows
+from hespas.workflows.kernel_rows import KernelRow
+from hespas.workflows.run_results import RunResult
 
 MAX_KERNELS = 500  # kernels in the table
 KERNELS = "kernels"

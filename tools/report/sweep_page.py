@@ -8,12 +8,12 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hespas.tools.commands.text_tables import format_count, format_seconds
+from hespas.support.text_tables import format_count, format_seconds
 from hespas.tools.report import html_table
 from hespas.tools.report.html_table import TableCell, TableColumn, format_text_cell
 from hespas.tools.report.markup import Child, Markup, join_markup, tag
 from hespas.tools.report.page_frame import PageSection, render_page
-from hespas.tools.sweep.sweep_table import CELL, ORIGIN, SweepRow, read_split_results
+from hespas.workflows.sweep.sweep_table import CELL, ORIGIN, SweepRow, read_split_results
 
 PROGRAM, NODE = "cell.mlir", "cell.node"
 SHADES = (1.1, 1.5, 2.5, 5.0)  # ends of the heat map's levels, times over the best

@@ -1,0 +1,64 @@
+"""MLIR's diagnostics as one HespasError."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hespas.dialects.mlir import ir
+from hespas.support.errors import HespasError
+
+DAMAGED = "the file is damaged"
+
+
+@contextmanager
+def capture_diagnostics(context: ir.Context) -> Iterator[list[str]]:
+    """Keeps MLIR's diagnostics off stderr; yields the messages seen."""
+    seen: list[str] = []
+
+    def append_message(diagnostic: ir.Diagnostic) -> bool:
+        try:
+            seen.append(diagnostic.message)
+        except Exception:  # a name in damaged bytecode is not UTF-8; raising here ends the process
+            seen.append(DAMAGED)
+        return True
+
+    handler: Any = context.attach_diagnostic_handler(append_message)
+    try:
+        yield seen
+    finally:
+        handler.detach()
+
+
+PLACE = re.compile(r'^loc\("([^"]*)"(:\d+:\d+)')
+SPELLED = re.compile(r"Dialect .* not found for custom op|^custom op '[\w.$-]+' is unknown")
+UNREGISTERED = re.compile(r"unregistered dialect")
+UNKNOWN = re.compile(r"unregistered operation '[^']*' found in dialect")
+ADVICE = re.compile(r"\. If this is intended, please .*")  # for other tools than ours
+
+
+def to_hespas_error(error: ir.MLIRError, name: str, context: ir.Context) -> HespasError:
+    """The first error that MLIR reported, with the file's name in place of ``-``."""
+    diagnostics = error.error_diagnostics
+    if not diagnostics:
+        return HespasError(str(error).strip().split("\n", 1)[0], where=name)
+    message = ADVICE.sub("", diagnostics[0].message.strip().replace("\n", " "))
+    place = PLACE.match(str(diagnostics[0].location))
+    known = place and place[1] in ("-", name) and place[2] != ":0:0"  # bytecode has no lines
+    where = name + place[2] if place and known else name
+    return HespasError(message, where=where, remedy=_suggest_remedy(message, context))
+
+
+def _suggest_remedy(message: str, context: ir.Context) -> str:
+    if SPELLED.search(message):
+        return (
+            "hespas reads builtin, func, stablehlo, chlo, vhlo, mhlo, sdy and upstream dialects; "
+            "others in generic form only (mlir-opt --mlir-print-op-generic)"
+        )
+    if UNKNOWN.search(message):
+        return "a newer version of the dialect may have it; write the module for an older one"
+    if UNREGISTERED.search(message) and not context.allow_unregistered_dialects:
+        return "read it with --allow-unregistered-dialect"
+    return ""

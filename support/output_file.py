@@ -1,0 +1,60 @@
+"""An output file that is there whole or as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from hespas.support.errors import HespasError
+
+
+def check_file_name(path: str) -> None:
+    """Raise HespasError for a path that no system call takes."""
+    try:
+        usable = bool(path) and b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        usable = False
+    if not usable:
+        raise HespasError(f"{path!a} is no file name")
+
+
+def check_writable_file(path: str) -> None:
+    """Raise HespasError where a file cannot be written, before the work for it is done."""
+    check_file_name(path)
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    problem = ""
+    if os.path.isdir(target):
+        problem = "it is a folder"
+    elif not os.path.exists(folder):
+        problem = "there is no such folder"
+    elif not os.path.isdir(folder):
+        problem = f"{folder} is a file, not a folder"
+    elif not os.access(target if os.path.exists(target) else folder, os.W_OK):
+        problem = "no permission"
+    if problem:
+        raise HespasError(f"cannot write it: {problem}", where=path)
+
+
+def write_atomically(path: str, data: bytes) -> None:
+    """Write a file so that it is there whole or not at all; devices and pipes directly.
+
+    Raises HespasError.
+    """
+    check_writable_file(path)
+    target = os.path.realpath(path)
+    special = os.path.exists(target) and not os.path.isfile(target)
+    temporary = target if special else f"{target}.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+        if not special:
+            os.replace(temporary, target)
+    except BaseException as error:
+        if not special:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+            reason = error.strerror or str(error)
+            raise HespasError(f"cannot write it: {reason}", where=path) from None
+        raise

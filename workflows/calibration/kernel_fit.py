@@ -1,0 +1,317 @@
+"""Fits of ``Fit``'s form to measurements: five constants, then a correction table on top.
+
+The constants minimise the mean absolute logarithm of estimate over measurement on 60 % of the
+shapes, chosen by their hash. The correction is piecewise linear in the logarithms of the sizes; its
+values minimise the same residuals, with second differences and size held down so that a knot
+without data follows its neighbours. Of the other shapes half say how wide the band is and half test
+it; all of them say how good the fit is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hespas.configs.calibration import AXES
+from hespas.estimators.calibrated.kernel_times import QUANTISE_BYTES, QUANTISED
+from hespas.workflows.calibration.measurement_tables import (
+    BANDS,
+    LEAST_S,
+    TRAIN,
+    KernelMeasurement,
+)
+
+# Knots where the data reaches so far; the ends are the range of the data.
+_KNOTS = {
+    "m": (1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 32768),
+    "n": (32, 128, 512, 1024, 2048, 4096, 8192, 16384, 65536),
+    "k": (32, 128, 512, 1024, 2048, 4096, 8192, 16384, 65536),
+    "heads": (1, 4, 16, 64, 256, 1024, 4096),
+    "queries": (2, 16, 64, 256, 512, 1024, 2048, 4096, 8192, 16384),
+    "head_size": (64, 128, 256),
+    "columns": (512, 724, 1024, 1030, 1448, 2048, 4096, 8192, 16384),
+    "rows": (4096, 8192, 16384, 65536, 1048576, 4194304),
+}
+_SMOOTH, _SMALL, _ROUNDS, _LEAST_RESIDUAL = 0.3, 0.03, 6, 0.02
+_BAND_STEPS_S = (3e-6, 1e-5, 3e-5, 1e-4, 1e-3)
+_BAND_POINTS = 40  # a step of the band with fewer is joined to the next
+_MOST_EAGER_S = 30e-6
+_LEAST_LOG_S = math.log(1e-13)  # per step; less than that is none
+_LEAST_KERNEL = 0.2  # of an eager measurement is the kernel, whatever its launch was
+_FASTER_THAN_PEAK = 1.03  # a row that needs more than this of the peak rate is a mistake
+
+
+class _FitSample:
+    """The measurements of one class as arrays, those that no device can reach left out."""
+
+    def __init__(
+        self, rows: Sequence[KernelMeasurement], peak_flops: float, bandwidth: float
+    ) -> None:
+        usable_rows = [
+            row
+            for row in rows
+            if row.time_s > LEAST_S and row.flops <= _FASTER_THAN_PEAK * peak_flops * row.time_s
+        ]
+        self.dropped = len(rows) - len(usable_rows)
+        self.kind = usable_rows[0].kind
+        self.time_s = np.array([row.time_s for row in usable_rows])
+        self.compute_s = np.array([row.flops for row in usable_rows]) / peak_flops
+        self.memory_s = np.array([_count_moved_bytes(row) for row in usable_rows]) / bandwidth
+        self.points = np.array([_locate_point(row) for row in usable_rows], float)
+        self.split_position = np.array([row.split_position for row in usable_rows])
+        self.is_eager = usable_rows[0].eager
+
+    @property
+    def serial_steps(self) -> Any:
+        """The steps that run one after the other: the inner dimension of a product."""
+        is_product = self.kind.startswith("product")
+        return self.points[:, 2] if is_product else np.zeros(len(self.time_s))
+
+
+def _locate_point(row: KernelMeasurement) -> tuple[int, ...]:
+    """Where a measurement lies in the correction table: batches count as rows."""
+    if row.kind.startswith("product"):
+        batch, m, n, k = row.sizes
+        return batch * m, n, k
+    return row.sizes
+
+
+def _count_moved_bytes(row: KernelMeasurement) -> float:
+    """Bytes, with those of quantising the left operand where that is in the measurement."""
+    if not row.kind.endswith(QUANTISED):
+        return row.bytes
+    batch, m, _, k = row.sizes
+    return row.bytes + QUANTISE_BYTES * batch * m * k
+
+
+def fit_kernel_class(
+    rows: Sequence[KernelMeasurement],
+    peak_flops: float,
+    bandwidth: float,
+    source: str,
+    launch_s: float | None = None,
+) -> dict[str, Any]:
+    """The object of one class of ``calibration.fits``, as in ``configs.calibration.FitFile``.
+
+    ``launch_s`` is what a kernel of an eager table is started with in a compiled program.
+    """
+    sample = _FitSample(rows, peak_flops, bandwidth)
+    train = sample.split_position < TRAIN
+    x = _fit_constants(sample, train)
+    data = _name_constants(sample.kind, x)
+    eager_s = 0.0
+    if sample.is_eager and launch_s is not None:
+        eager_s = max(data["fixed_s"] - launch_s, 0.0)
+        data["fixed_s"] = _round_significant(min(data["fixed_s"], launch_s))
+        data["eager_s"] = _round_significant(eager_s)
+    base = _evaluate_time_model(x, sample.compute_s, sample.memory_s, sample.serial_steps) - eager_s
+    if sample.kind not in ("stream.loop", "stream.reduce"):
+        names = AXES[sample.kind.partition(".")[0]]
+        axes = [
+            _choose_axis_knots(name, column)
+            for name, column in zip(names, sample.points.T, strict=True)
+        ]
+        kernel_s = np.maximum(sample.time_s - eager_s, _LEAST_KERNEL * sample.time_s)
+        permille, factor = _fit_correction(sample.points, np.log(kernel_s / base), axes, train)
+        base = base * factor
+        data["residual"] = dict(zip(names, axes, strict=True)) | {"permille": permille}
+    estimate = base + eager_s
+    data["band"] = _fit_band(estimate, sample)
+    data["fit"] = _summarise_errors(estimate, sample, data["band"], source)
+    return data
+
+
+def _evaluate_time_model(x: Sequence[float], compute_s: Any, memory_s: Any, steps: Any) -> Any:
+    fixed, efficiency, bandwidth, power, s_per_k = x
+    parts = (compute_s / efficiency) ** power + (memory_s / bandwidth) ** power
+    return fixed + (parts + (steps * s_per_k) ** power) ** (1 / power)
+
+
+def _fit_constants(sample: _FitSample, train: Any) -> tuple[float, float, float, float, float]:
+    """(fixed_s, efficiency, bandwidth, power, s_per_k) that fit best."""
+    from scipy.optimize import minimize
+
+    compute_s, memory_s = sample.compute_s[train], sample.memory_s[train]
+    steps, time_s = sample.serial_steps[train], sample.time_s[train]
+    is_stream = sample.kind.startswith("stream")
+
+    def unpack_constants(x: Any) -> tuple[float, float, float, float, float]:
+        fixed, bandwidth = math.exp(x[0]), math.exp(x[1])
+        if is_stream:
+            return fixed, 1.0, bandwidth, 1.0, 0.0
+        s_per_k = math.exp(x[4]) if steps.any() and x[4] > _LEAST_LOG_S else 0.0
+        return fixed, math.exp(x[2]), bandwidth, 1 + math.exp(x[3]), s_per_k
+
+    def compute_loss(x: Any) -> float:
+        values = unpack_constants(x)
+        above = max(values[1] - 1, 0) + max(values[2] - 1, 0)
+        if sample.is_eager:
+            above += max(values[0] / _MOST_EAGER_S - 1, 0)
+        estimate = _evaluate_time_model(values, compute_s, memory_s, steps)
+        return float(np.abs(np.log(estimate / time_s)).mean()) + 10 * above
+
+    start = [math.log(5e-6), math.log(0.8)]
+    if not is_stream:
+        start += [math.log(0.85), math.log(0.8), math.log(3e-10)]
+    options = {"maxiter": 4000, "xatol": 1e-4, "fatol": 1e-7, "adaptive": True}
+    best = minimize(compute_loss, start, method="Nelder-Mead", options=options)
+    return unpack_constants(best.x)
+
+
+def _name_constants(kind: str, x: Sequence[float]) -> dict[str, Any]:
+    fixed, efficiency, bandwidth, power, s_per_k = x
+    data: dict[str, Any] = {
+        "fixed_s": _round_significant(fixed),
+        "bandwidth": _round_significant(min(bandwidth, 1.0)),
+    }
+    if not kind.startswith("stream"):
+        data |= {
+            "efficiency": _round_significant(min(efficiency, 1.0)),
+            "power": _round_significant(power),
+        }
+    if kind.startswith("product"):
+        data["s_per_k"] = _round_significant(s_per_k)
+    return data
+
+
+def _round_significant(value: float, digits: int = 4) -> float:
+    return float(f"{value:.{digits}g}")
+
+
+def _choose_axis_knots(name: str, column: Any) -> list[float]:
+    low, high = float(column.min()), float(column.max())
+    inner = [float(k) for k in _KNOTS[name] if low * 1.2 < k < high / 1.2]
+    return [low, *inner, high] if high > low else [low]
+
+
+def _build_interpolation_matrix(points: Any, axes: Sequence[Sequence[float]]) -> Any:
+    """The matrix that interpolates: a row per point, a column per knot of the table."""
+    from scipy.sparse import csr_matrix
+
+    count = len(points)
+    index = np.zeros((count, 1), int)
+    weight = np.ones((count, 1))
+    for axis, column in zip(axes, points.T, strict=True):
+        if len(axis) == 1:
+            continue
+        knots = np.log2(np.array(axis))
+        at = np.clip(np.log2(column), knots[0], knots[-1])
+        low = np.clip(np.searchsorted(knots, at, side="right") - 1, 0, len(knots) - 2)
+        part = (at - knots[low]) / (knots[low + 1] - knots[low])
+        pair = np.stack([low, low + 1], 1)
+        shares = np.stack([1 - part, part], 1)
+        index = (index[:, :, None] * len(knots) + pair[:, None, :]).reshape(count, -1)
+        weight = (weight[:, :, None] * shares[:, None, :]).reshape(count, -1)
+    rows = np.repeat(np.arange(count), index.shape[1])
+    size = math.prod(len(axis) for axis in axes)
+    return csr_matrix((weight.ravel(), (rows, index.ravel())), shape=(count, size))
+
+
+def _fit_correction(
+    points: Any, log_factors: Any, axes: Sequence[Sequence[float]], train: Any
+) -> tuple[list[int], Any]:
+    """The table in thousandths, and the factor that it gives at each point.
+
+    ``wanted`` is the logarithm of the factor that each measurement would have.
+    """
+    from scipy.sparse import csr_matrix, diags, identity, vstack
+    from scipy.sparse.linalg import lsqr
+
+    matrix: Any = _build_interpolation_matrix(points, axes)
+    penalties = [
+        _SMOOTH * second for second in _build_second_differences([len(axis) for axis in axes])
+    ]
+    penalties.append(_SMALL * identity(matrix.shape[1]))
+    regulariser: Any = vstack(penalties)
+    zeros = np.zeros(regulariser.shape[0])
+    weight = np.ones(int(train.sum()))
+    values = np.zeros(matrix.shape[1])
+    for _ in range(_ROUNDS):  # of least squares, reweighted to minimise absolute residuals
+        system = csr_matrix(vstack([diags(weight) @ matrix[train], regulariser]))
+        target = np.concatenate([weight * log_factors[train], zeros])
+        values = np.asarray(lsqr(system, target, iter_lim=2000, atol=1e-8, btol=1e-8)[0])
+        residual = np.abs(log_factors[train] - matrix[train] @ values)
+        weight = 1 / np.sqrt(np.maximum(residual, _LEAST_RESIDUAL))
+        weight /= weight.mean()
+    permille = np.round(1000 * values).astype(int)
+    return permille.tolist(), np.exp(matrix @ permille / 1000)
+
+
+def _build_second_differences(sizes: Sequence[int]) -> list[Any]:
+    from scipy.sparse import eye, kron
+
+    differences = []
+    for at, size in enumerate(sizes):
+        if size < 3:
+            continue
+        second = eye(size - 2, size) - 2 * eye(size - 2, size, 1) + eye(size - 2, size, 2)
+        product = eye(1)
+        for other, length in enumerate(sizes):
+            product = kron(product, second if other == at else eye(length))
+        differences.append(product)
+    return differences
+
+
+def _fit_band(estimate: Any, sample: _FitSample) -> list[list[float]]:
+    """Rows of (up to this time, 10th and 90th percentile of measured / estimated - 1).
+
+    Where half of the held-out shapes are too few, all of them make the band, and none test it.
+    """
+    band_shapes = (sample.split_position >= TRAIN) & (sample.split_position < BANDS)
+    if band_shapes.sum() < _BAND_POINTS:
+        band_shapes = sample.split_position >= TRAIN
+    ratio, time_s = (sample.time_s / estimate)[band_shapes], estimate[band_shapes]
+    rows: list[list[float]] = []
+    below = 0.0
+    for up_to in (*_BAND_STEPS_S, math.inf):
+        inside = (time_s > below) & (time_s <= up_to)
+        last = up_to == math.inf
+        if inside.sum() < _BAND_POINTS and not (last and not rows):
+            if last:
+                rows[-1][0] = 1e3
+            continue
+        low, high = np.quantile(ratio[inside], _compute_quantile_levels(int(inside.sum()))) - 1
+        rows.append(
+            [
+                1e3 if last else up_to,
+                _round_significant(min(low, 0.0), 3),
+                _round_significant(max(high, 0.0), 3),
+            ]
+        )
+        below = up_to
+    return rows
+
+
+def _compute_quantile_levels(count: int) -> tuple[float, float]:
+    """Quantiles of so many residuals that hold 80 % of new ones (split conformal prediction)."""
+    share = min(math.ceil((count + 1) * 0.9) / count, 1.0)
+    return 1 - share, share
+
+
+def _summarise_errors(
+    estimate: Any, sample: _FitSample, band: Sequence[Sequence[float]], source: str
+) -> dict[str, Any]:
+    held_out = sample.split_position >= TRAIN
+    test = sample.split_position >= BANDS
+    error = np.abs(estimate / sample.time_s - 1)[held_out]
+    inside = _is_in_band(estimate, sample.time_s, band)[test]
+    tested = ((sample.split_position >= TRAIN) & ~test).sum() >= _BAND_POINTS
+    return {
+        "source": source,
+        "points": len(sample.time_s),
+        "dropped": sample.dropped,
+        "held_out": int(held_out.sum()),
+        "median": _round_significant(float(np.median(error)), 3),
+        "mean": _round_significant(float(error.mean()), 3),
+        "p90": _round_significant(float(np.quantile(error, 0.9)), 3),
+    } | ({"coverage": _round_significant(float(inside.mean()), 3)} if tested else {})
+
+
+def _is_in_band(estimate: Any, time_s: Any, band: Sequence[Sequence[float]]) -> Any:
+    """Whether each measurement lies inside the band of its estimate."""
+    rows = np.array(band)
+    at = np.minimum(np.searchsorted(rows[:, 0], estimate), len(rows) - 1)
+    return (time_s >= estimate * (1 + rows[at, 1])) & (time_s <= estimate * (1 + rows[at, 2]))

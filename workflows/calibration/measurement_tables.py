@@ -1,0 +1,216 @@
+"""Measured kernels from CSV files, of any of the forms in ``FORMS``, perhaps compressed with xz.
+
+A file's form is told by its columns. The forms of public tables are taken as they are; ``hespas``
+is that of our own micro-benchmarks.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import lzma
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hespas.estimators.calibrated.kernel_times import QUANTISED
+from hespas.support.errors import HespasError
+
+# Held out: what the hash of the shape sends beyond this share. Half of it calibrates the bands, the
+# other half tests them.
+TRAIN, BANDS = 0.6, 0.8
+LEAST_S = 1e-6  # a time that no clock resolves, or no device can reach, is a mistake of the table
+
+_TYPES = {
+    "bfloat16": "bf16", "float16": "f16", "half": "f16", "fp8": QUANTISED, "int8": "i8",
+    "float32": "f32", "bf16": "bf16", "f16": "f16", "f32": "f32", "f8": "f8", "i8": "i8",
+    "tf32": "tf32", "f64": "f64",
+}  # fmt: skip
+# Eager kernels: reading so many operands of the size of the result.
+_BINARY = frozenset(("add", "sub", "mul", "div", "pow"))
+_UNARY = frozenset(("addu", "subu", "mulu", "divu", "powu", "relu", "gelu", "tanh"))
+_ROWS = {"softmax": "softmax", "ln": "layer_norm"}
+_PREFILL = "context_attention"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelMeasurement:
+    """One kernel: ``kind`` is a class of ``configs.calibration``, ``sizes`` its point.
+
+    ``sizes`` is (batch, m, n, k) of a product, (heads, queries, head size) of an attention call and
+    (columns, rows) of a stream; ``flops`` and ``bytes`` are what it must do and move.
+    """
+
+    kind: str
+    sizes: tuple[int, ...]
+    flops: float
+    bytes: float
+    time_s: float
+    eager: bool
+
+    @property
+    def split_position(self) -> float:
+        """Where in [0, 1) the shape falls: the same for equal shapes, on every device."""
+        text = ",".join(map(str, (self.kind.partition(".")[0], *self.sizes)))
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) / 2**32
+
+
+@dataclass(frozen=True, slots=True)
+class MeasurementTable:
+    """The measurements of one file, where they are from, and rows left out by reason."""
+
+    source: str
+    measurements: list[KernelMeasurement]
+    left_out: Counter[str]
+
+
+_CsvRow = Mapping[str, str]
+
+
+def read_measurements(path: str, device: str | None = None, source: str = "") -> MeasurementTable:
+    """The measurements in a file, of one device where it holds several; raises HespasError.
+
+    ``source`` says where they are from, if not just the file's name.
+    """
+    return parse_measurements(_read_text(path), path, device, source)
+
+
+def parse_measurements(
+    text: str, path: str, device: str | None = None, source: str = ""
+) -> MeasurementTable:
+    """``read`` of a text that is, or would be, the file at ``path``."""
+    rows: list[_CsvRow] = list(csv.DictReader(io.StringIO(text)))
+    if not rows:
+        raise HespasError("holds no rows", where=path)
+    form = next((f for columns, f in _FORMS if columns <= rows[0].keys()), None)
+    if form is None:
+        known = "; ".join(",".join(sorted(columns)) for columns, _ in _FORMS)
+        raise HespasError(
+            f"has the columns {','.join(rows[0])}, of no known form", where=path, remedy=known
+        )
+    left_out: Counter[str] = Counter()
+    rows = _select_device_rows(rows, device, path, left_out)
+    measurements: list[KernelMeasurement] = []
+    for number, row in enumerate(rows, 2):
+        try:
+            measurement = form(row)
+        except (KeyError, ValueError) as error:
+            raise HespasError(f"row {number} cannot be read: {error}", where=path) from None
+        if isinstance(measurement, str):
+            left_out[measurement] += 1
+        else:
+            measurements.append(measurement)
+    name = Path(path).name
+    return MeasurementTable(f"{source} ({name})" if source else name, measurements, left_out)
+
+
+def _read_text(path: str) -> str:
+    try:
+        data = Path(path).read_bytes()
+        return (lzma.decompress(data) if path.endswith(".xz") else data).decode("utf-8-sig")
+    except OSError as error:
+        raise HespasError(f"{error.strerror or error}", where=path) from None
+    except (lzma.LZMAError, UnicodeDecodeError) as error:
+        raise HespasError(f"cannot be read: {error}", where=path) from None
+
+
+def _select_device_rows(
+    rows: list[_CsvRow], device: str | None, path: str, left_out: Counter[str]
+) -> list[_CsvRow]:
+    column = next((name for name in ("Device", "device") if name in rows[0]), None)
+    if column is None:
+        return rows
+    names = sorted({row[column] for row in rows})
+    if device is None and len(names) > 1:
+        remedy = f"choose one with --device: {', '.join(names)}"
+        raise HespasError(f"holds {len(names)} devices", where=path, remedy=remedy)
+    wanted = device if device in names else names[0] if len(names) == 1 else None
+    if wanted is None:
+        remedy = f"it has {', '.join(names)}"
+        raise HespasError(f"has nothing of the device '{device}'", where=path, remedy=remedy)
+    left_out["other devices"] += sum(row[column] != wanted for row in rows)
+    return [row for row in rows if row[column] == wanted]
+
+
+def _build_product_measurement(
+    key: str, batch: int, m: int, n: int, k: int, time_s: float, *, eager: bool
+) -> KernelMeasurement:
+    size = {QUANTISED: 1, "f8": 1, "i8": 1, "f32": 4, "tf32": 4, "f64": 8}.get(key, 2)
+    result = max(size, 2)
+    moved = batch * (size * (m * k + k * n) + result * m * n)
+    return KernelMeasurement(
+        f"product.{key}", (batch, m, n, k), 2.0 * batch * m * n * k, moved, time_s, eager
+    )
+
+
+def _parse_gemm_row(row: _CsvRow) -> KernelMeasurement | str:
+    """Linear layers in a CUDA graph."""
+    key = _TYPES.get(row["gemm_dtype"])
+    if key is None:
+        return f"products of {row['gemm_dtype']}: no model"
+    m, n, k = (int(row[name]) for name in "mnk")
+    return _build_product_measurement(key, 1, m, n, k, 1e-3 * float(row["latency_ms"]), eager=False)
+
+
+def _parse_eager_product_row(row: _CsvRow) -> KernelMeasurement | str:
+    """Products in f32, launched one by one."""
+    batch, m, n, k = (int(row[name]) for name in "BMNK")
+    return _build_product_measurement(
+        "f32", batch, m, n, k, 1e-3 * float(row["latency_ms"]), eager=True
+    )
+
+
+def _parse_stream_row(row: _CsvRow) -> KernelMeasurement | str:
+    """Elementwise, softmax and layer normalisation kernels in f32, launched one by one."""
+    op, rows, columns = row["op"], int(row["rows"]), int(row["cols"])
+    if op in _BINARY:
+        kind, arrays = "loop", 3
+    elif op in _UNARY:
+        kind, arrays = "loop", 2
+    elif op in _ROWS:
+        kind, arrays = _ROWS[op], 2
+    else:
+        return f"kernels of {op}: no model"
+    moved = 4.0 * arrays * rows * columns
+    time_s = 1e-3 * float(row["latency_ms"])
+    return KernelMeasurement(f"stream.{kind}", (columns, rows), 0.0, moved, time_s, True)
+
+
+def _parse_attention_row(row: _CsvRow) -> KernelMeasurement | str:
+    """Causal flash attention over whole prompts."""
+    if row["op_name"] != _PREFILL or int(row["step"]):
+        return "attention of single tokens"
+    if int(row.get("window_size", "0") or 0):
+        return "attention in a window"
+    if row["kv_cache_dtype"] != "bfloat16" or row["attn_dtype"] != "bfloat16":
+        return "attention with quantised keys"
+    if int(row["isl"]) < 2:
+        return "attention of single tokens"
+    batch, queries, size = int(row["batch_size"]), int(row["isl"]), int(row["head_dim"])
+    heads, shared = int(row["num_heads"]), int(row["num_key_value_heads"])
+    pairs = queries * (queries + 1) / 2
+    flops = 4.0 * batch * heads * pairs * size
+    moved = 2.0 * 2 * batch * queries * size * (heads + shared)
+    sizes = (batch * heads, queries, size)
+    return KernelMeasurement(
+        "attention", sizes, flops, moved, 1e-3 * float(row["latency_ms"]), False
+    )
+
+
+def _parse_own_row(row: _CsvRow) -> KernelMeasurement | str:
+    """Micro-benchmarks of our own, of bare kernels."""
+    kind = row["kernel"]
+    sizes = tuple(int(n) for n in row["sizes"].split("x"))
+    flops, moved = float(row["flops"]), float(row["bytes"])
+    return KernelMeasurement(kind, sizes, flops, moved, float(row["time_s"]), False)
+
+
+_FORMS: tuple[tuple[frozenset[str], Callable[[_CsvRow], KernelMeasurement | str]], ...] = (
+    (frozenset(("kernel", "sizes", "flops", "bytes", "time_s")), _parse_own_row),
+    (frozenset(("gemm_dtype", "m", "n", "k", "latency_ms")), _parse_gemm_row),
+    (frozenset(("B", "M", "N", "K", "latency_ms")), _parse_eager_product_row),
+    (frozenset(("op", "rows", "cols", "latency_ms")), _parse_stream_row),
+    (frozenset(("op_name", "isl", "num_heads", "head_dim", "latency_ms")), _parse_attention_row),
+)

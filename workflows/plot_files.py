@@ -1,0 +1,37 @@
+"""Plots as files, by matplotlib: whole or not at all, and the same for equal figures."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+from hespas.support.errors import HespasError
+from hespas.support.output_file import write_atomically
+
+KINDS = (".png", ".svg", ".pdf")
+DATES = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+
+
+def check_plot_file(path: str) -> None:
+    """Raise HespasError where a plot cannot be made: before the work for it is done."""
+    if Path(path).suffix.lower() not in KINDS:
+        raise HespasError(f"a plot is a file {', '.join(KINDS)}", where=path)
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        message = "plots need matplotlib"
+        raise HespasError(message, remedy="pip install 'hespas[plot]'") from None
+
+
+def save_figure(figure: Any, path: str) -> None:
+    """Write a figure in the form that the file's name says; raises HespasError.
+
+    It is without the date and the random ids that change from run to run.
+    """
+    import matplotlib
+
+    kind, data = Path(path).suffix.lower(), io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "hespas", "svg.fonttype": "none"}):
+        figure.savefig(data, format=kind[1:], dpi=150, metadata=DATES.get(kind))
+    write_atomically(path, data.getvalue())

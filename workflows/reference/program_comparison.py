@@ -1,0 +1,207 @@
+"""The time of a whole program on one device, beside the sum of its regions' times."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hespas.dialects.mlir import ir
+from hespas.dialects.op_kinds import find_entry_function
+from hespas.estimators import registry
+from hespas.estimators.base import CostItem
+from hespas.estimators.lower.plain_stablehlo import lower_to_plain_stablehlo
+from hespas.estimators.measure.base import Answer, MeasuringEstimator
+from hespas.estimators.measure.measurement_run import MeasureOptions, measure_items
+from hespas.estimators.measure.standalone_region import build_standalone_module, has_only_free_ops
+from hespas.estimators.work import UnknownCost
+from hespas.passes.base import PassRun
+from hespas.support.errors import HespasError, UsageError
+from hespas.workflows.reference.local_program import (
+    build_stand_in_module,
+    count_collectives,
+    replace_collectives,
+)
+
+
+@dataclass(frozen=True)
+class ComparisonRound:
+    """One measurement of everything, in seconds; ``whole`` is that program's full answer.
+
+    ``quick_parts_s`` is the sum of the parts' 10th percentiles.
+    """
+
+    whole: Answer
+    regions_s: float
+    stand_ins_s: float
+    quick_parts_s: float
+
+    @property
+    def whole_s(self) -> float:
+        return self.whole["median_s"]
+
+    @property
+    def ratio(self) -> float:
+        """The sum of the parts over the whole."""
+        return (self.regions_s + self.stand_ins_s) / self.whole_s
+
+
+@dataclass(frozen=True)
+class ProgramComparison:
+    """The rounds, and what they were made with; ``regions`` run, of which ``distinct`` differ."""
+
+    rounds: tuple[ComparisonRound, ...]
+    regions: int
+    distinct: int
+    collectives: int
+    devices: int
+    device: str
+    versions: dict[str, str]
+
+    def compute_median(self, name: str) -> float:
+        """The median over the rounds of one of their figures."""
+        return statistics.median(getattr(measured_round, name) for measured_round in self.rounds)
+
+    @property
+    def least_ratio(self) -> float:
+        """The ratio of the least 10th percentiles of all rounds: other work only adds time."""
+        parts = min(measured_round.quick_parts_s for measured_round in self.rounds)
+        return parts / min(measured_round.whole["low_s"] for measured_round in self.rounds)
+
+    def to_json(self) -> dict[str, Any]:
+        ratios = [measured_round.ratio for measured_round in self.rounds]
+        return {
+            "whole_s": self.compute_median("whole_s"),
+            "regions_s": self.compute_median("regions_s"),
+            "stand_ins_s": self.compute_median("stand_ins_s"),
+            "ratio": self.compute_median("ratio"),
+            "ratio_range": [min(ratios), max(ratios)],
+            "least_ratio": self.least_ratio,
+            "regions": self.regions,
+            "distinct": self.distinct,
+            "collectives": self.collectives,
+            "devices": self.devices,
+            "device": self.device,
+            "versions": self.versions,
+            "rounds": [
+                {
+                    "whole_s": measured_round.whole_s,
+                    "whole_mad_s": measured_round.whole["mad_s"],
+                    "regions_s": measured_round.regions_s,
+                    "stand_ins_s": measured_round.stand_ins_s,
+                    "ratio": measured_round.ratio,
+                    "whole_low_s": measured_round.whole["low_s"],
+                    "quick_parts_s": measured_round.quick_parts_s,
+                    "clock": measured_round.whole["clock"],
+                    "host_load": measured_round.whole["host_load"],
+                }
+                for measured_round in self.rounds
+            ],
+        }
+
+
+def compare_with_regions(
+    module: ir.Module,
+    estimator: str,
+    settings: Mapping[str, Any],
+    split: str,
+    run: PassRun,
+    *,
+    rounds: int = 3,
+    timeout_s: float = 600.0,
+) -> ProgramComparison:
+    """Measure a module whole and in the regions of ``split`` (a pass), ``rounds`` times in turn.
+
+    The module is one device's program, with ``make_local``'s stand-ins for its collectives. Whole
+    and parts are measured one after the other, so that a machine that gets slower or faster does so
+    for both. The cache is not used. ``module`` is left split and annotated. Raises HespasError.
+    """
+    from hespas import passes
+    from hespas.passes.annotate.traverse import annotate_module, require_target
+
+    cls = registry.load_estimator_class(estimator)
+    if not issubclass(cls, MeasuringEstimator):
+        raise UsageError(f"{estimator} does not measure", remedy="xla and iree do")
+    passes.run_pipeline(module, "prepare", run)
+    if has_only_free_ops(find_entry_function(module)):
+        raise HespasError("the program computes nothing", op=find_entry_function(module))
+    devices = require_target(module).devices
+    collectives = count_collectives(find_entry_function(module))
+    program = _ProgramItem(
+        find_entry_function(module), _format_local_program(find_entry_function(module))
+    )
+    parts = [(_build_stand_in_item(collective.op), collective.count) for collective in collectives]
+    passes.run_pipeline(module, split, run)
+    options = MeasureOptions(cache="none", timeout_s=timeout_s)
+    finished_rounds: list[ComparisonRound] = []
+    config = _build_measuring_estimator(estimator, settings).config
+    estimator_instance = _accept_whole_programs(cls)(config)
+    for _ in range(rounds):
+        estimator_instance = _accept_whole_programs(cls)(config)
+        measure_items(estimator_instance, [program, *(item for item, _ in parts)], options, run)
+        total = annotate_module(module, estimator_instance, run, node="", options=options)
+        finished_rounds.append(
+            ComparisonRound(
+                _get_answer(estimator_instance, program),
+                1e-9 * total.latency_ns,
+                sum(
+                    count * _get_answer(estimator_instance, item)["median_s"]
+                    for item, count in parts
+                ),
+                1e-9 * (total.low_ns or 0.0)
+                + sum(
+                    count * _get_answer(estimator_instance, item)["low_s"] for item, count in parts
+                ),
+            )
+        )
+    counted = run.results["measured"]
+    return ProgramComparison(
+        tuple(finished_rounds), counted.regions, counted.distinct,
+        sum(collective.count for collective in collectives), devices,
+        str(estimator_instance.environment.get("device", "")), dict(estimator_instance.environment.get("versions", {})),
+    )  # fmt: skip
+
+
+def _build_measuring_estimator(name: str, settings: Mapping[str, Any]) -> MeasuringEstimator:
+    estimator_instance = registry.build_estimator(name, None, settings)
+    assert isinstance(estimator_instance, MeasuringEstimator)
+    return estimator_instance
+
+
+class _ProgramItem(CostItem):
+    """A program that is compiled as it is written, not as a region."""
+
+    def __init__(self, op: ir.Operation, program: str) -> None:
+        super().__init__(op, program)
+        self.program = program
+
+
+def _accept_whole_programs(cls: type[MeasuringEstimator]) -> type[MeasuringEstimator]:
+    """The estimator, taking whole programs too."""
+
+    class WholeProgramEstimator(cls):
+        def build_module_text(self, item: CostItem) -> str:
+            return (
+                item.program if isinstance(item, _ProgramItem) else super().build_module_text(item)
+            )
+
+    return WholeProgramEstimator
+
+
+def _format_local_program(function: ir.Operation) -> str:
+    module = build_standalone_module(function)
+    replace_collectives(module)
+    lower_to_plain_stablehlo(module)
+    return str(module)
+
+
+def _build_stand_in_item(collective: ir.Operation) -> _ProgramItem:
+    return _ProgramItem(collective, str(build_stand_in_module(collective)))
+
+
+def _get_answer(estimator: MeasuringEstimator, item: CostItem) -> Answer:
+    answer = estimator.answers[item.digest]
+    if isinstance(answer, UnknownCost):
+        raise answer
+    return answer

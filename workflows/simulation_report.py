@@ -1,0 +1,372 @@
+"""A simulation, and its report: tables for people, one JSON object for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from hespas.chakra.trace_folder import find_trace_files
+from hespas.configs.system_spec import SystemSpec
+from hespas.simulators import simulator_choice
+from hespas.simulators.critical_path import COMMUNICATION, COMPUTE, WAITING, TracedResult
+from hespas.simulators.embedded.simulation_options import SimulationOptions
+from hespas.simulators.report_rows import (
+    BUS_SOURCE,
+    DeviceRow,
+    ExposedRow,
+    SimulationReport,
+    build_report,
+    compute_bus_factor,
+    sum_path_times,
+)
+from hespas.simulators.simulation_inputs import load_inputs
+from hespas.simulators.simulation_result import DeviceResult
+from hespas.support.errors import HespasError
+from hespas.support.text_tables import (
+    TextRow,
+    TextTable,
+    format_percent,
+    format_scaled,
+    format_seconds,
+)
+
+SHOWN = 10
+NO_INTERVALS = "the simulator tells no times of single nodes"
+
+
+def simulate_trace_folder(
+    traces: Path | str,
+    system: SystemSpec,
+    options: SimulationOptions,
+    *,
+    simulator: str = "auto",
+    astra_sim: str | None = None,
+    prefix: str | None = None,
+    timeout_s: float | None = None,
+    exact_durations: bool = True,
+    timeline: str | None = None,
+    note: Callable[[str], None] = lambda text: None,
+) -> SimulationReport:
+    """Simulate a folder of traces, and write a timeline where one is named; raises HespasError."""
+    files = find_trace_files(Path(traces), prefix)
+    if len(files) != system.device_count:
+        counts = " x ".join(str(n) for n in system.npus_count)
+        raise HespasError(
+            f"there are traces of {len(files)} devices, but system {system.name} has "
+            f"{system.device_count} ({counts})",
+            where=str(traces),
+            remedy="take a system of that size: hespas systems lists the presets, and "
+            "hespas system new makes another",
+        )
+    inputs = load_inputs(traces, system, prefix)
+    result = simulator_choice.simulate_inputs(
+        inputs,
+        simulator,
+        options=options,
+        astra_sim=astra_sim,
+        timeout_s=timeout_s,
+        exact_durations=exact_durations,
+        note=note,
+    )
+    if timeline is not None:
+        from hespas.simulators.timeline import write_timeline
+
+        drawn = write_timeline(result, inputs.get_device_nodes, inputs.groups, timeline)
+        if len(drawn.devices) < drawn.device_count:
+            note(
+                f"timeline: {len(drawn.devices)} of {drawn.device_count} devices, "
+                "one of each class of those that behave alike"
+            )
+    story = TracedResult(result, inputs.get_device_nodes, inputs.groups) if result.classes else None
+    return build_report(result, story)
+
+
+def collect_step_totals(simulated: SimulationReport) -> dict[str, Any]:
+    """The totals of the device that finishes last, in seconds; keys as in run-json.md."""
+    critical = simulated.critical_result
+    return {
+        "step_time_s": simulated.result.step_time_ns * 1e-9,
+        "comm_s": critical.comm_ns * 1e-9,
+        "exposed_comm_s": critical.exposed_ns * 1e-9,
+        "overlap_s": critical.overlap_ns * 1e-9,
+        "exposed_share": simulated.exposed_share,
+        "simulator": simulated.result.simulator,
+    }
+
+
+def to_simulation_json(
+    simulated: SimulationReport, *, traces: str, system: str, per_device: bool = False
+) -> dict[str, Any]:
+    """The object that ``hespas simulate --json`` prints: docs/reference/simulate-json.md."""
+    result = simulated.result
+    values: dict[str, Any] = {
+        **collect_step_totals(simulated),
+        "compute_s": simulated.critical_result.compute_ns * 1e-9,
+        "devices": len(result.devices),
+        "critical_device": result.critical_device,
+        "traces": traces,
+        "system": system,
+        "settings": result.settings,
+        "collectives": [
+            {
+                "kind": row.kind,
+                "group_size": row.group_size,
+                "operand_bytes": row.operand_bytes,
+                "count": row.count,
+                "time_s": row.time_ns * 1e-9,
+                "algorithm_bandwidth_bytes_per_s": row.algorithm_bandwidth,
+                "bus_bandwidth_bytes_per_s": row.bus_bandwidth,
+                "bus_factor": compute_bus_factor(row.kind, row.group_size),
+            }
+            for row in simulated.collectives
+        ],
+        "bus_factor_source": BUS_SOURCE,
+        "communicators": [
+            {
+                "id": row.id,
+                "devices": list(row.devices),
+                "alike": row.alike,
+                "count": row.count,
+                "operand_bytes": row.operand_bytes,
+                "time_s": row.time_ns * 1e-9,
+            }
+            for row in simulated.communicators
+        ],
+        "critical_path": None,
+        "exposed": None,
+    }
+    if simulated.path is not None:
+        values["critical_path"] = [
+            {"what": row.what, "kind": row.kind, "count": row.count, "time_s": row.time_ns * 1e-9}
+            for row in simulated.path
+        ]
+    if simulated.exposed is not None:
+        values["exposed"] = [_to_exposed_json(row) for row in simulated.exposed]
+    if per_device:
+        values["per_device"] = [_to_device_json(device) for device in result.devices]
+    return values
+
+
+def _to_exposed_json(row: ExposedRow) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "kind": row.kind,
+        "operand_bytes": row.operand_bytes,
+        "location": row.place,
+        "needed_by": row.needed_by,
+        "count": row.count,
+        "exposed_s": row.exposed_ns * 1e-9,
+        "waiting_s": row.waiting_ns * 1e-9,
+    }
+
+
+def _to_device_json(device: DeviceResult) -> dict[str, Any]:
+    return {
+        "finish_s": device.finish_ns * 1e-9,
+        "compute_s": device.compute_ns * 1e-9,
+        "comm_s": device.comm_ns * 1e-9,
+        "overlap_s": device.overlap_ns * 1e-9,
+        "exposed_comm_s": device.exposed_ns * 1e-9,
+    }
+
+
+def build_simulation_tables(
+    simulated: SimulationReport, *, system: str, per_device: bool = False
+) -> list[TextTable]:
+    """The report for people."""
+    result = simulated.result
+    settings = [(name.replace("_", " "), value) for name, value in result.settings.items()]
+    head = [
+        ("system", system),
+        ("simulator", result.simulator),
+        *((name, value) for name, value in settings if value and name != "system"),
+    ]
+    tables = [
+        TextTable("Simulation", head, left=2),
+        TextTable("Step", build_step_rows(simulated), left=2),
+        _build_device_table(simulated, per_device=per_device),
+        _build_collective_table(simulated),
+        _build_communicator_table(simulated),
+        _build_critical_path_table(simulated),
+        _build_exposed_table(simulated),
+    ]
+    return [table for table in tables if table.rows]
+
+
+def build_step_rows(simulated: SimulationReport) -> list[TextRow]:
+    """Names and values: the step, and what the device that finishes last spends it on."""
+    result, critical = simulated.result, simulated.critical_result
+    step = result.step_time_ns or 1
+    who = f"device {result.critical_device} of {len(result.devices)} finishes last"
+    hidden = f"{format_seconds(critical.overlap_ns * 1e-9)} of it beside compute"
+    return [
+        ("step time", f"{format_seconds(step * 1e-9)} ({step:,} ns), {who}"),
+        ("compute", f"{format_seconds(critical.compute_ns * 1e-9)}, "
+                    f"{format_percent(critical.compute_ns / step)} of the step"),
+        ("communication", f"{format_seconds(critical.comm_ns * 1e-9)}, {hidden}"),
+        ("exposed", f"{format_seconds(critical.exposed_ns * 1e-9)}, "
+                    f"{format_percent(simulated.exposed_share)} of the step"),
+    ]  # fmt: skip
+
+
+def _build_device_table(simulated: SimulationReport, *, per_device: bool) -> TextTable:
+    header = ("devices", "finish", "compute", "communication", "overlap", "exposed", "share")
+    shown: Sequence[DeviceRow] = simulated.devices[:SHOWN]
+    if per_device:
+        shown = [
+            DeviceRow((d,), device_result)
+            for d, device_result in enumerate(simulated.result.devices)
+        ]
+    rows: list[TextRow] = [_format_device_row(row) for row in shown]
+    if not per_device and len(simulated.devices) > SHOWN:
+        rest = sum(len(row.devices) for row in simulated.devices[SHOWN:])
+        rows.append((f"({rest} more: --per-device)", *[""] * 6))
+    return TextTable(
+        "Devices, the last to finish first" if not per_device else "Devices", rows, header
+    )
+
+
+def _format_device_row(row: DeviceRow) -> TextRow:
+    device_result = row.result
+    times = (
+        device_result.finish_ns,
+        device_result.compute_ns,
+        device_result.comm_ns,
+        device_result.overlap_ns,
+        device_result.exposed_ns,
+    )
+    share = format_percent(device_result.exposed_ns / (device_result.finish_ns or 1))
+    return (format_id_ranges(row.devices), *(format_seconds(ns * 1e-9) for ns in times), share)
+
+
+def _build_collective_table(simulated: SimulationReport) -> TextTable:
+    header = ("kind", "group", "operand", "count", "time", "each", "algorithm BW", "bus BW")
+    rows: list[TextRow] = [
+        (
+            row.kind,
+            str(row.group_size),
+            format_scaled(row.operand_bytes, "B"),
+            str(row.count),
+            format_seconds(row.time_ns * 1e-9),
+            format_seconds(row.time_ns / row.count * 1e-9),
+            _format_bandwidth(row.algorithm_bandwidth),
+            _format_bandwidth(row.bus_bandwidth),
+        )
+        for row in simulated.collectives[:SHOWN]
+    ]
+    rest = simulated.collectives[SHOWN:]
+    if rest:
+        count, time = sum(row.count for row in rest), sum(row.time_ns for row in rest)
+        rows.append(
+            (f"({len(rest)} more)", "", "", str(count), format_seconds(time * 1e-9), "", "", "")
+        )
+    return TextTable("Collectives, the most time first; bandwidths as in nccl-tests", rows, header)
+
+
+def _format_bandwidth(value: float | None) -> str:
+    return "-" if value is None else format_scaled(value, "B/s")
+
+
+def _build_communicator_table(simulated: SimulationReport) -> TextTable:
+    header = ("communicator", "devices", "alike", "count", "operands", "time")
+    if sum(row.alike for row in simulated.communicators) < 2:
+        return TextTable("", ())
+    rows: list[TextRow] = [
+        (
+            {-1: "messages", 0: "all"}.get(row.id, str(row.id)),
+            format_id_ranges(row.devices),
+            str(row.alike),
+            str(row.count),
+            format_scaled(row.operand_bytes, "B"),
+            format_seconds(row.time_ns * 1e-9),
+        )
+        for row in simulated.communicators[:SHOWN]
+    ]
+    rest = simulated.communicators[SHOWN:]
+    if rest:
+        alike, time = sum(r.alike for r in rest), sum(r.time_ns for r in rest)
+        count, moved = sum(r.count for r in rest), sum(r.operand_bytes for r in rest)
+        sums = (str(alike), str(count), format_scaled(moved, "B"), format_seconds(time * 1e-9))
+        rows.append((f"({len(rest)} more)", "", *sums))
+    title = "Communicators, one of those alike, the most time first; waiting included"
+    return TextTable(title, rows, header, left=2)
+
+
+def _build_critical_path_table(simulated: SimulationReport) -> TextTable:
+    if simulated.path is None:
+        return TextTable("Critical path", [("unknown", NO_INTERVALS)], left=2)
+    step = simulated.result.step_time_ns or 1
+    rows: list[TextRow] = [
+        (row.what, row.kind or "-", str(row.count), format_seconds(row.time_ns * 1e-9),
+         format_percent(row.time_ns / step))
+        for row in simulated.path[:SHOWN]
+    ]  # fmt: skip
+    rest = simulated.path[SHOWN:]
+    if rest:
+        time = sum(row.time_ns for row in rest)
+        count = str(sum(row.count for row in rest))
+        rows.append(
+            (
+                f"({len(rest)} more)",
+                "",
+                count,
+                format_seconds(time * 1e-9),
+                format_percent(time / step),
+            )
+        )
+    sums = sum_path_times(simulated.path)
+    parts = ", ".join(
+        f"{format_percent(sums[category] / step)} {category}"
+        for category in (COMPUTE, COMMUNICATION, WAITING)
+        if sums[category] or category != WAITING
+    )
+    return TextTable(
+        f"Critical path: {parts}", rows, ("what", "op", "nodes", "time", "share"), left=2
+    )
+
+
+def _build_exposed_table(simulated: SimulationReport) -> TextTable:
+    if not simulated.exposed:
+        return TextTable("", ())
+    step = simulated.result.step_time_ns or 1
+    header = ("node", "needed by", "place", "operand", "count", "exposed", "of step", "waiting")
+    rows: list[TextRow] = [
+        (
+            row.name,
+            row.needed_by or "the end",
+            row.place,
+            format_scaled(row.operand_bytes, "B"),
+            str(row.count),
+            format_seconds(row.exposed_ns * 1e-9),
+            format_percent(row.exposed_ns / step),
+            format_seconds(row.waiting_ns * 1e-9),
+        )
+        for row in simulated.exposed[:SHOWN]
+    ]
+    rest = simulated.exposed[SHOWN:]
+    if rest:
+        count = str(sum(row.count for row in rest))
+        time, waiting = (sum(getattr(r, f"{n}_ns") for r in rest) for n in ("exposed", "waiting"))
+        times = (
+            format_seconds(time * 1e-9),
+            format_percent(time / step),
+            format_seconds(waiting * 1e-9),
+        )
+        rows.append((f"({len(rest)} more)", "", "", "", count, *times))
+    device = simulated.result.critical_device
+    title = f"What to fix first: communication that device {device} waits for"
+    return TextTable(title, rows, header, left=3)
+
+
+def format_id_ranges(ids: Sequence[int], max_ranges: int = 4) -> str:
+    """Ascending numbers as ranges: ``0-3,8``; what does not fit is counted."""
+    ranges: list[tuple[int, int]] = []
+    for i in ids:
+        if ranges and ranges[-1][1] == i - 1:
+            ranges[-1] = (ranges[-1][0], i)
+        else:
+            ranges.append((i, i))
+    parts = [str(a) if a == b else f"{a}-{b}" for a, b in ranges[:max_ranges]]
+    more = sum(b - a + 1 for a, b in ranges[max_ranges:])
+    return ",".join(parts) + (f" and {more} more" if more else "")

@@ -1,0 +1,76 @@
+"""``hespas study gemm``: distributed matrix multiplications, by how they are divided."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from hespas.workflows.studies import study_definition
+from hespas.workflows.studies.operators import parse_product_shape
+from hespas.workflows.studies.study_command import StudyCommand
+from hespas.workflows.studies.study_definition import (
+    AxisValues,
+    Study,
+    StudyAxis,
+    StudyPanel,
+    StudyWorkload,
+)
+
+KINDS = ("all-gather", "reduce-scatter", "all-reduce", "ring", "summa")
+NODE = 8  # devices of one
+
+DESCRIPTION = """\
+Divide one matrix product over more and more devices, by each way of doing so, and tell what a
+device achieves: the same product each time, so that efficiency is that of strong scaling, against
+the fewest devices.
+
+  hespas study gemm --devices 1,8,64 --csv gemm.csv --plot gemm.svg
+
+M x K by K x N is MxKxN, or M for a square one. The kinds are those of the recipe `gemm`; summa is
+over a grid whose rows are nodes of 8.
+"""
+
+
+def _generate_workloads(axis_values: AxisValues) -> Iterator[StudyWorkload]:
+    for size in axis_values["sizes"]:
+        m, k, n = parse_product_shape(size)
+        shape = {"m": str(m), "k": str(k), "n": str(n)}
+        for kind in axis_values["kinds"]:
+            for devices in axis_values["devices"]:
+                labels = {"size": size, "kind": kind}
+                yield StudyWorkload(
+                    "gemm", {"kind": kind, **shape}, _make_gemm_mesh(kind, devices), labels
+                )
+
+
+def _make_gemm_mesh(kind: str, devices: int) -> dict[str, int]:
+    """A line; for summa a grid whose rows are nodes, or the one nearest to a square of fewer."""
+    if kind != "summa":
+        return {"x": devices}
+    if devices > NODE and devices % NODE == 0:
+        return {"x": devices // NODE, "y": NODE}
+    rows = max(n for n in range(1, math.isqrt(devices) + 1) if devices % n == 0)
+    return {"x": rows, "y": devices // rows}
+
+
+STUDY = Study(
+    name="gemm",
+    title="Distributed matrix products",
+    description=DESCRIPTION,
+    nodes=("H100_80GB",),
+    axes=(
+        StudyAxis("kinds", ",".join(KINDS), "ways to divide the product", study_definition.make_choice_reader(*KINDS)),
+        StudyAxis("sizes", "8192,16384", "products, MxKxN or M"),
+        StudyAxis("devices", "1,8,16,32,64", "numbers of devices", study_definition.parse_positive_count),
+    ),
+    workloads=_generate_workloads,
+    columns=(
+        study_definition.STEP, study_definition.COMPUTE, study_definition.EXPOSED, study_definition.RATE, study_definition.PEAK_SHARE, study_definition.EFFICIENCY,
+    ),
+    panels=(StudyPanel(("mfu",), "share of peak", share=True),),
+    across="devices",
+    series=("kind",),
+    facet="size",
+)  # fmt: skip
+COMMAND = StudyCommand(STUDY)
+build_parser, main = COMMAND.build_parser, COMMAND.main

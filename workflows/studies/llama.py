@@ -1,0 +1,67 @@
+"""``hespas study llama``: a training step of Llama models, node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hespas.support.errors import UsageError
+from hespas.workflows.studies import study_definition
+from hespas.workflows.studies.study_command import StudyCommand
+from hespas.workflows.studies.study_definition import (
+    AxisValues,
+    Study,
+    StudyAxis,
+    StudyPanel,
+    StudyWorkload,
+)
+
+DESCRIPTION = """\
+Train Llama models of several sizes on several nodes: what a step takes, achieves and costs.
+
+  hespas study llama --models 8b --node H100_80GB B200_180GB --devices 8,16 --plot llama.svg
+
+The program is the recipe `llama`: --tensor devices, neighbours, divide each layer's matrices, and
+fsdp what is left of them. For each device there is a sequence of 4096 tokens (--set batch=N: N for
+each group of tensor devices). Layers are a loop; --set scan=false writes them out.
+"""
+TENSOR_HELP = "devices that divide each layer's matrices (tensor parallelism)"
+
+
+def generate_workloads(axis_values: AxisValues) -> Iterator[StudyWorkload]:
+    """Training steps; raises UsageError where devices do not make groups of ``tensor``."""
+    for model in axis_values["models"]:
+        for tensor in axis_values["tensor"]:
+            for devices in axis_values["devices"]:
+                if devices % tensor:
+                    raise UsageError(f"{devices} devices do not make groups of {tensor} (--tensor)")
+                mesh = {"fsdp": devices // tensor, "tensor": tensor}
+                labels = {"model": model, "tensor": tensor}
+                defaults = {"scan": "true", "batch": str(tensor)}
+                yield StudyWorkload("llama", {"model": model}, mesh, labels, defaults)
+
+
+STUDY = Study(
+    name="llama",
+    title="Llama training",
+    description=DESCRIPTION,
+    nodes=("A100_SXM_40GB", "H100_80GB", "H200_141GB", "B200_180GB"),
+    axes=(
+        StudyAxis("models", "1b,3b,8b", "models of the recipe"),
+        StudyAxis("devices", "8", "numbers of devices", study_definition.parse_positive_count),
+        StudyAxis("tensor", "1", TENSOR_HELP, study_definition.parse_positive_count),
+    ),
+    workloads=generate_workloads,
+    columns=(
+        study_definition.STEP, study_definition.COMPUTE, study_definition.EXPOSED, study_definition.TOKENS, study_definition.MFU, study_definition.MEMORY, study_definition.FITS,
+        study_definition.ENERGY, study_definition.COST,
+    ),
+    panels=(
+        StudyPanel(("tokens_per_s",), "tokens/s"),
+        StudyPanel(("mfu",), "MFU", share=True),
+        StudyPanel(("step_time_s", "compute_s"), "step (full), compute (dashed): s"),
+    ),
+    across="model",
+    series=("node", "tensor", "devices"),
+)  # fmt: skip
+COMMAND = StudyCommand(STUDY)
+build_parser, main = COMMAND.build_parser, COMMAND.main

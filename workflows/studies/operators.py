@@ -1,0 +1,288 @@
+"""``hespas study operators``: matrix products by every estimator of an accelerator.
+
+The operator study of the published Hespas (arXiv 2604.12090), on one core of TPU v3 unless another
+node is named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from hespas.support.errors import HespasError, UsageError
+from hespas.tools.commands.command_parser import CommandParser, parse_count
+from hespas.workflows.studies import study_output
+from hespas.workflows.studies.study_definition import StudyAxis
+
+if TYPE_CHECKING:
+    from hespas.configs.node_spec import NodeSpec
+    from hespas.dialects.mlir import ir
+    from hespas.estimators.base import CostItem, Estimator
+    from hespas.estimators.measure.measurement_run import MeasureOptions
+    from hespas.support.text_tables import TextTable
+
+NODE = "TPUv3_core"
+SIZES = (
+    "128,256,512,1024,2048,4096,1x1024x1024,64x1280x1280,197x768x768,784x1152x128,4096x320x320,"
+    "2048x512x32000"
+)
+ESTIMATORS = (
+    "roofline", "systolic", "systolic{variant=scalesim}", "systolic{variant=cocossim}", "scalesim",
+    "zigzag", "onnxim{time-limit=100}", "cocossim{time-limit=100}",
+)  # fmt: skip
+DTYPES = ("bf16", "f16", "f32", "i8")
+
+DESCRIPTION = f"""\
+Estimate matrix products by several estimators, and print the times side by side. Simulators that
+are not installed, and products that one refuses, are told and left out, unless --estimator names
+them.
+
+  hespas study operators --csv gemm.csv --plot gemm.svg
+
+M x K by K x N is MxKxN, or M for a square one. By default: {SIZES.replace(",", " ")}.
+"""
+
+Shape = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class _OperatorRow:
+    """One product by one estimator; ``time_s`` is None where ``reason`` says why."""
+
+    estimator: str
+    m: int
+    k: int
+    n: int
+    dtype: str
+    flops: int
+    time_s: float | None
+    flops_per_s: float | None
+    bound: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class _OperatorResult:
+    """All rows; ``skipped`` says why an estimator has none, ``constants`` what the others used."""
+
+    node: str
+    peak_flops: float
+    rows: list[_OperatorRow]
+    constants: dict[str, str]
+    skipped: dict[str, str]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the study; returns the exit code, raises HespasError."""
+    options = build_parser().parse_args(argv)
+    shapes = StudyAxis("sizes", SIZES, "", parse_product_shape).parse_values(
+        options.sizes.replace(" ", ",")
+    )
+
+    from hespas import configs
+    from hespas.estimators.measure.measurement_run import MeasureOptions
+
+    study_output.check_output_files(options)
+    estimators = list(dict.fromkeys(options.estimator or ESTIMATORS))
+    result = _compare_estimators(
+        configs.load_node(options.node), shapes, options.dtype, estimators,
+        MeasureOptions(jobs=options.jobs, cache=options.cache), strict=bool(options.estimator),
+    )  # fmt: skip
+    study_output.write_study_output(
+        study_output.StudyOutput(
+            rows=[{"node": result.node, **asdict(row)} for row in result.rows],
+            data=asdict(result),
+            tables=_make_tables(result),
+            notes=_collect_notes(result),
+            draw=lambda figure: _draw_achieved_rates(figure, result),
+            size=(9, 5),
+        ),
+        options,
+    )
+    return 0
+
+
+def build_parser() -> CommandParser:
+    parser = CommandParser("hespas study operators", DESCRIPTION)
+    add = parser.add_argument
+    add("--node", default=NODE, help=f"node preset or file; default: {NODE}")
+    add("--sizes", metavar="LIST", default=SIZES, help="products, MxKxN or M, separated by commas")
+    add("--dtype", choices=DTYPES, default="bf16", help="type of the elements; default: bf16")
+    add(
+        "--estimator", action="append", metavar="NAME{KEY=VALUE ...}",
+        help="an estimator with its settings; may be given several times",
+    )  # fmt: skip
+    study_output.add_output_arguments(parser)
+    add("--jobs", type=parse_count, default=1, metavar="N", help="simulations at once; default: 1")
+    add("--cache", default="", metavar="FILE", help="where simulations are kept; none: nowhere")
+    return parser
+
+
+def _compare_estimators(
+    node: NodeSpec,
+    shapes: Sequence[Shape],
+    dtype: str,
+    estimators: Sequence[str],
+    options: MeasureOptions,
+    *,
+    strict: bool = False,
+) -> _OperatorResult:
+    """Each shape by each estimator, given as ``name{key=value ...}``.
+
+    With ``strict`` an estimator that cannot be used is an error; a product that one cannot do is
+    a row with a reason in any case. Raises HespasError.
+    """
+    peak_flops = _get_peak_rate(node, dtype)
+    modules = [_make_product_module(shape, dtype) for shape in shapes]
+    rows: list[_OperatorRow] = []
+    constants, skipped = {}, {}
+    for spelled in estimators:
+        try:
+            built_estimator = _build_estimator(spelled, node)
+            estimator_rows = list(
+                _estimate_products(built_estimator, spelled, modules, shapes, dtype, options)
+            )
+            constants[spelled] = built_estimator.describe_provenance()
+            rows += estimator_rows
+        except HespasError as error:
+            if strict:
+                raise
+            skipped[spelled] = error.message
+    return _OperatorResult(node.name, peak_flops, rows, constants, skipped)
+
+
+def _build_estimator(spelled: str, node: NodeSpec) -> Estimator:
+    """The estimator of ``name{key=value ...}``; raises UsageError."""
+    from hespas.estimators import registry
+    from hespas.passes.pipeline import parse_options
+
+    form = re.fullmatch(r"([\w-]+)(?:\{(.*)\})?", spelled.strip())
+    if not form:
+        raise UsageError(f"'{spelled}' is not NAME{{KEY=VALUE ...}}")
+    return registry.build_estimator(form[1], node, parse_options(form[2] or ""))
+
+
+def _estimate_products(
+    estimator: Estimator,
+    spelled: str,
+    modules: Sequence[ir.Module],
+    shapes: Sequence[Shape],
+    dtype: str,
+    options: MeasureOptions,
+) -> Iterator[_OperatorRow]:
+    """The rows of one estimator; raises HespasError where it cannot be used at all."""
+    from hespas.estimators.measure.base import MeasuringEstimator
+    from hespas.estimators.measure.measurement_run import measure_items
+    from hespas.estimators.work import UnknownCost
+
+    items = [_make_product_item(module) for module in modules]
+    if isinstance(estimator, MeasuringEstimator):
+        measure_items(estimator, items, options, keep_going=True)
+    for item, (m, k, n) in zip(items, shapes, strict=True):
+        flops = item.work.flops
+        try:
+            cost = estimator.estimate(item)
+        except UnknownCost as error:
+            yield _OperatorRow(spelled, m, k, n, dtype, flops, None, None, None, error.message)
+        else:
+            time_s = cost.latency_ns * 1e-9
+            yield _OperatorRow(
+                spelled, m, k, n, dtype, flops, time_s, flops / time_s, cost.bound, None
+            )
+
+
+def _make_product_module(shape: Shape, dtype: str) -> ir.Module:
+    """A program that is one product."""
+    from hespas.dialects.mlir import ir, make_context
+
+    m, k, n = shape
+    out = "i32" if dtype == "i8" else dtype
+    types = [f"tensor<{m}x{k}x{dtype}>", f"tensor<{k}x{n}x{dtype}>", f"tensor<{m}x{n}x{out}>"]
+    text = f"""func.func @main(%x: {types[0]}, %w: {types[1]}) -> {types[2]} {{
+      %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+        : ({types[0]}, {types[1]}) -> {types[2]}
+      return %0 : {types[2]}
+    }}"""
+    return ir.Module.parse(text, make_context())
+
+
+def _make_product_item(module: ir.Module) -> CostItem:
+    from hespas.dialects.mlir import collect_functions
+    from hespas.estimators.base import CostItem
+
+    return CostItem(collect_functions(module)["main"].regions[0].blocks[0].operations[0].operation)
+
+
+def _get_peak_rate(node: NodeSpec, dtype: str) -> float:
+    """The node's rate for products of that type, as the roofline takes it."""
+    return node.find_peak_rate("matrix", "tf32" if dtype == "f32" else dtype).flops_per_s
+
+
+def parse_product_shape(text: str) -> Shape:
+    """``MxKxN``, or ``M`` for M x M x M; raises UsageError."""
+    sizes = text.split("x")
+    if len(sizes) not in (1, 3) or not all(size.isdecimal() and int(size) for size in sizes):
+        raise UsageError(f"'{text}' is no product: MxKxN, or M for a square one")
+    m, k, n = sizes if len(sizes) == 3 else sizes * 3
+    return int(m), int(k), int(n)
+
+
+def _make_tables(result: _OperatorResult) -> list[TextTable]:
+    """The times, a product a row and an estimator a column."""
+    from hespas.support.text_tables import TextTable, format_seconds
+
+    shown = list(result.constants)
+    cells: dict[Shape, dict[str, _OperatorRow]] = {}
+    for row in result.rows:
+        cells.setdefault((row.m, row.k, row.n), {})[row.estimator] = row
+    lines = []
+    for shape, by in cells.items():
+        times = [by[name].time_s for name in shown]
+        lines.append(
+            ("x".join(map(str, shape)), *("-" if t is None else format_seconds(t) for t in times))
+        )
+    title = f"{result.node}: time of M x K by K x N"
+    return [TextTable(title, lines, ("product", *map(_shorten_spelling, shown)))]
+
+
+def _shorten_spelling(spelled: str) -> str:
+    """``systolic{variant=scalesim}`` as ``systolic scalesim``; limits are left out."""
+    name, _, settings = spelled.strip("}").partition("{")
+    values = [word.rpartition("=")[2] for word in settings.split() if "limit" not in word]
+    return " ".join([name, *values])
+
+
+def _collect_notes(result: _OperatorResult) -> list[str]:
+    """Why there are gaps in the table, each reason once."""
+    reasons: dict[str, list[str]] = {}
+    for row in result.rows:
+        if row.reason:
+            shape = f"{row.m}x{row.k}x{row.n}"
+            reasons.setdefault(f"{row.estimator}: {row.reason}", []).append(shape)
+    gaps = [f"{', '.join(shapes)}: {reason}" for reason, shapes in reasons.items()]
+    return [*gaps, *(f"no {name}: {reason}" for name, reason in result.skipped.items())]
+
+
+def _draw_achieved_rates(figure: Any, result: _OperatorResult) -> None:
+    """Achieved operations per second of each product, a line an estimator, below the peak."""
+    sizes = {(row.flops, row.m, row.k, row.n): f"{row.m}x{row.k}x{row.n}" for row in result.rows}
+    products = [sizes[key] for key in sorted(sizes)]
+    axes = figure.add_subplot()
+    for number, name in enumerate(result.constants):
+        rates = {f"{row.m}x{row.k}x{row.n}": row.flops_per_s or float("nan")
+                 for row in result.rows if row.estimator == name}  # fmt: skip
+        values = [rates[product] for product in products]
+        marker = "osD^v<>P"[number % 8]
+        axes.plot(
+            range(len(products)), values, marker=marker, ms=5, lw=0.8, label=_shorten_spelling(name)
+        )
+    axes.axhline(result.peak_flops, color="grey", ls="--", lw=1, label="peak")
+    axes.set(
+        yscale="log", ylabel="operations per second", xlabel="product, M x K x N",
+        title=f"Matrix products on {result.node}",
+    )  # fmt: skip
+    axes.set_xticks(range(len(products)), products, rotation=30, ha="right")
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))

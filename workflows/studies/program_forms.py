@@ -1,0 +1,75 @@
+"""In which form programs are estimated, and which of a node's systems they run on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hespas.support.errors import HespasError, UsageError
+
+# What XLA makes of a program: options of the pass xla-optimize, beside its target.
+BY_XLA = {"optimised": "", "scheduled": "stage=scheduled,async-collectives=keep"}
+FORMS = {
+    "optimised": "by XLA for the node: its fusions and library calls, collectives one by one",
+    "scheduled": "the same in XLA's order, collectives beside compute where XLA puts them",
+    "fused": "the kernels that XLA would make, by hespas (--fuse of hespas run)",
+    "lowered": "as JAX lowers it, each op a kernel",
+}
+OTHER_WAY = "--form fused makes the kernels that XLA would make, without it"
+
+
+def choose_xla_target(form: str, node: str) -> str:
+    """What XLA optimises for, "" where it does not; raises HespasError where it cannot."""
+    if form not in BY_XLA:
+        return ""
+    from hespas.configs import compile_targets
+    from hespas.dialects.xla import find_gpu_library
+    from hespas.passes.compile.compiler_process import NO_PLUGIN
+
+    if node not in compile_targets.list_target_presets():
+        raise HespasError(f"XLA's GPU compiler has no target for node {node}", remedy=OTHER_WAY)
+    if find_gpu_library() is None:
+        raise HespasError(
+            "XLA's GPU compiler is not installed", remedy=f"{NO_PLUGIN}, or {OTHER_WAY}"
+        )
+    return node
+
+
+def choose_system(node: str, devices: int, patterns: Sequence[str]) -> str | None:
+    """The system for so many devices, None for one; raises HespasError where there is none.
+
+    Of ``patterns`` if there are any, else of the presets with that node; of several the one with
+    fewest dimensions, a family's before another's.
+    """
+    if devices == 1:
+        return None
+    from hespas import configs
+    from hespas.configs import system_families
+    from hespas.workflows.sweep import sweep_grid
+
+    own = configs.list_systems_of_node(node)
+    names = [
+        name
+        for pattern in patterns
+        for name in (
+            sweep_grid.find_systems(pattern) if sweep_grid.is_pattern(pattern) else [pattern]
+        )
+    ]
+    candidates = [
+        (
+            name not in own,
+            len(system.npus_count),
+            name not in system_families.list_family_presets(),
+            name,
+        )
+        for name in names or own
+        if (system := configs.load_system(name)).device_count == devices
+    ]
+    if candidates:
+        return min(candidates)[-1]
+    whose = f"like {', '.join(patterns)}" if patterns else f"of node {node}"
+    sizes = sorted({configs.load_system(name).device_count for name in names or own})
+    have = f" (they have {', '.join(map(str, sizes))})" if sizes else ""
+    raise UsageError(
+        f"no system {whose} has {devices} devices{have}",
+        remedy="name others by --system, or make one with `hespas system new`",
+    )

@@ -1,0 +1,186 @@
+"""The programs of a study, in files named by what they depend on: each is made once."""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import hespas
+from hespas.configs import compile_targets
+from hespas.estimators.measure.failure import WorkerFailure
+from hespas.estimators.measure.measurement_cache import locate_default_file
+from hespas.estimators.measure.processes import LocalWorkerPool, WorkerSpec
+from hespas.estimators.measure.progress import ProgressCounter, open_progress_display
+from hespas.support.errors import HespasError, UsageError
+from hespas.workflows.studies.program_forms import BY_XLA
+from hespas.workflows.studies.study_definition import StudyWorkload
+from hespas.workflows.sweep.sweep_jobs import compute_digest, compute_source_digest
+
+WORKER, PROBE = (
+    "hespas.workflows.studies.program_worker:write_program_file",
+    "hespas.workflows.studies.program_worker:probe_device",
+)
+PACKAGES = ("jax", "jaxlib", "jax-cuda12-pjrt", "jax-cuda13-pjrt")
+SOURCES = ("frontends", "dialects", "passes")  # what makes a program
+TIMEOUT_S = 3600.0
+
+
+@dataclass(frozen=True)
+class StudyProgram:
+    """A workload in a form; ``target`` is what XLA optimises it for, "" where it does not.
+
+    ``xla_options`` are further ones of the pass xla-optimize.
+    """
+
+    workload: StudyWorkload
+    form: str
+    target: str
+    devices_per_node: int
+    xla_options: str = ""
+
+    def make_request(self) -> dict[str, Any]:
+        """What is to be exported, as ``frontends/export/export_worker.py`` takes it."""
+        return {
+            "program": self.workload.recipe,
+            "options": dict(self.workload.options),
+            "mesh": dict(self.workload.mesh),
+            "spec": None,
+            "platform": "cuda" if self.target else "cpu",
+        }
+
+    def name_lowered_file(self) -> str:
+        """The name of the exported file."""
+        mesh = [f"{axis}{size}" for axis, size in self.workload.mesh.items() if size > 1]
+        key = compute_digest([self.make_request(), _collect_environment()])
+        return "-".join([self.workload.recipe, *mesh, key[:16]]) + ".mlirbc"
+
+    def format_pass_options(self) -> str:
+        """Options of the pass xla-optimize."""
+        ours = (BY_XLA[self.form], f"devices-per-node={self.devices_per_node}", self.xla_options)
+        return ",".join(text for text in ours if text)
+
+    def name_final_file(self) -> str:
+        """The name of the file that is estimated."""
+        if not self.target:
+            return self.name_lowered_file()
+        lowered = self.name_lowered_file()
+        key = compute_digest(
+            [
+                lowered,
+                compile_targets.load_compile_target(self.target).proto,
+                self.format_pass_options(),
+            ]
+        )
+        return f"{lowered.removesuffix('.mlirbc')}-{self.target}-{key[:16]}.mlirbc"
+
+
+@functools.cache
+def _collect_environment() -> dict[str, Any]:
+    """What any program depends on besides its options."""
+    root = Path(next(iter(hespas.__path__)))
+    return {
+        "hespas": hespas.__version__,
+        "source": [compute_source_digest(root / name) for name in SOURCES],
+        "packages": {name: _find_version(name) for name in PACKAGES},
+        "jax": {key: value for key, value in os.environ.items() if key.startswith("JAX_")},
+    }
+
+
+def _find_version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def get_default_folder() -> Path:
+    """Where programs are kept: beside the cache of measurements."""
+    return locate_default_file().parent / "programs"
+
+
+@dataclass(frozen=True)
+class ProgramFiles:
+    """Where each program is, and how many of these files were there before."""
+
+    paths: list[str]
+    existing_count: int
+
+
+def make_program_files(
+    programs: Sequence[StudyProgram], folder: Path, jobs: int, note: Callable[[str], None]
+) -> ProgramFiles:
+    """The files of the programs, in their order; raises HespasError.
+
+    What is made stays, also where a later one fails: the same command goes on from there.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise HespasError(f"cannot keep programs: {error.strerror}", where=str(folder)) from None
+    finals = [folder / program.name_final_file() for program in programs]
+    exports: dict[Path, dict[str, Any]] = {}
+    optimised: dict[Path, dict[str, Any]] = {}
+    existing_paths = {path for path in finals if path.exists()}
+    for program, final in zip(programs, finals, strict=True):
+        if final in existing_paths:
+            continue
+        lowered = folder / program.name_lowered_file()
+        if not lowered.exists():
+            exports[lowered] = {
+                "export": program.make_request(),
+                "of": describe_workload(program.workload),
+            }
+        if program.target:
+            optimised[final] = {
+                "input": str(lowered),
+                "target": program.target,
+                "options": program.format_pass_options(),
+                "of": f"{describe_workload(program.workload)} for {program.target}",
+            }
+    if exports and find_spec("jax") is None:
+        raise HespasError("exporting needs JAX", remedy="pip install 'hespas[jax]'")
+    _run_workers(exports, jobs, "programs exported", note)
+    _run_workers(optimised, jobs, "programs optimised", note)
+    return ProgramFiles([str(path) for path in finals], len(existing_paths))
+
+
+def describe_workload(workload: StudyWorkload) -> str:
+    """A workload in words, for messages."""
+    options = " ".join(f"{key}={value}" for key, value in workload.options.items())
+    return f"{workload.recipe} {options} on {workload.mesh_text}"
+
+
+def _run_workers(
+    todo: Mapping[Path, dict[str, Any]], jobs: int, units: str, note: Callable[[str], None]
+) -> None:
+    """Have workers write the files; raises HespasError for the first that cannot be made."""
+    if not todo:
+        return
+    spec = WorkerSpec(worker=WORKER, probe=PROBE, turns="own", timed=False, timeout_s=TIMEOUT_S)
+    with (
+        tempfile.TemporaryDirectory(prefix="hespas-", ignore_cleanup_errors=True) as scratch,
+        open_progress_display(note, None) as show,
+        LocalWorkerPool(spec, jobs, note) as processes,
+    ):
+        payloads = [
+            {**payload, "output": str(path), "scratch": scratch} for path, payload in todo.items()
+        ]
+        progress = ProgressCounter("study", len(payloads), show, units)
+        with closing(processes.run_payloads(payloads)) as outcomes:
+            for number, outcome in outcomes:
+                of = payloads[number]["of"]
+                if isinstance(outcome, WorkerFailure):
+                    raise HespasError(outcome.format_message(), where=of)
+                if "error" in outcome:
+                    error_report = outcome["error"]
+                    kind = UsageError if error_report["usage"] else HespasError
+                    raise kind(error_report["message"], where=of, remedy=error_report["remedy"])
+                progress.count_finished(of)

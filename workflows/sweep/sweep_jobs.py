@@ -1,0 +1,222 @@
+"""What a cell is to a worker, and the key that its result is kept under."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import hespas
+from hespas import configs
+from hespas.configs import file_models
+from hespas.configs.node_spec import NodeSpec
+from hespas.configs.system_spec import SystemSpec
+from hespas.configs.validation import validate_config
+from hespas.estimators import registry
+from hespas.estimators.measure.measurement_cache import compute_cache_key
+from hespas.simulators import simulator_choice
+from hespas.simulators.embedded.simulation_options import SimulationOptions
+from hespas.support.errors import HespasError, UsageError
+from hespas.workflows.run_config import MEASURING, RunConfig
+from hespas.workflows.sweep.sweep_grid import SweepCell
+
+RESULT, DEVICES = "sweep", "sweep: devices"  # what a key is of
+NAMED = ("mlir", "node", "system", "output", "timeline", "astra_sim", *MEASURING)
+
+
+@dataclass(frozen=True)
+class SweepJob:
+    """A cell for a worker. ``key`` is "" where the result is not to be kept.
+
+    ``estimator`` and ``version`` are what the cache lists it under.
+    """
+
+    program: str
+    payload: dict[str, Any]
+    key: str
+    estimator: str
+    version: str
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+
+@functools.cache
+def collect_environment() -> dict[str, str]:
+    """What any result depends on: the versions of hespas and jaxlib, and hespas' own files."""
+    return {
+        "hespas": hespas.__version__,
+        "source": compute_source_digest(Path(next(iter(hespas.__path__)))),
+        "jaxlib": version("jaxlib"),
+    }
+
+
+def compute_source_digest(folder: Path) -> str:
+    """A hash of the files of a package, so that a changed one never answers from the cache."""
+    hasher = hashlib.sha256()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for name in sorted(files):
+            path = Path(place, name)
+            hasher.update(f"{path.relative_to(folder)}\0".encode())
+            hasher.update(hashlib.sha256(path.read_bytes()).digest())
+    return hasher.hexdigest()[:16]
+
+
+def compute_program_digest(path: str) -> str:
+    """A hash of a program's file; raises HespasError."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise HespasError(f"cannot read it: {reason}", where=str(path)) from None
+
+
+def _compute_system_digest(system: SystemSpec) -> str:
+    """A hash of a system: its numbers, and the files of its own collectives."""
+    values = {k: v for k, v in asdict(system).items() if k != "folder"}
+    files = {}
+    if system.custom or system.per_node_custom:
+        for path in sorted(p for p in system.folder.rglob("*") if p.is_file()):
+            files[str(path.relative_to(system.folder))] = compute_program_digest(str(path))
+    return compute_digest([values, files])
+
+
+def compute_digest(values: Any) -> str:
+    """A hash of plain data."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+class SweepJobFactory:
+    """Makes jobs, looking at each file, preset and estimator once."""
+
+    def __init__(self) -> None:
+        self._program_digest = functools.cache(compute_program_digest)
+        self._system_digest = functools.cache(
+            lambda name: _compute_system_digest(configs.load_system(name))
+        )
+        self._resolve_node = functools.cache(_resolve_node)
+        self._identify_simulator = functools.cache(_identify_simulator)
+
+    def make_job(self, cell: SweepCell) -> SweepJob:
+        """The job of a cell; raises HespasError for what is wrong with its values."""
+        config = _read_config(cell)
+        program = _get_program_path(config)
+        estimator = registry.load_estimator_class(config.estimator)
+        changes = {k.partition(".")[2]: v for k, v in cell.items() if k.startswith("node.")}
+        node = self._resolve_node(config.node, json.dumps(changes))
+        system = self._system_digest(config.system) if config.system else ""
+        values = config.model_dump(exclude=set(NAMED))
+        update: dict[str, Any] = {"node": node.preset}
+        astra: list[Any] = []
+        if config.system and config.simulate:
+            astra = self._identify_simulator(config.simulator, config.astra_sim)
+            update["simulator"] = config.simulator if astra else "embedded"
+        sent = config.model_copy(update=update).model_dump(exclude_unset=True) | update
+        content = {
+            "program": self._program_digest(program),
+            "node": node.digest,
+            "system": system,
+        }
+        payload = {"config": sent, "node": node.file, "program": content["program"]}
+        files = {
+            name: self._program_digest(value)
+            for name, value in config.setting.items()
+            if isinstance(value, str) and os.path.isfile(value)
+        }
+        parts = {**content, "values": values, "astra_sim": astra, "files": files}
+        key = (
+            ""
+            if estimator.measures
+            else compute_cache_key(RESULT, estimator.version, parts, collect_environment())
+        )
+        provenance = {f"{name}_sha256": value or None for name, value in content.items()}
+        return SweepJob(program, payload, key, estimator.name, estimator.version, provenance)
+
+    def make_device_count_job(self, cell: SweepCell) -> SweepJob:
+        """The job that tells how many devices a cell's program runs on; raises HespasError."""
+        config = _read_config(cell)
+        program = _get_program_path(config)
+        parts = {"program": self._program_digest(program), "keep_going": config.keep_going}
+        key = compute_cache_key(DEVICES, "1", parts, collect_environment())
+        return SweepJob(program, {"devices_of": program, **parts}, key, "devices", "1")
+
+
+def _read_config(cell: SweepCell) -> RunConfig:
+    """The configuration of a cell; raises HespasError for a wrong value."""
+    values: dict[str, Any] = {k: v for k, v in cell.items() if k in RunConfig.model_fields}
+    setting = {k.partition(".")[2]: v for k, v in cell.items() if k.startswith("setting.")}
+    return validate_config(RunConfig, {**values, **({"setting": setting} if setting else {})}, "")
+
+
+def _get_program_path(config: RunConfig) -> str:
+    if config.mlir is None:
+        raise UsageError("no program is given", remedy="name it with --mlir, or in the file")
+    return config.mlir
+
+
+@dataclass(frozen=True)
+class _NodeChoice:
+    """A node: the name of a ``preset``, or a file's ``stem``, ``data`` and what rows call it.
+
+    Both are None where no node is named, which is for the estimator to mind.
+    """
+
+    preset: str | None = None
+    file: dict[str, Any] | None = None
+    digest: str = ""
+
+
+def _resolve_node(name: str | None, changes_json: str) -> _NodeChoice:
+    changes: dict[str, Any] = json.loads(changes_json)
+    if name is None and not changes:
+        return _NodeChoice()
+    name = name or configs.DEFAULT_NODE
+    is_preset = configs.is_preset_name(name)
+    if is_preset and not changes:
+        return _NodeChoice(name, None, _compute_node_digest(configs.load_node(name)))
+    label = stem = name if is_preset else Path(name).stem
+    data = configs.read_node_json(name)
+    if changes:
+        texts = [f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in changes.items()]
+        label = stem = f"{stem}[{','.join(texts)}]"
+        for key, value in changes.items():
+            _set_nested_value(data, key.split("."), value, label)
+        if "name" in data:
+            data["name"] = label
+    node = file_models.parse_node_file(data, label)
+    file = {"stem": stem.replace("/", "_"), "data": data, "label": label if changes else name}
+    return _NodeChoice(None, file, _compute_node_digest(node))
+
+
+def _set_nested_value(data: dict[str, Any], path: list[str], value: Any, where: str) -> None:
+    """Set a value in a node's JSON object, by the keys that lead to it."""
+    for i, key in enumerate(path[:-1]):
+        data = data.setdefault(key, {})
+        if not isinstance(data, dict):
+            raise HespasError(f"'{'.'.join(path[: i + 1])}' holds no other keys", where=where)
+    data[path[-1]] = value
+
+
+def _compute_node_digest(node: NodeSpec) -> str:
+    return compute_digest(_to_plain_data(asdict(node)))
+
+
+def _to_plain_data(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _to_plain_data(inner) for key, inner in value.items()}
+    return value
+
+
+def _identify_simulator(simulator: str, astra_sim: str | None) -> list[Any]:
+    """What tells the ASTRA-sim that is to run from another; empty for the embedded simulator."""
+    program = simulator_choice.select_astra_program(simulator, SimulationOptions(), astra_sim)
+    if program is None:
+        return []
+    status = os.stat(program.path)
+    return [str(program.path), *program.arguments, status.st_size, status.st_mtime_ns]

@@ -1,0 +1,292 @@
+"""Running the cells: from the cache, in worker processes, or on a Dask cluster."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from hespas import configs, frontends
+from hespas.estimators.measure.failure import WorkerFailure
+from hespas.estimators.measure.measurement_cache import MeasurementCache
+from hespas.estimators.measure.measurement_run import WorkerPool
+from hespas.estimators.measure.processes import LocalWorkerPool, WorkerSpec
+from hespas.estimators.measure.progress import ProgressCounter, open_progress_display
+from hespas.support.errors import HespasError
+from hespas.workflows.sweep import sweep_grid
+from hespas.workflows.sweep.sweep_grid import SweepCell
+from hespas.workflows.sweep.sweep_jobs import SweepJob, SweepJobFactory, collect_environment
+from hespas.workflows.sweep.sweep_table import SweepRow, flatten_figures
+
+MAX_CHUNK_CELLS = 16  # cells that a worker is given at once: some seconds of work
+MAX_CHUNK_BYTES = 16_000_000  # of the programs of a chunk: large ones are slow
+TIMEOUT_S = 3600.0
+WORKER, PROBE = (
+    "hespas.workflows.sweep.sweep_worker:compute_cells",
+    "hespas.workflows.sweep.sweep_worker:probe_environment",
+)
+
+SPLIT_KEYS = ("keep_going", "fuse", "split", "block_limit")
+ESTIMATE_KEYS = ("estimator", "setting", "node")
+
+Note = Callable[[str], None]
+Answer = dict[str, Any]
+"""{"figures": ..., "created": ...} or {"error": ...}."""
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """How cells are run; nothing here changes a result.
+
+    ``jobs`` worker processes on this machine, or the workers of the Dask cluster at ``dask``.
+    ``cache`` is a file, "" the default one, "none" for none; ``timeout_s`` is of one cell.
+    """
+
+    jobs: int = 1
+    dask: str = ""
+    cache: str = ""
+    timeout_s: float = TIMEOUT_S
+
+
+@dataclass
+class SweepOutcome:
+    """The rows, in the order of the cells, and how they came about."""
+
+    rows: list[SweepRow] = field(default_factory=list)
+    cached: int = 0
+    computed: int = 0
+    failed: int = 0
+    elapsed_s: float = 0.0
+
+
+def run_sweep(cells: Sequence[SweepCell], options: SweepOptions, note: Note) -> SweepOutcome:
+    """Every cell's row; an error of one is a row that says so.
+
+    Raises HespasError for what is wrong before any work, as a preset of no such name.
+    """
+    start, outcome, maker = time.monotonic(), SweepOutcome(), SweepJobFactory()
+    with MeasurementCache(options.cache) as cache, _open_scratch_folder(options) as scratch:
+        runner = _SweepJobRunner(options, cache, note, scratch)
+        cells, errors = _expand_systems(cells, maker, runner)
+        jobs = {i: maker.make_job(cell) for i, cell in enumerate(cells) if i not in errors}
+        answers = runner.recall_answers(jobs)
+        outcome.cached = len(answers)
+        try:
+            runner.run_jobs(jobs, answers)
+        except KeyboardInterrupt:
+            note(
+                f"{_count_results(answers)} of {len(cells)} cells are kept: the same command goes on"
+            )
+            raise
+    answers |= {i: {"error": text} for i, text in errors.items()}
+    for i, cell in enumerate(cells):
+        outcome.rows.append(_make_row(cell, jobs.get(i), answers[i]))
+    outcome.failed = len(cells) - _count_results(answers)
+    outcome.computed = len(cells) - outcome.cached - outcome.failed
+    outcome.elapsed_s = time.monotonic() - start
+    return outcome
+
+
+def _count_results(answers: Mapping[int, Answer]) -> int:
+    return sum("error" not in answer for answer in answers.values())
+
+
+def _open_scratch_folder(options: SweepOptions) -> AbstractContextManager[str]:
+    """A folder for the workers' files; on a cluster, they have their own."""
+    return nullcontext("") if options.dask else tempfile.TemporaryDirectory()
+
+
+@dataclass
+class _SweepJobRunner:
+    """Runs jobs, and keeps each answer as soon as it is there."""
+
+    options: SweepOptions
+    cache: MeasurementCache
+    note: Note
+    scratch: str
+
+    def recall_answers(self, jobs: Mapping[int, SweepJob]) -> dict[int, Answer]:
+        """What the cache has."""
+        cached_answers = {i: self.cache.find_outcome(job.key) for i, job in jobs.items() if job.key}
+        return {i: answer for i, answer in cached_answers.items() if isinstance(answer, dict)}
+
+    def run_jobs(
+        self, jobs: Mapping[int, SweepJob], answers: dict[int, Answer], units: str = "cells done"
+    ) -> None:
+        """Put the answers that are missing; raises HespasError where no worker can be had."""
+        todo = sorted(jobs.keys() - answers.keys(), key=lambda i: (_make_sort_key(jobs, i), i))
+        if not todo:
+            return
+        with open_progress_display(self.note, None) as show:
+            progress = ProgressCounter("sweep", len(todo), show, units)
+            self._run_round(_split_into_chunks(todo, jobs), jobs, answers, 0, progress)
+            lost = [[i] for i in todo if i not in answers]
+            if lost:
+                self._run_round(lost, jobs, answers, 1, progress)
+
+    def _run_round(
+        self,
+        chunks: Sequence[Sequence[int]],
+        jobs: Mapping[int, SweepJob],
+        answers: dict[int, Answer],
+        retries: int,
+        progress: ProgressCounter,
+    ) -> None:
+        """One round; without retries, chunks that took their worker along are left out."""
+        payloads = [
+            {
+                "folder": os.getcwd(),
+                "scratch": self.scratch,
+                "cells": [jobs[i].payload for i in chunk],
+            }
+            for chunk in chunks
+        ]
+        with (
+            self._start_workers(retries) as workers,
+            closing(workers.run_payloads(payloads)) as outcomes,
+        ):
+            for number, outcome in outcomes:
+                chunk = chunks[number]
+                if isinstance(outcome, WorkerFailure):
+                    if not retries:
+                        continue
+                    outcome = {"cells": [{"error": f"error: {outcome.format_message()}"}]}
+                for i, answer in zip(chunk, outcome["cells"], strict=True):
+                    answers[i] = self._store_answer(jobs[i], answer)
+                progress.count_finished(os.path.basename(jobs[chunk[0]].program), len(chunk))
+
+    def _store_answer(self, job: SweepJob, answer: Answer) -> Answer:
+        if "error" in answer:
+            return answer
+        created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        answer = {**answer, "created": created}
+        if job.key:
+            name = os.path.basename(job.program)
+            estimator_name = f"sweep: {job.estimator}"
+            self.cache.store_outcome(
+                job.key, answer, estimator=estimator_name, version=job.version, name=name
+            )
+        return answer
+
+    @contextmanager
+    def _start_workers(self, retries: int) -> Iterator[WorkerPool]:
+        worker_spec = WorkerSpec(
+            worker=WORKER,
+            probe=PROBE,
+            turns="own",
+            timed=False,
+            timeout_s=self.options.timeout_s,
+            retries=retries,
+        )
+        if not self.options.dask:
+            with LocalWorkerPool(worker_spec, self.options.jobs, self.note) as processes:
+                yield processes
+            return
+        from hespas.estimators.measure.cluster import DaskWorkerPool
+
+        with DaskWorkerPool(worker_spec, self.options.dask) as cluster:
+            worker_environment = cluster.collect_environment()
+            for name, value in collect_environment().items():
+                if worker_environment.get(name) != value:
+                    raise HespasError(
+                        f"the Dask workers have another {name}: {worker_environment.get(name)}, here {value}",
+                        remedy="install the same version of hespas there",
+                    )
+            yield cluster
+
+
+def _make_sort_key(jobs: Mapping[int, SweepJob], number: int) -> tuple[str, ...]:
+    """Cells that share most work are neighbours: program, split, node, then the rest."""
+    config = jobs[number].payload.get("config", {})
+    node = jobs[number].payload.get("node")
+    first = [repr(config.get(name)) for name in SPLIT_KEYS]
+    second = [repr(config.get(name)) for name in ESTIMATE_KEYS]
+    return (jobs[number].program, *first, *second, node["label"] if node else "")
+
+
+def _split_into_chunks(todo: Sequence[int], jobs: Mapping[int, SweepJob]) -> list[list[int]]:
+    """Jobs of the same program, a few at a time, and the fewer the larger it is."""
+    chunks: list[list[int]] = []
+    for program, members in itertools.groupby(todo, key=lambda i: jobs[i].program):
+        numbers = list(members)
+        most = 1 if any(not jobs[i].key for i in numbers) else _limit_chunk_size(program)
+        chunks += [numbers[k : k + most] for k in range(0, len(numbers), most)]
+    return chunks
+
+
+def _limit_chunk_size(program: str) -> int:
+    return max(1, min(MAX_CHUNK_CELLS, MAX_CHUNK_BYTES // (os.path.getsize(program) + 1)))
+
+
+def _expand_systems(
+    cells: Sequence[SweepCell], maker: SweepJobFactory, runner: _SweepJobRunner
+) -> tuple[list[SweepCell], dict[int, str]]:
+    """Cells with the systems that a pattern means: those with as many devices as the program.
+
+    The errors by position: of programs that cannot be prepared, and where no system fits.
+    """
+    pattern_cells = [cell for cell in cells if sweep_grid.is_pattern(cell.get("system"))]
+    named = {
+        pattern: [
+            (name, configs.load_system(name).device_count)
+            for name in sweep_grid.find_systems(pattern)
+        ]
+        for pattern in {cell["system"] for cell in pattern_cells}
+    }
+    devices = _count_devices(pattern_cells, maker, runner)
+    expanded_cells: list[SweepCell] = []
+    errors: dict[int, str] = {}
+    for cell in cells:
+        pattern = cell.get("system")
+        if not sweep_grid.is_pattern(pattern):
+            expanded_cells.append(cell)
+            continue
+        answer = devices[cell["mlir"], str(cell.get("keep_going"))]
+        count = answer.get("figures", {}).get("devices")
+        fitting = [name for name, size in named[pattern] if size == count]
+        expanded_cells += [{**cell, "system": name} for name in fitting]
+        if not fitting:
+            none = HespasError(
+                f"no system like '{pattern}' has {count} devices", where=cell["mlir"]
+            )
+            errors[len(expanded_cells)] = answer.get("error") or str(none)
+            expanded_cells.append(cell)
+    return expanded_cells, errors
+
+
+def _count_devices(
+    cells: Sequence[SweepCell], maker: SweepJobFactory, runner: _SweepJobRunner
+) -> dict[tuple[str, str], Answer]:
+    """How many devices the programs of these cells run on."""
+    jobs: dict[tuple[str, str], SweepJob] = {}
+    for cell in cells:
+        job = maker.make_device_count_job(cell)
+        jobs[job.program, str(cell.get("keep_going"))] = job
+    numbered = dict(enumerate(jobs.values()))
+    answers = runner.recall_answers(numbered)
+    runner.run_jobs(numbered, answers, "programs read")
+    return {key: answers[i] for i, key in enumerate(jobs)}
+
+
+def _make_row(cell: SweepCell, job: SweepJob | None, answer: Answer) -> SweepRow:
+    """A cell's row: what was asked for, the figures or the error, and where they come from."""
+    asked = {f"cell.{key}": value for key, value in cell.items()}
+    if job is None or "error" in answer:
+        return {**asked, "error": answer["error"]}
+    figures = answer["figures"]
+    program, node = frontends.to_display_name(job.program), job.payload["node"]
+    # The same program may have been estimated under another name.
+    figures["warnings"] = [
+        text.replace(figures["program"], program) for text in figures["warnings"]
+    ]
+    figures["program"] = program
+    if node is not None:
+        figures["node"] = node["label"]
+    origin = {**collect_environment(), **job.provenance, "created": answer["created"]}
+    provenance = {f"provenance.{key}": value for key, value in origin.items()}
+    return {**asked, "error": None, **flatten_figures(figures), **provenance}

@@ -1,0 +1,169 @@
+"""What a sweep prints: the best cell of each program, how a family scales, and the errors."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from hespas.support.errors import UsageError
+from hespas.support.suggestions import suggest_nearest
+from hespas.support.text_tables import (
+    TextTable,
+    format_count,
+    format_percent,
+    format_seconds,
+)
+from hespas.workflows import run_comparison
+from hespas.workflows.run_config import RunConfig
+from hespas.workflows.run_results import RunResult
+from hespas.workflows.sweep.sweep_grid import NESTED
+from hespas.workflows.sweep.sweep_runner import SweepOutcome
+from hespas.workflows.sweep.sweep_table import CELL, SweepRow, collect_columns, unflatten_figures
+
+SHOWN = 20
+
+
+def make_summary_tables(outcome: SweepOutcome, output: str | None) -> list[TextTable]:
+    """The summary."""
+    counts = [
+        ("cells", str(len(outcome.rows))),
+        ("computed", f"{outcome.computed} in {format_seconds(outcome.elapsed_s)}"),
+        ("from the cache", str(outcome.cached)),
+        ("errors", str(outcome.failed)),
+        *_summarise_gaps(outcome.rows),
+        ("table", output or "none: --output FILE keeps one"),
+    ]
+    shown = [
+        TextTable("Sweep", counts, left=2),
+        _tabulate_best_cells(outcome.rows),
+        _tabulate_scaling(outcome.rows),
+    ]
+    return [table for table in [*shown, _tabulate_errors(outcome.rows)] if table.rows]
+
+
+def _summarise_gaps(rows: Sequence[SweepRow]) -> list[tuple[str, str]]:
+    count = sum(bool(row.get("gaps")) for row in rows)
+    summary = (
+        f"{format_count(count, 'cell')} with ops that have no estimate: their times are too low"
+    )
+    return [("gaps", summary)] if count else []
+
+
+def select_columns(rows: Sequence[SweepRow], patterns: Sequence[str]) -> TextTable:
+    """The columns of these names or patterns, a row for each cell; raises UsageError."""
+    known = collect_columns(rows)
+    names: list[str] = []
+    for pattern in patterns:
+        fitting = fnmatch.filter(known, pattern)
+        if not fitting:
+            raise UsageError(
+                f"--columns: there is no column '{pattern}'", remedy=suggest_nearest(pattern, known)
+            )
+        names += [name for name in fitting if name not in names]
+    return TextTable("", [[_format_value(row.get(name)) for name in names] for row in rows], names)
+
+
+def _format_value(value: Any) -> str:
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _select_successful(rows: Sequence[SweepRow]) -> list[SweepRow]:
+    return [row for row in rows if row.get("error") is None]
+
+
+def _find_varied_keys(rows: Sequence[SweepRow], excluded: Sequence[str] = ("mlir",)) -> list[str]:
+    """The keys of cells that have several values."""
+    keys = dict.fromkeys(name for row in rows for name in row if name.startswith(CELL))
+    names = [name for name in keys if name.removeprefix(CELL) not in excluded]
+    return [name for name in names if len({_format_value(row.get(name)) for row in rows}) > 1]
+
+
+def _choose_measure(rows: Sequence[SweepRow]) -> str:
+    """The column that cells are compared by."""
+    return "step_time_s" if all(row.get("step_time_s") is not None for row in rows) else "compute_s"
+
+
+def _tabulate_best_cells(rows: Sequence[SweepRow]) -> TextTable:
+    """For each program the cell that takes least, beside the one that takes longest."""
+    good = _select_successful(rows)
+    varied = [name for name in _find_varied_keys(good) if not _is_pattern_number(name)]
+    by_program: dict[str, list[SweepRow]] = {}
+    for row in good:
+        by_program.setdefault(row["cell.mlir"], []).append(row)
+    shown = []
+    for program, cells in by_program.items():
+        measure = _choose_measure(cells)
+        ranked = sorted(cells, key=lambda row: row[measure])
+        best, worst = ranked[0], ranked[-1]
+        note = "compute only" if measure == "compute_s" else ""
+        values = [_format_value(best.get(name)) for name in varied]
+        times = [format_seconds(best[measure]), format_seconds(worst[measure])]
+        shown.append([os.path.basename(program), *values, str(len(cells)), *times, note])
+    header = ["program", *(n.removeprefix(CELL) for n in varied), "of cells", "time", "longest", ""]
+    title = "Best cell of each program"
+    return _shorten_table(TextTable(title, shown, header, left=1 + len(varied)))
+
+
+def _is_pattern_number(name: str) -> bool:
+    """Whether a column is a number that a pattern has picked out of a program's name."""
+    key = name.removeprefix(CELL)
+    return key not in RunConfig.model_fields and not key.startswith(NESTED)
+
+
+def _tabulate_scaling(rows: Sequence[SweepRow]) -> TextTable:
+    """Programs of a family, told by numbers in their names, against the one on fewest devices.
+
+    Of the systems for a program, that with the least time.
+    """
+    good = [row for row in _select_successful(rows) if any(map(_is_pattern_number, row))]
+    varied = _find_varied_keys(good, ("mlir", "system"))
+    fixed = [name for name in varied if not _is_pattern_number(name)]
+    numbers = [name for name in varied if _is_pattern_number(name)]
+    families: dict[tuple[str, ...], dict[str, list[SweepRow]]] = {}
+    for row in good:
+        key = tuple(_format_value(row.get(name)) for name in fixed)
+        families.setdefault(key, {}).setdefault(row["cell.mlir"], []).append(row)
+    shown = []
+    for key, programs in families.items():
+        measure = _choose_measure([row for cells in programs.values() for row in cells])
+        best = [min(cells, key=lambda row: row[measure]) for cells in programs.values()]
+        best.sort(key=lambda row: row["devices"])
+        compared = run_comparison.compare_results(
+            [RunResult("", unflatten_figures(row)) for row in best]
+        )
+        if len({row["devices"] for row in best}) < 2:
+            continue
+        for row, one in zip(best, compared, strict=True):
+            picked = [_format_value(row.get(name)) for name in numbers]
+            speed_up = "-" if one.speed_up is None else f"{one.speed_up:.2f}"
+            share = "-" if one.efficiency is None else format_percent(one.efficiency)
+            system = _format_value(row.get("system"))
+            devices = str(row["devices"])
+            shown.append(
+                [*key, system, *picked, devices, format_seconds(one.time_s), speed_up, share]
+            )
+    names = [name.removeprefix(CELL) for name in (*fixed, "system", *numbers)]
+    header = [*names, "devices", "time", "speed-up", "efficiency"]
+    title = "Scaling: work per device and second, against the fewest devices"
+    return _shorten_table(TextTable(title, shown, header, left=1 + len(fixed)))
+
+
+def _tabulate_errors(rows: Sequence[SweepRow]) -> TextTable:
+    counts = Counter(row["error"] for row in rows if row.get("error") is not None)
+    shown = [[text, str(count)] for text, count in counts.most_common()]
+    return _shorten_table(TextTable("Errors", shown, ("error", "cells")))
+
+
+def _shorten_table(table: TextTable) -> TextTable:
+    """At most so many rows, the rest counted."""
+    rest = len(table.rows) - SHOWN
+    if rest <= 0:
+        return table
+    more = [f"({rest} more: in the table)", *[""] * (len(table.rows[0]) - 1)]
+    return TextTable(table.title, [*table.rows[:SHOWN], more], table.header, table.left)

@@ -1,0 +1,250 @@
+"""The table of a sweep: rows of single values by column, written and read as CSV, JSON, Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hespas.support.errors import HespasError, UsageError
+from hespas.support.output_file import check_writable_file, write_atomically
+
+SweepRow = dict[str, Any]
+"""Values by column; None, and a column that is absent, is no value."""
+
+CELL, ORIGIN = "cell.", "provenance."
+FORMATS = (".csv", ".json", ".parquet")
+DEPTH = {"compute_s_by": 3}  # parts of a column's name: what follows is one key, dots and all
+LISTS = ("collectives", "warnings")  # in JSON: they have any number of items
+EXTRA = "pip install 'hespas[parquet]'"
+MAX_INT = 2**63 - 1
+
+
+def flatten_figures(figures: Mapping[str, Any]) -> SweepRow:
+    """The object of run.json as single values, the keys that lead to each joined by dots.
+
+    A list of numbers gives a column for each place in it, other lists are JSON.
+    """
+    row: SweepRow = {}
+    for key, value in figures.items():
+        _flatten_value(key, value, row)
+    return row
+
+
+def _flatten_value(name: str, value: Any, row: SweepRow) -> None:
+    if name in LISTS:
+        row[name] = json.dumps(value)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            _flatten_value(f"{name}.{key}", inner, row)
+    elif isinstance(value, list):
+        for i, inner in enumerate(value):
+            row[f"{name}.{i}"] = inner
+    else:
+        row[name] = value
+
+
+def unflatten_figures(row: SweepRow) -> dict[str, Any]:
+    """The object of run.json that a row was made of; what is empty in it is left out.
+
+    ``flattened`` of it is the row again, less what the sweep has added.
+    """
+    figures: dict[str, Any] = {}
+    for name, value in row.items():
+        if name.startswith((CELL, ORIGIN)) or name == "error" or value is None:
+            continue
+        if name in LISTS:
+            figures[name] = json.loads(value)
+            continue
+        keys = name.split(".", DEPTH.get(name.partition(".")[0], 2) - 1)
+        place = figures
+        for key in keys[:-1]:
+            place = place.setdefault(key, {})
+        place[keys[-1]] = value
+    return {key: _restore_list(value) for key, value in figures.items()}
+
+
+def _restore_list(value: Any) -> Any:
+    """A list where the keys are the places in one."""
+    if isinstance(value, dict) and list(value) == [str(i) for i in range(len(value))]:
+        return list(value.values())
+    return value
+
+
+def collect_columns(rows: Iterable[SweepRow]) -> list[str]:
+    """All columns: cells, error, figures by their first name, provenance; others have none."""
+    seen: dict[str, bool] = {}  # whether a row has a value there
+    for row in rows:
+        for name, value in row.items():
+            seen[name] = seen.get(name, False) or value is not None
+    order: dict[str, int] = {}
+    for name in seen:
+        order.setdefault(_get_first_key(name), len(order))
+    groups = {CELL: -2, "error": -1, ORIGIN: len(order)}
+    parents = {name.rpartition(".")[0] for name in seen}  # no column for what has its own
+    shown_columns = [name for name, filled in seen.items() if filled or name not in parents]
+    return sorted(
+        shown_columns,
+        key=lambda name: groups.get(_get_first_key(name), order[_get_first_key(name)]),
+    )
+
+
+def _get_first_key(name: str) -> str:
+    head, dot, _ = name.partition(".")
+    return f"{head}." if f"{head}{dot}" in (CELL, ORIGIN) else head
+
+
+def check_table_file(path: str) -> None:
+    """Raise HespasError where a table cannot be written: before the work for it is done."""
+    if Path(path).suffix not in FORMATS:
+        known = ", ".join(FORMATS)
+        raise UsageError(f"--output: {path} ends in none of {known}", remedy="name the format so")
+    if Path(path).suffix == ".parquet":
+        _import_pyarrow()
+    check_writable_file(path)
+
+
+def write_table(path: str, rows: Sequence[SweepRow], about: Mapping[str, str]) -> None:
+    """Write a table, whole or not at all; raises HespasError. ``about`` is for Parquet's head."""
+    names = collect_columns(rows)
+    forms: dict[str, Callable[[], bytes]] = {
+        ".csv": lambda: _format_as_csv(rows, names),
+        ".json": lambda: format_as_json(rows).encode(),
+        ".parquet": lambda: _format_as_parquet(rows, names, about),
+    }
+    write_atomically(path, forms[Path(path).suffix]())
+
+
+def format_as_json(rows: Sequence[SweepRow]) -> str:
+    """A list of objects, each with all columns."""
+    names = collect_columns(rows)
+    lines = [json.dumps({name: row.get(name) for name in names}) for row in rows]
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def _format_as_csv(rows: Sequence[SweepRow], names: Sequence[str]) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([[_format_csv_value(row.get(name)) for name in names] for row in rows])
+    return text.getvalue().encode()
+
+
+def _format_csv_value(value: Any) -> str:
+    """A value as CSV has it: that of JSON, strings as they are unless they read as another."""
+    if value is None:
+        return ""
+    if not isinstance(value, str) or "\r" in value:  # which Python's writer does not quote
+        return json.dumps(value)
+    return value if _parse_csv_value(value) == value else json.dumps(value)
+
+
+def _parse_csv_value(text: str) -> Any:
+    if not text:
+        return None
+    if text[0] in '-0123456789"' or text in ("true", "false", "NaN", "Infinity", "null"):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    return text
+
+
+def _format_as_parquet(
+    rows: Sequence[SweepRow], names: Sequence[str], about: Mapping[str, str]
+) -> bytes:
+    arrow, parquet = _import_pyarrow()
+    data = {name: _unify_types([row.get(name) for row in rows]) for name in names}
+    table = arrow.table({name: arrow.array(values) for name, values in data.items()})
+    buffer = io.BytesIO()
+    parquet.write_table(table.replace_schema_metadata(dict(about)), buffer)
+    return buffer.getvalue()
+
+
+def _unify_types(values: list[Any]) -> list[Any]:
+    """Values of one type: numbers as floats where one is, all as text where they do not agree."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {int, float}:
+        large = any(isinstance(value, int) and abs(value) > MAX_INT for value in values)
+        as_float = large or float in kinds
+        return [None if v is None else float(v) for v in values] if as_float else values
+    if len(kinds) > 1:
+        return [None if value is None else _format_csv_value(value) for value in values]
+    return values
+
+
+def _import_pyarrow() -> tuple[Any, Any]:
+    """pyarrow and its part for Parquet; raises HespasError where it is not installed."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise HespasError("Parquet needs the package 'pyarrow'", remedy=EXTRA) from None
+    return pyarrow, parquet
+
+
+def read_table(path: str) -> list[SweepRow]:
+    """The rows of a table, without the values that are None; raises HespasError."""
+    try:
+        rows = _read_rows(path)
+    except OSError as error:
+        raise HespasError(f"cannot read it: {error.strerror or error}", where=path) from None
+    except (ValueError, csv.Error) as error:
+        first = str(error).split("\n", 1)[0]
+        raise HespasError(f"it is no table of a sweep: {first}", where=path) from None
+    if not rows or not all(any(name.startswith(CELL) for name in row) for row in rows):
+        raise HespasError("it is no table of a sweep", where=path)
+    return rows
+
+
+def read_split_results(path: str) -> tuple[list[SweepRow], list[SweepRow]]:
+    """The rows of a table that have a result, and those that say why they have none.
+
+    Raises HespasError, too where none has a result.
+    """
+    rows = read_table(path)
+    failed = [row for row in rows if "error" in row]
+    done = [row for row in rows if "error" not in row and "compute_s" in row]
+    if not done:
+        first = f"the first says: {failed[0]['error']}" if failed else "it has no times"
+        raise HespasError(f"no cell of the sweep has a result; {first}", where=path)
+    return done, failed
+
+
+def is_table_file(path: str) -> bool:
+    """Whether a file is a table: JSON with a list, where a configuration has keys."""
+    if path.endswith((".csv", ".parquet")):
+        return True
+    if not path.endswith(".json") or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(64).lstrip().startswith(b"[")
+
+
+def _read_rows(path: str) -> list[SweepRow]:
+    suffix = Path(path).suffix
+    if suffix not in FORMATS:
+        raise ValueError(f"its name ends in none of {', '.join(FORMATS)}")
+    if suffix == ".parquet":
+        _, parquet = _import_pyarrow()
+        rows: Any = parquet.read_table(path).to_pylist()
+    elif suffix == ".json":
+        rows = json.loads(Path(path).read_text("utf-8"))
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise ValueError("it is no list of objects")
+    else:
+        with open(path, newline="", encoding="utf-8") as file:
+            names, *lines = csv.reader(file)
+            rows = [dict(zip(names, map(_parse_csv_value, line), strict=True)) for line in lines]
+    return [
+        {name: value for name, value in row.items() if not _is_missing_value(value)} for row in rows
+    ]
+
+
+def _is_missing_value(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))

@@ -1,0 +1,102 @@
+"""Measured step times, and the programs that they were measured on."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hespas.support.errors import HespasError
+
+COLUMNS = ("workload", "devices", "node", "system", "measured_s", "uncertainty_s", "source")
+OPTIMISED, UNOPTIMISED = "optimised", "unoptimised"
+STARTS = (OPTIMISED, UNOPTIMISED)
+SUFFIXES = (".mlir", ".mlir.xz", ".mlir.gz", ".mlirbc")
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCell:
+    """One measured step time in seconds, give or take ``uncertainty_s``; ``line`` is its row's."""
+
+    workload: str
+    devices: int
+    node: str
+    system: str
+    measured_s: float
+    uncertainty_s: float
+    source: str
+    line: int
+
+
+def read_measured_cells(path: str) -> list[MeasuredCell]:
+    """The cells of a CSV file with the columns ``COLUMNS``; raises HespasError with the line."""
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            rows = csv.DictReader(file)
+            missing = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
+            if missing:
+                raise HespasError(
+                    f"there is no column {', '.join(missing)}",
+                    where=f"{path}:1",
+                    remedy=f"the columns are {','.join(COLUMNS)}",
+                )
+            cells = [_parse_cell(row, f"{path}:{rows.line_num}", rows.line_num) for row in rows]
+    except OSError as error:
+        raise HespasError(f"cannot read it: {error.strerror}", where=path) from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise HespasError(f"it is no CSV file: {error}", where=path) from None
+    if not cells:
+        raise HespasError("it holds no measurement", where=path)
+    return cells
+
+
+def _parse_cell(row: dict[str, str], where: str, line: int) -> MeasuredCell:
+    try:
+        cell = MeasuredCell(
+            row["workload"],
+            int(row["devices"]),
+            row["node"],
+            row["system"],
+            float(row["measured_s"]),
+            float(row["uncertainty_s"]),
+            row["source"],
+            line,
+        )
+    except (TypeError, ValueError) as error:
+        raise HespasError(f"a wrong row: {error}", where=where) from None
+    if not (cell.measured_s > 0 and cell.uncertainty_s >= 0 and cell.devices > 0):
+        raise HespasError("devices and measured_s must be more than 0", where=where)
+    return cell
+
+
+def find_programs(folders: Sequence[str]) -> dict[str, Path]:
+    """The programs in these folders and below by name without suffix; raises HespasError."""
+    programs_by_name: dict[str, Path] = {}
+    for folder in folders:
+        if not os.path.isdir(folder):
+            raise HespasError("there is no such folder", where=folder)
+        for path in sorted(Path(folder).rglob("*.mlir*")):
+            for suffix in SUFFIXES:
+                if path.name.endswith(suffix):
+                    programs_by_name.setdefault(path.name.removesuffix(suffix), path)
+    return programs_by_name
+
+
+def find_cell_program(
+    cell: MeasuredCell, start: str, programs_by_name: dict[str, Path]
+) -> Path | None:
+    """The program that a cell measured, or None.
+
+    Unoptimised: WORKLOAD or WORKLOAD_N_devices. Optimised: that with ``-opt-cudnn-GPU``, which has
+    the convolutions of the GPU's library, else ``-opt-GPU``, where GPU is the first word of the
+    node's name ("a100" of A100_SXM_40GB).
+    """
+    gpu = cell.node.split("_")[0].lower()
+    ends = [""] if start == UNOPTIMISED else [f"-opt-cudnn-{gpu}", f"-opt-{gpu}"]
+    for end in ends:
+        for name in (cell.workload, f"{cell.workload}_{cell.devices}_devices"):
+            if name + end in programs_by_name:
+                return programs_by_name[name + end]
+    return None
