@@ -1,0 +1,142 @@
+"""Conventions of the code base: names, layers and language (CONTRIBUTING.md)."""
+
+from __future__ import annotations
+
+import ast
+import collections
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LAYERS = (
+    "support",
+    "dialects",
+    "configs",
+    "chakra",
+    "estimators",
+    "passes",
+    "frontends",
+    "simulators",
+    "workflows",
+    "tools",
+)
+SOURCES = {
+    path.relative_to(ROOT): path for layer in LAYERS for path in (ROOT / layer).rglob("*.py")
+}
+TREES = {name: ast.parse(path.read_text()) for name, path in SOURCES.items()}
+
+# What the core may not import: programs, pages, adapters of other simulators, published names.
+CORE = (
+    "support",
+    "dialects",
+    "configs",
+    "chakra",
+    "passes",
+    "estimators/rules",
+    "simulators/embedded",
+)
+LEAVES = (
+    "estimators.accelerators",
+    "estimators.iree",
+    "estimators.xla",
+    "frontends.recipes",
+    "simulators.astra",
+    "tools",
+    "workflows",
+)
+
+
+def imported_modules(tree: ast.Module) -> set[str]:
+    """The modules of hespas that a file imports, anywhere in it, without the leading package."""
+    modules = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hespas"):
+            modules |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names if alias.name.startswith("hespas.")}
+    return {module.partition(".")[2] for module in modules}
+
+
+def test_layers_import_downwards() -> None:
+    upward = [
+        f"{name}: {module}"
+        for name, tree in TREES.items()
+        for module in imported_modules(tree)
+        if module.split(".")[0] in LAYERS
+        and LAYERS.index(module.split(".")[0]) > LAYERS.index(name.parts[0])
+    ]
+    assert not upward
+
+
+def test_the_core_imports_no_leaf() -> None:
+    crossing = [
+        f"{name}: {module}"
+        for name, tree in TREES.items()
+        if name.as_posix().startswith(CORE)
+        for module in imported_modules(tree)
+        if module.startswith(LEAVES)
+    ]
+    assert not crossing
+
+
+def test_class_names_are_unique() -> None:
+    names = collections.Counter(
+        node.name
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_module_names_are_used_at_most_twice() -> None:
+    names = collections.Counter(name.stem for name in SOURCES)
+    common = {"__init__", "base", "registry"}
+    assert [name for name, count in names.items() if count > 2 and name not in common] == []
+
+
+def test_function_names_are_verbs_with_objects() -> None:
+    names = [
+        node.name.strip("_")
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not node.name.startswith("__")
+    ]
+    assert sum("_" not in name for name in names) <= 0.4 * len(names)
+    assert sum(len(name.replace("_", "")) for name in names) >= 12 * len(names)
+
+
+def test_variables_are_named_by_role() -> None:
+    vague = {"found", "given", "kept", "told", "said", "mine"}
+    assignments = [
+        f"{name}:{node.lineno}: {node.id}"
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in vague
+    ]
+    assert assignments == []
+
+
+OBSCURE = re.compile(
+    r"; whether (one|it|there|any)|as one says|need not be there|that goes again|; none:|is as one of"
+)
+
+
+@pytest.mark.parametrize("pattern", ["*.py", "*.md"])
+def test_the_language_is_plain(pattern: str) -> None:
+    files = subprocess.run(
+        ["git", "ls-files", pattern], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert files
+    lines = [
+        f"{name}:{number}: {line.strip()}"
+        for name in files
+        if name != Path(__file__).relative_to(ROOT).as_posix()
+        for number, line in enumerate((ROOT / name).read_text().splitlines(), 1)
+        if OBSCURE.search(line)
+    ]
+    assert lines == []
