@@ -199,6 +199,11 @@ class TargetAttr(AttrRecord):
     )
     estimator: str | None = _document_field("estimator and its version", default=None)
     constants: str | None = _document_field("provenance of the constants", default=None)
+    node_overrides: str | None = _document_field(
+        "options that changed the node for this annotation, as `key=value;key=value` in their "
+        "spelling on the command line",
+        default=None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,6 +180,7 @@ class TypedTargetAttr(TypedRecordAttr):
     node: StringAttr | NoneAttr
     estimator: StringAttr | NoneAttr
     constants: StringAttr | NoneAttr
+    node_overrides: StringAttr | NoneAttr
 
 
 @irdl_attr_definition
