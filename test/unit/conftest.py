@@ -7,16 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.paths import ROOT, find_workloads
 
 from hespas.dialects.mlir import ir, make_context
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def workloads() -> Path | None:
-    """The folder of shared workloads: ``HESPAS_WORKLOADS``, or ``../shared/workloads``."""
-    folder = Path(os.environ.get("HESPAS_WORKLOADS", ROOT.parent / "shared" / "workloads"))
-    return folder if folder.is_dir() else None
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -42,7 +35,7 @@ def workload() -> Iterator[Callable[[str], Path]]:
     """A shared workload by its path without ``.xz``; the test is skipped where there are none."""
 
     def find(name: str) -> Path:
-        folder = workloads()
+        folder = find_workloads()
         if folder is None:
             pytest.skip("the shared workloads are not here: set HESPAS_WORKLOADS")
         plain = folder / name

@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 import time
 from pathlib import Path
 
 import pytest
-import traces as t
+from support.astra_stub import STAMP, finished, write_astra_stub
 
 from hespas.configs import load_system as load_system
 from hespas.simulators import astra, astra_output, astra_program, simulator_choice
@@ -22,25 +21,9 @@ from hespas.simulators.astra_program import AWARE, UNAWARE, AstraProgram
 from hespas.simulators.astra_traces import TraceFolder
 from hespas.simulators.embedded.simulation_options import SimulationOptions
 from hespas.support.errors import HespasError, UsageError
+from support import traces as t
 
 real = pytest.mark.skipif(shutil.which(UNAWARE) is None, reason=f"{UNAWARE} is not on PATH")
-
-STAMP = "[2026-11-21 11:56:42.090]"
-
-
-def finished(device: int, cycles: int, exposed: int, gpu: int, comm: int, overlap: int) -> str:
-    """The lines of a device that finishes, as ASTRA-sim 518bd51 prints them."""
-    both = f"{STAMP} [statistics] [info] sys[{device}], Total compute-communication overlap: "
-    return (
-        f"{STAMP} [workload] [info] sys[{device}] finished, {cycles} cycles, "
-        f"exposed communication {exposed} cycles.\n"
-        f"{STAMP} [statistics] [info] sys[{device}]. Post statistics processing start.\n"
-        f"{STAMP} [statistics] [info] sys[{device}]. Post statistics processing end.\n"
-        f"{STAMP} [statistics] [info] sys[{device}], Wall time: {cycles}\n"
-        f"{STAMP} [statistics] [info] sys[{device}], GPU time: {gpu}\n"
-        f"{STAMP} [statistics] [info] sys[{device}], Comm time: {comm}\n"
-        + (f"{both}{overlap}\n" if overlap else "")
-    )
 
 
 GOOD = finished(1, 13775, 3775, 10000, 11775, 8000) + finished(0, 14000, 0, 14000, 11775, 11775)
@@ -70,30 +53,6 @@ LOG = "".join(
 )  # fmt: skip
 
 
-def program(folder: Path, prints: str, *, log: str = "", code: str = "0", name: str = UNAWARE):
-    """An executable that saves its arguments and files, prints and ends as told."""
-    folder.mkdir(exist_ok=True)
-    path = folder / name
-    path.write_text(
-        f"#!{sys.executable}\n"
-        "import json, os, pathlib, signal, sys, time\n"
-        "files = {p.name: p.read_text(errors='replace') for p in pathlib.Path().iterdir()"
-        " if p.suffix in ('.json', '.yml')}\n"
-        "opened = [open(p, 'ab').close() for p in pathlib.Path().glob('*.et')]\n"
-        "links = sorted(p.name for p in pathlib.Path().glob('*.et') if p.is_symlink())\n"
-        "seen = {'argv': sys.argv[1:], 'files': files, 'opened': len(opened), 'links': links,"
-        " 'cwd': os.getcwd()}\n"
-        f"open({str(folder / 'seen.json')!r}, 'w').write(json.dumps(seen))\n"
-        "pathlib.Path('log').mkdir()\n"
-        f"pathlib.Path('log/log.log').write_text({log!r})\n"
-        f"sys.stdout.write({prints!r})\n"
-        "sys.stdout.flush()\n"
-        f"{code if code.startswith(('os.', 'time.')) else f'sys.exit({code})'}\n"
-    )
-    path.chmod(0o755)
-    return AstraProgram(path)
-
-
 def seen(ran: AstraProgram) -> dict:
     return json.loads((ran.path.parent / "seen.json").read_text())
 
@@ -114,12 +73,12 @@ def job(tmp_path):
 
 def failure(tmp_path, job, prints, code="0"):
     with pytest.raises(HespasError) as error:
-        astra.simulate_with_astra(program(tmp_path / "bin", prints, code=code), job)
+        astra.simulate_with_astra(write_astra_stub(tmp_path / "bin", prints, code=code), job)
     return str(error.value)
 
 
 def test_statistics_intervals_and_records(tmp_path, job):
-    result = astra.simulate_with_astra(program(tmp_path / "bin", GOOD, log=LOG), job)
+    result = astra.simulate_with_astra(write_astra_stub(tmp_path / "bin", GOOD, log=LOG), job)
     first, second = result.devices
     assert (first.finish_ns, first.exposed_ns, first.overlap_ns) == (14000, 0, 11775)
     assert (second.finish_ns, second.exposed_ns, second.compute_ns) == (13775, 3775, 10000)
@@ -137,7 +96,7 @@ def test_statistics_intervals_and_records(tmp_path, job):
 
 
 def test_runs_in_a_folder_of_its_own(tmp_path, job):
-    ran = program(tmp_path / "bin", GOOD, log=LOG)
+    ran = write_astra_stub(tmp_path / "bin", GOOD, log=LOG)
     before = {p: p.read_bytes() for p in job.traces.folder.iterdir()}
     astra.simulate_with_astra(ran, job)
     what = seen(ran)
@@ -154,7 +113,7 @@ def test_runs_in_a_folder_of_its_own(tmp_path, job):
 def test_a_temporary_folder_called_empty(tmp_path, job, monkeypatch):
     (tmp_path / "empty").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "empty"))
-    ran = program(tmp_path / "bin", GOOD)
+    ran = write_astra_stub(tmp_path / "bin", GOOD)
     astra.simulate_with_astra(
         ran, astra.AstraSimulation(job.traces, job.system, SimulationOptions(intervals=False))
     )
@@ -165,13 +124,13 @@ def test_read_only_traces_are_copied(tmp_path, job, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)  # root may write anyway
     for path in job.traces.files.values():
         path.chmod(0o444)
-    ran = program(tmp_path / "bin", GOOD, log=LOG)
+    ran = write_astra_stub(tmp_path / "bin", GOOD, log=LOG)
     astra.simulate_with_astra(ran, job)
     assert seen(ran)["links"] == [] and seen(ran)["opened"] == 2
 
 
 def test_options_become_arguments(tmp_path, job):
-    ran = AstraProgram(program(tmp_path / "bin", GOOD).path, ("--extra", "x"))
+    ran = AstraProgram(write_astra_stub(tmp_path / "bin", GOOD).path, ("--extra", "x"))
     options = SimulationOptions(
         queues_per_dim=2, injection_scale=1.5, rendezvous=True, intervals=False
     )
@@ -192,7 +151,8 @@ def test_options_become_arguments(tmp_path, job):
 def test_options_beyond_astra_sim(tmp_path, job, options):
     with pytest.raises(HespasError, match="ASTRA-sim has no"):
         astra.simulate_with_astra(
-            program(tmp_path / "bin", GOOD), astra.AstraSimulation(job.traces, job.system, options)
+            write_astra_stub(tmp_path / "bin", GOOD),
+            astra.AstraSimulation(job.traces, job.system, options),
         )
 
 
@@ -203,7 +163,7 @@ def test_paths_in_the_system_are_made_absolute(tmp_path, job):
     keys["per-node-custom-implementation"] = "nodes.yml"
     (folder / "system.json").write_text(json.dumps(keys))
     (folder / "nodes.yml").write_text("2: algorithms/other\n")
-    ran = program(tmp_path / "bin", GOOD, log=LOG)
+    ran = write_astra_stub(tmp_path / "bin", GOOD, log=LOG)
     astra.simulate_with_astra(
         ran, astra.AstraSimulation(job.traces, load_system(str(folder)), SimulationOptions())
     )
@@ -241,7 +201,7 @@ def test_deadlock_is_explained_by_our_own_check(tmp_path, job):
     t.save(job.traces.folder, [[t.comp(1), t.coll(2, [1])], [t.comp(1)]])
     printed = finished(1, 5000, 0, 5000, 0, 0) + UNRELEASED
     with pytest.raises(HespasError) as error:
-        astra.simulate_with_astra(program(tmp_path / "bin", printed), job)
+        astra.simulate_with_astra(write_astra_stub(tmp_path / "bin", printed), job)
     assert "deadlock: 1 of 2 ranks do not finish" in str(error.value)
     assert "dev.0.et" in error.value.where
 
@@ -256,7 +216,7 @@ def test_chunks_that_block_each_other(tmp_path):
 
 
 def test_timeout_leaves_nothing_behind(tmp_path, job):
-    ran = program(tmp_path / "bin", "", code="time.sleep(60)")
+    ran = write_astra_stub(tmp_path / "bin", "", code="time.sleep(60)")
     begun = time.monotonic()
     with pytest.raises(HespasError, match=r"did not finish within 1 s"):
         astra.simulate_with_astra(ran, job, timeout_s=1)
@@ -266,7 +226,7 @@ def test_timeout_leaves_nothing_behind(tmp_path, job):
 
 def test_a_log_without_its_beginning(tmp_path, job):
     notes = []
-    ran = program(tmp_path / "bin", GOOD, log=LOG.split("\n", 1)[1])
+    ran = write_astra_stub(tmp_path / "bin", GOOD, log=LOG.split("\n", 1)[1])
     result = astra.simulate_with_astra(ran, job, note=notes.append)
     assert not result.classes and result.devices[0].finish_ns == 14000
     assert "no times of single nodes" in notes[0]
@@ -288,12 +248,14 @@ def test_rotated_logs_are_read_in_order(tmp_path):
 def test_statistics_from_the_log_where_none_are_printed(tmp_path, job):
     """An older or another front end prints that devices finish, and no more."""
     bare = "sys[0] finished, 14000 cycles\nsys[1] finished, 13775 cycles\n"
-    result = astra.simulate_with_astra(program(tmp_path / "bin", bare, log=LOG, name="ns3"), job)
-    full = astra.simulate_with_astra(program(tmp_path / "bin", GOOD, log=LOG), job)
+    result = astra.simulate_with_astra(
+        write_astra_stub(tmp_path / "bin", bare, log=LOG, name="ns3"), job
+    )
+    full = astra.simulate_with_astra(write_astra_stub(tmp_path / "bin", GOOD, log=LOG), job)
     assert list(result.devices) == list(full.devices)
     assert result.settings["backend"] == "ns3"
     with pytest.raises(HespasError, match="no statistics of device 0"):
-        astra.simulate_with_astra(program(tmp_path / "bin", bare), job)
+        astra.simulate_with_astra(write_astra_stub(tmp_path / "bin", bare), job)
 
 
 class TestFind:
@@ -306,15 +268,15 @@ class TestFind:
         assert astra_program.find_astra_sim() is None
 
     def test_on_path(self, tmp_path):
-        found = program(tmp_path / "path", "").path
+        found = write_astra_stub(tmp_path / "path", "").path
         assert astra_program.find_astra_sim() == AstraProgram(found)
         assert astra_program.find_astra_sim(congestion=True) is None
 
     def test_file_folder_checkout(self, tmp_path, monkeypatch):
         built = tmp_path / "astra-sim" / "build" / "astra_analytical" / "build" / "bin"
         built.mkdir(parents=True)
-        path = program(built, "").path
-        aware = program(built, "", name=AWARE).path
+        path = write_astra_stub(built, "").path
+        aware = write_astra_stub(built, "", name=AWARE).path
         for named in (path, built, tmp_path / "astra-sim"):
             assert astra_program.find_astra_sim(named) == AstraProgram(path)
             assert astra_program.find_astra_sim(str(named), congestion=True) == AstraProgram(aware)
@@ -322,7 +284,7 @@ class TestFind:
         assert astra_program.find_astra_sim() == AstraProgram(path)
 
     def test_command_with_arguments(self, tmp_path):
-        ns3 = program(tmp_path / "path", "", name="ns3-front").path
+        ns3 = write_astra_stub(tmp_path / "path", "", name="ns3-front").path
         found = astra_program.find_astra_sim(
             "ns3-front --logical-topology-configuration='a b.json'"
         )
@@ -334,7 +296,7 @@ class TestFind:
                             ("'", "is no command")):  # fmt: skip
             with pytest.raises(HespasError, match=says):
                 astra_program.find_astra_sim(named)
-        path = program(tmp_path / "path", "").path
+        path = write_astra_stub(tmp_path / "path", "").path
         with pytest.raises(HespasError, match="no congestion-aware program"):
             astra_program.find_astra_sim(path, congestion=True)
         path.chmod(0o644)
@@ -366,12 +328,12 @@ class TestChoose:
         assert [d.finish_ns for d in result.devices] == [14000, 13775]
 
     def test_auto_with_astra_sim(self, run, tmp_path):
-        ran = program(tmp_path / "bin", GOOD, log=LOG)
+        ran = write_astra_stub(tmp_path / "bin", GOOD, log=LOG)
         result, note = run("auto", ran.path)
         assert result.simulator == "astra-sim" and str(ran.path) in note
 
     def test_auto_with_an_option_that_astra_sim_lacks(self, run, tmp_path):
-        ran = program(tmp_path / "bin", GOOD, log=LOG)
+        ran = write_astra_stub(tmp_path / "bin", GOOD, log=LOG)
         result, note = run("auto", ran.path, SimulationOptions(slowdown=0.5))
         assert result.simulator == "embedded" and "ASTRA-sim has no slowdown" in note
 
@@ -383,7 +345,7 @@ class TestChoose:
             run("astra")
 
     def test_both_agree(self, run, tmp_path):
-        ran = program(tmp_path / "bin", GOOD, log=LOG)
+        ran = write_astra_stub(tmp_path / "bin", GOOD, log=LOG)
         result, _ = run("both", ran.path)
         assert result.simulator == "embedded"
         assert result.settings["agrees with"] == str(ran.path)
@@ -391,11 +353,11 @@ class TestChoose:
     def test_both_disagree(self, run, tmp_path):
         wrong = GOOD.replace("sys[1] finished, 13775", "sys[1] finished, 13776")
         with pytest.raises(HespasError, match="device 1 finish 13775 ns here, 13776 ns there"):
-            run("both", program(tmp_path / "bin", wrong, log=LOG).path)
+            run("both", write_astra_stub(tmp_path / "bin", wrong, log=LOG).path)
 
     def test_records_are_those_of_the_embedded_simulator(self, run, tmp_path):
         ours, _ = run("embedded")
-        theirs, _ = run("astra-sim", program(tmp_path / "bin", GOOD, log=LOG).path)
+        theirs, _ = run("astra-sim", write_astra_stub(tmp_path / "bin", GOOD, log=LOG).path)
         assert list(ours.comms) == list(theirs.comms)
         assert [list(ours.classes[c]) for c in ours.class_of] == [
             list(theirs.classes[c]) for c in theirs.class_of

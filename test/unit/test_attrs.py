@@ -5,19 +5,18 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.paths import ROOT
 
 from hespas.dialects import attrs, dialect_reference, typed_attrs
 from hespas.dialects.attrs import COMMUNICATORS, RECORDS, AttrRecord, Cost, KernelAttr, RegionAttr
 from hespas.dialects.mlir import ir, make_context
 from hespas.support.errors import HespasError
 
-ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 func.func @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.add %arg0, %arg0 : tensor<4xf32>

@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
 from jaxlib.mlir.dialects import stablehlo
+from support.paths import ROOT
 
 from hespas.chakra import trace_writer
 from hespas.dialects.mlir import hlo_text_to_proto, ir, make_context

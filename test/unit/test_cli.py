@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_cli_published import PROGRAM, write_config
+from support.paths import ROOT
+from support.published_inputs import PROGRAM, write_config
 
 from hespas.support import text_tables
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
 
-ROOT = Path(__file__).resolve().parents[2]
 ALONE = PROGRAM.replace("mhlo.num_partitions = 4", "mhlo.num_partitions = 1").replace(
     "[[0, 1, 2, 3]]> : tensor<1x4xi64>", "[[0]]> : tensor<1x1xi64>"
 )

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
-from test_cli_published import PROGRAM, write_config
-from traces import ALL_GATHER, coll, comp, recv, save, send, system
+from support.published_inputs import PROGRAM, write_config
+from support.traces import ALL_GATHER, coll, comp, recv, save, send, system
 
 from hespas.simulators.report_rows import build_report
 from hespas.simulators.simulation_result import CommRecord, DeviceResult, SimulationResult

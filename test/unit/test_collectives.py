@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from collective_xml import GATHER, NINE
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.collective_xml import GATHER, NINE
 
 from hespas.simulators.collectives import msccl_xml, standard_algorithms, trace_lowering
 from hespas.simulators.collectives.collective_program import (

@@ -7,10 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-import traces
-from collective_xml import NINE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.collective_xml import NINE
 
 from hespas.chakra.trace_reader import read_trace_nodes
 from hespas.simulators import simulator_choice
@@ -21,6 +20,7 @@ from hespas.simulators.simulation_inputs import load_inputs
 from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
+from support import traces
 
 KINDS = {
     "all_reduce": traces.ALL_REDUCE,

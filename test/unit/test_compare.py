@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from result_programs import layered, result, run
+from support.result_programs import layered, result, run
 
 from hespas.workflows import run_results
 from hespas.workflows.run_comparison import compare_results

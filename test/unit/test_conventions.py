@@ -9,8 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 LAYERS = (
     "support",
     "dialects",
@@ -82,6 +82,25 @@ def test_the_core_imports_no_leaf() -> None:
     assert not crossing
 
 
+def test_no_test_module_imports_another() -> None:
+    crossing = [
+        f"{path.relative_to(ROOT)}: {module}"
+        for path in (ROOT / "test").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for module in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
+        if module.startswith(("test_", "conftest"))
+    ]
+    assert not crossing
+    helpers = {path.name for path in (ROOT / "test" / "unit").glob("*.py")}
+    assert all(name == "conftest.py" or name.startswith("test_") for name in helpers)
+
+
 def test_class_names_are_unique() -> None:
     names = collections.Counter(
         node.name
@@ -122,7 +141,8 @@ def test_variables_are_named_by_role() -> None:
 
 
 OBSCURE = re.compile(
-    r"; whether (one|it|there|any)|as one says|need not be there|that goes again|; none:|is as one of"
+    r"; whether (one|it|there|any)|as one says|need not be there|that goes again|; none:"
+    r"|is as one of"
 )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from result_programs import layered, result, run
+from support.result_programs import layered, result, run
 
 from hespas.workflows import run_differences, run_results
 from hespas.workflows.run_differences import find_run_differences

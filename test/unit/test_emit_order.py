@@ -1,7 +1,6 @@
 """Dependencies: any program gives a sound trace, and chaining changes no time."""
 
 import heapq
-import random
 import re
 import shutil
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.trace_programs import DEVICES, NS, random_trace
 
 from hespas.chakra import trace_writer
 from hespas.chakra.check_traces import check_trace_folder
@@ -20,14 +20,9 @@ from hespas.chakra.trace_steps import (
     ComputeContent,
     ProgramTrace,
     TraceStep,
-    TransferContent,
     round_durations,
 )
 from hespas.passes.emit.trace_order import DataFlowOrder, LinearOrder
-
-DEVICES = 4
-GROUPS = {1: (0, 1, 2, 3), 2: (0, 1), 3: (2, 3)}
-NS = 1_000_000  # femtoseconds
 
 
 class Loose(DataFlowOrder):
@@ -41,40 +36,11 @@ class Loose(DataFlowOrder):
         return (self._append_step(what, tuple(sorted(value))),)
 
 
-def program(seed, order_class):
-    """A random program of compute, collectives that all or some ranks take part in, transfers."""
-    r = random.Random(seed)
-    trace = ProgramTrace(DEVICES, GROUPS)
-    order = order_class(trace)
-    values = [order.NOTHING]
-    for i in range(r.randint(0, 50)):
-        value = order.join([r.choice(values[-r.randint(1, 12) :]) for _ in range(r.randint(0, 3))])
-        kind = r.random()
-        is_async = r.random() < 0.5
-        if kind < 0.6:
-            values.append(order.compute(ComputeContent(f"c{i}", r.randint(1, 60_000) * NS), value))
-        elif kind < 0.66:
-            values.append(value)
-        elif kind < 0.72:
-            values.append(order.wait(value))
-        elif kind < 0.88:
-            groups = r.choice([(1,), (2, 3), (2,), (3,)])
-            what = CollectiveContent(f"a{i}", r.choice([0, 2, 6, 7]), r.randint(1, 400_000), groups)
-            values.append(order.communicate(what, value, is_async))
-        else:
-            targets = r.sample(range(DEVICES), DEVICES)
-            some = [(s, t) for s, t in enumerate(targets) if s != t and r.random() < 0.6]
-            if some:
-                what = TransferContent(f"p{i}", r.randint(1, 400_000), tuple(some))
-                values.append(order.communicate(what, value, is_async))
-    return trace
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([LinearOrder, DataFlowOrder]))
 def test_any_program_gives_a_sound_trace(seed, order_class):
     with tempfile.TemporaryDirectory() as folder:
-        trace_writer.write_traces(program(seed, order_class), Path(folder))
+        trace_writer.write_traces(random_trace(seed, order_class), Path(folder))
         found = check_trace_folder(folder)
         assert found.problems == []
         assert found.fixed_order
@@ -126,7 +92,7 @@ def finish(trace):
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32))
 def test_chaining_and_reduction_change_no_time(seed):
-    assert finish(program(seed, DataFlowOrder)) == finish(program(seed, Loose))
+    assert finish(random_trace(seed, DataFlowOrder)) == finish(random_trace(seed, Loose))
 
 
 def test_chained_programs_have_few_dependencies():
@@ -213,7 +179,7 @@ def simulate(trace, folder):
 @pytest.mark.skipif(BINARY is None, reason="ASTRA-sim is not on PATH")
 def test_on_the_real_astra_sim(tmp_path):
     for seed in range(8):
-        trace = program(seed, DataFlowOrder)
+        trace = random_trace(seed, DataFlowOrder)
         found = simulate(trace, tmp_path / f"chained{seed}")
         assert len(found) == DEVICES
         fs = sum(
@@ -222,4 +188,4 @@ def test_on_the_real_astra_sim(tmp_path):
             if isinstance(step.content, ComputeContent)
         )
         assert {cycles - exposed for cycles, exposed in found.values()} == {fs // NS}
-        assert found == simulate(program(seed, Loose), tmp_path / f"loose{seed}")
+        assert found == simulate(random_trace(seed, Loose), tmp_path / f"loose{seed}")

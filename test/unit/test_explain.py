@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import pytest
-from result_programs import layered
+from support.result_programs import layered
 
 from hespas import configs, frontends
 from hespas.dialects.attrs import Cost

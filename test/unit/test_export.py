@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.processes import run_support_module
 
 from hespas import frontends
 from hespas.dialects.mlir import collect_functions, ir, make_context
@@ -24,7 +24,6 @@ from hespas.tools import hespas
 from hespas.tools.commands.export import encode_module
 from hespas.tools.console_scripts import run_tool_main
 
-UNIT = Path(__file__).parent
 GB = 1e9
 PROGRAM = '''
 import jax
@@ -143,8 +142,7 @@ def main_text(module):
 )  # fmt: skip
 def test_computes_what_jax_computes(place, program, mesh, settings, results):
     """As lowered and as partitioned, on 8 CPU devices, every result on every device."""
-    command = [sys.executable, str(UNIT / "export_execution.py"), program, mesh, settings]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    done = run_support_module("export_execution", program, mesh, settings, timeout_s=240)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["devices"] == 8 and found["results"] == results

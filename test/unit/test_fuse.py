@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT
-from execution import execute
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.execution import execute
+from support.paths import ROOT
 
 from hespas import frontends, passes
 from hespas.dialects.attrs import CommAttr

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
-from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
 from hespas import configs
 from hespas.configs.accelerator import list_accelerator_presets
@@ -18,7 +18,7 @@ from hespas.tools import cli_reference, hespas, schemas
 
 jsonschema = pytest.importorskip("jsonschema")
 
-ROOT = Path(__file__).resolve().parents[2]
+
 CONFIGS = ROOT / "configs"
 
 

@@ -7,13 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
 from hespas.dialects.attrs import RECORDS, list_field_kinds
 
-ROOT = Path(__file__).resolve().parents[2]
 IRDL = ROOT / "dialects" / "hespas.irdl"
 VALUES = {
     "str": '"word"',

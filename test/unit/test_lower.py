@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execution import call, execute
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.execution import call, execute
 
 from hespas import frontends, passes
 from hespas.dialects.mlir import collect_functions, ir, make_context

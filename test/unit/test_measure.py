@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from measuring import Fake, FakeConfig, OwnTurns
+from support.measuring import PROGRAM, Fake, FakeConfig, OwnTurns, X, calls
+from support.paths import ROOT
 
 from hespas import passes
 from hespas.dialects import verify_attrs
@@ -32,31 +33,6 @@ from hespas.estimators.rules.base import UnknownCost
 from hespas.passes.annotate.traverse import annotate_module
 from hespas.passes.base import PassRun
 from hespas.support.errors import HespasError, UsageError
-
-X = "tensor<64x64xf32>"
-REDUCE = f"""%{{0}} = "stablehlo.all_reduce"(%{{1}}) <{{{{replica_groups = dense<[[0, 1]]> :
-    tensor<1x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
-    use_global_device_ids}}}}> ({{{{
-    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
-      %s = stablehlo.add %p, %q : tensor<f32>
-      stablehlo.return %s : tensor<f32>
-    }}}}) : ({X}) -> {X}"""
-# Two equal regions, one of its own, and one that is free; a collective after each.
-PROGRAM = f"""module attributes {{mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32}} {{
-  func.func public @main(%x: {X}) -> tensor<4096xf32> {{
-    %0 = stablehlo.add %x, %x : {X}
-    %1 = stablehlo.tanh %0 : {X}
-    {REDUCE.format(2, 1)}
-    %3 = stablehlo.add %2, %2 : {X}
-    %4 = stablehlo.tanh %3 : {X}
-    {REDUCE.format(5, 4)}
-    %6 = stablehlo.subtract %5, %x : {X}
-    %7 = stablehlo.sine %6 : {X}
-    {REDUCE.format(8, 7)}
-    %9 = stablehlo.reshape %8 : ({X}) -> tensor<4096xf32>
-    return %9 : tensor<4096xf32>
-  }}
-}}"""
 
 
 @pytest.fixture
@@ -80,10 +56,6 @@ def measured(parse, tmp_path):
 
 def counts(found: MeasureStatistics) -> tuple[int, ...]:
     return found.regions, found.free, found.distinct, found.measured, found.cached, found.failed
-
-
-def calls(log: Path) -> list[str]:
-    return log.read_text().splitlines() if log.exists() else []
 
 
 def test_each_distinct_region_is_measured_once(measured, tmp_path):
@@ -228,7 +200,7 @@ def test_a_worker_that_cannot_start_says_why(measured):
         measured(act="no device")
 
     class Lost(Fake):
-        worker = "measuring_work:nowhere"
+        worker = "support.measuring_work:nowhere"
 
     with pytest.raises(HespasError, match=r"AttributeError: .*'nowhere'"):
         measured(cls=Lost)
@@ -236,7 +208,7 @@ def test_a_worker_that_cannot_start_says_why(measured):
 
 def test_a_time_that_is_none_is_refused(measured, monkeypatch):
     class Odd(Fake):
-        worker = "measuring_work:probe"  # answers without a time
+        worker = "support.measuring_work:probe"  # answers without a time
 
     with pytest.raises(MeasureError, match="median_s is None"):
         measured(cls=Odd)
@@ -422,10 +394,10 @@ def alive(pid: int) -> bool:
 def test_no_process_outlives_the_run(tmp_path, sent, code):
     (tmp_path / "in.mlir").write_text(PROGRAM)
     script = f"""
-import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
-from measuring import Fake
+import sys; sys.path.insert(0, {str(ROOT / "test")!r})
+from support.measuring import Fake
 from hespas.estimators import registry
-registry.ESTIMATORS["fake"] = "measuring:Fake"
+registry.ESTIMATORS["fake"] = "support.measuring:Fake"
 from hespas.tools.hespas import script
 sys.argv[1:] = ["run", "--mlir", "in.mlir", "--estimator", "fake", "--cache", "c.sqlite",
     "--split", "linear", "--setting", "act=child", "--setting", "where=sine",
@@ -459,7 +431,7 @@ def test_a_whole_flow_by_a_plug_in(tmp_path, monkeypatch, capsys):
     from hespas.estimators import registry
     from hespas.tools import console_scripts, hespas
 
-    monkeypatch.setitem(registry.ESTIMATORS, "fake", "measuring:Fake")
+    monkeypatch.setitem(registry.ESTIMATORS, "fake", "support.measuring:Fake")
     monkeypatch.chdir(tmp_path)
     Path("in.mlir").write_text(PROGRAM)
     argv = ["run", "--mlir", "in.mlir", "--estimator", "fake", "--split", "linear", "--json"]

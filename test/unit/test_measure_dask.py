@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from measuring import Fake, FakeConfig
-from test_measure import PROGRAM, calls
+from support.measuring import PROGRAM, Fake, FakeConfig, calls
 
 from hespas import passes
 from hespas.estimators.measure.base import MeasureError
@@ -73,7 +72,7 @@ def test_workers_that_cannot_measure_say_why(parse, cluster):
 
 def test_workers_must_be_equal(parse, cluster):
     class Unequal(Fake):
-        probe = "measuring_work:unequal_probe"
+        probe = "support.measuring_work:unequal_probe"
 
     with pytest.raises(HespasError, match="the Dask workers differ in device: device of "):
         measure(parse, cluster, cls=Unequal)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import execution
 import numpy as np
 import pytest
+from support.paths import ROOT
 
 from hespas import frontends, passes
 from hespas.dialects.attrs import Cost, RegionAttr
@@ -19,8 +17,8 @@ from hespas.estimators.measure.standalone_region import (
 )
 from hespas.estimators.rules.base import UnknownCost
 from hespas.passes.base import PassRun
+from support import execution
 
-ROOT = Path(__file__).resolve().parents[2]
 X = "tensor<4x8xf32>"
 LOOP = f"""
 func.func public @main(%x: {X}) -> (tensor<i32>, {X}) {{

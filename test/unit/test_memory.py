@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import asdict
 
-import memory_oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +17,7 @@ from hespas.dialects.mlir import ir, make_context
 from hespas.passes.base import PassRun
 from hespas.passes.memory.memory_annotate import MAX_TIMELINE_POINTS, compute_memory_use
 from hespas.tools import hespas
+from support import memory_oracle
 
 BYTES = 32 * 32 * 4
 KIND = "tensor<32x32xf32>"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_annotate import ADD, BYTES, FLAT, REDUCE, X, loop, program
+from support.annotated_programs import ADD, BYTES, FLAT, REDUCE, X, loop, program
 
 from hespas import configs, passes
 from hespas.chakra import trace_reader
@@ -546,8 +546,8 @@ def test_21_nodes_lead_back_to_the_model(trace: Trace) -> None:
     for node in (comp, coll):
         assert "jit(step)/layer_3/add" in node.name
         assert node.get_attr_value("location") == "model.py:12:3"
-    regions = [RegionAttr.read_from_op(view.operation) for view in collect_functions(found.module)["main"].regions[0]
-               .blocks[0].operations]  # fmt: skip
+    block = collect_functions(found.module)["main"].regions[0].blocks[0]
+    regions = [RegionAttr.read_from_op(view.operation) for view in block.operations]
     ids = {region.id for region in regions if region is not None}
     assert comp.get_attr_value("region") in ids
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from execution import execute
+from support.execution import execute
 
 from hespas import frontends
 from hespas.dialects.attrs import TargetAttr, read_communicators

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import jax
 import pytest
-from recipe_runs import OPTIONS  # noqa: F401  eight CPU devices, before a backend starts
+from support.recipe_runs import OPTIONS  # noqa: F401  eight CPU devices, before a backend starts
 
 from hespas import frontends, passes
 from hespas.dialects.mlir import collect_functions, get_attribute, ir

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from recipe_runs import arrays, assert_close, jitted
+from support.recipe_runs import arrays, assert_close, jitted
 
 from hespas.frontends.recipes import (
     decode,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
-from execution import call
+from support.execution import call
+from support.paths import ROOT
 
 from benchmarks import reference as benchmark
 from hespas import passes
@@ -25,7 +25,6 @@ from hespas.workflows.reference.local_program import (
 )
 from hespas.workflows.reference.program_comparison import compare_with_regions
 
-ROOT = Path(__file__).resolve().parents[2]
 DATA = sorted((ROOT / "docs" / "data").glob("reference-*.json"))
 SUM = """({
       ^bb0(%a: tensor<f32>, %b: tensor<f32>):

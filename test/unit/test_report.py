@@ -6,8 +6,6 @@ import random
 from dataclasses import replace
 
 import pytest
-import sim_programs
-import traces
 
 from hespas import configs
 from hespas.chakra.node_rules import COLL, COMP, RECV, SEND
@@ -26,6 +24,7 @@ from hespas.simulators.simulation_result import (
     SimulationResult,
 )
 from hespas.support.errors import HespasError
+from support import sim_programs, traces
 
 
 def comp(number, deps=(), name="region 3: fusion +4"):

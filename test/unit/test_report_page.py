@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import CHROMIUM, parse, render, rows
-from result_programs import layered, result, run
+from support.pages import CHROMIUM, parse, render, rows
+from support.result_programs import layered, result, run
 
 from hespas import configs
 from hespas.support.text_tables import format_seconds

@@ -6,13 +6,13 @@ import math
 from pathlib import Path
 
 import pytest
-import traces
 
 from hespas import configs
 from hespas.simulators import simulation_inputs
 from hespas.simulators.embedded import SimulationOptions, run_event_simulation
 from hespas.simulators.simulation_inputs import SimulationInputs
 from hespas.support.errors import HespasError
+from support import traces
 
 ROWS = traces.experiments()
 

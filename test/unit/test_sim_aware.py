@@ -3,7 +3,6 @@
 import shutil
 
 import pytest
-import traces as t
 
 from hespas.configs import load_system as load_system
 from hespas.simulators import embedded, simulator_choice
@@ -12,6 +11,7 @@ from hespas.simulators.embedded.message_level_engine import MessageLevelEngine
 from hespas.simulators.embedded.simulation_options import SimulationOptions
 from hespas.simulators.simulation_inputs import load_inputs
 from hespas.support.errors import HespasError
+from support import traces as t
 
 AWARE_OPTIONS = SimulationOptions(congestion=True)
 ROWS = [row for row in t.experiments() if row["astra_aware_max"]]

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import sim_programs
-import traces
 
 from hespas import configs
 from hespas.configs.system_spec import SystemSpec
@@ -20,6 +18,7 @@ from hespas.simulators.embedded.collective_plan import KINDS, CollectivePlanner,
 from hespas.simulators.embedded.collective_timing import CollectiveFinish, CollectiveTimer
 from hespas.simulators.embedded.network import AnalyticalNetwork
 from hespas.support.errors import HespasError
+from support import sim_programs, traces
 
 BY_DIMENSION = SimulationOptions(by_dimension=True)
 

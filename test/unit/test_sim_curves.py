@@ -3,7 +3,6 @@
 import math
 
 import pytest
-import traces as t
 
 from hespas import configs
 from hespas.configs import load_system as load_system
@@ -12,6 +11,7 @@ from hespas.simulators.embedded import curves
 from hespas.simulators.embedded.simulation_options import SimulationOptions
 from hespas.simulators.simulation_inputs import load_inputs
 from hespas.support.errors import HespasError, UsageError
+from support import traces as t
 
 
 def simulate(folder, system, **options):

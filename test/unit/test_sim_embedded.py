@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sim_programs
-import traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +22,7 @@ from hespas.simulators.embedded.collective_timing import CollectiveTimer
 from hespas.simulators.embedded.network import AnalyticalNetwork
 from hespas.simulators.simulation_result import SimulationResult
 from hespas.support.errors import HespasError
+from support import sim_programs, traces
 
 QUICK = settings(max_examples=60, deadline=None)
 

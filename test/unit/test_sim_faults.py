@@ -6,12 +6,12 @@ import math
 from pathlib import Path
 
 import pytest
-import traces as t
 
 from hespas import configs
 from hespas.simulators import simulation_inputs
 from hespas.simulators.embedded import SimulationOptions, run_event_simulation
 from hespas.support.errors import HespasError
+from support import traces as t
 
 
 def fails(tmp_path: Path, ranks, match: str, groups=None, counts=(2,), **system) -> HespasError:

@@ -7,11 +7,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
-import traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sim_programs import random_system
-from test_emit_order import program
+from support.sim_programs import random_system
+from support.trace_programs import random_trace
 
 from hespas import configs
 from hespas.chakra import trace_writer
@@ -27,6 +26,7 @@ from hespas.simulators import simulator_choice
 from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.simulators.simulation_inputs import SimulatedDevice, SimulationInputs, load_inputs
 from hespas.support.errors import HespasError
+from support import traces
 
 
 def both(trace: ProgramTrace, folder: Path, system) -> tuple[SimulationInputs, SimulationInputs]:
@@ -58,7 +58,7 @@ def seen(device: SimulatedDevice) -> list[tuple]:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([LinearOrder, DataFlowOrder]))
 def test_the_input_is_that_of_the_files(seed, order):
-    trace = program(seed, order)
+    trace = random_trace(seed, order)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         random_system(random.Random(seed), folder / "system", [trace.devices], halving=False)

@@ -9,12 +9,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import sim_programs
 
 from hespas import configs
 from hespas.simulators import simulation_inputs
 from hespas.simulators.embedded import SimulationOptions, run_event_simulation
 from hespas.support.errors import HespasError
+from support import sim_programs
 
 PROGRAM = shutil.which("AstraSim_Analytical_Congestion_Unaware")
 if PROGRAM is None:

@@ -7,19 +7,24 @@ import os
 from pathlib import Path
 
 import pytest
-from simulator_programs import COCOSSIM, onnxim_cycles, program
-from simulator_programs import onnxim as onnxim_program
+from support.simulator_programs import (
+    COCOSSIM,
+    CONTEXT,
+    matmul_module,
+    onnxim_cycles,
+    program,
+    read_costs,
+)
+from support.simulator_programs import onnxim as onnxim_program
 
 from hespas import passes
-from hespas.dialects.attrs import Cost
-from hespas.dialects.mlir import collect_functions, ir, make_context
+from hespas.dialects.mlir import ir
 from hespas.estimators.accelerators.cocossim_worker import COCOSSIM as REAL_COCOSSIM
 from hespas.estimators.accelerators.onnx_model import build_matmul_model
 from hespas.estimators.accelerators.onnxim_worker import DEFAULT_CONFIG
 from hespas.estimators.accelerators.onnxim_worker import ONNXIM as REAL_ONNXIM
 from hespas.support.errors import HespasError
 
-CONTEXT = make_context()
 VARIABLES = ("HESPAS_COCOSSIM", "HESPAS_COCOSSIM_HOME", "HESPAS_ONNXIM", "ONNXIM_HOME")
 GIVEN = {name: os.environ.get(name, "") for name in VARIABLES}
 CORE = {"core_freq": 1000, "precision": 2, "dram_config_path": "memory.yaml"}
@@ -29,26 +34,6 @@ CORE = {"core_freq": 1000, "precision": 2, "dram_config_path": "memory.yaml"}
 def no_real_ones(monkeypatch):
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-
-
-def module(*shapes: tuple[int, int, int], key: str = "bf16") -> ir.Module:
-    """A program with a product M x K by K x N of each shape, and a tanh."""
-    lines, arguments = [], []
-    for x, (m, k, n) in enumerate(shapes):
-        types = [f"tensor<{a}x{b}x{key}>" for a, b in ((m, k), (k, n), (m, n))]
-        arguments += [f"%x{x}: {types[0]}", f"%w{x}: {types[1]}"]
-        lines.append(
-            f"%{x} = stablehlo.dot_general %x{x}, %w{x}, contracting_dims = [1] x [0], precision ="
-            f" [HIGHEST, HIGHEST] : ({types[0]}, {types[1]}) -> {types[2]}"
-        )
-    text = "\n".join(lines)
-    return ir.Module.parse(f"func.func @main({', '.join(arguments)}) {{ {text}\nreturn }}", CONTEXT)
-
-
-def costs(program: ir.Module) -> list[Cost]:
-    block = collect_functions(program)["main"].regions[0].blocks[0]
-    found = [Cost.read_from_op(view.operation) for view in block.operations]
-    return [cost for cost in found if cost is not None]
 
 
 @pytest.fixture
@@ -69,7 +54,7 @@ def test_a_type_without_a_rate_is_a_gap(cocossim):
     options, _ = cocossim
     program = ir.Module.parse(RAGGED, CONTEXT)
     found = passes.run_pipeline(program, f"cocossim-annotate{{{options} keep-going=true}}")
-    (cost,) = costs(program)
+    (cost,) = read_costs(program)
     assert "TPUv3_core has no peak rate for f64 on its matrix unit" in (cost.gap or "")
     assert any("1 op without a full cost" in warning for warning in found.warnings)
 
@@ -87,33 +72,33 @@ func.func @main(%x: tensor<64x32xf64>, %w: tensor<4x32x16xf64>, %g: tensor<4xi32
 
 def test_cocossim_runs_each_shape_once(cocossim):
     options, log = cocossim
-    program = module((1024, 1024, 1024), (128, 128, 128), (1024, 1024, 1024))
+    program = matmul_module((1024, 1024, 1024), (128, 128, 128), (1024, 1024, 1024))
     found = passes.run_pipeline(program, f"cocossim-annotate{{{options}}}")
-    times = [cost.latency_ns for cost in costs(program)]
+    times = [cost.latency_ns for cost in read_costs(program)]
     assert times == pytest.approx([165492 / 0.94, 883 / 0.94, 165492 / 0.94])
     assert log.read_text().splitlines() == [
         "Matmul 1024 1024 1024 1 128 1024 1 0.94",
         "Matmul 128 128 128 1 128 1024 1 0.94",
     ]
     assert (found.results["measured"].measured, found.results["measured"].regions) == (2, 3)
-    again = passes.run_pipeline(module((128, 128, 128)), f"cocossim-annotate{{{options}}}")
+    again = passes.run_pipeline(matmul_module((128, 128, 128)), f"cocossim-annotate{{{options}}}")
     assert again.results["measured"].cached == 1
     assert len(log.read_text().splitlines()) == 2
 
 
 def test_another_program_is_another_key(cocossim, tmp_path):
     options, log = cocossim
-    passes.run_pipeline(module((128, 128, 128)), f"cocossim-annotate{{{options}}}")
+    passes.run_pipeline(matmul_module((128, 128, 128)), f"cocossim-annotate{{{options}}}")
     binary = Path(options.split("binary=")[1].split()[0])
     program(binary, COCOSSIM.format(log=str(log)) + "# another\n")
-    passes.run_pipeline(module((128, 128, 128)), f"cocossim-annotate{{{options}}}")
+    passes.run_pipeline(matmul_module((128, 128, 128)), f"cocossim-annotate{{{options}}}")
     assert len(log.read_text().splitlines()) == 2
 
 
 def test_cores_precision_and_remainder(cocossim):
     options, log = cocossim
     options = options.replace("arrays=1", "arrays=2")
-    program = module((100, 300, 201), key="f32")
+    program = matmul_module((100, 300, 201), key="f32")
     passes.run_pipeline(program, f"cocossim-annotate{{{options}}}")
     # six passes of bf16 are a sixth of the clock; a column more, as a core takes no half
     name, m, k, n, cores, *_, clock = log.read_text().split()
@@ -132,17 +117,19 @@ def test_cores_precision_and_remainder(cocossim):
 def test_cocossim_fails(cocossim, m, said):
     options, _ = cocossim
     with pytest.raises(HespasError, match=said):
-        passes.run_pipeline(module((m, 128, 128)), f"cocossim-annotate{{{options} time-limit=2}}")
+        passes.run_pipeline(
+            matmul_module((m, 128, 128)), f"cocossim-annotate{{{options} time-limit=2}}"
+        )
 
 
 def test_keep_going_leaves_a_gap(cocossim):
     options, log = cocossim
-    program = module((13, 128, 128), (128, 128, 128))
+    program = matmul_module((13, 128, 128), (128, 128, 128))
     passes.run_pipeline(program, f"cocossim-annotate{{{options} keep-going}}")
-    first, second = costs(program)
+    first, second = read_costs(program)
     assert first.gap and "SIGSEGV" in first.gap and first.latency_ns == 0
     assert second.gap is None and second.latency_ns > 0
-    program = module((13, 128, 128))  # a crash is the shape's own: it is not tried again
+    program = matmul_module((13, 128, 128))  # a crash is the shape's own: it is not tried again
     passes.run_pipeline(program, f"cocossim-annotate{{{options} keep-going}}")
     assert len(log.read_text().splitlines()) == 2
 
@@ -157,15 +144,17 @@ def test_cocossim_is_not_there(cocossim, tmp_path, monkeypatch):
         (f"{options.split(' ', 2)[2]} home={tmp_path}", f"{tmp_path} has no dramsim3/configs"),
     ):
         with pytest.raises(HespasError, match=said):
-            passes.run_pipeline(module((8, 8, 8)), f"cocossim-annotate{{node=TPUv3_core {given}}}")
+            passes.run_pipeline(
+                matmul_module((8, 8, 8)), f"cocossim-annotate{{node=TPUv3_core {given}}}"
+            )
 
 
 def test_cocossim_limits():
-    big = module((65536, 65536, 8))
+    big = matmul_module((65536, 65536, 8))
     with pytest.raises(HespasError, match="counts elements in 32 bits"):
         passes.run_pipeline(big, "cocossim-annotate{node=TPUv3_core}")
     with pytest.raises(HespasError, match="arrays are square, not 64 x 128"):
-        passes.run_pipeline(module((8, 8, 8)), "cocossim-annotate{node=TPUv3_core rows=64}")
+        passes.run_pipeline(matmul_module((8, 8, 8)), "cocossim-annotate{node=TPUv3_core rows=64}")
 
 
 def onnxim(tmp_path: Path, act: str = "") -> tuple[str, Path]:
@@ -181,16 +170,16 @@ def onnxim(tmp_path: Path, act: str = "") -> tuple[str, Path]:
 
 def test_onnxim_simulates_the_product(tmp_path):
     options, log = onnxim(tmp_path)
-    program = module((512, 512, 512))
+    program = matmul_module((512, 512, 512))
     passes.run_pipeline(program, f"onnxim-annotate{{{options}}}")
-    assert costs(program)[0].latency_ns == pytest.approx(9283)
+    assert read_costs(program)[0].latency_ns == pytest.approx(9283)
     text, clock, element_bytes = log.read_text().split()
     assert bytes.fromhex(text) == build_matmul_model(512, 512, 512)
     assert (clock, element_bytes) == ("1000", "2")
-    program = module((512, 512, 512), key="f32")
+    program = matmul_module((512, 512, 512), key="f32")
     passes.run_pipeline(program, f"onnxim-annotate{{{options}}}")
     assert log.read_text().split()[4:] == ["166", "4"]  # six passes, the nodes' peaks rounded
-    assert costs(program)[0].latency_ns == pytest.approx(9283 / 0.166)
+    assert read_costs(program)[0].latency_ns == pytest.approx(9283 / 0.166)
 
 
 def test_onnxim_gets_the_nodes_arrays(tmp_path):
@@ -201,21 +190,23 @@ def test_onnxim_gets_the_nodes_arrays(tmp_path):
     (configs / DEFAULT_CONFIG).write_text(
         json.dumps({**CORE, "core_config": {"core_0": {"spad": 1}}})
     )
-    passes.run_pipeline(module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
-    passes.run_pipeline(module((512, 512, 512)), f"onnxim-annotate{{{options} rows=64 arrays=3}}")
+    passes.run_pipeline(matmul_module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
+    passes.run_pipeline(
+        matmul_module((512, 512, 512)), f"onnxim-annotate{{{options} rows=64 arrays=3}}"
+    )
     assert [line.split()[1:] for line in log.read_text().splitlines()] == [
         ["940", "2", "2", "128x128"], ["940", "2", "3", "64x128"],
     ]  # fmt: skip
     (configs / DEFAULT_CONFIG).write_text(json.dumps(CORE))
     with pytest.raises(HespasError, match="no core_0 in core_config"):
-        passes.run_pipeline(module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
+        passes.run_pipeline(matmul_module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
 
 
 def test_onnxim_counts_its_memory_in_the_key(tmp_path):
     options, log = onnxim(tmp_path)
-    passes.run_pipeline(module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
+    passes.run_pipeline(matmul_module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
     (tmp_path / "onnxim" / "configs" / "memory.yaml").write_text("HBM3")
-    passes.run_pipeline(module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
+    passes.run_pipeline(matmul_module((512, 512, 512)), f"onnxim-annotate{{{options}}}")
     assert len(log.read_text().splitlines()) == 2
 
 
@@ -230,14 +221,14 @@ def test_onnxim_counts_its_memory_in_the_key(tmp_path):
 def test_onnxim_fails(tmp_path, act, said):
     options, _ = onnxim(tmp_path, act)
     with pytest.raises(HespasError, match=said):
-        passes.run_pipeline(module((8, 8, 8)), f"onnxim-annotate{{{options}}}")
+        passes.run_pipeline(matmul_module((8, 8, 8)), f"onnxim-annotate{{{options}}}")
 
 
 def test_what_is_no_fault_of_the_product_is_tried_again(tmp_path):
     options, log = onnxim(tmp_path, "library")
     for runs in (1, 2):
         with pytest.raises(HespasError, match=r"code 127: .* loading shared libraries"):
-            passes.run_pipeline(module((8, 8, 8)), f"onnxim-annotate{{{options}}}")
+            passes.run_pipeline(matmul_module((8, 8, 8)), f"onnxim-annotate{{{options}}}")
         assert len(log.read_text().splitlines()) == runs
 
 
@@ -245,7 +236,7 @@ def test_onnxim_without_its_home(tmp_path):
     binary = program(tmp_path / "Simulator", "pass")
     with pytest.raises(HespasError, match=r"home=.* or ONNXIM_HOME"):
         passes.run_pipeline(
-            module((8, 8, 8)), f"onnxim-annotate{{node=TPUv3_core binary={binary}}}"
+            matmul_module((8, 8, 8)), f"onnxim-annotate{{node=TPUv3_core binary={binary}}}"
         )
 
 
@@ -271,22 +262,24 @@ def real(program) -> str:
 def test_real_cocossim():
     options = f"node=TPUv3_core arrays=1 binary={real(REAL_COCOSSIM)} cache=none"
     options += f" home={GIVEN['HESPAS_COCOSSIM_HOME']}"
-    program = module((1024, 1024, 1024), (4096, 320, 320))
+    program = matmul_module((1024, 1024, 1024), (4096, 320, 320))
     passes.run_pipeline(program, f"cocossim-annotate{{{options}}}")
-    cycles = [cost.latency_ns * 0.94 for cost in costs(program)]
+    cycles = [cost.latency_ns * 0.94 for cost in read_costs(program)]
     assert cycles == pytest.approx([165492, 98899])  # the second is in its authors' results.txt
 
 
 def test_real_onnxim():
     """The recorded cycles, of four cores by its own configuration, and of one like them."""
     options = f"node=TPUv4 binary={real(REAL_ONNXIM)} home={GIVEN['ONNXIM_HOME']} cache=none"
-    one = module((512, 512, 512))
+    one = matmul_module((512, 512, 512))
     passes.run_pipeline(one, f"onnxim-annotate{{{options} cores=1 arrays=1 clock-hz=1e9}}")
-    assert costs(one)[0].latency_ns == pytest.approx(dict(onnxim_cycles(cores=1))[512, 512, 512])
+    assert read_costs(one)[0].latency_ns == pytest.approx(
+        dict(onnxim_cycles(cores=1))[512, 512, 512]
+    )
     options += f" config={Path(GIVEN['ONNXIM_HOME']) / 'configs' / DEFAULT_CONFIG}"
     recorded = onnxim_cycles(cores=4)[:4] + onnxim_cycles(cores=4)[-2:]
-    program = module(*(sizes for sizes, _ in recorded))
+    program = matmul_module(*(sizes for sizes, _ in recorded))
     passes.run_pipeline(program, f"onnxim-annotate{{{options} keep-going}}")
-    for cost, (_, cycles) in zip(costs(program), recorded, strict=False):
+    for cost, (_, cycles) in zip(read_costs(program), recorded, strict=False):
         assert ("SIGFPE" in (cost.gap or "")) == (cycles is None)
         assert cost.latency_ns == pytest.approx(cycles or 0)  # its clock is 1 GHz

@@ -8,7 +8,7 @@ import sys
 from importlib.util import find_spec
 
 import pytest
-from test_simulators_external import costs, module
+from support.simulator_programs import matmul_module, read_costs
 
 from hespas import passes
 from hespas.estimators.accelerators import scalesim_worker, zigzag_worker
@@ -40,15 +40,15 @@ needs_scalesim = pytest.mark.skipif(
 
 @needs_zigzag
 def test_zigzag_is_between_ideal_and_three_times_that(tmp_path):
-    program = module((1024, 1024, 1024), (512, 512, 512))
+    program = matmul_module((1024, 1024, 1024), (512, 512, 512))
     options = f"node=TPUv3_core arrays=1 memory-bandwidth=2e12 cache={tmp_path / 'cache'}"
     found = passes.run_pipeline(program, f"zigzag-annotate{{{options}}}")
     ideal_ns = [m**3 / 128**2 / 0.94 for m in (1024, 512)]
-    for cost, least in zip(costs(program), ideal_ns, strict=True):
+    for cost, least in zip(read_costs(program), ideal_ns, strict=True):
         assert least < cost.latency_ns < 1.5 * least
         assert cost.bound == "compute"
     assert found.results["measured"].measured == 2
-    again = passes.run_pipeline(module((512, 512, 512)), f"zigzag-annotate{{{options}}}")
+    again = passes.run_pipeline(matmul_module((512, 512, 512)), f"zigzag-annotate{{{options}}}")
     assert again.results["measured"].cached == 1
 
 
@@ -108,7 +108,7 @@ def test_loops_of_a_mapping_are_checked(mapping, said):
 )
 def test_wrong_settings_of_zigzag(given, said):
     with pytest.raises(UsageError, match=said):
-        passes.run_pipeline(module((8, 8, 8)), f"zigzag-annotate{{node=TPUv3_core {given}}}")
+        passes.run_pipeline(matmul_module((8, 8, 8)), f"zigzag-annotate{{node=TPUv3_core {given}}}")
 
 
 def test_zigzag_is_missing(monkeypatch):
@@ -124,11 +124,11 @@ def test_scalesim_gives_the_closed_form(dataflow, tmp_path):
     """With the bandwidth a whole number of eight words a cycle, which SCALE-Sim wants."""
     shapes = [(256, 256, 256), (100, 300, 200), (64, 130, 40), (1, 257, 127)]
     common = f"node=TPUv3_core arrays=1 dataflow={dataflow} memory-bandwidth=481.28e9"
-    simulated, closed = module(*shapes), module(*shapes)
+    simulated, closed = matmul_module(*shapes), matmul_module(*shapes)
     cache = f"python={PYTHON} cache={tmp_path / 'cache'} jobs=2"
     passes.run_pipeline(simulated, f"scalesim-annotate{{{common} {cache}}}")
     passes.run_pipeline(closed, f"systolic-annotate{{{common} variant=scalesim}}")
-    for one, other in zip(costs(simulated), costs(closed), strict=True):
+    for one, other in zip(read_costs(simulated), read_costs(closed), strict=True):
         assert one.latency_ns == pytest.approx(other.latency_ns)
         assert one.bound == other.bound
 
@@ -137,17 +137,17 @@ def test_scalesim_gives_the_closed_form(dataflow, tmp_path):
 def test_scalesim_refuses_what_would_take_too_long():
     with pytest.raises(HespasError, match=r"takes 89983 cycles.*--systolic-annotate=variant=scale"):
         passes.run_pipeline(
-            module((1024, 1024, 1024)), f"scalesim-annotate{{{ONE} python={PYTHON}}}"
+            matmul_module((1024, 1024, 1024)), f"scalesim-annotate{{{ONE} python={PYTHON}}}"
         )
     with pytest.raises(HespasError, match=r"took more than 0.5 s; allow more with time-limit"):
         options = f"{ONE} python={PYTHON} cache=none time-limit=0.5"
-        passes.run_pipeline(module((512, 512, 512)), f"scalesim-annotate{{{options}}}")
+        passes.run_pipeline(matmul_module((512, 512, 512)), f"scalesim-annotate{{{options}}}")
 
 
 def test_scalesim_refuses_a_memory_that_it_cannot_have():
     with pytest.raises(HespasError, match=r"is 4.25 elements a cycle.* gives 8 or more; give more"):
         options = f"{ONE} memory-bandwidth=8e9 cache=none"
-        passes.run_pipeline(module((8, 8, 8)), f"scalesim-annotate{{{options}}}")
+        passes.run_pipeline(matmul_module((8, 8, 8)), f"scalesim-annotate{{{options}}}")
 
 
 ONE = "node=TPUv3_core arrays=1"
@@ -156,7 +156,7 @@ ONE = "node=TPUv3_core arrays=1"
 def test_scalesim_is_missing(tmp_path):
     with pytest.raises(HespasError, match=r"cannot be run: No such file.*pip install 'hespas"):
         passes.run_pipeline(
-            module((8, 8, 8)), f"scalesim-annotate{{{ONE} python={tmp_path / 'none'}}}"
+            matmul_module((8, 8, 8)), f"scalesim-annotate{{{ONE} python={tmp_path / 'none'}}}"
         )
     python = tmp_path / "python"
     for said, problem in (
@@ -166,7 +166,9 @@ def test_scalesim_is_missing(tmp_path):
         python.write_text(f"#!/bin/sh\n{said}\n")
         python.chmod(0o755)
         with pytest.raises(HespasError, match=problem):
-            passes.run_pipeline(module((8, 8, 8)), f"scalesim-annotate{{{ONE} python={python}}}")
+            passes.run_pipeline(
+                matmul_module((8, 8, 8)), f"scalesim-annotate{{{ONE} python={python}}}"
+            )
 
 
 def test_scalesim_failure_is_typed(monkeypatch, tmp_path):

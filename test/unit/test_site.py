@@ -10,10 +10,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
 pytest.importorskip("material", reason="pip install 'hespas[docs]'")
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class Loaded(HTMLParser):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from execution import execute
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.execution import execute
 
 from hespas import frontends, passes
 from hespas.dialects.attrs import RegionAttr, SplitAttr

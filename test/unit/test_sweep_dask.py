@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-import sweep_work
-from test_sweep_run import EIGHT, PROGRAM
+from support.published_inputs import EIGHT, PROGRAM
 
 from hespas.support.errors import HespasError
 from hespas.workflows.sweep import sweep_grid, sweep_jobs, sweep_runner
+from support import sweep_work
 
 distributed = pytest.importorskip("distributed")
 
@@ -24,7 +24,7 @@ def cluster():
 def cells(tmp_path, monkeypatch):
     for module in (sweep_jobs, sweep_runner):  # not of the files, which somebody may be working on
         monkeypatch.setattr(module, "collect_environment", lambda: sweep_work.ENVIRONMENT)
-    monkeypatch.setattr(sweep_runner, "PROBE", "sweep_work:probe")
+    monkeypatch.setattr(sweep_runner, "PROBE", "support.sweep_work:probe")
     monkeypatch.chdir(tmp_path)  # paths are relative to here, and the workers are elsewhere
     (tmp_path / "step.mlir").write_text(PROGRAM)
     (tmp_path / "step-8.mlir").write_text(EIGHT)
@@ -59,7 +59,7 @@ def test_the_rows_are_those_of_this_machine(cluster, cells, tmp_path):
 
 
 def test_workers_with_another_version_are_refused(cluster, cells, monkeypatch):
-    monkeypatch.setattr(sweep_runner, "PROBE", "sweep_work:other_probe")
+    monkeypatch.setattr(sweep_runner, "PROBE", "support.sweep_work:other_probe")
     with pytest.raises(HespasError, match=r"the Dask workers have another jaxlib: 1, here 2"):
         sweep_runner.run_sweep(
             cells, sweep_runner.SweepOptions(dask=cluster, cache="none"), lambda text: None

@@ -12,10 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
-import sweep_work
-from test_astra import finished
-from test_astra import program as astra_stub
-from test_cli_published import HARDWARE, PROGRAM
+from support.astra_stub import finished, write_astra_stub
+from support.paths import ROOT
+from support.published_inputs import EIGHT, HARDWARE, PROGRAM
 
 from hespas import configs
 from hespas.estimators.measure.measurement_cache import MeasurementCache
@@ -23,13 +22,10 @@ from hespas.support.errors import UsageError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
 from hespas.workflows.sweep import sweep_grid, sweep_jobs, sweep_runner, sweep_table
+from support import sweep_work
 
-ROOT = Path(__file__).resolve().parents[2]
 LLAMA = str(ROOT / "docs" / "examples" / "llama3-100m-opt-a100.mlir.xz")
 PLAIN = str(ROOT / "docs" / "examples" / "llama3-100m.mlir.xz")
-EIGHT = PROGRAM.replace("num_partitions = 4", "num_partitions = 8").replace(
-    "[[0, 1, 2, 3]]> : tensor<1x4xi64>", "[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>"
-)
 
 
 @pytest.fixture
@@ -286,14 +282,14 @@ def test_programs_that_cannot_be_read_are_rows(place):
 )
 def test_what_is_wrong_is_said_before_any_work(place, given, said, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(sweep_runner, "WORKER", "sweep_work:none")
+    monkeypatch.setattr(sweep_runner, "WORKER", "support.sweep_work:none")
     with pytest.raises(sweep_runner.HespasError, match=said):
         sweep({"mlir": "step.mlir", **given})
 
 
 def test_a_crash_a_hang_and_a_mistake_cost_their_cell_only(place, monkeypatch):
-    monkeypatch.setattr(sweep_runner, "WORKER", "sweep_work:work")
-    monkeypatch.setattr(sweep_runner, "PROBE", "sweep_work:probe")
+    monkeypatch.setattr(sweep_runner, "WORKER", "support.sweep_work:work")
+    monkeypatch.setattr(sweep_runner, "PROBE", "support.sweep_work:probe")
     limits = [0, sweep_work.CRASH, 1, sweep_work.HANG, 2, sweep_work.BUG]
     found = sweep(
         {"mlir": "step.mlir", "estimator": "roofline", "block_limit": limits},
@@ -375,7 +371,7 @@ def edited(rows) -> bool:
 
 def test_astra_sim_gets_files_and_is_of_the_key(place, capsys):
     lines = "".join(finished(device, 14000, 4000, 10000, 11775, 8000) for device in range(4))
-    stub = astra_stub(place / "astra", lines)
+    stub = write_astra_stub(place / "astra", lines)
     given = {
         "mlir": "step.mlir", "node": "TPUv4", "system": "A100_SXM_40GB_4GPU",
         "estimator": "roofline", "simulator": "astra-sim", "astra_sim": str(stub.path),
@@ -384,7 +380,7 @@ def test_astra_sim_gets_files_and_is_of_the_key(place, capsys):
     assert found.rows[0]["step_time_s"] == pytest.approx(14e-6)
     check(capsys, found.rows[0])
     assert sweep(given, "c.sqlite").cached == 1
-    astra_stub(place / "astra", lines + "\n")
+    write_astra_stub(place / "astra", lines + "\n")
     assert sweep(given, "c.sqlite").cached == 0
 
 
@@ -463,7 +459,7 @@ def test_wrong_lines(place, capsys, argv, code, said):
 
 
 def test_no_output_without_a_result(place, monkeypatch):
-    monkeypatch.setattr(sweep_runner, "WORKER", "sweep_work:missing")
+    monkeypatch.setattr(sweep_runner, "WORKER", "support.sweep_work:missing")
     assert cli("--mlir", "step.mlir", "--output", "t.csv") == 1
     assert not Path("t.csv").exists()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-import traces
 
 from hespas import configs
 from hespas.configs import file_models, system_families, system_layout
@@ -13,6 +12,7 @@ from hespas.simulators import astra_program, simulator_choice
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools.commands import system as command
 from hespas.tools.commands import systems as list_command
+from support import traces
 
 SMALL = 64  # devices: larger presets are of the same kinds
 VARIANTS = ["A100_SXM_40GB_4GPU/system_custom.json", "B200_180GB_8GPU_2/system_mininet.json"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from simulator_programs import onnxim_cycles
+from support.simulator_programs import onnxim_cycles
 
 from hespas.estimators.accelerators import dataflow as flow
 

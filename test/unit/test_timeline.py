@@ -6,7 +6,6 @@ import json
 import shutil
 
 import pytest
-import traces as common
 
 from hespas import configs
 from hespas.chakra import record_encoding
@@ -16,6 +15,7 @@ from hespas.simulators import astra_program, simulator_choice, timeline
 from hespas.simulators.astra_traces import TraceFolder
 from hespas.simulators.simulation_result import DeviceResult, NodeInterval, SimulationResult
 from hespas.support.errors import HespasError
+from support import traces as common
 
 COMP, SEND, RECV, COLL = (
     NodeType.COMP_NODE,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from support.processes import run_support_module
 
 from hespas.dialects.mlir import ir, make_context
 from hespas.frontends.export import export_process, stages
@@ -28,10 +27,7 @@ needs_torch = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def answers() -> dict:
-    done = subprocess.run(
-        [sys.executable, str(HERE / "torch_execution.py")],
-        capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
+    done = run_support_module("torch_execution", timeout_s=600)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 

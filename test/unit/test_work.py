@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
 from hespas.dialects.attrs import KERNEL_KINDS
 from hespas.dialects.mlir import ir, stablehlo, to_canonical_text
@@ -24,7 +25,6 @@ from hespas.estimators.work import (
 from hespas.support.errors import HespasError
 
 Parse = Callable[[str], ir.Module]
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture

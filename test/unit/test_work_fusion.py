@@ -89,7 +89,8 @@ BIG, PART = "tensor<1000xf32>", "tensor<10xf32>"
                    "tensor<4x8xbf16>\n%1 = stablehlo.dot %0, %y : "
                    "(tensor<4x8xbf16>, tensor<8x16xbf16>) -> tensor<4x16xbf16>\n"
                    "mhlo.return %1 : tensor<4x16xbf16>"),
-            OpWork("gemm", 288, 128, (WorkPart("matrix", "bf16", 1024), WorkPart("vector", "bf16", 32))),
+            OpWork("gemm", 288, 128,
+                   (WorkPart("matrix", "bf16", 1024), WorkPart("vector", "bf16", 32))),
             id="dot"),
         pytest.param(
             fusion([("x", BIG)], BIG,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import workloads
+from support.paths import find_workloads
 
 from hespas import frontends, passes
 from hespas.chakra import trace_reader
@@ -33,7 +33,7 @@ ASSUMED = {"zoo/misc/symbolic_shapes.mlir": "sizes assumed for symbolic dimensio
 
 def batches() -> dict[str, list[str]]:
     """The programs, without ``.xz``: those of a folder of the zoo together, others one by one."""
-    folder = workloads()
+    folder = find_workloads()
     found: dict[str, list[str]] = {}
     if folder is not None:
         for path in sorted(folder.rglob("*.mlir*")):

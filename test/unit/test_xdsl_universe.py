@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from support.paths import ROOT
 from xdsl.universe import Universe
 
 from hespas.dialects.mlir import ir
 from hespas.frontends import xdsl_universe
 from hespas.passes import registry
 from hespas.passes.base import Pass, PassRun, option
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import contextlib
 
 import numpy as np
 import pytest
-from execution import call
+from support.execution import call
 
 from hespas import passes
 from hespas.dialects.attrs import Cost, RegionAttr

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hespas.chakra import record_encoding, schema
-
-DATA = Path(__file__).resolve().parents[1] / "data"
+from support.paths import DATA
 
 COMP, SEND, RECV, COLL = 4, 5, 6, 7
 ALL_REDUCE, ALL_GATHER, BROADCAST, ALL_TO_ALL, REDUCE_SCATTER = 0, 2, 5, 6, 7

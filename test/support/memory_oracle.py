@@ -1,6 +1,7 @@
 """The memory of a program beside what XLA:CPU plans for it (``memory_analysis``).
 
-``python test/unit/memory_oracle.py`` puts the table of the workloads in docs/reference/memory.md.
+``PYTHONPATH=test python -m support.memory_oracle`` writes the table of the workloads into
+docs/reference/memory.md.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from conftest import workloads
-from execution import DEVICES, as_replicas, client
 from jaxlib import xla_client
 
 from hespas import frontends, passes
@@ -23,8 +22,10 @@ from hespas.passes.compile.hlo_to_stablehlo import convert_hlo_to_stablehlo
 from hespas.passes.memory.fusion_model import find_kernel_results_over
 from hespas.passes.memory.liveness_program import LivenessOp
 from hespas.passes.memory.memory_annotate import compute_memory_use
+from support.execution import DEVICES, as_replicas, client
+from support.paths import ROOT, find_workloads
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "memory.md"
+PAGE = ROOT / "docs" / "reference" / "memory.md"
 TABLE = re.compile(r"(?<=<!-- table -->\n).*?(?=<!-- end -->)", re.DOTALL)
 FAST = (
     "adamw_update",
@@ -114,7 +115,7 @@ def file(folder: Path, name: str) -> Path:
 
 
 def main() -> None:
-    folder = workloads()
+    folder = find_workloads()
     if folder is None:
         sys.exit("the shared workloads are not here: set HESPAS_WORKLOADS")
     zoo = sorted(path for path in (folder / "zoo").iterdir() if file(path, "spmd").exists())

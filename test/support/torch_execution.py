@@ -18,7 +18,6 @@ import jax
 import numpy as np
 import torch
 import torch.distributed as dist
-from export_execution import run
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -37,6 +36,7 @@ from hespas.dialects.mlir import collect_functions, make_context
 from hespas.frontends.export import lower_exportable
 from hespas.frontends.pytorch import TorchTrainingStep, to_exportable
 from hespas.support.errors import HespasError
+from support.export_execution import run
 
 P = PartitionSpec
 

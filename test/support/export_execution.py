@@ -1,7 +1,8 @@
 """What an export computes, on 8 CPU devices, against ``jax.jit`` of the same program.
 
-Run as a program: ``export_execution.py PROGRAM MESH KEY=VALUE,...`` prints as JSON the number of
-results and, per stage, the largest difference of any of them on any device, relative to its values.
+Run as a program: ``python -m support.export_execution PROGRAM MESH KEY=VALUE,...`` prints as JSON
+the number of results and, per stage, the largest difference of any of them on any device, relative
+to its values.
 """
 
 from __future__ import annotations
@@ -16,9 +17,7 @@ os.environ.update(JAX_PLATFORMS="cpu", JAX_NUM_CPU_DEVICES="8")
 
 import jax
 import numpy as np
-from execution import as_replicas
 from jaxlib import xla_client
-from recipe_runs import OPTIONS, arrays
 
 from hespas import frontends
 from hespas.dialects.mlir import ir, make_context
@@ -27,6 +26,8 @@ from hespas.frontends.export.exportable_lowering import to_named_shardings
 from hespas.frontends.export.program_source import find_program_function
 from hespas.frontends.export.recipe_options import bind_option_texts
 from hespas.passes.base import PassRun
+from support.execution import as_replicas
+from support.recipe_runs import OPTIONS, arrays
 
 
 def pieces(array, devices):
@@ -102,7 +103,8 @@ def main(place: str, mesh_text: str, settings: str) -> None:
     )
     with jax.set_mesh(mesh):
         jitted = jax.jit(
-            program.function, in_shardings=to_named_shardings(program.in_shardings, mesh), out_shardings=out,
+            program.function,
+            in_shardings=to_named_shardings(program.in_shardings, mesh), out_shardings=out,
             compiler_options=OPTIONS,
         )  # fmt: skip
         wanted = [pieces(x, devices) for x in jax.tree.leaves(jitted(*arguments))]

@@ -6,7 +6,11 @@ import csv
 import sys
 from pathlib import Path
 
-DATA = Path(__file__).resolve().parents[1] / "data"
+from hespas.dialects.attrs import Cost
+from hespas.dialects.mlir import collect_functions, ir, make_context
+from support.paths import DATA
+
+CONTEXT = make_context()
 
 COCOSSIM = """
 import os, signal, sys, time
@@ -96,3 +100,23 @@ def program(path: Path, text: str) -> str:
     path.write_text(f"#!{sys.executable} -I\n{text}")
     path.chmod(0o755)
     return str(path)
+
+
+def matmul_module(*shapes: tuple[int, int, int], key: str = "bf16") -> ir.Module:
+    """A program with a product M x K by K x N of each shape, and a tanh."""
+    lines, arguments = [], []
+    for x, (m, k, n) in enumerate(shapes):
+        types = [f"tensor<{a}x{b}x{key}>" for a, b in ((m, k), (k, n), (m, n))]
+        arguments += [f"%x{x}: {types[0]}", f"%w{x}: {types[1]}"]
+        lines.append(
+            f"%{x} = stablehlo.dot_general %x{x}, %w{x}, contracting_dims = [1] x [0], precision ="
+            f" [HIGHEST, HIGHEST] : ({types[0]}, {types[1]}) -> {types[2]}"
+        )
+    text = "\n".join(lines)
+    return ir.Module.parse(f"func.func @main({', '.join(arguments)}) {{ {text}\nreturn }}", CONTEXT)
+
+
+def read_costs(program: ir.Module) -> list[Cost]:
+    block = collect_functions(program)["main"].regions[0].blocks[0]
+    found = [Cost.read_from_op(view.operation) for view in block.operations]
+    return [cost for cost in found if cost is not None]

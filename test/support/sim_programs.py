@@ -6,8 +6,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-import traces
-from traces import comp
+from support import traces
+from support.traces import comp
 
 SIZES = (100, 4096, 65536, 1 << 20, 12345)
 KINDS = (traces.ALL_REDUCE, traces.ALL_GATHER, traces.REDUCE_SCATTER, traces.ALL_TO_ALL)
