@@ -1,4 +1,4 @@
-"""``hespas`` attributes that an input already has: made dictionaries, and verified."""
+"""Verification of the ``hespas`` attributes that an input module already carries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ OURS, TYPED = b"hespas.", b"#hespas."
 
 
 def detect_attribute_prefix(file: BinaryIO) -> bytes:
-    """``TYPED`` or ``OURS`` where a file has such attributes, else empty; reads block by block."""
+    """Search a file for ``hespas`` attributes, one block at a time.
+
+    Returns:
+        ``TYPED`` if the file has typed attributes, ``OURS`` if it has only dictionaries, else
+        ``b""``.
+    """
     prefix, tail = b"", b""
     while block := file.read(BLOCK_BYTES):
         text = tail + block
@@ -29,10 +34,19 @@ def detect_attribute_prefix(file: BinaryIO) -> bytes:
 def load_verified_module(
     load: Callable[[], ir.Module], prefix: bytes, name: str, context: ir.Context
 ) -> ir.Module:
-    """The module that ``load`` gives, its attributes verified where it has any.
+    """Load a module and verify its ``hespas`` attributes.
 
-    Typed attributes become dictionaries; MLIR takes them for those of an unknown dialect, so these
-    are allowed while it reads them. Raises HespasError.
+    Typed attributes are replaced by dictionaries. MLIR reads them as attributes of an unregistered
+    dialect, which is therefore allowed while the module is loaded.
+
+    Args:
+        load: Parses the module.
+        prefix: What `detect_attribute_prefix` returned; nothing is verified if it is empty.
+        name: The file name for error messages.
+        context: The context that ``load`` parses into.
+
+    Raises:
+        HespasError: If an attribute violates the schema.
     """
     if not prefix:
         return load()

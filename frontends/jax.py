@@ -1,4 +1,4 @@
-"""Modules that a framework holds in process: ``jax.stages.Lowered`` and ``ir.Module``."""
+"""Modules that a framework holds in memory: ``jax.stages.Lowered`` and ``ir.Module``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from hespas.support.errors import HespasError
 
 
 def from_jax(lowered: Any) -> ir.Module:
-    """The module of a ``jax.stages.Lowered``, or an ``ir.Module`` itself; nothing is copied.
+    """Return the module of a ``jax.stages.Lowered``, or the given ``ir.Module`` itself.
 
-    jax is not imported: a ``Lowered`` is known by its method ``compiler_ir``. The passes of hespas
-    change the module in place, so lower again (cheap: JAX caches the trace) to keep the original.
+    Nothing is copied, and jax is not imported: a ``Lowered`` is recognised by its method
+    ``compiler_ir``. Passes change the module in place. To keep the original, lower the function
+    again, which is cheap because JAX caches the trace.
+
+    Raises:
+        HespasError: If the object is neither of the two.
     """
     if isinstance(lowered, ir.Module):
         return lowered
@@ -21,6 +25,6 @@ def from_jax(lowered: Any) -> ir.Module:
         if isinstance(module, ir.Module):
             return module
     raise HespasError(
-        f"cannot take a module from a {type(lowered).__name__}",
-        remedy="give jax.jit(f).lower(...) or an ir.Module of jaxlib.mlir",
+        f"cannot get a module from a {type(lowered).__name__}",
+        remedy="pass jax.jit(f).lower(...) or an ir.Module of jaxlib.mlir",
     )

@@ -1,4 +1,4 @@
-"""Files and bytes to a module, by what they contain."""
+"""Reading of modules from files and bytes; the content determines the format."""
 
 from __future__ import annotations
 
@@ -27,15 +27,18 @@ GZIP_MAGIC, XZ_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\
 
 
 def read_module(path: str | os.PathLike[str], context: ir.Context) -> ir.Module:
-    """The module in a file, or on standard input for ``-``; raises HespasError.
+    """Read a module from a file, or from standard input if ``path`` is ``-``.
 
-    The content decides the format, never the file name; ``.xz`` and ``.gz`` are unpacked. Ops of
-    unknown dialects are read where ``context.allow_unregistered_dialects`` is set.
-    ``hespas`` attributes that the module has already, typed ones too, are verified.
+    The content determines the format, never the file name; ``.xz`` and ``.gz`` files are
+    decompressed. Ops of unregistered dialects are accepted if ``context`` allows them. ``hespas``
+    attributes of the module are verified, and typed ones are converted to dictionaries.
+
+    Raises:
+        HespasError: If the file cannot be read or parsed.
     """
     name = os.fspath(path)
     if _is_mlir_text(name):
-        # MLIR reads the file itself: nothing is copied, and locations carry its name.
+        # MLIR opens the file itself: nothing is copied, and locations carry the file name.
         with open(name, "rb") as file:
             ours = input_attributes.detect_attribute_prefix(file)
         return input_attributes.load_verified_module(
@@ -47,21 +50,21 @@ def read_module(path: str | os.PathLike[str], context: ir.Context) -> ir.Module:
 
 
 def _is_mlir_text(name: str) -> bool:
-    """Whether a file starts as only MLIR text does, and is one that can be opened twice."""
+    """Return whether a regular file starts as only MLIR text can."""
     words = (b"module", b"func.func", b"#", b"//", b'"builtin.module"', b"sdy.mesh")
     try:
-        name.encode()  # MLIR takes no others
+        name.encode()  # MLIR accepts only UTF-8 file names
         if not os.path.isfile(name):
             return False
         with open(name, "rb") as file:
             head = file.read(HEAD_BYTES)
     except (OSError, UnicodeEncodeError):
-        return False  # the reader proper says why
+        return False  # `read_unpacked_bytes` reports the reason
     return head.isascii() and b"\0" not in head and head.lstrip().startswith(words)
 
 
 def to_display_name(path: str | os.PathLike[str]) -> str:
-    """A file's name for errors, locations and reports: valid text, whatever its bytes are."""
+    """Return a file name as valid text, for errors, locations and reports."""
     try:
         return os.fsencode(path).decode(errors="replace")
     except UnicodeEncodeError:
@@ -69,7 +72,14 @@ def to_display_name(path: str | os.PathLike[str]) -> str:
 
 
 def read_unpacked_bytes(path: str | os.PathLike[str]) -> tuple[str, bytes]:
-    """(name for errors, content unpacked) of a file or of standard input; raises HespasError."""
+    """Read and decompress a file, or standard input if ``path`` is ``-``.
+
+    Returns:
+        The name to use in messages, and the content.
+
+    Raises:
+        HespasError: If the file cannot be read or is damaged.
+    """
     name = os.fspath(path)
     if name == "-":
         if sys.stdin is None:
@@ -86,7 +96,7 @@ def read_unpacked_bytes(path: str | os.PathLike[str]) -> tuple[str, bytes]:
 
 
 def parse_module(data: bytes, name: str, context: ir.Context) -> ir.Module:
-    """The module in ``data``; ``name`` stands for the file in errors and locations."""
+    """Parse a module from bytes; ``name`` replaces the file name in errors and locations."""
     data = _decompress_bytes(data, name).removeprefix(codecs.BOM_UTF8)
     ours = input_attributes.detect_attribute_prefix(io.BytesIO(data))
     return input_attributes.load_verified_module(
@@ -113,7 +123,7 @@ def _parse_by_format(data: bytes, name: str, context: ir.Context) -> ir.Module:
 
 def _decompress_bytes(data: bytes, name: str) -> bytes:
     if data.startswith((XZ_MAGIC, GZIP_MAGIC)):
-        import gzip  # imported where needed: they add to every start-up
+        import gzip  # these imports are deferred because they slow down every start
         import lzma
         import zlib
 
@@ -124,7 +134,7 @@ def _decompress_bytes(data: bytes, name: str) -> bytes:
             message = f"the {'xz' if is_xz else 'gzip'} file is damaged: {error}"
             raise HespasError(message, where=name) from None
     if data.startswith(ZSTD_MAGIC):
-        raise HespasError("zstd files are not read", where=name, remedy=f"run: zstd -d {name}")
+        raise HespasError("zstd files are not supported", where=name, remedy=f"run: zstd -d {name}")
     return data
 
 
@@ -189,7 +199,7 @@ def _parse_hlo_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
         raise HespasError(f"not valid HLO text: {message}", where=where) from None
     module = _from_hlo_proto(proto, name, context)
     header = data.lstrip().split(b"\n", 1)[0]
-    for attribute, pattern in COUNTS.items():  # the protobuf does not carry them
+    for attribute, pattern in COUNTS.items():  # the protobuf lacks these counts
         count = re.search(pattern, header)
         if count and attribute not in module.operation.attributes:
             kind = ir.IntegerType.get_signless(32, context)
@@ -212,7 +222,7 @@ def _from_hlo_proto(proto: bytes, name: str, context: ir.Context) -> ir.Module:
 
 
 def _extract_hlo_message(error: Exception) -> str:
-    """The first message of XLA or MLIR, without its status code and source traces."""
+    """Return the first message of XLA or MLIR, without its status code and source traces."""
     if isinstance(error, ir.MLIRError) and error.error_diagnostics:
         return error.error_diagnostics[0].message.strip()
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]

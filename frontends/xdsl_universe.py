@@ -1,8 +1,8 @@
-"""What ``xdsl-opt`` and other xDSL tools get from hespas: its dialect, its passes, and a target.
+"""The xDSL plug-in: the dialect, the passes and an output target for ``xdsl-opt``.
 
-xDSL finds ``UNIVERSE`` by the entry point ``xdsl.universe``. Every pass of the registry is offered
-under its own name, or as ``hespas-NAME`` where xDSL has a pass of that name. Loading this module
-imports no MLIR bindings; a pass imports them when it is asked for.
+xDSL finds ``UNIVERSE`` through the entry point ``xdsl.universe``. Every registered pass is offered
+under its own name, or as ``hespas-NAME`` if xDSL already has a pass of that name. Loading this
+module imports no MLIR bindings; a pass imports them when it is first used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hespas.support.errors import HespasError
 
 @dataclass(frozen=True)
 class BridgedPass(ModulePass):
-    """Base of the wrapped passes: through the bridge, a pass of hespas, and back."""
+    """Base class of the wrapped passes: convert the module to MLIR, run a pass, convert it back."""
 
     wraps: ClassVar[str]
 
@@ -45,7 +45,7 @@ class BridgedPass(ModulePass):
             raise PassFailedException(str(error)) from error
 
     def _collect_set_options(self) -> dict[str, str | bool]:
-        """The options that were set; ``pass{flag}`` arrives as None and means true."""
+        """Collect the options that were set; ``pass{flag}`` arrives as None."""
         set_options: dict[str, str | bool] = {}
         for option in fields(self):
             value = getattr(self, option.name)
@@ -57,10 +57,10 @@ class BridgedPass(ModulePass):
 
 @dataclass(frozen=True)
 class HespasReadPass(ModulePass):
-    """Replace the module by a file that hespas reads: any StableHLO text, bytecode, HLO ...
+    """Replace the module by one that is read from a file, in any format that hespas reads.
 
     xDSL parses only the generic text of StableHLO, slowly, and turns infinities in constants into
-    numbers; this pass reads by MLIR's own parser. The module that it replaces is usually empty.
+    numbers. This pass uses MLIR's parser instead. The module that it replaces is usually empty.
     """
 
     name = "hespas-read"
@@ -83,7 +83,7 @@ class HespasReadPass(ModulePass):
 
 @dataclass(frozen=True)
 class HespasTypedPass(ModulePass):
-    """Write hespas attributes in their typed form: ``#hespas.cost<...>`` for a dictionary."""
+    """Convert hespas attributes from dictionaries to their typed form ``#hespas.cost<...>``."""
 
     name = "hespas-typed"
 
@@ -96,7 +96,7 @@ class HespasTypedPass(ModulePass):
 
 @dataclass(frozen=True)
 class HespasDictionariesPass(ModulePass):
-    """Write hespas attributes as dictionaries, the form that every MLIR tool accepts."""
+    """Convert hespas attributes to dictionaries, the form that every MLIR tool accepts."""
 
     name = "hespas-dictionaries"
 
@@ -108,7 +108,7 @@ class HespasDictionariesPass(ModulePass):
 
 @dataclass(frozen=True)
 class StableHLOTarget(Target):
-    """The module as MLIR itself prints it: pretty StableHLO, as ``hespas-opt`` reads and writes."""
+    """Print the module as MLIR does: in pretty StableHLO, as ``hespas-opt`` reads and writes it."""
 
     name = "hespas"
 
@@ -122,7 +122,7 @@ class StableHLOTarget(Target):
 
 
 def wrap_hespas_pass(name: str, offered: str) -> type[ModulePass]:
-    """The xDSL pass ``offered`` that runs the hespas pass ``name``; its options are its fields."""
+    """Make the xDSL pass ``offered`` that runs the pass ``name``; its fields are the options."""
     cls = registry.load_pass_class(name)
     hints = get_type_hints(cls)
     options = [
@@ -135,7 +135,7 @@ def wrap_hespas_pass(name: str, offered: str) -> type[ModulePass]:
 
 
 def _widen_type_hint(hint: Any) -> Any:
-    """The type to declare to xDSL, whose pipelines type the value before the option is known."""
+    """Widen a type for xDSL, whose pipelines parse a value before they know its option."""
     kinds = {hint, *getattr(hint, "__args__", ())}
     if bool in kinds:
         return bool | None  # ``pass{flag}``

@@ -1,4 +1,4 @@
-"""JAX programs to modules: on shapes alone, for devices that need not be there."""
+"""Export of JAX programs to modules, from shapes alone and for devices that are not available."""
 
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.exportable_lowering import lower_exportable

@@ -1,4 +1,4 @@
-"""Arrays and shardings as text: ``bf16[1024,4096]@fsdp,tensor``."""
+"""Text notation of arrays and shardings: ``bf16[1024,4096]@fsdp,tensor``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 
-# The names of HLO and of NumPy; ``key`` is a JAX random key.
+# Type names of HLO and of NumPy; ``key`` is a JAX random key.
 DTYPES = {
     "bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64",
     "s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64",
@@ -28,7 +28,7 @@ Axes = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """An array: the type by its NumPy name, extents, mesh axes by dimension (None: not said)."""
+    """An array: its NumPy type name, its shape, and its mesh axes by dimension if specified."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -36,19 +36,21 @@ class ArraySpec:
 
 
 def parse_array_spec(text: str) -> ArraySpec:
-    """``bf16[1024,4096]@fsdp,tensor``; without ``[]`` a scalar. Raises UsageError."""
+    """Parse ``bf16[1024,4096]@fsdp,tensor``; a type without ``[]`` is a scalar.
+
+    Raises:
+        UsageError: If the text does not follow the notation.
+    """
     match = ARRAY.fullmatch(text)
     if not match:
-        raise UsageError(f"'{text}' is no array", remedy=FORM)
+        raise UsageError(f"'{text}' is not an array", remedy=FORM)
     name, extents, spec = match.groups()
     if name not in NAMES:
-        raise UsageError(
-            f"'{text}': no type is called '{name}'", remedy=suggest_nearest(name, [*NAMES])
-        )
+        raise UsageError(f"'{text}': unknown type '{name}'", remedy=suggest_nearest(name, [*NAMES]))
     shape = [part.strip() for part in extents.split(",")] if extents and extents.strip() else []
     wrong = next((part for part in shape if not part.isdecimal()), None)
     if wrong is not None:
-        raise UsageError(f"'{text}': '{wrong}' is no extent", remedy=FORM)
+        raise UsageError(f"'{text}': '{wrong}' is not a dimension size", remedy=FORM)
     axes = parse_sharding_axes(spec) if spec else None
     if axes is not None and len(axes) > len(shape):
         raise UsageError(f"'{text}': {len(axes)} shardings for {len(shape)} dimensions")
@@ -56,22 +58,25 @@ def parse_array_spec(text: str) -> ArraySpec:
 
 
 def parse_sharding_axes(text: str) -> Axes:
-    """``@fsdp,-,a+b``: axes by dimension, ``-`` for none, ``@`` alone for replicated.
+    """Parse ``@fsdp,-,a+b``: mesh axes by dimension, ``-`` for none; ``@`` alone is replicated.
 
-    Raises UsageError.
+    Raises:
+        UsageError: If the text does not follow the notation.
     """
     text = text.strip()
     if not text.startswith("@"):
-        raise UsageError(f"'{text}' is no sharding", remedy="write it as @fsdp,- or @")
+        raise UsageError(f"'{text}' is not a sharding", remedy="write it as @fsdp,- or @")
     parts = text[1:].split(",") if text[1:].strip() else []
     axes = [tuple(name.strip() for name in part.split("+")) for part in parts]
     if any("" in names for names in axes):
-        raise UsageError(f"'{text}': a dimension is empty", remedy="write - for one that is whole")
+        raise UsageError(
+            f"'{text}': a dimension is empty", remedy="write - for a dimension that is not sharded"
+        )
     return tuple(() if names == ("-",) else names for names in axes)
 
 
 def to_shape_struct(value: ArraySpec) -> Any:
-    """An array as ``jax.ShapeDtypeStruct``."""
+    """Convert an array specification to a ``jax.ShapeDtypeStruct``."""
     import jax
 
     if value.dtype == "key":
@@ -80,7 +85,7 @@ def to_shape_struct(value: ArraySpec) -> Any:
 
 
 def to_partition_spec(axes: Axes | None) -> Any:
-    """Axes as ``PartitionSpec``; None stays."""
+    """Convert mesh axes to a ``PartitionSpec``; None stays None."""
     from jax.sharding import PartitionSpec
 
     if axes is None:

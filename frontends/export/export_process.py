@@ -1,4 +1,4 @@
-"""The worker, from the side of who wants an export."""
+"""The parent's side of an export: starts the worker process and reads its answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hespas.support.errors import HespasError, UsageError
 if TYPE_CHECKING:
     from hespas.frontends.export.program_source import ExportRequest
 
-# What XLA logs of GPUs that are not there, before its own settings on what to log apply.
+# XLA logs missing GPUs before its own log settings take effect.
 NOISE = re.compile(r"[IWE]\d{4} \d\d:\d\d|WARNING: All log messages before absl|cuda_plugin_ext")
 WORKER = "hespas.frontends.export.export_worker"
 DEVICES = "JAX_NUM_CPU_DEVICES"
@@ -30,9 +30,9 @@ DEVICES = "JAX_NUM_CPU_DEVICES"
 
 @dataclass(frozen=True)
 class ExportedModule:
-    """A lowered module as bytecode, and what is known of it.
+    """A lowered module as bytecode, with what the worker reported about it.
 
-    ``peak_bytes``: of memory of the process that lowered it; ``lower_s``: what that took.
+    ``peak_bytes`` is the peak memory of the worker process, ``lower_s`` the time of the lowering.
     """
 
     bytecode: bytes
@@ -52,12 +52,18 @@ def lower_in_process(
     traceback: bool = False,
     say: Callable[[str], None] = lambda line: print(line, file=sys.stderr),
 ) -> ExportedModule:
-    """Lower a program in a process of its own; raises HespasError.
+    """Lower a program in a separate process.
 
-    ``devices``: how many (fake) devices a program that makes its own ``Lowered`` finds; 0 for
-    what the environment says, or else as many as the request's mesh has. ``source``: keep source
-    lines in locations beside names. ``say`` gets what the program prints; with ``traceback`` that
-    includes its own error.
+    Args:
+        request: The program and its options.
+        devices: The number of fake devices that a program finds which makes its own ``Lowered``;
+            0 uses the environment's number, or the size of the request's mesh.
+        source: Whether locations keep source lines in addition to names.
+        traceback: Whether the program's own error is printed with its traceback.
+        say: Receives each line that the program prints.
+
+    Raises:
+        HespasError: If the program cannot be lowered.
     """
     message: dict[str, Any] = {
         "list": False,
@@ -83,7 +89,7 @@ def lower_in_process(
 
 
 def list_recipes(say: Callable[[str], None] = lambda line: None) -> list[dict[str, Any]]:
-    """The recipes: name, summary, options (name, form, default, help), problem."""
+    """List the recipes: name, summary, options (name, form, default, help), and problem if any."""
     with tempfile.TemporaryDirectory(prefix="hespas-") as name:
         return _run_export_worker(Path(name), {"list": True, "traceback": False}, {}, say)
 
@@ -100,7 +106,7 @@ def _run_export_worker(
         "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3"),
         **settings,
     }
-    # -P: what lies in the current folder must not stand in for a package.
+    # -P: files in the current folder must not shadow installed packages.
     command = [sys.executable, "-P", "-m", WORKER, str(folder)]
     last = ""
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What is said of a plain function: shapes, shardings, mesh, static values."""
+"""The specification of a plain function to export: shapes, shardings, mesh, static values."""
 
 from __future__ import annotations
 
@@ -18,32 +18,42 @@ if TYPE_CHECKING:
 
 
 class ExportSpec(BaseModel):
-    """What a function needs besides itself; the keys of a spec file.
+    """What a function needs in order to be lowered; its fields are the keys of a spec file.
 
-    A tree is a list or mapping of trees, with arrays (``bf16[8,4]@data,-``) for leaves, and of
-    ``out_shardings`` shardings (``@data,-``) or null.
+    A tree is a list or mapping of trees. Its leaves are arrays (``bf16[8,4]@data,-``); the leaves
+    of ``out_shardings`` are shardings (``@data,-``) or null.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    args: list[Any] = Field(default_factory=list, description="per argument a tree of arrays")
-    mesh: dict[str, int] = Field(default_factory=dict, description="axis: size, major first")
-    out_shardings: Any = Field(None, description="of the result: a tree of shardings")
-    static: dict[str, Any] = Field(default_factory=dict, description="keyword: its value, as it is")
-    donate: list[int] = Field(default_factory=list, description="arguments whose memory may go")
-    explicit_axes: list[str] = Field(default_factory=list, description="axes with typed sharding")
-    name: str | None = Field(None, description="name of the program; default: the function's")
+    args: list[Any] = Field(
+        default_factory=list, description="one tree of arrays for each argument"
+    )
+    mesh: dict[str, int] = Field(
+        default_factory=dict, description="sizes of the mesh axes, major axis first"
+    )
+    out_shardings: Any = Field(None, description="shardings of the result, as a tree")
+    static: dict[str, Any] = Field(
+        default_factory=dict, description="values of static keyword arguments"
+    )
+    donate: list[int] = Field(
+        default_factory=list, description="numbers of the arguments to donate"
+    )
+    explicit_axes: list[str] = Field(
+        default_factory=list, description="mesh axes in JAX's explicit mode"
+    )
+    name: str | None = Field(None, description="name of the program (default: the function's name)")
 
     @field_validator("args")
     @classmethod
     def _check_argument_arrays(cls, value: list[Any]) -> list[Any]:
-        _check_leaves(value, _make_text_check(array_text.parse_array_spec, "array"))
+        _check_leaves(value, _make_text_check(array_text.parse_array_spec, "an array"))
         return value
 
     @field_validator("out_shardings")
     @classmethod
     def _check_out_shardings(cls, value: Any) -> Any:
-        check = _make_text_check(array_text.parse_sharding_axes, "sharding")
+        check = _make_text_check(array_text.parse_sharding_axes, "a sharding")
         _check_leaves(value, lambda leaf: None if leaf is None else check(leaf))
         return value
 
@@ -62,10 +72,10 @@ class ExportSpec(BaseModel):
 
 
 def _check_leaves(tree: Any, check: Callable[[Any], object]) -> None:
-    """Check every leaf; raises ValueError for one that is wrong."""
+    """Call ``check`` on every leaf of a tree; it raises ValueError for an invalid leaf."""
     if isinstance(tree, dict):
         if not all(isinstance(key, str) for key in tree):
-            raise ValueError("the keys of a mapping are to be text")
+            raise ValueError("the keys of a mapping must be text")
         for part in tree.values():
             _check_leaves(part, check)
     elif isinstance(tree, list):
@@ -76,11 +86,11 @@ def _check_leaves(tree: Any, check: Callable[[Any], object]) -> None:
 
 
 def _make_text_check(read: Callable[[str], object], noun: str) -> Callable[[Any], None]:
-    """A check that a leaf is text which ``read`` takes."""
+    """Make a check that a leaf is text which ``read`` can parse."""
 
     def check_text_leaf(leaf: Any) -> None:
         if not isinstance(leaf, str):
-            raise ValueError(f"{json.dumps(leaf, default=str)} is no {noun}")
+            raise ValueError(f"{json.dumps(leaf, default=str)} is not {noun}")
         try:
             read(leaf)
         except UsageError as error:
@@ -90,13 +100,13 @@ def _make_text_check(read: Callable[[str], object], noun: str) -> Callable[[Any]
 
 
 def _check_json_value(leaf: Any) -> None:
-    """Check that JSON has such a value: the worker gets it as that."""
+    """Check that a leaf can be sent to the worker as JSON."""
     if leaf is not None and not isinstance(leaf, (str, int, float)):
-        raise ValueError(f"a {type(leaf).__name__} is not among JSON's values; write it as text")
+        raise ValueError(f"JSON has no values of type {type(leaf).__name__}; write it as text")
 
 
 def read_export_spec(path: str) -> ExportSpec:
-    """The spec in a JSON or YAML file; raises HespasError."""
+    """Read a specification from a JSON or YAML file; raises HespasError if it is invalid."""
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, ValueError) as error:
@@ -106,7 +116,7 @@ def read_export_spec(path: str) -> ExportSpec:
         _parse_json_spec(text, path) if path.endswith(".json") else _parse_yaml_spec(text, path)
     )
     if not isinstance(values, dict):
-        raise HespasError("expected keys with values", where=path)
+        raise HespasError("expected a mapping of keys to values", where=path)
     return validate_config(ExportSpec, values, path)
 
 
@@ -125,7 +135,7 @@ def _parse_yaml_spec(text: str, path: str) -> Any:
         raise HespasError(
             "reading YAML needs PyYAML",
             where=path,
-            remedy="pip install 'hespas[jax]', or write JSON and name it .json",
+            remedy="pip install 'hespas[jax]', or use a .json file",
         ) from None
     try:
         return yaml.safe_load(text)
@@ -138,7 +148,11 @@ def _parse_yaml_spec(text: str, path: str) -> Any:
 
 
 def make_exportable(function: Callable[..., Any], spec: ExportSpec, name: str) -> Exportable:
-    """The function with the shapes of the spec, its static values bound; raises HespasError."""
+    """Combine a function with the shapes and static values of its specification.
+
+    Raises:
+        HespasError: If the specification does not match the function's parameters.
+    """
     import functools
     import inspect
 
@@ -157,7 +171,9 @@ def make_exportable(function: Callable[..., Any], spec: ExportSpec, name: str) -
             )
     for number in spec.donate:
         if number >= len(spec.args):
-            raise UsageError(f"cannot donate argument {number}: there are {len(spec.args)}")
+            raise UsageError(
+                f"cannot donate argument {number}: the function has {len(spec.args)} arguments"
+            )
     return Exportable(
         spec.name or name,
         functools.partial(function, **spec.static) if spec.static else function,
@@ -182,7 +198,7 @@ def _map_array_leaves(tree: Any, make: Callable[[array_text.ArraySpec], Any]) ->
 
 
 def _convert_shardings(tree: Any) -> Any:
-    """Lists become tuples: what a function returns several values as."""
+    """Convert lists to tuples, as functions return several values."""
     if isinstance(tree, dict):
         return {key: _convert_shardings(part) for key, part in tree.items()}
     if isinstance(tree, list):

@@ -1,7 +1,7 @@
-"""JAX in a process of its own: ``python -m hespas.frontends.export.export_worker FOLDER``.
+"""The export worker, which runs JAX: ``python -m hespas.frontends.export.export_worker FOLDER``.
 
-Reads ``FOLDER/request.json``, and writes ``FOLDER/module`` (bytecode) and ``FOLDER/report.json``,
-or ``FOLDER/error.json``. What the program prints goes to stderr.
+It reads ``FOLDER/request.json`` and writes ``FOLDER/module`` (bytecode) and
+``FOLDER/report.json``, or ``FOLDER/error.json``. What the program prints goes to stderr.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REQUEST, MODULE, REPORT, ERROR = "request.json", "module", "report.json", "error
 
 
 def main(folder: Path) -> None:
-    """Do what the request says and write the answer."""
+    """Process the request in ``folder`` and write the answer."""
     sys.stdout = sys.stderr
     request = json.loads((folder / REQUEST).read_text())
     try:
@@ -32,7 +32,7 @@ def main(folder: Path) -> None:
         )
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # whatever the program of the user does, SystemExit too
+    except BaseException as error:  # the user's program may raise anything, SystemExit included
         if request["traceback"] and not isinstance(error, HespasError):
             traceback.print_exc()
         (folder / ERROR).write_text(json.dumps(describe_error(error)))
@@ -41,7 +41,7 @@ def main(folder: Path) -> None:
 
 
 def _describe_recipes() -> list[dict[str, Any]]:
-    """The recipes with their options, or why one cannot be had."""
+    """Describe every recipe with its options, or state why it cannot be loaded."""
     from hespas.frontends.export import program_source, recipe_options
 
     rows = []
@@ -59,14 +59,14 @@ def _describe_recipes() -> list[dict[str, Any]]:
                 }
                 for o in recipe_options.collect_options(build)
             ]
-        except Exception as error:  # of another package, or for want of one
+        except Exception as error:  # raised by another package, or by a missing one
             row["problem"] = describe_error(error)["message"]
         rows.append(row)
     return rows
 
 
 def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
-    """Lower the program into ``output`` as bytecode; returns the report."""
+    """Lower the program, write it to ``output`` as bytecode, and return the report."""
     from hespas.frontends.export.export_spec import ExportSpec
     from hespas.frontends.export.program_source import ExportRequest, load_lowered_program
     from hespas.frontends.jax import from_jax
@@ -99,7 +99,7 @@ def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
 
 
 def _exclude_own_frames() -> None:
-    """Let locations in the module begin with the program, not with what calls it here."""
+    """Remove the frames of hespas from locations, so that they begin with the program."""
     import runpy
 
     from jax.extend.source_info_util import register_exclusion
@@ -109,13 +109,13 @@ def _exclude_own_frames() -> None:
 
 
 def _measure_peak_bytes() -> int:
-    """The most memory that this process has held."""
+    """Return the peak memory of this process."""
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def describe_error(error: BaseException) -> dict[str, Any]:
-    """An error as data: message, where, remedy, whether the command line was wrong."""
+    """Convert an error to JSON data: message, where, remedy, and whether it is a usage error."""
     description = {"message": "", "where": "", "remedy": "", "usage": isinstance(error, UsageError)}
     if isinstance(error, HespasError):
         return {
@@ -130,7 +130,7 @@ def describe_error(error: BaseException) -> dict[str, Any]:
     if isinstance(error, SystemExit):
         return {
             **description,
-            "message": f"the program ended itself with the exit code {error.code}",
+            "message": f"the program exited with code {error.code}",
         }
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     message = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
@@ -138,7 +138,7 @@ def describe_error(error: BaseException) -> dict[str, Any]:
 
 
 def _locate_error(error: BaseException) -> str:
-    """``file:line`` of the innermost frame that is the program's own: no package's, not ours."""
+    """Return ``file:line`` of the innermost frame that belongs to the program itself."""
     skipped = (
         sysconfig.get_path("stdlib"),
         sysconfig.get_path("purelib"),

@@ -1,8 +1,8 @@
-"""What ``hespas export`` lowers: a JAX function with the shapes and shardings of its arguments.
+"""The input of ``hespas export``: a JAX function with the shapes and shardings of its arguments.
 
 A recipe is a function ``build(...) -> Exportable``. Its keyword parameters, each with a type and a
-default, are its options (``--set layers=2``); one that is named ``mesh`` gets ``--mesh``. Such a
-function in a file of a user's own is exported alike (``hespas export FILE.py``):
+default, are its options (``--set layers=2``); a parameter named ``mesh`` receives ``--mesh``. Such
+a function in a user's file is exported in the same way (``hespas export FILE.py``):
 
     def build(mesh: dict[str, int] = {"data": 8}, width: int = 1024) -> Exportable:
         w = jax.ShapeDtypeStruct((width, width), jnp.bfloat16)
@@ -11,14 +11,15 @@ function in a file of a user's own is exported alike (``hespas export FILE.py``)
             "layer", lambda w, x: x @ w, (w, x), mesh=mesh, in_shardings=(P(), P("data"))
         )
 
-The recipes that ship are named in ``frontends/recipes/__init__.py``, without an import:
-``RECIPES = {"llama": "hespas.frontends.recipes.llama:build"}``; a package adds its own by the entry
-point ``hespas.recipes``. The first line of ``build``'s docstring is what ``hespas export --list``
-says of it, and ``Annotated[int, "help"]`` what it says of an option. Option types are ``int``,
+The recipes of hespas are listed in ``frontends/recipes/__init__.py``, which imports none of them:
+``RECIPES = {"llama": "hespas.frontends.recipes.llama:build"}``. A package adds recipes through the
+entry point ``hespas.recipes``. ``hespas export --list`` shows the first line of ``build``'s
+docstring, and for each option the text of ``Annotated[int, "text"]``. Option types are ``int``,
 ``float``, ``bool``, ``str``, ``Literal[...]`` of strings or numbers, any of these ``| None``, and
-``dict[str, int]`` for the mesh. Options that recipes share are a dataclass (``options.grouped``).
+``dict[str, int]`` for the mesh. Options that several recipes share are the fields of a dataclass
+(``recipe_options.expand_option_groups``).
 
-Nothing here imports jax; a recipe does, in the worker process.
+This module does not import jax; recipes do, in the worker process.
 """
 
 from __future__ import annotations
@@ -30,23 +31,24 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Exportable:
-    """A JAX program before it is lowered; no array of it is ever allocated.
+    """A JAX program before it is lowered; none of its arrays is ever allocated.
 
-    ``name``: of the module, ``jit_<name>``.
-    ``function``: called with ``args`` as ``jax.jit`` calls it. The mesh is the context's: inside,
+    ``name``: The module is called ``jit_<name>``.
+    ``function``: Called with ``args`` as ``jax.jit`` calls it. The context sets the mesh, so that
         ``jax.lax.with_sharding_constraint(x, PartitionSpec(...))`` and ``jax.shard_map(...)``
-        without ``mesh=`` name its axes. Its devices are abstract: not those of ``jax.devices()``.
-    ``args``: per argument a pytree of ``jax.ShapeDtypeStruct`` (no sharding in them). Names of the
-        arguments and keys of their trees become the locations of the module's arguments
-        (``params['wq']``), by which memory is told apart later: name them as what they hold.
-    ``mesh``: axis name to size, major first; ``{}`` for one device.
-    ``in_shardings``: per argument a ``PartitionSpec``, None (the partitioner chooses), or a tree of
-        these that is a prefix of the argument's; None altogether leaves all to the partitioner.
-    ``out_shardings``: the same of the result.
-    ``donate_argnums``: arguments whose memory the results may take.
-    ``explicit_axes``: mesh axes in JAX's explicit mode (sharding in types); the others are auto.
-    ``facts``: what is known of the program beside its ops, for the user and ``--json``; by
-        convention ``parameters`` (a count), ``tokens_per_step``, ``flops_per_step``.
+        without ``mesh=`` can name its axes. Its devices are abstract, not ``jax.devices()``.
+    ``args``: For each argument a pytree of ``jax.ShapeDtypeStruct`` without shardings. The names of
+        the arguments and the keys of their trees become the locations of the module's arguments
+        (``params['wq']``), from which the memory report tells parameters from optimizer state.
+    ``mesh``: Axis sizes by name, major axis first; ``{}`` for one device.
+    ``in_shardings``: For each argument a ``PartitionSpec``, None (the partitioner chooses), or a
+        tree of these that is a prefix of the argument's tree. None for all arguments leaves every
+        choice to the partitioner.
+    ``out_shardings``: The same for the result.
+    ``donate_argnums``: Arguments whose memory the results may reuse.
+    ``explicit_axes``: Mesh axes in JAX's explicit mode (sharding in types); other axes are auto.
+    ``facts``: Figures about the program for reports and ``--json``; by convention ``parameters``
+        (a count), ``tokens_per_step`` and ``flops_per_step``.
     """
 
     name: str

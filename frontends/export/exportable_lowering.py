@@ -1,4 +1,4 @@
-"""An ``Exportable`` to JAX's ``Lowered``, for devices that need not be there."""
+"""Lowering of an ``Exportable`` with JAX, for devices that are not available."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 
 
 def lower_exportable(program: Exportable, platform: str = "cpu") -> Lowered:
-    """Lower a program for ``platform`` (cpu, cuda, rocm, tpu) over its mesh, without allocation.
+    """Lower a program for ``platform`` (cpu, cuda, rocm or tpu) over its mesh, without allocation.
 
-    The mesh is abstract, so any number of devices will do. Raises HespasError for a mesh or
-    shardings that do not fit; what JAX or the program raises is passed on.
+    The mesh is abstract and may have any number of devices. Errors of JAX and of the program itself
+    are passed on.
+
+    Raises:
+        HespasError: If the mesh or a sharding does not fit the program.
     """
     import jax
 
@@ -45,7 +48,7 @@ def lower_exportable(program: Exportable, platform: str = "cpu") -> Lowered:
 
 
 def _check_element_width(leaf: Any) -> None:
-    """Raise HespasError for an array of 64 bits that JAX would take for one of 32."""
+    """Raise HespasError for a 64-bit array that JAX would silently narrow to 32 bits."""
     import jax
 
     dtype = getattr(leaf, "dtype", None)
@@ -54,41 +57,45 @@ def _check_element_width(leaf: Any) -> None:
     canonical_dtype = jax.dtypes.canonicalize_dtype(dtype)
     if canonical_dtype != dtype:
         raise HespasError(
-            f"JAX takes {dtype} for {canonical_dtype}",
+            f"JAX would convert {dtype} to {canonical_dtype}",
             remedy="set JAX_ENABLE_X64=1 in the environment",
         )
 
 
 def _make_abstract_mesh(axes: Mapping[str, int], explicit: tuple[str, ...] = ()) -> AbstractMesh:
-    """A mesh of devices that are nowhere; raises HespasError."""
+    """Make a mesh of abstract devices; raises HespasError for an invalid axis."""
     from jax.sharding import AbstractMesh, AxisType
 
     for name, size in axes.items():
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise HespasError(f"the mesh axis '{name}' has the size {size}, not a number from 1")
+            raise HespasError(f"the size of mesh axis '{name}' is {size}; it must be at least 1")
     unknown = set(explicit) - set(axes)
     if unknown:
-        raise HespasError(f"explicit_axes names '{min(unknown)}', which is no axis of the mesh")
+        raise HespasError(f"explicit_axes names '{min(unknown)}', which is not an axis of the mesh")
     kinds = tuple(AxisType.Explicit if name in explicit else AxisType.Auto for name in axes)
     return AbstractMesh(tuple(axes.values()), tuple(axes), axis_types=kinds)
 
 
 def to_named_shardings(specs: Any, mesh: AbstractMesh) -> Any:
-    """A tree of ``PartitionSpec`` as one of ``NamedSharding``; None stays. Raises HespasError."""
+    """Convert a tree of ``PartitionSpec`` to ``NamedSharding``; None stays None.
+
+    Raises:
+        HespasError: If a sharding names an axis that the mesh lacks.
+    """
     import jax
     from jax.sharding import NamedSharding, PartitionSpec
 
     def to_named_sharding(spec: Any) -> Any:
         if not isinstance(spec, PartitionSpec):
             type_name = type(spec).__name__
-            raise HespasError(f"a sharding is to be a PartitionSpec or None, not a {type_name}")
+            raise HespasError(f"a sharding must be a PartitionSpec or None, not a {type_name}")
         for entry in spec:
             for axis in entry if isinstance(entry, tuple) else (entry,):
                 if isinstance(axis, str) and axis not in mesh.axis_names:
                     known = [str(name) for name in mesh.axis_names]
                     raise HespasError(
                         f"a sharding names the axis '{axis}', which the mesh does not have",
-                        remedy=suggest_nearest(axis, known) if known else f"say --mesh {axis}=N",
+                        remedy=suggest_nearest(axis, known) if known else f"add --mesh {axis}=N",
                     )
         return NamedSharding(mesh, spec) if mesh.axis_names else None
 
@@ -98,13 +105,16 @@ def to_named_shardings(specs: Any, mesh: AbstractMesh) -> Any:
 
 
 def _rename_function(function: Any, name: str) -> Any:
-    """The function under another name, its arguments' names kept: JAX puts both into the module."""
+    """Wrap a function under another name and keep its parameter names.
+
+    JAX writes both to the module.
+    """
 
     def call_function(*args: Any) -> Any:
         return function(*args)
 
     functools.update_wrapper(call_function, function, assigned=("__doc__",), updated=())
     call_function.__name__ = call_function.__qualname__ = name
-    with contextlib.suppress(ValueError):  # a builtin that tells none
+    with contextlib.suppress(ValueError):  # builtins have no signature
         call_function.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     return call_function

@@ -1,4 +1,4 @@
-"""Where a program comes from: a recipe's name, ``module:function``, or a Python file."""
+"""Sources of a program: the name of a recipe, ``module:function``, or a Python file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hespas.support.suggestions import suggest_nearest
 if TYPE_CHECKING:
     from hespas.frontends.export.export_spec import ExportSpec
 
-BUILD = "build"  # the function of a file that names none
+BUILD = "build"  # the default function of a file
 ENTRY_POINTS = "hespas.recipes"
 ACCEPTED_RESULTS = "an Exportable or what jax.jit(f).lower(...) gives"
 
@@ -26,8 +26,9 @@ ACCEPTED_RESULTS = "an Exportable or what jax.jit(f).lower(...) gives"
 class ExportRequest:
     """What to export.
 
-    ``program``: a recipe, ``module:function`` or ``FILE.py[:function]``; with ``spec`` the function
-    itself is lowered, else it is called with ``options`` and ``mesh`` and gives the program.
+    ``program`` is a recipe, ``module:function`` or ``FILE.py[:function]``. With ``spec`` the
+    function itself is lowered; without, it is called with ``options`` and ``mesh`` and returns the
+    program.
     """
 
     program: str
@@ -37,12 +38,16 @@ class ExportRequest:
     platform: str = "cpu"
 
     def is_recipe(self) -> bool:
-        """Whether the program is a recipe's name."""
+        """Return whether the program is the name of a recipe."""
         return ":" not in self.program and not self.program.endswith(".py")
 
 
 def collect_recipes() -> dict[str, str]:
-    """``module:function`` of every recipe by its name; raises HespasError where two share one."""
+    """Map the name of every recipe to its ``module:function``.
+
+    Raises:
+        HespasError: If two packages define a recipe of the same name.
+    """
     from importlib.metadata import entry_points
 
     from hespas.frontends.recipes import RECIPES
@@ -60,7 +65,12 @@ def collect_recipes() -> dict[str, str]:
 
 
 def find_program_function(program: str) -> Callable[..., Any]:
-    """The function that a program names; raises HespasError, and what its module raises."""
+    """Import the function that a program names.
+
+    Raises:
+        HespasError: If there is no such recipe, module, file or function. Errors of the imported
+            module itself are passed on.
+    """
     place, _, name = program.partition(":")
     if place.endswith(".py"):
         return _resolve_function(_import_program_file(place), name or BUILD, program)
@@ -68,9 +78,9 @@ def find_program_function(program: str) -> Callable[..., Any]:
         known = collect_recipes()
         if program not in known:
             raise UsageError(
-                f"no recipe is called '{program}'",
-                remedy=f"{suggest_nearest(program, [*known])} a program of yours is module:function or a "
-                ".py file",
+                f"unknown recipe '{program}'",
+                remedy=f"{suggest_nearest(program, [*known])} name your own program as "
+                "module:function or as a .py file",
             )
         place, _, name = known[program].partition(":")
     try:
@@ -83,12 +93,12 @@ def find_program_function(program: str) -> Callable[..., Any]:
 
 
 def _import_program_file(place: str) -> Any:
-    """The module in a file, whose folder it may import from; raises HespasError."""
+    """Import a Python file, with its folder on the import path; raises HespasError."""
     path = Path(place).resolve()
     if not path.is_file():
         raise HespasError("there is no such file", where=place)
     sys.path.append(str(path.parent))
-    # Under its own name its neighbours can import it; but it must not stand in for a package.
+    # Under its own name neighbouring files can import it; but it must not shadow a package.
     importable_spec = importlib.util.find_spec(path.stem) if path.stem.isidentifier() else None
     name = (
         path.stem
@@ -111,19 +121,19 @@ def _resolve_function(module: Any, name: str, program: str) -> Callable[..., Any
             namespace = getattr(value, "__dict__", {})
             own = [key for key in namespace if callable(getattr(value, key)) and key[0] != "_"]
             raise HespasError(
-                f"it has no function '{name}'",
+                f"the module has no function '{name}'",
                 where=program,
                 remedy=suggest_nearest(part, own) if own else "",
             )
         value = getattr(value, part)
     if not callable(value):
-        raise HespasError(f"'{name}' is no function but a {type(value).__name__}", where=program)
+        raise HespasError(f"'{name}' is a {type(value).__name__}, not a function", where=program)
     return value
 
 
 @dataclass(frozen=True)
 class LoweredProgram:
-    """What a program gave: a ``Lowered`` by now, and what is known beside its ops."""
+    """A ``Lowered`` of JAX, with the name, mesh and facts of its program."""
 
     lowered: Any
     name: str
@@ -132,7 +142,12 @@ class LoweredProgram:
 
 
 def load_lowered_program(request: ExportRequest) -> LoweredProgram:
-    """The program, lowered; raises HespasError, and what the program itself raises."""
+    """Load a program and lower it.
+
+    Raises:
+        HespasError: If the program cannot be found or does not return what can be lowered. Errors
+            that the program raises are passed on.
+    """
     from hespas.frontends.export import export_spec, recipe_options
     from hespas.frontends.export.exportable import Exportable
     from hespas.frontends.export.exportable_lowering import lower_exportable
@@ -142,7 +157,9 @@ def load_lowered_program(request: ExportRequest) -> LoweredProgram:
     name = request.program.partition(":")[2].rpartition(".")[2] or Path(request.program).stem
     if request.spec is not None:
         if request.is_recipe():
-            raise UsageError(f"'{name}' is a recipe: it knows its arguments", remedy="use --set")
+            raise UsageError(
+                f"'{name}' is a recipe, which defines its own arguments", remedy="use --set"
+            )
         built_program: Any = export_spec.make_exportable(function, request.spec, name)
     else:
         values = recipe_options.bind_option_texts(function, request.options, request.mesh, name)
@@ -154,8 +171,8 @@ def load_lowered_program(request: ExportRequest) -> LoweredProgram:
         built_program = built_program.lower(lowering_platforms=(request.platform,))
     if not hasattr(built_program, "compiler_ir"):
         raise HespasError(
-            f"what it gave is of the type {type(built_program).__name__}, not {ACCEPTED_RESULTS}",
+            f"the function returned a {type(built_program).__name__}, not {ACCEPTED_RESULTS}",
             where=request.program,
-            remedy="to export the function itself, say its arguments with --arg or --spec",
+            remedy="to export the function itself, describe its arguments with --arg or --spec",
         )
     return LoweredProgram(built_program, name, {}, {})

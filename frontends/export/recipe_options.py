@@ -29,7 +29,7 @@ Built = TypeVar("Built")
 
 @dataclass(frozen=True)
 class RecipeOption:
-    """One option: its types besides None, the words of a Literal, its default, its help."""
+    """An option: its types other than None, the values of a Literal, its default and its help."""
 
     name: str
     kinds: tuple[type, ...]
@@ -39,13 +39,13 @@ class RecipeOption:
     help: str
 
     def describe_form(self) -> str:
-        """What it takes, for people: ``int``, ``bf16 | f32``."""
+        """Describe the accepted values: ``int``, ``bf16 | f32``."""
         names = [str(word) for word in self.words]
         names += ["AXIS=N,..." if kind is dict else kind.__name__ for kind in self.kinds]
         return " | ".join([*names, *(["none"] if self.optional else [])])
 
     def format_default(self) -> str:
-        """The default as it is written on the command line; empty where there is none."""
+        """Format the default as on the command line; the text is empty for a required option."""
         if self.default is REQUIRED:
             return ""
         if isinstance(self.default, dict):
@@ -55,9 +55,9 @@ class RecipeOption:
 
 
 def expand_option_groups(build: Callable[..., Built]) -> Callable[..., Built]:
-    """``build`` with the fields of its dataclass parameters for parameters, each in their place.
+    """Replace the dataclass parameters of ``build`` by their fields, in place.
 
-    So recipes share options, as one value inside, and to whoever calls them all options are alike.
+    Recipes can thus share a group of options as one value, while callers see plain options.
     """
     hints = get_type_hints(build, include_extras=True)
     groups: dict[str, type[Any]] = {}
@@ -87,7 +87,11 @@ def expand_option_groups(build: Callable[..., Built]) -> Callable[..., Built]:
 
 
 def collect_options(build: Callable[..., Any]) -> list[RecipeOption]:
-    """The options of ``build``, ``mesh`` included; raises HespasError for one of another type."""
+    """Collect the options of ``build``, ``mesh`` included.
+
+    Raises:
+        HespasError: If a parameter has an unsupported type.
+    """
     hints = get_type_hints(build, include_extras=True)
     return [
         _parse_parameter(parameter, hints.get(parameter.name))
@@ -117,7 +121,7 @@ def _parse_parameter(parameter: inspect.Parameter, hint: Any) -> RecipeOption:
             kinds.append(dict)
         elif origin is not type(None):
             raise HespasError(
-                f"the option '{parameter.name}' has a type that no flag gives: {part}"
+                f"the option '{parameter.name}' has a type that flags do not support: {part}"
             )
     return RecipeOption(
         parameter.name, tuple(kinds), tuple(words), type(None) in parts, parameter.default, text
@@ -130,31 +134,35 @@ def bind_option_texts(
     mesh: Mapping[str, int] | None,
     name: str,
 ) -> dict[str, Any]:
-    """Keyword arguments for ``build`` from text; raises UsageError."""
+    """Convert option texts to keyword arguments for ``build``.
+
+    Raises:
+        UsageError: If an option is unknown, missing, or has an invalid value.
+    """
     known = {option.name: option for option in collect_options(build)}
     values: dict[str, Any] = {}
     if mesh is not None:
         if MESH not in known:
-            raise UsageError(f"{name} takes no mesh: it makes its own")
+            raise UsageError(f"{name} makes its own mesh and does not accept --mesh")
         values[MESH] = dict(mesh)
     known.pop(MESH, None)
     for key, text in option_texts.items():
         option = known.get(key.replace("-", "_"))
         if option is None:
-            remedy = "give it as --mesh" if key == MESH else suggest_nearest(key, [*known])
+            remedy = "use --mesh" if key == MESH else suggest_nearest(key, [*known])
             raise UsageError(f"{name} has no option '{key}'", remedy=remedy)
         values[option.name] = convert_option_text(option, text, name)
     missing = [o.name for o in known.values() if o.default is REQUIRED and o.name not in values]
     if missing:
         raise UsageError(
             f"{name} needs the option '{missing[0]}'",
-            remedy=f"give --set {missing[0]}=..., or --arg or --spec to export the function itself",
+            remedy=f"add --set {missing[0]}=..., or export the function with --arg or --spec",
         )
     return values
 
 
 def convert_option_text(option: RecipeOption, text: str, name: str) -> Any:
-    """The text as a value of the option's type; raises UsageError."""
+    """Convert a text to the type of an option; raises UsageError if it does not match."""
     if option.optional and text.lower() == "none":
         return None
     for word in option.words:

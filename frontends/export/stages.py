@@ -1,4 +1,4 @@
-"""What becomes of a lowered module: partitioned, optimised."""
+"""The stages of an exported module: lowered, partitioned, optimised."""
 
 from __future__ import annotations
 
@@ -18,10 +18,17 @@ CPU = "cpu"
 def advance_to_stage(
     module: ir.Module, stage: Stage, target: str, run: PassRun, options: str = ""
 ) -> None:
-    """Take a lowered module to ``stage``, in place; raises HespasError.
+    """Bring a lowered module to ``stage``, in place.
 
-    ``target`` is what XLA compiles for: ``cpu``, or a target description. ``options``
-    are those of the pass ``xla-optimize`` beside its target.
+    Args:
+        module: The module as JAX lowered it.
+        stage: The stage to reach.
+        target: What XLA compiles for: ``cpu`` or a target description.
+        run: Receives notes and warnings.
+        options: Further options of the pass ``xla-optimize``.
+
+    Raises:
+        HespasError: If partitioning or optimisation fails.
     """
     if stage == "lowered":
         return

@@ -1,8 +1,8 @@
-"""Devices of GPUs that are not there, for programs that make their own mesh.
+"""Compile-only GPU devices, for programs that make their own mesh.
 
-Lowering for a GPU needs no devices (``lower``): these are for code that asks for some, such as
-``jax.sharding.Mesh`` or MaxText's ``compile_topology``. Only for processes of their own, as XLA may
-abort.
+Lowering for a GPU needs no devices (see `exportable_lowering`). These serve code that requires
+some, such as ``jax.sharding.Mesh`` or MaxText's ``compile_topology``. Use them only in a separate
+process, because XLA may abort.
 """
 
 from __future__ import annotations
@@ -18,13 +18,19 @@ from hespas.support.errors import HespasError
 def make_topology_devices(
     target: str, count: int, devices_per_node: int = DEVICES_PER_NODE
 ) -> list[Any]:
-    """``count`` devices of a GPU target (``hespas targets``, or a file), as ``jax.Device``.
+    """Make ``count`` compile-only ``jax.Device`` objects of a GPU target (a preset or a file).
 
-    Programs can be lowered and compiled for them, not run. Raises HespasError.
+    Programs can be lowered and compiled for them, but not run.
+
+    Raises:
+        HespasError: If the target is the CPU, or if XLA's GPU compiler is missing or rejects it.
     """
     gpu_target = compile_targets.load_compile_target(target)
     if gpu_target.proto is None:
-        raise HespasError("the CPU has devices of its own", remedy="set JAX_NUM_CPU_DEVICES")
+        raise HespasError(
+            "compile-only devices exist for GPU targets, not for the CPU",
+            remedy="set JAX_NUM_CPU_DEVICES",
+        )
     library = find_gpu_library()
     if library is None:
         raise HespasError("XLA's GPU compiler is not installed", remedy=NO_PLUGIN)
@@ -32,4 +38,4 @@ def make_topology_devices(
         return make_gpu_compile_devices(library, gpu_target.proto, count, devices_per_node)
     except RuntimeError as error:
         reason = str(error).split("\n", 1)[0]
-        raise HespasError(f"XLA does not take the target {gpu_target.name}: {reason}") from None
+        raise HespasError(f"XLA does not accept the target {gpu_target.name}: {reason}") from None

@@ -1,6 +1,6 @@
-"""PyTorch programs to JAX ones, and so to modules: on shapes alone.
+"""Conversion of PyTorch programs to JAX programs, from shapes alone (``hespas[torch]``).
 
-PyTorch traces the program to ATen ops, torchax says what each is in JAX. ``hespas[torch]``.
+PyTorch traces the program to ATen ops; torchax implements each of them in JAX.
 """
 
 import importlib.util

@@ -1,4 +1,4 @@
-"""The JAX function of each ATen op, from torchax, and of each collective."""
+"""The JAX implementation of each ATen op, from torchax, and of each collective."""
 
 # pyright: reportMissingImports=false
 
@@ -18,8 +18,8 @@ from torch._ops import OpOverload, OpOverloadPacket
 
 from hespas.support.errors import HespasError
 
-MODULE = "hespas_module"  # of a node's meta data: the module that it comes from, ``layers.0.mlp``
-# Gradients by JAX's own rule for the forward op: of (gradient, operand, its settings).
+MODULE = "hespas_module"  # key of a node's metadata: its module, such as ``layers.0.mlp``
+# Ops whose gradients JAX's rule for the forward op computes.
 GRADIENTS = {
     "aten.avg_pool2d_backward.default": "avg_pool2d",
     "aten.avg_pool3d_backward.default": "avg_pool3d",
@@ -31,9 +31,9 @@ REDUCTIONS = {"sum": jax.lax.psum, "avg": jax.lax.pmean, "max": jax.lax.pmax, "m
 
 @contextlib.contextmanager
 def _restore_dropped_overloads() -> Iterator[None]:
-    """Overloads that torch has dropped stand for themselves, as keys of torchax's tables.
+    """Add placeholders for overloads that torch has dropped, so that torchax's tables load.
 
-    torchax 0.0.13, its last release, names those for named tensors; torch 2.13 has none.
+    torchax 0.0.13, its last release, names overloads for named tensors, which torch 2.13 lacks.
     """
     original_getattr = OpOverloadPacket.__getattr__
 
@@ -53,19 +53,19 @@ def _restore_dropped_overloads() -> Iterator[None]:
 
 
 def _import_torchax(part: str) -> Any:
-    """A module of torchax."""
+    """Import a module of torchax."""
     with _restore_dropped_overloads():
         importlib.import_module("torchax.ops.jaten")
         return importlib.import_module(f"torchax.{part}")
 
 
 def get_mutation_decompositions() -> dict[Any, Any]:
-    """Forms that say what they change, for ops that change an argument and do not say so."""
+    """Return decompositions for ops that modify an argument without declaring it."""
     return get_decompositions([torch.ops.aten.native_batch_norm])
 
 
 def get_op_decompositions() -> dict[Any, Any]:
-    """How to write by others the ops that torchax does not know, or has wrong."""
+    """Return decompositions of ops that torchax lacks or implements incorrectly."""
     aten = torch.ops.aten
     known = _import_torchax("ops.ops_registry").all_aten_ops
     batch_norm = [
@@ -86,12 +86,12 @@ def get_op_decompositions() -> dict[Any, Any]:
 
 
 def to_jax_dtype(kind: torch.dtype) -> Any:
-    """The JAX type of a torch type; 64 bits become 32 where JAX keeps to those."""
+    """Convert a torch type to a JAX type; 64-bit types are narrowed unless JAX enables them."""
     return jax.dtypes.canonicalize_dtype(_import_torchax("ops.mappings").t2j_dtype(kind))
 
 
 class _RandomKeys:
-    """What torchax takes random keys from: the same ones in each run."""
+    """A source of random keys for torchax that yields the same keys in every run."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -104,8 +104,8 @@ class _RandomKeys:
 class JaxInterpreter(torch.fx.Interpreter):
     """Runs a graph of ATen ops on JAX values.
 
-    ``axes``: the mesh axis of each process group by its name. Raises HespasError for an op that has
-    no counterpart.
+    ``axes`` maps the name of each process group to its mesh axis. Running raises HespasError for an
+    op that has no JAX implementation.
     """
 
     def __init__(self, graph: torch.fx.GraphModule, axes: Mapping[str, str]) -> None:
@@ -115,7 +115,7 @@ class JaxInterpreter(torch.fx.Interpreter):
         self.table = _import_torchax("ops.ops_registry").all_aten_ops
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        with warnings.catch_warnings():  # 64 bits become 32, as everywhere in JAX
+        with warnings.catch_warnings():  # JAX narrows 64-bit types to 32 bits by default
             warnings.filterwarnings("ignore", message="Explicitly requested dtype")
             return super().run(*args, **kwargs)
 
@@ -152,7 +152,7 @@ class JaxInterpreter(torch.fx.Interpreter):
         return op.func(*args, **kwargs, **extra)
 
     def find_view_function(self, target: OpOverload) -> Any:
-        """The view of which this is the copying form, as ``aten.detach_copy``: the same in JAX."""
+        """Find the view op of a copying op such as ``aten.detach_copy``; JAX has no difference."""
         name = target._opname
         if target.namespace != "aten" or not name.endswith("_copy"):
             return None
@@ -161,7 +161,7 @@ class JaxInterpreter(torch.fx.Interpreter):
     def differentiate_convolution(
         self, gradient: Any, x: Any, weight: Any, bias: Any, *settings: Any
     ) -> tuple[Any, ...]:
-        """The gradients of a convolution's operands, by JAX's rule for its forward form."""
+        """Compute the gradients of a convolution's operands with JAX's rule for the forward op."""
         forward = self.table[torch.ops.aten.convolution].func
         _, pull = jax.vjp(lambda x, weight: forward(x, weight, None, *settings[:-1]), x, weight)
         channels = tuple(dim for dim in range(gradient.ndim) if dim != 1)
@@ -171,14 +171,18 @@ class JaxInterpreter(torch.fx.Interpreter):
         )
 
     def differentiate_pooling(self, name: str, gradient: Any, x: Any, *settings: Any) -> Any:
-        """The gradient of a pooling; of a maximum's, the last setting is its indices."""
+        """Compute the gradient of a pooling op; max pooling ends with its indices."""
         forward = self.table[getattr(torch.ops.aten, name)].func
         if name.startswith("max"):
             return jax.vjp(lambda x: forward(x, *settings[:-1])[0], x)[1](gradient)[0]
         return jax.vjp(lambda x: forward(x, *settings), x)[1](gradient)[0]
 
     def apply_collective(self, target: OpOverload, *args: Any) -> Any:
-        """A functional collective of torch.distributed; raises HespasError."""
+        """Apply a functional collective of torch.distributed.
+
+        Raises:
+            HespasError: If the collective or its process group is not supported.
+        """
         name = target._opname
         x = args[0]
         if name == "wait_tensor":
@@ -186,8 +190,8 @@ class JaxInterpreter(torch.fx.Interpreter):
         axis = self.axes.get(args[-1])
         if axis is None:
             raise HespasError(
-                f"{target} runs over a group that is no axis of the mesh",
-                remedy="use groups of the DeviceMesh that is given as mesh",
+                f"{target} runs over a process group that is not an axis of the mesh",
+                remedy="use process groups of the DeviceMesh that is passed as mesh",
             )
         if name == "all_reduce" and args[1] in REDUCTIONS:
             return REDUCTIONS[args[1]](x, axis)

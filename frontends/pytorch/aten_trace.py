@@ -1,4 +1,4 @@
-"""A PyTorch function to a graph of ATen ops without mutation, on shapes alone."""
+"""Tracing of a PyTorch function to a graph of ATen ops without mutation, from shapes alone."""
 
 # pyright: reportMissingImports=false
 
@@ -28,11 +28,13 @@ def trace_aten_graph(
     module: torch.nn.Module | None,
     device: str,
 ) -> torch.fx.GraphModule:
-    """The ops that ``function`` runs on tensors of these shapes on ``device``, nothing allocated.
+    """Trace the ops that ``function`` runs on tensors of the given shapes, without allocation.
 
-    Nodes that run inside ``module``'s children carry their name in their meta data. Raises
-    HespasError for an argument that is changed in place and for control flow by values; what torch
-    raises is passed on.
+    Nodes that run inside children of ``module`` carry the child's name in their metadata. Errors of
+    torch are passed on.
+
+    Raises:
+        HespasError: If an argument is modified in place, or control flow depends on values.
     """
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with mode:
@@ -44,8 +46,8 @@ def trace_aten_graph(
             )
     except DataDependentOutputException as error:
         raise HespasError(
-            f"what the program does depends on the values of tensors ({error.func})",
-            remedy="make that part depend on shapes alone, or on values given as constants",
+            f"the control flow of the program depends on the values of tensors ({error.func})",
+            remedy="make that part depend only on shapes or on constants",
         ) from error
     interpreter = _NameKeepingInterpreter(first)
     with mode:
@@ -54,17 +56,17 @@ def trace_aten_graph(
     for node in second.graph.nodes:
         if node.target is torch.ops.aten.copy_.default:
             raise HespasError(
-                "the program changes an argument in place", remedy="return the new value instead"
+                "the program modifies an argument in place", remedy="return the new value instead"
             )
     return second
 
 
 @contextlib.contextmanager
 def _disable_fused_kernels() -> Iterator[None]:
-    """Attention and recurrent layers by their ops, not as the kernels that the CPU has for them.
+    """Trace attention and recurrent layers as plain ops instead of the CPU's fused kernels.
 
-    And an all-to-all of DTensor as one: for CPUs, whose backend has none, it writes an all-gather,
-    unless it finds itself in a mode that stands for other devices.
+    Also keep an all-to-all of DTensor as one op. For the CPU backend, which has none, DTensor would
+    write an all-gather unless it runs in a mode that represents other devices.
     """
     as_if = mock.patch.object(_collective_utils, "local_tensor_mode", lambda: True)
     with warnings.catch_warnings():
@@ -75,7 +77,7 @@ def _disable_fused_kernels() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _record_module_names(module: torch.nn.Module | None) -> Iterator[None]:
-    """Name the nodes that a module's children add, innermost child first."""
+    """Write the names of a module's children to the nodes that they add, innermost child first."""
     started: list[int] = []
 
     def enter_module(child: torch.nn.Module, args: Any) -> None:
@@ -99,7 +101,7 @@ def _record_module_names(module: torch.nn.Module | None) -> Iterator[None]:
 
 
 def _get_traced_nodes() -> Any:
-    """The nodes of the graph that is being traced."""
+    """Return the nodes of the graph that is being traced."""
     mode = get_proxy_mode()
     return mode.tracer.graph.nodes if mode is not None else ()
 
@@ -107,13 +109,13 @@ def _get_traced_nodes() -> Any:
 def _name_new_nodes(start: int, name: str) -> None:
     """Name the nodes from number ``start`` on that have no name yet."""
     nodes = _get_traced_nodes()
-    # They are linked and not numbered: from the end it takes as long as there are new ones.
+    # The nodes form a linked list: walking from the end visits only the new ones.
     for node in itertools.islice(reversed(nodes), len(nodes) - start):
         node.meta.setdefault(aten_ops.MODULE, name)
 
 
 class _NameKeepingInterpreter(torch.fx.Interpreter):
-    """Runs a graph; what is traced meanwhile gets the names of the nodes that it comes from."""
+    """Runs a graph and copies the names of its nodes to the nodes that are traced meanwhile."""
 
     def run_node(self, n: torch.fx.Node) -> Any:
         start = len(_get_traced_nodes())

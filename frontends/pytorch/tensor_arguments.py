@@ -1,4 +1,4 @@
-"""The tensors among a program's arguments: their places, shapes and shardings."""
+"""The tensors among a program's arguments: their paths, shapes and shardings."""
 
 # pyright: reportMissingImports=false
 
@@ -23,7 +23,7 @@ Path = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class TensorLeaf:
-    """One tensor: where it stands, its global shape, one device's, and how it is divided."""
+    """A tensor argument: its path, its global and local shape, and its sharding."""
 
     path: Path
     label: str
@@ -35,9 +35,10 @@ class TensorLeaf:
 
 
 def name_arguments(function: Callable[..., Any], count: int) -> list[str]:
-    """The names of the first arguments; those of ``*rest`` are ``rest0`` and so on.
+    """Return the names of the first ``count`` arguments; ``*rest`` yields ``rest0``, ``rest1``, ...
 
-    Raises HespasError where there are not as many.
+    Raises:
+        HespasError: If the function accepts fewer arguments.
     """
     labels: list[str] = []
     try:
@@ -50,7 +51,7 @@ def name_arguments(function: Callable[..., Any], count: int) -> list[str]:
         elif parameter.kind is not parameter.VAR_KEYWORD:
             labels.append(parameter.name)
     if count > len(labels):
-        raise HespasError(f"the program takes {len(labels)} arguments, and {count} are given")
+        raise HespasError(f"the program takes {len(labels)} arguments, but {count} were passed")
     return labels[:count]
 
 
@@ -61,10 +62,17 @@ def collect_tensor_leaves(
     axes: Mapping[str, int],
     is_local: bool,
 ) -> list[TensorLeaf]:
-    """The tensors of ``args``; of the patterns for their names the first that fits counts.
+    """Collect the tensors of ``args``; the first pattern that matches a name gives its sharding.
 
-    ``is_local``: the program is one device's, whose shapes are parts of the global ones. Raises
-    HespasError for a pattern that fits nothing, and for a tensor that cannot be placed.
+    Args:
+        labels: The names of the arguments.
+        args: The arguments.
+        patterns: Shardings by name pattern.
+        axes: Sizes of the mesh axes.
+        is_local: Whether the program is that of one device, so that shapes are local shapes.
+
+    Raises:
+        HespasError: If a pattern matches nothing, or a tensor does not fit its sharding.
     """
     unused = set(patterns)
     tensor_leaves = []
@@ -76,7 +84,7 @@ def collect_tensor_leaves(
             label = ".".join([name, *(str(part) for part in path[1:])])
             if isinstance(tensor, DTensor):
                 if not is_local:
-                    remedy = "give its DeviceMesh as mesh"
+                    remedy = "pass its DeviceMesh as mesh"
                     raise HespasError(f"'{label}' is a DTensor", remedy=remedy)
                 spec = to_partition_spec(tensor, axes)
             else:
@@ -88,8 +96,8 @@ def collect_tensor_leaves(
             tensor_leaves.append(TensorLeaf(path, label, tensor.dtype, shape, local, spec, tensor))
     if unused:
         raise HespasError(
-            f"no argument is called '{min(unused)}'",
-            remedy=f"they are called {', '.join(leaf.label for leaf in tensor_leaves[:4])}, ...",
+            f"no argument matches '{min(unused)}'",
+            remedy=f"the arguments are {', '.join(leaf.label for leaf in tensor_leaves[:4])}, ...",
         )
     return tensor_leaves
 
@@ -98,11 +106,15 @@ def _to_plain_key(key: Any) -> Any:
     for kind, field in ((pytree.MappingKey, "key"), (pytree.SequenceKey, "idx")):
         if isinstance(key, kind):
             return getattr(key, field)
-    raise HespasError("arguments are to be tensors in dictionaries, lists and tuples")
+    raise HespasError("arguments must be tensors in dictionaries, lists and tuples")
 
 
 def to_partition_spec(tensor: DTensor, axes: Mapping[str, int]) -> PartitionSpec:
-    """The placements of a DTensor as axes by dimension; raises HespasError for partial sums."""
+    """Convert the placements of a DTensor to mesh axes by dimension.
+
+    Raises:
+        HespasError: If a placement is a partial sum or names an axis that the mesh lacks.
+    """
     parts: list[list[str]] = [[] for _ in tensor.shape]
     labels = tensor.device_mesh.mesh_dim_names or ()
     for axis, placed in zip(labels, tensor.placements, strict=True):
@@ -111,14 +123,16 @@ def to_partition_spec(tensor: DTensor, axes: Mapping[str, int]) -> PartitionSpec
         if isinstance(placed, Shard):
             parts[placed.dim].append(axis)
         elif not placed.is_replicate():
-            raise HespasError(f"a DTensor is placed as {placed}, not by dimension")
+            raise HespasError(
+                f"a DTensor has the placement {placed}; only sharding by dimension is supported"
+            )
     return PartitionSpec(*(tuple(part) if part else None for part in parts))
 
 
 def _divide_shape(
     label: str, shape: tuple[int, ...], spec: PartitionSpec, axes: Mapping[str, int]
 ) -> tuple[int, ...]:
-    """The shape on one device; raises HespasError where it does not divide."""
+    """Compute the local shape; raises HespasError if a dimension is not divisible."""
     local = list(shape)
     for dim, part in enumerate(spec):
         over = part if isinstance(part, tuple) else () if part is None else (part,)
@@ -129,13 +143,13 @@ def _divide_shape(
             )
         ways = math.prod(axes[str(axis)] for axis in over)
         if local[dim] % ways:
-            raise HespasError(f"'{label}': {local[dim]} does not divide by {ways}")
+            raise HespasError(f"'{label}': {local[dim]} is not divisible by {ways}")
         local[dim] //= ways
     return tuple(local)
 
 
 def get_value_at_path(tree: Any, path: Path) -> Any:
-    """What stands at a path."""
+    """Return the value at a path of a tree."""
     for key in path:
         tree = tree[key]
     return tree
@@ -144,7 +158,10 @@ def get_value_at_path(tree: Any, path: Path) -> Any:
 def rebuild_arguments(
     args: tuple[Any, ...], values: Mapping[Path, Any], *, constants: bool = False
 ) -> tuple[Any, ...]:
-    """The arguments with a value for each tensor; the rest as it is, or None without constants."""
+    """Rebuild the arguments with a value for each tensor.
+
+    Other leaves stay as they are with ``constants``, and become None without.
+    """
 
     def rebuild_tree(tree: Any, path: Path) -> Any:
         if isinstance(tree, dict):

@@ -1,4 +1,4 @@
-"""A PyTorch program as an ``Exportable``."""
+"""Conversion of a PyTorch program to an ``Exportable``."""
 
 # pyright: reportMissingImports=false
 
@@ -34,20 +34,26 @@ def to_exportable(
     donate_argnums: tuple[int, ...] = (),
     facts: Mapping[str, int | float | str] | None = None,
 ) -> Exportable:
-    """A PyTorch function, module or ``ExportedProgram`` for ``hespas export``.
+    """Convert a PyTorch function, module or ``ExportedProgram`` for ``hespas export``.
 
-    Only shapes and types of tensors are used: make models and inputs on the device ``meta``. A
-    module becomes a function of its weights, its buffers, and ``args``; it gives its result, and
-    in training mode its buffers. ``args`` are tensors in dictionaries, lists and tuples; other
-    values are constants.
+    Only the shapes and types of tensors are used, so models and inputs can be made on the device
+    ``meta``. A module becomes a function of its weights, its buffers and ``args``; it returns the
+    module's result and, in training mode, its buffers.
 
-    ``mesh``: axis name to size, and XLA divides the program by the shardings of its arguments; or
-    the ``DeviceMesh`` of a program that is one device's already, by ``DTensor`` and functional
-    collectives. It is traced for rank 0.
-    ``shardings``: by patterns for the names of arguments, of which the first that fits counts:
-    ``{"weights.*.up.weight": P("tensor"), "x": P("data")}``. Shapes are global ones.
+    Args:
+        name: The name of the program.
+        program: The function, module or ``ExportedProgram``.
+        args: Tensors in dictionaries, lists and tuples; other values are constants.
+        mesh: Sizes of mesh axes by name, so that XLA partitions the program by the shardings of its
+            arguments; or the ``DeviceMesh`` of a program that is already written for one device,
+            with ``DTensor`` and functional collectives, which is then traced for rank 0.
+        shardings: Shardings by patterns for the names of arguments, the first match counts:
+            ``{"weights.*.up.weight": P("tensor"), "x": P("data")}``. Shapes are global.
+        donate_argnums: Arguments whose memory the results may reuse.
+        facts: Figures about the program for reports.
 
-    Raises HespasError for what cannot be expressed; what torch raises is passed on.
+    Raises:
+        HespasError: If the program cannot be expressed in JAX. Errors of torch are passed on.
     """
     if isinstance(program, torch.export.ExportedProgram):
         program = program.module()
@@ -107,7 +113,7 @@ def _get_mesh_axes(mesh: Any) -> dict[str, int]:
 
 
 def _functionalise_module(module: torch.nn.Module) -> Callable[..., Any]:
-    """The module as a function of its state: its result, and buffers that training changes."""
+    """Wrap a module as a function of its state that returns its result and its changed buffers."""
 
     def call_functionally(weights: dict[str, Any], buffers: dict[str, Any], *args: Any) -> Any:
         changed = {key: value.clone() for key, value in buffers.items()}
@@ -120,7 +126,7 @@ def _functionalise_module(module: torch.nn.Module) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class _TracedGraph:
-    """A graph, the tree of its results and how they are divided, and axes by process group."""
+    """A traced graph, the tree and shardings of its results, and the mesh axes by process group."""
 
     graph: torch.fx.GraphModule
     result: Any
@@ -159,7 +165,7 @@ def _trace_function(
 
 
 def _to_distributed_tensor(local: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """A device's part as a DTensor where the argument is one."""
+    """Wrap a local tensor as a DTensor if the corresponding argument ``like`` is one."""
     if not isinstance(like, DTensor):
         return local
     return DTensor.from_local(
@@ -169,7 +175,7 @@ def _to_distributed_tensor(local: torch.Tensor, like: torch.Tensor) -> torch.Ten
 
 
 def _to_local_result(result: Any, axes: Mapping[str, int], specs: list[PartitionSpec]) -> Any:
-    """A device's part of a result, partial sums added up; notes how it is divided."""
+    """Convert a result to its local part, reduce partial sums, and record its sharding."""
     if not isinstance(result, DTensor):
         specs.append(PartitionSpec())
         return result
@@ -182,7 +188,7 @@ def _to_local_result(result: Any, axes: Mapping[str, int], specs: list[Partition
 def _shard_over_mesh(
     run: Callable[..., Any], specs: Any, traced: _TracedGraph
 ) -> Callable[..., Any]:
-    """One device's program as that of all; the mesh is the context's."""
+    """Wrap the program of one device as the program of all devices of the context's mesh."""
     results = pytree.tree_unflatten(traced.specs, traced.result)
 
     def call_sharded(*tree: Any) -> Any:

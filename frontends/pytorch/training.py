@@ -1,4 +1,4 @@
-"""A training step of a PyTorch module: loss, gradients, AdamW, as one function without mutation."""
+"""A training step of a PyTorch module as a function without mutation."""
 
 # pyright: reportMissingImports=false
 
@@ -15,12 +15,12 @@ Tree = dict[str, Any]
 
 
 class TorchTrainingStep:
-    """``step(state, *batch) -> (state, loss)``; ``step.state`` is what it starts from.
+    """A function ``step(state, *batch) -> (state, loss)``; ``step.state`` is the initial state.
 
-    ``loss(model, *batch)`` gives one number; ``model`` is called as the module is. The state is
-    ``weights``, ``buffers``, AdamW's ``first`` and ``second`` moments, and ``count`` of steps.
-    Weights that require no gradient have no moments, and stay; those that the loss does not use
-    stay too.
+    ``loss(model, *batch)`` returns a scalar, and calls ``model`` as it would call the module. The
+    state holds ``weights``, ``buffers``, AdamW's ``first`` and ``second`` moments, and the
+    ``count`` of steps. Weights without a gradient have no moments; they and weights that the loss
+    does not use stay unchanged.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class TorchTrainingStep:
         return {**new, "buffers": buffers}, loss.detach()
 
     def _apply_adamw_update(self, state: Tree, gradients: dict[str, torch.Tensor | None]) -> Tree:
-        """AdamW (Loshchilov and Hutter 2019, algorithm 2)."""
+        """Apply AdamW (Loshchilov and Hutter 2019, algorithm 2)."""
         count = state["count"] + 1
         b1, b2 = self.betas
         new: Tree = {key: dict(state[key]) for key in ("weights", "first", "second")}
@@ -74,7 +74,7 @@ class TorchTrainingStep:
             if gradient is None:
                 continue
             weight = state["weights"][key]
-            if isinstance(gradient, DTensor):  # summed over the devices that it is partial on
+            if isinstance(gradient, DTensor):  # reduce partial sums
                 gradient = gradient.redistribute(placements=weight.placements)
             first = b1 * state["first"][key] + (1 - b1) * gradient
             second = b2 * state["second"][key] + (1 - b2) * gradient * gradient

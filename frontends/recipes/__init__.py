@@ -1,7 +1,7 @@
-"""The JAX programs that ship: each a function ``build(**options) -> Exportable`` in its own file.
+"""The recipes: JAX programs, each with a function ``build(**options) -> Exportable``.
 
-They are plain JAX, on shapes alone. Naming them here imports nothing; a package adds its own by the
-entry point ``hespas.recipes``.
+The programs are plain JAX on shapes alone. Listing them here imports none of them; a package adds
+recipes through the entry point ``hespas.recipes``.
 """
 
 RECIPES = {

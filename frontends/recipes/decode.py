@@ -1,4 +1,4 @@
-"""One decoding step of a Llama model with a cache of keys and values."""
+"""One decoding step of a Llama model with a key-value cache."""
 
 from __future__ import annotations
 
@@ -28,14 +28,17 @@ def build(
     mesh: Annotated[dict[str, int], "devices along data, tensor"] = MESH,
     model: Annotated[language_models.ModelName, "dimensions"] = "8b",
     sizes: ModelSizes,
-    context: Annotated[int, "tokens that the cache has room for"] = 4096,
-    batch: Annotated[int, "sequences for each part of the batch (data)"] = 16,
+    context: Annotated[int, "capacity of the cache in tokens"] = 4096,
+    batch: Annotated[int, "sequences for each batch shard (data)"] = 16,
     serving: ServingOptions,
 ) -> Exportable:
     """One decoding step of a Llama model: a token for each sequence, the cache updated in place.
 
-    The step is the dearest one: it attends to the whole ``context``, masked beyond ``position``.
-    Raises UsageError where the mesh does not divide the model.
+    The step has the highest cost of a generation: it attends to the whole ``context``, masked
+    beyond ``position``.
+
+    Raises:
+        UsageError: If the mesh does not divide the model.
     """
     p = serving.make_parallelism(mesh)
     check_positive_options(context=context, batch=batch)
@@ -48,7 +51,7 @@ def build(
     def decode_step(
         params: Tree, cache: Any, tokens: jax.Array, position: jax.Array
     ) -> tuple[jax.Array, Any]:
-        """From the tokens ``[b]`` at ``position`` to the next, and the cache with them in it."""
+        """Compute the next tokens from the tokens ``[b]`` at ``position``, and update the cache."""
         rotation, mask = (
             compute_rotation(position[None], m),
             (jnp.arange(context) <= position)[None],

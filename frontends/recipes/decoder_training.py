@@ -1,4 +1,4 @@
-"""One training step of a decoder: loss, gradients, AdamW; and the facts of it."""
+"""One training step of a decoder: loss, gradients and AdamW, with the facts about it."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ Loss = Callable[[Tree, jax.Array, jax.Array], jax.Array]
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """Options of each training step: types of what it changes and of what it computes with."""
+    """The options of every training step: the types of its state and of its computation."""
 
     weights_dtype: Annotated[Dtype, "type of the parameters"] = "f32"
-    compute_dtype: Annotated[Dtype, "type of activations, and of gathers and gradients"] = "bf16"
+    compute_dtype: Annotated[Dtype, "type of activations, gathered weights and gradients"] = "bf16"
     moments_dtype: Annotated[Dtype, "type of AdamW's moments"] = "f32"
-    master: Annotated[bool, "keep f32 parameters beside those of weights_dtype"] = False
-    clip: Annotated[float, "largest global norm of the gradients, 0 for any"] = 1.0
+    master: Annotated[bool, "keep a copy of the parameters in f32"] = False
+    clip: Annotated[float, "largest global norm of the gradients; 0 disables clipping"] = 1.0
 
     def make_training_state(self, params: Any) -> Tree:
-        """The ``Weight`` of all that a training step changes."""
+        """Make the ``ShardedArray`` tree of everything that a training step updates."""
 
         def copy_with_dtype(dtype: Any) -> Any:
             return jax.tree.map(lambda w: ShardedArray(w.shape, w.axes, dtype), params)
@@ -66,21 +66,20 @@ def build_training_step(
     sequence: int,
     batch: int,
 ) -> Exportable:
-    """The step ``(state, batch) -> (state, loss)`` on ``batch`` sequences per part of the batch.
+    """Build the step ``(state, batch) -> (state, loss)`` for ``batch`` sequences per batch shard.
 
-    Raises UsageError where the mesh does not divide them, or an option makes no sense.
+    Raises:
+        UsageError: If the mesh does not divide the sequences, or an option is invalid.
     """
     check_positive_options(sequence=sequence, batch=batch)
     if not training.clip >= 0:  # NaN too
-        raise UsageError(f"option 'clip' is {training.clip:g}", remedy="give 0 for no clipping")
+        raise UsageError(f"option 'clip' is {training.clip:g}", remedy="use 0 to disable clipping")
     parts = p.count_devices("context") * (p.count_devices("tensor") if p.sequence else 1)
     if sequence % parts:
-        raise UsageError(f"a sequence of {sequence} does not divide over {parts} devices")
+        raise UsageError(f"a sequence of {sequence} is not divisible by {parts} devices")
     rows = batch * p.count_devices(*BATCH)
     tokens = ShardedArray((rows, sequence), (BATCH, "context"), jnp.int32)
-    p.make_shape_tree(
-        params
-    )  # so that what does not divide is called by its name, not by its moment's
+    p.make_shape_tree(params)  # so that errors name the parameter and not its moment
     state, data = training.make_training_state(params), {"tokens": tokens, "targets": tokens}
     optimiser = AdamW(clip=training.clip)
 

@@ -1,4 +1,4 @@
-"""Distributed matrix multiplications, each with the collective of one way to divide it."""
+"""Distributed matrix multiplications, one for each way to divide them."""
 
 from __future__ import annotations
 
@@ -37,20 +37,24 @@ DIVIDED: dict[str, tuple[tuple[Dim, ...], ...]] = {
 
 def build(
     mesh: Annotated[dict[str, int], "devices along x, and y for summa"] = MESH,
-    kind: Annotated[Kind, "which collective, and how the matrices are divided"] = "all-gather",
+    kind: Annotated[
+        Kind, "the collective, which determines how the matrices are divided"
+    ] = "all-gather",
     m: Annotated[int, "rows of a and c"] = 8192,
     n: Annotated[int, "columns of b and c"] = 8192,
     k: Annotated[int, "columns of a, rows of b"] = 8192,
-    panels: Annotated[int, "steps of summa, one panel of a and b gathered in each"] = 1,
+    panels: Annotated[int, "steps of summa, each of which gathers one panel of a and of b"] = 1,
     dtype: Annotated[Dtype, "type of the matrices; sums are f32"] = "bf16",
 ) -> Exportable:
     """A distributed matrix multiplication c = a b, with the collective of one way to divide it.
 
-    ``all-gather``: rows of a gathered. ``ring``: the same, rows passed round by collective_permute
-    while others are multiplied. ``reduce-scatter``, ``all-reduce``: partial products summed.
-    ``summa``: a, b and c over a grid (doi 10.1002/(SICI)1096-9128(199704)9:4<255), ``panels`` of a
-    gathered along its rows and of b along its columns. Raises UsageError where the mesh does not
-    divide the matrices.
+    ``all-gather`` gathers the rows of a. ``ring`` does the same with collective_permute, and
+    multiplies alongside. ``reduce-scatter`` and ``all-reduce`` sum partial products. ``summa``
+    divides a, b and c over a grid (doi 10.1002/(SICI)1096-9128(199704)9:4<255): ``panels`` of a are
+    gathered along its rows and of b along its columns.
+
+    Raises:
+        UsageError: If the mesh does not divide the matrices.
     """
     check_mesh_axes(mesh, AXES if kind == "summa" else AXES[:1])
     check_positive_options(m=m, n=n, k=k, panels=panels)
@@ -59,14 +63,14 @@ def build(
     if panels > 1 and (kind != "summa" or rows != columns or k % (rows * panels)):
         raise UsageError(
             f"{panels} panels do not fit {kind} on {rows}x{columns} devices",
-            remedy="they are for summa, on a square grid whose parts of k they divide",
+            remedy="panels are for summa on a square grid, and must divide the local part of k",
         )
     shapes = ((m, k), (k, n), (m, n))
     a, b, c = (
         ShardedArray(shape, axes, DTYPES[dtype])
         for shape, axes in zip(shapes, DIVIDED[kind], strict=True)
     )
-    p.make_shape_tree(c)  # its divisibility is checked here too
+    p.make_shape_tree(c)  # this checks its divisibility too
     inputs, outputs = (
         (p.make_partition_specs(a), p.make_partition_specs(b)),
         p.make_partition_specs(c),

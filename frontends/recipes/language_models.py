@@ -1,4 +1,4 @@
-"""Dimensions of the language models, by name."""
+"""Dimensions of language models by name."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ ModelName = Literal[
     "tiny", "100m", "200m", "500m", "1b", "2b", "3b", "8b", "70b", "llama2-7b"
 ]  # fmt: skip
 MoeName = Literal["tiny-moe", "mixtral-8x7b"]
-SizeOption = Annotated[int | None, "instead of the model's"]
+SizeOption = Annotated[int | None, "overrides the model's own"]
 
 
 @dataclass(frozen=True)
 class ModelSizes:
-    """Options of a model's dimensions, as ``Model`` has them; None keeps its own."""
+    """Options that override single dimensions of a model; None keeps the model's own."""
 
     layers: SizeOption = None
     emb: SizeOption = None
@@ -32,7 +32,7 @@ class ModelSizes:
 class DecoderModel:
     """A decoder of the Llama family; sizes count elements, ``mlp`` is the hidden width of SwiGLU.
 
-    ``experts`` above 0 makes each MLP a mixture of that many, ``top_k`` of them for each token.
+    With ``experts`` above 0, each MLP is a mixture of that many experts, ``top_k`` for each token.
     """
 
     emb: int
@@ -49,9 +49,9 @@ class DecoderModel:
 
 
 def _make_published_model(emb: int, heads: int, layers: int) -> DecoderModel:
-    """The family of the published workloads (arXiv 2604.12090): mlp 3.5 emb, heads wider than emb.
+    """Make a model of the published workloads (arXiv 2604.12090), where mlp is 3.5 emb.
 
-    The dimensions were read off the published modules.
+    The dimensions are read off the published modules; the heads are wider than emb together.
     """
     return DecoderModel(emb, heads, heads, 128, layers, emb * 7 // 2, 128256)
 
@@ -77,11 +77,11 @@ MODELS = {
 
 
 def make_decoder_model(name: str, **dims: int | None) -> DecoderModel:
-    """The named model, with other dimensions where they are not None; raises UsageError."""
+    """Return a model with some dimensions overridden; raises UsageError if they do not fit."""
     changed = {key: value for key, value in dims.items() if value is not None}
     for key, value in changed.items():
         if value < 1:
-            raise UsageError(f"option '{key}' is {value}", remedy="give a positive number")
+            raise UsageError(f"option '{key}' is {value}", remedy="use a positive number")
     adjusted_model = dataclasses.replace(MODELS[name], **changed)
     if adjusted_model.heads % adjusted_model.kv_heads:
         raise UsageError(
@@ -89,7 +89,7 @@ def make_decoder_model(name: str, **dims: int | None) -> DecoderModel:
         )
     if adjusted_model.head_dim % 2:
         raise UsageError(
-            f"head_dim is {adjusted_model.head_dim}; rotary embedding needs an even one"
+            f"head_dim is {adjusted_model.head_dim}; rotary embedding needs an even number"
         )
     if adjusted_model.experts and adjusted_model.top_k > adjusted_model.experts:
         raise UsageError(f"top_k is {adjusted_model.top_k}, of {adjusted_model.experts} experts")

@@ -30,16 +30,21 @@ def build(
     model: Annotated[language_models.ModelName, "dimensions"] = "8b",
     sizes: ModelSizes,
     sequence: Annotated[int, "tokens of a sequence"] = 4096,
-    batch: Annotated[int, "sequences for each part of the batch (data x fsdp)"] = 1,
-    partitioning: Annotated[Partitioning, "collectives written out, or chosen by XLA"] = "manual",
-    sequence_parallel: Annotated[bool, "tensor splits the tokens between blocks"] = False,
-    scan: Annotated[bool, "layers in a loop, else one by one"] = False,
-    remat: Annotated[Remat, "what to compute again: none, all but matmuls, all"] = "minimal",
+    batch: Annotated[int, "sequences for each batch shard (data x fsdp)"] = 1,
+    partitioning: Annotated[
+        Partitioning, "explicit collectives, or collectives chosen by XLA"
+    ] = "manual",
+    sequence_parallel: Annotated[bool, "split the tokens between blocks over tensor"] = False,
+    scan: Annotated[bool, "run the layers in a loop"] = False,
+    remat: Annotated[
+        Remat, "recomputation in the backward pass: nothing, all but matmuls, everything"
+    ] = "minimal",
     training: TrainingOptions,
 ) -> Exportable:
-    """A training step of a Llama model: FSDP, tensor, context and data parallel, AdamW.
+    """A training step of a Llama model: FSDP, tensor, context and data parallelism, AdamW.
 
-    Raises UsageError where the mesh does not divide the model.
+    Raises:
+        UsageError: If the mesh does not divide the model.
     """
     check_mesh_axes(mesh, AXES)
     m = language_models.make_decoder_model(model, **vars(sizes))

@@ -1,4 +1,4 @@
-"""MaxText's own training step, of the MaxText that is installed (``hespas[maxtext]``)."""
+"""MaxText's own training step, from the installed MaxText (``hespas[maxtext]``)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.recipes.standins import install_stand_ins
 from hespas.support.errors import HespasError
 
-# What MaxText imports to load data and checkpoints, to log and to talk to Google's cloud.
+# Packages that MaxText imports for data, checkpoints, logging and cloud services.
 NOT_NEEDED = (
     "PIL", "cloud_accelerator_diagnostics", "cloud_tpu_diagnostics", "datasets", "drjax",
     "google.api", "google.api_core", "google.auth", "google.cloud", "google_cloud_mldiagnostics",
@@ -41,14 +41,15 @@ MESH = {"fsdp": 4}
 
 
 def build(
-    model: Annotated[str, "MaxText's configuration, a .yml file"],
-    mesh: Annotated[dict[str, int], "devices by axis: sets ici_AXIS_parallelism"] = MESH,
-    options: Annotated[str, "more of MaxText's keys, as 'key=value key=value'"] = "",
+    model: Annotated[str, "MaxText's configuration (a .yml file)"],
+    mesh: Annotated[dict[str, int], "devices by axis; sets ici_AXIS_parallelism"] = MESH,
+    options: Annotated[str, "further MaxText keys, as 'key=value key=value'"] = "",
 ) -> Exportable:
     """MaxText's own training step, from one of its configurations.
 
-    Raises HespasError where MaxText is missing, the file is not there, or the versions of MaxText
-    and flax do not go together, and for what MaxText itself refuses.
+    Raises:
+        HespasError: If MaxText or the file is missing, if the versions of MaxText and flax are
+            incompatible, or if MaxText rejects the configuration.
     """
     if not Path(model).is_file():
         raise HespasError("there is no such configuration file", where=model)
@@ -63,7 +64,7 @@ def build(
         "compile_topology_num_slices": "1",
         "quantization_local_shard_count": str(devices),
         "enable_checkpointing": "false",
-        "ici_fsdp_parallelism": "1",  # MaxText's default is "as many as remain"
+        "ici_fsdp_parallelism": "1",  # MaxText's default uses all remaining devices
         **{f"ici_{axis}_parallelism": str(size) for axis, size in mesh.items()},
     }
     arguments = ["train_compile", model, *(f"{key}={value}" for key, value in keys.items())]
@@ -76,23 +77,23 @@ def build(
 
 @dataclass(frozen=True)
 class _MaxTextModules:
-    """The modules of an installed MaxText, whose places differ between releases."""
+    """The modules of an installed MaxText, whose locations differ between releases."""
 
     train_compile: ModuleType
     hardware: ModuleType
 
     def register_hardware(self, name: str, devices: int) -> None:
-        """Make ``compile_topology=name`` known: that many devices, one slice."""
+        """Register ``compile_topology=name``: one slice of ``devices`` devices."""
         kind = self.hardware.SystemCharacteristics
         characteristics = kind("gpu", None, None, None, devices, None)
         self.hardware.UserFacingNameToSystemCharacteristics[name] = characteristics
 
     def capture_train_step(self, arguments: list[str]) -> _MaxTextStep:
-        """What MaxText's ahead-of-time compilation would compile, for the arguments it takes."""
+        """Capture the step that MaxText's ahead-of-time compilation would compile."""
         captured_steps: list[_MaxTextStep] = []
 
         class StepCaptured(BaseException):
-            """Leaves MaxText where it would compile."""
+            """Leaves MaxText at the point where it would compile."""
 
         def capture_step(
             function: Any, args: Any, keywords: Any, mesh: Any, ins: Any, outs: Any,
@@ -100,7 +101,9 @@ class _MaxTextModules:
         ) -> None:  # fmt: skip
             donated = (donate,) if isinstance(donate, int) else tuple(donate)
             if keywords or static:
-                raise HespasError("this MaxText gives its step keyword or static arguments")
+                raise HespasError(
+                    "this release of MaxText passes keyword or static arguments to its step"
+                )
             captured_steps.append(
                 _MaxTextStep(function, tuple(args), mesh, ins, outs, donated, rest[-1])
             )
@@ -114,16 +117,16 @@ class _MaxTextModules:
             pass
         except HespasError:
             raise
-        except Exception as error:  # its message may list every key there is
+        except Exception as error:  # the message may list every known key
             message = textwrap.shorten(str(error), 200, placeholder=" ...")
             raise HespasError(f"MaxText: {message}", where=arguments[1]) from error
         if not captured_steps:
-            raise HespasError("this MaxText ends without a step to compile")
+            raise HespasError("this release of MaxText ends without compiling a step")
         return captured_steps[0]
 
 
 def _import_maxtext() -> _MaxTextModules:
-    """Import MaxText; raises HespasError where it is not installed."""
+    """Import MaxText; raises HespasError if it is not installed."""
     places = {
         "maxtext": ("trainers.pre_train.train_compile", "utils.accelerator_to_spec_map"),
         "MaxText": ("train_compile", "accelerator_to_spec_map"),  # until 0.1
@@ -140,21 +143,21 @@ def _import_maxtext() -> _MaxTextModules:
 
 
 def _make_device_mesh(config: Any) -> Mesh:
-    """MaxText's mesh, over CPU devices: it asks them for their platform, and no more."""
+    """Make MaxText's mesh of CPU devices; MaxText asks them only for their platform."""
     shape = list(config.ici_parallelism)
     if math.prod(shape) != len(jax.devices()):
         sizes = zip(config.mesh_axes, shape, strict=True)
         axis_sizes = ", ".join(f"{axis} {size}" for axis, size in sizes if size != 1)
         raise HespasError(
             f"the configuration's own parallelism does not fit --mesh: {axis_sizes}",
-            remedy="leave the keys ici_*_parallelism to --mesh",
+            remedy="remove the keys ici_*_parallelism, which --mesh sets",
         )
     return Mesh(np.array(jax.devices()).reshape(shape), tuple(config.mesh_axes))
 
 
 @dataclass(frozen=True)
 class _MaxTextStep:
-    """A step as MaxText hands it to ``jax.jit``; ``rules`` is the context that names its axes."""
+    """A step as MaxText passes it to ``jax.jit``; the context ``rules`` names its axes."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -165,7 +168,7 @@ class _MaxTextStep:
     rules: Any
 
     def to_exportable(self, requested_mesh: dict[str, int]) -> Exportable:
-        """The step on shapes alone; raises HespasError where nothing is sharded."""
+        """Convert the step to shapes and shardings; raises HespasError if nothing is sharded."""
         args = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), self.args)
         state, batch = args[0], args[1]
         ins = jax.tree.map(_get_partition_spec, self.in_shardings)
@@ -178,7 +181,7 @@ class _MaxTextStep:
         if math.prod(requested_mesh.values()) > 1 and set(requested_mesh) - {"data"} and not split:
             raise HespasError(
                 f"MaxText {version('maxtext')} shards nothing with flax {version('flax')}",
-                remedy="install versions that go together: MaxText 0.1.0 needs flax below 0.12.4",
+                remedy="install compatible versions: MaxText 0.1.0 needs flax below 0.12.4",
             )
 
         @functools.wraps(self.function)
@@ -205,25 +208,25 @@ class _MaxTextStep:
 
 
 def _get_partition_spec(sharding: NamedSharding) -> Any:
-    """The axes of a sharding, without its devices."""
+    """Return the axes of a sharding without its devices."""
     return sharding.spec
 
 
 def _get_axis_names(part: Any) -> tuple[str, ...]:
-    """The mesh axes along one dimension."""
+    """Return the mesh axes along one dimension."""
     return part if isinstance(part, tuple) else (part,) if part is not None else ()
 
 
 def _count_state_parameters(state: Any) -> int:
-    """How many numbers the model has, of a state of linen or of nnx."""
+    """Count the parameters in a state of linen or of nnx."""
     params = state.params if hasattr(state, "params") else state.model
     leaves = [leaf for leaf in jax.tree.leaves(params) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
-    return sum(math.prod(leaf.shape) for leaf in leaves)  # the rest counts random numbers
+    return sum(math.prod(leaf.shape) for leaf in leaves)  # other leaves count random numbers
 
 
 @contextlib.contextmanager
 def _silence_logging() -> Iterator[None]:
-    """Without what MaxText logs: its settings, and every key there is where one is wrong."""
+    """Suppress MaxText's log of its settings and of every known key."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -1,4 +1,4 @@
-"""A training step of a mixture of experts, tokens sent to experts by all_to_all."""
+"""A training step of a mixture of experts, which sends tokens to experts by all_to_all."""
 
 from __future__ import annotations
 
@@ -38,22 +38,26 @@ def build(
     sizes: ModelSizes,
     experts: SizeOption = None,
     top_k: Annotated[int, "experts for each token"] = 2,
-    capacity: Annotated[float, "room of an expert, in shares of an even load"] = 1.25,
+    capacity: Annotated[float, "capacity of an expert relative to an even load"] = 1.25,
     sequence: Annotated[int, "tokens of a sequence"] = 4096,
-    batch: Annotated[int, "sequences for each part of the batch (data x fsdp x expert)"] = 1,
-    scan: Annotated[bool, "layers in a loop, else one by one"] = False,
-    remat: Annotated[Remat, "what to compute again: none, all but matmuls, all"] = "minimal",
+    batch: Annotated[int, "sequences for each batch shard (data x fsdp x expert)"] = 1,
+    scan: Annotated[bool, "run the layers in a loop"] = False,
+    remat: Annotated[
+        Remat, "recomputation in the backward pass: nothing, all but matmuls, everything"
+    ] = "minimal",
     training: TrainingOptions,
 ) -> Exportable:
     """A training step of a mixture of experts: top-k routing, all_to_all over ``expert``, AdamW.
 
-    Tokens beyond an expert's capacity pass it by. Raises UsageError where the mesh does not divide
-    the model.
+    Tokens beyond an expert's capacity skip the expert.
+
+    Raises:
+        UsageError: If the mesh does not divide the model.
     """
     check_mesh_axes(mesh, AXES)
     check_positive_options(sequence=sequence, batch=batch)
     if not capacity > 0:  # NaN too
-        raise UsageError(f"option 'capacity' is {capacity:g}", remedy="give a positive number")
+        raise UsageError(f"option 'capacity' is {capacity:g}", remedy="use a positive number")
     m = language_models.make_decoder_model(model, **vars(sizes), experts=experts, top_k=top_k)
     p = MeshParallelism(mesh)
     rows = batch * sequence
@@ -81,7 +85,7 @@ def build(
 
 
 def _make_expert_mlp(m: DecoderModel, p: MeshParallelism, room: int) -> Mlp:
-    """The MLP of a layer: each token through ``top_k`` experts, ``room`` tokens from each device.
+    """Make the MLP of a layer: ``top_k`` experts for each token, ``room`` tokens from each device.
 
     An expert's share of a token's output is the softmax over the chosen experts' scores (Mixtral).
     """
@@ -113,7 +117,11 @@ def _make_expert_mlp(m: DecoderModel, p: MeshParallelism, room: int) -> Mlp:
 
 
 def _compute_balance_loss(p: MeshParallelism, hot: jax.Array, scores: jax.Array) -> jax.Array:
-    """Experts x sum over them of (share of the choices) x (mean probability): 1 where even."""
+    """Compute the balancing loss, which is 1 for an even load.
+
+    It is the number of experts times the sum over experts of (share of choices) x (mean
+    probability).
+    """
     experts, devices = scores.shape[-1], p.count_devices(*TOKENS)
     counts = jnp.stack(
         [

@@ -17,9 +17,9 @@ State = dict[str, Any]
 
 @dataclass(frozen=True)
 class AdamW:
-    """AdamW (arXiv 1711.05101), its arithmetic in f32 whatever the types of the state.
+    """AdamW (arXiv 1711.05101) with f32 arithmetic for any types of the state.
 
-    ``clip``: the largest global norm of the gradients; 0 for no clipping.
+    ``clip`` is the largest global norm of the gradients; 0 disables clipping.
     """
 
     learning_rate: float = 3e-4
@@ -30,7 +30,7 @@ class AdamW:
     clip: float = 1.0
 
     def update_state(self, state: State, grads: Any) -> State:
-        """The next state: ``params``, moments ``mu`` and ``nu``, ``step``, ``master`` if there."""
+        """Compute the next state: ``params``, moments ``mu`` and ``nu``, ``step``, ``master``."""
         step = state["step"] + 1
         count = step.astype(jnp.float32)
         correct1, correct2 = 1 - self.beta1**count, 1 - self.beta2**count
@@ -57,9 +57,9 @@ class AdamW:
 
 @dataclass(frozen=True)
 class NesterovMomentum:
-    """SGD with Nesterov momentum, as torch.optim.SGD has it.
+    """SGD with Nesterov momentum as in torch.optim.SGD.
 
-    Weight decay is on arrays of more than one dimension (arXiv 1812.01187, section 3.1).
+    Weight decay applies to arrays of more than one dimension (arXiv 1812.01187, section 3.1).
     """
 
     learning_rate: float = 0.1
@@ -67,7 +67,7 @@ class NesterovMomentum:
     weight_decay: float = 1e-4
 
     def update_parameters(self, params: Any, momentum: Any, grads: Any) -> tuple[Any, Any]:
-        """The next parameters and momenta."""
+        """Compute the next parameters and momenta."""
 
         def update_weight(weight: Any, velocity: Any, grad: Any) -> tuple[Any, Any]:
             if weight.ndim > 1:
@@ -80,10 +80,10 @@ class NesterovMomentum:
 
 
 def _compute_global_norm(grads: Any) -> jax.Array:
-    """The norm over all gradients, those parts that other devices have included.
+    """Compute the norm over all gradients, including the parts on other devices.
 
-    Inside ``shard_map`` the type of an array says over which axes it is split; arrays that are
-    split alike are summed first, so that there is one all-reduce for each such set of axes.
+    Inside ``shard_map`` the type of an array tells over which axes it is split. Arrays that are
+    split over the same axes are summed first, so that each such set of axes needs one all-reduce.
     """
     sums: dict[frozenset[str], Any] = defaultdict(float)
     for grad in jax.tree.leaves(grads):

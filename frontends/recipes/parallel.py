@@ -1,10 +1,11 @@
-"""How a program is divided over a mesh: collectives written out, or left to XLA's partitioner.
+"""Division of a program over a mesh: with explicit collectives, or by XLA's partitioner.
 
-A model is written once, as one device sees it, and asks a ``Parallel`` for what crosses devices.
-With ``manual`` these are collectives inside ``jax.shard_map``: the program says which, and the
-gradient's follow by transposition. Without, they are sharding constraints, and XLA chooses.
+A model is written once, for one device, and asks a `MeshParallelism` for everything that crosses
+devices. With ``manual`` these operations are collectives inside ``jax.shard_map``; the collectives
+of the gradient follow by transposition. Without, they are sharding constraints, and XLA chooses the
+collectives.
 
-Axes: ``data`` and ``fsdp`` split the batch, ``fsdp`` the weights too (ZeRO-3, arXiv 1910.02054);
+Axes: ``data`` and ``fsdp`` split the batch, ``fsdp`` also the weights (ZeRO-3, arXiv 1910.02054);
 ``tensor`` splits heads, MLP width and vocabulary (arXiv 1909.08053); ``context`` the sequence;
 ``expert`` batch and experts; ``stage`` layers.
 """
@@ -29,7 +30,7 @@ from hespas.support.suggestions import suggest_nearest
 BATCH = ("data", "fsdp", "expert")
 TOKENS = (*BATCH, "context")
 VOCAB = ("stage", "tensor")
-RECEIVED = "received"  # the checkpoint name of activations that took a collective to make
+RECEIVED = "received"  # the checkpoint name of activations that a collective made
 
 Dim = str | tuple[str, ...] | None
 
@@ -38,7 +39,7 @@ DTYPES = {"bf16": jnp.bfloat16, "f16": jnp.float16, "f32": jnp.float32}
 
 @dataclass(frozen=True)
 class ShardedArray:
-    """An array before it exists: its shape, and the mesh axes that split each dimension."""
+    """An array that is not allocated: its shape, and the mesh axes that split each dimension."""
 
     shape: tuple[int, ...]
     axes: tuple[Dim, ...]
@@ -51,9 +52,10 @@ class ShardedArray:
 
 @dataclass(frozen=True)
 class MeshParallelism:
-    """``mesh``: axis sizes, major first. ``sequence``: between blocks, ``tensor`` splits tokens.
+    """The parallelism of a program over ``mesh`` (axis sizes, major axis first).
 
-    The latter is Megatron's sequence parallelism (arXiv 2205.05198).
+    With ``sequence``, the ``tensor`` axis splits the tokens between blocks: Megatron's sequence
+    parallelism (arXiv 2205.05198).
     """
 
     mesh: Mapping[str, int]
@@ -61,26 +63,30 @@ class MeshParallelism:
     sequence: bool = False
 
     def get_split_axes(self, *names: str) -> tuple[str, ...]:
-        """Those of the axes that have more than one device."""
+        """Return those of the axes that have more than one device."""
         return tuple(name for name in names if self.mesh.get(name, 1) > 1)
 
     def count_devices(self, *names: str) -> int:
-        """How many devices there are along the axes together."""
+        """Return the number of devices along the axes together."""
         return math.prod(self.mesh.get(name, 1) for name in names)
 
     def make_partition_spec(self, *dims: Dim) -> PartitionSpec:
-        """A PartitionSpec of the axes that have more than one device."""
+        """Make a PartitionSpec of the axes that have more than one device."""
         parts = [
             self.get_split_axes(*((dim,) if isinstance(dim, str) else dim or ())) for dim in dims
         ]
         return PartitionSpec(*(part[0] if len(part) == 1 else part or None for part in parts))
 
     def make_partition_specs(self, tree: Any) -> Any:
-        """The PartitionSpecs of a tree of ``Weight``."""
+        """Make the PartitionSpecs of a tree of ``ShardedArray``."""
         return jax.tree.map(lambda weight: self.make_partition_spec(*weight.axes), tree)
 
     def make_shape_tree(self, tree: Any) -> Any:
-        """The shapes of a tree of ``Weight``; raises UsageError where the mesh does not divide."""
+        """Make the shapes of a tree of ``ShardedArray``.
+
+        Raises:
+            UsageError: If the mesh does not divide a dimension.
+        """
         return jax.tree_util.tree_map_with_path(self._make_shape_struct, tree)
 
     def _make_shape_struct(self, path: Any, weight: ShardedArray) -> jax.ShapeDtypeStruct:
@@ -91,13 +97,13 @@ class MeshParallelism:
                 shape = "x".join(map(str, weight.shape))
                 where = jax.tree_util.keystr(path, simple=True, separator=".")
                 raise UsageError(
-                    f"{where} of {shape} does not divide: {extent} over {axes}",
-                    remedy="choose another mesh, or other dimensions",
+                    f"{where} of {shape} cannot be divided: {extent} over {axes}",
+                    remedy="use another mesh or other dimensions",
                 )
         return jax.ShapeDtypeStruct(weight.shape, weight.dtype)
 
     def map_over_devices(self, function: Callable[..., Any], in_specs: Any, out_specs: Any) -> Any:
-        """``function``, written for one device, as one of global arrays."""
+        """Wrap a function that is written for one device as a function of global arrays."""
         if not self.manual or self.count_devices(*self.mesh) == 1:
             return function
 
@@ -108,10 +114,10 @@ class MeshParallelism:
         return call_sharded
 
     def gather_weight(self, weight: jax.Array, axes: Sequence[Dim]) -> jax.Array:
-        """A weight as its layer uses it: whole along ``fsdp``.
+        """Gather a weight along ``fsdp`` for its layer.
 
-        Its gradient is summed over the devices that have other tokens: first scattered over
-        ``fsdp``, then, that part alone, summed over the other axes.
+        Its gradient is summed over the devices that have other tokens: it is first reduce-scattered
+        over ``fsdp``, then the remaining part is summed over the other axes.
         """
         if not self.manual:
             return self._constrain_sharding(
@@ -124,7 +130,7 @@ class MeshParallelism:
         return weight
 
     def prepare_column_input(self, x: jax.Array, *axes: str) -> jax.Array:
-        """Activations ``[batch, sequence, emb]`` before a matmul whose columns ``axes`` split."""
+        """Prepare ``[batch, sequence, emb]`` for a matmul whose columns ``axes`` split."""
         axes = self.get_split_axes(*axes or ("tensor",))
         if not self.manual:
             return self._constrain_sharding(x, BATCH, "context", None)
@@ -133,7 +139,7 @@ class MeshParallelism:
         return self.mark_varying(x, *axes)
 
     def reduce_row_output(self, x: jax.Array, *axes: str) -> jax.Array:
-        """Partial sums ``[batch, sequence, emb]`` of a matmul whose rows ``axes`` split, summed."""
+        """Sum partial ``[batch, sequence, emb]`` of a matmul whose rows ``axes`` split."""
         axes = self.get_split_axes(*axes or ("tensor",))
         if not self.manual:
             split = ("context", "tensor") if self.sequence else "context"
@@ -145,11 +151,11 @@ class MeshParallelism:
         return self.sum_over_axes(x, *axes)
 
     def constrain_heads(self, x: jax.Array) -> jax.Array:
-        """``[batch, sequence, heads, head_dim]``, which ``tensor`` splits by heads."""
+        """Constrain ``[batch, sequence, heads, head_dim]`` to be split by heads over ``tensor``."""
         return x if self.manual else self._constrain_sharding(x, BATCH, "context", "tensor", None)
 
     def gather_context(self, x: jax.Array) -> jax.Array:
-        """Keys or values ``[batch, sequence, heads, head_dim]`` of the whole sequence."""
+        """Gather keys or values ``[batch, sequence, heads, head_dim]`` of the whole sequence."""
         if not self.manual:
             return checkpoint_name(
                 self._constrain_sharding(x, BATCH, None, "tensor", None), RECEIVED
@@ -160,33 +166,33 @@ class MeshParallelism:
         return checkpoint_name(gathered, RECEIVED)
 
     def exchange_parts(self, x: jax.Array, axis: str, split: int, concat: int) -> jax.Array:
-        """Part i of dimension ``split`` to device i of the axis, parts joined in ``concat``."""
+        """Send part i of dimension ``split`` to device i, and join the parts in ``concat``."""
         if not self.get_split_axes(axis):
             return x
         x = lax.all_to_all(x, axis, split_axis=split, concat_axis=concat, tiled=True)
         return checkpoint_name(x, RECEIVED)
 
     def sum_over_axes(self, x: jax.Array, *axes: str) -> jax.Array:
-        """The sum over devices of what each of them has; without ``manual`` nothing is left."""
+        """Sum the values of all devices along the axes; does nothing to global arrays."""
         axes = self.get_split_axes(*axes)
         return checkpoint_name(lax.psum(x, axes), RECEIVED) if self.manual and axes else x
 
     def max_over_axes(self, x: jax.Array, *axes: str) -> jax.Array:
-        """The largest over devices of what each of them has, as ``sum`` is the sum."""
+        """Take the maximum of the values of all devices along the axes."""
         axes = self.get_split_axes(*axes)
         return lax.pmax(x, axes) if self.manual and axes else x
 
     def get_part_index(self, *axes: str) -> jax.Array | int:
-        """Which part along the axes this device has; 0 where arrays are global."""
+        """Return the index of this device's part along the axes; 0 for global arrays."""
         axes = self.get_split_axes(*axes)
         return lax.axis_index(axes) if self.manual and axes else 0
 
     def count_parts(self, *axes: str) -> int:
-        """Of how many parts ``index`` counts; 1 where arrays are global."""
+        """Return the number of parts that `get_part_index` counts; 1 for global arrays."""
         return self.count_devices(*axes) if self.manual else 1
 
     def mark_varying(self, x: jax.Array, *axes: str) -> jax.Array:
-        """The same values, taken for different ones on each device: gradients are summed here."""
+        """Mark equal values as varying along the axes, so that their gradients are summed here."""
         if not self.manual:
             return x
         known = get_varying_axes(x)
@@ -200,23 +206,23 @@ class MeshParallelism:
 
 
 def get_varying_axes(x: jax.Array) -> frozenset[str]:
-    """The mesh axes along which devices have different values of ``x``; none where it is global."""
+    """Return the mesh axes along which the values of ``x`` differ; none for a global array."""
     return jax.typeof(x).manual_axis_type.varying  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def check_mesh_axes(mesh: Mapping[str, int], known: Sequence[str]) -> None:
-    """Raises UsageError for an axis that a recipe does not have, or a size below one."""
+    """Raise UsageError for an unknown mesh axis, or a size below one."""
     for name, size in mesh.items():
         if name not in known:
             raise UsageError(
-                f"no mesh axis '{name}' here", remedy=suggest_nearest(name, list(known))
+                f"the recipe has no mesh axis '{name}'", remedy=suggest_nearest(name, list(known))
             )
         if size < 1:
             raise UsageError(f"mesh axis '{name}' has {size} devices")
 
 
 def check_positive_options(**options: int) -> None:
-    """Raises UsageError for an option below one."""
+    """Raise UsageError for an option below one."""
     for name, value in options.items():
         if value < 1:
-            raise UsageError(f"option '{name}' is {value}", remedy="give a positive number")
+            raise UsageError(f"option '{name}' is {value}", remedy="use a positive number")

@@ -1,4 +1,4 @@
-"""A training step of a Llama model in stages, activations passed on by collective_permute."""
+"""A pipelined training step of a Llama model; collective_permute passes the activations on."""
 
 from __future__ import annotations
 
@@ -38,18 +38,23 @@ def build(
     mesh: Annotated[dict[str, int], "devices along stage, data, fsdp, context, tensor"] = MESH,
     model: Annotated[language_models.ModelName, "dimensions"] = "8b",
     sizes: ModelSizes,
-    microbatches: Annotated[int, "parts of the batch that follow each other"] = 8,
+    microbatches: Annotated[int, "microbatches of a step"] = 8,
     sequence: Annotated[int, "tokens of a sequence"] = 4096,
-    batch: Annotated[int, "sequences of a microbatch for each part of it (data x fsdp)"] = 1,
-    scan: Annotated[bool, "layers of a stage in a loop, else one by one"] = False,
-    remat: Annotated[Remat, "what to compute again: none, all but matmuls, all"] = "full",
+    batch: Annotated[int, "sequences of a microbatch for each batch shard (data x fsdp)"] = 1,
+    scan: Annotated[bool, "run the layers of a stage in a loop"] = False,
+    remat: Annotated[
+        Remat, "recomputation in the backward pass: nothing, all but matmuls, everything"
+    ] = "full",
     training: TrainingOptions,
 ) -> Exportable:
-    """A training step of a Llama model in pipeline stages: GPipe's schedule, AdamW.
+    """A training step of a Llama model in pipeline stages, with GPipe's schedule and AdamW.
 
-    Every device runs the same loop of ``microbatches + stages - 1`` steps, the fill and the drain
-    of the pipeline included (arXiv 1811.06965). Embedding and logits are spread over the stages by
-    vocabulary. Raises UsageError where the mesh does not divide the model.
+    Every device runs the same loop of ``microbatches + stages - 1`` steps, which includes the fill
+    and the drain of the pipeline (arXiv 1811.06965). Embedding and logits are spread over the
+    stages by vocabulary.
+
+    Raises:
+        UsageError: If the mesh does not divide the model.
     """
     check_mesh_axes(mesh, AXES)
     check_positive_options(microbatches=microbatches, batch=batch)
@@ -57,7 +62,7 @@ def build(
     p = MeshParallelism(mesh)
     stages = p.count_devices("stage")
     if m.layers % stages:
-        raise UsageError(f"{m.layers} layers do not divide over {stages} stages")
+        raise UsageError(f"{m.layers} layers are not divisible by {stages} stages")
     depth, stored = m.layers // stages, DTYPES[training.weights_dtype]
     stacked = (
         make_layer_weights(m, stored, ((stages, "stage"), (depth, None)))
@@ -85,10 +90,10 @@ def build(
 
 
 def _run_through_stages(decoder: Decoder, layers: Any, x: jax.Array) -> jax.Array:
-    """Microbatches ``[m, b, s, e]`` through all stages; each device gets the whole result."""
+    """Run microbatches ``[m, b, s, e]`` through all stages; each device gets the whole result."""
     p, count, stages = decoder.p, x.shape[0], decoder.p.count_devices("stage")
     stage, positions = p.get_part_index("stage"), decoder.compute_positions(x.shape[2])
-    # Here and not in the loop, so that gradients are summed over the data axes once.
+    # Outside the loop, so that gradients are summed over the data axes only once.
     layers = jax.tree.map(lambda w: p.mark_varying(w[0], *TOKENS), layers)
     onward = [(i, i + 1) for i in range(stages - 1)]
 

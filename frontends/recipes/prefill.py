@@ -1,4 +1,4 @@
-"""The first step of decoding: a whole prompt at once, which fills the cache."""
+"""The prefill step of a generation, which runs whole prompts and fills the cache."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ def build(
     model: Annotated[language_models.ModelName, "dimensions"] = "8b",
     sizes: ModelSizes,
     sequence: Annotated[int, "tokens of a prompt"] = 4096,
-    batch: Annotated[int, "prompts for each part of the batch (data)"] = 1,
+    batch: Annotated[int, "prompts for each batch shard (data)"] = 1,
     serving: ServingOptions,
 ) -> Exportable:
-    """The first step of decoding with a Llama model: whole prompts to a token each, and the cache.
+    """The prefill step of a Llama model: a token for each prompt, and the cache.
 
-    Raises UsageError where the mesh does not divide the model.
+    Raises:
+        UsageError: If the mesh does not divide the model.
     """
     p = serving.make_parallelism(mesh)
     check_positive_options(sequence=sequence, batch=batch)
@@ -57,7 +58,7 @@ def build(
 
     inputs = (p.make_partition_specs(params), p.make_partition_specs(tokens))
     outputs = (p.make_partition_spec(BATCH), p.make_partition_specs(cache))
-    p.make_shape_tree(cache)  # its divisibility is checked here too
+    p.make_shape_tree(cache)  # this checks its divisibility too
     total = rows * sequence
     return Exportable(
         "prefill",

@@ -1,7 +1,4 @@
-"""The recipes as a page: ``python -m hespas.frontends.recipes.recipes_page``.
-
-It writes ``docs/reference/recipes.md`` to stdout.
-"""
+"""Generates ``docs/reference/recipes.md``: ``python -m hespas.frontends.recipes.recipes_page``."""
 
 from __future__ import annotations
 
@@ -15,7 +12,8 @@ from hespas.frontends.recipes.transformer import count_parameters, make_layers, 
 
 HEAD = """# Recipes
 
-This page is generated from `frontends/recipes` by `python -m hespas.frontends.recipes.recipes_page`.
+This page is generated from `frontends/recipes` by
+`python -m hespas.frontends.recipes.recipes_page`.
 
 [`hespas export`](../how-to/export.md) turns a recipe into StableHLO; `--mesh` gives the devices,
 `--set` an option. They are plain JAX on shapes alone, so any size goes on any machine:
@@ -100,7 +98,7 @@ Measured 2026-11-21 with jax 0.10.2 on 2 cores under a load of 10 to 23: wall ti
 
 
 def render_recipes_page() -> str:
-    """The whole page."""
+    """Return the text of the page."""
     parts = [HEAD]
     parts += map(_render_recipe, RECIPES)
     parts += [MODELS_HEAD, *map(_render_model, MODELS), COLLECTIVES, MEASURED]

@@ -43,7 +43,7 @@ BASIC = (18, 34)  # blocks of two 3x3 convolutions; the others have 1x1, 3x3, 1x
 
 @dataclass(frozen=True)
 class _ConvLayer:
-    """A convolution with batch norm after it: a square kernel of ``size``."""
+    """A convolution with a square kernel of ``size``, followed by batch norm."""
 
     size: int
     inputs: int
@@ -53,7 +53,7 @@ class _ConvLayer:
 
 @dataclass(frozen=True)
 class _ResidualBlock:
-    """Convolutions in a row, and one beside them where the shape changes."""
+    """A sequence of convolutions, and a projection if the shape changes."""
 
     convs: tuple[_ConvLayer, ...]
     shortcut: _ConvLayer | None
@@ -62,17 +62,22 @@ class _ResidualBlock:
 def build(
     mesh: Annotated[dict[str, int], "devices along data"] = MESH,
     depth: Annotated[Depth, "layers"] = 50,
-    mode: Annotated[Literal["train", "inference"], "what the step does"] = "train",
+    mode: Annotated[Literal["train", "inference"], "kind of step"] = "train",
     image: Annotated[int, "pixels along each side"] = 224,
-    batch: Annotated[int, "images for each device"] = 32,
+    batch: Annotated[int, "images on each device"] = 32,
     classes: Annotated[int, "classes"] = 1000,
     width: Annotated[int, "channels of the first stage"] = 64,
-    partitioning: Annotated[Partitioning, "collectives written out, or chosen by XLA"] = "manual",
+    partitioning: Annotated[
+        Partitioning, "explicit collectives, or collectives chosen by XLA"
+    ] = "manual",
     dtype: Annotated[Dtype, "type of activations; parameters and gradients are f32"] = "bf16",
 ) -> Exportable:
     """ResNet v1.5: data-parallel training with synchronised batch norm and SGD, or inference.
 
-    v1.5 strides in the 3x3 convolution. Raises UsageError for a wrong option.
+    Version 1.5 strides in the 3x3 convolution.
+
+    Raises:
+        UsageError: If an option is invalid.
     """
     check_mesh_axes(mesh, AXES)
     check_positive_options(image=image, batch=batch, classes=classes, width=width)
@@ -131,7 +136,7 @@ def build(
 
 
 def _make_architecture(depth: Depth, width: int) -> tuple[_ConvLayer, list[_ResidualBlock]]:
-    """The first convolution, and the blocks."""
+    """Return the first convolution and the residual blocks."""
     blocks, channels = [], width
     for number, repeats in enumerate(STAGES[depth]):
         inner = width * 2**number
@@ -143,7 +148,9 @@ def _make_architecture(depth: Depth, width: int) -> tuple[_ConvLayer, list[_Resi
             else:
                 outer = 4 * inner
                 convs = (
-                    _ConvLayer(1, channels, inner), _ConvLayer(3, inner, inner, stride), _ConvLayer(1, inner, outer)
+                    _ConvLayer(1, channels, inner),
+                    _ConvLayer(3, inner, inner, stride),
+                    _ConvLayer(1, inner, outer),
                 )  # fmt: skip
             changed = stride > 1 or channels != outer
             blocks.append(
@@ -156,7 +163,7 @@ def _make_architecture(depth: Depth, width: int) -> tuple[_ConvLayer, list[_Resi
 def _make_resnet_weights(
     stem: _ConvLayer, blocks: list[_ResidualBlock], classes: int
 ) -> tuple[Tree, Tree]:
-    """The parameters, and the running statistics of the batch norms, as trees of ``Weight``."""
+    """Return the parameters and the running statistics of the batch norms."""
 
     def make_conv_weights(c: _ConvLayer) -> Tree:
         kernel = (c.size, c.size, c.inputs, c.outputs)
@@ -189,7 +196,7 @@ def _make_resnet_weights(
 
 @dataclass(frozen=True)
 class _ResNet:
-    """The network on one device of ``p``; activations ``[batch, height, width, channels]``."""
+    """The network on one device of ``p``; activations are ``[batch, height, width, channels]``."""
 
     p: MeshParallelism
     stem: _ConvLayer
@@ -199,8 +206,8 @@ class _ResNet:
     def compute_logits(
         self, params: Tree, statistics: Tree, x: jax.Array, train: bool
     ) -> tuple[jax.Array, Tree]:
-        """f32 logits ``[batch, classes]``, and the statistics with this batch's in them."""
-        if train:  # the gradients of each device's batch are summed here
+        """Compute f32 logits ``[batch, classes]``, and update the running statistics."""
+        if train:  # this is where the gradients of all devices are summed
             params = jax.tree.map(lambda weight: self.p.mark_varying(weight, "data"), params)
         x, stem = self._apply_conv_norm(self.stem, params["stem"], statistics["stem"], x, train)
         x = jax.nn.relu(x)
@@ -233,7 +240,7 @@ class _ResNet:
     def _apply_conv_norm(
         self, c: _ConvLayer, w: Tree, old: Tree, x: jax.Array, train: bool
     ) -> tuple[jax.Array, Tree]:
-        """Convolution and batch norm; the mean over all devices' images where it trains."""
+        """Apply a convolution and batch norm; training averages over the images of all devices."""
         padding = [((c.size - 1) // 2, c.size // 2)] * 2
         x = lax.conv_general_dilated(
             x,
@@ -252,7 +259,7 @@ class _ResNet:
                 "mean": NORM_MOMENTUM * old["mean"] + (1 - NORM_MOMENTUM) * mean,
                 "variance": NORM_MOMENTUM * old["variance"] + (1 - NORM_MOMENTUM) * variance,
             }
-        # In one array, so that their gradients are one all-reduce.
+        # One array, so that their gradients need one all-reduce.
         both = jnp.stack([mean, lax.rsqrt(variance + NORM_EPS)])
         mean, inverse = self.p.mark_varying(both, "data")
         normal = (wide - mean) * (inverse * w["scale"]) + w["bias"]
@@ -262,7 +269,7 @@ class _ResNet:
 def _count_multiplications(
     stem: _ConvLayer, blocks: list[_ResidualBlock], classes: int, image: int
 ) -> int:
-    """Multiplications of the convolutions and the last layer for one image, padding included."""
+    """Count the multiplications of convolutions and the last layer for an image, with padding."""
 
     def count_conv_multiplications(c: _ConvLayer, side: int) -> int:
         return side * side * c.size * c.size * c.inputs * c.outputs

@@ -1,4 +1,4 @@
-"""What decode and prefill share: options, parameters of one type, the cache, the facts."""
+"""Shared parts of decode and prefill: options, parameters, cache, facts."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ CACHE: tuple[Dim, ...] = (BATCH, None, "tensor", None)
 
 @dataclass(frozen=True)
 class ServingOptions:
-    """Options of both."""
+    """The options that decode and prefill share."""
 
-    partitioning: Annotated[Partitioning, "collectives written out, or chosen by XLA"] = "manual"
-    scan: Annotated[bool, "layers in a loop, else one by one"] = False
+    partitioning: Annotated[Partitioning, "explicit collectives, or collectives chosen by XLA"] = (
+        "manual"
+    )
+    scan: Annotated[bool, "run the layers in a loop"] = False
     dtype: Annotated[Dtype, "type of parameters, activations and cache"] = "bf16"
 
     def make_parallelism(self, mesh: Mapping[str, int]) -> MeshParallelism:
-        """The division over a mesh; raises UsageError for one that has other axes."""
+        """Make the division over a mesh; raises UsageError for an unknown axis."""
         check_mesh_axes(mesh, AXES)
         return MeshParallelism(mesh, manual=self.partitioning == "manual")
 
@@ -52,7 +54,7 @@ class ServingOptions:
         return make_model_weights(m, dtype, make_layers(m, dtype, self.scan))
 
     def make_key_value_cache(self, m: DecoderModel, rows: int, context: int) -> Any:
-        """Keys and values of all layers, one by one or stacked: ``[b, t, g, d]`` each."""
+        """Make the keys and values of all layers, each ``[b, t, g, d]``, separate or stacked."""
         stack = (m.layers,) if self.scan else ()
         shape = (*stack, rows, context, m.kv_heads, m.head_dim)
         array = ShardedArray(shape, ((None,) if self.scan else ()) + CACHE, DTYPES[self.dtype])
@@ -63,7 +65,7 @@ class ServingOptions:
 def collect_serving_facts(
     m: DecoderModel, params: Tree, cache: Any, tokens: int, flops: int
 ) -> dict[str, int]:
-    """What is known of a step: ``cache_bytes`` are those of all devices together."""
+    """Collect the facts of a step; ``cache_bytes`` counts the caches of all devices."""
     return {
         "parameters": count_parameters(params),
         "tokens_per_step": tokens,

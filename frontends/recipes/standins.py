@@ -1,4 +1,4 @@
-"""Stand-ins for packages that a program imports and a lowering never calls."""
+"""Stand-ins for packages that a program imports but whose functions a lowering never calls."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hespas.support.errors import HespasError
 
 
 class StandInFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Gives a stand-in for each of ``packages``, and what lies in them, that is not installed.
+    """Provides stand-ins for those of ``packages``, submodules included, that are not installed.
 
-    While ``importing``, a stand-in does nothing, whatever is asked of it: decorators and tables at
-    module level run. Afterwards a call raises HespasError, so that nothing is computed with one.
+    While ``importing``, a stand-in accepts every use, so that decorators and tables at module level
+    run. Afterwards a call raises HespasError, so that nothing is computed with a stand-in.
     """
 
     def __init__(self, packages: Collection[str]) -> None:
@@ -37,11 +37,11 @@ class StandInFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return StandInModule(spec.name, self)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """A stand-in has no code."""
+        """Do nothing: a stand-in has no code."""
 
 
 class StandInModule(types.ModuleType):
-    """A module whose attributes are stand-ins: classes where the name has a capital, else this."""
+    """A module whose attributes are stand-ins: classes if capitalised, else callables."""
 
     __version__ = "9999"
 
@@ -76,14 +76,15 @@ def _make_initialiser(name: str, finder: StandInFinder) -> Any:
 def _refuse_late_use(name: str, finder: StandInFinder) -> None:
     if not finder.importing:
         package = name.partition(".")[0]
-        raise HespasError(f"the program calls {name}", remedy=f"install the package of '{package}'")
+        raise HespasError(f"the program calls {name}", remedy=f"install the package '{package}'")
 
 
 @contextmanager
 def install_stand_ins(packages: Collection[str]) -> Iterator[None]:
-    """Import within; of ``packages`` (roots or ``a.b``), what is not installed gets a stand-in.
+    """Provide stand-ins for those of ``packages`` (``a`` or ``a.b``) that are not installed.
 
-    Stand-ins stay in ``sys.modules`` for what the program imports later: for a process that ends.
+    The stand-ins stay in ``sys.modules`` for later imports of the program, so use this only in a
+    process that ends with the program.
     """
     finder = StandInFinder(packages)
     sys.meta_path.append(finder)

@@ -1,4 +1,4 @@
-"""A decoder of the Llama family, as one device sees it: parameters, layers, loss, decoding.
+"""A decoder of the Llama family on one device: parameters, layers, loss, decoding.
 
 Letters in shapes: b sequences of this device, s tokens of a sequence, t tokens attended to, e
 embedding, h heads, g groups (key-value heads), d head size, f MLP width, v vocabulary.
@@ -51,14 +51,17 @@ UNEMBEDDING: tuple[Dim, ...] = ("fsdp", VOCAB)
 
 
 def _get_layer_axes(m: DecoderModel) -> dict[str, tuple[Dim, ...]]:
-    """Per weight of a layer, the mesh axes that split its dimensions."""
+    """Return the mesh axes that split each dimension of each weight of a layer."""
     return ATTENTION | (EXPERTS if m.experts else DENSE)
 
 
 def make_layer_weights(
     m: DecoderModel, dtype: Any, stack: tuple[tuple[int, Dim], ...] = ()
 ) -> Tree:
-    """The weights of a layer, or of a stack of them: (extent, axis) of each leading dimension."""
+    """Make the weights of a layer, or of a stack of layers.
+
+    ``stack`` holds the (size, axis) of each leading dimension.
+    """
     shapes: dict[str, tuple[int, ...]] = {
         "attention_norm": (m.emb,),
         "wq": (m.emb, m.heads, m.head_dim),
@@ -84,7 +87,7 @@ def make_layer_weights(
 
 
 def make_model_weights(m: DecoderModel, dtype: Any, layers: Any) -> Tree:
-    """All parameters, around those of the layers."""
+    """Make all parameters, given those of the layers."""
     return {
         "embedding": ShardedArray((m.vocab, m.emb), EMBEDDING, dtype),
         "layers": layers,
@@ -94,7 +97,7 @@ def make_model_weights(m: DecoderModel, dtype: Any, layers: Any) -> Tree:
 
 
 def make_layers(m: DecoderModel, dtype: Any, scan: bool) -> Any:
-    """The layers one by one, or stacked for a loop."""
+    """Make the weights of the layers, separate or stacked for a loop."""
     if scan:
         return make_layer_weights(m, dtype, ((m.layers, None),))
     return [make_layer_weights(m, dtype) for _ in range(m.layers)]
@@ -104,8 +107,8 @@ def make_layers(m: DecoderModel, dtype: Any, scan: bool) -> Any:
 class Decoder:
     """The layers of a model on one device of ``p``; activations have type ``dtype``.
 
-    ``remat``: what a layer keeps for its gradient. ``none``: all it computed; ``minimal``: the
-    products with its weights, and what it received from other devices; ``full``: its input.
+    ``remat`` selects what a layer keeps for its gradient. ``none``: everything. ``minimal``: the
+    products with its weights, and what it received from other devices. ``full``: only its input.
     """
 
     m: DecoderModel
@@ -115,7 +118,7 @@ class Decoder:
     mlp: Mlp | None = None
 
     def embed_tokens(self, params: Tree, tokens: jax.Array) -> jax.Array:
-        """``[b, s]`` token numbers to ``[b, s, e]``; each device has a part of the vocabulary."""
+        """Embed tokens ``[b, s]`` to ``[b, s, e]``; each device holds a part of the vocabulary."""
         table = self.p.gather_weight(params["embedding"].astype(self.dtype), EMBEDDING)
         if not (self.p.manual and self.p.get_split_axes(*VOCAB)):
             return self.p.reduce_row_output(jnp.take(table, tokens, axis=0, mode="clip"), *VOCAB)
@@ -126,14 +129,14 @@ class Decoder:
         return self.p.reduce_row_output(jnp.where(in_local_vocabulary[..., None], rows, 0), *VOCAB)
 
     def compute_logits(self, params: Tree, x: jax.Array) -> jax.Array:
-        """``[b, s, e]`` to f32 ``[b, s, v]``, this device's part of the vocabulary."""
+        """Compute f32 logits ``[b, s, v]`` from ``[b, s, e]`` for the local vocabulary."""
         norm = self.p.gather_weight(params["final_norm"].astype(self.dtype), (None,))
         x = self.p.prepare_column_input(_apply_rms_norm(x, norm, self.m.norm_eps), *VOCAB)
         table = self.p.gather_weight(params["unembedding"].astype(self.dtype), UNEMBEDDING)
         return jnp.einsum("bse,ev->bsv", x, table, preferred_element_type=jnp.float32)
 
     def compute_loss(self, params: Tree, x: jax.Array, targets: jax.Array) -> jax.Array:
-        """The mean cross-entropy over the tokens of all devices."""
+        """Compute the mean cross-entropy over the tokens of all devices."""
         logits = self.compute_logits(params, x)
         first = self.p.get_part_index(*VOCAB) * logits.shape[-1]
         top = self.p.max_over_axes(lax.stop_gradient(jnp.max(logits, axis=-1)), *VOCAB)
@@ -147,21 +150,21 @@ class Decoder:
         )
 
     def choose_next_token(self, params: Tree, x: jax.Array) -> jax.Array:
-        """The likeliest next token ``[b]`` after the last of ``[b, s, e]``."""
+        """Choose the likeliest next token ``[b]`` after the last position of ``[b, s, e]``."""
         logits = self.compute_logits(params, x[:, -1:])[:, 0]
         first = self.p.get_part_index(*VOCAB) * logits.shape[-1]
         value = jnp.max(logits, axis=-1)
         best = self.p.max_over_axes(value, *VOCAB)
         number = first + jnp.argmax(logits, axis=-1).astype(jnp.int32)
-        # Of equal ones the first, as argmax has it.
+        # The first of equal values, like argmax.
         return -self.p.max_over_axes(jnp.where(value == best, -number, -self.m.vocab), *VOCAB)
 
     def compute_positions(self, tokens: int) -> jax.Array:
-        """Where in their sequences the ``tokens`` columns of this device are."""
+        """Compute the positions in their sequences of the ``tokens`` columns on this device."""
         return self.p.get_part_index("context") * tokens + jnp.arange(tokens)
 
     def run_layers(self, layers: Any, x: jax.Array, positions: jax.Array) -> tuple[jax.Array, Any]:
-        """Through all layers, given one by one or stacked; and the sum of their extra losses."""
+        """Run all layers, separate or stacked; returns activations and the sum of extra losses."""
         rotation = compute_rotation(positions, self.m)
         causal = positions[:, None] >= jnp.arange(len(positions) * self.p.count_parts("context"))
 
@@ -178,9 +181,18 @@ class Decoder:
     def apply_layer(
         self, x: jax.Array, w: Tree, rotation: Any, mask: jax.Array, cache: Any = None
     ) -> tuple[jax.Array, tuple[jax.Array, jax.Array], Any]:
-        """One layer: its output, its keys and values ``[b, t, g, d]``, its extra loss or None.
+        """Apply one layer.
 
-        With ``cache``, a function from the new keys and values to all of them, it attends to these.
+        Args:
+            x: Activations ``[b, s, e]``.
+            w: The weights of the layer.
+            rotation: What `compute_rotation` returned.
+            mask: ``[s, t]``, true for the pairs that attend.
+            cache: Maps the new keys and values to all those to attend to.
+
+        Returns:
+            The output, the keys and values ``[b, t, g, d]``, and the extra loss (None without
+            experts).
         """
         axes = _get_layer_axes(self.m)
 
@@ -228,16 +240,22 @@ class Decoder:
             policy = policies.save_from_both_policies(
                 policies.dots_with_no_batch_dims_saveable, policies.save_only_these_names(RECEIVED)
             )
-        # Without a loop between, only a barrier keeps XLA from merging the recomputation away.
+        # Without a loop, only a barrier keeps XLA from merging the recomputation with the original.
         return jax.checkpoint(layer, policy=policy, prevent_cse=not is_loop)
 
 
 def run_through_layers(
     layer: Callable[..., Any], x: jax.Array, *layers: Any
 ) -> tuple[jax.Array, Any]:
-    """``x`` through a layer after the other, and what each gives beside it, listed or stacked.
+    """Run ``x`` through one layer after the other, and collect their further results.
 
-    ``layer`` gets its part of each of ``layers``: lists, or trees of stacked arrays for a loop.
+    Args:
+        layer: Called with the activations and its part of each of ``layers``.
+        x: The input activations.
+        layers: Lists of layers, or trees of stacked arrays for a loop.
+
+    Returns:
+        The output, and the further results, listed or stacked like ``layers``.
     """
     if not isinstance(layers[0], list):
         return lax.scan(lambda x, parts: layer(x, *parts), x, layers)
@@ -249,14 +267,14 @@ def run_through_layers(
 
 
 def _apply_rms_norm(x: jax.Array, scale: jax.Array, eps: float) -> jax.Array:
-    """Root-mean-square normalisation over the last dimension, in f32."""
+    """Apply root-mean-square normalisation over the last dimension, in f32."""
     wide = x.astype(jnp.float32)
     wide = wide * lax.rsqrt(jnp.mean(jnp.square(wide), axis=-1, keepdims=True) + eps)
     return wide.astype(x.dtype) * scale
 
 
 def compute_rotation(positions: jax.Array, m: DecoderModel) -> tuple[jax.Array, jax.Array]:
-    """Sines and cosines of rotary embedding (arXiv 2104.09864), ``[s, 1, d/2]`` f32."""
+    """Compute sines and cosines of the rotary embedding (arXiv 2104.09864), ``[s, 1, d/2]`` f32."""
     half = m.head_dim // 2
     rates = m.rope_theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
     angles = positions[:, None, None].astype(jnp.float32) * rates
@@ -264,7 +282,7 @@ def compute_rotation(positions: jax.Array, m: DecoderModel) -> tuple[jax.Array, 
 
 
 def _apply_rotation(x: jax.Array, rotation: tuple[jax.Array, jax.Array]) -> jax.Array:
-    """Rotary embedding of ``[b, s, h, d]``, halves paired, in f32."""
+    """Apply the rotary embedding to ``[b, s, h, d]`` in f32, pairing the two halves."""
     sin, cos = rotation
     first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
     turned = (first * cos - second * sin, second * cos + first * sin)
@@ -272,9 +290,13 @@ def _apply_rotation(x: jax.Array, rotation: tuple[jax.Array, jax.Array]) -> jax.
 
 
 def _compute_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
-    """Grouped-query attention with f32 softmax: q ``[b, s, h, d]``, k and v ``[b, t, g, d]``.
+    """Compute grouped-query attention with f32 softmax.
 
-    ``mask`` ``[s, t]`` says what is attended to.
+    Args:
+        q: ``[b, s, h, d]``.
+        k: ``[b, t, g, d]``.
+        v: ``[b, t, g, d]``.
+        mask: ``[s, t]``, true for the pairs that attend.
     """
     b, s, h, d = q.shape
     g = k.shape[2]
@@ -286,14 +308,15 @@ def _compute_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array
 
 
 def count_parameters(tree: Any) -> int:
-    """How many parameters a tree of ``Weight`` has."""
+    """Count the parameters in a tree of ``ShardedArray``."""
     return sum(weight.size for weight in jax.tree.leaves(tree))
 
 
 def count_forward_flops(m: DecoderModel, tokens: int, attended: int, unembedded: int) -> int:
-    """FLOPs of the matmuls for ``tokens``, each attending to ``attended`` others.
+    """Count the FLOPs of the matmuls for ``tokens``, each of which attends to ``attended`` others.
 
-    ``unembedded`` of them get logits. Masked scores count: dot-product attention computes them.
+    ``unembedded`` of them get logits. Masked scores count, since dot-product attention computes
+    them.
     """
     heads = m.head_dim * (2 * m.heads + 2 * m.kv_heads)
     mlp = 3 * m.mlp * m.top_k + m.experts if m.experts else 3 * m.mlp

@@ -270,7 +270,7 @@ def test_list(capsys, monkeypatch):
     found = json.loads(capsys.readouterr().out)
     assert {"name", "form", "default", "help"} == set(found["options"][0])
     assert export("--list", "lama") == 2
-    assert "no recipe is called 'lama'; did you mean 'llama'?" in capsys.readouterr().err
+    assert "unknown recipe 'lama'; did you mean 'llama'?" in capsys.readouterr().err
 
 
 LINE = [
@@ -284,8 +284,8 @@ LINE = [
     (("llama", "-o", "x.foo"), "'x.foo' does not say its format; end it in .mlir,"),
     (("llama", "--json"), "--json and the module both go to stdout; name a file with -o"),
     (("llama", "--set", "a=b", "--arg", "f32"), "--set has no use beside --arg and --spec"),
-    (("model.py:draw", "--arg", "f33[2]"), "'f33[2]': no type is called 'f33'; did you mean"),
-    (("model.py:draw", "--arg", "f32[2,a]"), "'a' is no extent; write it as bf16[1024"),
+    (("model.py:draw", "--arg", "f33[2]"), "'f33[2]': unknown type 'f33'; did you mean"),
+    (("model.py:draw", "--arg", "f32[2,a]"), "'a' is not a dimension size; write it as bf16[1024"),
     (("model.py:draw", "--arg", "f32[2]@a,b"), "2 shardings for 1 dimensions"),
     (("model.py:draw", "--arg", "f32", "--donate", "x"), "--donate takes numbers of arguments"),
     (("model.py:draw", "--static", "count=4"), "the arguments are missing; give --arg"),
@@ -301,37 +301,37 @@ def test_wrong_command_line_is_one_line(place, capsys, argv, message):
 
 USAGE, PROGRAM_ERROR = True, False
 WRONG = [
-    (USAGE, "lama", {}, "no recipe is called 'lama'; did you mean 'llama'?"),
+    (USAGE, "lama", {}, "unknown recipe 'lama'; did you mean 'llama'?"),
     (USAGE, "llama", {"options": {"layer": "2"}}, "no option 'layer'; did you mean 'layers'?"),
     (USAGE, "llama", {"options": {"layers": "x"}}, "'layers' takes int | none, not 'x'"),
     (USAGE, "llama", {"options": {"model": "9b"}}, "not '9b'; did you mean '8b'?"),
     (USAGE, "llama", {"options": {"scan": "maybe"}}, "'scan' takes bool, not 'maybe'"),
-    (USAGE, "llama", {"spec": {"args": ["f32"]}}, "'llama' is a recipe: it knows its arguments"),
-    (USAGE, "model.py:step", {}, "step needs the option 'params'; give --set params=..., or --arg"),
-    (USAGE, "model.py:three", {"mesh": {"a": 2}}, "three takes no mesh: it makes its own"),
+    (USAGE, "llama", {"spec": {"args": ["f32"]}}, "'llama' is a recipe, which defines its own arguments"),
+    (USAGE, "model.py:step", {}, "step needs the option 'params'; add --set params=..., or export"),
+    (USAGE, "model.py:three", {"mesh": {"a": 2}}, "three makes its own mesh and does not accept --mesh"),
     (
         USAGE, "model.py:draw", {"spec": {"args": ["key"], "static": {"n": 1}}},
         "draw has no argument 'n'; known: count, key",
     ),
     (
         USAGE, "model.py:draw", {"spec": {"args": ["key"], "donate": [1]}},
-        "cannot donate argument 1: there are 1",
+        "cannot donate argument 1: the function has 1 arguments",
     ),
     (PROGRAM_ERROR, "none.py", {}, "none.py: error: there is no such file"),
     (PROGRAM_ERROR, "none:f", {}, "none:f: error: there is no module 'none'"),
-    (PROGRAM_ERROR, "json:dmps", {}, "it has no function 'dmps'; did you mean 'dumps'?"),
-    (PROGRAM_ERROR, "model.py:step.x", {}, "it has no function 'step.x'"),
-    (PROGRAM_ERROR, "model.py:COUNT.x", {}, "it has no function 'COUNT.x'"),
-    (PROGRAM_ERROR, "model.py:three", {}, "what it gave is of the type int, not an Exportable"),
-    (PROGRAM_ERROR, "model.py:leave", {}, "the program ended itself with the exit code 4"),
+    (PROGRAM_ERROR, "json:dmps", {}, "the module has no function 'dmps'; did you mean 'dumps'?"),
+    (PROGRAM_ERROR, "model.py:step.x", {}, "the module has no function 'step.x'"),
+    (PROGRAM_ERROR, "model.py:COUNT.x", {}, "the module has no function 'COUNT.x'"),
+    (PROGRAM_ERROR, "model.py:three", {}, "the function returned a int, not an Exportable"),
+    (PROGRAM_ERROR, "model.py:leave", {}, "the program exited with code 4"),
     (PROGRAM_ERROR, "model.py:wrong", {"spec": {"args": ["f32"]}}, "model.py:53: error: Attribute"),
     (
         PROGRAM_ERROR, "model.py:wrong", {"spec": {"args": ["f64"]}},
-        "JAX takes float64 for float32; set JAX_ENABLE_X64",
+        "JAX would convert float64 to float32; set JAX_ENABLE_X64",
     ),
     (
         PROGRAM_ERROR, "model.py:wrong", {"spec": {"args": ["f32[2]@d"]}},
-        "a sharding names the axis 'd', which the mesh does not have; say --mesh d=N",
+        "a sharding names the axis 'd', which the mesh does not have; add --mesh d=N",
     ),
     (
         PROGRAM_ERROR, "model.py:wrong", {"spec": {"args": ["f32[2]@dta"], "mesh": {"data": 2}}},
@@ -359,7 +359,7 @@ def test_wrong_program_is_one_line(place, monkeypatch, usage, program, given, me
 @pytest.mark.parametrize(
     ("code", "argv", "message", "lines"),
     [
-        (2, ("lama",), "no recipe is called 'lama'; did you mean 'llama'?", 1),
+        (2, ("lama",), "unknown recipe 'lama'; did you mean 'llama'?", 1),
         (1, ("model.py:wrong", "--arg", "f32[2]"), "model.py:53: error: AttributeError:", 1),
         (1, ("model.py:crash",), "the process that runs JAX ended early: signal 11", 2),
         (1, ("llama", "-o", "nowhere/x.mlir"), "cannot write it: there is no such folder", 1),
@@ -378,12 +378,12 @@ def test_error_leaves_nothing(place, capsys, code, argv, message, lines):
     ("text", "message"),
     [
         ("{", "spec.json:1:2: error: not valid JSON"),
-        ("[]", "expected keys with values"),
+        ("[]", "expected a mapping of keys to values"),
         ('{"argz": []}', "unknown key 'argz'; did you mean 'args'?"),
-        ('{"args": [3]}', "'args': 3 is no array"),
-        ('{"args": ["f32[2"]}', "'args': 'f32[2' is no array"),
-        ('{"args": [], "out_shardings": "x"}', "'out_shardings': 'x' is no sharding"),
-        ('{"args": [], "out_shardings": [""]}', "'out_shardings': '' is no sharding"),
+        ('{"args": [3]}', "'args': 3 is not an array"),
+        ('{"args": ["f32[2"]}', "'args': 'f32[2' is not an array"),
+        ('{"args": [], "out_shardings": "x"}', "'out_shardings': 'x' is not a sharding"),
+        ('{"args": [], "out_shardings": [""]}', "'out_shardings': '' is not a sharding"),
         ('{"args": [], "mesh": {"a": "b"}}', "'mesh.a' is \"b\""),
         ('{"args": [], "donate": [-1]}', "'donate': arguments are numbered from 0"),
     ],
@@ -399,7 +399,7 @@ def test_static_values_of_yaml_are_those_of_json(place, capsys):
     """They go to the worker as JSON, which has no dates."""
     Path("spec.yaml").write_text("args: [key]\nstatic: {count: 2024-01-01}\n")
     assert export("model.py:draw", "--spec", "spec.yaml", "-o", "out.mlir") == 1
-    message = "spec.yaml: error: 'static': a date is not among JSON's values; write it as text\n"
+    message = "spec.yaml: error: 'static': JSON has no values of type date; write it as text\n"
     assert capsys.readouterr().err == message
 
 

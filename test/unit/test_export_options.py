@@ -53,7 +53,7 @@ def test_options_are_those_of_the_signature():
     assert convert_option_text(found["size"], "12", "it") == 12
     with pytest.raises(UsageError, match=r"'kind' takes a \| b, not 'c'"):
         bind_option_texts(build, {"kind": "c"}, None, "it")
-    with pytest.raises(UsageError, match="no option 'mesh'; give it as --mesh"):
+    with pytest.raises(UsageError, match="no option 'mesh'; use --mesh"):
         bind_option_texts(build, {"mesh": "x=2"}, None, "it")
 
 

@@ -121,7 +121,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "truncated artifact": (artifact()[:60], "^f: error: "),
     "truncated xz": (lzma.compress(TEXT.encode())[:40], "^f: error: the xz file is damaged"),
     "damaged gzip": (b"\x1f\x8b\x08abc", "^f: error: the gzip file is damaged"),
-    "zstd": (b"\x28\xb5\x2f\xfd\x00", "^f: error: zstd files are not read; run: zstd -d f"),
+    "zstd": (b"\x28\xb5\x2f\xfd\x00", "^f: error: zstd files are not supported; run: zstd -d f"),
     "truncated protobuf": (proto()[:100], "^f: error: unknown or damaged binary format"),
     "unknown dialect": (
         b"func.func @f() {\n  foo.bar\n}",
@@ -225,5 +225,5 @@ def test_from_jax() -> None:
     module = frontends.from_jax(lowered)
     assert "stablehlo.add" in str(module)
     assert frontends.from_jax(module) is module
-    with pytest.raises(HespasError, match="cannot take a module from a str"):
+    with pytest.raises(HespasError, match="cannot get a module from a str"):
         frontends.from_jax("module {}")

@@ -44,11 +44,11 @@ def test_computes_what_torch_computes(answers):
 @pytest.mark.parametrize(
     ("case", "message"),
     [
-        ("in place", "changes an argument in place"),
-        ("pattern", "no argument is called 'y'"),
-        ("no mesh", "'x' is a DTensor; give its DeviceMesh as mesh"),
-        ("divide", "6 does not divide by 8"),
-        ("arguments", "takes 1 arguments, and 2 are given"),
+        ("in place", "modifies an argument in place"),
+        ("pattern", "no argument matches 'y'"),
+        ("no mesh", "'x' is a DTensor; pass its DeviceMesh as mesh"),
+        ("divide", "6 is not divisible by 8"),
+        ("arguments", "takes 1 arguments, but 2 were passed"),
         ("op", "no JAX function for aten.upsample_bicubic2d_backward"),
         ("own op", "no JAX function for hespas_test.relu"),
         ("control flow", "depends on the values of tensors"),

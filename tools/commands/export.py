@@ -276,7 +276,7 @@ def _print_recipes(name: str | None, *, as_json: bool) -> int:
         matches = [row for row in rows if row["name"] == name]
         if not matches:
             remedy = suggest_nearest(name, [row["name"] for row in rows])
-            raise UsageError(f"no recipe is called '{name}'", remedy=remedy)
+            raise UsageError(f"unknown recipe '{name}'", remedy=remedy)
         rows = matches
     if as_json:
         print(json.dumps(rows if name is None else rows[0], indent=1))
