@@ -1,4 +1,8 @@
-"""What an op is to the passes: the names of each kind, and the questions asked of one."""
+"""Which ops belong to which kind: the only place that lists op names and custom-call targets by kind.
+
+Sets of full op names contain the forms of every dialect that has the op, so that a program means the
+same in StableHLO and in MHLO.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +10,144 @@ from hespas.dialects.attrs import CommAttr, read_trip_count
 from hespas.dialects.mlir import collect_functions, get_call_target, has_private_symbol, ir
 from hespas.support.errors import HespasError
 
-TERMINATORS = frozenset(("func.return", "stablehlo.return", "mhlo.return", "sdy.return"))
-LOOPS = frozenset(("stablehlo.while", "mhlo.while"))
-BRANCHES = frozenset(("stablehlo.if", "stablehlo.case", "mhlo.if", "mhlo.case"))
-CONTROL = LOOPS | BRANCHES
+
+def qualify_op_names(dialect: str, short_names: str) -> list[str]:
+    """Prefix each word of ``short_names`` with the dialect; an empty dialect adds no prefix."""
+    return [f"{dialect}.{name}" if dialect else name for name in short_names.split()]
+
+
+def _name_in_both(short_names: str) -> frozenset[str]:
+    """The ops of these names in StableHLO and in MHLO."""
+    return frozenset(
+        qualify_op_names("stablehlo", short_names) + qualify_op_names("mhlo", short_names)
+    )
+
+
+# Structure.
 FUSION = "mhlo.fusion"
-CUSTOM_CALLS = frozenset(("stablehlo.custom_call", "mhlo.custom_call"))
-CALLEE = {  # and the attribute that names the function
+MANUAL_COMPUTATION = "sdy.manual_computation"
+TERMINATORS = _name_in_both("return") | {"chlo.return", "func.return", "sdy.return"}
+LOOPS = _name_in_both("while")
+BRANCHES = _name_in_both("if case")
+CONTROL = LOOPS | BRANCHES
+COMPOSITES = _name_in_both("composite")
+CUSTOM_CALLS = _name_in_both("custom_call")
+ASYNC_STARTS = _name_in_both("async_start")
+ASYNC_UPDATES = frozenset(("mhlo.async_update",))
+ASYNC_DONES = _name_in_both("async_done")
+ASYNC = ASYNC_STARTS | ASYNC_UPDATES | ASYNC_DONES
+CALLEE = {  # op to the attribute that names the function it runs
     "func.call": "callee",
-    "stablehlo.composite": "decomposition",
+    **dict.fromkeys(sorted(COMPOSITES), "decomposition"),
     "mhlo.async_start": "called_computation",
 }
-COLLECTIVES = frozenset(
-    f"{dialect}.{name}"
-    for dialect in ("stablehlo", "mhlo")
-    for name in (
-        "all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute",
-        "recv", "reduce_scatter", "send",
-    )
-)  # fmt: skip
-COLLECTIVE_CALLS = frozenset(("ragged_all_to_all",))  # targets of custom calls
+
+# Data that is not computed.
+CONSTANTS = _name_in_both("constant")
+TUPLES = _name_in_both("tuple")
+TUPLE_ELEMENTS = _name_in_both("get_tuple_element")
+BARRIERS = _name_in_both("optimization_barrier")
+DEVICE_IDS = _name_in_both("partition_id replica_id")
+# The result is the first operand with another type, in the same memory.
+VIEWS = _name_in_both("reshape dynamic_reshape bitcast_convert set_dimension_size") | {
+    "mhlo.bitcast",
+    "mhlo.add_dependency",
+    "mhlo.domain",
+    "sdy.sharding_constraint",
+    "sdy.propagation_barrier",
+}
+# Results are tokens or scalars in registers.
+NO_MEMORY_OPS = (
+    DEVICE_IDS | _name_in_both("after_all create_token get_dimension_size") | {"mhlo.trace"}
+)
+# Ops that a compiler resolves to an address, a constant in the code, or nothing.
+FREE_OPS = (
+    CONSTANTS
+    | TUPLES
+    | TUPLE_ELEMENTS
+    | BARRIERS
+    | VIEWS
+    | NO_MEMORY_OPS
+    | {"mhlo.minimum_broadcast_shapes", "chlo.constant"}
+    | {"sdy.sharding_group", "sdy.constant", "sdy.mesh"}
+)
+
+# Communication. A collective is an op, or a custom call with one of these targets.
+_COMM_KIND_BY_OP = {  # short name to the ``kind`` of ``hespas.comm``
+    "all_gather": "all_gather",
+    "all_reduce": "all_reduce",
+    "all_to_all": "all_to_all",
+    "collective_broadcast": "broadcast",
+    "collective_permute": "permute",
+    "recv": "permute",
+    "reduce_scatter": "reduce_scatter",
+    "send": "permute",
+}
+RAGGED_CALL_TARGETS = frozenset(("ragged_all_to_all", "_xla_ragged_all_to_all"))
+COLLECTIVE_CALL_TARGETS = RAGGED_CALL_TARGETS
+COMM_KIND_BY_NAME = _COMM_KIND_BY_OP | dict.fromkeys(RAGGED_CALL_TARGETS, "all_to_all")
+COLLECTIVES = _name_in_both(" ".join(_COMM_KIND_BY_OP))
 MAYBE_COLLECTIVE = COLLECTIVES | CUSTOM_CALLS
+HOST_TRANSFERS = _name_in_both("infeed outfeed")
+
+# Custom calls that compute nothing, by target.
+PARTITIONER_CALL_TARGETS = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"))
+FORWARDING_CALL_TARGETS = PARTITIONER_CALL_TARGETS | frozenset(  # results are the operands
+    qualify_op_names(
+        "",
+        """
+        annotate_device_placement LayoutConstraint MoveToDevice MoveToHost PipelineMarker
+        xla.sdy.FuncResultSharding xla.sdy.GlobalToLocalShape xla.sdy.LocalToGlobalShape
+        """,
+    )
+)
+CHECK_CALL_TARGETS = frozenset(("shape_assertion",))  # without results
+FREE_CALL_TARGETS = (
+    FORWARDING_CALL_TARGETS
+    | CHECK_CALL_TARGETS
+    | frozenset(
+        qualify_op_names(
+            "",
+            """
+            AllocateBuffer PinToDevice PinToDeviceSram Unpin AssumeGatherIndicesInBound
+            xla.sdy.PropagationBarrier xla.sdy.ShardingGroup X64Combine X64SplitHigh X64SplitLow
+            GetDimensionSize SetDimensionSize IntegerToSharding NopReturn __xla_internal_identity
+            """,
+        )
+    )
+)
+
+# Custom calls of libraries, as regular expressions that match a whole target.
+CUBLAS_GEMM_CALL = r"__cublas\$(gemm|lt\$matmul(\$f8)?)"
+GEMM_CALL = rf"{CUBLAS_GEMM_CALL}|__(onednn|cublas)\$matmul.*"
+CONVOLUTION_CALL = r"__cudnn\$conv.*"
+ATTENTION_CALL = r"__cudnn\$fmha.*"
+NORM_CALL_TARGET = "__cudnn$norm"
+TOP_K_CALL = r"TopK|mhlo\.topk|chlo\.top_k|stablehlo\.topk|__gpu\$TopK|ApproxTopK|PartialReduce"
+RADIX_SORT_CALL = r"__cub\$DeviceRadixSort.*|xla\.gpu\.ext\.cub_sort_.*"
+THREEFRY_CALL = r"cu(da)?_threefry2x32(_ffi)?|hip_threefry2x32(_ffi)?"
+LINALG_CALL = (
+    r"(lapack|cusolver|cublas|hipsolver|hipblas|magma|cu|hip)_\w+"
+    r"|blas_[sdcz]trsm|__cusolver\$cholesky|__cublas\$triangularSolve|Cholesky|Qr|Eigh"
+    r"|LuDecomposition|ProductOfElementaryHouseholderReflectors|HouseholderProduct"
+)
+HOST_CALL = (
+    r"xla_(ffi_)?(partitioned_)?python_(cpu|gpu)_callback|xla_python_callback|xla_buffer_python_.*"
+    r"|SendToHost|RecvFromHost|io_callback|CallPythonCallback|tf_host_callback"
+)
+OPAQUE_KERNEL_CALL = r".*triton.*|tpu_custom_call|mosaic_gpu.*|AppleMLX.*"
+
+# Attributes that frameworks write.
+NUM_PARTITIONS, NUM_REPLICAS = "mhlo.num_partitions", "mhlo.num_replicas"
+SHARDING_ATTRS = ("sdy.sharding", "mhlo.sharding")
 
 
 def find_entry_function(module: ir.Module) -> ir.Operation:
-    """The entry function: the only public one, or ``main``; raises HespasError."""
+    """Return the entry function: the only public one, or the one named ``main``.
+
+    Raises:
+        HespasError: The module has no such function, or the function has no body.
+    """
     table = collect_functions(module)
     public = [function for function in table.values() if not has_private_symbol(function)]
     entry_function = public[0] if len(public) == 1 else table.get("main")
@@ -44,19 +161,26 @@ def find_entry_function(module: ir.Module) -> ir.Operation:
     return entry_function
 
 
+def get_collective_name(op: ir.Operation) -> str:
+    """Return the op's name without its dialect, or the target of a custom call."""
+    return get_call_target(op) if op.name in CUSTOM_CALLS else op.name.partition(".")[2]
+
+
 def is_collective(op: ir.Operation) -> bool:
-    """Whether an op moves data between devices (or between a device and its host: send, recv)."""
+    """Return whether the op moves data between devices, or between a device and its host."""
     name = op.name
-    return name in COLLECTIVES or (name in CUSTOM_CALLS and get_call_target(op) in COLLECTIVE_CALLS)
+    return name in COLLECTIVES or (
+        name in CUSTOM_CALLS and get_call_target(op) in COLLECTIVE_CALL_TARGETS
+    )
 
 
 def is_marked_collective(op: ir.Operation) -> bool:
-    """Whether ``prepare`` marked the op as a collective or point-to-point op."""
+    """Return whether ``prepare`` has written ``hespas.comm`` on the op."""
     return op.name in MAYBE_COLLECTIVE and CommAttr.NAME in op.attributes
 
 
 def has_marked_collective(op: ir.Operation) -> bool:
-    """Whether there is a marked collective in the op's regions."""
+    """Return whether the bodies of the op contain a collective with ``hespas.comm``."""
     is_present = False
 
     def visit_op(inner: ir.Operation) -> ir.WalkResult:
@@ -69,8 +193,10 @@ def has_marked_collective(op: ir.Operation) -> bool:
 
 
 def sum_sent_bytes(region: ir.Region) -> int:
-    """Operand bytes of the collectives in one run of a region: loops multiplied, of each branch in
-    it the one that sends most."""
+    """Sum the operand bytes of the collectives that one execution of a body runs.
+
+    The body of a loop counts once per trip. Of the branches of an op, the one that sends most counts.
+    """
     total = 0
     for block in region.blocks:
         for view in block.operations:

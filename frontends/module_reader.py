@@ -16,6 +16,7 @@ from hespas.dialects.mlir import (
     ir,
 )
 from hespas.dialects.mlir_diagnostics import capture_diagnostics, to_hespas_error
+from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.dialects.protobuf import extract_hlo_module
 from hespas.frontends import input_attributes
 from hespas.support.errors import HespasError
@@ -178,8 +179,8 @@ def _report_parse_errors(
 HLO_PLACE = re.compile(r"was parsing (\d+:\d+): error: (.*)")
 STATUS = re.compile(r"^[A-Z_]+: ")
 COUNTS = {
-    "mhlo.num_partitions": rb"num_partitions=(\d+)",
-    "mhlo.num_replicas": rb"replica_count=(\d+)",
+    NUM_PARTITIONS: rb"num_partitions=(\d+)",
+    NUM_REPLICAS: rb"replica_count=(\d+)",
 }
 COMBINED = (
     "make the HLO with --xla_disable_hlo_passes=async-collective-conversion,"

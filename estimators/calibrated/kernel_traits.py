@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass, field
 
 from hespas.dialects.mlir import get_call_target, ir
-from hespas.dialects.op_kinds import CUSTOM_CALLS, FUSION
+from hespas.dialects.op_kinds import CUSTOM_CALLS, FUSION, NORM_CALL_TARGET
 from hespas.estimators.product_shapes import PRODUCT_OPS, MatrixProduct, derive_matrix_product
 from hespas.estimators.rules.base import (
     BufferSize,
@@ -72,7 +72,7 @@ def collect_traits(op: ir.Operation, work: OpWork) -> KernelTraits:
         kind = str(op.attributes["fusion_kind"]) if "fusion_kind" in op.attributes else ""
         if work.kind == "reduction" and "kCustom" in kind:
             kernel_traits.rows = _match_softmax_rows(op)
-    elif op.name in CUSTOM_CALLS and get_call_target(op) == "__cudnn$norm":
+    elif op.name in CUSTOM_CALLS and get_call_target(op) == NORM_CALL_TARGET:
         data, scale = to_buffer_size(op.operands[0].type), to_buffer_size(op.operands[1].type)
         columns = max(scale.elements, 1)
         kernel_traits.rows = ("layer_norm", columns, max(data.elements // columns, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from hespas.dialects.mlir import (
@@ -14,27 +15,34 @@ from hespas.dialects.mlir import (
     stablehlo,
     walk_operations,
 )
-from hespas.dialects.op_kinds import CUSTOM_CALLS, FUSION, is_collective
+from hespas.dialects.op_kinds import (
+    CONVOLUTION_CALL,
+    CUBLAS_GEMM_CALL,
+    CUSTOM_CALLS,
+    FUSION,
+    HOST_CALL,
+    HOST_TRANSFERS,
+    SHARDING_ATTRS,
+    is_collective,
+)
 from hespas.estimators.lower.bitcast import expand_bitcast
 from hespas.estimators.lower.convolution_calls import expand_convolution_call
 from hespas.estimators.lower.gemm_calls import expand_gemm_call
 from hespas.estimators.lower.tuples import flatten_boundary_tuples, fold_tuple_elements
 from hespas.estimators.measure.standalone_region import build_standalone_module
 from hespas.estimators.rules.base import KEEP_GOING, UnknownCost, list_tuple_members
-from hespas.estimators.rules.custom_calls import HOST_TARGET
 from hespas.passes.prepare.call_inlining import splice_block_before
 
 _FORWARDING_OPS = ("mhlo.copy", "mhlo.add_dependency", "mhlo.domain")  # their first operand
-_HOST_OPS = frozenset(("stablehlo.infeed", "stablehlo.outfeed", "mhlo.infeed", "mhlo.outfeed"))
 _CHLO_OPS = frozenset((
     "mhlo.acos", "mhlo.acosh", "mhlo.asin", "mhlo.asinh", "mhlo.atanh", "mhlo.cosh", "mhlo.erf",
     "mhlo.sinh", "mhlo.topk",
 ))  # fmt: skip
 _CALL_EXPANSIONS: tuple[tuple[str, Callable[[ir.Operation], ir.Value]], ...] = (
-    ("__cudnn$conv", expand_convolution_call),
-    ("__cublas$", expand_gemm_call),
+    (CONVOLUTION_CALL, expand_convolution_call),
+    (CUBLAS_GEMM_CALL, expand_gemm_call),
 )
-_SHARDING_ATTRIBUTES = ("mhlo.sharding", "sdy.sharding", "sdy.sharding_per_value")
+_SHARDING_ATTRIBUTES = (*SHARDING_ATTRS, "sdy.sharding_per_value")
 
 
 def render_compilable_module(op: ir.Operation) -> str:
@@ -97,7 +105,7 @@ def _rewrite_op(op: ir.Operation) -> None:
     for sharding in _SHARDING_ATTRIBUTES:
         if sharding in op.attributes:
             del op.attributes[sharding]
-    if name in _HOST_OPS:
+    if name in HOST_TRANSFERS:
         raise UnknownCost("it waits for the host", op=op, remedy=KEEP_GOING)
     if name in _FORWARDING_OPS:
         _replace_op(op, op.operands[0])
@@ -111,10 +119,10 @@ def _rewrite_op(op: ir.Operation) -> None:
 
 def _rewrite_library_call(op: ir.Operation) -> None:
     target = get_call_target(op)
-    if HOST_TARGET.fullmatch(target):
+    if re.fullmatch(HOST_CALL, target):
         raise UnknownCost(f"@{target} runs on the host", op=op, remedy=KEEP_GOING)
-    for prefix, rewrite in _CALL_EXPANSIONS:
-        if target.startswith(prefix):
+    for pattern, rewrite in _CALL_EXPANSIONS:
+        if re.fullmatch(pattern, target):
             try:
                 value = rewrite(op)
             except UnknownCost as error:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from hespas.dialects.mlir import get_attribute, get_defining_op, ir, stablehlo, walk_operations
+from hespas.dialects.op_kinds import TUPLE_ELEMENTS, TUPLES
 from hespas.estimators.rules.base import list_tuple_members
-
-_ELEMENT_OPS = ("stablehlo.get_tuple_element", "mhlo.get_tuple_element")
-_TUPLE_OPS = ("stablehlo.tuple", "mhlo.tuple")
 
 
 def flatten_boundary_tuples(function: ir.Operation) -> None:
@@ -35,7 +33,7 @@ def fold_tuple_elements(function: ir.Operation) -> None:
     element_ops: list[ir.Operation] = []
 
     def visit_op(op: ir.Operation) -> ir.WalkResult:
-        if op.name in _ELEMENT_OPS:
+        if op.name in TUPLE_ELEMENTS:
             element_ops.append(op)
         return ir.WalkResult.ADVANCE
 
@@ -43,7 +41,7 @@ def fold_tuple_elements(function: ir.Operation) -> None:
     folded_tuples = set()
     for op in element_ops:
         tuple_op = get_defining_op(op.operands[0])
-        if tuple_op is not None and tuple_op.name in _TUPLE_OPS:
+        if tuple_op is not None and tuple_op.name in TUPLES:
             op.results[0].replace_all_uses_with(tuple_op.operands[get_attribute(op, "index").value])
             folded_tuples.add(op.operands[0])
             op.erase()

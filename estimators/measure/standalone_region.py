@@ -13,13 +13,12 @@ from hespas.dialects.mlir import (
     stablehlo,
     walk_operations,
 )
-from hespas.dialects.op_kinds import BRANCHES, CALLEE, LOOPS, TERMINATORS
+from hespas.dialects.op_kinds import BRANCHES, CALLEE, CONSTANTS, LOOPS, TERMINATORS
 from hespas.estimators.rules.base import OpWork, UnknownCost
 from hespas.estimators.rules.body_tally import WorkTally, find_callee, require_trip_count
 from hespas.estimators.work import compute_op_work, is_free_op
 from hespas.passes.split.blocks import is_small_constant, list_captured_operands
 
-CONSTANTS = ("stablehlo.constant", "mhlo.constant")
 CALLS = ("callee", "decomposition", "called_computation", "called_computations")
 
 

@@ -219,11 +219,6 @@ def get_attribute(op: ir.Operation, name: str) -> Any:
     return op.attributes[name]
 
 
-def qualify_op_names(dialect: str, short_names: str) -> list[str]:
-    """The op names of a dialect, from a list in words; the plain words where it is empty."""
-    return [f"{dialect}.{name}" if dialect else name for name in short_names.split()]
-
-
 def read_integer_list(op: ir.Operation, name: str, default: Iterable[int]) -> tuple[int, ...]:
     """An attribute that lists integers (array or dense elements), or the default where absent."""
     return tuple(get_attribute(op, name) if name in op.attributes else default)

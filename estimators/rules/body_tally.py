@@ -11,7 +11,7 @@ from hespas.dialects.mlir import get_symbol_name, ir
 from hespas.estimators.rules.base import KEEP_GOING, OpWork, UnknownCost, WorkPart, get_attribute
 from hespas.estimators.work import compute_op_work
 
-CONTROL = op_kinds.CONTROL | {"func.call", "stablehlo.composite", "mhlo.composite"}
+CONTROL = op_kinds.CONTROL | op_kinds.COMPOSITES | {"func.call"}
 
 
 class WorkTally:

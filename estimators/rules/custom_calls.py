@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from hespas.dialects import op_kinds
 from hespas.dialects.mlir import decode_string_attr, get_call_target, ir
 from hespas.estimators.rules import library_calls, linalg_routines
 from hespas.estimators.rules.base import (
@@ -21,7 +22,6 @@ from hespas.estimators.rules.base import (
     build_vector_parts,
     count_read_bytes,
     list_operand_sizes,
-    qualify_op_names,
     to_buffer_size,
 )
 from hespas.estimators.rules.library_calls import CallConfig, count_output_bytes, find_config_value
@@ -29,35 +29,14 @@ from hespas.estimators.rules.numerics import build_random_work, build_top_k_work
 
 _CallRule = Callable[[ir.Operation, CallConfig], OpWork]
 
-_FREE_TARGETS = frozenset(
-    qualify_op_names(
-        "",
-        """
-        Sharding SPMDFullToShardShape SPMDShardToFullShape shape_assertion
-        annotate_device_placement LayoutConstraint AllocateBuffer MoveToHost
-        MoveToDevice PinToDevice PinToDeviceSram Unpin AssumeGatherIndicesInBound
-        xla.sdy.FuncResultSharding xla.sdy.GlobalToLocalShape
-        xla.sdy.LocalToGlobalShape xla.sdy.PropagationBarrier xla.sdy.ShardingGroup
-        X64Combine X64SplitHigh X64SplitLow GetDimensionSize SetDimensionSize
-        IntegerToSharding NopReturn __xla_internal_identity
-        """,
-    )
-)
-_COLLECTIVE_TARGETS = frozenset(("ragged_all_to_all", "_xla_ragged_all_to_all"))
-HOST_TARGET = re.compile(
-    r"xla_(ffi_)?(partitioned_)?python_(cpu|gpu)_callback|xla_python_callback|xla_buffer_python_.*"
-    r"|SendToHost|RecvFromHost|io_callback|CallPythonCallback|tf_host_callback"
-)
-_OPAQUE_TARGETS = re.compile(r".*triton.*|tpu_custom_call|mosaic_gpu.*|AppleMLX.*")
-
 
 def _compute_custom_call_work(op: ir.Operation) -> OpWork:
     target = get_call_target(op)
-    if target in _FREE_TARGETS:
+    if target in op_kinds.FREE_CALL_TARGETS:
         return FREE
-    if target in _COLLECTIVE_TARGETS:
+    if target in op_kinds.COLLECTIVE_CALL_TARGETS:
         raise NotALeaf(f"@{target} is a collective: its time is the simulator's")
-    if HOST_TARGET.fullmatch(target):
+    if re.fullmatch(op_kinds.HOST_CALL, target):
         return _build_host_call_work(op, target)
     config = read_backend_config(op)
     for pattern, model in _CALL_RULES:
@@ -68,7 +47,7 @@ def _compute_custom_call_work(op: ir.Operation) -> OpWork:
         return _build_declared_work(op, declared)
     reason = (
         "holds a kernel that only it can cost"
-        if _OPAQUE_TARGETS.fullmatch(target)
+        if re.fullmatch(op_kinds.OPAQUE_KERNEL_CALL, target)
         else "has no cost rule"
     )
     raise UnknownCost(f"custom call @{target} {reason}", op=op, remedy=KEEP_GOING)
@@ -159,20 +138,14 @@ def _compute_norm_work(op: ir.Operation, _: CallConfig) -> OpWork:
 
 
 _CALL_RULES: tuple[tuple[str, _CallRule], ...] = (
-    (
-        r"__cublas\$(gemm|lt\$matmul(\$f8)?)|__(onednn|cublas)\$matmul.*",
-        library_calls.compute_gemm_work,
-    ),
-    (r"__cudnn\$conv.*", library_calls.compute_convolution_work),
-    (r"__cudnn\$fmha.*", library_calls.compute_attention_work),
-    (r"__cudnn\$norm", _compute_norm_work),
-    (
-        r"TopK|mhlo\.topk|chlo\.top_k|stablehlo\.topk|__gpu\$TopK|ApproxTopK|PartialReduce",
-        _compute_top_k_work,
-    ),
-    (r"__cub\$DeviceRadixSort.*|xla\.gpu\.ext\.cub_sort_.*", _compute_radix_sort_work),
-    (r"cu(da)?_threefry2x32(_ffi)?|hip_threefry2x32(_ffi)?", _compute_threefry_work),
-    (linalg_routines.LINALG_TARGETS, linalg_routines.compute_linalg_work),
+    (op_kinds.GEMM_CALL, library_calls.compute_gemm_work),
+    (op_kinds.CONVOLUTION_CALL, library_calls.compute_convolution_work),
+    (op_kinds.ATTENTION_CALL, library_calls.compute_attention_work),
+    (re.escape(op_kinds.NORM_CALL_TARGET), _compute_norm_work),
+    (op_kinds.TOP_K_CALL, _compute_top_k_work),
+    (op_kinds.RADIX_SORT_CALL, _compute_radix_sort_work),
+    (op_kinds.THREEFRY_CALL, _compute_threefry_work),
+    (op_kinds.LINALG_CALL, linalg_routines.compute_linalg_work),
 )
 
 RULES: dict[str, CostRule] = {

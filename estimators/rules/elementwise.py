@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hespas.dialects.mlir import ir
+from hespas.dialects.op_kinds import qualify_op_names
 from hespas.estimators.rules.base import (
     CostRule,
     OpWork,
     build_vector_parts,
-    qualify_op_names,
     to_buffer_size,
 )
 

@@ -12,12 +12,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import TERMINATORS
+from hespas.dialects.op_kinds import TERMINATORS, qualify_op_names
 from hespas.estimators.rules.base import (
     BufferSize,
     CostRule,
     OpWork,
-    qualify_op_names,
     to_buffer_size,
 )
 from hespas.estimators.rules.body_tally import (

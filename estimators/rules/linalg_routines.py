@@ -23,12 +23,6 @@ from hespas.estimators.rules.base import (
 from hespas.estimators.rules.library_calls import count_output_bytes, list_output_sizes
 from hespas.estimators.rules.numerics import COMPLEX_FACTOR
 
-LINALG_TARGETS = (
-    r"(lapack|cusolver|cublas|hipsolver|hipblas|magma|cu|hip)_\w+"
-    r"|blas_[sdcz]trsm|__cusolver\$cholesky|__cublas\$triangularSolve|Cholesky|Qr|Eigh"
-    r"|LuDecomposition|ProductOfElementaryHouseholderReflectors|HouseholderProduct"
-)
-
 
 def _count_lu_flops(m: int, n: int) -> float:
     short, long = min(m, n), max(m, n)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hespas.dialects.mlir import ir
+from hespas.dialects.op_kinds import qualify_op_names
 from hespas.estimators.rules.base import (
     FREE,
     CostRule,
     OpWork,
     count_read_bytes,
     count_written_bytes,
-    qualify_op_names,
     read_integer_list,
     to_buffer_size,
 )

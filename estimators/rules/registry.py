@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 
-from hespas.estimators.rules.base import CostRule, qualify_op_names
+from hespas.dialects.op_kinds import qualify_op_names
+from hespas.estimators.rules.base import CostRule
 
 # The ops that MHLO shares with StableHLO under the same name and with the same attributes.
 MHLO_SHARED = frozenset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hespas.dialects import op_kinds
 from hespas.dialects.mlir import ir
 from hespas.estimators.rules.base import (
     FREE,
@@ -10,7 +11,6 @@ from hespas.estimators.rules.base import (
     NotALeaf,
     OpWork,
     UnknownCost,
-    qualify_op_names,
 )
 
 
@@ -43,43 +43,12 @@ _COLLECTIVE = CostRule(
 _HOST = CostRule("host", "custom", "unknown", "unknown", "unknown", _reject_host_transfer)
 
 RULES: dict[str, CostRule] = {
-    # What a compiler resolves to an address, a constant in the code, or nothing.
-    **dict.fromkeys(
-        qualify_op_names(
-            "stablehlo",
-            """
-        constant reshape dynamic_reshape bitcast_convert tuple get_tuple_element
-        optimization_barrier after_all create_token partition_id replica_id
-        get_dimension_size set_dimension_size
-        """,
-        )
-        + qualify_op_names("mhlo", "bitcast add_dependency domain trace minimum_broadcast_shapes")
-        + qualify_op_names("chlo", "constant")
-        + qualify_op_names(
-            "sdy", "sharding_constraint sharding_group propagation_barrier constant mesh"
-        ),
-        _FREE,
-    ),
-    **dict.fromkeys(
-        ["stablehlo.return", "mhlo.return", "chlo.return", "func.return", "sdy.return"], _TERMINATOR
-    ),
-    **dict.fromkeys(
-        qualify_op_names("stablehlo", "while if case composite")
-        + qualify_op_names("func", "call func")
-        + qualify_op_names("builtin", "module")
-        + qualify_op_names("sdy", "manual_computation named_computation"),
-        _CONTROL,
-    ),
-    **dict.fromkeys(
-        qualify_op_names(
-            "stablehlo",
-            """
-        all_gather all_reduce all_to_all collective_broadcast collective_permute
-        reduce_scatter send recv cross-replica-sum async_start async_done
-        """,
-        )
-        + qualify_op_names("mhlo", "async_start async_update async_done"),
-        _COLLECTIVE,
-    ),
-    **dict.fromkeys(["stablehlo.infeed", "stablehlo.outfeed"], _HOST),
+    **dict.fromkeys(op_kinds.FREE_OPS, _FREE),
+    **dict.fromkeys(op_kinds.TERMINATORS, _TERMINATOR),
+    **dict.fromkeys(op_kinds.CONTROL | op_kinds.COMPOSITES, _CONTROL),
+    **dict.fromkeys(("func.call", "func.func", "builtin.module"), _CONTROL),
+    **dict.fromkeys((op_kinds.MANUAL_COMPUTATION, "sdy.named_computation"), _CONTROL),
+    **dict.fromkeys(op_kinds.COLLECTIVES | op_kinds.ASYNC, _COLLECTIVE),
+    "stablehlo.cross-replica-sum": _COLLECTIVE,
+    **dict.fromkeys(op_kinds.HOST_TRANSFERS, _HOST),
 }

@@ -18,7 +18,6 @@ from typing import Any
 
 from hespas.support.errors import HespasError, UsageError
 
-PARTITIONS, REPLICAS = "mhlo.num_partitions", "mhlo.num_replicas"
 REQUEST, MODULE, REPORT, ERROR = "request.json", "module", "report.json", "error.json"
 
 
@@ -67,6 +66,7 @@ def _describe_recipes() -> list[dict[str, Any]]:
 
 def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
     """Lower the program, write it to ``output`` as bytecode, and return the report."""
+    from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
     from hespas.frontends.export.export_spec import ExportSpec
     from hespas.frontends.export.program_source import ExportRequest, load_lowered_program
     from hespas.frontends.jax import from_jax
@@ -90,8 +90,8 @@ def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
     return {
         "name": loaded.name,
         "mesh": dict(loaded.mesh),
-        "devices": (read_stated_count(module, PARTITIONS) or 1)
-        * (read_stated_count(module, REPLICAS) or 1),
+        "devices": (read_stated_count(module, NUM_PARTITIONS) or 1)
+        * (read_stated_count(module, NUM_REPLICAS) or 1),
         "facts": dict(loaded.facts),
         "lower_s": time.monotonic() - start,
         "peak_bytes": _measure_peak_bytes(),

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from hespas.dialects.mlir import collect_functions, get_symbol_name, ir
-from hespas.dialects.op_kinds import CALLEE, find_entry_function
+from hespas.dialects.op_kinds import (
+    CALLEE,
+    CONTROL,
+    FUSION,
+    MANUAL_COMPUTATION,
+    find_entry_function,
+)
 from hespas.passes.base import Pass, PassRun, option
 from hespas.support import output_file
 from hespas.support.errors import HespasError, UsageError
@@ -24,9 +30,7 @@ NAME_WIDTH, COUNT_WIDTH = 30, 5  # of the table's columns, as the published anal
 RULE = "-" * (NAME_WIDTH + COUNT_WIDTH)
 
 # ``expand`` counts what these hold, as what ``CALLEE`` ops call, in place of the op itself.
-REPLACED_BY_BODY = ("mhlo.fusion", "sdy.manual_computation")
-# Counted themselves, and their bodies too. Other bodies (reducers, comparators) are part of an op.
-CONTROL_FLOW = ("stablehlo.while", "stablehlo.if", "stablehlo.case")
+REPLACED_BY_BODY = (FUSION, MANUAL_COMPUTATION)
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,8 @@ class _OpCounter:
             if name in REPLACED_BY_BODY:
                 self.count_bodies(op, counts)
                 return
-            if name in CONTROL_FLOW:
+            # Other bodies (reducers, comparators) are part of an op.
+            if name in CONTROL:
                 self.count_bodies(op, counts)
         counts[name, self.read_operand_types(op) if self.by_operands else ()] += 1
 

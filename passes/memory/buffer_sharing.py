@@ -7,35 +7,26 @@ from collections.abc import Collection
 from typing import Any
 
 from hespas.dialects.mlir import get_attribute, get_defining_op, ir, stablehlo
-from hespas.dialects.op_kinds import CUSTOM_CALLS, FUSION, TERMINATORS
-from hespas.estimators.rules.base import qualify_op_names, to_buffer_size
+from hespas.dialects.op_kinds import (
+    BARRIERS,
+    CUSTOM_CALLS,
+    FUSION,
+    TERMINATORS,
+    TUPLES,
+    VIEWS,
+    qualify_op_names,
+)
+from hespas.estimators.rules.base import to_buffer_size
 from hespas.estimators.rules.registry import load_cost_rules
 
-# The result is the first operand, seen otherwise: no memory of its own.
-VIEWS = frozenset(
-    qualify_op_names("stablehlo", "reshape dynamic_reshape bitcast_convert set_dimension_size")
-    + qualify_op_names("mhlo", "bitcast add_dependency domain")
-    + qualify_op_names("sdy", "sharding_constraint propagation_barrier")
-)
-BARRIERS = frozenset(("stablehlo.optimization_barrier", "mhlo.optimization_barrier"))
-TUPLE, GET_TUPLE_ELEMENT = "stablehlo.tuple", "stablehlo.get_tuple_element"
-CONSTANT = "stablehlo.constant"
 TRANSPOSE = "stablehlo.transpose"
-# Tokens and numbers that are in a register.
-NO_MEMORY_OPS = frozenset(
-    qualify_op_names(
-        "stablehlo", "after_all create_token partition_id replica_id get_dimension_size"
-    )
-    + qualify_op_names("mhlo", "trace")
-)
-
 _UPDATES = frozenset(("stablehlo.dynamic_update_slice", "mhlo.dynamic_update_slice"))
 PAIRWISE = frozenset(  # result i may be written over operand i
     qualify_op_names("stablehlo", "scatter sort all_reduce collective_broadcast")
 )
 _SCATTER = "stablehlo.scatter"
 _TRIANGULAR_SOLVE = "stablehlo.triangular_solve"
-_INSIDE_VIEWS = VIEWS | BARRIERS | {TUPLE}
+_INSIDE_VIEWS = VIEWS | BARRIERS | TUPLES
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from hespas.estimators.rules.base import qualify_op_names
+from hespas.dialects.op_kinds import qualify_op_names
 from hespas.passes.memory.buffer_sharing import find_results_over, is_elementwise
 from hespas.passes.memory.liveness_program import LivenessBody, LivenessOp
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from hespas.dialects import op_kinds
 from hespas.dialects.attrs import WAIT, CommAttr
 from hespas.dialects.mlir import (
     collect_functions,
@@ -303,9 +304,9 @@ def _is_without_memory(kind: ir.Type) -> bool:
 
 def _trace_through_views(value: ir.Value) -> ir.Value:
     while (op := get_defining_op(value)) is not None:
-        if op.name in buffer_sharing.BARRIERS:
+        if op.name in op_kinds.BARRIERS:
             value = op.operands[ir.OpResult(value).result_number]
-        elif op.name in buffer_sharing.VIEWS:
+        elif op.name in op_kinds.VIEWS:
             value = op.operands[0]
         else:
             break
@@ -314,17 +315,17 @@ def _trace_through_views(value: ir.Value) -> ir.Value:
 
 def _classify_op(name: str) -> int:
     table: Sequence[tuple[Iterable[str], int]] = (
-        (buffer_sharing.VIEWS, _VIEW),
-        (buffer_sharing.BARRIERS, _BARRIER),
-        (buffer_sharing.NO_MEMORY_OPS, _NOTHING),
+        (op_kinds.VIEWS, _VIEW),
+        (op_kinds.BARRIERS, _BARRIER),
+        (op_kinds.NO_MEMORY_OPS, _NOTHING),
         (LOOPS, _LOOP),
         (BRANCHES, _BRANCH),
         (CALLEE, _CALL),
         (TERMINATORS, _END),
         (MAYBE_COLLECTIVE, _COLLECTIVE),
-        ((buffer_sharing.CONSTANT,), _CONSTANT),
-        ((buffer_sharing.TUPLE,), _TUPLE),
-        ((buffer_sharing.GET_TUPLE_ELEMENT,), _PART),
+        (op_kinds.CONSTANTS, _CONSTANT),
+        (op_kinds.TUPLES, _TUPLE),
+        (op_kinds.TUPLE_ELEMENTS, _PART),
         ((buffer_sharing.TRANSPOSE,), _TRANSPOSE),
     )
     return next((kind for members, kind in table if name in members), _PLAIN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import PassManager, ir, register_passes
+from hespas.dialects.op_kinds import ASYNC_STARTS, FUSION, SHARDING_ATTRS
 from hespas.dialects.xla import CompilationSettings
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus, collect_census
@@ -11,7 +12,6 @@ from hespas.passes.prepare.communicators import infer_grid_and_groups
 from hespas.passes.prepare.device_grid import drop_boundary_attrs
 from hespas.passes.prepare.legalise import legalise_dialects
 from hespas.passes.prepare.partition import (
-    SHARDINGS,
     build_compilation,
     has_global_shapes,
     remove_sharding_copy,
@@ -19,7 +19,7 @@ from hespas.passes.prepare.partition import (
 from hespas.passes.prepare.symbolic_dims import set_dimension_sizes
 from hespas.support.errors import HespasError, extract_first_diagnostic
 
-OPTIMISED_OPS = ("mhlo.fusion", "mhlo.bitcast", "mhlo.async_start")  # what XLA alone makes
+OPTIMISED_OPS = {FUSION, "mhlo.bitcast"} | ASYNC_STARTS  # only XLA makes them
 ALLOWED_MHLO_OPS = ("mhlo.return",)
 
 
@@ -49,7 +49,7 @@ def prepare_for_compiler(
     else:
         grid, _ = infer_grid_and_groups(module, census, devices)
         compilation = CompilationSettings(grid.replicas, grid.partitions)
-        drop_boundary_attrs(census.entry, SHARDINGS)
+        drop_boundary_attrs(census.entry, SHARDING_ATTRS)
     if _legalise_mhlo(module):
         census = collect_census(module)
     census.entry.attributes["sym_name"] = ir.StringAttr.get("main", module.context)

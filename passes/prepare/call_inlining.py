@@ -6,14 +6,17 @@ from collections.abc import Sequence
 
 from hespas.dialects.attrs import WAIT, RegionAttr
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import CALLEE, is_collective
+from hespas.dialects.op_kinds import (
+    ASYNC_DONES,
+    ASYNC_STARTS,
+    ASYNC_UPDATES,
+    CALLEE,
+    is_collective,
+)
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.support.errors import HespasError
 
 ASYNC_MARK = "hespas.async"  # unit attribute, inside prepare only: the collective of an async pair
-STARTS = ("mhlo.async_start", "stablehlo.async_start")
-UPDATE = "mhlo.async_update"
-DONES = ("mhlo.async_done", "stablehlo.async_done")
 
 
 def inline_calls(census: ModuleCensus) -> bool:
@@ -62,7 +65,7 @@ def _inline_call(call: ir.Operation, function: ir.Operation, last: bool) -> None
 def _replace_with_block(op: ir.Operation, block: ir.Block) -> None:
     """Put the block's ops in place of ``op``, and resolve the end of an async pair."""
     moved, values = splice_block_before(op, op.operands, block)
-    if op.name in STARTS:
+    if op.name in ASYNC_STARTS:
         collectives = [inner for inner in moved if is_collective(inner)]
         for collective in collectives:
             collective.attributes[ASYNC_MARK] = ir.UnitAttr.get(op.context)
@@ -95,9 +98,9 @@ def _replace_async_ends(
     """Replace the dones on ``bundle``: by a marked barrier on the values, or by the values."""
     for use in list(bundle.uses):
         op = use.owner.operation
-        if op.name == UPDATE:
+        if op.name in ASYNC_UPDATES:
             _replace_async_ends(start, op.results[0], values, wait)
-        elif op.name in DONES:
+        elif op.name in ASYNC_DONES:
             results: Sequence[ir.Value] = values
             if wait:
                 results = ir.Operation.create(

@@ -15,6 +15,7 @@ from hespas.dialects.mlir import (
     register_passes,
 )
 from hespas.dialects.op_kinds import (
+    ASYNC,
     CALLEE,
     CUSTOM_CALLS,
     FUSION,
@@ -24,10 +25,6 @@ from hespas.dialects.op_kinds import (
     is_collective,
 )
 
-ASYNC = frozenset((
-    "mhlo.async_start", "mhlo.async_update", "mhlo.async_done", "stablehlo.async_start",
-    "stablehlo.async_done",
-))  # fmt: skip
 RELEVANT_OPS = MAYBE_COLLECTIVE | ASYNC | LOOPS | CALLEE.keys()
 PLAIN_DIALECTS = ("stablehlo.", "mhlo.", "func.", "builtin.")
 

@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from hespas.dialects.attrs import CommAttr, TargetAttr, write_communicators
-from hespas.dialects.mlir import collect_meshes, get_attribute, get_call_target, ir, read_mesh_shape
+from hespas.dialects.mlir import collect_meshes, get_attribute, ir, read_mesh_shape
+from hespas.dialects.op_kinds import COMM_KIND_BY_NAME, RAGGED_CALL_TARGETS, get_collective_name
 from hespas.estimators.rules.base import DynamicShape, to_buffer_size
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.call_inlining import ASYNC_MARK
@@ -26,17 +27,6 @@ from hespas.passes.prepare.device_grid import (
 from hespas.passes.prepare.mesh_axes import resolve_axis_groups
 from hespas.support.errors import HespasError
 
-KINDS = {
-    "all_reduce": "all_reduce",
-    "all_gather": "all_gather",
-    "reduce_scatter": "reduce_scatter",
-    "all_to_all": "all_to_all",
-    "collective_broadcast": "broadcast",
-    "collective_permute": "permute",
-    "send": "permute",
-    "recv": "permute",
-    "ragged_all_to_all": "all_to_all",
-}
 HOST_TRANSFER_NOTE = "a transfer between host and device: no time on the network"
 RECEIVE_NOTE = "its time is that of the matching send"
 RAGGED_NOTE = "upper bound: the sizes are known at run time only, so the whole operand is charged"
@@ -178,9 +168,7 @@ def _count_argument_devices(entry: ir.Operation) -> int:
 def _build_comm_attr(
     op: ir.Operation, grid: DeviceGrid, rows: dict[ir.Attribute, Groups], ids: _CommunicatorIds
 ) -> CommAttr:
-    name = op.name.split(".", 1)[1]
-    if name == "custom_call":
-        name = get_call_target(op)
+    name = get_collective_name(op)
     try:
         operand_bytes = sum(to_buffer_size(value.type).bytes for value in op.operands)
         result_bytes = sum(to_buffer_size(value.type).bytes for value in op.results)
@@ -191,7 +179,7 @@ def _build_comm_attr(
     is_async = ASYNC_MARK in op.attributes or (old is not None and old.is_async)
     attr = get_groups_attr(op)
     groups = rows[attr] if attr is not None else ()
-    if name == "ragged_all_to_all":
+    if name in RAGGED_CALL_TARGETS:
         operand_bytes, result_bytes = (to_buffer_size(op.operands[i].type).bytes for i in (0, 1))
     if name in ("send", "recv"):
         return _build_transfer_comm(op, name, operand_bytes, result_bytes, groups, grid)
@@ -201,14 +189,20 @@ def _build_comm_attr(
     key = (attr, get_group_mode(op))
     if key not in ids.ids_by_attr:
         ids.ids_by_attr[key] = ids.assign_communicator_ids(resolve_groups(groups, key[1], grid))
-    note = RAGGED_NOTE if name == "ragged_all_to_all" else None
+    note = RAGGED_NOTE if name in RAGGED_CALL_TARGETS else None
     pairs = (
         _find_moved_sources(resolve_groups(groups, key[1], grid))
         if name == "collective_broadcast"
         else ()
     )
     return CommAttr(
-        KINDS[name], operand_bytes, result_bytes, ids.ids_by_attr[key], pairs, is_async, note
+        COMM_KIND_BY_NAME[name],
+        operand_bytes,
+        result_bytes,
+        ids.ids_by_attr[key],
+        pairs,
+        is_async,
+        note,
     )
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from hespas.dialects.mlir import get_attribute, ir, stablehlo
+from hespas.dialects.op_kinds import MANUAL_COMPUTATION
 from hespas.passes.prepare.call_inlining import splice_block_before
 from hespas.passes.prepare.census import ModuleCensus
 
-MANUAL = "sdy.manual_computation"
 CHANNEL = "channel_handle"
 
 
@@ -21,12 +21,12 @@ def inline_manual_computation(census: ModuleCensus) -> bool:
     It must be manual in every axis of the mesh, its operands the entry's arguments, its results the
     entry's results, and no sharding of theirs may ask for a reshard in between.
     """
-    if _list_sdy_ops(census) != [MANUAL, "sdy.return"]:
+    if _list_sdy_ops(census) != [MANUAL_COMPUTATION, "sdy.return"]:
         return False
     entry = census.entry
     block = entry.regions[0].blocks[0]
     ops = [op.operation for op in block.operations]
-    if [op.name for op in ops] != [MANUAL, "func.return"]:
+    if [op.name for op in ops] != [MANUAL_COMPUTATION, "func.return"]:
         return False
     manual, last = ops
     channels = itertools.count(1)

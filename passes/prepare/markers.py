@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from hespas.dialects.mlir import get_call_target, ir
+from hespas.dialects.op_kinds import CHECK_CALL_TARGETS, CUSTOM_CALLS, FORWARDING_CALL_TARGETS
 from hespas.passes.prepare.census import ModuleCensus
-
-# Each hands its operands on, one to one.
-FORWARDING = frozenset((
-    "annotate_device_placement", "LayoutConstraint", "MoveToDevice", "MoveToHost", "PipelineMarker",
-    "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "xla.sdy.FuncResultSharding",
-    "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape",
-))  # fmt: skip
-CHECKS = frozenset(("shape_assertion",))  # no results: they were checked when shapes were set
 
 
 def remove_markers(census: ModuleCensus) -> bool:
     """Remove markers; whether there were any. Those that change a type stay: they are an error."""
     removed = False
-    for call in census.select_ops_by_name("stablehlo.custom_call", "mhlo.custom_call"):
+    for call in census.select_ops_by_name(*CUSTOM_CALLS):
         target = get_call_target(call)
-        if target in CHECKS and not len(call.results):
+        if target in CHECK_CALL_TARGETS and not len(call.results):
             call.erase()
-        elif target in FORWARDING and _forwards_operands(call):
+        elif target in FORWARDING_CALL_TARGETS and _forwards_operands(call):
             for result, operand in zip(call.results, call.operands, strict=True):
                 result.replace_all_uses_with(operand)
             call.erase()

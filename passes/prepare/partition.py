@@ -14,7 +14,16 @@ from hespas.dialects.mlir import (
     read_mesh_shape,
     replace_module_body,
 )
-from hespas.dialects.op_kinds import find_entry_function
+from hespas.dialects.op_kinds import (
+    CUSTOM_CALLS,
+    DEVICE_IDS,
+    FUSION,
+    NUM_PARTITIONS,
+    NUM_REPLICAS,
+    PARTITIONER_CALL_TARGETS,
+    SHARDING_ATTRS,
+    find_entry_function,
+)
 from hespas.dialects.xla import CompilationSettings
 from hespas.passes.base import PassRun
 from hespas.passes.compile.compiler_process import CompileFailure, CompileRequest, compile_module
@@ -28,10 +37,7 @@ from hespas.passes.prepare.device_grid import (
 from hespas.passes.prepare.manual_computation import inline_manual_computation
 from hespas.support.errors import HespasError
 
-MARKERS = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"))
-SHARDINGS = ("sdy.sharding", "mhlo.sharding")
 BOUNDARY = ("arg_attrs", "res_attrs")
-PARTITIONS, REPLICAS = "mhlo.num_partitions", "mhlo.num_replicas"
 # Passes to dump after, the dump that is wanted, and one that XLA writes after it.
 CPU_DUMPS = (
     "spmd-partitioning|control-dep-rewriter",
@@ -64,7 +70,7 @@ def partition_module(
             )
         return False
     if inline_manual_computation(census):
-        drop_boundary_attrs(census.entry, SHARDINGS)  # not to be divided again
+        drop_boundary_attrs(census.entry, SHARDING_ATTRS)  # not to be divided again
         return True
     compilation = build_compilation(module, census)
     new = _run_partitioner(module, compilation, target)
@@ -86,10 +92,13 @@ def replace_program(module: ir.Module, new: ir.Module, compilation: CompilationS
     main = find_entry_function(module)
     for name, attrs in boundary.items():
         _restore_boundary_attrs(main, name, attrs)
-    drop_boundary_attrs(main, SHARDINGS)
+    drop_boundary_attrs(main, SHARDING_ATTRS)
     module.operation.walk(_drop_shardings)  # XLA leaves some behind, and shapes are global no more
     kind = ir.IntegerType.get_signless(32, module.context)
-    for name, count in ((PARTITIONS, compilation.partitions), (REPLICAS, compilation.replicas)):
+    for name, count in (
+        (NUM_PARTITIONS, compilation.partitions),
+        (NUM_REPLICAS, compilation.replicas),
+    ):
         module.operation.attributes[name] = ir.IntegerAttr.get(kind, count)
     spell_out_axes(module, collect_census(module).list_collectives())
 
@@ -103,7 +112,7 @@ def remove_sharding_copy(op: ir.Operation) -> ir.WalkResult:
 
 
 def _drop_shardings(op: ir.Operation) -> ir.WalkResult:
-    for name in SHARDINGS:
+    for name in SHARDING_ATTRS:
         if name in op.attributes:
             del op.attributes[name]
     return ir.WalkResult.ADVANCE
@@ -112,7 +121,7 @@ def _drop_shardings(op: ir.Operation) -> ir.WalkResult:
 def _is_per_device(census: ModuleCensus) -> bool:
     """Whether there is an op that XLA puts in only when it partitions, or later."""
     block = census.entry.regions[0].blocks[0]
-    late = ("mhlo.fusion", "stablehlo.partition_id")
+    late = DEVICE_IDS | {FUSION}
     return bool(census.list_collectives()) or any(
         op.operation.name in late for op in block.operations
     )
@@ -123,14 +132,14 @@ def has_global_shapes(module: ir.Module, census: ModuleCensus) -> bool:
     attributes = module.operation.attributes
     if census.has_op_with_prefix("sdy."):
         return True
-    for call in census.select_ops_by_name("stablehlo.custom_call", "mhlo.custom_call"):
-        if get_call_target(call) in MARKERS:
+    for call in census.select_ops_by_name(*CUSTOM_CALLS):
+        if get_call_target(call) in PARTITIONER_CALL_TARGETS:
             return True
-    if HLO_IMPORT in attributes and PARTITIONS not in attributes:
+    if HLO_IMPORT in attributes and NUM_PARTITIONS not in attributes:
         return False  # argument shardings are left over from the partitioner
     if any(_is_dividing_sharding(text) for text in _collect_boundary_shardings(census.entry)):
         return True
-    if collect_meshes(module) or (read_stated_count(module, PARTITIONS) or 1) > 1:
+    if collect_meshes(module) or (read_stated_count(module, NUM_PARTITIONS) or 1) > 1:
         return _has_sharded_op(census)
     return False
 
@@ -162,7 +171,7 @@ def _collect_boundary_shardings(entry: ir.Operation) -> set[str]:
     for name in BOUNDARY:
         if name in entry.attributes:
             for attr in get_attribute(entry, name):
-                shardings |= {_sharding_to_text(attr[key]) for key in SHARDINGS if key in attr}
+                shardings |= {_sharding_to_text(attr[key]) for key in SHARDING_ATTRS if key in attr}
     return shardings
 
 
@@ -178,7 +187,7 @@ def _has_sharded_op(census: ModuleCensus) -> bool:
         attributes = op.attributes
         is_sharded = any(
             key in attributes and _is_dividing_sharding(_sharding_to_text(attributes[key]))
-            for key in SHARDINGS
+            for key in SHARDING_ATTRS
         )
         return ir.WalkResult.INTERRUPT if is_sharded else ir.WalkResult.ADVANCE
 
@@ -196,10 +205,10 @@ def _count_partitions(module: ir.Module, census: ModuleCensus) -> int:
         + [count_sharding_devices(text) for text in _collect_boundary_shardings(census.entry)],
         default=1,
     )
-    partitions = read_stated_count(module, PARTITIONS) or implied
+    partitions = read_stated_count(module, NUM_PARTITIONS) or implied
     if implied > partitions:
         raise HespasError(
-            f"shardings name {implied} devices, but {PARTITIONS} is {partitions}",
+            f"shardings name {implied} devices, but {NUM_PARTITIONS} is {partitions}",
             op=module.operation,
         )
     return partitions
@@ -223,7 +232,7 @@ def _run_partitioner(module: ir.Module, compilation: CompilationSettings, target
 def build_compilation(module: ir.Module, census: ModuleCensus) -> CompilationSettings:
     """What the partitioner has to know of a module with global shapes; raises HespasError."""
     return CompilationSettings(
-        replicas=read_stated_count(module, REPLICAS) or 1,
+        replicas=read_stated_count(module, NUM_REPLICAS) or 1,
         partitions=_count_partitions(module, census),
         spmd=True,
         shardy=bool(collect_meshes(module)) or census.has_op_with_prefix("sdy."),
@@ -241,7 +250,8 @@ def check_arguments_divided(module: ir.Module, old: ir.Operation, new: ir.Operat
         i
         for i, attr in enumerate(get_attribute(old, "arg_attrs"))
         if any(
-            key in attr and _is_dividing_sharding(_sharding_to_text(attr[key])) for key in SHARDINGS
+            key in attr and _is_dividing_sharding(_sharding_to_text(attr[key]))
+            for key in SHARDING_ATTRS
         )
     ]
     if sharded and len(before) == len(after) and all(before[i] == after[i] for i in sharded):
@@ -262,4 +272,6 @@ def _find_unsharded(entry: ir.Operation, name: str, kind: str) -> tuple[bool, ..
     count = len(signature.inputs if kind == "function_inputs" else signature.results)
     if name not in entry.attributes:
         return (True,) * count
-    return tuple(not any(key in attr for key in SHARDINGS) for attr in get_attribute(entry, name))
+    return tuple(
+        not any(key in attr for key in SHARDING_ATTRS) for attr in get_attribute(entry, name)
+    )

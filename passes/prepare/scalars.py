@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hespas.dialects.mlir import get_attribute, get_defining_op, get_symbol_name, ir
-from hespas.dialects.op_kinds import CALLEE, FUSION, LOOPS
+from hespas.dialects.op_kinds import (
+    BARRIERS,
+    CALLEE,
+    CONSTANTS,
+    FUSION,
+    LOOPS,
+    TUPLE_ELEMENTS,
+    TUPLES,
+)
 
 Number = int | float | bool
 
@@ -124,20 +132,18 @@ class ScalarEvaluator:
 
     def _evaluate_result(self, op: ir.Operation, number: int) -> ScalarSteps:
         name = op.name
-        if name in ("stablehlo.constant", "mhlo.constant"):
+        if name in CONSTANTS:
             return read_splat_constant(op)
         if name in FORWARDS:
-            operand_value = yield op.operands[
-                number if name == "stablehlo.optimization_barrier" else 0
-            ]
+            operand_value = yield op.operands[number if name in BARRIERS else 0]
             return (
                 operand_value
                 if operand_value is None
                 else _cast_number(op.results[number].type, operand_value)
             )
-        if name in ("stablehlo.get_tuple_element", "mhlo.get_tuple_element"):
+        if name in TUPLE_ELEMENTS:
             maker = get_defining_op(op.operands[0])
-            if maker is None or maker.name != "stablehlo.tuple":
+            if maker is None or maker.name not in TUPLES:
                 return None
             return (yield maker.operands[get_attribute(op, "index").value])
         if name in (FUSION, "func.call"):
@@ -212,7 +218,7 @@ def forwards_unchanged(loop: ir.Operation, number: int) -> bool:
     while not isinstance(value, ir.BlockArgument):
         op = get_defining_op(value)
         assert op is not None
-        if op.name == "stablehlo.optimization_barrier":
+        if op.name in BARRIERS:
             value = op.operands[ir.OpResult(value).result_number]
         elif op.name in ("mhlo.copy", "mhlo.bitcast"):
             value = op.operands[0]

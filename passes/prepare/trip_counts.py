@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from hespas.dialects.attrs import ASSUMED, TRIPS, TRIPS_NOTE, read_trip_count
 from hespas.dialects.mlir import get_attribute, get_defining_op, ir, to_i64_attr
-from hespas.dialects.op_kinds import LOOPS
+from hespas.dialects.op_kinds import BARRIERS, LOOPS
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.passes.prepare.scalars import (
@@ -127,7 +127,7 @@ def _find_argument_numbers(value: ir.Value, block: ir.Block) -> Iterator[int]:
         else:
             op = get_defining_op(value)
             assert op is not None
-            if op.name == "stablehlo.optimization_barrier":
+            if op.name in BARRIERS:
                 pending.append(op.operands[ir.OpResult(value).result_number])
             else:
                 pending += op.operands

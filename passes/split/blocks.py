@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from hespas.dialects.attrs import WAIT, RegionAttr, SplitAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import (
+    BARRIERS,
+    CONSTANTS,
     CONTROL,
     FUSION,
     find_entry_function,
@@ -17,7 +19,7 @@ from hespas.dialects.op_kinds import (
 )
 from hespas.support.errors import HespasError
 
-SEALED = frozenset((FUSION, "stablehlo.constant"))  # their regions capture nothing
+SEALED = CONSTANTS | {FUSION}  # their regions capture nothing
 SMALL_CONSTANT_ELEMENTS = 64
 
 
@@ -60,9 +62,9 @@ def _list_nested_blocks(block: ir.Block) -> Iterator[SplitBlock]:
             body.comms.append(i)
         elif is_marked_collective(op):
             body.comms.append(i)
-        elif name == "stablehlo.optimization_barrier" and WAIT in op.attributes:
+        elif name in BARRIERS and WAIT in op.attributes:
             body.waits.append(i)
-        elif name == "stablehlo.constant" and is_small_constant(op):
+        elif name in CONSTANTS and is_small_constant(op):
             body.constants.add(i)
         body.ops.append(op)
         body.inputs.append(list_read_values(op))

@@ -11,10 +11,10 @@ from typing import Any
 
 from hespas.dialects.attrs import COMMUNICATORS, WAIT, CommAttr, RegionAttr, TargetAttr
 from hespas.dialects.mlir import collect_functions, func, ir
-from hespas.dialects.op_kinds import CALLEE, find_entry_function
+from hespas.dialects.op_kinds import CALLEE, NUM_PARTITIONS, NUM_REPLICAS, find_entry_function
 from hespas.support.output_folder import open_output_folder
 
-COPIED_ATTRIBUTES = (COMMUNICATORS, TargetAttr.NAME, "mhlo.num_partitions", "mhlo.num_replicas")
+COPIED_ATTRIBUTES = (COMMUNICATORS, TargetAttr.NAME, NUM_PARTITIONS, NUM_REPLICAS)
 STEM = "mini_module_"
 MINI_MODULE_FILES = re.compile(rf"{STEM}\d+\.(mlir|json)")
 
