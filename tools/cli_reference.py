@@ -24,13 +24,13 @@ TOOLS = ("hespas_opt", "hespas_chakra_gen", "hespas_mlir_splitter", "hespas_mlir
 
 def build_all_parsers() -> list[argparse.ArgumentParser]:
     """The parsers of all commands of ``hespas``, of each study, and of the other tools."""
-    modules = [f"commands.{name}" for name in hespas.COMMANDS if name != "study"]
+    modules = [f"hespas.tools.commands.{name}" for name in hespas.COMMANDS if name != "study"]
     study_index = [*hespas.COMMANDS].index("study")
-    modules[study_index:study_index] = [f"studies.{name.replace('-', '_')}" for name in STUDIES]
-    return [
-        importlib.import_module(f"hespas.tools.{name}").build_parser()
-        for name in (*modules, *TOOLS)
+    modules[study_index:study_index] = [
+        f"hespas.workflows.studies.{name.replace('-', '_')}" for name in STUDIES
     ]
+    modules += [f"hespas.tools.{name}" for name in TOOLS]
+    return [importlib.import_module(name).build_parser() for name in modules]
 
 
 def render_markdown() -> str:

@@ -23,23 +23,23 @@ def random_trace(seed, order_class):
     order = order_class(trace)
     values = [order.NOTHING]
     for i in range(r.randint(0, 50)):
-        value = order.join([r.choice(values[-r.randint(1, 12) :]) for _ in range(r.randint(0, 3))])
+        value = order.join_values([r.choice(values[-r.randint(1, 12) :]) for _ in range(r.randint(0, 3))])
         kind = r.random()
         is_async = r.random() < 0.5
         if kind < 0.6:
-            values.append(order.compute(ComputeContent(f"c{i}", r.randint(1, 60_000) * NS), value))
+            values.append(order.add_compute_step(ComputeContent(f"c{i}", r.randint(1, 60_000) * NS), value))
         elif kind < 0.66:
             values.append(value)
         elif kind < 0.72:
-            values.append(order.wait(value))
+            values.append(order.wait_for_value(value))
         elif kind < 0.88:
             groups = r.choice([(1,), (2, 3), (2,), (3,)])
             what = CollectiveContent(f"a{i}", r.choice([0, 2, 6, 7]), r.randint(1, 400_000), groups)
-            values.append(order.communicate(what, value, is_async))
+            values.append(order.add_communication_step(what, value, is_async))
         else:
             targets = r.sample(range(DEVICES), DEVICES)
             some = [(s, t) for s, t in enumerate(targets) if s != t and r.random() < 0.6]
             if some:
                 what = TransferContent(f"p{i}", r.randint(1, 400_000), tuple(some))
-                values.append(order.communicate(what, value, is_async))
+                values.append(order.add_communication_step(what, value, is_async))
     return trace

@@ -115,10 +115,10 @@ def test_a_collective_keeps_its_operand_bytes_and_gets_its_communicator(emit):
     devices = emit(text)
     for rank, nodes in enumerate(devices):
         gather, scatter = nodes[1:]
-        assert (gather.value("comm_type"), gather.value("comm_size")) == (2, 16)
-        assert gather.value("pg_name") == "1"
-        assert (scatter.value("comm_type"), scatter.value("comm_size")) == (7, 64)
-        assert scatter.value("pg_name") == ("2" if rank < 2 else "3")
+        assert (gather.get_attr_value("comm_type"), gather.get_attr_value("comm_size")) == (2, 16)
+        assert gather.get_attr_value("pg_name") == "1"
+        assert (scatter.get_attr_value("comm_type"), scatter.get_attr_value("comm_size")) == (7, 64)
+        assert scatter.get_attr_value("pg_name") == ("2" if rank < 2 else "3")
         assert scatter.attrs["comm_size"][0] == "int64"
     groups = json.loads((emit.out / "comm_group.json").read_text())
     assert groups == {"1": [0, 1, 2, 3], "2": [0, 1], "3": [2, 3]}
@@ -150,7 +150,7 @@ def test_permute_is_send_and_recv(emit):
     assert shape(devices[3]) == [(1, COMP, ()), (4, COMP, (1,))]
     assert shape(devices[0]) == shape(devices[3])
     send, recv = devices[1][1:3]
-    peers = [n.value(k) for n in (send, recv) for k in ("comm_src", "comm_dst", "comm_size")]
+    peers = [n.get_attr_value(k) for n in (send, recv) for k in ("comm_src", "comm_dst", "comm_size")]
     assert peers == [1, 2, 16, 2, 1, 16]
 
 
@@ -196,14 +196,14 @@ def test_a_device_without_nodes_gets_one(emit):
     assert [n.type for n in devices[2]] == [COMP]
     assert emit.state.results["emit"].nodes == (1, 1, 1, 1)
     (node,) = emit(module(devices=1))[0]
-    assert (node.type, node.value("num_ops")) == (COMP, 1500)
+    assert (node.type, node.get_attr_value("num_ops")) == (COMP, 1500)
 
 
 def test_broadcast_is_a_tree_from_its_source(emit):
     for pairs, root in (((), 0), ((2, 0), 2)):
         devices = emit(module(op("a", "x", comm=comm("broadcast", 16, (1,), pairs))))
         sent = {
-            (rank, n.value("comm_dst"), n.id)
+            (rank, n.get_attr_value("comm_dst"), n.id)
             for rank, nodes in enumerate(devices)
             for n in nodes
             if n.type == SEND
@@ -256,7 +256,7 @@ def test_a_branch_with_collectives_takes_the_one_that_communicates_most(emit):
       stablehlo.return %l : tensor<4xf32>
     }}) : (tensor<i1>) -> tensor<4xf32>"""
     nodes = emit(module(text, result="r"), warned="takes branch 1")[0]
-    assert [n.value("comm_size") for n in nodes] == [32]
+    assert [n.get_attr_value("comm_size") for n in nodes] == [32]
 
 
 def test_a_branch_waits_for_what_chooses_it(emit):
@@ -288,10 +288,10 @@ def test_names_and_attributes_lead_back_to_the_model(emit):
     compute, collective = emit(module(*lines))[0]
     assert compute.name == "region 12: jit(f)/layer/dot"
     assert collective.name == "all_reduce.0 jit(f)/layer/dot"
-    assert compute.value("location") == "model.py:7:3"
+    assert compute.get_attr_value("location") == "model.py:7:3"
     wanted = {"region": 12, "flops": 10, "read_bytes": 8, "write_bytes": 4, "estimator": "test"}
-    assert {name: compute.value(name) for name in wanted} == wanted
-    assert (compute.duration_us, compute.value("num_ops")) == (2, 1500 * 1000 + 500)
+    assert {name: compute.get_attr_value(name) for name in wanted} == wanted
+    assert (compute.duration_us, compute.get_attr_value("num_ops")) == (2, 1500 * 1000 + 500)
     assert compute.attrs["num_ops"][0] == "int64"
     assert compute.attrs["tensor_size"] == ("uint64", 1)
     assert compute.attrs["is_cpu_op"] == ("bool", False)

@@ -28,12 +28,12 @@ from hespas.passes.emit.trace_order import DataFlowOrder, LinearOrder
 class Loose(DataFlowOrder):
     """Data flow without chaining of compute steps and without any reduction."""
 
-    def join(self, values):
+    def join_values(self, values):
         return tuple(sorted({d for v in values for d in v}))
 
-    def compute(self, what, value):
+    def add_compute_step(self, activity, value):
         self.trace.chain[self._next] = self._next
-        return (self._append_step(what, tuple(sorted(value))),)
+        return (self._append_step(activity, tuple(sorted(value))),)
 
 
 @settings(max_examples=60, deadline=None)
@@ -67,7 +67,7 @@ def finish(trace):
     now = 0
 
     def put(number):
-        heapq.heappush(ready[isinstance(steps[number].what, ComputeContent)], number)
+        heapq.heappush(ready[isinstance(steps[number].content, ComputeContent)], number)
 
     for number, count in waiting.items():
         if not count:
@@ -76,7 +76,7 @@ def finish(trace):
         for slot, queue in ready.items():
             if queue and slot not in running:
                 number = running[slot] = heapq.heappop(queue)
-                what = steps[number].what
+                what = steps[number].content
                 took = what.latency_fs if isinstance(what, ComputeContent) else what.size * 100 * NS
                 heapq.heappush(events, (now + took, slot, number))
         if not events:

@@ -171,7 +171,7 @@ def test_what_can_never_run_is_cached(measured, tmp_path):
 
 def test_equal_regions_without_a_module_fail_once(measured):
     class Picky(Fake):
-        def module(self, item):
+        def build_module_text(self, item):
             text = super().build_module_text(item)
             if "tanh" in text:
                 raise UnknownCost("no tanh here", op=item.op)
@@ -353,17 +353,20 @@ def test_equal_entry_points_are_one(monkeypatch):
     from hespas.estimators import registry as estimators
     from hespas.passes import registry
 
-    for module, group in ((estimators, "hespas.estimators"), (registry, "hespas.passes")):
+    for names, group in (
+        (estimators.list_estimator_names, "hespas.estimators"),
+        (registry.list_pass_names, "hespas.passes"),
+    ):
         for values, fails in (("a:A a:A", False), ("a:A b:B", True)):
             points = [EntryPoint("mine", value, group) for value in values.split()]
             monkeypatch.setattr("importlib.metadata.entry_points", lambda group, p=points: p)
             estimators.collect_import_paths.cache_clear()
-            monkeypatch.setattr(registry, "_found", None)
+            monkeypatch.setattr(registry, "_plugin_places", None)
             if fails:
                 with pytest.raises(UsageError, match=r"two packages define the .* 'mine'"):
-                    module.names()
+                    names()
             else:
-                assert module.names().count("mine") == 1
+                assert names().count("mine") == 1
     estimators.collect_import_paths.cache_clear()
 
 

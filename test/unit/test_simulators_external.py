@@ -254,7 +254,7 @@ def test_onnx_model_is_valid():
 def real(program) -> str:
     """The simulator itself, by its environment variable or PATH; else the test is skipped."""
     try:
-        return str(program.find(GIVEN[program.variable]))
+        return str(program.find_executable(GIVEN[program.variable]))
     except HespasError as error:
         pytest.skip(error.message)
 
