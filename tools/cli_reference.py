@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Iterator
+from typing import Any
 
 from hespas.tools import hespas
-from hespas.tools.commands.study import STUDIES
+from hespas.tools.commands.study import STUDIES, build_study_parser
 
 HEAD = """# Command line
 
@@ -24,13 +25,17 @@ TOOLS = ("hespas_opt", "hespas_chakra_gen", "hespas_mlir_splitter", "hespas_mlir
 
 def build_all_parsers() -> list[argparse.ArgumentParser]:
     """The parsers of all commands of ``hespas``, of each study, and of the other tools."""
-    modules = [f"hespas.tools.commands.{name}" for name in hespas.COMMANDS if name != "study"]
-    study_index = [*hespas.COMMANDS].index("study")
-    modules[study_index:study_index] = [
-        f"hespas.workflows.studies.{name.replace('-', '_')}" for name in STUDIES
-    ]
-    modules += [f"hespas.tools.{name}" for name in TOOLS]
-    return [importlib.import_module(name).build_parser() for name in modules]
+    parsers: list[argparse.ArgumentParser] = []
+    for name in hespas.COMMANDS:
+        if name == "study":
+            parsers += map(build_study_parser, STUDIES)
+        else:
+            parsers.append(_import_tool(f"commands.{name}").build_parser())
+    return [*parsers, *(_import_tool(name).build_parser() for name in TOOLS)]
+
+
+def _import_tool(name: str) -> Any:
+    return importlib.import_module(f"hespas.tools.{name}")
 
 
 def render_markdown() -> str:

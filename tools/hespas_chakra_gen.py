@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -60,15 +59,15 @@ def main(argv: Sequence[str]) -> int:
     plan = published_config.build_published_plan(config_file)
 
     from hespas.support.output_folder import TRACE_FILE_NAMES
+    from hespas.tools.terminal import show_progress
     from hespas.workflows import run_flow
 
     start = time.perf_counter()
     with log_options.open_log(options) as note:
         for text in config_file.notes:
             note(f"note: {text}")
-        with run_flow.show_progress(quiet=options.log_level in log_options.QUIET) as before:
-            progress = before if sys.stderr.isatty() else None
-            outcome = run_flow.execute_plan(plan, note, before=before, progress=progress)
+        with show_progress(quiet=options.log_level in log_options.QUIET) as progress:
+            outcome = run_flow.execute_plan(plan, note, progress=progress)
         summary = run_flow.summarise_run(plan, outcome)
         if config_file.config.clean:
             published_config.remove_stale_outputs(summary.emitted.folder, keep=TRACE_FILE_NAMES)

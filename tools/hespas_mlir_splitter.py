@@ -42,16 +42,16 @@ def main(argv: Sequence[str]) -> int:
     )
 
     from hespas.tools.commands import mini_modules
+    from hespas.tools.terminal import show_progress
     from hespas.workflows import run_flow
+    from hespas.workflows.run_plan import RunPlan
 
     with log_options.open_log(options) as note:
         for text in config_file.notes:
             note(f"note: {text}")
         split = published_config.build_split_pass(config_file.config)
-        with run_flow.show_progress(quiet=options.log_level in log_options.QUIET) as before:
-            outcome = run_flow.execute_plan(
-                run_flow.RunPlan(program, (split,)), note, before=before
-            )
+        with show_progress(quiet=options.log_level in log_options.QUIET) as progress:
+            outcome = run_flow.execute_plan(RunPlan(program, (split,)), note, progress=progress)
         pieces = list(mini_modules.build_mini_modules(outcome.module, program))
         mini_modules.write_mini_modules(Path(folder), pieces)
         if config_file.config.clean:

@@ -18,7 +18,7 @@ from hespas.workflows.run_config import RunConfig, load_json_object
 
 if TYPE_CHECKING:
     from hespas.passes.base import Pass
-    from hespas.workflows.run_flow import RunPlan
+    from hespas.workflows.run_plan import RunPlan
 
 PUBLISHED_KEYS = ("mlir_file", "output_dir", "split_strategy", "perf_estimator", "block_lim")
 
@@ -248,7 +248,7 @@ def build_published_plan(
     ``given`` are flags of ``hespas run`` that go before the file's keys, or add to them. A file
     with rates is the node itself; ``given.node`` names another.
     """
-    from hespas.workflows import run_flow
+    from hespas.workflows import run_plan
 
     config, run_flags = config_file.config, run_flags or RunConfig.model_validate({})
     if config_file.method is None and not run_flags.node:
@@ -257,27 +257,27 @@ def build_published_plan(
     run_flags = run_flags.model_copy(update={"estimator": method.estimator})
     measuring_options = {
         **(_select_cache_options(config) if _has_measuring_estimator(config) else {}),
-        **run_flow.collect_measuring_options(run_flags),
+        **run_plan.collect_measuring_options(run_flags),
     }
     node = run_flags.node or (_to_explicit_path(config_file.path) if method.is_node else None)
     emit: dict[str, str | bool] = {"output": config.output_dir} if config.output_dir else {}
-    return run_flow.RunPlan(
+    return run_plan.RunPlan(
         mlir=require_config_value(config, "mlir_file", "or give --mlir_file", config_file.path),
         steps=(
-            *([run_flow.build_pass_step("fuse", {})] if run_flags.fuse else []),
+            *([run_plan.build_pass_step("fuse", {})] if run_flags.fuse else []),
             build_split_pass(config),
-            run_flow.build_annotate_step(
+            run_plan.build_annotate_step(
                 method.estimator,
                 node,
                 {**method.to_estimator_settings(), **run_flags.setting},
                 measuring_options,
             ),
-            run_flow.build_pass_step("emit-chakra", emit),
+            run_plan.build_pass_step("emit-chakra", emit),
         ),
-        system=run_flow.load_system(run_flags.system),
+        system=run_plan.load_system(run_flags.system),
         devices=config_file.num_npus,
         keep_going=run_flags.keep_going,
-        network=run_flow.plan_network(run_flags),
+        network=run_plan.plan_network(run_flags),
     )
 
 

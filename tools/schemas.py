@@ -15,8 +15,8 @@ from hespas.configs.accelerator import Accelerator
 from hespas.configs.file_models import NetworkFile, NodeFile, SystemFile
 from hespas.frontends.export.export_spec import ExportSpec
 from hespas.passes.emit.stats_model import ModuleStats
-from hespas.workflows.run_config import RunConfig
-from hespas.workflows.sweep.sweep_grid import CELLS, NOT_OF_A_CELL, TOGETHER
+from hespas.workflows.run_config import OUTPUTS, RunConfig
+from hespas.workflows.sweep.sweep_grid import CELLS, TOGETHER
 
 SCHEMA_FOLDER = Path(__file__).resolve().parents[1] / "configs" / "schemas"
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -72,7 +72,7 @@ def _build_sweep_schema() -> dict[str, Any]:
     run = RunConfig.model_json_schema()["properties"]
     cell: dict[str, Any] = {}
     for key, value in run.items():
-        if key in (*NOT_OF_A_CELL, "setting"):
+        if key in (*OUTPUTS, "setting"):
             continue
         text = value.pop("description", "")
         value.pop("title", None)

@@ -9,6 +9,8 @@ from typing import Any
 from hespas.support.errors import HespasError
 from hespas.support.output_file import write_atomically
 
+COLOURS = ("#2f69e1", "#a85c08", "#058169", "#612685", "#8d1832", "#8a919c")
+MARKS = ("o", "s", "^", "D", "P", "o")
 KINDS = (".png", ".svg", ".pdf")
 DATES = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 

@@ -1,4 +1,4 @@
-"""What commands that compare take: results, configurations, programs. The last two are run."""
+"""Results for comparisons: read from folders and tables, or made by running programs."""
 
 from __future__ import annotations
 
@@ -13,83 +13,119 @@ from hespas.dialects.mlir import ir, make_context
 from hespas.passes.annotate.annotate_options import CUSTOM_NODE
 from hespas.support.errors import UsageError
 from hespas.support.text_tables import format_count
-from hespas.tools.commands import run
 from hespas.workflows import run_flow
+from hespas.workflows.run_config import load_json_object
+from hespas.workflows.run_flow import TextFunction, ignore_text
+from hespas.workflows.run_plan import RunPlan, build_run_plan, merge_run_config
 from hespas.workflows.run_results import RunResult, reject_sweep_table
 from hespas.workflows.sweep import sweep_table
 
 ANNOTATING = frozenset(("node", "estimator", "setting", "fuse"))
+PlanBuilder = Callable[[str | None, dict[str, Any]], RunPlan]
+
+
+def build_plan(path: str | None, options: dict[str, Any]) -> RunPlan:
+    """Build the plan of a configuration file whose keys ``options`` replace; raises HespasError."""
+    values = load_json_object(path) if path else {}
+    return build_run_plan(merge_run_config(values, options, path or ""))
 
 
 @dataclass
 class ResultRunner:
-    """Gives the results of what is named; runs what is none, in folders of their own.
+    """Loads the results in folders and tables, and runs configurations and programs.
 
-    ``scratch`` is the folder for these; ``before`` is told each step.
+    Attributes:
+        scratch: The folder for the results of runs.
+        note: Receives each distinct warning and note once.
+        progress: Receives the source and the step that is being run.
+        build_plan: Builds the plan of a configuration file and options; the command line passes
+            one that reads published configurations too.
     """
 
     scratch: str
-    before: Callable[[str], None]
+    note: TextFunction = ignore_text
+    progress: TextFunction | None = None
+    build_plan: PlanBuilder = build_plan
     _noted_texts: set[str] = field(default_factory=set)
     _runs: int = 0
 
-    def collect_results(self, names: Sequence[str], flags: Mapping[str, Any]) -> list[RunResult]:
-        """A result for each name; raises HespasError, UsageError for flags that change nothing."""
-        if flags and all(map(os.path.isdir, names)):
-            flag = next(iter(flags)).replace("_", "-")
-            raise UsageError(f"--{flag} changes no result that is there: nothing is run")
-        return [self.load_or_run(name, flags) for name in names]
+    def collect_results(
+        self, sources: Sequence[str], options: Mapping[str, Any]
+    ) -> list[RunResult]:
+        """Return one result for each source.
 
-    def collect_cell_results(self, name: str, flags: Mapping[str, Any]) -> list[RunResult]:
-        """The results of a table's cells, or the one of anything else; raises HespasError."""
-        if not sweep_table.is_table_file(name):
-            return [self.load_or_run(name, flags)]
-        done, failed = sweep_table.read_split_results(name)
+        Raises:
+            UsageError: There are options, but all sources are results already.
+            HespasError: A source cannot be read or run.
+        """
+        if options and all(map(os.path.isdir, sources)):
+            flag = next(iter(options)).replace("_", "-")
+            raise UsageError(f"--{flag} changes no result that is there: nothing is run")
+        return [self.load_or_run(source, options) for source in sources]
+
+    def collect_cell_results(self, source: str, options: Mapping[str, Any]) -> list[RunResult]:
+        """Return the results of the cells in a table, or the one of any other source."""
+        if not sweep_table.is_table_file(source):
+            return [self.load_or_run(source, options)]
+        done, failed = sweep_table.read_split_results(source)
         if failed:
             self._note_once(
-                f"warning: {format_count(len(failed), 'cell')} of {name} without a result"
+                f"warning: {format_count(len(failed), 'cell')} of {source} without a result"
             )
-        return [RunResult(name, sweep_table.unflatten_figures(row)) for row in done]
+        return [RunResult(source, sweep_table.unflatten_figures(row)) for row in done]
 
-    def load_or_run(self, name: str, flags: Mapping[str, Any]) -> RunResult:
-        """The result in a folder, or of a configuration or a program run with these flags.
+    def load_or_run(self, source: str, options: Mapping[str, Any]) -> RunResult:
+        """Load a result folder, or run a configuration (.json) or a program with these options.
 
-        A program that is annotated keeps its annotation, unless flags say how to estimate it.
-        Raises HespasError.
+        An annotated program keeps its annotation unless an option says how to estimate it.
+
+        Raises:
+            HespasError: The source cannot be read or run.
         """
-        if os.path.isdir(name):
-            return RunResult.load_folder(name)
-        reject_sweep_table(name)
+        if os.path.isdir(source):
+            return RunResult.load_folder(source)
+        reject_sweep_table(source)
         self._runs += 1
         folder = os.path.join(self.scratch, str(self._runs))
-        run_flags: dict[str, Any] = {**flags, "output": folder}
+        run_options: dict[str, Any] = {**options, "output": folder}
         module = None
-        if name.endswith(".json"):
-            plan = run.build_plan_from_flags(name, run_flags)
+        if source.endswith(".json"):
+            plan = self.build_plan(source, run_options)
         else:
-            module = frontends.read_module(name, make_context())
-            known = _read_annotation_flags(module) if ANNOTATING.isdisjoint(flags) else {}
-            plan = run.build_plan_from_flags(None, {**run_flags, **known, "mlir": name})
-            dropped = {"fuse", "annotate", f"{known['estimator']}-annotate"} if known else set()
-            if SplitAttr.read_from_op(module.operation) and "split" not in flags:
-                dropped |= {"split-linear", "split-individual"}
-            steps = tuple(step for step in plan.steps if step.name not in dropped)
-            plan = replace(plan, steps=steps)
-        if plan.network is not None:  # a configuration's own timeline stays as it is
+            module = frontends.read_module(source, make_context())
+            plan = self._build_program_plan(source, module, run_options)
+        if plan.network is not None:  # never overwrite the timeline that a configuration names
             plan = replace(plan, network=replace(plan.network, timeline=None))
-        run.run_and_write_result(
-            plan, self._note_once, lambda step: self.before(f"{name}: {step}"), module
+        run_flow.run_program(
+            plan, note=self._note_once, progress=self._prefix_progress(source), module=module
         )
         return RunResult.load_folder(folder)
+
+    def _build_program_plan(
+        self, source: str, module: ir.Module, options: dict[str, Any]
+    ) -> RunPlan:
+        """Build the plan of a program, without the passes whose results it has already."""
+        annotation = _read_annotation_options(module) if ANNOTATING.isdisjoint(options) else {}
+        plan = self.build_plan(None, {**options, **annotation, "mlir": source})
+        dropped: set[str] = set()
+        if annotation:
+            dropped |= {"fuse", "annotate", f"{annotation['estimator']}-annotate"}
+        if SplitAttr.read_from_op(module.operation) and "split" not in options:
+            dropped |= {"split-linear", "split-individual"}
+        return replace(plan, steps=tuple(step for step in plan.steps if step.name not in dropped))
+
+    def _prefix_progress(self, source: str) -> TextFunction | None:
+        progress = self.progress
+        return None if progress is None else lambda step: progress(f"{source}: {step}")
 
     def _note_once(self, text: str) -> None:
         if text not in self._noted_texts:
             self._noted_texts.add(text)
-            run_flow.print_to_stderr(text)
+            self.note(text)
 
 
-def _read_annotation_flags(module: ir.Module) -> dict[str, str]:
-    """The flags that an annotated program's annotation was made with; empty for another."""
+def _read_annotation_options(module: ir.Module) -> dict[str, str]:
+    """Return the options that a module was annotated with, or nothing if it is not annotated."""
     target = TargetAttr.read_from_op(module.operation)
     if target is None or target.estimator is None:
         return {}

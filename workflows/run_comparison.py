@@ -1,24 +1,55 @@
-"""Results side by side: each against the first, and how well more devices are used."""
+"""Results side by side: each against the first, with the efficiency of scaling out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
+from hespas import configs
+from hespas.support.errors import UsageError
 from hespas.workflows.derived_figures import compute_scaling_efficiency
+from hespas.workflows.result_sources import PlanBuilder, ResultRunner, build_plan
+from hespas.workflows.run_flow import TextFunction, ignore_text
 from hespas.workflows.run_results import RunResult
+from hespas.workflows.sweep.sweep_table import is_table_file
 
 WorkScaling = Literal["auto", "flops", "strong", "weak"]
+
+
+@dataclass(frozen=True)
+class ComparisonRequest:
+    """What to compare.
+
+    Attributes:
+        sources: Programs, configurations (.json), result folders, or tables of a sweep.
+        nodes: The nodes that each program is run on; empty for the default.
+        systems: One system for all, or one for each program, or, if there is one program only, one
+            for each node. ``{node}`` stands for the name of the node.
+        options: Options of a run, by the keys of ``RunConfig``.
+        work: See :func:`compare_results`.
+    """
+
+    sources: Sequence[str]
+    nodes: Sequence[str] = ()
+    systems: Sequence[str] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    work: WorkScaling = "auto"
 
 
 @dataclass(frozen=True)
 class ComparedResult:
     """A result beside the first one.
 
-    ``time_s`` is the step, or the compute where one of the results was not simulated: ``measure``.
-    ``speed_up`` is the first one's time over this one's. ``efficiency`` is the work that a device
-    does in a second, over that of the first result; None where all have as many devices.
+    Attributes:
+        result: The result.
+        measure: ``step_time_s``, or ``compute_s`` if any of the results was not simulated.
+        time_s: The value of ``measure`` in seconds.
+        speed_up: The time of the first result over this one's; None if this one takes no time.
+        efficiency: Work per device and second over that of the first result; None if all results
+            have the same number of devices.
     """
 
     result: RunResult
@@ -29,31 +60,82 @@ class ComparedResult:
 
     @property
     def relative_time(self) -> float | None:
-        """The time over the first one's."""
+        """The time over that of the first result."""
         return 1.0 / self.speed_up if self.speed_up else None
 
     @property
     def band_s(self) -> tuple[float, float] | None:
-        """The 80 % band of ``time_s``."""
+        """The 80 % band of ``time_s``, in seconds."""
         key = {"step_time_s": "step_time_band_s", "compute_s": "compute_band_s"}[self.measure]
         ends = self.result.figures.get(key)
         return (ends[0], ends[1]) if ends else None
 
 
-def _select_measure(results: Sequence[RunResult]) -> str:
-    """What results are compared by: ``step_time_s``, or ``compute_s`` where one has no step."""
-    simulated = all(result.figures.get("step_time_s") is not None for result in results)
-    return "step_time_s" if simulated else "compute_s"
+def compare_sources(
+    request: ComparisonRequest,
+    *,
+    note: TextFunction = ignore_text,
+    progress: TextFunction | None = None,
+    plan_builder: PlanBuilder = build_plan,
+) -> list[ComparedResult]:
+    """Load or run everything that a request names, and compare it with the first result.
+
+    Runs write to a temporary folder. Wrong presets are found before the first run.
+
+    Raises:
+        UsageError: The request names one result only, or its lists do not fit together.
+        HespasError: A source cannot be read or run.
+    """
+    cells = list(_expand_request(request))
+    for source, options in cells:
+        if options and (os.path.isdir(source) or is_table_file(source)):
+            raise UsageError("it is a result already: flags change nothing in it", where=source)
+        if "node" in options:
+            configs.load_node(options["node"])
+        if "system" in options:
+            configs.load_system(options["system"])
+    with tempfile.TemporaryDirectory() as scratch:
+        runner = ResultRunner(scratch, note, progress, plan_builder)
+        results = [
+            result
+            for source, options in cells
+            for result in runner.collect_cell_results(source, options)
+        ]
+    return compare_results(results, request.work)
+
+
+def _expand_request(request: ComparisonRequest) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each source with its options, nodes varying fastest; raises UsageError."""
+    sources, nodes, systems = request.sources, request.nodes, request.systems
+    if len(sources) < 2 and len(nodes) < 2 and not is_table_file(sources[0]):
+        raise UsageError("there is one result only", remedy="name several, or several --nodes")
+    by_source = len(sources) > 1
+    wanted = len(sources) if by_source else len(nodes)
+    if len(systems) not in (0, 1, wanted):
+        unit = "programs" if by_source else "nodes"
+        raise UsageError(
+            f"there are {wanted} {unit} and {len(systems)} systems",
+            remedy="give one system, or as many; {node} in a name stands for the node's",
+        )
+    for i, source in enumerate(sources):
+        for k, node in enumerate(nodes or [None]):
+            options = {**request.options, "node": node} if node else dict(request.options)
+            if systems:
+                system = systems[(i if by_source else k) % len(systems)]
+                options["system"] = system.replace("{node}", node or "")
+            yield source, options
 
 
 def compare_results(
     results: Sequence[RunResult], work: WorkScaling = "auto"
 ) -> list[ComparedResult]:
-    """Each result against the first.
+    """Compare each result with the first.
 
-    ``work`` says how much the programs do, for the efficiency: by ``flops`` as many operations as
-    they have on all their devices; ``strong``: all the same; ``weak``: each device the same;
-    ``auto``: the tokens or samples of a step where all tell them, else as ``flops``.
+    Args:
+        results: At least one result.
+        work: How much a step of each program does, for the efficiency. ``flops``: its operations
+            on all devices; ``strong``: all programs do the same; ``weak``: each device does the
+            same; ``auto``: its tokens or samples if all results have them, else ``flops``.
     """
     measure = _select_measure(results)
     times = [result.figures[measure] for result in results]
@@ -62,6 +144,12 @@ def compare_results(
         ComparedResult(result, measure, time_s, times[0] / time_s if time_s else None, efficiency)
         for result, time_s, efficiency in zip(results, times, efficiencies, strict=True)
     ]
+
+
+def _select_measure(results: Sequence[RunResult]) -> str:
+    """Return ``step_time_s``, or ``compute_s`` if any of the results was not simulated."""
+    simulated = all(result.figures.get("step_time_s") is not None for result in results)
+    return "step_time_s" if simulated else "compute_s"
 
 
 def _compute_efficiencies(
@@ -77,7 +165,7 @@ def _compute_efficiencies(
 def _compute_step_work(
     results: Sequence[RunResult], devices: Sequence[int], work: WorkScaling
 ) -> Sequence[float]:
-    """What a step of each does, on all its devices."""
+    """Return the work of a step of each result, summed over its devices."""
     if work in ("strong", "weak"):
         return [1.0 if work == "strong" else n for n in devices]
     if work == "auto":

@@ -1,76 +1,163 @@
-"""The configuration file of ``hespas run``, and the reading of any JSON configuration."""
+"""The options of a run, declared once.
+
+The flags of ``hespas run``, the keys of its configuration file, the JSON schema, the keys of a
+sweep and the table in docs/reference/run-config.md are made from :class:`RunConfig`.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.fields import FieldInfo
 
 from hespas.configs import read_json
 from hespas.support.errors import HespasError
 
-MEASURING = ("jobs", "dask", "cache", "timeout", "memory_limit")
-STEP = ("model_flops", "tokens_per_step", "samples_per_step", "price_per_hour")
+STEP_GROUP = "figures of a step, summed over all devices; by default those that hespas export wrote"
+MEASURING_GROUP = "estimators that measure"
+
+
+@dataclass(frozen=True)
+class Flag:
+    """How an option appears on a command line, where its type and description do not say it.
+
+    Attributes:
+        metavar: The placeholder of the value; by default the choices, or the option's name.
+        group: The title of the group of flags that it belongs to; "" for none.
+        off_help: The help of ``--no-NAME``, for an option that is on by default.
+        is_output: Whether it names an output of one run, which the cells of a sweep do not have.
+    """
+
+    metavar: str | None = None
+    group: str = ""
+    off_help: str = ""
+    is_output: bool = False
 
 
 class RunConfig(BaseModel):
-    """What ``hespas run`` needs; the keys of its file, and its flags with ``_`` for ``-``."""
+    """The configuration file of ``hespas run``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    mlir: str | None = Field(None, description="the program, in any form that hespas reads")
-    node: str | None = Field(None, description="node preset or file: what a device can do")
-    system: str | None = Field(None, description="system preset or folder: the network")
-    split: Literal["linear", "individual", "individual-merge"] | None = Field(
-        None,
-        description="how compute is cut into regions; if not given, as the estimator is: linear "
-        "for real times, else individual-merge",
+    mlir: Annotated[str | None, Flag("FILE")] = Field(
+        default=None,
+        description="the program: StableHLO or HLO as text, bytecode or protobuf; - for stdin",
     )
-    block_limit: int = Field(0, ge=0, description="most ops in a region; 0: no limit")
-    fuse: bool = Field(False, description="group ops into kernels as XLA would, before splitting")
-    estimator: str = Field("calibrated", description="what estimates the regions")
-    output: str | None = Field(None, description="folder for the traces; default: by the program")
-    keep_going: bool = Field(False, description="count what no rule can cost, instead of stopping")
+    node: Annotated[str | None, Flag("NAME")] = Field(
+        default=None,
+        description="the type of device: a preset (hespas nodes lists them) or a JSON file",
+    )
+    system: Annotated[str | None, Flag("NAME")] = Field(
+        default=None, description="the network: a preset (hespas systems lists them) or a folder"
+    )
+    output: Annotated[str | None, Flag("DIR", is_output=True)] = Field(
+        default=None, description="folder for the traces; by default named after the program"
+    )
+    split: Literal["linear", "individual", "individual-merge"] | None = Field(
+        default=None,
+        description="how to divide compute into regions; by default linear with estimators of "
+        "real times (calibrated), else individual-merge",
+    )
+    block_limit: Annotated[int, Flag("N")] = Field(
+        default=0, ge=0, description="most ops in a region; 0 for no limit"
+    )
+    fuse: bool = Field(
+        default=False,
+        description="group ops into kernels as XLA would, for programs that XLA has not optimised",
+    )
+    estimator: Annotated[str, Flag("NAME")] = Field(
+        default="calibrated", description="the estimator of the regions, such as roofline"
+    )
     setting: dict[str, str | int | float | bool] = Field(
         default_factory=dict, description="settings of the estimator"
     )
-    jobs: int = Field(1, ge=1, description="worker processes of an estimator that measures")
-    dask: str | None = Field(None, description="Dask cluster that measures, tcp://host:port")
-    cache: str | None = Field(None, description="file for what was measured; none: no file")
-    timeout: float | None = Field(None, gt=0, description="seconds to measure one region")
-    memory_limit: float | None = Field(None, gt=0, description="GB of memory for one worker")
-    simulate: bool = Field(True, description="simulate the traces where there is a system")
-    simulator: Literal["auto", "embedded", "astra-sim", "both"] = Field(
-        "auto", description="what simulates; auto: ASTRA-sim where it is found and can do it"
+    keep_going: bool = Field(
+        default=False, description="tag and count ops without a cost rule instead of stopping"
     )
-    congestion: bool = Field(False, description="messages share links in the simulation")
-    curves: str | None = Field(
-        None,
-        description="measured collectives: a device's, none, or, if not given, as the estimator is",
+    memory: Annotated[bool, Flag(off_help="do not compute the peak memory of a device")] = Field(
+        default=True, description="compute the peak memory of a device"
+    )
+    simulate: Annotated[
+        bool, Flag(off_help="write the traces without simulating them, also with --system")
+    ] = Field(default=True, description="simulate the traces if there is a system")
+    simulator: Literal["auto", "embedded", "astra-sim", "both"] = Field(
+        default="auto",
+        description="the simulator; auto: ASTRA-sim if it is installed and supports the run",
+    )
+    astra_sim: Annotated[str | None, Flag("PATH")] = Field(
+        default=None, description="the ASTRA-sim executable; by default searched on PATH"
+    )
+    timeline: Annotated[str | None, Flag("FILE", is_output=True)] = Field(
+        default=None, description="write a timeline of the simulation for https://ui.perfetto.dev"
+    )
+    congestion: bool = Field(default=False, description="messages on a link share its bandwidth")
+    curves: Annotated[str | None, Flag("DEVICE")] = Field(
+        default=None,
+        description="use collective timings measured on DEVICE (none: use the network model); by "
+        "default the node's own with estimators of real times (calibrated), else none",
+    )
+    slowdown: Annotated[float | None, Flag("X")] = Field(
+        default=None,
+        ge=0,
+        description="share by which compute takes longer while communication runs; by default the "
+        "node's own with estimators of real times (calibrated), else 0",
     )
     by_dimension: bool | None = Field(
-        None,
-        description="collectives between some devices go dimension by dimension; if not given, as "
-        "the estimator is",
+        default=None,
+        description="run collectives between some of the devices dimension by dimension, and "
+        "charge messages for all dimensions that they cross; by default with estimators of real "
+        "times (calibrated)",
     )
-    slowdown: float | None = Field(
-        None, ge=0, description="share by which computing takes longer beside communication"
+    model_flops: Annotated[float | None, Flag("N", STEP_GROUP)] = Field(
+        default=None, gt=0, description="operations of the model, without recomputation, for MFU"
     )
-    astra_sim: str | None = Field(None, description="the ASTRA-sim program, where not on PATH")
-    timeline: str | None = Field(None, description="file for a Perfetto timeline of the simulation")
-    memory: bool = Field(True, description="find the memory that the program takes on a device")
-    model_flops: float | None = Field(
-        None, gt=0, description="operations of the model in a step, on all devices, nothing twice"
+    tokens_per_step: Annotated[float | None, Flag("N", STEP_GROUP)] = Field(
+        default=None, gt=0, description="tokens of a step, for tokens per second"
     )
-    tokens_per_step: float | None = Field(None, gt=0, description="tokens of a step, all devices")
-    samples_per_step: float | None = Field(None, gt=0, description="samples of a step, all devices")
-    price_per_hour: float | None = Field(
-        None, gt=0, description="US dollars for an hour of one device; default: the node's"
+    samples_per_step: Annotated[float | None, Flag("N", STEP_GROUP)] = Field(
+        default=None, gt=0, description="samples of a step, for samples per second"
     )
+    price_per_hour: Annotated[float | None, Flag("USD", STEP_GROUP)] = Field(
+        default=None,
+        gt=0,
+        description="US dollars for an hour of one device; by default the node's price",
+    )
+    jobs: Annotated[int, Flag("N", MEASURING_GROUP)] = Field(
+        default=1, ge=1, description="number of worker processes"
+    )
+    dask: Annotated[str | None, Flag("ADDRESS", MEASURING_GROUP)] = Field(
+        default=None, description="measure on the workers of this Dask cluster, tcp://host:port"
+    )
+    cache: Annotated[str | None, Flag("FILE", MEASURING_GROUP)] = Field(
+        default=None, description="file for the measurements (none: keep none); see hespas cache"
+    )
+    timeout: Annotated[float | None, Flag("S", MEASURING_GROUP)] = Field(
+        default=None, gt=0, description="seconds to measure one region; by default 600"
+    )
+    memory_limit: Annotated[float | None, Flag("GB", MEASURING_GROUP)] = Field(
+        default=None, gt=0, description="memory of one worker in GB; by default no limit"
+    )
+
+
+def get_flag(option: FieldInfo) -> Flag:
+    """Return the flag of an option."""
+    return next((entry for entry in option.metadata if isinstance(entry, Flag)), Flag())
+
+
+def list_group_options(group: str) -> tuple[str, ...]:
+    """List the options in a group of flags."""
+    return tuple(n for n, f in RunConfig.model_fields.items() if get_flag(f).group == group)
+
+
+MEASURING = list_group_options(MEASURING_GROUP)
+STEP = list_group_options(STEP_GROUP)
+OUTPUTS = tuple(n for n, f in RunConfig.model_fields.items() if get_flag(f).is_output)
 
 
 def load_json_object(path: str) -> dict[str, Any]:
-    """The object in a JSON file; raises HespasError with line and column."""
+    """Read the object in a JSON file; raises HespasError with line and column."""
     try:
         return read_json(path)
     except HespasError as error:
@@ -80,5 +167,5 @@ def load_json_object(path: str) -> dict[str, Any]:
 
 def _suggest_program_flag(path: str) -> str:
     name = path.removesuffix(".xz").removesuffix(".gz")
-    program = name.endswith((".mlir", ".mlirbc", ".hlo", ".pb", ".txt"))
-    return "a program goes with --mlir" if program else ""
+    is_program = name.endswith((".mlir", ".mlirbc", ".hlo", ".pb", ".txt"))
+    return "a program goes with --mlir" if is_program else ""

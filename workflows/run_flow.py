@@ -1,76 +1,40 @@
-"""The whole flow: read, prepare, split, annotate, write the traces."""
+"""A run: read a program, execute its plan, simulate the traces, summarise, and keep the result."""
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hespas import configs, frontends
 from hespas.configs.node_spec import NodeSpec
-from hespas.configs.system_spec import SystemSpec
 from hespas.dialects.attrs import MemoryAttr, SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.program_facts import read_program_facts
-from hespas.estimators import registry as estimators
-from hespas.passes import pipeline, registry
+from hespas.passes import pipeline
 from hespas.passes.annotate.annotate_options import CUSTOM_NODE
-from hespas.passes.annotate.measuring_pass import refuse_measure_options
-from hespas.passes.base import Pass, PassRun, build_pass
+from hespas.passes.base import PassRun
 from hespas.passes.emit.emit_chakra import EmittedTraces
-from hespas.simulators.embedded.simulation_options import SimulationOptions
-from hespas.support.errors import HespasError, UsageError
-from hespas.support.output_file import check_writable_file
-from hespas.support.output_folder import check_writable_folder as check_folder
+from hespas.support.errors import HespasError
 from hespas.support.text_tables import format_scaled
 from hespas.workflows.derived_figures import StepWork, derive_step_figures
-from hespas.workflows.run_config import MEASURING, STEP, RunConfig
+from hespas.workflows.run_config import RunConfig
+from hespas.workflows.run_plan import RunPlan, build_run_plan
 from hespas.workflows.run_summary import RunSummary
 
 if TYPE_CHECKING:
     from hespas.simulators.report_rows import SimulationReport
 
-NoteFunction = Callable[[str], None]
+TextFunction = Callable[[str], None]
 
 
-def print_to_stderr(text: str) -> None:
-    """The note function of tools without a log."""
-    print(text, file=sys.stderr, flush=True)
-
-
-@dataclass(frozen=True)
-class NetworkPlan:
-    """How the traces are simulated, on the plan's system: see ``hespas simulate``."""
-
-    simulator: str = "auto"
-    astra_sim: str | None = None
-    timeline: str | None = None
-    options: SimulationOptions = field(default_factory=SimulationOptions)
-
-
-@dataclass(frozen=True)
-class RunPlan:
-    """One run: the program, the steps, and what its device count is checked against.
-
-    ``network`` is None where the traces are not to be simulated. ``given`` is what was said of a
-    step (``config.STEP``).
-    """
-
-    mlir: str
-    steps: tuple[Pass, ...]
-    system: SystemSpec | None = None
-    devices: int | None = None
-    keep_going: bool = False
-    network: NetworkPlan | None = None
-    step_figures: Mapping[str, float] = field(default_factory=dict)
+def ignore_text(text: str) -> None:
+    """Drop a note."""
 
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """The annotated module, and what the passes found."""
+    """The annotated module, what the passes found, and (pass, seconds) of each pass."""
 
     module: ir.Module
     target: TargetAttr
@@ -78,158 +42,40 @@ class RunOutcome:
     timings: list[tuple[str, float]] = field(default_factory=list)
 
 
-def build_run_plan(config: RunConfig) -> RunPlan:
-    """The plan of our own configuration; raises HespasError before any work.
+def run_program(
+    request: RunConfig | RunPlan,
+    *,
+    note: TextFunction = ignore_text,
+    progress: TextFunction | None = None,
+    module: ir.Module | None = None,
+) -> RunSummary:
+    """Estimate a program as ``hespas run`` does, and write the result to its output folder.
 
-    So for a wrong preset, and for an output that cannot be written.
+    Args:
+        request: What to run.
+        note: Receives warnings and notes, one line each.
+        progress: Receives the name of each step and the progress within it, if anybody watches.
+        module: The program, if it has been read already. It is changed in place.
+
+    Raises:
+        HespasError: The program cannot be read or estimated, or a preset does not exist.
     """
-    if config.output:
-        check_folder(config.output)
-    if config.node:
-        configs.load_node(config.node)
-    strategy, _, merge = select_split(config).partition("-")
-    split: dict[str, str | bool] = {"block-limit": str(config.block_limit)}
-    if strategy == "individual":
-        split["merge"] = bool(merge)
-    steps = (
-        *([build_pass_step("fuse", {})] if config.fuse else []),
-        build_pass_step(f"split-{strategy}", split),
-        build_annotate_step(
-            config.estimator, config.node, config.setting, collect_measuring_options(config)
-        ),
-        build_pass_step("emit-chakra", {"output": config.output} if config.output else {}),
-    )
-    assert config.mlir is not None
-    system = load_system(config.system)
-    return RunPlan(config.mlir, steps, system, None, config.keep_going, plan_network(config))
-
-
-def add_requested_figures(plan: RunPlan, config: RunConfig) -> RunPlan:
-    """The plan, with the memory of the program found, and with what was said of a step.
-
-    Fusing says what makes a buffer, and splitting moves ops, so memory comes between the two.
-    """
-    steps = plan.steps
-    if config.memory:
-        fused = sum(current.name == "fuse" for current in steps)  # they come first
-        steps = (*steps[:fused], build_pass_step("memory-annotate", {}), *steps[fused:])
-    step_figures = {name: value for name in STEP if (value := getattr(config, name)) is not None}
-    return replace(plan, steps=steps, step_figures=step_figures)
-
-
-def select_split(config: RunConfig) -> str:
-    """The split asked for, else what goes with the estimator.
-
-    A GPU runs its kernels and its synchronous collectives in program order, one after the other:
-    ``linear``. A bound is one of what the program allows: ``individual-merge``.
-    """
-    if config.split is not None:
-        return config.split
-    return (
-        "linear"
-        if estimators.load_estimator_class(config.estimator).measured_network
-        else "individual-merge"
-    )
-
-
-def plan_network(config: RunConfig) -> NetworkPlan | None:
-    """What a configuration says of the simulation; raises HespasError where it cannot be done."""
-    if config.system is None or not config.simulate:
-        if config.timeline is not None:
-            reason = "simulate is false" if config.system else "no system is given"
-            raise UsageError(f"there is no timeline without a simulation: {reason}")
-        return None
-    if config.timeline is not None:
-        folder = os.path.dirname(config.timeline)
-        if not (config.output and os.path.realpath(folder) == os.path.realpath(config.output)):
-            check_writable_file(
-                config.timeline
-            )  # else it is the traces' folder, which is made if need be
-    return NetworkPlan(
-        config.simulator, config.astra_sim, config.timeline, _build_simulation_options(config)
-    )
-
-
-def _build_simulation_options(config: RunConfig) -> SimulationOptions:
-    """How the network is simulated.
-
-    Where the estimator gives real times the simulation is meant to as well: by default collectives
-    take what was measured on the node, compute beside them is slower, and those between some
-    devices go dimension by dimension.
-    """
-    curves, slowdown, by_dimension = config.curves, config.slowdown, config.by_dimension
-    if estimators.load_estimator_class(config.estimator).measured_network:
-        node = configs.load_node(config.node or configs.DEFAULT_NODE)
-        curves = node.collectives if curves is None else curves
-        slowdown = node.overlap_slowdown if slowdown is None else slowdown
-        by_dimension = True if by_dimension is None else by_dimension
-    curves = "" if curves in (None, "none") else curves
-    return SimulationOptions(
-        congestion=config.congestion,
-        curves=curves,
-        slowdown=slowdown or 0.0,
-        by_dimension=bool(by_dimension),
-    )
-
-
-def load_system(name: str | None) -> SystemSpec | None:
-    """The system of that name or folder; raises HespasError."""
-    return configs.load_system(name) if name else None
-
-
-def build_pass_step(name: str, options: dict[str, str | bool]) -> Pass:
-    """A pass with its options as text; raises HespasError."""
-    return build_pass(registry.load_pass_class(name), options)
-
-
-def collect_measuring_options(config: RunConfig) -> dict[str, str | bool]:
-    """The pass options that say how regions are measured; raises UsageError if none are."""
-    measuring_values = {
-        name: value
-        for name in MEASURING
-        if name in config.model_fields_set and (value := getattr(config, name)) is not None
-    }
-    refuse_measure_options(config.estimator, measuring_values)
-    return {name.replace("_", "-"): str(value) for name, value in measuring_values.items()}
-
-
-def build_annotate_step(
-    estimator: str,
-    node: str | None,
-    settings: Mapping[str, object] | None = None,
-    measuring: Mapping[str, str | bool] | None = None,
-) -> Pass:
-    """The estimator's own pass where it has one, else ``annotate``; raises UsageError."""
-    options: dict[str, str | bool] = {"node": node} if node else {}
-    options |= measuring or {}
-    texts = {
-        key.replace("_", "-"): str(value).lower() if isinstance(value, bool) else str(value)
-        for key, value in (settings or {}).items()
-    }
-    own_pass = f"{estimator}-annotate"
-    if registry.is_pass_name(own_pass):
-        return build_pass_step(own_pass, {**options, **texts})
-    estimators.load_estimator_class(estimator)  # a wrong name before any work
-    for key, text in texts.items():
-        if ";" in text:
-            raise UsageError(f"setting '{key}' of {estimator} holds ';', which separates settings")
-    if texts:
-        options["settings"] = ";".join(f"{key}={text}" for key, text in texts.items())
-    return build_pass_step("annotate", {"estimator": estimator, **options})
+    plan = build_run_plan(request) if isinstance(request, RunConfig) else request
+    outcome = execute_plan(plan, note, progress=progress, module=module)
+    simulation = simulate_traces(plan, outcome, note, progress=progress)
+    summary = summarise_run(plan, outcome, simulation)
+    _write_result(plan, outcome, summary)
+    return summary
 
 
 def execute_plan(
     plan: RunPlan,
-    note: NoteFunction,
+    note: TextFunction = ignore_text,
     *,
-    before: Callable[[str], None] = lambda name: None,
-    progress: Callable[[str], None] | None = None,
+    progress: TextFunction | None = None,
     module: ir.Module | None = None,
 ) -> RunOutcome:
-    """Run the plan's steps; ``before`` is called with the name of each. Raises HespasError.
-
-    ``progress`` is shown how far a long step is. ``module`` is the program, where it has been read.
-    """
+    """Execute the passes of a plan; arguments and errors are those of :func:`run_program`."""
     run = PassRun(
         input_name=frontends.to_display_name(plan.mlir),
         keep_going=plan.keep_going,
@@ -238,32 +84,34 @@ def execute_plan(
     )
     module = module or frontends.read_module(plan.mlir, make_context())
     timings: list[tuple[str, float]] = []
-    unchecked = True
-    for current in pipeline.insert_prepare(module, plan.steps):
-        before(current.name)
-        pipeline.run_pipeline(module, [current], run, timings=timings)
-        if unchecked and TargetAttr.NAME in module.operation.attributes:
-            check_device_count(_read_module_target(module), plan)
-            unchecked = False
-        if current.name == "memory-annotate":
-            check_memory_fit(run, find_planned_node(plan, _read_module_target(module)))
-    check_memory_fit(run, run.results.get("node"))  # a default that a step has chosen
-    return RunOutcome(module, _read_module_target(module), run, timings)
+    is_checked = False
+    for step in pipeline.insert_prepare(module, plan.steps):
+        if progress is not None:
+            progress(step.name)
+        pipeline.run_pipeline(module, [step], run, timings=timings)
+        if not is_checked and TargetAttr.NAME in module.operation.attributes:
+            check_device_count(read_module_target(module), plan)
+            is_checked = True
+        if step.name == "memory-annotate":
+            check_memory_fit(run, find_planned_node(plan, read_module_target(module)))
+    check_memory_fit(run, run.results.get("node"))  # the default node, which a pass has chosen
+    return RunOutcome(module, read_module_target(module), run, timings)
 
 
 def simulate_traces(
     plan: RunPlan,
     outcome: RunOutcome,
-    note: NoteFunction,
+    note: TextFunction = ignore_text,
     *,
-    before: Callable[[str], None] = lambda name: None,
+    progress: TextFunction | None = None,
 ) -> SimulationReport | None:
-    """Simulate the traces on the plan's system, where it says so; raises HespasError."""
+    """Simulate the traces of an executed plan; returns None if the plan has no simulation."""
     if plan.network is None or plan.system is None:
         return None
     from hespas.workflows import simulation_report
 
-    before("simulate")
+    if progress is not None:
+        progress("simulate")
     emitted: EmittedTraces = outcome.run.results["emit"]
     return simulation_report.simulate_trace_folder(
         emitted.folder,
@@ -279,7 +127,7 @@ def simulate_traces(
 def summarise_run(
     plan: RunPlan, outcome: RunOutcome, simulation: SimulationReport | None = None
 ) -> RunSummary:
-    """What a finished run is reported as."""
+    """Summarise an executed plan and its simulation."""
     from hespas.simulators.simulator_choice import list_warnings
 
     emitted: EmittedTraces = outcome.run.results["emit"]
@@ -307,7 +155,22 @@ def summarise_run(
     )
 
 
-def _read_module_target(module: ir.Module) -> TargetAttr:
+def _write_result(plan: RunPlan, outcome: RunOutcome, summary: RunSummary) -> None:
+    """Write the annotated module and the figures beside the traces."""
+    from hespas.workflows import run_results, run_summary, simulation_report
+
+    folder, details = summary.emitted.folder, None
+    if summary.simulation is not None and plan.system is not None:
+        details = simulation_report.to_simulation_json(
+            summary.simulation, traces=str(folder), system=plan.system.name
+        )
+    run_results.write_run_result(
+        folder, outcome.module, run_summary.to_summary_json(summary), details
+    )
+
+
+def read_module_target(module: ir.Module) -> TargetAttr:
+    """Read the target of a prepared module; raises HespasError if it is missing."""
     target = TargetAttr.read_from_op(module.operation)
     if target is None:
         raise HespasError("prepare left no hespas.target on the module")
@@ -315,35 +178,32 @@ def _read_module_target(module: ir.Module) -> TargetAttr:
 
 
 def find_planned_node(plan: RunPlan, target: TargetAttr) -> NodeSpec | None:
-    """The node that the program will be annotated for, where that is known beforehand."""
-    step_nodes = [
-        node for current in plan.steps if isinstance(node := getattr(current, "node", 0), str)
-    ]
+    """Return the node that a plan will annotate for, or None if it is not known beforehand."""
+    step_nodes = [node for step in plan.steps if isinstance(node := getattr(step, "node", 0), str)]
     name = next(iter(step_nodes), "") or target.node
     return configs.load_node(name) if name and name != CUSTOM_NODE else None
 
 
 def check_memory_fit(run: PassRun, node: NodeSpec | None) -> None:
-    """Say that a program does not fit."""
+    """Warn if the peak memory of the program exceeds the memory of the node."""
     memory: MemoryAttr | None = run.results.get("memory")
     if memory is None or node is None or not node.memory_bytes:
         return
-    if memory.peak_bytes <= node.memory_bytes:
-        return
-    run.warn(
-        f"the program does not fit: it takes {format_scaled(memory.peak_bytes, 'B')} of memory on each "
-        f"device, and {node.name} has {format_scaled(node.memory_bytes, 'B')}"
-    )
+    if memory.peak_bytes > node.memory_bytes:
+        run.warn(
+            f"the program does not fit: it takes {format_scaled(memory.peak_bytes, 'B')} of "
+            f"memory on each device, and {node.name} has {format_scaled(node.memory_bytes, 'B')}"
+        )
 
 
 def check_device_count(target: TargetAttr, plan: RunPlan) -> None:
-    """Raise HespasError where the plan's system has not as many devices as the program."""
+    """Raise HespasError if the program and the plan's system differ in their number of devices."""
     program_devices = f"the program runs on {target.devices} devices"
     if plan.devices is not None and plan.devices != target.devices:
         raise HespasError(
             f"{program_devices}, but num_npus is {plan.devices}",
             where=plan.mlir,
-            remedy="leave num_npus out, or take the program partitioned for that many",
+            remedy="leave num_npus out, or use the program partitioned for that many",
         )
     if plan.system is not None and plan.system.device_count != target.devices:
         sizes = plan.system.npus_count
@@ -351,18 +211,6 @@ def check_device_count(target: TargetAttr, plan: RunPlan) -> None:
         raise HespasError(
             f"{program_devices}, but system {plan.system.name} has {plan.system.device_count}{counts}",
             where=plan.mlir,
-            remedy="take a system of that size: hespas systems lists the presets, and "
+            remedy="use a system of that size: hespas systems lists the presets, and "
             "hespas system new makes another",
         )
-
-
-@contextmanager
-def show_progress(*, quiet: bool = False) -> Iterator[Callable[[str], None]]:
-    """A function to call before each step; it shows its name on a terminal, else nothing."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda name: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("reading") as status:
-        yield status.update

@@ -56,7 +56,7 @@ def simulate_trace_folder(
             f"there are traces of {len(files)} devices, but system {system.name} has "
             f"{system.device_count} ({counts})",
             where=str(traces),
-            remedy="take a system of that size: hespas systems lists the presets, and "
+            remedy="use a system of that size: hespas systems lists the presets, and "
             "hespas system new makes another",
         )
     inputs = load_inputs(traces, system, prefix)

@@ -138,7 +138,7 @@ def test_a_timeline_is_written(place, capsys):
         (["no", "--system", "ring"], 1, "no: error: there is no such folder"),
         (["traces", "--system", "V100_32GB_8GPU"], 1,
          "there are traces of 4 devices, but system V100_32GB_8GPU has 8 (8); "
-         "take a system of that size: hespas systems lists the presets, and hespas system new"),
+         "use a system of that size: hespas systems lists the presets, and hespas system new"),
         (["traces", "--system", "ring", "--slowdown", "-1"], 2, "'-1' is negative"),
         (["traces", "--system", "ring", "--slowdown", "x"], 2, "'x' is not a number"),
         (["traces", "--system", "ring", "--queues-per-dim", "0"], 2, "whole number from 1"),

@@ -14,7 +14,7 @@ from hespas.configs.simple_yaml import read_simple_yaml
 from hespas.passes import passes_reference, registry
 from hespas.passes.emit.stats_model import ModuleStats
 from hespas.support.errors import UsageError
-from hespas.tools import cli_reference, hespas, schemas
+from hespas.tools import cli_reference, hespas, run_reference, schemas
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -37,8 +37,8 @@ def assert_valid(name: str, data: object) -> None:
 
 @pytest.mark.parametrize(
     ("page", "module"),
-    [("cli", cli_reference), ("passes", passes_reference)],
-    ids=["cli", "passes"],
+    [("cli", cli_reference), ("passes", passes_reference), ("run-config", run_reference)],
+    ids=["cli", "passes", "run-config"],
 )
 def test_pages_are_up_to_date(page, module):
     found = (ROOT / "docs" / "reference" / f"{page}.md").read_text("utf-8")

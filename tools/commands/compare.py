@@ -47,9 +47,11 @@ def build_parser() -> CommandParser:
     add("--plot", metavar="FILE", help="bars of the times, as .png, .svg or .pdf")
     add("--json", action="store_true", help="print one JSON object instead of a table")
 
-    from hespas.tools.commands.run import add_run_options
+    from hespas.tools.commands.run import FILE_OPTIONS
+    from hespas.tools.model_flags import add_model_flags
+    from hespas.workflows.run_config import RunConfig
 
-    add_run_options(parser)
+    add_model_flags(parser, RunConfig, exclude=(*FILE_OPTIONS, "node", "system"))
     return parser
 
 
@@ -60,22 +62,22 @@ def main(argv: Sequence[str]) -> int:
     wants_json = options.pop("json")
     nodes, systems = (_split_names(options.pop(key)) for key in ("nodes", "systems"))
 
-    import tempfile
-
     from hespas.support import text_tables
     from hespas.support.output_file import check_writable_file
-    from hespas.tools.commands.run import select_set_flags
+    from hespas.tools.commands.run import build_plan_from_flags
+    from hespas.tools.model_flags import collect_set_flags
     from hespas.tools.report import report_plots
-    from hespas.workflows import run_flow
-    from hespas.workflows.run_comparison import compare_results
+    from hespas.tools.terminal import print_to_stderr, show_progress
+    from hespas.workflows.run_comparison import ComparisonRequest, compare_sources
 
-    flags = select_set_flags(options)
     if plot:
         report_plots.check_plot_file(plot)
         check_writable_file(plot)
-    cells = _expand_cells(sources, nodes, systems, flags)
-    with tempfile.TemporaryDirectory() as scratch, run_flow.show_progress() as before:
-        compared_results = compare_results(_collect_results(cells, scratch, before), work)
+    request = ComparisonRequest(sources, nodes, systems, collect_set_flags(options), work)
+    with show_progress() as progress:
+        compared_results = compare_sources(
+            request, note=print_to_stderr, progress=progress, plan_builder=build_plan_from_flags
+        )
     if plot:
         report_plots.write_comparison_plot(plot, compared_results, _label_results(compared_results))
     if wants_json:
@@ -85,63 +87,8 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-ComparisonCell = tuple[str, dict[str, Any]]  # what is run, and with which flags
-
-
 def _split_names(text: str | None) -> list[str]:
     return [part for part in (text or "").split(",") if part]
-
-
-def _expand_cells(
-    sources: Sequence[str], nodes: Sequence[str], systems: Sequence[str], flags: dict[str, Any]
-) -> list[ComparisonCell]:
-    """What to run, programs first and nodes inside; raises UsageError."""
-    from hespas.support.errors import UsageError
-    from hespas.workflows.sweep.sweep_table import is_table_file
-
-    if len(sources) < 2 and len(nodes) < 2 and not is_table_file(sources[0]):
-        raise UsageError("there is one result only", remedy="name several, or several --nodes")
-    by_source = len(sources) > 1
-    wanted = len(sources) if by_source else len(nodes)
-    if len(systems) not in (0, 1, wanted):
-        unit = "programs" if by_source else "nodes"
-        raise UsageError(
-            f"there are {wanted} {unit} and {len(systems)} systems",
-            remedy="give one system, or as many; {node} in a name stands for the node's",
-        )
-    cells = []
-    for i, source in enumerate(sources):
-        for k, node in enumerate(nodes or [None]):
-            cell_flags = {**flags, "node": node} if node else dict(flags)
-            if systems:
-                system = systems[(i if by_source else k) % len(systems)]
-                cell_flags["system"] = system.replace("{node}", node or "")
-            cells.append((source, cell_flags))
-    return cells
-
-
-def _collect_results(
-    cells: Sequence[ComparisonCell], scratch: str, before: Callable[[str], None]
-) -> list[Any]:
-    """The results of all cells; wrong presets are found before the first is run."""
-    import os
-
-    from hespas import configs
-    from hespas.support.errors import UsageError
-    from hespas.workflows.result_sources import ResultRunner
-    from hespas.workflows.sweep.sweep_table import is_table_file
-
-    for source, flags in cells:
-        if flags and (os.path.isdir(source) or is_table_file(source)):
-            raise UsageError("it is a result already: flags change nothing in it", where=source)
-        if "node" in flags:
-            configs.load_node(flags["node"])
-        if "system" in flags:
-            configs.load_system(flags["system"])
-    runner = ResultRunner(scratch, before)
-    return [
-        result for source, flags in cells for result in runner.collect_cell_results(source, flags)
-    ]
 
 
 def _label_results(compared_results: Sequence[ComparedResult]) -> list[str]:

@@ -46,13 +46,13 @@ def build_parser() -> CommandParser:
         help="exit with 1 where B takes longer than A by more than this",
     )  # fmt: skip
     add("--json", action="store_true", help="print one JSON object instead of tables")
-    running = parser.add_argument_group("where A or B has to be run: as for hespas run")
-    running.add_argument("--node", help="node preset or file")
-    running.add_argument("--system", help="system preset or folder: the network")
 
-    from hespas.tools.commands.run import add_run_options
+    from hespas.tools.commands.run import FILE_OPTIONS
+    from hespas.tools.model_flags import add_model_flags
+    from hespas.workflows.run_config import RunConfig
 
-    add_run_options(parser)
+    title = "how to run A or B, if they are not results: as for hespas run"
+    add_model_flags(parser, RunConfig, exclude=FILE_OPTIONS, title=title)
     return parser
 
 
@@ -70,13 +70,15 @@ def main(argv: Sequence[str]) -> int:
     import tempfile
 
     from hespas.support import text_tables
-    from hespas.tools.commands.run import select_set_flags
-    from hespas.workflows import run_flow
+    from hespas.tools.commands.run import build_plan_from_flags
+    from hespas.tools.model_flags import collect_set_flags
+    from hespas.tools.terminal import print_to_stderr, show_progress
     from hespas.workflows.result_sources import ResultRunner
     from hespas.workflows.run_differences import find_run_differences
 
-    with tempfile.TemporaryDirectory() as scratch, run_flow.show_progress() as before:
-        a, b = ResultRunner(scratch, before).collect_results(names, select_set_flags(options))
+    with tempfile.TemporaryDirectory() as scratch, show_progress() as progress:
+        runner = ResultRunner(scratch, print_to_stderr, progress, build_plan_from_flags)
+        a, b = runner.collect_results(names, collect_set_flags(options))
         run_difference = find_run_differences(a, b, depth)
     if wants_json:
         print(json.dumps(_to_difference_json(run_difference, names), indent=1))

@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
     from hespas.dialects.mlir import make_context
     from hespas.passes.base import PassRun
     from hespas.support import text_tables
-    from hespas.tools.commands.run import parse_settings
+    from hespas.tools.model_flags import parse_settings
     from hespas.workflows.reference.program_comparison import compare_with_regions
 
     run = PassRun(input_name=frontends.to_display_name(options.mlir))

@@ -104,8 +104,8 @@ def main(argv: Sequence[str]) -> int:
     from hespas import configs
     from hespas.simulators.embedded.simulation_options import SimulationOptions
     from hespas.support import text_tables
+    from hespas.tools.terminal import print_to_stderr
     from hespas.workflows import simulation_report
-    from hespas.workflows.run_flow import print_to_stderr
 
     system = configs.load_system(command_line.system)
     options = SimulationOptions(

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
+import json
+import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import UsageError
 from hespas.tools import console_scripts
+from hespas.tools.commands.command_parser import CommandParser, parse_count
+
+if TYPE_CHECKING:
+    from hespas.workflows.studies.study_definition import Study
+    from hespas.workflows.studies.study_output import StudyOutput
 
 STUDIES = {
     "operators": "one matrix product after another, by every estimator of an accelerator",
@@ -22,12 +30,12 @@ usage: hespas study NAME [...]
 
 {studies}
 
-hespas study NAME --help tells a study's options.
+hespas study NAME --help lists the options of a study.
 """
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run a study; returns the exit code, raises HespasError."""
+    """Run a study and return the exit code; raises HespasError."""
     if not argv or argv[0] in ("-h", "--help"):
         studies = "\n".join(f"  {name:<10} {text}" for name, text in STUDIES.items())
         print(USAGE.format(studies=studies), end="")
@@ -37,9 +45,169 @@ def main(argv: Sequence[str]) -> int:
         from hespas.support.suggestions import suggest_nearest
 
         raise UsageError(f"no study is called '{name}'", remedy=suggest_nearest(name, [*STUDIES]))
-    return import_study_module(name).main(list(argv[1:]))
+    options = build_study_parser(name).parse_args(argv[1:])
+    if name == "operators":
+        output = _run_operator_study(options)
+    else:
+        output = _run_program_study(import_study_module(name).STUDY, options)
+    _write_output(output, options)
+    return 0
 
 
 def import_study_module(name: str) -> Any:
-    """The module of a study, with its ``main`` and ``arguments``."""
+    """Import the module of a study."""
     return importlib.import_module(f"hespas.workflows.studies.{name.replace('-', '_')}")
+
+
+def build_study_parser(name: str) -> CommandParser:
+    """Build the parser of one study."""
+    if name == "operators":
+        return _build_operator_parser()
+    return _build_program_parser(import_study_module(name).STUDY)
+
+
+def _build_operator_parser() -> CommandParser:
+    from hespas.workflows.studies import operators
+
+    parser = CommandParser("hespas study operators", operators.DESCRIPTION)
+    add = parser.add_argument
+    add("--node", default=operators.NODE, help=f"node preset or file; default: {operators.NODE}")
+    add(
+        "--sizes", metavar="LIST", default=operators.SIZES,
+        help="products, MxKxN or M, separated by commas",
+    )  # fmt: skip
+    add(
+        "--dtype", choices=operators.DTYPES, default="bf16",
+        help="type of the elements; default: bf16",
+    )  # fmt: skip
+    add(
+        "--estimator", action="append", metavar="NAME{KEY=VALUE ...}",
+        help="an estimator with its settings; may be repeated",
+    )  # fmt: skip
+    _add_output_flags(parser)
+    add("--jobs", type=parse_count, default=1, metavar="N", help="simulations at once; default: 1")
+    add(
+        "--cache", default="", metavar="FILE",
+        help="file for the simulated times (none: keep none)",
+    )  # fmt: skip
+    return parser
+
+
+def _run_operator_study(options: argparse.Namespace) -> StudyOutput:
+    from hespas import configs
+    from hespas.estimators.measure.measurement_run import MeasureOptions
+    from hespas.workflows.studies import operators, study_output
+
+    shapes = study_output.parse_value_list(
+        options.sizes.replace(" ", ","), operators.parse_product_shape, "--sizes"
+    )
+    study_output.check_output_files(options.csv, options.plot)
+    result = operators.compare_estimators(
+        configs.load_node(options.node),
+        shapes,
+        options.dtype,
+        list(dict.fromkeys(options.estimator or operators.ESTIMATORS)),
+        MeasureOptions(jobs=options.jobs, cache=options.cache),
+        strict=bool(options.estimator),
+    )
+    return operators.build_operator_output(result)
+
+
+def _build_program_parser(study: Study) -> CommandParser:
+    from hespas.workflows.studies.program_forms import FORMS
+
+    parser = CommandParser(f"hespas study {study.name}", study.description)
+    add = parser.add_argument
+    for axis in study.axes:
+        add(f"--{axis.name}", metavar="LIST", default=axis.default, help=axis.help)
+    add(
+        "--node", nargs="+", action="extend",
+        help=f"node presets; default: {' '.join(study.nodes)}",
+    )  # fmt: skip
+    add(
+        "--system", nargs="+", action="extend",
+        help="system presets, patterns of them, or folders; each program uses one with its number "
+        "of devices; default: the node's presets",
+    )  # fmt: skip
+    add(
+        "--form", choices=FORMS, default="optimised",
+        help="; ".join(f"{name}: {text}" for name, text in FORMS.items()),
+    )  # fmt: skip
+    add("--estimator", default="calibrated", help="the estimator of the regions")
+    add(
+        "--split", choices=("linear", "individual", "individual-merge"),
+        help="how to divide compute into regions; default: what suits the estimator",
+    )  # fmt: skip
+    add(
+        "--set", action="append", default=[], metavar="KEY=VALUE",
+        help="another option of the recipe, as of hespas export; may be repeated",
+    )  # fmt: skip
+    add(
+        "--xla-optimize", default="", metavar="OPTIONS",
+        help="more options of that pass, for optimised and scheduled",
+    )  # fmt: skip
+    _add_output_flags(parser)
+    add(
+        "--jobs", type=parse_count, metavar="N",
+        help="worker processes; default: one for each core",
+    )  # fmt: skip
+    add("--work-dir", default="", metavar="DIR", help="folder that keeps the programs")
+    add(
+        "--cache", default="", metavar="FILE",
+        help="file that keeps the results of cells (none: keep none)",
+    )  # fmt: skip
+    return parser
+
+
+def _run_program_study(study: Study, options: argparse.Namespace) -> StudyOutput:
+    axis_values = {axis.name: axis.parse_values(getattr(options, axis.name)) for axis in study.axes}
+    changes = dict(_parse_key_value(text) for text in options.set)
+
+    from hespas.estimators.measure import host
+    from hespas.tools.terminal import print_to_stderr
+    from hespas.workflows.studies import study_output, study_runner
+
+    study_options = study_runner.StudyOptions(
+        nodes=list(dict.fromkeys(options.node or study.nodes)),
+        systems=options.system or (),
+        form=options.form,
+        estimator=options.estimator,
+        split=options.split,
+        changes=changes,
+        xla_options=options.xla_optimize,
+        jobs=options.jobs or host.count_usable_cores(),
+        work_dir=options.work_dir,
+        cache=options.cache,
+    )
+    study_runner.check_study_options(study_options)
+    study_output.check_output_files(options.csv, options.plot)
+    result = study_runner.run_study(study, axis_values, study_options, print_to_stderr)
+    return study_runner.build_study_output(study, result)
+
+
+def _add_output_flags(parser: CommandParser) -> None:
+    add = parser.add_argument
+    add("--csv", metavar="FILE", help="write the results as a table")
+    add("--plot", metavar="FILE", help="write a plot, .png, .svg or .pdf")
+    add("--json", action="store_true", help="print one JSON object")
+
+
+def _write_output(output: StudyOutput, options: argparse.Namespace) -> None:
+    """Write the requested files, then print tables and notes, or JSON; raises HespasError."""
+    from hespas.support import text_tables
+    from hespas.workflows.studies import study_output
+
+    study_output.write_output_files(output, options.csv, options.plot)
+    if options.json:
+        print(json.dumps(output.data, indent=1))
+        return
+    text_tables.print_tables(output.tables)
+    for line in output.notes:
+        print(f"- {line}", file=sys.stderr)
+
+
+def _parse_key_value(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UsageError(f"--set takes KEY=VALUE, not '{text}'")
+    return key, value

@@ -72,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
         raise UsageError("no program is given", remedy="name it with --mlir, or in a file")
 
     from hespas.support import text_tables
-    from hespas.workflows import run_flow
+    from hespas.tools.terminal import print_to_stderr
     from hespas.workflows.sweep import sweep_runner, sweep_summary, sweep_table
 
     if command_line.output:
@@ -84,7 +84,7 @@ def main(argv: Sequence[str]) -> int:
         command_line.cache,
         command_line.timeout,
     )
-    sweep_outcome = sweep_runner.run_sweep(cells, options, run_flow.print_to_stderr)
+    sweep_outcome = sweep_runner.run_sweep(cells, options, print_to_stderr)
     if command_line.output:
         sweep_table.write_table(
             command_line.output, sweep_outcome.rows, {"hespas sweep": json.dumps(list(argv))}
@@ -100,9 +100,7 @@ def main(argv: Sequence[str]) -> int:
             sweep_summary.make_summary_tables(sweep_outcome, command_line.output)
         )
     if sweep_outcome.failed:
-        run_flow.print_to_stderr(
-            f"{sweep_outcome.failed} of {len(sweep_outcome.rows)} cells have an error"
-        )
+        print_to_stderr(f"{sweep_outcome.failed} of {len(sweep_outcome.rows)} cells have an error")
     return 1 if sweep_outcome.failed and not command_line.keep_going else 0
 
 

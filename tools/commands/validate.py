@@ -10,7 +10,6 @@ from hespas.tools.commands.command_parser import CommandParser, parse_non_negati
 
 if TYPE_CHECKING:
     from hespas.support.text_tables import TextTable
-    from hespas.workflows.validation.measured_cells import MeasuredCell
     from hespas.workflows.validation.prediction_scores import PredictionScore, StepPrediction
 
 DESCRIPTION = """\
@@ -71,32 +70,27 @@ def main(argv: Sequence[str]) -> int:
 
     from hespas.support import text_tables
     from hespas.support.output_file import check_writable_file, write_atomically
-    from hespas.workflows import run_flow
+    from hespas.tools.terminal import print_to_stderr, show_progress
     from hespas.workflows.plot_files import check_plot_file
     from hespas.workflows.validation import prediction_plot
-    from hespas.workflows.validation.measured_cells import STARTS, read_measured_cells
-    from hespas.workflows.validation.prediction_scores import score_predictions
-    from hespas.workflows.validation.step_predictions import RATIO, PredictionFlow
+    from hespas.workflows.validation.measured_cells import STARTS
+    from hespas.workflows.validation.step_predictions import ValidationRequest, validate_estimator
 
     if options.plot:
         check_plot_file(options.plot)
     for path in filter(None, (options.plot, options.markdown)):
         check_writable_file(path)
-    cells = read_measured_cells(options.cells)
-    starts = STARTS if options.start == "both" else (options.start,)
-    flows = [PredictionFlow(options.estimator, start) for start in starts]
-    baselines = [PredictionFlow("roofline", starts[0])] if options.baselines else []
-    with run_flow.show_progress() as before:
-        by_flow = _predict_all_cells(
-            cells, options.programs, [*flows, *baselines], options.cells, before
-        )
-    if options.baselines:
-        by_flow[RATIO] = _predict_by_ratio(cells)
-    scores = {
-        name: flow_score
-        for name, predictions in by_flow.items()
-        if (flow_score := score_predictions(predictions, at_least_s=options.at_least)) is not None
-    }
+    request = ValidationRequest(
+        options.cells,
+        options.programs,
+        options.estimator,
+        STARTS if options.start == "both" else (options.start,),
+        options.baselines,
+        options.at_least,
+    )
+    with show_progress() as progress:
+        result = validate_estimator(request, note=print_to_stderr, progress=progress)
+    by_flow, scores = result.predictions, result.scores
     tables = _build_validation_tables(by_flow, scores, options.at_least)
     if options.plot:
         prediction_plot.draw_predictions(
@@ -110,59 +104,7 @@ def main(argv: Sequence[str]) -> int:
     else:
         text_tables.print_tables(tables)
     return _check_error_limits(
-        {f.name: scores.get(f.name) for f in flows}, options.max_mape, options.max_bias
-    )
-
-
-def _predict_all_cells(
-    cells: Sequence[MeasuredCell],
-    folders: Sequence[str],
-    flows: Sequence[Any],
-    where: str,
-    before: Any,
-) -> dict[str, list[StepPrediction]]:
-    """Predictions by flow; every program is found before the first is estimated."""
-    from hespas.support.errors import HespasError
-    from hespas.workflows import run_flow
-    from hespas.workflows.validation.measured_cells import find_cell_program, find_programs
-    from hespas.workflows.validation.step_predictions import predict_cell
-
-    program_files = find_programs(folders)
-    work = []
-    for prediction_flow in flows:
-        for cell in cells:
-            program = find_cell_program(cell, prediction_flow.start, program_files)
-            if program is None:
-                raise HespasError(
-                    f"there is no {prediction_flow.start} program of {cell.workload} for {cell.node}",
-                    where=f"{where}:{cell.line}",
-                    remedy=f"put it in {', '.join(folders)}: see hespas validate --help",
-                )
-            work.append((prediction_flow, cell, program))
-    noted_texts: set[str] = set()
-
-    def note_once(text: str) -> None:
-        if text not in noted_texts:
-            noted_texts.add(text)
-            run_flow.print_to_stderr(text)
-
-    by_flow: dict[str, list[StepPrediction]] = {
-        prediction_flow.name: [] for prediction_flow in flows
-    }
-    for i, (prediction_flow, cell, program) in enumerate(work):
-        before(f"{i + 1} of {len(work)}: {cell.workload} on {cell.node}, {prediction_flow.name}")
-        by_flow[prediction_flow.name].append(
-            predict_cell(cell, program, prediction_flow, note_once)
-        )
-    return by_flow
-
-
-def _predict_by_ratio(cells: Sequence[MeasuredCell]) -> list[StepPrediction]:
-    from hespas import configs
-    from hespas.workflows.validation.step_predictions import scale_by_bandwidth
-
-    return scale_by_bandwidth(
-        cells, lambda name: configs.load_node(name).memory_bandwidth_bytes_per_s
+        {f.name: scores.get(f.name) for f in request.flows}, options.max_mape, options.max_bias
     )
 
 
@@ -252,7 +194,7 @@ def _check_error_limits(
     scores: dict[str, PredictionScore | None], max_mape: float | None, max_bias: float | None
 ) -> int:
     """1 where a flow misses a limit, given in percent, or has no cell to be judged by; else 0."""
-    from hespas.workflows.run_flow import print_to_stderr
+    from hespas.tools.terminal import print_to_stderr
 
     code = 0
     for name, flow_score in scores.items():

@@ -10,7 +10,7 @@ from hespas.support.text_tables import format_seconds
 from hespas.tools.report.memory_usage import RunMemory, read_memory_usage
 from hespas.tools.report.roofline_plot import RooflinePlot, build_roofline_plot, format_rate
 from hespas.workflows import kernel_rows
-from hespas.workflows.plot_files import check_plot_file, save_figure
+from hespas.workflows.plot_files import COLOURS, MARKS, check_plot_file, save_figure
 
 if TYPE_CHECKING:
     from hespas.workflows.run_comparison import ComparedResult
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ("check_plot_file", "write_comparison_plot", "write_heat_map", "write_run_plots")
 
-COLOURS = ("#2f69e1", "#a85c08", "#058169", "#612685", "#8d1832", "#8a919c")
-MARKS = ("o", "s", "^", "D", "P", "o")
 KINDS = ("png", "svg")
 
 

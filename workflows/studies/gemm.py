@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from hespas.workflows.studies import study_definition
 from hespas.workflows.studies.operators import parse_product_shape
-from hespas.workflows.studies.study_command import StudyCommand
 from hespas.workflows.studies.study_definition import (
     AxisValues,
     Study,
@@ -72,5 +71,3 @@ STUDY = Study(
     series=("kind",),
     facet="size",
 )  # fmt: skip
-COMMAND = StudyCommand(STUDY)
-build_parser, main = COMMAND.build_parser, COMMAND.main

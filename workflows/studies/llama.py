@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from hespas.support.errors import UsageError
 from hespas.workflows.studies import study_definition
-from hespas.workflows.studies.study_command import StudyCommand
 from hespas.workflows.studies.study_definition import (
     AxisValues,
     Study,
@@ -63,5 +62,3 @@ STUDY = Study(
     across="model",
     series=("node", "tensor", "devices"),
 )  # fmt: skip
-COMMAND = StudyCommand(STUDY)
-build_parser, main = COMMAND.build_parser, COMMAND.main

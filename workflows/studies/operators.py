@@ -12,9 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import HespasError, UsageError
-from hespas.tools.commands.command_parser import CommandParser, parse_count
-from hespas.workflows.studies import study_output
-from hespas.workflows.studies.study_definition import StudyAxis
+from hespas.workflows.studies.study_output import StudyOutput
 
 if TYPE_CHECKING:
     from hespas.configs.node_spec import NodeSpec
@@ -48,7 +46,7 @@ Shape = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class _OperatorRow:
+class OperatorRow:
     """One product by one estimator; ``time_s`` is None where ``reason`` says why."""
 
     estimator: str
@@ -64,63 +62,17 @@ class _OperatorRow:
 
 
 @dataclass(frozen=True)
-class _OperatorResult:
+class OperatorResult:
     """All rows; ``skipped`` says why an estimator has none, ``constants`` what the others used."""
 
     node: str
     peak_flops: float
-    rows: list[_OperatorRow]
+    rows: list[OperatorRow]
     constants: dict[str, str]
     skipped: dict[str, str]
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the study; returns the exit code, raises HespasError."""
-    options = build_parser().parse_args(argv)
-    shapes = StudyAxis("sizes", SIZES, "", parse_product_shape).parse_values(
-        options.sizes.replace(" ", ",")
-    )
-
-    from hespas import configs
-    from hespas.estimators.measure.measurement_run import MeasureOptions
-
-    study_output.check_output_files(options)
-    estimators = list(dict.fromkeys(options.estimator or ESTIMATORS))
-    result = _compare_estimators(
-        configs.load_node(options.node), shapes, options.dtype, estimators,
-        MeasureOptions(jobs=options.jobs, cache=options.cache), strict=bool(options.estimator),
-    )  # fmt: skip
-    study_output.write_study_output(
-        study_output.StudyOutput(
-            rows=[{"node": result.node, **asdict(row)} for row in result.rows],
-            data=asdict(result),
-            tables=_make_tables(result),
-            notes=_collect_notes(result),
-            draw=lambda figure: _draw_achieved_rates(figure, result),
-            size=(9, 5),
-        ),
-        options,
-    )
-    return 0
-
-
-def build_parser() -> CommandParser:
-    parser = CommandParser("hespas study operators", DESCRIPTION)
-    add = parser.add_argument
-    add("--node", default=NODE, help=f"node preset or file; default: {NODE}")
-    add("--sizes", metavar="LIST", default=SIZES, help="products, MxKxN or M, separated by commas")
-    add("--dtype", choices=DTYPES, default="bf16", help="type of the elements; default: bf16")
-    add(
-        "--estimator", action="append", metavar="NAME{KEY=VALUE ...}",
-        help="an estimator with its settings; may be given several times",
-    )  # fmt: skip
-    study_output.add_output_arguments(parser)
-    add("--jobs", type=parse_count, default=1, metavar="N", help="simulations at once; default: 1")
-    add("--cache", default="", metavar="FILE", help="where simulations are kept; none: nowhere")
-    return parser
-
-
-def _compare_estimators(
+def compare_estimators(
     node: NodeSpec,
     shapes: Sequence[Shape],
     dtype: str,
@@ -128,7 +80,7 @@ def _compare_estimators(
     options: MeasureOptions,
     *,
     strict: bool = False,
-) -> _OperatorResult:
+) -> OperatorResult:
     """Each shape by each estimator, given as ``name{key=value ...}``.
 
     With ``strict`` an estimator that cannot be used is an error; a product that one cannot do is
@@ -136,7 +88,7 @@ def _compare_estimators(
     """
     peak_flops = _get_peak_rate(node, dtype)
     modules = [_make_product_module(shape, dtype) for shape in shapes]
-    rows: list[_OperatorRow] = []
+    rows: list[OperatorRow] = []
     constants, skipped = {}, {}
     for spelled in estimators:
         try:
@@ -150,7 +102,7 @@ def _compare_estimators(
             if strict:
                 raise
             skipped[spelled] = error.message
-    return _OperatorResult(node.name, peak_flops, rows, constants, skipped)
+    return OperatorResult(node.name, peak_flops, rows, constants, skipped)
 
 
 def _build_estimator(spelled: str, node: NodeSpec) -> Estimator:
@@ -171,7 +123,7 @@ def _estimate_products(
     shapes: Sequence[Shape],
     dtype: str,
     options: MeasureOptions,
-) -> Iterator[_OperatorRow]:
+) -> Iterator[OperatorRow]:
     """The rows of one estimator; raises HespasError where it cannot be used at all."""
     from hespas.estimators.measure.base import MeasuringEstimator
     from hespas.estimators.measure.measurement_run import measure_items
@@ -185,10 +137,10 @@ def _estimate_products(
         try:
             cost = estimator.estimate(item)
         except UnknownCost as error:
-            yield _OperatorRow(spelled, m, k, n, dtype, flops, None, None, None, error.message)
+            yield OperatorRow(spelled, m, k, n, dtype, flops, None, None, None, error.message)
         else:
             time_s = cost.latency_ns * 1e-9
-            yield _OperatorRow(
+            yield OperatorRow(
                 spelled, m, k, n, dtype, flops, time_s, flops / time_s, cost.bound, None
             )
 
@@ -229,12 +181,24 @@ def parse_product_shape(text: str) -> Shape:
     return int(m), int(k), int(n)
 
 
-def _make_tables(result: _OperatorResult) -> list[TextTable]:
+def build_operator_output(result: OperatorResult) -> StudyOutput:
+    """Build the tables, the data and the plot of the study."""
+    return StudyOutput(
+        rows=[{"node": result.node, **asdict(row)} for row in result.rows],
+        data=asdict(result),
+        tables=_make_tables(result),
+        notes=_collect_notes(result),
+        draw=lambda figure: _draw_achieved_rates(figure, result),
+        size=(9, 5),
+    )
+
+
+def _make_tables(result: OperatorResult) -> list[TextTable]:
     """The times, a product a row and an estimator a column."""
     from hespas.support.text_tables import TextTable, format_seconds
 
     shown = list(result.constants)
-    cells: dict[Shape, dict[str, _OperatorRow]] = {}
+    cells: dict[Shape, dict[str, OperatorRow]] = {}
     for row in result.rows:
         cells.setdefault((row.m, row.k, row.n), {})[row.estimator] = row
     lines = []
@@ -254,7 +218,7 @@ def _shorten_spelling(spelled: str) -> str:
     return " ".join([name, *values])
 
 
-def _collect_notes(result: _OperatorResult) -> list[str]:
+def _collect_notes(result: OperatorResult) -> list[str]:
     """Why there are gaps in the table, each reason once."""
     reasons: dict[str, list[str]] = {}
     for row in result.rows:
@@ -265,7 +229,7 @@ def _collect_notes(result: _OperatorResult) -> list[str]:
     return [*gaps, *(f"no {name}: {reason}" for name, reason in result.skipped.items())]
 
 
-def _draw_achieved_rates(figure: Any, result: _OperatorResult) -> None:
+def _draw_achieved_rates(figure: Any, result: OperatorResult) -> None:
     """Achieved operations per second of each product, a line an estimator, below the peak."""
     sizes = {(row.flops, row.m, row.k, row.n): f"{row.m}x{row.k}x{row.n}" for row in result.rows}
     products = [sizes[key] for key in sorted(sizes)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hespas.workflows.studies import study_definition
-from hespas.workflows.studies.study_command import StudyCommand
 from hespas.workflows.studies.study_definition import (
     AxisValues,
     Study,
@@ -57,5 +56,3 @@ STUDY = Study(
     series=("devices",),
     facet="node",
 )  # fmt: skip
-COMMAND = StudyCommand(STUDY)
-build_parser, main = COMMAND.build_parser, COMMAND.main

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hespas.workflows.studies import llama, study_definition
-from hespas.workflows.studies.study_command import StudyCommand
 from hespas.workflows.studies.study_definition import Study, StudyAxis, StudyPanel
 
 DESCRIPTION = """\
@@ -38,5 +37,3 @@ STUDY = Study(
     across="devices",
     series=("model", "node", "tensor"),
 )  # fmt: skip
-COMMAND = StudyCommand(STUDY)
-build_parser, main = COMMAND.build_parser, COMMAND.main

@@ -12,6 +12,7 @@ from typing import Any
 
 from hespas.support.errors import UsageError
 from hespas.support.text_tables import format_percent, format_scaled, format_seconds
+from hespas.workflows.studies.study_output import parse_value_list
 
 AxisValues = Mapping[str, Sequence[Any]]
 """The values of each axis, by its name."""
@@ -27,11 +28,8 @@ class StudyAxis:
     read: Callable[[str], Any] = str
 
     def parse_values(self, text: str) -> list[Any]:
-        """The values of ``A,B,...``, each once; raises UsageError."""
-        parsed_values = [self.read(part.strip()) for part in text.split(",") if part.strip()]
-        if not parsed_values:
-            raise UsageError(f"--{self.name} is empty")
-        return list(dict.fromkeys(parsed_values))
+        """Parse ``A,B,...`` into distinct values; raises UsageError."""
+        return parse_value_list(text, self.read, f"--{self.name}")
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,17 @@
-"""What a study leaves: tables or JSON on stdout, notes on stderr, CSV and a plot as files."""
+"""The output of a study: its rows as CSV, its data as JSON, its tables, and its plot."""
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hespas.tools.commands.command_parser import CommandParser
+from hespas.support import output_file
+from hespas.support.errors import UsageError
+from hespas.workflows import plot_files
 
 if TYPE_CHECKING:
     from hespas.support.text_tables import TextTable
@@ -21,9 +21,15 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class StudyOutput:
-    """What a study found, in each form: ``rows`` for CSV, ``data`` for JSON.
+    """The result of a study in each form.
 
-    ``draw`` puts the plot into a figure of ``size`` inches.
+    Attributes:
+        rows: The rows of the CSV file; a column for each key.
+        data: The JSON object.
+        tables: The tables for the terminal.
+        notes: What the figures are based on, and what is missing, one line each.
+        draw: Draws the plot into a figure of matplotlib.
+        size: Width and height of the figure in inches.
     """
 
     rows: Sequence[Row]
@@ -34,45 +40,37 @@ class StudyOutput:
     size: tuple[float, float]
 
 
-def add_output_arguments(parser: CommandParser) -> None:
-    """The flags that say what is written where."""
-    add = parser.add_argument
-    add("--csv", metavar="FILE", help="write the results as a table")
-    add("--plot", metavar="FILE", help="write a plot, .png, .svg or .pdf")
-    add("--json", action="store_true", help="print one JSON object")
+def parse_value_list(text: str, read: Callable[[str], Any], flag: str) -> list[Any]:
+    """Parse ``A,B,...`` into distinct values; raises UsageError if it is empty."""
+    values = [read(part.strip()) for part in text.split(",") if part.strip()]
+    if not values:
+        raise UsageError(f"{flag} is empty")
+    return list(dict.fromkeys(values))
 
 
-def check_output_files(options: argparse.Namespace) -> None:
-    """Raise HespasError where a file cannot be written, before the work for it is done."""
-    from hespas.support import output_file
-    from hespas.workflows.plot_files import check_plot_file
-
-    if options.plot:
-        check_plot_file(options.plot)
-    for place in (options.csv, options.plot):
-        if place:
-            output_file.check_writable_file(place)
+def check_output_files(csv_file: str | None, plot_file: str | None) -> None:
+    """Raise HespasError if a file cannot be written, before the work for it is done."""
+    if plot_file:
+        plot_files.check_plot_file(plot_file)
+    for path in (csv_file, plot_file):
+        if path:
+            output_file.check_writable_file(path)
 
 
-def write_study_output(output: StudyOutput, options: argparse.Namespace) -> None:
-    """Write the files that were asked for, then print; raises HespasError."""
-    from hespas.support import text_tables
-    from hespas.support.output_file import write_atomically
+def write_output_files(output: StudyOutput, csv_file: str | None, plot_file: str | None) -> None:
+    """Write the requested files; raises HespasError."""
+    if csv_file:
+        output_file.write_atomically(csv_file, _format_csv(output.rows).encode())
+    if plot_file:
+        from matplotlib.figure import Figure
 
-    if options.csv:
-        write_atomically(options.csv, _format_csv(output.rows).encode())
-    if options.plot:
-        _save_study_plot(output, options.plot)
-    if options.json:
-        print(json.dumps(output.data, indent=1))
-        return
-    text_tables.print_tables(output.tables)
-    for line in output.notes:
-        print(f"- {line}", file=sys.stderr)
+        figure = Figure(figsize=output.size, layout="constrained")
+        output.draw(figure)
+        plot_files.save_figure(figure, plot_file)
 
 
 def _format_csv(rows: Sequence[Row]) -> str:
-    """A line for each row, a column for each name; None is empty, a truth value as in JSON."""
+    """Format rows as CSV; None is an empty cell, a truth value is as in JSON."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -83,13 +81,3 @@ def _format_csv(rows: Sequence[Row]) -> str:
 
 def _format_csv_cell(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, bool) else "" if value is None else value
-
-
-def _save_study_plot(output: StudyOutput, place: str) -> None:
-    from matplotlib.figure import Figure
-
-    from hespas.workflows.plot_files import save_figure
-
-    figure = Figure(figsize=output.size, layout="constrained")
-    output.draw(figure)
-    save_figure(figure, place)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hespas.tools.report.report_plots import COLOURS, MARKS
+from hespas.workflows.plot_files import COLOURS, MARKS
 from hespas.workflows.studies.study_definition import Study, StudyPanel, describe_label
 
 Row = Mapping[str, Any]

@@ -17,7 +17,7 @@ from hespas.simulators.simulator_choice import BY_CURVES
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import TextTable, format_percent, format_seconds
 from hespas.workflows.derived_figures import compute_scaling_efficiency
-from hespas.workflows.studies import program_forms, study_programs
+from hespas.workflows.studies import program_forms, study_plot, study_programs
 from hespas.workflows.studies.study_definition import (
     AxisValues,
     Study,
@@ -25,6 +25,7 @@ from hespas.workflows.studies.study_definition import (
     StudyWorkload,
     describe_label,
 )
+from hespas.workflows.studies.study_output import StudyOutput
 from hespas.workflows.sweep import sweep_runner as sweep
 
 Row = dict[str, Any]
@@ -80,7 +81,7 @@ class StudyResult:
     labels: list[str]
 
 
-def collect_study_rows(
+def run_study(
     study: Study, axis_values: AxisValues, options: StudyOptions, note: Callable[[str], None]
 ) -> StudyResult:
     """All rows of a study; raises HespasError, before any work where it can be told then."""
@@ -255,6 +256,25 @@ def _shorten_warning(warning: str, program: str) -> str:
     if warning.startswith(BY_CURVES):
         return re.sub(r"\b\d+ (?=[a-z])", "", warning)
     return warning.replace(f"{program}: ", "").replace(program, "the program")
+
+
+def check_study_options(options: StudyOptions) -> None:
+    """Raise HespasError if a node or the estimator does not exist."""
+    for name in options.nodes:
+        configs.load_node(name)
+    registry.load_estimator_class(options.estimator)
+
+
+def build_study_output(study: Study, result: StudyResult) -> StudyOutput:
+    """Build the table, the data and the plot of a study."""
+    return StudyOutput(
+        rows=result.rows,
+        data={"study": study.name, "notes": result.notes, "rows": result.rows},
+        tables=[make_study_table(study, result)],
+        notes=result.notes,
+        draw=lambda figure: study_plot.draw_study(figure, study, result.rows),
+        size=study_plot.compute_figure_size(study, result.rows),
+    )
 
 
 def make_study_table(study: Study, result: StudyResult) -> TextTable:

@@ -18,10 +18,9 @@ from hespas import configs
 from hespas.configs.simple_yaml import read_simple_yaml
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.suggestions import suggest_nearest
-from hespas.workflows.run_config import RunConfig
+from hespas.workflows.run_config import OUTPUTS, RunConfig
 
 TOGETHER, CELLS = "together", "cells"
-NOT_OF_A_CELL = ("output", "timeline")
 NESTED = ("node.", "setting.")
 MAX_CELLS = 1_000_000
 WILD = re.compile(r"[*?\[]")
@@ -118,8 +117,8 @@ def _flatten_keys(sweep_keys: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_values(key: str, values: Iterable[Any]) -> None:
     """Raise HespasError for a key that no cell has, or a value that is no single value."""
-    known = [k for k in RunConfig.model_fields if k not in (*NOT_OF_A_CELL, "setting")]
-    if key in NOT_OF_A_CELL:
+    known = [k for k in RunConfig.model_fields if k not in (*OUTPUTS, "setting")]
+    if key in OUTPUTS:
         raise HespasError(f"a cell has no '{key}': a sweep keeps figures, not traces")
     if key not in known and not (key.startswith(NESTED) and key.partition(".")[2]):
         names = [*known, TOGETHER, CELLS]

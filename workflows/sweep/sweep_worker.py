@@ -31,6 +31,7 @@ from hespas.simulators.report_rows import SimulationReport, build_report
 from hespas.support.errors import HespasError
 from hespas.workflows import run_flow, run_summary
 from hespas.workflows.run_config import RunConfig
+from hespas.workflows.run_plan import RunPlan, build_run_plan
 from hespas.workflows.sweep import sweep_jobs
 
 Value = TypeVar("Value")
@@ -96,10 +97,7 @@ class _ModuleStage:
 
     @property
     def compile_target(self) -> TargetAttr:
-        target = TargetAttr.read_from_op(self.module.operation)
-        if target is None:
-            raise HespasError("prepare left no hespas.target on the module")
-        return target
+        return run_flow.read_module_target(self.module)
 
     def copy_stage(self) -> _ModuleStage:
         """A stage of its own, for further passes."""
@@ -125,7 +123,7 @@ _estimated: _SingleEntryCache[_EstimatedProgram] = _SingleEntryCache()
 def _compute_figures(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
     """What ``hespas run --json`` prints of a cell, but for its files; raises HespasError."""
     config = _read_config(cell, scratch)
-    plan = run_flow.add_requested_figures(run_flow.build_run_plan(config), config)
+    plan = build_run_plan(config)
     emit = next(step for step in plan.steps if isinstance(step, EmitChakraPass))
     first, second, last = _split_steps([step for step in plan.steps if step is not emit])
     key: tuple[Hashable, ...] = (plan.mlir, cell["program"], plan.keep_going)
@@ -160,7 +158,7 @@ def _compute_figures(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
 
 def _count_devices(cell: dict[str, Any]) -> dict[str, Any]:
     """How many devices a program runs on; raises HespasError."""
-    plan = run_flow.RunPlan(cell["devices_of"], (), keep_going=cell["keep_going"])
+    plan = RunPlan(cell["devices_of"], (), keep_going=cell["keep_going"])
     key = (plan.mlir, cell["program"], plan.keep_going, "")
     prepared = _prepared.get_or_make(key, lambda: _read_program(plan, cell["program"], ()))
     return {"devices": prepared.compile_target.devices}
@@ -188,7 +186,7 @@ def _split_steps(steps: Sequence[Pass]) -> tuple[Sequence[Pass], Sequence[Pass],
     return steps[:first], steps[first:last], steps[last:]
 
 
-def _read_program(plan: run_flow.RunPlan, digest: str, first: Sequence[Pass]) -> _ModuleStage:
+def _read_program(plan: RunPlan, digest: str, first: Sequence[Pass]) -> _ModuleStage:
     """The program, prepared; raises HespasError."""
     if sweep_jobs.compute_program_digest(plan.mlir) != digest:
         raise HespasError(
@@ -216,9 +214,7 @@ def _apply_node_free_steps(stage: _ModuleStage, steps: Sequence[Pass]) -> _Modul
     return replace(new, heard=heard)
 
 
-def _annotate_stage(
-    plan: run_flow.RunPlan, stage: _ModuleStage, steps: Sequence[Pass]
-) -> _ModuleStage:
+def _annotate_stage(plan: RunPlan, stage: _ModuleStage, steps: Sequence[Pass]) -> _ModuleStage:
     """The program after what does; raises HespasError."""
     new = stage.copy_stage()
     warnings, count = new.run.warnings, len(new.run.warnings)
@@ -230,7 +226,7 @@ def _annotate_stage(
 
 
 def _estimate_program(
-    plan: run_flow.RunPlan, split: _ModuleStage, last: Sequence[Pass]
+    plan: RunPlan, split: _ModuleStage, last: Sequence[Pass]
 ) -> _EstimatedProgram:
     """The traces and statistics of an annotated program; raises HespasError."""
     stage = _annotate_stage(plan, split, last)
@@ -242,7 +238,7 @@ def _estimate_program(
 
 
 def _simulate_from_files(
-    plan: run_flow.RunPlan,
+    plan: RunPlan,
     split: _ModuleStage,
     last: Sequence[Pass],
     emit: EmitChakraPass,
@@ -254,12 +250,12 @@ def _simulate_from_files(
         stage = _annotate_stage(plan, split, [*last, traces])
         run_flow.check_memory_fit(stage.run, stage.run.results.get("node"))
         outcome = run_flow.RunOutcome(stage.module, stage.compile_target, stage.run)
-        simulated = run_flow.simulate_traces(plan, outcome, lambda text: None)
+        simulated = run_flow.simulate_traces(plan, outcome)
         return _summarise_figures(plan, stage, stage.run.results["emit"], simulated)
 
 
 def _summarise_figures(
-    plan: run_flow.RunPlan,
+    plan: RunPlan,
     stage: _ModuleStage,
     emitted: EmittedTraces,
     simulated: SimulationReport | None,

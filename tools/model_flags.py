@@ -1,0 +1,110 @@
+"""Command-line flags of a configuration model, made from its fields."""
+
+from __future__ import annotations
+
+import argparse
+import types
+from collections.abc import Collection, Sequence
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from hespas.support.errors import UsageError
+from hespas.workflows.run_config import Flag, get_flag
+
+
+def add_model_flags(
+    parser: argparse.ArgumentParser,
+    model: type[BaseModel],
+    *,
+    exclude: Collection[str] = (),
+    title: str = "",
+) -> None:
+    """Add a flag for each field of a configuration model.
+
+    A field ``block_limit`` becomes ``--block-limit``. A truth value that is True by default becomes
+    ``--no-NAME``, and one without a default both forms. No flag has a default, so that flags that
+    are absent override nothing.
+
+    Args:
+        parser: The parser to extend.
+        model: The model; fields are annotated with ``run_config.Flag``.
+        exclude: The names of fields that get no flag.
+        title: The title of the group of flags that belong to no other group.
+    """
+    groups: dict[str, Any] = {"": parser.add_argument_group(title) if title else parser}
+    for name, option in model.model_fields.items():
+        if name in exclude:
+            continue
+        flag = get_flag(option)
+        if flag.group not in groups:
+            groups[flag.group] = parser.add_argument_group(flag.group)
+        spelling, keywords = _describe_flag(name, option, flag)
+        groups[flag.group].add_argument(spelling, default=None, **keywords)
+
+
+def collect_set_flags(values: dict[str, Any]) -> dict[str, Any]:
+    """Select the flags that are present, with ``KEY=VALUE`` lists as dictionaries.
+
+    Raises:
+        UsageError: An item of a list is not ``KEY=VALUE``.
+    """
+    return {
+        name: parse_settings(value, f"--{name.replace('_', '-')}")
+        if isinstance(value, list)
+        else value
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def parse_settings(texts: Sequence[str], flag: str = "--setting") -> dict[str, str]:
+    """Parse ``KEY=VALUE`` items; the last value of a key wins. Raises UsageError."""
+    settings = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{flag}: '{text}' is not KEY=VALUE")
+        settings[key] = value
+    return settings
+
+
+def spell_flag(name: str, option: FieldInfo) -> str:
+    """Spell the flag of a field with its placeholder, such as ``--block-limit N``."""
+    spelling, keywords = _describe_flag(name, option, get_flag(option))
+    if keywords.get("action") is argparse.BooleanOptionalAction:
+        return f"{spelling}, --no-{spelling.removeprefix('--')}"
+    return f"{spelling} {keywords['metavar']}" if "metavar" in keywords else spelling
+
+
+def _describe_flag(name: str, option: FieldInfo, flag: Flag) -> tuple[str, dict[str, Any]]:
+    """Return the spelling of a flag and the other arguments of ``add_argument``."""
+    spelling = f"--{name.replace('_', '-')}"
+    text = (option.description or "").replace("%", "%%")
+    kind = _strip_optional(option.annotation)
+    if kind is bool:
+        if option.default is None:
+            return spelling, {"action": argparse.BooleanOptionalAction, "help": text}
+        if option.default:
+            spelling, text = f"--no-{spelling.removeprefix('--')}", flag.off_help
+            return spelling, {"action": "store_false", "dest": name, "help": text}
+        return spelling, {"action": "store_true", "help": text}
+    if get_origin(kind) is dict:
+        text += "; may be repeated"
+        return spelling, {"action": "append", "metavar": flag.metavar or "KEY=VALUE", "help": text}
+    if option.default is not None:
+        text += f" (default {option.default})"
+    if get_origin(kind) is Literal:  # the model checks the choice and suggests the nearest one
+        metavar = f"{{{','.join(get_args(kind))}}}"
+        return spelling, {"metavar": metavar, "help": text}
+    keywords = {"metavar": flag.metavar or name.upper(), "help": text}
+    return spelling, keywords if kind is str else {**keywords, "type": kind}
+
+
+def _strip_optional(annotation: Any) -> Any:
+    """Return ``T`` for ``T | None``, and any other annotation as it is."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        members = [member for member in get_args(annotation) if member is not type(None)]
+        return members[0] if len(members) == 1 else annotation
+    return annotation

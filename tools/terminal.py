@@ -1,0 +1,24 @@
+"""Notes and progress on the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+def print_to_stderr(text: str) -> None:
+    """Print a note, for commands without a log."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def show_progress(*, quiet: bool = False) -> Iterator[Callable[[str], None] | None]:
+    """Yield a function that shows the name of the current step, or None outside a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("reading") as status:
+        yield status.update

@@ -1,0 +1,234 @@
+"""The plan of a run: a checked configuration as passes, a system, and simulation options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hespas import configs
+from hespas.configs.system_spec import SystemSpec
+from hespas.configs.validation import validate_config
+from hespas.estimators import registry as estimators
+from hespas.passes import registry
+from hespas.passes.annotate.measuring_pass import refuse_measure_options
+from hespas.passes.base import Pass, build_pass
+from hespas.simulators.embedded.simulation_options import SimulationOptions
+from hespas.support.errors import UsageError
+from hespas.support.output_file import check_writable_file
+from hespas.support.output_folder import check_writable_folder
+from hespas.workflows.run_config import MEASURING, STEP, RunConfig
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    """How to simulate the traces.
+
+    Attributes:
+        simulator: ``auto``, ``embedded``, ``astra-sim`` or ``both``.
+        astra_sim: The ASTRA-sim executable; None searches PATH.
+        timeline: The file for a timeline; None writes none.
+        options: The network model.
+    """
+
+    simulator: str = "auto"
+    astra_sim: str | None = None
+    timeline: str | None = None
+    options: SimulationOptions = field(default_factory=SimulationOptions)
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """Everything that a run does.
+
+    Attributes:
+        mlir: The file of the program.
+        steps: The passes, in order; ``prepare`` is inserted when the plan is executed.
+        system: The network; its number of devices must equal the program's.
+        devices: The number of devices that the program must have; None accepts any.
+        keep_going: Whether ops without a cost are tagged and counted instead of raising.
+        network: How to simulate the traces; None does not simulate.
+        step_figures: Values of the options ``run_config.STEP`` that the user set.
+    """
+
+    mlir: str
+    steps: tuple[Pass, ...]
+    system: SystemSpec | None = None
+    devices: int | None = None
+    keep_going: bool = False
+    network: NetworkPlan | None = None
+    step_figures: Mapping[str, float] = field(default_factory=dict)
+
+
+def merge_run_config(
+    values: Mapping[str, Any], overrides: Mapping[str, Any], where: str
+) -> RunConfig:
+    """Check a configuration whose keys ``overrides`` replace; settings are merged key by key.
+
+    Raises:
+        HespasError: A key or a value is wrong; the message names ``where``.
+    """
+    merged = {**values, **overrides}
+    if "setting" in overrides and isinstance(values.get("setting"), dict):
+        merged["setting"] = {**values["setting"], **overrides["setting"]}
+    return validate_config(RunConfig, merged, where)
+
+
+def build_run_plan(config: RunConfig, where: str = "") -> RunPlan:
+    """Build the plan of a configuration.
+
+    Raises:
+        HespasError: A preset does not exist, or an output cannot be written. Both are found
+            before any work is done.
+    """
+    if config.mlir is None:
+        raise UsageError("no program is given", where=where, remedy="name it with --mlir FILE")
+    if config.output:
+        check_writable_folder(config.output)
+    if config.node:
+        configs.load_node(config.node)
+    strategy, _, merge = select_split(config).partition("-")
+    split: dict[str, str | bool] = {"block-limit": str(config.block_limit)}
+    if strategy == "individual":
+        split["merge"] = bool(merge)
+    steps = (
+        *([build_pass_step("fuse", {})] if config.fuse else []),
+        build_pass_step(f"split-{strategy}", split),
+        build_annotate_step(
+            config.estimator, config.node, config.setting, collect_measuring_options(config)
+        ),
+        build_pass_step("emit-chakra", {"output": config.output} if config.output else {}),
+    )
+    plan = RunPlan(
+        config.mlir,
+        steps,
+        load_system(config.system),
+        keep_going=config.keep_going,
+        network=plan_network(config),
+    )
+    return add_requested_figures(plan, config)
+
+
+def add_requested_figures(plan: RunPlan, config: RunConfig) -> RunPlan:
+    """Add the memory analysis and the figures of a step that a configuration asks for.
+
+    The memory analysis runs after fusing, which determines the buffers, and before splitting,
+    which moves ops.
+    """
+    steps = plan.steps
+    if config.memory:
+        fused = sum(step.name == "fuse" for step in steps)  # fusing comes first
+        steps = (*steps[:fused], build_pass_step("memory-annotate", {}), *steps[fused:])
+    step_figures = {name: value for name in STEP if (value := getattr(config, name)) is not None}
+    return replace(plan, steps=steps, step_figures=step_figures)
+
+
+def select_split(config: RunConfig) -> str:
+    """Return the configured split, or the one that suits the estimator.
+
+    A GPU runs its kernels and its synchronous collectives in program order, which is ``linear``.
+    Lower bounds use ``individual-merge``, the best that the data dependencies allow.
+    """
+    if config.split is not None:
+        return config.split
+    return "linear" if _estimates_real_times(config) else "individual-merge"
+
+
+def _estimates_real_times(config: RunConfig) -> bool:
+    return estimators.load_estimator_class(config.estimator).measured_network
+
+
+def plan_network(config: RunConfig) -> NetworkPlan | None:
+    """Return how a configuration simulates its traces, or None if it does not.
+
+    Raises:
+        UsageError: There is a timeline but no simulation.
+        HespasError: The timeline cannot be written.
+    """
+    if config.system is None or not config.simulate:
+        if config.timeline is not None:
+            reason = "simulate is false" if config.system else "no system is given"
+            raise UsageError(f"there is no timeline without a simulation: {reason}")
+        return None
+    if config.timeline is not None:
+        folder = os.path.dirname(config.timeline)
+        is_beside_traces = config.output and os.path.realpath(folder) == os.path.realpath(
+            config.output
+        )
+        if not is_beside_traces:  # the traces' folder is created by the run
+            check_writable_file(config.timeline)
+    return NetworkPlan(
+        config.simulator, config.astra_sim, config.timeline, _build_simulation_options(config)
+    )
+
+
+def _build_simulation_options(config: RunConfig) -> SimulationOptions:
+    """Return the network model of a configuration.
+
+    If the estimator predicts real times, the simulation does so too by default: it uses measured
+    collectives, slows down compute alongside communication, and runs collectives between some of
+    the devices dimension by dimension.
+    """
+    curves, slowdown, by_dimension = config.curves, config.slowdown, config.by_dimension
+    if _estimates_real_times(config):
+        node = configs.load_node(config.node or configs.DEFAULT_NODE)
+        curves = node.collectives if curves is None else curves
+        slowdown = node.overlap_slowdown if slowdown is None else slowdown
+        by_dimension = True if by_dimension is None else by_dimension
+    return SimulationOptions(
+        congestion=config.congestion,
+        curves="" if curves in (None, "none") else curves,
+        slowdown=slowdown or 0.0,
+        by_dimension=bool(by_dimension),
+    )
+
+
+def load_system(name: str | None) -> SystemSpec | None:
+    """Load a system preset or folder; raises HespasError."""
+    return configs.load_system(name) if name else None
+
+
+def build_pass_step(name: str, options: dict[str, str | bool]) -> Pass:
+    """Build a pass from options as text; raises UsageError."""
+    return build_pass(registry.load_pass_class(name), options)
+
+
+def collect_measuring_options(config: RunConfig) -> dict[str, str | bool]:
+    """Return the pass options that control measurements.
+
+    Raises:
+        UsageError: The configuration sets one, and its estimator does not measure.
+    """
+    measuring_values = {
+        name: value
+        for name in MEASURING
+        if name in config.model_fields_set and (value := getattr(config, name)) is not None
+    }
+    refuse_measure_options(config.estimator, measuring_values)
+    return {name.replace("_", "-"): str(value) for name, value in measuring_values.items()}
+
+
+def build_annotate_step(
+    estimator: str,
+    node: str | None,
+    settings: Mapping[str, object] | None = None,
+    measuring: Mapping[str, str | bool] | None = None,
+) -> Pass:
+    """Build the pass of an estimator, or ``annotate`` if it has none; raises UsageError."""
+    options: dict[str, str | bool] = {"node": node} if node else {}
+    options |= measuring or {}
+    texts = {
+        key.replace("_", "-"): str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in (settings or {}).items()
+    }
+    own_pass = f"{estimator}-annotate"
+    if registry.is_pass_name(own_pass):
+        return build_pass_step(own_pass, {**options, **texts})
+    estimators.load_estimator_class(estimator)  # reports a wrong name before any work
+    for key, text in texts.items():
+        if ";" in text:
+            raise UsageError(f"setting '{key}' of {estimator} holds ';', which separates settings")
+    if texts:
+        options["settings"] = ";".join(f"{key}={text}" for key, text in texts.items())
+    return build_pass_step("annotate", {"estimator": estimator, **options})
