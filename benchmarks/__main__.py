@@ -123,9 +123,9 @@ def traces(folder: Path, rounds: int) -> None:
     code = (
         "import json, sys, time; from hespas import frontends, passes; "
         "from hespas.dialects.mlir import make_context; "
-        "m = frontends.read(sys.argv[1], make_context()); "
-        "passes.run(m, 'split-individual{merge},roofline-annotate{node=H100_80GB}'); "
-        "t = []; passes.run(m, f'emit-chakra{{output={sys.argv[2]}}}', timings=t); "
+        "m = frontends.read_module(sys.argv[1], make_context()); "
+        "passes.run_pipeline(m, 'split-individual{merge},roofline-annotate{node=H100_80GB}'); "
+        "t = []; passes.run_pipeline(m, f'emit-chakra{{output={sys.argv[2]}}}', timings=t); "
         "json.dump(t[-1][1], open(sys.argv[3], 'w'))"
     )
     rates, size = [], 0

@@ -16,13 +16,13 @@ import hespas, pathlib
 place = pathlib.Path(hespas.__file__).parent
 assert 'site-packages' in str(place), place
 assert (place / 'py.typed').exists()
-assert len(configs.node_names()) > 20 and len(configs.system_names()) > 20
-assert len(configs.schema_names()) > 5
-for name in configs.schema_names(): configs.schema_text(name)
-for name in configs.node_names(): configs.node(name)
-for name in configs.system_names(): configs.system(name)
-from hespas.tools.report.page_frame import page
-assert b"<script>" in page("it", "has its style and script", [])
+assert len(configs.list_node_presets()) > 20 and len(configs.list_system_presets()) > 20
+assert len(configs.list_schema_names()) > 5
+for name in configs.list_schema_names(): configs.read_schema_text(name)
+for name in configs.list_node_presets(): configs.load_node(name)
+for name in configs.list_system_presets(): configs.load_system(name)
+from hespas.tools.report.page_frame import render_page
+assert b"<script>" in render_page("it", "has its style and script", [])
 """
 
 

@@ -23,11 +23,15 @@ def random_trace(seed, order_class):
     order = order_class(trace)
     values = [order.NOTHING]
     for i in range(r.randint(0, 50)):
-        value = order.join_values([r.choice(values[-r.randint(1, 12) :]) for _ in range(r.randint(0, 3))])
+        value = order.join_values(
+            [r.choice(values[-r.randint(1, 12) :]) for _ in range(r.randint(0, 3))]
+        )
         kind = r.random()
         is_async = r.random() < 0.5
         if kind < 0.6:
-            values.append(order.add_compute_step(ComputeContent(f"c{i}", r.randint(1, 60_000) * NS), value))
+            values.append(
+                order.add_compute_step(ComputeContent(f"c{i}", r.randint(1, 60_000) * NS), value)
+            )
         elif kind < 0.66:
             values.append(value)
         elif kind < 0.72:

@@ -150,7 +150,9 @@ def test_permute_is_send_and_recv(emit):
     assert shape(devices[3]) == [(1, COMP, ()), (4, COMP, (1,))]
     assert shape(devices[0]) == shape(devices[3])
     send, recv = devices[1][1:3]
-    peers = [n.get_attr_value(k) for n in (send, recv) for k in ("comm_src", "comm_dst", "comm_size")]
+    peers = [
+        n.get_attr_value(k) for n in (send, recv) for k in ("comm_src", "comm_dst", "comm_size")
+    ]
     assert peers == [1, 2, 16, 2, 1, 16]
 
 

@@ -127,14 +127,14 @@ def test_many_processes_at_once(tmp_path):
     file = tmp_path / "cache.sqlite"
     script = """
 import sys
-from hespas.estimators.measure.measurement_cache import Cache
+from hespas.estimators.measure.measurement_cache import MeasurementCache
 by = dict(estimator="fake", version="1")
 for turn in range(5):
-    with Cache(sys.argv[1]) as cache:
+    with MeasurementCache(sys.argv[1]) as cache:
         for number in range(20):
-            cache.put(f"shared {turn} {number}", {"median_s": 1.0}, **by)
-            cache.put(f"{sys.argv[2]} {turn} {number}", {"median_s": 2.0}, **by)
-            assert cache.get(f"{sys.argv[2]} {turn} {number}") == {"median_s": 2.0}
+            cache.store_outcome(f"shared {turn} {number}", {"median_s": 1.0}, **by)
+            cache.store_outcome(f"{sys.argv[2]} {turn} {number}", {"median_s": 2.0}, **by)
+            assert cache.find_outcome(f"{sys.argv[2]} {turn} {number}") == {"median_s": 2.0}
 """
     command = [sys.executable, "-c", script, str(file)]
     running = [
