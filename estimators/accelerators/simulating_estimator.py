@@ -126,7 +126,7 @@ class SimulatingEstimator(MeasuringEstimator):
         if missing:
             from hespas.estimators.measure.measurement_run import measure_items
 
-            measure_items(self, missing)  # pyright: ignore[reportArgumentType]
+            measure_items(self, missing)
 
 
 class ArraySimulatingEstimator(SimulatingEstimator):

@@ -15,6 +15,7 @@ from hespas.dialects.mlir import (
     stablehlo,
     walk_operations,
 )
+from hespas.dialects.op_bodies import splice_block_before
 from hespas.dialects.op_kinds import (
     CONVOLUTION_CALL,
     CUBLAS_GEMM_CALL,
@@ -31,7 +32,6 @@ from hespas.estimators.lower.gemm_calls import expand_gemm_call
 from hespas.estimators.lower.tuples import flatten_boundary_tuples, fold_tuple_elements
 from hespas.estimators.measure.standalone_region import build_standalone_module
 from hespas.estimators.rules.base import KEEP_GOING, UnknownCost, list_tuple_members
-from hespas.passes.prepare.call_inlining import splice_block_before
 
 _FORWARDING_OPS = ("mhlo.copy", "mhlo.add_dependency", "mhlo.domain")  # their first operand
 _CHLO_OPS = frozenset((

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from hespas.dialects.attrs import Cost, read_trip_count
-from hespas.dialects.mlir import get_symbol_name, ir
+from hespas.dialects.mlir import get_symbol_name
 from hespas.estimators.base import CostItem, Estimator, build_work_cost, build_zero_cost
-from hespas.estimators.measure.failure import WorkerFailure
+from hespas.estimators.measure.measurement_job import Answer, MeasurementJob
 from hespas.estimators.measure.standalone_region import (
     build_standalone_module,
     compute_region_work,
@@ -23,39 +22,6 @@ from hespas.estimators.measure.standalone_region import (
 )
 from hespas.estimators.work import OpWork, UnknownCost
 from hespas.support.errors import find_framework_name, format_source_position
-
-Answer = dict[str, Any]
-
-REMEDIES = {
-    "unsupported": "use --keep-going to count it as a gap",
-    "error": "use --keep-going to count it as a gap",
-    "memory": "allow more with memory-limit, or use --keep-going to count it as a gap",
-    "crash": "use --keep-going to count it as a gap",
-    "timeout": "allow more seconds with timeout, or use --keep-going to count it as a gap",
-}
-
-
-class MeasureError(UnknownCost):
-    """A region could not be measured; ``failure`` says why."""
-
-    def __init__(self, failure: WorkerFailure, name: str, op: ir.Operation) -> None:
-        self.failure = failure
-        message = f"{name} could not be measured: {failure.format_message()}"
-        remedy = REMEDIES[failure.kind]
-        super().__init__(message, where=format_source_position(op.location), remedy=remedy)
-
-
-@dataclass(frozen=True)
-class MeasurementJob:
-    """One thing to measure: ``payload`` goes to the worker, the rest names it in messages.
-
-    ``payload`` is JSON data and says all that the result depends on, but for the environment: its
-    hash is the key of the cache. So it holds no paths, no times, and nothing of how it is run.
-    """
-
-    payload: dict[str, Any]
-    name: str
-    where: str = ""
 
 
 class MeasuringEstimator(Estimator):
@@ -148,8 +114,7 @@ class MeasuringEstimator(Estimator):
         if item.digest not in self.answers:
             from hespas.estimators.measure.measurement_run import measure_items
 
-            # Seen as a file of the folder and as a module of the package, the class is two.
-            measure_items(self, [item])  # pyright: ignore[reportArgumentType]
+            measure_items(self, [item])
         answer = self.answers[item.digest]
         if isinstance(answer, UnknownCost):
             raise answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -10,14 +11,18 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from hespas.estimators.base import CostItem
-from hespas.estimators.measure.base import Answer, MeasureError, MeasurementJob, MeasuringEstimator
 from hespas.estimators.measure.failure import WorkerFailure
 from hespas.estimators.measure.measurement_cache import MeasurementCache, compute_cache_key
+from hespas.estimators.measure.measurement_job import (
+    Answer,
+    MeasurableEstimator,
+    MeasureError,
+    MeasurementJob,
+)
 from hespas.estimators.measure.processes import LocalWorkerPool, WorkerOutcome, WorkerSpec
 from hespas.estimators.measure.progress import ProgressCounter, open_progress_display
 from hespas.estimators.measure.standalone_region import has_only_free_ops
 from hespas.estimators.work import UnknownCost
-from hespas.passes.base import PassRun
 from hespas.support.errors import UsageError
 
 
@@ -97,12 +102,17 @@ class _MeasurementEntry:
     key: str = ""
 
 
+def _print_note(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
 def measure_items(
-    estimator: MeasuringEstimator,
+    estimator: MeasurableEstimator,
     items: Iterable[CostItem],
     options: MeasureOptions | None = None,
-    run: PassRun | None = None,
     *,
+    note: Callable[[str], None] = _print_note,
+    show_progress: Callable[[str], None] | None = None,
     keep_going: bool = False,
 ) -> MeasureStatistics:
     """Give ``estimator`` an answer for each distinct item; equal items are measured once.
@@ -110,18 +120,18 @@ def measure_items(
     Results are put in the cache as they come, so a run that was interrupted goes on where it was.
     Raises MeasureError for the first item that cannot be measured, unless ``keep_going``.
     """
-    options, run = options or MeasureOptions(), run or PassRun()
+    options = options or MeasureOptions()
     start, statistics = time.monotonic(), MeasureStatistics()
     entries = _collect_distinct_entries(estimator, items, statistics, keep_going)
     with (
-        _open_worker_pool(estimator, options, run.note) as workers,
+        _open_worker_pool(estimator, options, note) as workers,
         MeasurementCache(options.cache) as cache,
     ):
         if entries:
             estimator.environment = workers.collect_environment()
             statistics.device = str(estimator.environment.get("device", ""))
         todo = _load_cached_answers(estimator, entries, cache, statistics, keep_going)
-        with open_progress_display(run.note, run.progress) as show:
+        with open_progress_display(note, show_progress) as show:
             progress = ProgressCounter(estimator.name, len(todo), show)
             with closing(workers.run_payloads([entry.job.payload for entry in todo])) as outcomes:
                 for number, outcome in outcomes:
@@ -136,7 +146,7 @@ def measure_items(
 
 
 def _collect_distinct_entries(
-    estimator: MeasuringEstimator,
+    estimator: MeasurableEstimator,
     items: Iterable[CostItem],
     statistics: MeasureStatistics,
     keep_going: bool,
@@ -168,7 +178,7 @@ def _collect_distinct_entries(
 
 
 def _load_cached_answers(
-    estimator: MeasuringEstimator,
+    estimator: MeasurableEstimator,
     entries: list[_MeasurementEntry],
     cache: MeasurementCache,
     statistics: MeasureStatistics,
@@ -197,7 +207,7 @@ def _load_cached_answers(
 
 
 def _store_outcome(
-    estimator: MeasuringEstimator,
+    estimator: MeasurableEstimator,
     entry: _MeasurementEntry,
     outcome: WorkerOutcome,
     cache: MeasurementCache,
@@ -216,7 +226,7 @@ def _store_outcome(
 
 
 def _accept_outcome(
-    estimator: MeasuringEstimator,
+    estimator: MeasurableEstimator,
     entry: _MeasurementEntry,
     outcome: WorkerOutcome,
     statistics: MeasureStatistics,
@@ -238,7 +248,7 @@ def _accept_outcome(
 
 @contextmanager
 def _open_worker_pool(
-    estimator: MeasuringEstimator, options: MeasureOptions, note: Callable[[str], None]
+    estimator: MeasurableEstimator, options: MeasureOptions, note: Callable[[str], None]
 ) -> Iterator[WorkerPool]:
     spec = WorkerSpec(
         worker=estimator.worker,
@@ -258,6 +268,3 @@ def _open_worker_pool(
     else:
         with LocalWorkerPool(spec, options.jobs, note) as processes:
             yield processes
-
-
-__all__ = ["Answer", "MeasureOptions", "MeasureStatistics", "measure_items"]

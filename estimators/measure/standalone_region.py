@@ -13,11 +13,11 @@ from hespas.dialects.mlir import (
     stablehlo,
     walk_operations,
 )
+from hespas.dialects.op_bodies import is_small_constant, list_captured_operands
 from hespas.dialects.op_kinds import BRANCHES, CALLEE, CONSTANTS, LOOPS, TERMINATORS
 from hespas.estimators.rules.base import OpWork, UnknownCost
 from hespas.estimators.rules.body_tally import WorkTally, find_callee, require_trip_count
 from hespas.estimators.work import compute_op_work, is_free_op
-from hespas.passes.split.blocks import is_small_constant, list_captured_operands
 
 CALLS = ("callee", "decomposition", "called_computation", "called_computations")
 

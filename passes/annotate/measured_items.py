@@ -54,7 +54,12 @@ def measure_program(
     if estimator.granularity == "region" and SplitAttr.read_from_op(module.operation) is None:
         run.warn("the module is not split: each op is measured on its own, launch included")
     run.results["measured"] = measure_items(
-        estimator, collect_items(module), options, run, keep_going=keep_going
+        estimator,
+        collect_items(module),
+        options,
+        note=run.note,
+        show_progress=run.progress,
+        keep_going=keep_going,
     )
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hespas.dialects.mlir import ir
+from hespas.dialects.op_bodies import list_captured_operands
 from hespas.estimators.rules.fusion import classify_kernel
 from hespas.estimators.work import find_cost_rule
 from hespas.passes.fuse.fusion_graph import COPIED_KINDS, IN_PLACE, FusionGraph
 from hespas.passes.fuse.kernel_cost_model import FusionKernel
 from hespas.passes.fuse.op_builder import create_fusion
 from hespas.passes.fuse.topological_order import order_topologically
-from hespas.passes.split.blocks import list_captured_operands
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, field
 
 from hespas.dialects.mlir import ir
+from hespas.dialects.op_bodies import is_small_constant, list_captured_operands
 from hespas.estimators.rules.base import (
     _EMPTY_SIZE,
     BufferSize,
@@ -22,7 +23,6 @@ from hespas.estimators.rules.base import (
 from hespas.estimators.rules.body_tally import uses_first_arguments
 from hespas.estimators.work import find_cost_rule, is_free_op
 from hespas.passes.fuse.op_builder import has_static_shape
-from hespas.passes.split.blocks import is_small_constant, list_captured_operands
 
 VIEWS = frozenset(("reshape", "bitcast", "bitcast_convert"))
 SLICES = frozenset(("slice", "dynamic_slice"))

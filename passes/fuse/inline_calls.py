@@ -9,8 +9,8 @@ from hespas.dialects.mlir import (
     get_symbol_name,
     ir,
 )
+from hespas.dialects.op_bodies import splice_block_before
 from hespas.dialects.op_kinds import find_entry_function
-from hespas.passes.prepare.call_inlining import splice_block_before
 from hespas.support.errors import HespasError
 
 

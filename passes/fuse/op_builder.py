@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from hespas.dialects.attrs import KernelAttr
 from hespas.dialects.mlir import collect_functions, get_defining_op, ir, to_i64_attr
+from hespas.dialects.op_bodies import is_small_constant
 from hespas.dialects.op_kinds import CONTROL, FUSION
 from hespas.estimators.rules.base import to_buffer_size
-from hespas.passes.split.blocks import is_small_constant
 
 
 def get_element_type(value: ir.Value) -> ir.Type:

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from hespas.dialects.mlir import ir
+from hespas.dialects.op_bodies import splice_block_before
 from hespas.passes.fuse.op_builder import find_named_ops, get_element_type, get_static_shape
-from hespas.passes.prepare.call_inlining import splice_block_before
 from hespas.passes.prepare.scalars import get_op_kind
 
 SELECT_AND_SCATTER = "stablehlo.select_and_scatter"

@@ -18,11 +18,11 @@ from hespas.dialects.mlir import (
     ir,
     to_canonical_text,
 )
+from hespas.dialects.op_bodies import is_small_constant
 from hespas.dialects.op_kinds import BRANCHES, CALLEE, FUSION, LOOPS, MAYBE_COLLECTIVE, TERMINATORS
 from hespas.estimators.rules.base import REFINE, DynamicShape, list_tuple_members, to_buffer_size
 from hespas.estimators.work import is_free_op
 from hespas.passes.memory import buffer_sharing
-from hespas.passes.split.blocks import is_small_constant
 from hespas.support.errors import HespasError
 
 _PLAIN, _VIEW, _TUPLE, _PART, _BARRIER, _CONSTANT, _NOTHING = range(7)

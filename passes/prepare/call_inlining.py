@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hespas.dialects.attrs import WAIT, RegionAttr
 from hespas.dialects.mlir import ir
+from hespas.dialects.op_bodies import splice_block_before
 from hespas.dialects.op_kinds import (
     ASYNC_DONES,
     ASYNC_STARTS,
@@ -74,22 +75,6 @@ def _replace_with_block(op: ir.Operation, block: ir.Block) -> None:
         for result, value in zip(op.results, values, strict=True):
             result.replace_all_uses_with(value)
     op.erase()
-
-
-def splice_block_before(
-    place: ir.Operation, operands: Sequence[ir.Value], block: ir.Block
-) -> tuple[list[ir.Operation], list[ir.Value]]:
-    """Move the block's ops, but its terminator, before ``place``.
-
-    Returns the ops and what the terminator returned; block arguments become ``operands``.
-    """
-    for argument, operand in zip(block.arguments, operands, strict=True):
-        argument.replace_all_uses_with(operand)
-    *ops, terminator = [op.operation for op in block.operations]
-    values = list(terminator.operands)
-    for op in ops:
-        op.move_before(place)
-    return ops, values
 
 
 def _replace_async_ends(

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from hespas.dialects.mlir import get_attribute, ir, stablehlo
+from hespas.dialects.op_bodies import splice_block_before
 from hespas.dialects.op_kinds import MANUAL_COMPUTATION
-from hespas.passes.prepare.call_inlining import splice_block_before
 from hespas.passes.prepare.census import ModuleCensus
 
 CHANNEL = "channel_handle"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hespas.dialects.attrs import WAIT, RegionAttr, SplitAttr
 from hespas.dialects.mlir import ir
+from hespas.dialects.op_bodies import is_small_constant, list_captured_operands
 from hespas.dialects.op_kinds import (
     BARRIERS,
     CONSTANTS,
@@ -20,7 +20,6 @@ from hespas.dialects.op_kinds import (
 from hespas.support.errors import HespasError
 
 SEALED = CONSTANTS | {FUSION}  # their regions capture nothing
-SMALL_CONSTANT_ELEMENTS = 64
 
 
 @dataclass(slots=True)
@@ -73,48 +72,12 @@ def _list_nested_blocks(block: ir.Block) -> Iterator[SplitBlock]:
     yield body
 
 
-def is_small_constant(constant: ir.Operation) -> bool:
-    """Whether a constant is cheap to repeat in the text: a splat, or few elements."""
-    kind = constant.results[0].type
-    if (
-        isinstance(kind, ir.ShapedType)
-        and kind.has_static_shape
-        and math.prod(kind.shape) <= SMALL_CONSTANT_ELEMENTS
-    ):
-        return True
-    try:
-        value = constant.attributes["value"]
-    except TypeError:  # complex elements: the bindings cannot hold them
-        return False
-    return isinstance(value, ir.DenseElementsAttr) and value.is_splat
-
-
 def list_read_values(op: ir.Operation) -> list[ir.Value]:
     """The values an op reads from outside itself, once per occurrence, in a fixed order."""
     values = list(op.operands)
     if op.name not in SEALED and len(op.regions):
         values += [value for _, _, value in list_captured_operands(op)]
     return values
-
-
-def list_captured_operands(op: ir.Operation) -> list[tuple[ir.Operation, int, ir.Value]]:
-    """(nested op, operand number, value) for each read inside ``op`` of a value from outside it."""
-    inside: set[ir.Value] = set()
-    outside: list[tuple[ir.Operation, int, ir.Value]] = []
-
-    def collect_outside_reads(inner: ir.Operation) -> ir.WalkResult:
-        if inner != op:
-            outside.extend(
-                (inner, k, value) for k, value in enumerate(inner.operands) if value not in inside
-            )
-            inside.update(inner.results)
-        for region in inner.regions:
-            for block in region.blocks:
-                inside.update(block.arguments)
-        return ir.WalkResult.ADVANCE
-
-    op.walk(collect_outside_reads, ir.WalkOrder.PRE_ORDER)
-    return outside
 
 
 def check_not_split(module: ir.Module, pass_name: str) -> None:

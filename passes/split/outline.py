@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 from hespas.dialects.attrs import Cost, RegionAttr
 from hespas.dialects.mlir import collect_functions, func, ir, to_canonical_text
+from hespas.dialects.op_bodies import list_captured_operands
 from hespas.dialects.op_kinds import LOOPS
 from hespas.estimators.aggregate import aggregate_costs
-from hespas.passes.split.blocks import SplitBlock, list_captured_operands
+from hespas.passes.split.blocks import SplitBlock
 
 SYMBOL = re.compile(r'@(?:"([^"]*)"|([\w.$-]+))')
 HEAVY_OP = re.compile(r"\.(dot|convolution|fusion|custom_call|reduce|sort|scatter|gather)")

@@ -15,13 +15,13 @@ from support.paths import ROOT
 from hespas import frontends, passes
 from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import ir, make_context
+from hespas.dialects.op_bodies import splice_block_before
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.estimators.work import compute_op_work, find_cost_rule
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.dependency_order import DependencyOrder
 from hespas.passes.fuse.topological_order import order_topologically
 from hespas.passes.fuse.tree_reductions import choose_part_count
-from hespas.passes.prepare.call_inlining import splice_block_before
 
 PROGRAMS = [
     "adamw_update", "collectives_all", "control_flow", "conv_variants_spatial", "elementwise_all",

@@ -21,8 +21,8 @@ from hespas.dialects.attrs import Cost, RegionAttr
 from hespas.dialects.mlir import collect_functions
 from hespas.estimators.base import CostItem
 from hespas.estimators.measure import turns
-from hespas.estimators.measure.base import MeasureError
 from hespas.estimators.measure.measurement_cache import MeasurementCache
+from hespas.estimators.measure.measurement_job import MeasureError
 from hespas.estimators.measure.measurement_run import MeasureOptions, MeasureStatistics
 from hespas.estimators.measure.progress import (
     ProgressCounter,

@@ -8,7 +8,7 @@ import pytest
 from support.measuring import PROGRAM, Fake, FakeConfig, calls
 
 from hespas import passes
-from hespas.estimators.measure.base import MeasureError
+from hespas.estimators.measure.measurement_job import MeasureError
 from hespas.estimators.measure.measurement_run import MeasureOptions
 from hespas.passes.annotate.traverse import annotate_module
 from hespas.passes.base import PassRun

@@ -92,7 +92,7 @@ class _MiniModuleBuilder:
 
     def _build_around_op(self, op: ir.Operation) -> str:
         """A module whose main function holds a copy of ``op`` alone."""
-        from hespas.passes.split.blocks import list_captured_operands
+        from hespas.dialects.op_bodies import list_captured_operands
 
         new, point = self._create_empty_module()
         inputs = self.collect_inputs(op)

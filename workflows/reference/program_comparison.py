@@ -12,7 +12,8 @@ from hespas.dialects.op_kinds import find_entry_function
 from hespas.estimators import registry
 from hespas.estimators.base import CostItem
 from hespas.estimators.lower.plain_stablehlo import lower_to_plain_stablehlo
-from hespas.estimators.measure.base import Answer, MeasuringEstimator
+from hespas.estimators.measure.base import MeasuringEstimator
+from hespas.estimators.measure.measurement_job import Answer
 from hespas.estimators.measure.measurement_run import MeasureOptions, measure_items
 from hespas.estimators.measure.standalone_region import build_standalone_module, has_only_free_ops
 from hespas.estimators.work import UnknownCost
@@ -139,7 +140,8 @@ def compare_with_regions(
     estimator_instance = _accept_whole_programs(cls)(config)
     for _ in range(rounds):
         estimator_instance = _accept_whole_programs(cls)(config)
-        measure_items(estimator_instance, [program, *(item for item, _ in parts)], options, run)
+        items = [program, *(item for item, _ in parts)]
+        measure_items(estimator_instance, items, options, note=run.note, show_progress=run.progress)
         total = annotate_module(module, estimator_instance, run, node="", options=options)
         finished_rounds.append(
             ComparisonRound(

@@ -1,0 +1,69 @@
+"""Bodies of ops: the values that they capture, their small constants, and moving them elsewhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from hespas.dialects.mlir import ir
+
+_SMALL_CONSTANT_ELEMENTS = 64
+
+
+def is_small_constant(constant: ir.Operation) -> bool:
+    """Return whether a constant is cheap to repeat in text: a splat, or at most 64 elements."""
+    type_ = constant.results[0].type
+    if (
+        isinstance(type_, ir.ShapedType)
+        and type_.has_static_shape
+        and math.prod(type_.shape) <= _SMALL_CONSTANT_ELEMENTS
+    ):
+        return True
+    try:
+        value = constant.attributes["value"]
+    except TypeError:  # complex elements: the bindings cannot hold them
+        return False
+    return isinstance(value, ir.DenseElementsAttr) and value.is_splat
+
+
+def list_captured_operands(op: ir.Operation) -> list[tuple[ir.Operation, int, ir.Value]]:
+    """List the uses in the regions of ``op`` of values that are defined outside it.
+
+    Returns:
+        (nested op, operand number, value) of each use, in the order of a pre-order walk.
+    """
+    inside: set[ir.Value] = set()
+    outside: list[tuple[ir.Operation, int, ir.Value]] = []
+
+    def collect_outside_reads(inner: ir.Operation) -> ir.WalkResult:
+        if inner != op:
+            outside.extend(
+                (inner, k, value) for k, value in enumerate(inner.operands) if value not in inside
+            )
+            inside.update(inner.results)
+        for region in inner.regions:
+            for block in region.blocks:
+                inside.update(block.arguments)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(collect_outside_reads, ir.WalkOrder.PRE_ORDER)
+    return outside
+
+
+def splice_block_before(
+    place: ir.Operation, operands: Sequence[ir.Value], block: ir.Block
+) -> tuple[list[ir.Operation], list[ir.Value]]:
+    """Move the ops of ``block`` except its terminator before ``place``.
+
+    The arguments of the block are replaced by ``operands``.
+
+    Returns:
+        The moved ops, and the operands of the terminator.
+    """
+    for argument, operand in zip(block.arguments, operands, strict=True):
+        argument.replace_all_uses_with(operand)
+    *ops, terminator = [op.operation for op in block.operations]
+    values = list(terminator.operands)
+    for op in ops:
+        op.move_before(place)
+    return ops, values
