@@ -187,8 +187,8 @@ def to_summary_json(summary: RunSummary) -> dict[str, Any]:
     }
 
 
-def build_summary_tables(summary: RunSummary) -> list[TextTable]:
-    """The summary for people."""
+def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> list[TextTable]:
+    """Build the tables of a summary; ``show_files`` includes what the run has written."""
     totals, target, reuse = (
         summary.module_stats["totals"],
         summary.target,
@@ -219,10 +219,11 @@ def build_summary_tables(summary: RunSummary) -> list[TextTable]:
     gaps = f"{format_count(count, 'op')}: the time is too low" if count else "nothing"
     compute += [("regions", f"{regions} ({totals['count']} ops run)"), ("not estimated", gaps)]
     compute += [(tag, f"{format_count(number, 'op')}") for tag, number in totals["tags"].items()]
-    end: list[TextRow] = [
-        ("traces", f"{summary.emitted.folder}, {summary.emitted.nodes_per_device} nodes a device"),
-        ("warnings", str(len(summary.warnings))),
-    ]
+    end: list[TextRow] = []
+    if show_files:
+        nodes = f"{summary.emitted.nodes_per_device} nodes a device"
+        end.append(("traces", f"{summary.emitted.folder}, {nodes}"))
+    end.append(("warnings", str(len(summary.warnings))))
     if summary.timeline is not None:
         end.append(("timeline", f"{summary.timeline}, for https://ui.perfetto.dev"))
     end += _build_result_step_rows(summary)

@@ -1,3 +1,57 @@
-"""hespas: predict how fast a distributed ML program runs, as passes over its StableHLO."""
+"""Predict how fast a distributed ML program runs, with MLIR passes over its StableHLO.
+
+    >>> import hespas
+    >>> print(hespas.estimate("step.mlir", node="H100_80GB", system="HGX_H100_8"))
+
+Names are imported when they are first used, so that ``import hespas`` loads no MLIR bindings.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hespas.dialects.attrs import Cost
+    from hespas.support.errors import HespasError
+    from hespas.workflows.api import (
+        ProgramEstimate,
+        RegionTime,
+        TimeBreakdown,
+        compare,
+        estimate,
+        read,
+        run,
+        simulate,
+        sweep,
+    )
 
 __version__ = "0.1.0"
+__all__ = [
+    "Cost",
+    "HespasError",
+    "ProgramEstimate",
+    "RegionTime",
+    "TimeBreakdown",
+    "__version__",
+    "compare",
+    "estimate",
+    "read",
+    "run",
+    "simulate",
+    "sweep",
+]
+
+_MODULES = {"Cost": "hespas.dialects.attrs", "HespasError": "hespas.support.errors"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'hespas' has no attribute '{name}'")
+    value = getattr(importlib.import_module(_MODULES.get(name, "hespas.workflows.api")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

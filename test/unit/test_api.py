@@ -1,0 +1,226 @@
+"""The public Python API: ``hespas`` and ``hespas.plugin``."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hespas
+from hespas import plugin
+from hespas.dialects.mlir import make_context
+from hespas.support.errors import UsageError
+from hespas.tools import hespas as command_line
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / ".pkg" / "hespas"
+SYSTEM = "A100_SXM_40GB_4GPU"
+NODE = "A100_SXM_40GB"
+TEXT = """\
+module attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%x: tensor<512x512xf32>) -> tensor<512x512xf32> {
+    %0 = stablehlo.add %x, %x : tensor<512x512xf32>
+    %1 = "stablehlo.all_reduce"(%0) <{replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>,
+        channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+        use_global_device_ids}> ({
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %s = stablehlo.add %a, %b : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }) : (tensor<512x512xf32>) -> tensor<512x512xf32>
+    %2 = stablehlo.tanh %1 : tensor<512x512xf32>
+    %3 = stablehlo.dot_general %2, %x, contracting_dims = [1] x [0]
+      : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+    return %3 : tensor<512x512xf32>
+  }
+}
+"""
+LOCAL_TEXT = """\
+func.func @main(%x: tensor<512x512xf32>) -> tensor<512x512xf32> {
+  %0 = stablehlo.tanh %x : tensor<512x512xf32>
+  return %0 : tensor<512x512xf32>
+}
+"""
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch) -> Path:
+    """A program in an otherwise empty current folder, and an empty folder for temporary files."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    path = tmp_path / "step.mlir"
+    path.write_text(TEXT)
+    return path
+
+
+def test_import_is_light():
+    code = (
+        "import sys, hespas, hespas.plugin\n"
+        "assert not [m for m in sys.modules if m.startswith(('jaxlib', 'numpy', 'pydantic', 'xdsl'))]\n"
+        "assert [m for m in sys.modules if m.startswith('hespas')] == ['hespas', 'hespas.plugin']"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("module", [hespas, plugin], ids=lambda module: module.__name__)
+def test_every_name_is_there_typed_and_documented(module):
+    assert module.__all__ == sorted(module.__all__)
+    assert set(module.__all__) <= set(dir(module))
+    for name in module.__all__:
+        value = getattr(module, name)
+        assert name == "__version__" or value.__doc__, name
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = module.nothing
+
+
+@pytest.mark.parametrize(("file", "own"), [("__init__.py", {"__version__"}), ("plugin.py", set())])
+def test_type_checkers_see_the_names(file, own):
+    tree = ast.parse((PACKAGE / file).read_text())
+    imported = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hespas")
+        for alias in node.names
+    }
+    assert imported | own == set((hespas if file == "__init__.py" else plugin).__all__)
+
+
+def test_estimate_accepts_every_form(program):
+    forms = [str(program), program, TEXT, TEXT.encode(), hespas.read(TEXT)]
+    estimates = [hespas.estimate(form, node=NODE, system=SYSTEM) for form in forms]
+    assert len({e.step_time_s for e in estimates}) == 1
+    assert {e.target.devices for e in estimates} == {4}
+    assert sorted(path.name for path in program.parent.iterdir()) == ["step.mlir", "tmp"]
+    assert not [*(program.parent / "tmp").iterdir()]
+
+
+def test_estimate_of_a_module_leaves_it_as_it_is():
+    module = hespas.read(TEXT)
+    before = str(module)
+    result = hespas.estimate(module, node=NODE)
+    assert str(module) == before
+    assert "hespas.cost" in str(result.module) and result.module.context is module.context
+
+
+def test_estimate_of_what_jax_lowers(program):
+    jax = pytest.importorskip("jax")
+    lowered = jax.jit(lambda x: jax.numpy.tanh(x @ x)).lower(
+        jax.ShapeDtypeStruct((512, 512), "float32")
+    )
+    fused = hespas.estimate(lowered, node=NODE, fuse=True)
+    assert fused.step_time_s == fused.compute_s > 0
+    assert "hespas" not in lowered.as_text()
+    assert not [*(program.parent / "tmp").iterdir()]
+
+
+def test_estimate_agrees_with_the_command(program, capsys):
+    command = ["run", "--mlir", "step.mlir", "--node", NODE, "--system", SYSTEM, "--json"]
+    assert command_line.main([*command, "--output", "out"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    result = hespas.estimate("step.mlir", node=NODE, system=SYSTEM)
+    assert result.step_time_s == figures["step_time_s"]
+    assert result.compute_s == figures["compute_s"]
+    assert result.band_s == tuple(figures["step_time_band_s"])
+    assert result.memory is not None and result.memory.peak_bytes == figures["memory"]["peak_bytes"]
+    assert result.fits_memory is True
+    assert result.warnings == figures["warnings"]
+    assert result.target.node == NODE
+
+
+def test_breakdown_adds_up(program):
+    result = hespas.estimate(program, node=NODE)
+    parts = result.breakdown
+    regions = {region.name: region.time_s for region in parts.regions}
+    for times in (parts.kinds, parts.bounds, parts.dtypes, regions):
+        assert sum(times.values()) == pytest.approx(result.compute_s)
+        assert [*times.values()] == sorted(times.values(), reverse=True)
+    assert "stablehlo.dot_general" in parts.kinds
+
+
+def test_without_a_system_only_local_programs_have_a_step_time():
+    assert hespas.estimate(TEXT, node=NODE).step_time_s is None
+    local = hespas.estimate(LOCAL_TEXT, node=NODE)
+    assert local.step_time_s == local.compute_s
+    assert local.band_s is not None and local.band_s[0] < local.compute_s < local.band_s[1]
+
+
+def test_estimate_prints_tables(program):
+    text = str(hespas.estimate(program, node=NODE, system=SYSTEM))
+    assert "Compute time by bound\n" in text and "  step time " in text
+    assert "traces" not in text and "hespas-" not in text
+
+
+def test_options_of_a_run_are_checked(program):
+    with pytest.raises(hespas.HespasError, match="unknown key 'curve'") as raised:
+        hespas.estimate(program, node=NODE, curve="none")
+    assert "curves" in raised.value.remedy
+    with pytest.raises(UsageError, match="estimate writes no files: 'timeline'"):
+        hespas.estimate(program, node=NODE, timeline="x.perfetto-trace")
+    with pytest.raises(hespas.HespasError, match="no program is given"):
+        hespas.run(node=NODE)
+
+
+def test_notes_reach_the_caller(program):
+    notes: list[str] = []
+    text = LOCAL_TEXT.replace(
+        "stablehlo.tanh %x :", "stablehlo.custom_call @mystery(%x) :"
+    ).replace(
+        ": tensor<512x512xf32>\n  return",
+        ": (tensor<512x512xf32>) -> tensor<512x512xf32>\n  return",
+    )
+    result = hespas.estimate(text, node=NODE, keep_going=True, note=notes.append)
+    assert any("could not be estimated" in note for note in notes)
+    assert [f"warning: {warning}" for warning in result.warnings] == [
+        note for note in notes if note.startswith("warning: ")
+    ]
+
+
+def test_run_and_simulate(program):
+    (program.parent / "run.json").write_text(json.dumps({"mlir": "step.mlir", "node": NODE}))
+    summary = hespas.run("run.json", system=SYSTEM, output="out")
+    assert summary.simulation is not None
+    step_ns = summary.simulation.result.step_time_ns
+    options = {"curves": "A100_SXM", "by_dimension": True, "slowdown": 0.0}
+    report = hespas.simulate("out", SYSTEM, **options)
+    assert report.result.step_time_ns == step_ns
+    assert hespas.run({"mlir": "step.mlir"}, node=NODE, output="out").simulation is None
+
+
+def test_sweep_and_compare(program):
+    keys = {"mlir": "step.mlir", "node": [NODE, "H100_80GB"]}
+    outcome = hespas.sweep(keys, cache="none")
+    assert outcome.failed == 0 and [row["node"] for row in outcome.rows] == keys["node"]
+    first, second = hespas.compare([program], nodes=[NODE, "H100_80GB"])
+    assert first.time_s == outcome.rows[0]["compute_s"]
+    assert second.speed_up == pytest.approx(first.time_s / second.time_s)
+
+
+def test_an_estimator_written_with_the_plugin_names(program):
+    class Flat(plugin.Estimator):
+        """One microsecond for everything."""
+
+        name = "flat"
+        version = "1"
+
+        def __init__(self, config):
+            pass
+
+        def estimate(self, item: plugin.CostItem) -> plugin.Cost:
+            work: plugin.OpWork = item.work
+            return plugin.Cost("flat", work.flops, 0, 0, 1000.0, "compute", work.dtype)
+
+    module = hespas.read(program)
+    op = module.body.operations[0].regions[0].blocks[0].operations[0].operation
+    assert Flat(None).estimate(plugin.CostItem(op)).flops == plugin.compute_op_work(op).flops
+
+
+def test_a_context_can_be_shared():
+    from hespas import frontends
+
+    context = make_context()
+    module = frontends.parse_module(TEXT.encode(), "<text>", context)
+    assert hespas.estimate(module, node=NODE).module.context is context
