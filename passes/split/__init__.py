@@ -1,1 +1,1 @@
-"""Splitting: compute regions become functions, collectives stay between the calls."""
+"""Splitting: compute regions become functions, and collectives stay between the calls."""

@@ -1,11 +1,11 @@
-"""A block as the split passes see it: compute ops, cuts, constants, and who produces what."""
+"""The blocks that the split passes divide: their compute ops, cuts, constants and data flow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hespas.dialects.attrs import WAIT, RegionAttr, SplitAttr
+from hespas.dialects.attrs import WAIT, SplitAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_bodies import is_small_constant, list_captured_operands
 from hespas.dialects.op_kinds import (
@@ -24,29 +24,35 @@ SEALED = CONSTANTS | {FUSION}  # their regions capture nothing
 
 @dataclass(slots=True)
 class SplitBlock:
-    """One block to split: its ops in order, and per op what the split decisions need.
+    """One block to split. Its ops are identified by their indices in ``ops``.
 
-    ``inputs[i]`` lists the values op ``i`` reads, once per occurrence, those captured by its nested
-    regions included; ``producer`` maps a value to (op index, result number).
+    Attributes:
+        block: The block.
+        ops: All ops in program order, with the terminator last.
+        inputs: For each op, the values that it and its nested regions read, once per occurrence.
+        producer: Maps a value to the index of its op and its result number.
+        comms: Collectives, and control flow that contains collectives.
+        waits: Waits for asynchronous collectives.
+        constants: Small constants, which are cloned into the regions that read them.
     """
 
     block: ir.Block
     ops: list[ir.Operation] = field(default_factory=list)
     inputs: list[list[ir.Value]] = field(default_factory=list)
     producer: dict[ir.Value, tuple[int, int]] = field(default_factory=dict)
-    comms: list[int] = field(default_factory=list)  # collectives, and control flow around them
+    comms: list[int] = field(default_factory=list)
     waits: list[int] = field(default_factory=list)
-    constants: set[int] = field(default_factory=set)  # small ones, cloned to where they are used
+    constants: set[int] = field(default_factory=set)
 
     @property
     def compute_op_indices(self) -> list[int]:
-        """Indices of the ops that belong to a region, in program order."""
+        """The indices of the ops that belong to regions, in program order."""
         cuts = {*self.comms, *self.waits, len(self.ops) - 1}
         return [i for i in range(len(self.ops)) if i not in cuts and i not in self.constants]
 
 
 def list_split_blocks(module: ir.Module) -> Iterator[SplitBlock]:
-    """The blocks to split: those of control flow with collectives, then the entry's."""
+    """List the blocks to split: bodies that contain collectives first, the entry's block last."""
     yield from _list_nested_blocks(find_entry_function(module).regions[0].blocks[0])
 
 
@@ -81,10 +87,10 @@ def list_read_values(op: ir.Operation) -> list[ir.Value]:
 
 
 def check_not_split(module: ir.Module, pass_name: str) -> None:
-    """Raise HespasError where the module is split already."""
+    """Raise HespasError if the module is already split."""
     if SplitAttr.NAME in module.operation.attributes:
         raise HespasError(
-            f"{pass_name}: the module is split already",
+            f"{pass_name}: the module is already split",
             op=module.operation,
-            remedy=f"run one split pass only, or start from the module without {RegionAttr.NAME}",
+            remedy="run one split pass only, and run it on a module that is not split",
         )

@@ -1,13 +1,15 @@
-"""``--split-individual``: each op its own region, or few, with no dependency added.
+"""``--split-individual``: make each op a region, or merge ops without adding a dependency.
 
-Merging adds none between compute and collectives. Collectives run in program order (ASTRA-sim has
-one communication slot a device, and ranks must agree on the order), so what an op waits for is told
-by one number, the latest collective it depends on, and what it holds up by another, the earliest
-collective that depends on it. Ops with equal numbers form a region: each of them must be done
-before that earliest collective may start, so none delays a collective whose inputs are ready. Both
-numbers only grow along data flow, so the regions have no cycles, and ordering them by what they
-hold up is a valid program order. A simulator cannot leave a region half-way, though: where that
-matters, ``block-limit`` keeps regions short.
+Collectives run in program order: ASTRA-sim runs one collective at a time on each device, and all
+ranks must agree on the order. The dependencies of an op on collectives are therefore two numbers,
+its level: the latest collective that it depends on, and the earliest collective that depends on it.
+``merge`` makes one region of the ops of a level.
+
+Invariant: along data flow neither number decreases, so dependencies between regions are acyclic,
+and sorting the regions by the earliest dependent collective gives a valid program order. All ops of
+a region must finish before that collective starts, so merging delays no collective whose inputs are
+ready. A simulator cannot interrupt a region; ``block-limit`` keeps regions short where that
+matters.
 """
 
 from __future__ import annotations
@@ -23,15 +25,32 @@ from hespas.passes.split.outline import Outliner
 from hespas.support.errors import UsageError
 
 
+@dataclass(slots=True)
+class _Level:
+    """The place of an op among the collectives of its block, which are numbered from 0.
+
+    Attributes:
+        latest_dependency: The latest collective that the op depends on; -1 if there is none.
+        earliest_dependent: The earliest collective that depends on the op; the number of
+            collectives if there is none.
+        waits: How many waits of the same level the op follows. It is 0 unless an asynchronous
+            computation contains compute ops.
+    """
+
+    latest_dependency: int
+    earliest_dependent: int
+    waits: int = 0
+
+
 @dataclass(frozen=True)
 class SplitIndividualPass(Pass):
-    """Make each compute op a region, data flow the only order; ``merge`` for few regions."""
+    """Make each compute op a region and keep only data dependencies."""
 
     name: ClassVar[str] = "split-individual"
     prepares: ClassVar[bool] = True
 
-    merge: bool = option(False, "merge ops that no collective tells apart")
-    block_limit: int = option(0, "most ops in a merged region; 0: no limit")
+    merge: bool = option(False, "merge ops with the same dependencies on collectives")
+    block_limit: int = option(0, "maximum number of ops in a merged region; 0: no limit")
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
         check_not_split(module, self.name)
@@ -46,70 +65,69 @@ class SplitIndividualPass(Pass):
         SplitAttr("individual", self.merge, self.block_limit).write_to_op(module.operation)
 
     def _merge_units(self, body: SplitBlock) -> list[list[int]]:
-        """Units in order of urgency: what collective 0 waits for, collective 0, and so on."""
-        after, before = compute_levels(body)
-        end = len(body.ops) - 1
-        number = {i: k for k, i in enumerate(body.comms)}
+        """Merge ops of equal levels, and sort the units by the collective that waits for them."""
+        levels = _compute_levels(body)
+        collective_numbers = {i: k for k, i in enumerate(body.comms)}
         waits = set(body.waits)
-        turns = _compute_wait_turns(body, after, before)
         groups: dict[tuple[int, int, int, int], list[int]] = {}
         ordered: list[tuple[tuple[float, ...], list[int]]] = []
-        for i in range(end):
+        for i in range(len(body.ops) - 1):
+            level = levels[i]
+            key = (level.earliest_dependent, level.latest_dependency, level.waits)
             if i in body.constants:
                 continue
-            if i in number:
-                ordered.append(((number[i], float("inf")), [i]))
+            if i in collective_numbers:
+                ordered.append(((collective_numbers[i], float("inf")), [i]))
             elif i in waits:
-                ordered.append(((before[i], after[i], turns[i], 0, i), [i]))
+                ordered.append(((*key, 0, i), [i]))
             else:
-                group = groups.setdefault((before[i], after[i], turns[i], 1), [])
-                group.append(i)
-        for key, group in groups.items():
+                groups.setdefault((*key, 1), []).append(i)
+        for group_key, group in groups.items():
             step = self.block_limit or len(group)
             ordered += [
-                ((*key, start), group[start : start + step]) for start in range(0, len(group), step)
+                ((*group_key, start), group[start : start + step])
+                for start in range(0, len(group), step)
             ]
         ordered.sort(key=lambda unit: unit[0])
         return [unit for _, unit in ordered]
 
 
-def compute_levels(body: SplitBlock) -> tuple[list[int], list[int]]:
-    """Per op the number of the latest collective it depends on (-1: none), and of the earliest that
-    depends on it (the number of collectives: none)."""
-    number = {i: k for k, i in enumerate(body.comms)}
-    count = len(body.ops)
-    after, before = [-1] * count, [len(body.comms)] * count
-    sources = _find_source_ops(body)
-    for i in range(count):
-        after[i] = max((number.get(p, after[p]) for p in sources[i]), default=-1)
-    for i in reversed(range(count)):
-        level = number.get(i, before[i])
-        for p in sources[i]:
-            before[p] = min(before[p], level)
-    return after, before
-
-
-def _compute_wait_turns(body: SplitBlock, after: list[int], before: list[int]) -> list[int]:
-    """Per op how many waits stand between it and ops of its own two numbers that it depends on.
-
-    Waits come first among equals. One that reads what an equal computes comes after that, and what
-    reads the wait after the wait; 0 everywhere unless an asynchronous computation computes too.
-    """
-    turns = [0] * len(body.ops)
-    if not body.waits:
-        return turns
-    waits = set(body.waits)
-    ahead = waits | body.constants
-    for i, sources in enumerate(_find_source_ops(body)):
-        for p in sources:
-            if (after[p], before[p]) == (after[i], before[i]):
-                turns[i] = max(turns[i], turns[p] + (i in waits and p not in ahead))
-    return turns
-
-
-def _find_source_ops(body: SplitBlock) -> list[set[int]]:
-    """Per op the ops that it reads from."""
-    return [
+def _compute_levels(body: SplitBlock) -> list[_Level]:
+    """Compute the level of each op of a block."""
+    collective_numbers = {i: k for k, i in enumerate(body.comms)}
+    sources = [
         {body.producer[value][0] for value in values if value in body.producer}
         for values in body.inputs
     ]
+    levels: list[_Level] = []
+    for op_sources in sources:
+        latest = max(
+            (collective_numbers.get(p, levels[p].latest_dependency) for p in op_sources),
+            default=-1,
+        )
+        levels.append(_Level(latest, len(body.comms)))
+    for i in reversed(range(len(sources))):
+        earliest = collective_numbers.get(i, levels[i].earliest_dependent)
+        for p in sources[i]:
+            levels[p].earliest_dependent = min(levels[p].earliest_dependent, earliest)
+    if body.waits:
+        _count_waits(body, sources, levels)
+    return levels
+
+
+def _count_waits(body: SplitBlock, sources: list[set[int]], levels: list[_Level]) -> None:
+    """Set ``waits`` of each level.
+
+    Waits come before the compute ops of the same level, except a wait that reads what such an op
+    computes.
+    """
+    waits = set(body.waits)
+    first_units = waits | body.constants
+    for i, level in enumerate(levels):
+        for p in sources[i]:
+            source = levels[p]
+            if (source.latest_dependency, source.earliest_dependent) == (
+                level.latest_dependency,
+                level.earliest_dependent,
+            ):
+                level.waits = max(level.waits, source.waits + (i in waits and p not in first_units))

@@ -1,4 +1,4 @@
-"""``--split-linear``: every run of compute ops between collectives is one region."""
+"""``--split-linear``: make each sequence of compute ops between collectives one region."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 
 SEPARATORS = {
-    "communication": r"(?!)",  # collectives always separate
+    "communication": r"(?!)",  # matches nothing: collectives always separate regions
     "convolution": r"\.(dynamic_conv|convolution)$",
     "dot-general": r"\.dot(_general)?$",
     "reduce": r"\.reduce$",
-    "return": r"\.return$",  # nothing but the end
+    "return": r"\.return$",
 }
 POLICIES = ("isolated", "end-block", "start-block")
 
 
 @dataclass(frozen=True)
 class SplitLinearPass(Pass):
-    """Outline each run of compute ops between collectives, in program order."""
+    """Outline each sequence of compute ops between collectives, in program order."""
 
     name: ClassVar[str] = "split-linear"
     prepares: ClassVar[bool] = True
 
-    block_limit: int = option(0, "most ops in a region; 0: no limit")
-    separator: str = option("communication", f"ops that also cut: {', '.join(SEPARATORS)}")
+    block_limit: int = option(0, "maximum number of ops in a region; 0: no limit")
+    separator: str = option("communication", f"ops that separate regions: {', '.join(SEPARATORS)}")
     separator_policy: str = option(
-        "isolated", f"where a separator goes, alone or at an end: {', '.join(POLICIES)}"
+        "isolated", f"place of a separator in its region: {', '.join(POLICIES)}"
     )
 
     def apply(self, module: ir.Module, run: PassRun) -> None:

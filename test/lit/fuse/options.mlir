@@ -41,7 +41,7 @@
 
 // MODEL: error: fuse: no model is called 'tpu'; known: elementwise, none, xla
 // FEW: error: fuse: max-buffers is 1, less than 2
-// SPLIT: error: 'builtin.module': fuse: the module is split already
+// SPLIT: error: 'builtin.module': fuse: the module is already split
 module @m {
   func.func @main(%x: tensor<1024x1024xf32>, %y: tensor<1024x1024xf32>, %z: tensor<1024x1024xf32>) -> tensor<1024xf32> {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>

@@ -29,8 +29,8 @@
 // HELP: --emit-chakra
 // HELP: --prepare
 // HELP: --split-linear
-// HELP-NEXT: Outline each run
-// HELP: block-limit: most ops in a region; 0: no limit (default 0)
+// HELP-NEXT: Outline each sequence
+// HELP: block-limit: maximum number of ops in a region; 0: no limit (default 0)
 // VERSION: hespas-opt 0.1
 
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
