@@ -1,4 +1,4 @@
-"""Calls to bodies: what communicates, what is called once, composites, and async computations."""
+"""Inlining of calls that communicate or occur once, of composites, and of async computations."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ ASYNC_MARK = "hespas.async"  # unit attribute, inside prepare only: the collecti
 
 
 def inline_calls(census: ModuleCensus) -> bool:
-    """Inline calls; whether anything changed. Raises HespasError for recursion.
+    """Inline calls, and return whether anything changed. Raises HespasError for recursion.
 
-    A function goes into its callers where it communicates or is called once; the others stay
-    functions, each a piece of the program that repeats. Callees are done before their callers, so
-    that one pass over the call graph is enough.
+    A function is inlined if it communicates or is called once. The other functions remain: each is
+    a part of the program that repeats. Callees are processed before their callers, so that one
+    traversal of the call graph is enough.
     """
     changed = False
     uses = _count_calls(census)
@@ -37,12 +37,12 @@ def inline_calls(census: ModuleCensus) -> bool:
             body = census.functions.get(callee)
             if body is None:
                 continue
-            comm = callee in communicates
-            is_communicating |= comm
+            callee_communicates = callee in communicates
+            is_communicating |= callee_communicates
             kind = call.name
             if RegionAttr.NAME in body.function.attributes:
-                continue  # of a split module
-            wanted = comm or uses[callee] == 1 or kind != "func.call"
+                continue  # A region function of a module that is already split.
+            wanted = callee_communicates or uses[callee] == 1 or kind != "func.call"
             if kind not in CALLEE or not wanted or not len(body.function.regions[0].blocks):
                 continue
             _inline_call(call, body.function, last=uses[callee] == 1)
@@ -56,7 +56,7 @@ def inline_calls(census: ModuleCensus) -> bool:
 
 
 def _inline_call(call: ir.Operation, function: ir.Operation, last: bool) -> None:
-    """Put the body in place of the call: moved if this is the last call, else a copy of it."""
+    """Replace a call by the function's body, or by a copy of it unless this is the last call."""
     source = function if last else function.clone().operation
     _replace_with_block(call, source.regions[0].blocks[0])
     if last:
@@ -64,7 +64,7 @@ def _inline_call(call: ir.Operation, function: ir.Operation, last: bool) -> None
 
 
 def _replace_with_block(op: ir.Operation, block: ir.Block) -> None:
-    """Put the block's ops in place of ``op``, and resolve the end of an async pair."""
+    """Replace ``op`` by the ops of a block, and resolve the ends of an async pair."""
     moved, values = splice_block_before(op, op.operands, block)
     if op.name in ASYNC_STARTS:
         collectives = [inner for inner in moved if is_collective(inner)]
@@ -80,7 +80,10 @@ def _replace_with_block(op: ir.Operation, block: ir.Block) -> None:
 def _replace_async_ends(
     start: ir.Operation, bundle: ir.Value, values: list[ir.Value], wait: bool
 ) -> None:
-    """Replace the dones on ``bundle``: by a marked barrier on the values, or by the values."""
+    """Replace the async_done ops of ``bundle`` by ``values``, with ``wait`` behind a barrier.
+
+    The barrier is marked as the place where the program waits for the collective.
+    """
     for use in list(bundle.uses):
         op = use.owner.operation
         if op.name in ASYNC_UPDATES:
@@ -100,7 +103,7 @@ def _replace_async_ends(
                 result.replace_all_uses_with(value)
         else:
             raise HespasError(
-                f"the async op started here ends outside its block, through '{op.name}'",
+                f"the async op that starts here is passed out of its block by '{op.name}'",
                 op=start,
                 remedy="compile without collective pipelining (--xla_gpu_enable_pipelined_*=false)",
             )
@@ -116,7 +119,7 @@ def _count_calls(census: ModuleCensus) -> dict[str, int]:
 
 
 def _order_callees_first(census: ModuleCensus) -> list[str]:
-    """Function names, each after those it calls; raises HespasError for recursion."""
+    """Sort function names so that callees come before callers; raises HespasError for recursion."""
     order: list[str] = []
     state: dict[str, str] = {}
     stack = [(name, False) for name in reversed(census.functions)]

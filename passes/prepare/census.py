@@ -1,4 +1,4 @@
-"""What a module holds, found in one native walk, so that every step can skip what is absent."""
+"""The census of a module, collected in one native walk, so that steps without work are skipped."""
 
 from __future__ import annotations
 
@@ -31,10 +31,14 @@ PLAIN_DIALECTS = ("stablehlo.", "mhlo.", "func.", "builtin.")
 
 @dataclass(slots=True)
 class FunctionContents:
-    """The ops of one function that a step may want, in program order."""
+    """The ops of one function that some step of ``prepare`` handles, in program order.
+
+    ``ops`` holds them with their names, and ``callees`` the names of called functions with the
+    calling ops. Names are stored because reading ``op.name`` is slow.
+    """
 
     function: ir.Operation
-    ops: list[tuple[str, ir.Operation]] = field(default_factory=list)  # with their names
+    ops: list[tuple[str, ir.Operation]] = field(default_factory=list)
     callees: list[tuple[str, ir.Operation]] = field(default_factory=list)
 
     def select_ops_by_name(self, *names: str) -> list[ir.Operation]:
@@ -46,7 +50,7 @@ class FunctionContents:
 
 @dataclass(slots=True)
 class ModuleCensus:
-    """The functions that the entry reaches, entry first, and the ops in them by need."""
+    """The entry function and the contents of all functions that it reaches, the entry first."""
 
     entry: ir.Operation
     functions: dict[str, FunctionContents]
@@ -65,16 +69,16 @@ class ModuleCensus:
 
 
 def collect_census(module: ir.Module) -> ModuleCensus:
-    """Walk what the entry function reaches; private functions that nothing names are erased.
+    """Walk the functions that the entry function reaches, and erase unreferenced private functions.
 
-    XLA-optimised modules carry each fusion and reducer body a second time as a private function:
-    three quarters of the text of such a module is dead.
+    XLA-optimised modules contain a copy of each fusion and reducer body as a private function:
+    three quarters of the text of these modules is dead.
     """
     main = find_entry_function(module)
     if not has_private_symbol(main):
         register_passes()
         manager = PassManager.parse("builtin.module(symbol-dce)", module.context)
-        manager.enable_verifier(False)  # the pipeline verifies the outcome
+        manager.enable_verifier(False)  # The pipeline verifies the result.
         manager.run(module.operation)
     table = collect_functions(module)
     reached: dict[str, FunctionContents] = {}
@@ -99,7 +103,7 @@ def _collect_contents(function: ir.Operation) -> FunctionContents:
             keep = wanted[name] = not name.startswith(PLAIN_DIALECTS)
         if keep:
             ops.append((name, op))
-        # A fusion is one kernel: it neither communicates nor loops over what does.
+        # A fusion is one kernel: it contains neither collectives nor loops around them.
         return ir.WalkResult.SKIP if name == FUSION else ir.WalkResult.ADVANCE
 
     function.walk(collect_relevant_op, ir.WalkOrder.PRE_ORDER)
@@ -109,7 +113,7 @@ def _collect_contents(function: ir.Operation) -> FunctionContents:
 
 
 def _find_callees(name: str, op: ir.Operation) -> Iterator[str]:
-    """The functions that an op names."""
+    """Find the names of the functions that an op refers to."""
     if name in CALLEE:
         yield get_attribute(op, CALLEE[name]).value
     elif name in CUSTOM_CALLS:

@@ -1,4 +1,4 @@
-"""``hespas.comm`` on every collective, and the module's communicators."""
+"""Writing ``hespas.comm`` on every collective and ``hespas.communicators`` on the module."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ from hespas.passes.prepare.device_grid import (
 from hespas.passes.prepare.mesh_axes import resolve_axis_groups
 from hespas.support.errors import HespasError
 
-HOST_TRANSFER_NOTE = "a transfer between host and device: no time on the network"
-RECEIVE_NOTE = "its time is that of the matching send"
-RAGGED_NOTE = "upper bound: the sizes are known at run time only, so the whole operand is charged"
+HOST_TRANSFER_NOTE = "a transfer between host and device: it takes no time on the network"
+RECEIVE_NOTE = "the matching send accounts for the time"
+RAGGED_NOTE = "upper bound: sizes are known only at run time, so the whole operand is counted"
 
 
 @dataclass(slots=True)
 class _CommunicatorIds:
-    """Communicator ids by rank set, in order of first use."""
+    """Assigns ids from 1 to sets of ranks, in order of first use.
+
+    ``ids_by_attr`` caches the ids by replica groups attribute and group mode.
+    """
 
     ids_by_ranks: dict[tuple[int, ...], int] = field(default_factory=dict)
     ids_by_attr: dict[tuple[ir.Attribute | None, str], tuple[int, ...]] = field(
@@ -53,10 +56,19 @@ class _CommunicatorIds:
 def annotate_collectives(
     module: ir.Module, census: ModuleCensus, run: PassRun, devices: int = 0
 ) -> TargetAttr:
-    """Write ``hespas.comm`` and ``hespas.communicators``; returns the target, not yet written.
+    """Write ``hespas.comm`` and ``hespas.communicators``, and warn of approximations.
 
-    ``devices`` is the number the user demands, 0 for none. What is not exact is warned of, by kind.
-    Raises HespasError.
+    Args:
+        module: The module.
+        census: Its census.
+        run: Receives one warning for each kind of approximation.
+        devices: The number of devices that the user requires; 0 for any number.
+
+    Returns:
+        The target, which is not yet written to the module.
+
+    Raises:
+        HespasError: A collective or the number of devices is inconsistent.
     """
     ops = census.list_collectives()
     grid, rows = infer_grid_and_groups(module, census, devices)
@@ -78,9 +90,10 @@ def annotate_collectives(
 def infer_grid_and_groups(
     module: ir.Module, census: ModuleCensus, devices: int = 0
 ) -> tuple[DeviceGrid, dict[ir.Attribute, Groups]]:
-    """The device grid of a module of local shapes, and the groups that its collectives name.
+    """Infer the device grid of a module with local shapes, and parse its collectives' groups.
 
-    Groups that are mesh axes become lists of ids. Raises HespasError.
+    Replaces groups that are mesh axes by lists of ids. Returns the grid, and the rows of ids of
+    each group attribute. Raises HespasError.
     """
     ops = census.list_collectives()
     spread = max(
@@ -96,7 +109,7 @@ def infer_grid_and_groups(
 
 
 def spell_out_axes(module: ir.Module, ops: list[ir.Operation]) -> None:
-    """Groups by mesh axes as lists of ids; then the meshes, and what names them, are not needed."""
+    """Replace groups given as mesh axes by lists of ids, and remove meshes and Shardy shardings."""
     named = collect_meshes(module)
     dense: dict[ir.Attribute, ir.Attribute | None] = {}
     for op in ops:
@@ -124,7 +137,7 @@ def _drop_sdy_sharding(op: ir.Operation) -> ir.WalkResult:
 
 
 def get_groups_attr(op: ir.Operation) -> ir.Attribute | None:
-    """The attribute that says who takes part, or None."""
+    """Return the attribute with an op's groups or source-target pairs, or None."""
     attributes = op.attributes
     for name in ("replica_groups", "source_target_pairs"):
         if name in attributes:
@@ -155,7 +168,7 @@ def _infer_module_grid(
 
 
 def _count_argument_devices(entry: ir.Operation) -> int:
-    """The devices that the entry's argument shardings name; 0 for none."""
+    """Count the devices that the shardings of the entry's arguments name; 0 if there are none."""
     if "arg_attrs" not in entry.attributes:
         return 0
     texts = set()
@@ -173,7 +186,7 @@ def _build_comm_attr(
         operand_bytes = sum(to_buffer_size(value.type).bytes for value in op.operands)
         result_bytes = sum(to_buffer_size(value.type).bytes for value in op.results)
     except DynamicShape as kind:
-        remedy = "give symbolic dimensions sizes: --prepare=dims=..."
+        remedy = "set the sizes of symbolic dimensions with --prepare=dims=..."
         raise HespasError(f"the size of {kind} is not known", op=op, remedy=remedy) from None
     old = CommAttr.read_from_op(op)
     is_async = ASYNC_MARK in op.attributes or (old is not None and old.is_async)
@@ -207,21 +220,24 @@ def _build_comm_attr(
 
 
 def _find_moved_sources(groups: Groups) -> tuple[int, ...]:
-    """Source and lowest member of the groups whose source, their first member, is another."""
+    """Find the groups whose source is not the lowest rank, as source, lowest rank, source ...
+
+    The source of a broadcast is the first member of its group.
+    """
     return tuple(device for g in groups if g and g[0] != min(g) for device in (g[0], min(g)))
 
 
 def _build_transfer_comm(
     op: ir.Operation, name: str, sent: int, received: int, pairs: Groups, grid: DeviceGrid
 ) -> CommAttr:
-    """A send or recv: the send carries the message, so that it is charged once."""
+    """Build the attribute of a send or recv. Only the send counts the message."""
     host = "is_host_transfer" in op.attributes and get_attribute(op, "is_host_transfer").value
     if host or not pairs:
         if not host:
             raise HespasError(
-                f"{name} on channel {get_channel_id(op)} does not say between which devices",
+                f"{name} on channel {get_channel_id(op)} does not name source and target devices",
                 op=op,
-                remedy="give it source_target_pairs, or use collective_permute",
+                remedy="add source_target_pairs to the op, or use collective_permute",
             )
         return CommAttr("permute", sent, received, (), (), note=HOST_TRANSFER_NOTE)
     if name == "recv":
@@ -230,7 +246,7 @@ def _build_transfer_comm(
 
 
 def _resolve_pairs(groups: Groups, mode: str, grid: DeviceGrid) -> tuple[int, ...]:
-    """Source, target, source, target ... device ids; a device that keeps its data sends nothing."""
+    """Resolve pairs to device ids: source, target, source ..., without pairs of equal devices."""
     if not groups:
         return ()
     return tuple(

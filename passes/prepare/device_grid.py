@@ -1,4 +1,4 @@
-"""Which devices a module runs on, and which of them each collective joins."""
+"""The devices that a module runs on, and the devices that take part in each collective."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FLATTENED = "flattened_ids"
 
 @dataclass(frozen=True, slots=True)
 class DeviceGrid:
-    """The device grid: device id = replica * partitions + partition."""
+    """The grid of devices. The device id is ``replica * partitions + partition``."""
 
     replicas: int
     partitions: int
@@ -34,7 +34,10 @@ class DeviceGrid:
 
 
 def get_group_mode(op: ir.Operation) -> str:
-    """How the ids in an op's groups are meant (StableHLO specification, the op's semantics)."""
+    """Return what the ids in a collective's groups number: replicas, partitions or devices.
+
+    The StableHLO specification defines it for each op ("process groups").
+    """
     attributes = op.attributes
     channel = get_channel_id(op)
     kind = op.name.split(".", 1)[1]
@@ -46,7 +49,7 @@ def get_group_mode(op: ir.Operation) -> str:
 
 
 def get_channel_id(op: ir.Operation) -> int:
-    """The op's channel id; 0 where there is none."""
+    """Return the channel id of an op; 0 if it has none."""
     attributes = op.attributes
     for name in ("channel_handle", "channel_id"):
         if name in attributes:
@@ -61,7 +64,10 @@ def get_channel_id(op: ir.Operation) -> int:
 
 
 def resolve_groups(groups: Groups, mode: str, grid: DeviceGrid) -> Groups:
-    """Groups of device ids from groups of ids that ``mode`` gives meaning; no groups: everybody."""
+    """Convert groups of ids in a group mode to groups of device ids.
+
+    Empty ``groups`` mean one group of all ids.
+    """
     replicas, partitions = range(grid.replicas), range(grid.partitions)
     if mode == FLATTENED:
         return groups or (tuple(range(grid.devices)),)
@@ -86,11 +92,16 @@ def infer_device_grid(
     sharded_over: int,
     devices: int,
 ) -> DeviceGrid:
-    """The grid that the module states, or that its collectives and shardings imply.
+    """Infer the grid from the module's attributes, or from its collectives and shardings.
 
-    ``claims`` are (mode, largest id) of the collectives, ``sharded_over`` the devices that sharding
-    attributes name (0: none), ``devices`` the user's number (0: none). Raises HespasError where
-    they disagree.
+    Args:
+        module: The module.
+        claims: The group mode and largest id of each collective.
+        sharded_over: The number of devices that sharding attributes name; 0 if there are none.
+        devices: The number of devices that the user requires; 0 for any number.
+
+    Raises:
+        HespasError: These sources disagree.
     """
     top = {CROSS_REPLICA: 0, CROSS_PARTITION: 0, BOTH: 0, FLATTENED: 0}
     for mode, largest in claims:
@@ -113,7 +124,7 @@ def infer_device_grid(
                 f"the module is for {replicas} x {partitions} devices (replicas x partitions), "
                 f"not {devices}",
                 op=module.operation,
-                remedy="leave out devices, or export the module for that number",
+                remedy=f"omit the option 'devices', or export the module for {devices} devices",
             )
     grid = DeviceGrid(replicas, partitions)
     _check_id_limits(module, grid, top)
@@ -138,7 +149,7 @@ def _check_id_limits(module: ir.Module, grid: DeviceGrid, top: dict[str, int]) -
 
 
 def read_stated_count(module: ir.Module, name: str) -> int | None:
-    """The number in a module attribute, or None; raises HespasError where it is less than 1."""
+    """Read a count from a module attribute, or None; raises HespasError if it is less than 1."""
     attributes = module.operation.attributes
     if name not in attributes:
         return None
@@ -149,7 +160,7 @@ def read_stated_count(module: ir.Module, name: str) -> int | None:
 
 
 def count_sharding_devices(text: str) -> int:
-    """The devices that an HLO sharding string tiles over; 0 where it does not say."""
+    """Count the devices that an HLO sharding tiles over; 0 if the string does not name devices."""
     match = re.search(r"<=\[([\d,]+)\]", text)
     if match:
         return math.prod(map(int, match[1].split(",")))
@@ -158,9 +169,9 @@ def count_sharding_devices(text: str) -> int:
 
 
 def parse_group_rows(attr: ir.Attribute) -> Groups:
-    """The rows of ``replica_groups`` or ``source_target_pairs``; padding (-1) dropped.
+    """Parse ``replica_groups`` or ``source_target_pairs``, without padding (-1) and empty groups.
 
-    A group of nobody is none: ``dense<> : tensor<1x0xi64>`` means everybody, as no groups do.
+    ``dense<> : tensor<1x0xi64>`` means a group of all devices, like an attribute without groups.
     """
     values: Sequence[int] = list(attr)  # type: ignore[call-overload]
     rows, width = attr.type.shape  # type: ignore[attr-defined]
@@ -169,7 +180,7 @@ def parse_group_rows(attr: ir.Attribute) -> Groups:
 
 
 def make_groups_attr(groups: Groups, context: ir.Context) -> ir.Attribute:
-    """The ``replica_groups`` attribute of groups of equal size."""
+    """Make the ``replica_groups`` attribute of groups of equal size."""
     shape = (len(groups), len(groups[0]))
     element = ir.IntegerType.get_signless(64, context)
     array: Any = numpy.array(groups, dtype=numpy.int64).reshape(shape)
@@ -177,7 +188,7 @@ def make_groups_attr(groups: Groups, context: ir.Context) -> ir.Attribute:
 
 
 def drop_boundary_attrs(function: ir.Operation, names: Collection[str]) -> None:
-    """Take attributes off a function's arguments and results."""
+    """Remove attributes from a function's arguments and results."""
     for where in ("arg_attrs", "res_attrs"):
         if where in function.attributes:
             remaining_attrs = [

@@ -1,4 +1,4 @@
-"""chlo and shape ops to StableHLO, or to the one mhlo op that XLA has for them."""
+"""Conversion of chlo and shape ops to StableHLO or mhlo."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from hespas.dialects.mlir import PassManager, ir, register_passes
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.support.errors import HespasError, extract_first_diagnostic
 
-# The first makes chlo.erf, chlo.top_k and the like the single HLO op that XLA compiles; what has no
-# such op is expanded by the second into the StableHLO that XLA would expand it to.
+# The first pass converts ops such as chlo.erf and chlo.top_k to the one HLO op that XLA compiles.
+# The second pass expands the others to the StableHLO ops that XLA would expand them to.
 CHLO = "func.func(chlo-legalize-to-high-level-mhlo,chlo-legalize-to-stablehlo)"
 SHAPE = "func.func(shape-legalize-to-stablehlo)"
 
 
 def legalise_dialects(module: ir.Module, census: ModuleCensus) -> bool:
-    """Legalise what is there; whether anything changed. Raises HespasError."""
+    """Convert chlo and shape ops, and return whether there were any. Raises HespasError."""
     steps = [
         text
         for prefix, text in (("chlo.", CHLO), ("shape.", SHAPE))

@@ -1,4 +1,4 @@
-"""Modules whose whole work is in ``sdy.manual_computation``: its body is one device's program."""
+"""Modules that consist of one ``sdy.manual_computation``, whose body is the program of a device."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ CHANNEL = "channel_handle"
 
 
 def inline_manual_computation(census: ModuleCensus) -> bool:
-    """Inline the one manual computation of the entry where nothing else is there; whether it did.
+    """Inline the manual computation if the entry contains nothing else; return whether it did.
 
-    It must be manual in every axis of the mesh, its operands the entry's arguments, its results the
-    entry's results, and no sharding of theirs may ask for a reshard in between.
+    It must be manual in every axis of the mesh, its operands must be the entry's arguments, and its
+    results the entry's results, without resharding between them.
     """
     if _list_sdy_ops(census) != [MANUAL_COMPUTATION, "sdy.return"]:
         return False
@@ -59,9 +59,9 @@ def inline_manual_computation(census: ModuleCensus) -> bool:
 
 
 def _number_channels(function: ir.Operation, numbers: Iterator[int]) -> None:
-    """Give each collective a channel of its own, as XLA's partitioner does.
+    """Give each collective a different channel id, as XLA's partitioner does.
 
-    JAX gives all of them the same, which makes XLA lay them out alike, whatever their shapes.
+    JAX uses the same id for all of them, and XLA then assigns them the same layout.
     """
 
     def replace_channel(op: ir.Operation) -> ir.WalkResult:
@@ -85,7 +85,7 @@ def _list_sdy_ops(census: ModuleCensus) -> list[str]:
 
 
 def _is_fully_manual(manual: ir.Operation, census: ModuleCensus) -> bool:
-    """Whether every axis of the mesh is manual, or of size one."""
+    """Return whether every axis of the mesh is manual or of size one."""
     axes = set(re.findall(r'"([^"]*)"', str(manual.attributes["manual_axes"])))
     names = set(re.findall(r"<@([\w.$-]+)", str(manual.attributes["in_shardings"])))
     names |= set(re.findall(r"<@([\w.$-]+)", str(manual.attributes["out_shardings"])))
@@ -100,13 +100,13 @@ def _is_fully_manual(manual: ir.Operation, census: ModuleCensus) -> bool:
 
 
 def _split_shardings(manual: ir.Operation, name: str) -> list[str]:
-    """The shardings of operands or results, each as its own attribute's text."""
+    """Split a list of shardings into the texts of ``#sdy.sharding`` attributes."""
     text = str(manual.attributes[name])
     return [f"#sdy.sharding{part}" for part in re.findall(r"<@[^<>]*>", text)]
 
 
 def _allows_shardings(entry: ir.Operation, name: str, numbers: object, wanted: list[str]) -> bool:
-    """Whether the boundary's shardings are the wanted ones, or left open."""
+    """Return whether the entry's arguments or results have the wanted shardings or none."""
     if name not in entry.attributes:
         return True
     attrs = list(get_attribute(entry, name))

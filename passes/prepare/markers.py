@@ -1,4 +1,4 @@
-"""Custom calls that only tell a compiler something: they do no work, and go."""
+"""Removal of custom calls that only mark something for the compiler and do no work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from hespas.passes.prepare.census import ModuleCensus
 
 
 def remove_markers(census: ModuleCensus) -> bool:
-    """Remove markers; whether there were any. Those that change a type stay: they are an error."""
+    """Remove markers, and return whether there were any.
+
+    A marker that changes a type remains, and a later pass reports it as an unknown custom call.
+    """
     removed = False
     for call in census.select_ops_by_name(*CUSTOM_CALLS):
         target = get_call_target(call)

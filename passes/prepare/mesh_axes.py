@@ -1,4 +1,4 @@
-"""Groups given as axes of a mesh (``#stablehlo.replica_group_mesh_axes``): XLA writes them now."""
+"""Replica groups given as axes of a mesh (``#stablehlo.replica_group_mesh_axes``)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from hespas.dialects.mlir import (
     read_axis_groups,
     read_mesh_shape,
 )
+from hespas.passes.prepare.device_grid import Groups
 from hespas.support.errors import HespasError
-
-Groups = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _AxisPiece:
-    """A part of a mesh axis: ``size`` positions, ``before`` the product of the more major parts."""
+    """A part of a mesh axis with ``size`` positions.
+
+    ``before`` is the product of the sizes of the more major parts of the axis.
+    """
 
     axis: str
     before: int
@@ -32,11 +34,11 @@ class _AxisPiece:
 def resolve_axis_groups(
     attr: ir.Attribute, module: ir.Module, op: ir.Operation | None = None
 ) -> Groups | None:
-    """The groups of ids that the axes stand for; None where ``attr`` is not of that form.
+    """Convert mesh axes to groups of device ids; None if ``attr`` does not name mesh axes.
 
-    A group holds the devices that differ in the named axes only, in the axes' order (StableHLO
-    specification, ReplicaGroupMeshAxes). Raises HespasError, with ``op``, for an unknown mesh or
-    axis.
+    A group contains the devices that differ only in the named axes, in the order of the axes
+    (StableHLO specification, ReplicaGroupMeshAxes). Raises HespasError, located at ``op``, for an
+    unknown mesh or axis.
     """
     named = read_axis_groups(attr)
     if named is None:
@@ -66,18 +68,18 @@ def _resolve_mesh_shape(
         op = collect_meshes(module).get(named.mesh)
         name = f"@{named.mesh}"
         if op is None:
-            message = f"replica groups name the mesh {name}, which is not there"
+            message = f"replica groups name the mesh {name}, which is not defined"
             raise HespasError(message, op=user)
         shape = read_mesh_shape(op)
     for axis, _, _ in named.axes:
         if axis not in shape.axes:
-            message = f"replica groups name the axis '{axis}', which {name} lacks"
+            message = f"replica groups name the axis '{axis}', which {name} does not have"
             raise HespasError(message, op=user)
     return shape
 
 
 def _split_mesh_axis(axis: str, size: int, inside: list[_AxisPiece]) -> list[_AxisPiece]:
-    """An axis cut into the parts that groups name, and what lies between them, major first."""
+    """Split an axis into the parts that groups name and the parts between them, major first."""
     result: list[_AxisPiece] = []
     done = 1
     for piece in sorted((p for p in inside if p.axis == axis), key=lambda p: p.before):

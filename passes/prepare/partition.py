@@ -1,4 +1,4 @@
-"""Modules with global shapes and shardings to the program of one device."""
+"""Partitioning of modules with global shapes and shardings into the program of one device."""
 
 from __future__ import annotations
 
@@ -38,25 +38,34 @@ from hespas.passes.prepare.manual_computation import inline_manual_computation
 from hespas.support.errors import HespasError
 
 BOUNDARY = ("arg_attrs", "res_attrs")
-# Passes to dump after, the dump that is wanted, and one that XLA writes after it.
+# For each compiler: the passes to dump after, the wanted dump, and a dump that XLA writes after it.
 CPU_DUMPS = (
     "spmd-partitioning|control-dep-rewriter",
     "after_spmd-partitioning",
     "after_control-dep-rewriter",
 )
 GPU_DUMPS = ("ragged_dot_rewriter", r"after_spmd_partitioner\.", "before_ragged_dot_rewriter")
-HLO_IMPORT = "mhlo.is_dynamic"  # XLA's importer writes it: the module comes out of XLA's pipeline
+HLO_IMPORT = "mhlo.is_dynamic"  # XLA's importer writes it on modules from XLA's pipeline
 EXPORT = "export the module after SPMD partitioning (XLA's dump after_spmd-partitioning)"
 
 
 def partition_module(
     module: ir.Module, census: ModuleCensus, run: PassRun, target: str = "cpu"
 ) -> bool:
-    """Make shapes those of one device; whether anything changed. Raises HespasError.
+    """Convert global shapes to the shapes of one device, and return whether anything changed.
 
-    A module whose whole work is in ``sdy.manual_computation`` already holds the program of one
-    device. Any other goes through XLA's own SPMD partitioner, so that collectives and shapes are
-    those of a real compile: for ``target``, ``cpu`` or a GPU target by name or file.
+    A module that consists of one ``sdy.manual_computation`` already contains the program of one
+    device. Other modules are partitioned by XLA's SPMD partitioner, so that collectives and shapes
+    are those of a real compilation.
+
+    Args:
+        module: The module.
+        census: Its census.
+        run: Receives warnings.
+        target: ``cpu``, or the name or file of a GPU compile target.
+
+    Raises:
+        HespasError: XLA cannot partition the module.
     """
     if TargetAttr.NAME in module.operation.attributes:
         return False
@@ -65,12 +74,12 @@ def partition_module(
             map(_is_dividing_sharding, _collect_boundary_shardings(census.entry))
         ) and not _is_per_device(census):
             run.warn(
-                "arguments carry shardings, but nothing else tells whether the module is "
-                "partitioned: shapes are taken as those of one device"
+                "arguments have shardings, but nothing else shows whether the module is "
+                "partitioned: shapes are assumed to be those of one device"
             )
         return False
     if inline_manual_computation(census):
-        drop_boundary_attrs(census.entry, SHARDING_ATTRS)  # not to be divided again
+        drop_boundary_attrs(census.entry, SHARDING_ATTRS)  # shapes must not be divided again
         return True
     compilation = build_compilation(module, census)
     new = _run_partitioner(module, compilation, target)
@@ -81,10 +90,10 @@ def partition_module(
 
 
 def replace_program(module: ir.Module, new: ir.Module, compilation: CompilationSettings) -> None:
-    """Put the program that XLA made of a module in its place; its shapes are of one device.
+    """Replace a program by the one that XLA compiled it to, with the shapes of one device.
 
-    What JAX says of arguments and results (donated, named) stays: HLO does not carry it. Second
-    copies of fusion bodies, which XLA's importer makes, go.
+    Keeps the attributes that JAX writes on arguments and results (names, donation), which HLO does
+    not represent, and removes the copies of fusion bodies that XLA's importer makes.
     """
     main = find_entry_function(module)
     boundary = {name: _read_boundary_attrs(main, name) for name in BOUNDARY}
@@ -93,7 +102,7 @@ def replace_program(module: ir.Module, new: ir.Module, compilation: CompilationS
     for name, attrs in boundary.items():
         _restore_boundary_attrs(main, name, attrs)
     drop_boundary_attrs(main, SHARDING_ATTRS)
-    module.operation.walk(_drop_shardings)  # XLA leaves some behind, and shapes are global no more
+    module.operation.walk(_drop_shardings)  # XLA leaves some although shapes are now local
     kind = ir.IntegerType.get_signless(32, module.context)
     for name, count in (
         (NUM_PARTITIONS, compilation.partitions),
@@ -104,7 +113,7 @@ def replace_program(module: ir.Module, new: ir.Module, compilation: CompilationS
 
 
 def remove_sharding_copy(op: ir.Operation) -> ir.WalkResult:
-    """Remove a copy: here it only carried a sharding, and XLA removes it later in its pipeline."""
+    """Remove a copy that only carried a sharding. XLA removes it later in its pipeline."""
     if op.name == "mhlo.copy" and op.operands[0].type == op.results[0].type:
         op.results[0].replace_all_uses_with(op.operands[0])
         op.erase()
@@ -119,7 +128,7 @@ def _drop_shardings(op: ir.Operation) -> ir.WalkResult:
 
 
 def _is_per_device(census: ModuleCensus) -> bool:
-    """Whether there is an op that XLA puts in only when it partitions, or later."""
+    """Return whether there is an op that XLA creates only during or after partitioning."""
     block = census.entry.regions[0].blocks[0]
     late = DEVICE_IDS | {FUSION}
     return bool(census.list_collectives()) or any(
@@ -128,7 +137,7 @@ def _is_per_device(census: ModuleCensus) -> bool:
 
 
 def has_global_shapes(module: ir.Module, census: ModuleCensus) -> bool:
-    """Whether shapes are global, with shardings that say what each device holds."""
+    """Return whether shapes are global, with shardings that assign parts to devices."""
     attributes = module.operation.attributes
     if census.has_op_with_prefix("sdy."):
         return True
@@ -136,7 +145,7 @@ def has_global_shapes(module: ir.Module, census: ModuleCensus) -> bool:
         if get_call_target(call) in PARTITIONER_CALL_TARGETS:
             return True
     if HLO_IMPORT in attributes and NUM_PARTITIONS not in attributes:
-        return False  # argument shardings are left over from the partitioner
+        return False  # The partitioner left the argument shardings behind.
     if any(_is_dividing_sharding(text) for text in _collect_boundary_shardings(census.entry)):
         return True
     if collect_meshes(module) or (read_stated_count(module, NUM_PARTITIONS) or 1) > 1:
@@ -145,7 +154,7 @@ def has_global_shapes(module: ir.Module, census: ModuleCensus) -> bool:
 
 
 def _is_dividing_sharding(sharding: str) -> bool:
-    """Whether a sharding gives devices different parts."""
+    """Return whether a sharding assigns different parts to different devices."""
     if sharding.startswith("#sdy"):
         return '{"' in sharding
     return "devices=[" in sharding and not re.search(
@@ -154,19 +163,19 @@ def _is_dividing_sharding(sharding: str) -> bool:
 
 
 def _read_boundary_attrs(entry: ir.Operation, name: str) -> list[ir.DictAttr]:
-    """The attributes of the entry's arguments or results, one each; empty where there are none."""
+    """Return the attributes of each argument or result of the entry; empty if there are none."""
     return list(get_attribute(entry, name)) if name in entry.attributes else []
 
 
 def _restore_boundary_attrs(entry: ir.Operation, name: str, attrs: list[ir.DictAttr]) -> None:
-    """Put attributes back on arguments or results, where these are as many as before."""
+    """Restore the attributes of arguments or results, unless their number has changed."""
     kind = get_attribute(entry, "function_type").value
     if attrs and len(attrs) == len(kind.inputs if name == "arg_attrs" else kind.results):
         entry.attributes[name] = ir.ArrayAttr.get(attrs, entry.context)
 
 
 def _collect_boundary_shardings(entry: ir.Operation) -> set[str]:
-    """The shardings of the entry's arguments and results."""
+    """Collect the shardings of the entry's arguments and results."""
     shardings = set()
     for name in BOUNDARY:
         if name in entry.attributes:
@@ -199,7 +208,7 @@ def _has_sharded_op(census: ModuleCensus) -> bool:
 
 
 def _count_partitions(module: ir.Module, census: ModuleCensus) -> int:
-    """How many devices the shapes are divided over; raises HespasError."""
+    """Count the devices that the shapes are divided over; raises HespasError."""
     implied = max(
         [read_mesh_shape(mesh).device_count for mesh in collect_meshes(module).values()]
         + [count_sharding_devices(text) for text in _collect_boundary_shardings(census.entry)],
@@ -215,10 +224,9 @@ def _count_partitions(module: ir.Module, census: ModuleCensus) -> int:
 
 
 def _run_partitioner(module: ir.Module, compilation: CompilationSettings, target: str) -> ir.Module:
-    """The module of one device, through the partitioner of XLA for ``target``."""
-    from hespas.configs import (
-        compile_targets,
-    )  # it adds to every start-up, and few modules come here
+    """Partition the module with XLA's compiler for ``target``."""
+    # Imported here because it slows every start-up and few modules need it.
+    from hespas.configs import compile_targets
 
     proto = compile_targets.load_compile_target(target).proto
     passes, wanted, complete = CPU_DUMPS if proto is None else GPU_DUMPS
@@ -230,7 +238,7 @@ def _run_partitioner(module: ir.Module, compilation: CompilationSettings, target
 
 
 def build_compilation(module: ir.Module, census: ModuleCensus) -> CompilationSettings:
-    """What the partitioner has to know of a module with global shapes; raises HespasError."""
+    """Build the compilation settings of a module with global shapes; raises HespasError."""
     return CompilationSettings(
         replicas=read_stated_count(module, NUM_REPLICAS) or 1,
         partitions=_count_partitions(module, census),
@@ -242,7 +250,10 @@ def build_compilation(module: ir.Module, census: ModuleCensus) -> CompilationSet
 
 
 def check_arguments_divided(module: ir.Module, old: ir.Operation, new: ir.Operation) -> None:
-    """Refuse where sharded arguments stayed global: XLA ignores shardings it cannot read."""
+    """Raise HespasError if sharded arguments are still global.
+
+    XLA ignores shardings that it cannot read.
+    """
     if "arg_attrs" not in old.attributes:
         return
     before, after = (get_attribute(entry, "function_type").value.inputs for entry in (old, new))
@@ -255,7 +266,7 @@ def check_arguments_divided(module: ir.Module, old: ir.Operation, new: ir.Operat
         )
     ]
     if sharded and len(before) == len(after) and all(before[i] == after[i] for i in sharded):
-        raise _to_partition_error(module, f"the sharding of argument {sharded[0]} divides nothing")
+        raise _to_partition_error(module, f"the sharding of argument {sharded[0]} has no effect")
 
 
 def _to_partition_error(module: ir.Module, why: str) -> HespasError:
@@ -267,7 +278,7 @@ def _to_partition_error(module: ir.Module, why: str) -> HespasError:
 
 
 def _find_unsharded(entry: ir.Operation, name: str, kind: str) -> tuple[bool, ...]:
-    """Which arguments or results carry no sharding, so that the partitioner chooses."""
+    """For each argument or result, whether it has no sharding, so that the partitioner chooses."""
     signature = get_attribute(entry, "function_type").value
     count = len(signature.inputs if kind == "function_inputs" else signature.results)
     if name not in entry.attributes:

@@ -1,4 +1,4 @@
-"""The pass that brings any module into the one form that the other passes read."""
+"""``--prepare``: bring a module into the form that the other passes require."""
 
 from __future__ import annotations
 
@@ -20,34 +20,36 @@ from hespas.support.errors import HespasError, UsageError
 
 @dataclass(frozen=True)
 class PreparePass(Pass):
-    """One device's program: static local shapes, one entry, trip counts, communicators.
+    """Make the program of one device, with static local shapes, trip counts and communicators.
 
-    Each step looks at what one walk found and does nothing where there is nothing for it to do:
-    symbolic dimensions get sizes, global shapes are partitioned by their shardings, chlo and shape
-    ops are legalised, markers are removed, calls are inlined where they communicate or happen once,
-    async pairs become a collective and a wait, loops get their trip counts, and collectives the
-    devices they join. Running it twice changes nothing.
+    The steps, each of which does nothing if the census of the module shows no work for it: set the
+    sizes of symbolic dimensions, partition global shapes by their shardings, legalise chlo and
+    shape ops, remove markers, inline calls that communicate or occur once, replace async pairs by a
+    collective and a wait, write the trip counts of loops, and resolve the devices of collectives.
+    The pass is idempotent.
     """
 
     name: ClassVar[str] = "prepare"
 
     dims: str = option(
-        "", "sizes of symbolic dimensions, b=8,s=1024 or arg0=8x1024x64; others: their bound or 128"
+        "",
+        "sizes of symbolic dimensions, such as b=8,s=1024 or arg0=8x1024x64; "
+        "default: the bound in the type, or 128",
     )
     trip_count: str = option(
-        "", "count for loops whose count depends on data, or 'error'; empty: 1, with a warning"
+        "", "trip count of loops that depend on data, or 'error'; default: 1 with a warning"
     )
     partition: bool = option(
-        True, "divide global shapes by their shardings; false: take them as local"
+        True, "partition global shapes by their shardings; false: treat them as local"
     )
-    devices: int = option(0, "devices that the module must be for; 0: what the module says")
+    devices: int = option(0, "required number of devices; 0: as in the module")
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
         self._check_options()
         census = collect_census(module)
         for name, function in collect_functions(module).items():
             if name not in census.functions:
-                run.warn(f"the function @{name} is not called from the entry: it is left out")
+                run.warn(f"the function @{name} is not called from the entry function: removed")
                 function.erase()
         if set_dimension_sizes(module, census, self.dims, run):
             census = collect_census(module)
@@ -73,11 +75,11 @@ class PreparePass(Pass):
 
 
 def _check_single_blocks(census: ModuleCensus) -> None:
-    """Refuse jumps between blocks: the other passes follow loops and branches that are ops."""
+    """Raise HespasError for branches between blocks: passes need structured control flow."""
     for name, contents in census.functions.items():
         if len(contents.function.regions[0].blocks) > 1:
             raise HespasError(
-                f"the function @{name} jumps between blocks",
+                f"the function @{name} has more than one block",
                 op=contents.function,
-                remedy="express its control flow by stablehlo.while, if and case",
+                remedy="express its control flow with stablehlo.while, if and case",
             )

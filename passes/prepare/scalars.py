@@ -1,4 +1,4 @@
-"""Scalar values that can be read off the IR: constants, through whatever only forwards them."""
+"""Evaluation of scalar values that the IR determines: constants and arithmetic on them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _compute_remainder(a: Number, b: Number) -> Number | None:
 
 
 def _shift_integer(by: Callable[[int, int], int], a: Number, b: Number) -> Number | None:
-    """None for a count that no element type has: the specification leaves the result open."""
+    """Shift an integer; None if the count exceeds every element type: the result is undefined."""
     return by(a, b) if isinstance(a, int) and isinstance(b, int) and 0 <= b < 64 else None
 
 
@@ -76,15 +76,16 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     "xor": lambda a, b: a ^ b if isinstance(a, int) and isinstance(b, int) else None,
 }
 
-ScalarSteps = Generator[ir.Value, Number | None, Number | None]  # asks for values, returns one
+# A generator that evaluates one value: it yields the values that it needs, and returns the result.
+ScalarSteps = Generator[ir.Value, Number | None, Number | None]
 
 
 @dataclass
 class ScalarEvaluator:
-    """Evaluates scalars; ``callers`` gives the calls of each function by name.
+    """Evaluates scalars; ``callers`` lists the calls of each function by its name.
 
-    A value counts as known only where every path to it agrees: a function's argument where all
-    calls pass the same, a loop's argument where the body hands it on unchanged.
+    A value is known only if all paths to it agree: a function's argument if all calls pass the same
+    value, and a loop's argument if the body forwards it unchanged.
     """
 
     functions: Mapping[str, ir.Operation]
@@ -92,19 +93,19 @@ class ScalarEvaluator:
     _known: dict[ir.Value, Number | None] = field(default_factory=dict)
 
     def find_scalar_value(self, value: ir.Value) -> Number | None:
-        """The value of a scalar (or of all elements alike), or None where the IR does not tell."""
+        """Find the value of a scalar or of equal elements; None if the IR does not determine it."""
         if value not in self._known:
-            self._known[value] = None  # a value that depends on itself is not known
+            self._known[value] = None  # A value that depends on itself is unknown.
             self._known[value] = self.evaluate_with_bindings(value, {})
         return self._known[value]
 
     def evaluate_with_bindings(
         self, value: ir.Value, bound: Mapping[ir.Value, Number]
     ) -> Number | None:
-        """The value where ``bound`` values are taken as given."""
+        """Evaluate a value, with the values in ``bound`` assumed."""
         known: dict[ir.Value, Number | None] = dict(bound)
         answer: Number | None = None
-        # A stack of our own: chains of ops may be longer than Python's, and each op is asked once.
+        # An explicit stack, because chains of ops may exceed Python's recursion limit.
         stack: list[tuple[ir.Value, ScalarSteps]] = []
         while True:
             if value in known:
@@ -171,7 +172,7 @@ class ScalarEvaluator:
         return result if result is None else _cast_number(op.results[0].type, result)
 
     def _evaluate_body(self, op: ir.Operation, number: int) -> ScalarSteps:
-        """The value that the body of a fusion or of a called function returns."""
+        """Evaluate a result of the body of a fusion or of a called function."""
         holder = (
             self.functions.get(get_attribute(op, "callee").value) if op.name == "func.call" else op
         )
@@ -202,17 +203,17 @@ class ScalarEvaluator:
 
 
 def get_op_kind(op: ir.Operation) -> str:
-    """The op's name without its dialect."""
+    """Return the name of an op without its dialect."""
     return op.name.partition(".")[2]
 
 
 def get_terminator(block: ir.Block) -> ir.Operation:
-    """The last op of a block."""
+    """Return the last op of a block."""
     return block.operations[len(block.operations) - 1].operation
 
 
 def forwards_unchanged(loop: ir.Operation, number: int) -> bool:
-    """Whether a loop's body hands its argument ``number`` on as it is."""
+    """Return whether the body of a loop forwards its argument ``number`` unchanged."""
     body = loop.regions[1].blocks[0]
     value = get_terminator(body).operands[number]
     while not isinstance(value, ir.BlockArgument):
@@ -228,7 +229,7 @@ def forwards_unchanged(loop: ir.Operation, number: int) -> bool:
 
 
 def read_splat_constant(op: ir.Operation) -> Number | None:
-    """The one number that a constant holds in all elements, or None."""
+    """Read the number that all elements of a constant have, or None."""
     try:
         attr = op.attributes["value"]
     except TypeError:  # complex elements: the bindings cannot hold them
@@ -241,7 +242,10 @@ def read_splat_constant(op: ir.Operation) -> Number | None:
 
 
 def _cast_number(kind: ir.Type, number: Number) -> Number | None:
-    """The number in a tensor's element type; integers wrap around, and none is infinite or NaN."""
+    """Convert a number to a tensor's element type.
+
+    Integers wrap around; a number that is not finite has no integer value, which gives None.
+    """
     element = kind.element_type if isinstance(kind, ir.ShapedType) else kind
     if isinstance(element, ir.IntegerType):
         if element.width == 1:

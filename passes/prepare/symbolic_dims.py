@@ -1,4 +1,4 @@
-"""Sizes for symbolic dimensions: a module of dynamic shapes to one of static shapes."""
+"""Setting the sizes of symbolic dimensions, which makes the shapes of a module static."""
 
 from __future__ import annotations
 
@@ -12,16 +12,23 @@ from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.support.errors import HespasError
 
-DEFAULT_SIZE = 128  # of a dimension that neither the user nor a bound in the type gives
+DEFAULT_SIZE = 128  # size of a dimension that neither the user nor a bound in its type sets
 REMEDY = 'set --prepare=dims="b=8,s=1024" by name, or dims="arg0=8x1024x64" by argument'
-SPECIFICATION = re.compile(r"\.shape = \(([^)]*)\)")  # JAX: args[0].shape = (b, s, 64)
+SPECIFICATION = re.compile(r"\.shape = \(([^)]*)\)")  # JAX writes: args[0].shape = (b, s, 64)
 
 
 def set_dimension_sizes(module: ir.Module, census: ModuleCensus, dims: str, run: PassRun) -> bool:
-    """Give the entry's arguments static shapes, and propagate them; whether anything changed.
+    """Set static shapes of the entry's arguments, propagate them, and return whether any changed.
 
-    ``dims`` is ``name=size`` or ``argN=AxBxC``, separated by commas. A dimension that it leaves out
-    is the bound in its type, else 128, with a warning. Raises HespasError.
+    Args:
+        module: The module.
+        census: Its census.
+        dims: Items ``name=size`` or ``argN=AxBxC``, separated by commas. Other dimensions get the
+            bound in their type, or else 128, with a warning.
+        run: Receives the warning.
+
+    Raises:
+        HespasError: ``dims`` is wrong, or the module does not allow these sizes.
     """
     arguments = list(census.entry.regions[0].blocks[0].arguments)
     kinds = [argument.type for argument in arguments]
@@ -68,7 +75,7 @@ def _has_static_shape(kind: ir.Type) -> bool:
 def _parse_dims_option(
     dims: str, dynamic: Sequence[int]
 ) -> tuple[dict[int, list[int]], dict[str, int]]:
-    """The option's shapes by argument number, and sizes by name."""
+    """Parse the option into shapes by argument number and sizes by name."""
     shapes: dict[int, list[int]] = {}
     sizes: dict[str, int] = {}
     for item in filter(None, re.split(r"[,\s]+", dims)):
@@ -82,7 +89,7 @@ def _parse_dims_option(
                 raise HespasError(message, remedy=REMEDY)
             shapes[int(argument[1])] = [int(size) for size in text.split("x")]
         elif "x" in text:
-            raise HespasError(f"prepare: '{item}' in dims takes one size", remedy=REMEDY)
+            raise HespasError(f"prepare: '{item}' in dims must be one size", remedy=REMEDY)
         else:
             sizes[name] = int(text)
     return shapes, sizes
@@ -91,7 +98,7 @@ def _parse_dims_option(
 def _find_dimension_names(
     module: ir.Module, kinds: Sequence[ir.Type], dynamic: Sequence[int]
 ) -> dict[int, list[str]]:
-    """What JAX calls the dimensions of the dynamic arguments, by argument; else ``argN_dimK``."""
+    """Find the names that JAX gives to dimensions, by argument number; otherwise ``argN_dimK``."""
     specifications: list[str] = []
 
     def find_specification(op: ir.Operation) -> ir.WalkResult:
@@ -116,7 +123,7 @@ def _find_identifiers(row: Sequence[str]) -> list[str]:
 def _size_argument(
     kind: ir.Type, number: int, names: Sequence[str], sizes: dict[str, int], assumed: dict[str, int]
 ) -> list[int]:
-    """The shape of an argument from named sizes, and what had to be assumed for it."""
+    """Compute the shape of an argument from named sizes; add missing sizes to ``assumed``."""
     bounds = _parse_bounds(kind)
     shape = []
     for k, (size, name) in enumerate(zip(kind.shape, names, strict=True)):  # type: ignore[attr-defined]
@@ -137,7 +144,7 @@ def _size_argument(
 
 
 def _parse_bounds(kind: ir.Type) -> list[int]:
-    """The bounds that a type gives its dimensions (``#stablehlo.bounds``), or nothing."""
+    """Parse the bounds of a type's dimensions (``#stablehlo.bounds``); empty if it has none."""
     match = re.search(r"#stablehlo\.bounds<([^>]*)>", str(kind))
     if not match:
         return []
@@ -145,7 +152,7 @@ def _parse_bounds(kind: ir.Type) -> list[int]:
 
 
 def _strip_bounds(module: ir.Module, kinds: Sequence[ir.Type]) -> ir.Module:
-    """The module without bounds in its types: shape refinement does not see through them."""
+    """Remove bounds from types, because shape refinement does not support them."""
     if not any(map(_parse_bounds, kinds)):
         return module
     text = str(module.operation.get_asm(enable_debug_info=True))
@@ -172,7 +179,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 def _evaluate_expression(node: ast.expr, sizes: dict[str, int]) -> int:
-    """An integer expression over names; raises ValueError."""
+    """Evaluate an integer expression over names; raises ValueError if it is not one."""
     match node:
         case ast.Constant(value=int(value)):
             return value

@@ -1,4 +1,4 @@
-"""Trip counts of loops, read off the IR."""
+"""Trip counts of loops, derived from the IR."""
 
 from __future__ import annotations
 
@@ -18,14 +18,21 @@ from hespas.passes.prepare.scalars import (
 )
 from hespas.support.errors import HespasError, find_framework_name, format_source_position
 
-MAX_LOOP_STEPS = 100_000  # of a loop that is run step by step because it does not count evenly
+MAX_LOOP_STEPS = 100_000  # iterations to evaluate of a loop that is not a simple counted loop
+MAX_CARRIED_VALUES = 16  # values that the condition of such a loop may depend on
 
 
 def write_trip_counts(census: ModuleCensus, run: PassRun, unknown: str) -> None:
     """Write ``hespas.trips`` on every loop.
 
-    ``unknown`` says what a loop whose count depends on data gets: a number, "" for 1 with a warning
-    and a note on the loop, or "error". Raises HespasError.
+    Args:
+        census: The census of the module.
+        run: Receives warnings.
+        unknown: The trip count of loops that depend on data: a number, "" for 1 with a warning and
+            a note on the loop, or "error".
+
+    Raises:
+        HespasError: A trip count depends on data and ``unknown`` is "error".
     """
     callers: dict[str, list[ir.Operation]] = {}
     for contents in census.functions.values():
@@ -44,18 +51,18 @@ def write_trip_counts(census: ModuleCensus, run: PassRun, unknown: str) -> None:
 
 
 def _choose_trip_count(loop: ir.Operation, run: PassRun, unknown: str) -> tuple[int, str]:
-    """Trips and note of a loop whose count depends on data: what it carries already comes first."""
+    """Choose trip count and note of a loop that depends on data; an existing trip count is kept."""
     carried_trips = read_trip_count(loop)
     if carried_trips is not None and not unknown:
         if TRIPS_NOTE in loop.attributes:
             return carried_trips, get_attribute(loop, TRIPS_NOTE).value
-        return carried_trips, "trip count given in the module"
+        return carried_trips, "trip count from the module"
     if unknown == "error":
         raise HespasError(
             "the trip count of the loop depends on data", op=loop, remedy="set trip-count=N"
         )
     if unknown:
-        return int(unknown), f"trip count {unknown} given: it depends on data"
+        return int(unknown), f"trip count {unknown} set by option: it depends on data"
     where = format_source_position(loop.location) or find_framework_name(loop.location)
     run.warn(
         f"{where + ': ' if where else ''}the trip count of the loop depends on data: "
@@ -65,7 +72,11 @@ def _choose_trip_count(loop: ir.Operation, run: PassRun, unknown: str) -> tuple[
 
 
 def find_trip_count(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:
-    """How often a loop's body runs, or None where the IR does not tell."""
+    """Find how often the body of a loop runs; None if the IR does not determine it.
+
+    A loop that counts in constant steps is solved directly. Any other loop is run on the values
+    that its condition depends on, up to ``MAX_LOOP_STEPS`` iterations.
+    """
     cond, body = (region.blocks[0] for region in loop.regions)
     carried = _find_condition_inputs(loop)
     if carried is None:
@@ -77,16 +88,16 @@ def find_trip_count(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:
             return None
         state[number] = start
     test, steps = get_terminator(cond).operands[0], get_terminator(body).operands
-    even = _solve_counted_loop(loop, scalars, state)
-    if even is not None:
-        return even
+    solved_count = _solve_counted_loop(loop, scalars, state)
+    if solved_count is not None:
+        return solved_count
     for count in range(MAX_LOOP_STEPS + 1):
-        again = scalars.evaluate_with_bindings(
+        continues = scalars.evaluate_with_bindings(
             test, {cond.arguments[i]: v for i, v in state.items()}
         )
-        if again is None:
+        if continues is None:
             return None
-        if not again:
+        if not continues:
             return count
         bindings = {body.arguments[i]: v for i, v in state.items()}
         for number in carried:
@@ -98,7 +109,10 @@ def find_trip_count(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:
 
 
 def _find_condition_inputs(loop: ir.Operation) -> list[int] | None:
-    """The carried values that the condition depends on, directly or over iterations."""
+    """Find the carried values that the condition depends on, directly or through iterations.
+
+    Returns None if there are more than ``MAX_CARRIED_VALUES``.
+    """
     cond, body = (region.blocks[0] for region in loop.regions)
     needed: list[int] = []
     pending = list(_find_argument_numbers(get_terminator(cond).operands[0], cond))
@@ -107,13 +121,13 @@ def _find_condition_inputs(loop: ir.Operation) -> list[int] | None:
         if number not in needed:
             needed.append(number)
             pending += _find_argument_numbers(get_terminator(body).operands[number], body)
-            if len(needed) > 16:
+            if len(needed) > MAX_CARRIED_VALUES:
                 return None
     return needed
 
 
 def _find_argument_numbers(value: ir.Value, block: ir.Block) -> Iterator[int]:
-    """Numbers of the block's arguments that a value is computed from."""
+    """Find the numbers of the block's arguments that a value is computed from."""
     seen: set[ir.Value] = set()
     pending = [value]
     while pending:
@@ -136,7 +150,7 @@ def _find_argument_numbers(value: ir.Value, block: ir.Block) -> Iterator[int]:
 def _solve_counted_loop(
     loop: ir.Operation, scalars: ScalarEvaluator, start: Mapping[int, Number]
 ) -> int | None:
-    """The count of a loop that tests one counter, stepped by a constant, against a constant."""
+    """Solve a loop that compares one counter, which changes by a constant, with a constant."""
     cond, body = (region.blocks[0] for region in loop.regions)
     test = get_defining_op(get_terminator(cond).operands[0])
     moving = [number for number in start if not forwards_unchanged(loop, number)]
@@ -164,7 +178,7 @@ MIRROR = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "NE"
 def _find_counter_step(
     op: ir.Operation, counter: ir.Value, scalars: ScalarEvaluator
 ) -> Number | None:
-    """What ``counter + step`` or ``counter - step`` adds, or None."""
+    """Find the signed step of ``counter + step`` or ``counter - step``, or None."""
     a, b = op.operands
     if get_op_kind(op) == "add" and b == counter:
         a, b = b, a
@@ -175,7 +189,7 @@ def _find_counter_step(
 
 
 def _count_steps(start: int, bound: int, step: int, direction: str) -> int | None:
-    """Steps from ``start`` while ``start DIRECTION bound``; None where it never ends."""
+    """Count the steps while ``counter DIRECTION bound`` holds; None for an endless loop."""
     if direction in ("GT", "GE"):
         start, bound, step = -start, -bound, -step
         direction = {"GT": "LT", "GE": "LE"}[direction]

@@ -137,7 +137,7 @@ def test_send_is_charged_once(parse: Parse) -> None:
     assert received.note is not None
     missing = re.sub(r", source_target_pairs = dense<[^>]*> : tensor<1x2xi64>", "", text)
     missing = re.sub(r",\s*source_target_pairs = dense<.*?> : tensor<1x2xi64>", "", missing)
-    with pytest.raises(HespasError, match="does not say between which devices"):
+    with pytest.raises(HespasError, match="does not name source and target devices"):
         prepared(parse(missing.replace("T>", "1>").replace("HOST", "false")))
     sent, received = prepared(parse(missing.replace("type = T", "type = 2", 1).replace(
         "type = T", "type = 3").replace("HOST", "true")))[0]  # fmt: skip

@@ -123,10 +123,10 @@ def test_data_dependent_count(parse: Parse) -> None:
     assert "assumed" in str(op.attributes[TRIPS_NOTE])
     module = parse(text)
     assert loops(module, trip_count="7") == ([7], [])
-    assert "given" in str(
+    assert "set by option" in str(
         collect_census(module).select_ops_by_name("stablehlo.while")[0].attributes[TRIPS_NOTE]
     )
-    assert loops(module) == ([7], [])  # a second run keeps what the first was told
+    assert loops(module) == ([7], [])  # a second run keeps the count of the first
     with pytest.raises(HespasError, match=r":3:\d+: error: 'stablehlo.while': the trip count"):
         loops(parse(text), trip_count="error")
     with pytest.raises(HespasError, match="whole number"):

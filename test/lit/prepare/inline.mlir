@@ -111,7 +111,7 @@ module @chlo {
 
 // -----
 
-/// The entry is main where several functions are public; what it does not call is left out.
+/// The entry is main where several functions are public; functions that it does not call are removed.
 
 // CHECK-LABEL: module @several
 // CHECK: func.func @main
