@@ -22,6 +22,9 @@ for name in configs.list_schema_names(): configs.read_schema_text(name)
 for name in configs.list_node_presets(): configs.load_node(name)
 for name in configs.list_system_presets(): configs.load_system(name)
 from hespas.tools.report.page_frame import render_page
+import hespas.plugin
+for module in (hespas, hespas.plugin):
+    for name in module.__all__: getattr(module, name)
 assert b"<script>" in render_page("it", "has its style and script", [])
 """
 

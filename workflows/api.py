@@ -179,7 +179,7 @@ def estimate(
     """Estimate how long one step of a program takes. Leaves no file behind.
 
     Args:
-        program: See :func:`read`. A module in memory is copied first and stays as it is.
+        program: See `hespas.read`. A module in memory is copied first and stays as it is.
         node: The type of device: a preset such as ``"H100_80GB"``, or a JSON file.
         system: The network: a preset such as ``"HGX_H100_8"``, or a folder. Without one there is
             no step time for a program that communicates.

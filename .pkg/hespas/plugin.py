@@ -10,9 +10,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hespas.dialects.attrs import Cost
+    from hespas.dialects.attrs import CommAttr, Cost, KernelAttr, RegionAttr, TargetAttr
+    from hespas.dialects.mlir import collect_functions, ir
     from hespas.estimators.base import CostItem, Estimator
     from hespas.estimators.measure.base import MeasuringEstimator
+    from hespas.estimators.measure.failure import UnsupportedError
     from hespas.estimators.measure.standalone_region import compute_region_work
     from hespas.estimators.work import (
         CostRule,
@@ -22,54 +24,60 @@ if TYPE_CHECKING:
         compute_op_work,
         find_cost_rule,
     )
+    from hespas.passes.annotate.traverse import annotate_module
     from hespas.passes.base import Pass, PassRun, option
     from hespas.passes.pipeline import run_pipeline
     from hespas.support.errors import HespasError
 
-_MODULES = {
-    "Cost": "hespas.dialects.attrs",
-    "CostItem": "hespas.estimators.base",
-    "CostRule": "hespas.estimators.work",
-    "Estimator": "hespas.estimators.base",
-    "HespasError": "hespas.support.errors",
-    "MeasuringEstimator": "hespas.estimators.measure.base",
-    "OpWork": "hespas.estimators.work",
-    "Pass": "hespas.passes.base",
-    "PassRun": "hespas.passes.base",
-    "UnknownCost": "hespas.estimators.work",
-    "WorkPart": "hespas.estimators.work",
-    "compute_op_work": "hespas.estimators.work",
-    "compute_region_work": "hespas.estimators.measure.standalone_region",
-    "find_cost_rule": "hespas.estimators.work",
-    "option": "hespas.passes.base",
-    "run_pipeline": "hespas.passes.pipeline",
-}
 __all__ = [
+    "CommAttr",
     "Cost",
     "CostItem",
     "CostRule",
     "Estimator",
     "HespasError",
+    "KernelAttr",
     "MeasuringEstimator",
     "OpWork",
     "Pass",
     "PassRun",
+    "RegionAttr",
+    "TargetAttr",
     "UnknownCost",
+    "UnsupportedError",
     "WorkPart",
+    "annotate_module",
+    "collect_functions",
     "compute_op_work",
     "compute_region_work",
     "find_cost_rule",
+    "ir",
     "option",
     "run_pipeline",
 ]
 
+_MODULES = {
+    "hespas.dialects.attrs": "CommAttr Cost KernelAttr RegionAttr TargetAttr",
+    "hespas.dialects.mlir": "collect_functions ir",
+    "hespas.estimators.base": "CostItem Estimator",
+    "hespas.estimators.measure.base": "MeasuringEstimator",
+    "hespas.estimators.measure.failure": "UnsupportedError",
+    "hespas.estimators.measure.standalone_region": "compute_region_work",
+    "hespas.estimators.work": "CostRule OpWork UnknownCost WorkPart compute_op_work find_cost_rule",
+    "hespas.passes.annotate.traverse": "annotate_module",
+    "hespas.passes.base": "Pass PassRun option",
+    "hespas.passes.pipeline": "run_pipeline",
+    "hespas.support.errors": "HespasError",
+}
+
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'hespas.plugin' has no attribute '{name}'")
-    value = getattr(importlib.import_module(_MODULES[name]), name)
-    globals()[name] = value
-    return value
+    for module, names in _MODULES.items():
+        if name in names.split():
+            value = getattr(importlib.import_module(module), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'hespas.plugin' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:

@@ -72,9 +72,18 @@ def test_every_name_is_there_typed_and_documented(module):
     assert set(module.__all__) <= set(dir(module))
     for name in module.__all__:
         value = getattr(module, name)
-        assert name == "__version__" or value.__doc__, name
+        assert name in ("__version__", "ir") or value.__doc__, name
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = module.nothing
+
+
+@pytest.mark.parametrize("module", [hespas, plugin], ids=lambda module: module.__name__)
+def test_every_name_is_in_the_reference(module):
+    page = (ROOT / "docs" / "reference" / "api.md").read_text()
+    for name in module.__all__:
+        assert f"::: {module.__name__}.{name}\n" in page or f"`{name}`" in page or "__" in name, (
+            name
+        )
 
 
 @pytest.mark.parametrize(("file", "own"), [("__init__.py", {"__version__"}), ("plugin.py", set())])

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from support.paths import ROOT
 
-pytest.importorskip("material", reason="pip install 'hespas[docs]'")
+for package in ("material", "mkdocstrings"):
+    pytest.importorskip(package, reason="pip install 'hespas[docs]'")
 
 
 class Loaded(HTMLParser):
