@@ -20,6 +20,8 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, func, mhlo, mpmd, sdy, stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
+from hespas.dialects.attrs import TRIPS
+
 __all__ = [
     "AxisGroups",
     "MeshShape",
@@ -53,9 +55,6 @@ __all__ = [
     "to_i64_attr",
     "walk_operations",
 ]
-
-
-TRIPS = "hespas.trips"  # the one attribute of ours that changes an op's cost
 
 
 def make_context() -> ir.Context:

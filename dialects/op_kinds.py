@@ -6,7 +6,8 @@ same in StableHLO and in MHLO.
 
 from __future__ import annotations
 
-from hespas.dialects.attrs import CommAttr, read_trip_count
+from hespas.dialects.attr_codec import read_trip_count
+from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import collect_functions, get_call_target, has_private_symbol, ir
 from hespas.support.errors import HespasError
 

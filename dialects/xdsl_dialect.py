@@ -1,15 +1,16 @@
-"""The ``hespas`` dialect in xDSL: one typed attribute per record of ``hespas.dialects.attrs``.
+"""The ``hespas`` dialect in xDSL: one typed attribute for each record of ``hespas.dialects.attrs``.
 
-``#hespas.region<id = 0 : i64, ops = 3 : i64, digest = "5f1c">`` holds what the dictionary
-``{id = 0 : i64, ops = 3 : i64, digest = "5f1c"}`` holds on the native IR; ``from_dictionary`` and
-``to_dictionary`` convert. Importing this module imports no MLIR bindings: the fields are declared
-here again, and ``test/unit/test_xdsl_dialect.py`` holds them equal to the schema.
+``#hespas.region<id = 0 : i64, ops = 3 : i64, digest = "5f1c">`` holds the same fields as the
+dictionary ``{id = 0 : i64, ops = 3 : i64, digest = "5f1c"}`` on the native IR; ``from_dictionary``
+and ``to_dictionary`` convert. The classes are generated from the schema, and importing this module
+imports no MLIR bindings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Self, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeAlias
 
 from xdsl.dialects.builtin import (
     I1,
@@ -28,7 +29,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from hespas.dialects.vocabulary import BOUNDS, COMM_KINDS, COST_NUMBERS, KERNEL_KINDS, SPLITS
+from hespas.dialects.attrs import RECORDS, AttrRecord, list_attr_fields
 
 Int: TypeAlias = IntegerAttr[I64]
 Float: TypeAlias = FloatAttr[Float64Type]
@@ -36,31 +37,53 @@ Bool: TypeAlias = IntegerAttr[I1]
 Ints: TypeAlias = DenseArrayBase[I64]
 
 
-class TypedRecordAttr(ParametrizedAttribute):
-    """An attribute of named fields; those that may be ``NoneAttr`` are left out when unset."""
+@dataclass(frozen=True)
+class _XdslType:
+    """The xDSL attribute of a field kind, and how to read its Python value."""
 
-    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    AT_LEAST_0: ClassVar[tuple[str, ...]] = ()
+    annotation: Any
+    get_value: Callable[[Any], Any]
+
+
+_TYPES: dict[str, _XdslType] = {  # by name of the field kind
+    "int": _XdslType(Int, lambda attr: attr.value.data),
+    "float": _XdslType(Float, lambda attr: attr.value.data),
+    "str": _XdslType(StringAttr, lambda attr: attr.data),
+    "bool": _XdslType(Bool, lambda attr: bool(attr.value.data)),
+    "ints": _XdslType(Ints, lambda attr: attr.get_values()),
+}
+
+
+class TypedRecordAttr(ParametrizedAttribute):
+    """An attribute with named fields; a field that is unset is ``NoneAttr`` and is not printed."""
+
+    RECORD: ClassVar[type[AttrRecord]] = AttrRecord
 
     @classmethod
     def from_dictionary(cls, entries: Mapping[str, Attribute]) -> Self:
-        """The typed form of dictionary entries; raises VerifyException."""
-        declared = dict(_get_irdl_definition(cls).parameters)
+        """Return the typed form of dictionary entries.
+
+        Raises:
+            VerifyException: The entries violate the schema.
+        """
+        declared_fields = list_attr_fields(cls.RECORD)
+        names = [declared.name for declared in declared_fields]
         for name in entries:
-            if name not in declared:
-                known = ", ".join(declared)
-                raise VerifyException(f"{cls.name} has no field '{name}'; its fields are {known}")
-        for name, definition in declared.items():
-            if name not in entries and not definition.constr.verifies(NoneAttr()):
-                raise VerifyException(f"{cls.name} lacks the field '{name}'")
-        return cls.new([entries.get(name, NoneAttr()) for name in declared])
+            if name not in names:
+                raise VerifyException(
+                    f"{cls.name} has no field '{name}'; its fields are {', '.join(names)}"
+                )
+        for declared in declared_fields:
+            if declared.is_required and declared.name not in entries:
+                raise VerifyException(f"{cls.name} lacks the field '{declared.name}'")
+        return cls.new([entries.get(name, NoneAttr()) for name in names])
 
     def to_dictionary(self) -> DictionaryAttr:
-        """The dictionary form, fields that are unset left out."""
+        """Return the dictionary form, without the fields that are unset."""
         return DictionaryAttr(dict(self.list_set_fields()))
 
     def list_set_fields(self) -> list[tuple[str, Attribute]]:
-        """The fields that are set, in the order of the schema."""
+        """Return the names and values of the fields that are set, in the order of the schema."""
         names = [name for name, _ in _get_irdl_definition(type(self)).parameters]
         pairs = zip(names, self.parameters, strict=True)
         return [(name, value) for name, value in pairs if not isinstance(value, NoneAttr)]
@@ -89,152 +112,47 @@ class TypedRecordAttr(ParametrizedAttribute):
                 printer.print_attribute(value)
 
     def verify(self) -> None:
-        values = dict(self.list_set_fields())
-        for name, choices in self.CHOICES.items():
-            value = values.get(name)
-            if isinstance(value, StringAttr) and value.data not in choices:
-                known = ", ".join(choices)
-                raise VerifyException(f"{self.name}: {name} is '{value.data}', not one of {known}")
-        for name in self.AT_LEAST_0:
-            value = values.get(name)
-            number = 0
-            if isinstance(value, FloatAttr | IntegerAttr):
-                number = value.value.data
-            if not number >= 0:
-                raise VerifyException(f"{self.name}: {name} is {number}, less than 0")
+        kinds = {declared.name: declared.kind for declared in list_attr_fields(self.RECORD)}
+        values = {
+            name: _TYPES[kinds[name].name].get_value(attr) for name, attr in self.list_set_fields()
+        }
+        violation = self.RECORD(**values).find_schema_violation()
+        if violation:
+            raise VerifyException(f"{self.name}: {violation}")
 
 
 def _get_irdl_definition(cls: type[TypedRecordAttr]) -> ParamAttrDef:
     return cls.get_irdl_definition()
 
 
-@irdl_attr_definition
-class TypedCostAttr(TypedRecordAttr):
-    """The cost of one execution of an op, kernel, region or call."""
-
-    name = "hespas.cost"
-    CHOICES: ClassVar = {"bound": BOUNDS}
-    AT_LEAST_0: ClassVar = COST_NUMBERS
-
-    estimator: StringAttr
-    flops: Int
-    read_bytes: Int
-    write_bytes: Int
-    latency_ns: Float
-    bound: StringAttr
-    dtype: StringAttr
-    trips: Int | NoneAttr
-    energy_nj: Float | NoneAttr
-    gap: StringAttr | NoneAttr
-    low_ns: Float | NoneAttr
-    high_ns: Float | NoneAttr
-    tag: StringAttr | NoneAttr
-
-
-@irdl_attr_definition
-class TypedKernelAttr(TypedRecordAttr):
-    """One launched kernel."""
-
-    name = "hespas.kernel"
-    CHOICES: ClassVar = {"kind": KERNEL_KINDS}
-
-    kind: StringAttr
-
-
-@irdl_attr_definition
-class TypedRegionAttr(TypedRecordAttr):
-    """One compute region: an outlined function, the calls to it, or a single op left in place."""
-
-    name = "hespas.region"
-
-    id: Int
-    ops: Int
-    digest: StringAttr
-
-
-@irdl_attr_definition
-class TypedCommAttr(TypedRecordAttr):
-    """One collective or point-to-point operation, in device ids."""
-
-    name = "hespas.comm"
-    CHOICES: ClassVar = {"kind": COMM_KINDS}
-
-    kind: StringAttr
-    operand_bytes: Int
-    result_bytes: Int
-    groups: Ints
-    pairs: Ints | NoneAttr
-    is_async: Bool | NoneAttr
-    note: StringAttr | NoneAttr
-
-
-@irdl_attr_definition
-class TypedTargetAttr(TypedRecordAttr):
-    """What the module runs on, and where the constants of its annotation come from."""
-
-    name = "hespas.target"
-
-    devices: Int
-    replicas: Int
-    partitions: Int
-    node: StringAttr | NoneAttr
-    estimator: StringAttr | NoneAttr
-    constants: StringAttr | NoneAttr
-    node_overrides: StringAttr | NoneAttr
-
-
-@irdl_attr_definition
-class TypedSplitAttr(TypedRecordAttr):
-    """How the module was split."""
-
-    name = "hespas.split"
-    CHOICES: ClassVar = {"strategy": SPLITS}
-
-    strategy: StringAttr
-    merge: Bool | NoneAttr
-    block_limit: Int | NoneAttr
-
-
-@irdl_attr_definition
-class TypedMemoryAttr(TypedRecordAttr):
-    """The memory that the program takes on one device."""
-
-    name = "hespas.memory"
-
-    peak_bytes: Int
-    live_bytes: Int
-    argument_bytes: Int
-    result_bytes: Int
-    constant_bytes: Int
-    temporary_bytes: Int
-    op: StringAttr
-    points: Int
-    timeline_points: Ints
-    timeline_bytes: Ints
-    parameter_bytes: Int | NoneAttr
-    optimizer_bytes: Int | NoneAttr
-    activation_bytes: Int | NoneAttr
-    location: StringAttr | NoneAttr
+def _define_attribute(record: type[AttrRecord]) -> type[TypedRecordAttr]:
+    annotations = {}
+    for declared in list_attr_fields(record):
+        annotation = _TYPES[declared.kind.name].annotation
+        annotations[declared.name] = annotation if declared.is_required else annotation | NoneAttr
+    members = {
+        "__module__": __name__,
+        "__doc__": record.__doc__,
+        "__annotations__": annotations,
+        "name": record.NAME,
+        "RECORD": record,
+    }
+    return irdl_attr_definition(type(f"Typed{record.__name__}", (TypedRecordAttr,), members))
 
 
 RECORD_ATTRS: Mapping[str, type[TypedRecordAttr]] = {
-    cls.name: cls
-    for cls in (
-        TypedCostAttr,
-        TypedKernelAttr,
-        TypedRegionAttr,
-        TypedCommAttr,
-        TypedTargetAttr,
-        TypedSplitAttr,
-        TypedMemoryAttr,
-    )
+    record.NAME: _define_attribute(record) for record in RECORDS
 }
 
 HESPAS = Dialect("hespas", [], list(RECORD_ATTRS.values()))
 
 
 def replace_dictionaries(module: Operation) -> None:
-    """Replace the dictionary form of hespas attributes in ``module``; raises VerifyException."""
+    """Replace hespas attributes in dictionary form by their typed form, in place.
+
+    Raises:
+        VerifyException: An attribute violates the schema.
+    """
     for op in module.walk():
         for name, attr in op.attributes.items():
             if name in RECORD_ATTRS and isinstance(attr, DictionaryAttr):
@@ -242,7 +160,7 @@ def replace_dictionaries(module: Operation) -> None:
 
 
 def replace_typed_attributes(module: Operation) -> None:
-    """Replace the typed form of hespas attributes in ``module``."""
+    """Replace hespas attributes in typed form by their dictionary form, in place."""
     for op in module.walk():
         for name, attr in op.attributes.items():
             if isinstance(attr, TypedRecordAttr):

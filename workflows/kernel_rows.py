@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from hespas.dialects.attrs import Cost, RegionAttr, read_trip_count
+from hespas.dialects.attr_codec import read_trip_count
+from hespas.dialects.attrs import Cost, RegionAttr
 from hespas.dialects.attrs import KernelAttr as KernelAttr
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
 from hespas.dialects.op_kinds import (

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from hespas import configs, frontends
 from hespas.configs.node_spec import NodeSpec
+from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import MemoryAttr, SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir, make_context
-from hespas.dialects.program_facts import read_program_facts
 from hespas.passes import pipeline
 from hespas.passes.annotate.annotate_options import CUSTOM_NODE
 from hespas.passes.base import PassRun

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from hespas.dialects.attrs import Cost, read_trip_count
+from hespas.dialects.attr_codec import read_trip_count
+from hespas.dialects.attrs import Cost
 from hespas.estimators.base import CostItem, Estimator, build_work_cost, build_zero_cost
 from hespas.estimators.measure.standalone_region import compute_region_work, has_only_free_ops
 from hespas.estimators.work import UnknownCost

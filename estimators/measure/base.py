@@ -11,7 +11,8 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
-from hespas.dialects.attrs import Cost, read_trip_count
+from hespas.dialects.attr_codec import read_trip_count
+from hespas.dialects.attrs import Cost
 from hespas.dialects.mlir import get_symbol_name
 from hespas.estimators.base import CostItem, Estimator, build_work_cost, build_zero_cost
 from hespas.estimators.measure.measurement_job import Answer, MeasurementJob

@@ -6,7 +6,7 @@ Values inside such a region live in registers, so bytes are not counted.
 from __future__ import annotations
 
 from hespas.dialects import op_kinds
-from hespas.dialects.attrs import read_trip_count
+from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.mlir import get_symbol_name, ir
 from hespas.estimators.rules.base import KEEP_GOING, OpWork, UnknownCost, WorkPart, get_attribute
 from hespas.estimators.work import compute_op_work

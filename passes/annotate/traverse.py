@@ -9,15 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from hespas.dialects.attrs import (
-    ASSUMED,
-    TRIPS_NOTE,
-    Cost,
-    KernelAttr,
-    RegionAttr,
-    TargetAttr,
-    read_trip_count,
-)
+from hespas.dialects.attr_codec import read_trip_count
+from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE, Cost, KernelAttr, RegionAttr, TargetAttr
 from hespas.dialects.mlir import collect_functions, ir, to_canonical_text
 from hespas.dialects.op_kinds import (
     BRANCHES,

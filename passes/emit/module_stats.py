@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hespas.configs.node_spec import NodeSpec
-from hespas.dialects.attrs import ASSUMED, Cost, RegionAttr, SplitAttr, TargetAttr, read_trip_count
+from hespas.dialects.attr_codec import read_trip_count
+from hespas.dialects.attrs import ASSUMED, Cost, RegionAttr, SplitAttr, TargetAttr
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
 from hespas.dialects.op_kinds import BRANCHES, CALLEE, CONTROL, LOOPS, TERMINATORS
 from hespas.passes.emit.trace_program import TraceProgram

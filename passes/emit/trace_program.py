@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hespas.chakra.trace_steps import ComputeContent, ProgramTrace
-from hespas.dialects.attrs import WAIT, SplitAttr, TargetAttr, read_communicators, read_trip_count
+from hespas.dialects.attr_codec import read_communicators, read_trip_count
+from hespas.dialects.attrs import WAIT, SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import (
     CONTROL,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from hespas.dialects.attrs import CommAttr, TargetAttr, write_communicators
+from hespas.dialects.attr_codec import write_communicators
+from hespas.dialects.attrs import CommAttr, TargetAttr
 from hespas.dialects.mlir import collect_meshes, get_attribute, ir, read_mesh_shape
 from hespas.dialects.op_kinds import COMM_KIND_BY_NAME, RAGGED_CALL_TARGETS, get_collective_name
 from hespas.estimators.rules.base import DynamicShape, to_buffer_size

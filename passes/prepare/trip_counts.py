@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hespas.dialects.attrs import ASSUMED, TRIPS, TRIPS_NOTE, read_trip_count
+from hespas.dialects.attr_codec import read_trip_count
+from hespas.dialects.attrs import ASSUMED, TRIPS, TRIPS_NOTE
 from hespas.dialects.mlir import get_attribute, get_defining_op, ir, to_i64_attr
 from hespas.dialects.op_kinds import BARRIERS, LOOPS
 from hespas.passes.base import PassRun

@@ -386,8 +386,8 @@ ANNOTATED: list[tuple[str, str, str]] = [
     ("groups = array<i64: 1>", "groups = array<i64: 7>", "4:10: .*communicator 7 is not in"),
     ("0, 1, 2, 3>}", "0, 1, 2, 9>}", "1:1: .*communicator 1 names device 9 of 4"),
     ("devices = 4", "devices = 8", "1:1: .*8 devices are not 1 replicas x 4 partitions"),
-    ("hespas.region =", "hespas.regoin =", "3:10: .*'hespas.regoin' is no attribute of hespas"),
-    ("hespas.comm =", "hespas.target =", "4:10: .*hespas.target stands on: module"),
+    ("hespas.region =", "hespas.regoin =", "3:10: .*'hespas.regoin' is not a hespas attribute"),
+    ("hespas.comm =", "hespas.target =", "4:10: .*hespas.target is an attribute of: module"),
 ]
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hespas.configs.node_spec import NodeSpec
-from hespas.dialects.program_facts import read_program_facts, write_program_facts
+from hespas.dialects.attr_codec import read_program_facts, write_program_facts
 from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.workflows import derived_figures

@@ -11,7 +11,7 @@ import sys
 import pytest
 from support.paths import ROOT
 
-from hespas.dialects.attrs import RECORDS, list_field_kinds
+from hespas.dialects.attrs import RECORDS, list_attr_fields
 
 IRDL = ROOT / "dialects" / "hespas.irdl"
 VALUES = {
@@ -48,10 +48,9 @@ def attributes(*, unset: bool) -> str:
     """One positional attribute of each record."""
     entries = []
     for record in RECORDS:
-        optional = {n for n, f in vars(record)["__dataclass_fields__"].items() if f.default is None}
         words = [
-            "unit" if unset and name in optional else VALUES[kind]
-            for name, kind in list_field_kinds(record)
+            "unit" if unset and field.default is None else VALUES[field.kind.name]
+            for field in list_attr_fields(record)
         ]
         entries.append(f"{record.NAME} = #{record.NAME}<{', '.join(words)}>")
     return f"module attributes {{{', '.join(entries)}}} {{}}"
@@ -79,4 +78,4 @@ def test_fields_are_those_of_the_schema() -> None:
         )
         assert body is not None
         names = re.findall(r"(\w+): %", body[1])
-        assert names == [name for name, _ in list_field_kinds(record)]
+        assert names == [field.name for field in list_attr_fields(record)]

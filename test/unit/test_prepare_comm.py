@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from hespas.dialects.attrs import CommAttr, TargetAttr, read_communicators
+from hespas.dialects.attr_codec import read_communicators
+from hespas.dialects.attrs import CommAttr, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import collect_census

@@ -11,7 +11,8 @@ import pytest
 from support.execution import execute
 
 from hespas import frontends
-from hespas.dialects.attrs import TargetAttr, read_communicators
+from hespas.dialects.attr_codec import read_communicators
+from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import collect_functions, ir, make_context
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.prepare import PreparePass

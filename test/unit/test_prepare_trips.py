@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from hespas import frontends
-from hespas.dialects.attrs import TRIPS, TRIPS_NOTE, read_trip_count
+from hespas.dialects.attr_codec import read_trip_count
+from hespas.dialects.attrs import TRIPS, TRIPS_NOTE
 from hespas.dialects.mlir import ir
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import collect_census

@@ -192,8 +192,8 @@ def _advance_to_stage(
     exported: ExportedModule, options: argparse.Namespace, target: str
 ) -> tuple[bytes, list[str]]:
     """The module at the wanted stage, in the form of the output; and the warnings on the way."""
+    from hespas.dialects.attr_codec import write_program_facts
     from hespas.dialects.mlir import ir, make_context
-    from hespas.dialects.program_facts import write_program_facts
     from hespas.frontends.export import stages
     from hespas.passes.base import PassRun
 

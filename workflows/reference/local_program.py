@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hespas.dialects.attrs import read_trip_count
+from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.mlir import collect_functions, func, get_attribute, ir, stablehlo
 from hespas.dialects.op_kinds import LOOPS, is_collective
 from hespas.estimators.lower.value_builders import format_zero

@@ -43,8 +43,8 @@ def _export_module(request: dict[str, Any], scratch: Path) -> Any:
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    from hespas.dialects.attr_codec import write_program_facts
     from hespas.dialects.mlir import ir, make_context
-    from hespas.dialects.program_facts import write_program_facts
     from hespas.frontends.export.export_worker import export_program
 
     path = scratch / f"{os.getpid()}.module"
@@ -57,8 +57,8 @@ def _export_module(request: dict[str, Any], scratch: Path) -> Any:
 
 def _optimise_module(payload: dict[str, Any]) -> Any:
     from hespas import frontends
+    from hespas.dialects.attr_codec import read_program_facts, write_program_facts
     from hespas.dialects.mlir import make_context
-    from hespas.dialects.program_facts import read_program_facts, write_program_facts
     from hespas.frontends.export import stages
     from hespas.passes.base import PassRun
 

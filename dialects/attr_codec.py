@@ -1,0 +1,204 @@
+"""Reading and writing of ``hespas`` attributes on MLIR operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from hespas.dialects.attrs import (
+    COMMUNICATORS,
+    FACTS,
+    TRIPS,
+    AttrRecord,
+    list_attr_fields,
+)
+from hespas.dialects.mlir import ir, to_f64_attr, to_i64_attr
+from hespas.support.errors import HespasError
+
+Fact = int | float | str
+_Record = TypeVar("_Record", bound=AttrRecord)
+
+
+def build_dictionary_attr(record: AttrRecord, context: ir.Context) -> ir.DictAttr:
+    """Return the dictionary form of a record."""
+    entries = {}
+    for declared in list_attr_fields(type(record)):
+        value = getattr(record, declared.name)
+        if value is not None:
+            entries[declared.name] = _CODECS[declared.kind.name].write(value, context)
+    return ir.DictAttr.get(entries, context)
+
+
+def parse_dictionary_attr(
+    record_class: type[_Record], attr: ir.Attribute, op: ir.Operation | None
+) -> _Record:
+    """Return the record in a dictionary attribute.
+
+    Raises:
+        HespasError: The attribute violates the schema; the message names ``op``.
+    """
+    title = record_class.NAME
+    if not isinstance(attr, ir.DictAttr):
+        raise HespasError(f"{title} must be a dictionary, not {attr}", op=op)
+    declared_fields = list_attr_fields(record_class)
+    values = {}
+    for declared in declared_fields:
+        name = declared.name
+        if name in attr:
+            try:
+                values[name] = _CODECS[declared.kind.name].read(attr[name])
+            except (TypeError, ValueError, AttributeError):
+                message = (
+                    f"{title}: field '{name}' must be {declared.kind.description}, not {attr[name]}"
+                )
+                raise HespasError(message, op=op) from None
+        elif declared.is_required:
+            raise HespasError(f"{title} lacks the field '{name}'", op=op)
+    if len(values) < len(attr):
+        known = [declared.name for declared in declared_fields]
+        extra = next(entry.name for entry in attr if entry.name not in known)
+        raise HespasError(
+            f"{title} has an unknown field '{extra}'",
+            op=op,
+            remedy=f"its fields are {', '.join(known)}",
+        )
+    record = record_class(**values)
+    violation = record.find_schema_violation()
+    if violation:
+        raise HespasError(f"{title}: {violation}", op=op)
+    return record
+
+
+def _read_integer_attr(attr: Any) -> int:
+    if not isinstance(attr, ir.IntegerAttr) or isinstance(attr, ir.BoolAttr):
+        raise TypeError
+    if attr.type.width != 64:  # type: ignore[attr-defined]
+        raise TypeError
+    return attr.value
+
+
+def _read_float_attr(attr: Any) -> float:
+    if not isinstance(attr, ir.FloatAttr):
+        raise TypeError
+    return attr.value
+
+
+def _read_string_attr(attr: Any) -> str:
+    if not isinstance(attr, ir.StringAttr):
+        raise TypeError
+    return attr.value
+
+
+def _read_bool_attr(attr: Any) -> bool:
+    if not isinstance(attr, ir.BoolAttr):
+        raise TypeError
+    return attr.value
+
+
+def _read_integer_array_attr(attr: Any) -> tuple[int, ...]:
+    if isinstance(attr, ir.DenseIntElementsAttr):  # a portable artifact stores array<i64> so
+        return tuple(attr[i] for i in range(len(attr)))
+    if not isinstance(attr, ir.DenseI64ArrayAttr):
+        raise TypeError
+    return tuple(attr)
+
+
+@dataclass(frozen=True)
+class _Codec:
+    """Writes a Python value as an attribute, and reads it; reading another type raises TypeError."""
+
+    write: Callable[[Any, ir.Context], ir.Attribute]
+    read: Callable[[ir.Attribute], Any]
+
+
+_CODECS: dict[str, _Codec] = {  # by name of the field kind
+    "int": _Codec(to_i64_attr, _read_integer_attr),
+    "float": _Codec(to_f64_attr, _read_float_attr),
+    "str": _Codec(lambda value, context: ir.StringAttr.get(value, context), _read_string_attr),
+    "bool": _Codec(lambda value, context: ir.BoolAttr.get(value, context), _read_bool_attr),
+    "ints": _Codec(
+        lambda value, context: ir.DenseI64ArrayAttr.get(list(value), context),
+        _read_integer_array_attr,
+    ),
+}
+
+
+def read_trip_count(op: ir.Operation) -> int | None:
+    """Return the trip count on a loop, or None if it has none.
+
+    Raises:
+        HespasError: The attribute is not an i64.
+    """
+    if TRIPS not in op.attributes:
+        return None
+    attr = op.attributes[TRIPS]
+    if not isinstance(attr, ir.IntegerAttr):
+        raise HespasError(f"{TRIPS} must be an i64, not {attr}", op=op)
+    return attr.value
+
+
+def read_communicators(module: ir.Module) -> dict[int, tuple[int, ...]]:
+    """Return the communicators of a module: ascending device ids by communicator id.
+
+    Raises:
+        HespasError: The attribute has another form.
+    """
+    attributes = module.operation.attributes
+    if COMMUNICATORS not in attributes:
+        return {}
+    attr = attributes[COMMUNICATORS]
+    if not isinstance(attr, ir.DictAttr):
+        raise HespasError(f"{COMMUNICATORS} must be a dictionary", op=module.operation)
+    ranks_by_id = {}
+    for entry in attr:
+        ranks = attr[entry.name]
+        if not entry.name.isdecimal() or not isinstance(ranks, ir.DenseI64ArrayAttr):
+            message = f"{COMMUNICATORS} must map ids to array<i64>, not {entry.name} to {ranks}"
+            raise HespasError(message, op=module.operation)
+        ranks_by_id[int(entry.name)] = tuple(ranks)
+    return ranks_by_id
+
+
+def write_communicators(module: ir.Module, groups: dict[int, tuple[int, ...]]) -> None:
+    """Set the communicators of a module: ascending device ids by communicator id, from 1."""
+    with module.context:
+        entries: dict[str, ir.Attribute] = {
+            str(i): ir.DenseI64ArrayAttr.get(list(ranks)) for i, ranks in groups.items()
+        }
+        module.operation.attributes[COMMUNICATORS] = ir.DictAttr.get(entries)
+
+
+def read_program_facts(module: ir.Module) -> dict[str, Fact]:
+    """Return the figures in ``hespas.facts``, or an empty dictionary.
+
+    Raises:
+        HespasError: The attribute has another form.
+    """
+    attributes = module.operation.attributes
+    if FACTS not in attributes:
+        return {}
+    attr = attributes[FACTS]
+    if not isinstance(attr, ir.DictAttr):
+        raise HespasError(f"{FACTS} must be a dictionary", op=module.operation)
+    facts: dict[str, Fact] = {}
+    for entry in attr:
+        value = attr[entry.name]
+        if not isinstance(value, (ir.IntegerAttr, ir.FloatAttr, ir.StringAttr)):
+            message = f"{FACTS}: {entry.name} must be a number or a string, not {value}"
+            raise HespasError(message, op=module.operation)
+        facts[entry.name] = value.value
+    return facts
+
+
+def write_program_facts(module: ir.Module, facts: Mapping[str, Fact]) -> None:
+    """Set ``hespas.facts``, in place of existing figures."""
+    context = module.context
+    entries = {name: _build_fact_attr(value, context) for name, value in facts.items()}
+    module.operation.attributes[FACTS] = ir.DictAttr.get(entries, context)
+
+
+def _build_fact_attr(value: Fact, context: ir.Context) -> ir.Attribute:
+    if isinstance(value, str):
+        return ir.StringAttr.get(value, context)
+    return to_f64_attr(value, context) if isinstance(value, float) else to_i64_attr(value, context)
