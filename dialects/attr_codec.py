@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -10,6 +11,7 @@ from hespas.dialects.attrs import (
     COMMUNICATORS,
     FACTS,
     TRIPS,
+    AttrField,
     AttrRecord,
     list_attr_fields,
 )
@@ -23,10 +25,10 @@ _Record = TypeVar("_Record", bound=AttrRecord)
 def build_dictionary_attr(record: AttrRecord, context: ir.Context) -> ir.DictAttr:
     """Return the dictionary form of a record."""
     entries = {}
-    for declared in list_attr_fields(type(record)):
+    for declared, codec in _list_field_codecs(type(record)):
         value = getattr(record, declared.name)
         if value is not None:
-            entries[declared.name] = _CODECS[declared.kind.name].write(value, context)
+            entries[declared.name] = codec.write(value, context)
     return ir.DictAttr.get(entries, context)
 
 
@@ -41,13 +43,12 @@ def parse_dictionary_attr(
     title = record_class.NAME
     if not isinstance(attr, ir.DictAttr):
         raise HespasError(f"{title} must be a dictionary, not {attr}", op=op)
-    declared_fields = list_attr_fields(record_class)
     values = {}
-    for declared in declared_fields:
+    for declared, codec in _list_field_codecs(record_class):
         name = declared.name
         if name in attr:
             try:
-                values[name] = _CODECS[declared.kind.name].read(attr[name])
+                values[name] = codec.read(attr[name])
             except (TypeError, ValueError, AttributeError):
                 message = (
                     f"{title}: field '{name}' must be {declared.kind.description}, not {attr[name]}"
@@ -56,7 +57,7 @@ def parse_dictionary_attr(
         elif declared.is_required:
             raise HespasError(f"{title} lacks the field '{name}'", op=op)
     if len(values) < len(attr):
-        known = [declared.name for declared in declared_fields]
+        known = [declared.name for declared in list_attr_fields(record_class)]
         extra = next(entry.name for entry in attr if entry.name not in known)
         raise HespasError(
             f"{title} has an unknown field '{extra}'",
@@ -122,6 +123,11 @@ _CODECS: dict[str, _Codec] = {  # by name of the field kind
         _read_integer_array_attr,
     ),
 }
+
+
+@functools.cache
+def _list_field_codecs(record_class: type[AttrRecord]) -> tuple[tuple[AttrField, _Codec], ...]:
+    return tuple((field, _CODECS[field.kind.name]) for field in list_attr_fields(record_class))
 
 
 def read_trip_count(op: ir.Operation) -> int | None:

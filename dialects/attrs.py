@@ -74,19 +74,6 @@ class AttrField:
     def is_required(self) -> bool:
         return self.default is MISSING
 
-    def find_violation(self, value: Any) -> str:
-        """Return why ``value``, which has the right type, is not permitted, or "".
-
-        Numbers are never negative.
-        """
-        if value is None:
-            return ""
-        if self.choices and value not in self.choices:
-            return f"{self.name} is '{value}', not one of {', '.join(self.choices)}"
-        if self.kind.name in ("int", "float") and not value >= 0:
-            return f"{self.name} is {value}, less than 0"
-        return ""
-
 
 def _declare(text: str, *, default: Any = MISSING, choices: tuple[str, ...] = ()) -> Any:
     return field(default=default, metadata={"doc": text, "choices": choices})
@@ -102,7 +89,8 @@ class AttrRecord:
         """Return the dictionary attribute, without the fields that are ``None``."""
         from hespas.dialects import attr_codec
 
-        return attr_codec.build_dictionary_attr(self, context)
+        # pyright sees this module under two paths, and takes its classes for different ones.
+        return attr_codec.build_dictionary_attr(self, context)  # pyright: ignore[reportArgumentType]
 
     def write_to_op(self, op: ir.Operation) -> None:
         """Set the attribute on ``op``, in place of an existing one."""
@@ -132,14 +120,22 @@ class AttrRecord:
         """
         from hespas.dialects import attr_codec
 
-        return attr_codec.parse_dictionary_attr(cls, attr, op)
+        return attr_codec.parse_dictionary_attr(cls, attr, op)  # pyright: ignore[reportArgumentType]
 
     def find_schema_violation(self) -> str:
-        """Return the first rule on values that the record violates, or ""."""
-        for declared in list_attr_fields(type(self)):
-            violation = declared.find_violation(getattr(self, declared.name))
-            if violation:
-                return violation
+        """Return the first rule on values that the record violates, or "".
+
+        Numbers are never negative, and words are among the permitted ones.
+        """
+        numbers, words = _list_checked_fields(type(self))
+        for name in numbers:
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                return f"{name} is {value}, less than 0"
+        for name, choices in words:
+            value = getattr(self, name)
+            if value not in choices:
+                return f"{name} is '{value}', not one of {', '.join(choices)}"
         return self.find_inconsistency()
 
     def find_inconsistency(self) -> str:
@@ -166,6 +162,16 @@ def list_attr_fields(record_class: type[AttrRecord]) -> tuple[AttrField, ...]:
             )
         )
     return tuple(declared)
+
+
+@functools.cache
+def _list_checked_fields(
+    record_class: type[AttrRecord],
+) -> tuple[tuple[str, ...], tuple[tuple[str, tuple[str, ...]], ...]]:
+    """Return the names of the numbers, and the names and permitted words of the words."""
+    declared_fields = list_attr_fields(record_class)
+    numbers = tuple(f.name for f in declared_fields if f.kind.name in ("int", "float"))
+    return numbers, tuple((f.name, f.choices) for f in declared_fields if f.choices)
 
 
 @dataclass(frozen=True, slots=True)
