@@ -68,7 +68,9 @@ def measure(device: str, rounds: int, wait_s: float) -> dict[str, Any]:
             found = json.loads(hespas("reference", str(path), *compared))
             del found["program"]
             command = " ".join(["hespas", *export, "-o", path.name])
-            again = f"hespas reference {path.name} --setting device={device} --rounds {rounds}"
+            again = (
+                f"hespas measure reference {path.name} --setting device={device} --rounds {rounds}"
+            )
             workloads.append({"name": what, "commands": [command, again], **found})
             print(f"{what}: {found['ratio']:.3f}", file=sys.stderr, flush=True)
     return {
@@ -99,7 +101,7 @@ HEAD = """\
 # Sums of regions beside whole programs
 
 How well does the sum of the times of regions, each compiled and run alone, stand for the time of
-the whole program? `hespas reference` measures both in turn, on one device. Collectives are replaced
+the whole program? `hespas measure reference` measures both in turn, on one device. Collectives are replaced
 by local operations that give results of the same shape; what those take is in the sum. The *ratio*
 is the sum over the whole, the median of the rounds; its range is that of the rounds. *Least
 disturbed* is the ratio of the least times that were seen, of the sum and of the whole: other work

@@ -40,7 +40,7 @@ SYSTEMS = """
 ## Systems
 
 One entry per network dimension, the first the fastest varying digit of the device id. Bandwidth in
-GB/s of 2**30 bytes, as ASTRA-sim reads it; latency in ns per hop. `hespas systems NAME` prints a
+GB/s of 2**30 bytes, as ASTRA-sim reads it; latency in ns per hop. `hespas presets systems NAME` prints a
 preset with its sources, corrections and caveats, and with `--output DIR` writes its files.
 
 The published presets (arXiv 2604.12090) keep their numbers. Those of the other HGX, DGX, GB200,

@@ -54,7 +54,7 @@ def main() -> None:
             bin_ / "hespas-opt", example, "--split-linear", "--roofline-annotate=node=H100_80GB",
             f"--emit-chakra=output={folder / 'out'}", "-o", folder / "out.mlir", cwd=folder,
         )  # fmt: skip
-        run(bin_ / "hespas", "chakra", "check", folder / "out", cwd=folder)
+        run(bin_ / "hespas", "trace", "check", folder / "out", cwd=folder)
         system = ("--system", "A100_SXM_40GB_4GPU")
         run(bin_ / "hespas", "simulate", folder / "out", *system, cwd=folder)
         for tool in ("hespas_chakra_gen", "hespas_mlir_splitter", "hespas_mlir_analyzer"):

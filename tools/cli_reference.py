@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Iterator
-from typing import Any
 
 from hespas.tools import hespas
 from hespas.tools.commands.study import STUDIES, build_study_parser
@@ -16,46 +15,49 @@ This page is generated from the parsers of the commands by `python -m hespas.too
 
 A wrong command line ends with exit code 2 and one line on stderr, any other failure with 1. Options
 are written in full: there are no abbreviations.
-
-| command | what it does |
-|---|---|
 """
-TOOLS = ("hespas_opt", "hespas_chakra_gen", "hespas_mlir_splitter", "hespas_mlir_analyzer")
+TOOLS = (
+    "hespas_opt",
+    "published.hespas_chakra_gen",
+    "published.hespas_mlir_splitter",
+    "published.hespas_mlir_analyzer",
+)
 
 
 def build_all_parsers() -> list[argparse.ArgumentParser]:
-    """The parsers of all commands of ``hespas``, of each study, and of the other tools."""
+    """Build the parsers of all commands of ``hespas``, of each study, and of the other tools."""
     parsers: list[argparse.ArgumentParser] = []
     for name in hespas.COMMANDS:
         if name == "study":
             parsers += map(build_study_parser, STUDIES)
         else:
-            parsers.append(_import_tool(f"commands.{name}").build_parser())
-    return [*parsers, *(_import_tool(name).build_parser() for name in TOOLS)]
+            parsers.append(_build_tool_parser(f"commands.{name}"))
+    return [*parsers, *map(_build_tool_parser, TOOLS)]
 
 
-def _import_tool(name: str) -> Any:
-    return importlib.import_module(f"hespas.tools.{name}")
+def _build_tool_parser(module: str) -> argparse.ArgumentParser:
+    return importlib.import_module(f"hespas.tools.{module}").build_parser()
 
 
 def render_markdown() -> str:
-    """The whole page."""
-    all_parsers = build_all_parsers()
-    shown = {
-        name: f"study {next(iter(STUDIES))}" if name == "study" else name
-        for name in hespas.COMMANDS
-    }
-    rows = [
-        f"| [`hespas {name}`](#hespas-{shown[name].replace(' ', '-')}) | {text} |\n"
-        for name, text in hespas.COMMANDS.items()
-    ]
-    opt_row = "| [`hespas-opt`](#hespas-opt) | runs single [passes](passes.md) and prints IR |\n"
-    other_tools_row = "| the others | as [the published tools](../how-to/published-tools.md) |\n"
-    sections = [text for parser in all_parsers for text in _format_parser_section(parser, "##")]
-    return "".join([HEAD, *rows, opt_row, other_tools_row, *sections])
+    """Render the whole page."""
+    lines = [HEAD]
+    for title, commands in hespas.COMMAND_GROUPS.items():
+        lines.append(f"\n| {title} | |\n|---|---|\n")
+        for name, text in commands.items():
+            anchor = f"hespas-study-{next(iter(STUDIES))}" if name == "study" else f"hespas-{name}"
+            lines.append(f"| [`hespas {name}`](#{anchor}) | {text} |\n")
+    lines.append("\n| other tools | |\n|---|---|\n")
+    lines.append("| [`hespas-opt`](#hespas-opt) | run single [passes](passes.md), print IR |\n")
+    published = "[the published tools](../how-to/published-tools.md)"
+    lines.append(f"| `hespas_chakra_gen` and others | the names of {published} |\n")
+    for parser in build_all_parsers():
+        lines += _format_parser_section(parser, "##")
+    return "".join(lines)
 
 
 def _format_parser_section(parser: argparse.ArgumentParser, level: str) -> Iterator[str]:
+    """Yield the lines of a parser's section, followed by those of its sub-commands."""
     yield f"\n{level} {parser.prog}\n"
     if parser.description:
         yield f"\n```text\n{parser.description.strip()}\n```\n"
@@ -81,7 +83,7 @@ def _format_parser_section(parser: argparse.ArgumentParser, level: str) -> Itera
 
 
 def _format_argument_spelling(action: argparse.Action) -> str:
-    """``--name VALUE``, of each of its names, or the word that stands for a positional argument."""
+    """Format ``--name VALUE`` for each name of an option, or the word for a positional argument."""
     value = action.metavar if isinstance(action.metavar, str) else ""
     if not action.option_strings:
         word = value or action.dest

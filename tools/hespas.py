@@ -1,4 +1,4 @@
-"""``hespas``: the whole flow, and what belongs around it. A command is imported when it is used."""
+"""``hespas``: the command line. Each command is a module that is imported when it is used."""
 
 from __future__ import annotations
 
@@ -8,48 +8,47 @@ from collections.abc import Sequence
 from hespas.support.errors import UsageError
 from hespas.tools import console_scripts
 
-COMMANDS = {
-    "export": "a JAX program as StableHLO: as lowered, partitioned, or optimised by XLA",
-    "optimize": "what XLA makes of a program, for a GPU that need not be there",
-    "run": "estimate a program: read, split, annotate, write Chakra traces, simulate, summarise",
-    "simulate": "the step time of Chakra traces on a network, and what it is made of",
-    "chakra": "check or print Chakra traces",
-    "cache": "list or clear what was measured",
-    "reference": "run a whole program on the device at hand, beside the sum of its regions",
-    "accelsim": "the regions of a program as PTX, to be traced and run in Accel-Sim",
-    "study": "a question over a range of workloads: a table, CSV, JSON and a plot",
-    "collective": "collective algorithms as traces: from MSCCL XML, or generated",
-    "calibrate": "fit a node's kernel constants to measurements, or check them",
-    "nodes": "list the node presets",
-    "targets": "list the GPUs that XLA optimises for",
-    "systems": "list the system presets",
-    "validate": "predicted step times against measured ones",
-    "explain": "where the time of a program goes, and what each number rests on",
-    "diff": "what changed between two results, configurations or programs",
-    "sweep": "many runs at once, in parallel, as one table",
-    "compare": "one program on several nodes, or several programs, side by side",
-    "report": "a result as a page for the browser, or as plots",
-    "system": "make a system: a network of one's own",
-    "schema": "the keys of a configuration file, as JSON Schema for editors",
+COMMAND_GROUPS = {
+    "predict a step time": {
+        "run": "estimate a program and simulate its step on a network",
+        "simulate": "simulate Chakra traces on a network",
+        "export": "export a JAX program as StableHLO, for any number of devices",
+        "optimize": "optimise a program with XLA for a target GPU; no GPU needed",
+    },
+    "answer questions with many runs": {
+        "sweep": "run all combinations of several options, and write one table",
+        "study": "run a predefined study: operators, model sizes, scaling out",
+        "validate": "compare predicted step times with measured ones",
+    },
+    "look at results": {
+        "show": "explain a result in the terminal, or write it as a page or plots",
+        "compare": "compare results, nodes or programs side by side",
+        "diff": "list what changed between two results",
+    },
+    "presets, traces and measurements": {
+        "presets": "list nodes, systems, compile targets and schemas; create a system",
+        "trace": "check and print Chakra traces; write collective algorithms as traces",
+        "measure": "cache, whole programs, calibration of a node, Accel-Sim",
+    },
 }
+COMMANDS = {name: text for group in COMMAND_GROUPS.values() for name, text in group.items()}
 
 USAGE = """\
 usage: hespas COMMAND [...]
 
-Predicts how fast a distributed ML program runs, from StableHLO to the step time.
-
-commands:
+Predict how fast a distributed ML program runs, from its StableHLO to its step time.
 {commands}
-
-hespas COMMAND --help tells a command's options; hespas --version the version.
+hespas COMMAND --help lists the options of a command, hespas --version prints the version.
 hespas-opt runs single passes and prints IR.
 """
 
 
 def format_usage() -> str:
-    """The help text."""
-    lines = [f"  {name:<10} {text}" for name, text in COMMANDS.items()]
-    return USAGE.format(commands="\n".join(lines))
+    """Format the help text: the commands by group."""
+    lines = []
+    for title, commands in COMMAND_GROUPS.items():
+        lines += [f"\n{title}:", *(f"  {name:<9} {text}" for name, text in commands.items())]
+    return USAGE.format(commands="\n".join(lines) + "\n")
 
 
 def main(argv: Sequence[str]) -> int:

@@ -15,7 +15,7 @@ This page is generated from `RunConfig` by `python -m hespas.tools.run_reference
 
 Each option is a flag of `hespas run`, a key of its [configuration file](../how-to/run.md), a keyword
 argument of `hespas.run` and `hespas.estimate`, and, with the exceptions below, a key of a
-[sweep](sweep.md). The JSON Schema is `hespas schema run`.
+[sweep](sweep.md). The JSON Schema is `hespas presets schema run`.
 
 | key | flag | default | meaning |
 |---|---|---|---|

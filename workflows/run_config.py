@@ -47,10 +47,11 @@ class RunConfig(BaseModel):
     )
     node: Annotated[str | None, Flag("NAME")] = Field(
         default=None,
-        description="the type of device: a preset (hespas nodes lists them) or a JSON file",
+        description="the type of device: a preset (hespas presets nodes lists them) or a JSON file",
     )
     system: Annotated[str | None, Flag("NAME")] = Field(
-        default=None, description="the network: a preset (hespas systems lists them) or a folder"
+        default=None,
+        description="the network: a preset (hespas presets systems lists them) or a folder",
     )
     output: Annotated[str | None, Flag("DIR", is_output=True)] = Field(
         default=None, description="folder for the traces; by default named after the program"
@@ -131,7 +132,8 @@ class RunConfig(BaseModel):
         default=None, description="measure on the workers of this Dask cluster, tcp://host:port"
     )
     cache: Annotated[str | None, Flag("FILE", MEASURING_GROUP)] = Field(
-        default=None, description="file for the measurements (none: keep none); see hespas cache"
+        default=None,
+        description="file for the measurements (none: keep none); see hespas measure cache",
     )
     timeout: Annotated[float | None, Flag("S", MEASURING_GROUP)] = Field(
         default=None, gt=0, description="seconds to measure one region; by default 600"

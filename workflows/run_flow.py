@@ -211,6 +211,6 @@ def check_device_count(target: TargetAttr, plan: RunPlan) -> None:
         raise HespasError(
             f"{program_devices}, but system {plan.system.name} has {plan.system.device_count}{counts}",
             where=plan.mlir,
-            remedy="use a system of that size: hespas systems lists the presets, and "
-            "hespas system new makes another",
+            remedy="use a system of that size: hespas presets systems lists the presets, and "
+            "hespas presets new makes another",
         )

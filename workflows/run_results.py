@@ -135,7 +135,7 @@ def read_run_figures(folder: str) -> dict[str, Any]:
 def reject_sweep_table(path: str) -> None:
     """Raise HespasError for the table of a sweep, where one result is wanted."""
     if is_table_file(path):
-        remedy = "hespas compare and hespas report take it; hespas run one of its cells"
+        remedy = "hespas show --page writes it as a page, and hespas compare compares its cells"
         raise HespasError("it is the table of a sweep, not one result", where=path, remedy=remedy)
 
 

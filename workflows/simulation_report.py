@@ -56,8 +56,8 @@ def simulate_trace_folder(
             f"there are traces of {len(files)} devices, but system {system.name} has "
             f"{system.device_count} ({counts})",
             where=str(traces),
-            remedy="use a system of that size: hespas systems lists the presets, and "
-            "hespas system new makes another",
+            remedy="use a system of that size: hespas presets systems lists the presets, and "
+            "hespas presets new makes another",
         )
     inputs = load_inputs(traces, system, prefix)
     result = simulator_choice.simulate_inputs(

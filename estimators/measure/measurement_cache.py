@@ -110,7 +110,7 @@ class MeasurementCache:
         device: str = "",
         name: str = "",
     ) -> None:
-        """Keep an outcome; the rest is for ``hespas cache`` to list."""
+        """Keep an outcome; the rest is for ``hespas measure cache`` to list."""
         failed = isinstance(outcome, WorkerFailure)
         text = json.dumps(outcome.to_json() if isinstance(outcome, WorkerFailure) else outcome)
         row = (key, estimator, version, device, name, time.time(), failed, text)

@@ -38,7 +38,9 @@ class XlaOptimizePass(Pass):
 
     name: ClassVar[str] = "xla-optimize"
 
-    target: str = option("", "device to compile for: cpu, a name of `hespas targets`, or a file")
+    target: str = option(
+        "", "device to compile for: cpu, a name of `hespas presets targets`, or a file"
+    )
     stage: str = option(
         "hlo", "hlo: optimised, not scheduled; scheduled: what runs, every kernel in its order"
     )
@@ -92,7 +94,8 @@ class XlaOptimizePass(Pass):
     def _check_options(self) -> None:
         if not self.target:
             raise UsageError(
-                "xla-optimize: option 'target' is missing", remedy="see `hespas targets`, or cpu"
+                "xla-optimize: option 'target' is missing",
+                remedy="see `hespas presets targets`, or cpu",
             )
         for name, value, known in (
             ("stage", self.stage, list(xla.STAGES)),

@@ -158,7 +158,7 @@ def _convert_node(path: Path, node: TraceNode, position: int, count: int) -> Cus
     if not 0 <= peer < count or peer == position:
         target = "itself" if peer == position else f"rank {peer}"
         raise build_error(f"{name} is {target}, in a communicator of {count}")
-    size = read_integer("comm_size", "convert the algorithm with hespas collective convert")
+    size = read_integer("comm_size", "convert the algorithm with hespas trace collective convert")
     if size < 1:
         raise build_error(f"comm_size is {size}")
     return CustomTraceOp(int(node.type), peer, read_integer("comm_tag") % MAX_TAG, size)

@@ -18,7 +18,7 @@ import lit.TestRunner
 TOOLS = {
     "hespas": "hespas.tools.hespas",
     "hespas-opt": "hespas.tools.hespas_opt",
-    "hespas_mlir_analyzer": "hespas.tools.hespas_mlir_analyzer",
+    "hespas_mlir_analyzer": "hespas.tools.published.hespas_mlir_analyzer",
 }
 PLAIN = re.compile(r"[^;&<>`$*?{}]*")
 

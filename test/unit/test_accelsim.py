@@ -81,7 +81,9 @@ def test_times_are_those_of_the_reports(tmp_path):
 
 def test_a_region_without_a_report_is_named(tmp_path):
     module = ir.Module.parse(PROGRAM, CONTEXT)
-    with pytest.raises(HespasError, match=r"there is no report .*\.log; hespas accelsim writes"):
+    with pytest.raises(
+        HespasError, match=r"there is no report .*\.log; hespas measure accelsim writes"
+    ):
         passes.run_pipeline(module, f"split-linear,accelsim-annotate{{reports={tmp_path}}}")
     with pytest.raises(UsageError, match="no folder 'none'"):
         passes.run_pipeline(module, "accelsim-annotate{reports=none}")
@@ -98,7 +100,7 @@ def test_regions_are_written_as_ptx(tmp_path, capsys):
     program = tmp_path / "program.mlir"
     program.write_text(PROGRAM)
     place = tmp_path / "regions"
-    command = ["accelsim", str(program), "--output", str(place), "--split", "individual"]
+    command = ["measure", "accelsim", str(program), "--output", str(place), "--split", "individual"]
     assert hespas.main(command) == 0
     data = json.loads((place / "regions.json").read_text())
     assert data["target"] == "sm_80"
@@ -116,7 +118,15 @@ def test_regions_are_written_as_ptx(tmp_path, capsys):
 def test_what_iree_does_not_compile_is_told(tmp_path, capsys):
     program = tmp_path / "program.mlir"
     program.write_text(PROGRAM.replace("f32", "bf16").replace("64x64", "256x256"))
-    command = ["accelsim", str(program), "--output", str(tmp_path / "r"), "--split", "individual"]
+    command = [
+        "measure",
+        "accelsim",
+        str(program),
+        "--output",
+        str(tmp_path / "r"),
+        "--split",
+        "individual",
+    ]
     hespas.main([*command, "--json"])
     caught = capsys.readouterr()
     regions = json.loads(caught.out)["regions"]
@@ -125,5 +135,5 @@ def test_what_iree_does_not_compile_is_told(tmp_path, capsys):
     assert caught.err.count("warning: ") == len(problems)
     with pytest.raises(UsageError, match="target is sm_90; IREE's are sm_60"):
         hespas.main([*command, "--target", "sm_90"])
-    with pytest.raises(UsageError, match="no split is 'linea'; did you mean 'linear'"):
+    with pytest.raises(UsageError, match="invalid choice: 'linea'; did you mean 'linear'"):
         hespas.main([*command[:-1], "linea"])

@@ -25,8 +25,9 @@ from support.paths import ROOT
 from hespas.chakra import trace_writer
 from hespas.dialects.mlir import hlo_text_to_proto, ir, make_context
 from hespas.passes.emit import module_stats
-from hespas.tools import hespas, hespas_chakra_gen, hespas_mlir_analyzer, hespas_opt
+from hespas.tools import hespas, hespas_opt
 from hespas.tools.console_scripts import MainFunction, run_tool_main
+from hespas.tools.published import hespas_chakra_gen, hespas_mlir_analyzer
 
 TEXT = """module @m attributes {mhlo.num_partitions = 4 : i32} {
   func.func public @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -364,13 +365,13 @@ def test_configurations(refused: Check, config: object, said: str, code: int) ->
 @pytest.mark.parametrize(
     ("argv", "said", "code"),
     [
-        (["chakra", "check", "absent"], "^absent: error: there is no such folder", 1),
-        (["chakra", "check", "."], "^.: error: there are no traces", 1),
-        (["chakra", "print", "m"], "^m: error: ", 1),
-        (["chakra", "print", "."], "^.: error: Is a directory", 1),
-        (["chakra"], "^error: .*required: COMMAND; see hespas chakra --help", 2),
-        (["chakra", "chekc", "."], "^error: .*invalid choice: 'chekc'", 2),
-        (["nodes", "m/x.json"], "^m/x.json: error: Not a directory", 1),
+        (["trace", "check", "absent"], "^absent: error: there is no such folder", 1),
+        (["trace", "check", "."], "^.: error: there are no traces", 1),
+        (["trace", "print", "m"], "^m: error: ", 1),
+        (["trace", "print", "."], "^.: error: Is a directory", 1),
+        (["trace"], "^error: .*required: COMMAND; see hespas trace --help", 2),
+        (["trace", "chekc", "."], "^error: .*invalid choice: 'chekc'; did you mean 'check'", 2),
+        (["presets", "nodes", "m/x.json"], "^m/x.json: error: Not a directory", 1),
         (["run", "--mlir", "m", "--system", "."], "^network.yml: error: No such file", 1),
     ],
 )
@@ -451,7 +452,7 @@ def test_full_places(refused: Check) -> None:
     full = "^/dev/full: error: cannot write it: No space left"
     refused(hespas_opt.main, ["m", "-o", "/dev/full"], full)
     refused(hespas_opt.main, ["m", "--op-stats=output=/dev/full", "-o", "o"], full)
-    tool = [sys.executable, "-m", "hespas.tools.hespas", "nodes"]
+    tool = [sys.executable, "-m", "hespas.tools.hespas", "presets", "nodes"]
     with Path("/dev/full").open("w") as file:
         done = subprocess.run(tool, stdout=file, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "<stdout>: error: No space left on device\n")
@@ -555,7 +556,7 @@ def test_closed_streams(place: Path) -> None:
     for line, code, said in (
         (f"({tool}_opt {example}; echo $? > code) | head -c 20 > head", 0, ""),
         (f"{tool}_opt <&-", 1, "error: standard input is closed; name a file\n"),
-        (f"{tool} nodes >&-", 1, "<stdout>: error: Bad file descriptor\n"),
+        (f"{tool} presets nodes >&-", 1, "<stdout>: error: Bad file descriptor\n"),
         (f"{tool}_opt absent 2>&-", 1, ""),
     ):
         done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)

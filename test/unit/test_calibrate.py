@@ -1,4 +1,4 @@
-"""``hespas calibrate``: what is read and fitted, and that the shipped constants are the fits."""
+"""``hespas measure calibrate``: what is read and fitted, and that the shipped constants are the fits."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ print(json.dumps([code, sorted({name for name in opened if name.endswith(ends)})
 def test_no_end_to_end_measurement_is_read(component, tmp_path):
     """Neither fitting nor checking opens any table but those named, nor names one."""
     table, out = component("vector_f32"), str(tmp_path / "out.json")
-    asked = ["calibrate", "--node", PCIE, "--measurements", table, "--device", A100]
+    asked = ["measure", "calibrate", "--node", PCIE, "--measurements", table, "--device", A100]
     for more in (["-o", out], ["--check"]):
         said = subprocess.run(
             [sys.executable, "-c", SPY, *asked, *more], capture_output=True, text=True, check=True
@@ -149,7 +149,7 @@ def test_no_end_to_end_measurement_is_read(component, tmp_path):
 def test_the_command(component, tmp_path, capsys):
     out = tmp_path / "mine.json"
     asked = ["--node", PCIE, "--measurements", component("vector_f32"), "--device", A100]
-    assert hespas.main(["calibrate", *asked, "-o", str(out)]) == 0
+    assert hespas.main(["measure", "calibrate", *asked, "-o", str(out)]) == 0
     said = capsys.readouterr()
     assert "stream.loop" in said.out and "rows left out: other devices" in said.err
     node = configs.load_node(str(out))
@@ -225,21 +225,21 @@ def test_too_few_rows_are_refused():
     ("asked", "message"),
     [
         ([], "required"),
-        (["--node", PCIE, "-o", "x.json"], "nothing to fit"),
-        (["--node", PCIE, "--measurements", "a.csv"], "where should the node go"),
-        (["--node", PCIE, "--measurements", "a.csv", "-o", "x.txt"], "ends in .json"),
+        (["--node", PCIE, "-o", "x.json"], "there are no measurements"),
+        (["--node", PCIE, "--measurements", "a.csv"], "the output file is missing"),
+        (["--node", PCIE, "--measurements", "a.csv", "-o", "x.txt"], "must end in .json"),
         (["--node", PCIE, "--measurements", "a.csv", "--save", "b.csv", "-o", "x.json"], "--save"),
-        (["--node", PCIE, "--measure", "roofline", "-o", "x.json"], "does not measure"),
+        (["--node", PCIE, "--measure", "roofline", "-o", "x.json"], "is not a measuring estimator"),
     ],
 )
 def test_a_wrong_line_is_refused(asked, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=message):
-        hespas.main(["calibrate", *asked])
+        hespas.main(["measure", "calibrate", *asked])
 
 
 def test_micro_benchmarks_are_listed(capsys):
-    assert hespas.main(["calibrate", "--node", "H100_80GB", "--list"]) == 0
+    assert hespas.main(["measure", "calibrate", "--node", "H100_80GB", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "kernel,sizes,flops,bytes"
     kinds = {line.partition(",")[0] for line in lines[1:]}

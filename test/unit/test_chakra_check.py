@@ -1,4 +1,4 @@
-"""``hespas chakra check``: each rule finds its fault, and a good trace has none."""
+"""``hespas trace check``: each rule finds its fault, and a good trace has none."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import pytest
 from hespas.chakra import record_encoding, schema, trace_folder
 from hespas.chakra.check_traces import check_trace_folder, find_trace_problems
 from hespas.support.errors import HespasError, UsageError
-from hespas.tools.commands import chakra
+from hespas.tools.commands import trace
 
 COMP, SEND, RECV, COLL = 4, 5, 6, 7
 
@@ -242,15 +242,15 @@ def test_several_programs_and_none(tmp_path, save):
 
 def test_command_line(save, capsys):
     folder = str(save(GOOD, GOOD))
-    assert chakra.main(["check", folder]) == 0
+    assert trace.main(["check", folder]) == 0
     assert "2 devices, 6 nodes: 0 errors, 0 warnings" in capsys.readouterr().out
-    assert chakra.main(["print", f"{folder}/dev.0.et", "--limit", "2"]) == 0
+    assert trace.main(["print", f"{folder}/dev.0.et", "--limit", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
     assert "COMM_COLL 'n2'  after 1  comm_type=ALL_REDUCE  comm_size=1024" in lines[1]
     with pytest.raises(UsageError, match="--limit is -1"):
-        chakra.main(["print", f"{folder}/dev.0.et", "--limit", "-1"])
+        trace.main(["print", f"{folder}/dev.0.et", "--limit", "-1"])
     save(GOOD, [comp(1, [9])])
-    assert chakra.main(["check", folder, "--json"]) == 1
+    assert trace.main(["check", folder, "--json"]) == 1
     shown = json.loads(capsys.readouterr().out)
     assert (shown["ok"], shown["problems"][0]["rule"]) == (False, "deps")

@@ -169,14 +169,14 @@ def test_wrong_keys_are_named(place, capsys):
      ("systems", "A100_SXM_40GB_4GPU", "npus_count")],
 )  # fmt: skip
 def test_presets_are_listed(capsys, command, name, key):
-    assert run_tool_main(hespas.main, [command]) == 0
+    assert run_tool_main(hespas.main, ["presets", command]) == 0
     assert any(line.split()[:1] == [name] for line in capsys.readouterr().out.splitlines())
-    assert run_tool_main(hespas.main, [command, "--json"]) == 0
+    assert run_tool_main(hespas.main, ["presets", command, "--json"]) == 0
     assert name in [preset["name"] for preset in json.loads(capsys.readouterr().out)]
-    assert run_tool_main(hespas.main, [command, name]) == 0
+    assert run_tool_main(hespas.main, ["presets", command, name]) == 0
     found = json.loads(capsys.readouterr().out)
     assert key in found and found["sources"]
-    assert run_tool_main(hespas.main, [command, name[:-2]]) == 2
+    assert run_tool_main(hespas.main, ["presets", command, name[:-2]]) == 2
     assert name in capsys.readouterr().err
 
 
@@ -197,10 +197,10 @@ def test_tables_are_the_same_text_on_a_terminal():
         assert cell in rich.getvalue()
 
 
-def test_chakra_commands_read_what_run_wrote(place, capsys):
+def test_trace_commands_read_what_run_wrote(place, capsys):
     assert run("--mlir", "step.mlir", "--output", "out") == 0
-    assert run_tool_main(hespas.main, ["chakra", "check", "out"]) == 0
-    assert run_tool_main(hespas.main, ["chakra", "print", "out/dev.0.et"]) == 0
+    assert run_tool_main(hespas.main, ["trace", "check", "out"]) == 0
+    assert run_tool_main(hespas.main, ["trace", "print", "out/dev.0.et"]) == 0
     assert "dot_general" in capsys.readouterr().out
 
 
@@ -216,6 +216,6 @@ def test_real_processes(place):
     done = subprocess.run(argv, input=PROGRAM, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and json.loads(done.stdout)["devices"] == 4
     assert "default" in done.stderr
-    pipe = " ".join([*tool, "nodes", "--json", "|", "head", "-c", "1"])
+    pipe = " ".join([*tool, "presets", "nodes", "--json", "|", "head", "-c", "1"])
     done = subprocess.run(pipe, shell=True, capture_output=True, text=True, check=False)
     assert done.stderr == ""

@@ -138,11 +138,11 @@ def test_a_timeline_is_written(place, capsys):
         (["no", "--system", "ring"], 1, "no: error: there is no such folder"),
         (["traces", "--system", "V100_32GB_8GPU"], 1,
          "there are traces of 4 devices, but system V100_32GB_8GPU has 8 (8); "
-         "use a system of that size: hespas systems lists the presets, and hespas system new"),
+         "use a system of that size: hespas presets systems lists the presets, and hespas presets new"),
         (["traces", "--system", "ring", "--slowdown", "-1"], 2, "'-1' is negative"),
         (["traces", "--system", "ring", "--slowdown", "x"], 2, "'x' is not a number"),
-        (["traces", "--system", "ring", "--queues-per-dim", "0"], 2, "whole number from 1"),
-        (["traces", "--system", "ring", "--injection-scale", "0"], 2, "'0' is not above 0"),
+        (["traces", "--system", "ring", "--queues-per-dim", "0"], 2, "whole number of at least 1"),
+        (["traces", "--system", "ring", "--injection-scale", "0"], 2, "'0' is not greater than 0"),
         (["traces", "--sistem", "ring"], 2, "required: --system"),
     ],
 )  # fmt: skip

@@ -33,7 +33,7 @@ real = pytest.mark.skipif(shutil.which(UNAWARE) is None, reason=f"{UNAWARE} is n
 
 
 def collective(*words) -> int:
-    return run_tool_main(hespas.main, ["collective", *map(str, words)])
+    return run_tool_main(hespas.main, ["trace", "collective", *map(str, words)])
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_convert_plays_all_step_types(place, capsys):
     traces.system(place / "three", [3], topology="FullyConnected", local_mem_bw=50)
     line = ("convert", "nine.xml", "--size", 2 * MIB, "--system", "three", "--output", "custom")
     assert collective(*line, "--rounding", "down") == 0
-    assert "verified: every schedule ends right" in capsys.readouterr().out
+    assert "verified: every schedule is correct" in capsys.readouterr().out
     message, reduction = 500 + int(MIB / (100 * 2**30 / 1e9)), 3 * int(MIB / 50) // 1000 * 1000
     result = run_event_simulation(
         load_inputs(workload(place / "w", 3, "all_reduce", size=2 * MIB), "custom")
@@ -222,7 +222,7 @@ def test_members_must_ascend(place):
         (("generate", "ring", "--collective", "allreduce"), 2, "did you mean 'all_reduce'"),
         (("generate", "ring"), 2, "give --system, or --local-mem-bw"),
         (("generate", "ring", "--size", 0, "--local-mem-bw", 1), 1, "a collective of 0 bytes"),
-        (("generate", "ring", "--local-mem-bw", "nan"), 2, "nan is no bandwidth"),
+        (("generate", "ring", "--local-mem-bw", "nan"), 2, "nan is not a bandwidth"),
         (("generate", "ring", "--size", 1 << 62, "--local-mem-bw", 1), 1, "a trace can hold"),
         (("generate", "ring", "--name", "a/b", "--local-mem-bw", 1), 1, "is no name for traces"),
         (("generate", "ring", "--tag", 500_000_000, "--local-mem-bw", 1), 2, "--tag is not"),
@@ -245,7 +245,7 @@ def test_xml_that_is_wrong_leaves_nothing(place, capsys):
     (place / "nine.xml").write_text(NINE.replace('coll="allreduce"', 'coll="custom"'))
     line = ("convert", "nine.xml", "--size", 64, "--local-mem-bw", 50, "--output", "custom")
     assert collective(*line) == 1
-    assert "say what it is with --collective" in capsys.readouterr().err
+    assert "name the kind of collective with --collective" in capsys.readouterr().err
     assert collective(*line, "--collective", "all_reduce", "--no-verify") == 0
     assert "not verified" in capsys.readouterr().out
     shutil.rmtree("custom")

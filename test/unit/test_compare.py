@@ -105,7 +105,7 @@ def test_a_table_without_results_is_an_error(place, capsys):
     assert run("sweep", "--mlir", "step.mlir", *argv, "--output", "cells.csv") == 1
     code, out, err = compared(capsys, "cells.csv")
     assert code == 1 and not out and err.count("\n") == 1
-    for command in (("diff", "cells.csv", "step.mlir"), ("explain", "cells.csv")):
+    for command in (("diff", "cells.csv", "step.mlir"), ("show", "cells.csv")):
         assert run(*command) == 1
         said = capsys.readouterr().err
         assert "cells.csv: error: it is the table of a sweep, not one result" in said

@@ -1,4 +1,4 @@
-"""Kernels of annotated programs, and ``hespas explain``."""
+"""Kernels of annotated programs, and ``hespas show``."""
 
 import json
 from pathlib import Path
@@ -135,7 +135,7 @@ def test_a_node_of_options_alone_has_no_peaks_to_show(tmp_path, capsys):
     run_pipeline(module, "roofline-annotate{peak-flops=1e12 memory-bandwidth=1e12}")
     path = tmp_path / "a.mlir"
     path.write_text(str(module))
-    assert run_tool_main(hespas.main, ["explain", str(path), "--json"]) == 0
+    assert run_tool_main(hespas.main, ["show", str(path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["node"] == "custom" and found["kernels"][0]["of_peak"] is None
     assert run_tool_main(hespas.main, ["diff", str(path), str(path), "--json"]) == 0
@@ -150,8 +150,8 @@ def test_a_node_file_that_is_gone_is_named(tmp_path, capsys, monkeypatch):
     assert run_tool_main(hespas.main, argv) == 0
     monkeypatch.chdir(tmp_path / "out")
     capsys.readouterr()
-    for command in ("explain", "report"):
-        assert run_tool_main(hespas.main, [command, "."]) == 1
+    for flags in ([], ["--page", "report.html"]):
+        assert run_tool_main(hespas.main, ["show", ".", *flags]) == 1
         err = capsys.readouterr().err
         assert "mine.json: error: No such file or directory; a result names its node's file" in err
     assert not Path("report.html").exists()
@@ -182,7 +182,7 @@ def test_the_kernels_are_the_program(tmp_path, capsys):
     assert run_tool_main(hespas.main, argv) == 0
     run_s = json.loads((out / "run.json").read_text())["compute_s"]
     capsys.readouterr()
-    assert run_tool_main(hespas.main, ["explain", str(out), "--json", "--top", "0"]) == 0
+    assert run_tool_main(hespas.main, ["show", str(out), "--json", "--top", "0"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["compute_s"] == pytest.approx(run_s)
     assert sum(one["total_s"] for one in found["kernels"]) == pytest.approx(run_s)
@@ -202,16 +202,16 @@ def test_what_was_measured_is_told_of_estimators_that_measured(tmp_path, capsys)
     path = tmp_path / "a.mlir"
     for estimator, said in (("roofline", False), ("calibrated", True)):
         path.write_text(str(annotated(LOOP, estimator)))
-        assert run_tool_main(hespas.main, ["explain", str(path)]) == 0
+        assert run_tool_main(hespas.main, ["show", str(path)]) == 0
         assert ("Time by constants" in capsys.readouterr().out) is said
 
 
 def test_explain_shows_constants_and_refuses_other_folders(tmp_path, capsys):
     path = tmp_path / "a.mlir"
     path.write_text(str(annotated(LOOP, "calibrated")))
-    assert run_tool_main(hespas.main, ["explain", str(path)]) == 0
+    assert run_tool_main(hespas.main, ["show", str(path)]) == 0
     out = capsys.readouterr().out
     assert "Constants" in out and "product.f32" in out and "NeuSight" in out
-    assert run_tool_main(hespas.main, ["explain", str(tmp_path)]) == 1
+    assert run_tool_main(hespas.main, ["show", str(tmp_path)]) == 1
     assert "name the output folder of a hespas run" in capsys.readouterr().err
-    assert run_tool_main(hespas.main, ["explain", str(path), "--depth", "0"]) == 2
+    assert run_tool_main(hespas.main, ["show", str(path), "--depth", "0"]) == 2

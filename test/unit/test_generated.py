@@ -168,11 +168,11 @@ def test_schema_key_is_allowed_in_a_file(tmp_path):
 
 
 def test_schema_command(capsys):
-    assert hespas.main(["schema"]) == 0
+    assert hespas.main(["presets", "schema"]) == 0
     listed = capsys.readouterr().out
     for name in configs.list_schema_names():
         assert f"  {name} " in listed
-        assert hespas.main(["schema", name]) == 0
+        assert hespas.main(["presets", "schema", name]) == 0
         assert json.loads(capsys.readouterr().out) == schemas.build_schemas()[name]
     with pytest.raises(UsageError, match=r"no schema is named 'nodes'.*did you mean 'node'"):
-        hespas.main(["schema", "nodes"])
+        hespas.main(["presets", "schema", "nodes"])

@@ -148,21 +148,24 @@ for turn in range(5):
 
 def test_the_command(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HESPAS_CACHE", str(tmp_path / "cache.sqlite"))
-    assert console_scripts.run_tool_main(hespas.main, ["cache"]) == 1
-    assert "there is no cache" in capsys.readouterr().err
+    assert console_scripts.run_tool_main(hespas.main, ["measure", "cache"]) == 1
+    assert "the cache does not exist" in capsys.readouterr().err
     with MeasurementCache() as cache:
         cache.store_outcome("k", {"median_s": 1.0}, **BY)
         cache.store_outcome("m", WorkerFailure("unsupported", "no"), **{**BY, "estimator": "other"})
-    assert console_scripts.run_tool_main(hespas.main, ["cache"]) == 0
+    assert console_scripts.run_tool_main(hespas.main, ["measure", "cache"]) == 0
     out = capsys.readouterr().out
     assert "cache.sqlite: " in out and " kB" in out and "a device" in out
-    assert console_scripts.run_tool_main(hespas.main, ["cache", "--json"]) == 0
+    assert console_scripts.run_tool_main(hespas.main, ["measure", "cache", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [group["failures"] for group in found["groups"]] == [0, 1] and found["bytes"] > 0
     assert (
-        console_scripts.run_tool_main(hespas.main, ["cache", "clear", "--estimator", "other"]) == 0
+        console_scripts.run_tool_main(
+            hespas.main, ["measure", "cache", "clear", "--estimator", "other"]
+        )
+        == 0
     )
     assert capsys.readouterr().out.endswith("1 results removed\n")
-    assert console_scripts.run_tool_main(hespas.main, ["cache", "clear", "--json"]) == 0
+    assert console_scripts.run_tool_main(hespas.main, ["measure", "cache", "clear", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["removed"] == 1
-    assert console_scripts.run_tool_main(hespas.main, ["cache", "tidy"]) == 2
+    assert console_scripts.run_tool_main(hespas.main, ["measure", "cache", "tidy"]) == 2

@@ -17,7 +17,7 @@ from hespas.estimators.lower.plain_stablehlo import lower_to_plain_stablehlo
 from hespas.estimators.measure.standalone_region import build_standalone_module
 from hespas.passes.base import PassRun
 from hespas.support.errors import HespasError, UsageError
-from hespas.tools.commands import reference
+from hespas.tools.commands import measure
 from hespas.workflows.reference.local_program import (
     build_stand_in_module,
     count_collectives,
@@ -127,18 +127,18 @@ def test_the_command(tmp_path, capsys):
     path = tmp_path / "step.mlir"
     path.write_text(PROGRAM)
     given = [str(path), "--rounds", "1", "--setting", "device=cpu", "--setting", "repetitions=3"]
-    assert reference.main(given) == 0
+    assert measure.main(["reference", *given]) == 0
     out = capsys.readouterr().out
     for word in ("whole", "sum of the parts", "9, each replaced by a local operation", "ratio"):
         assert word in out
     kind = "tensor<4xf32>"
     path.write_text(f"func.func @main(%x: {kind}) -> {kind} {{ return %x : {kind} }}")
     with pytest.raises(HespasError, match="the program computes nothing"):
-        reference.main([str(path)])
-    with pytest.raises(UsageError, match="no split is 'lines'"):
-        reference.main([str(path), "--split", "lines"])
+        measure.main(["reference", str(path)])
+    with pytest.raises(UsageError, match="invalid choice: 'lines'; did you mean 'linear'"):
+        measure.main(["reference", str(path), "--split", "lines"])
     with pytest.raises(UsageError, match="roofline does not measure"):
-        reference.main([str(path), "--estimator", "roofline"])
+        measure.main(["reference", str(path), "--estimator", "roofline"])
 
 
 def test_the_table_is_that_of_the_data():

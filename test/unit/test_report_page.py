@@ -1,4 +1,4 @@
-"""``hespas report``: pages and plots of runs and sweeps."""
+"""``hespas show``: pages and plots of runs and sweeps."""
 
 import json
 import re
@@ -30,10 +30,10 @@ def place(tmp_path_factory):
     """A run with its page, one with nasty names, and a sweep with its page."""
     folder = tmp_path_factory.mktemp("pages")
     out = result(folder, "--timeline", str(folder / "step.perfetto-trace"), program=layered(8))
-    assert run("report", out, "-o", str(folder / "step.html")) == 0
+    assert run("show", out, "--page", str(folder / "step.html")) == 0
     nasty = layered(2, names=NASTY)
     out = result(folder, program=nasty, name="a <b> & 'c'.mlir", node="H100_80GB", system="")
-    assert run("report", out, "-o", str(folder / "nasty.html")) == 0
+    assert run("show", out, "--page", str(folder / "nasty.html")) == 0
     (folder / "other.mlir").write_text(layered(2))
     argv = (
         "--mlir", str(folder / "step.mlir"), str(folder / "other.mlir"),
@@ -41,7 +41,7 @@ def place(tmp_path_factory):
         "--system", "A100_SXM_40GB_4GPU", "A100_SXM_40GB_8GPU", "--estimator", "roofline",
     )  # fmt: skip
     run("sweep", *argv, "--cache", "none", "--output", str(folder / "cells.csv"))
-    assert run("report", str(folder / "cells.csv"), "-o", str(folder / "cells.html")) == 0
+    assert run("show", str(folder / "cells.csv"), "--page", str(folder / "cells.html")) == 0
     return folder
 
 
@@ -223,20 +223,20 @@ def test_memory_is_shown_where_it_is_known(place, tmp_path):
     cases = [(memory["peak_bytes"], False), (memory["peak_bytes"] - 1, True), (None, False)]
     for node_bytes, is_said in cases:
         out = changed(place, tmp_path, memory={**memory, "node_bytes": node_bytes})
-        assert run("report", out, "-o", str(tmp_path / "p.html")) == 0
+        assert run("show", out, "--page", str(tmp_path / "p.html")) == 0
         page = parse((tmp_path / "p.html").read_text())
         alerts = [alert.text for alert in page.all("div", role="alert")]
         assert any("does not fit" in text for text in alerts) is is_said
         assert len(page.all("line", class_="limit")) == (2 if node_bytes else 0)
     out = changed(place, tmp_path, memory=None)
-    assert run("report", out, "-o", str(tmp_path / "p.html")) == 0
+    assert run("show", out, "--page", str(tmp_path / "p.html")) == 0
     assert not parse((tmp_path / "p.html").read_text()).all("section", id="memory")
 
 
 @pytest.mark.parametrize("more", [(), ("--congestion",)])
 def test_the_command_for_a_timeline_simulates_as_the_run_did(more, tmp_path, capsys, monkeypatch):
     out = result(tmp_path, "--slowdown", "0.25", "--estimator", "calibrated", *more)
-    assert run("report", out, "-o", str(tmp_path / "p.html")) == 0
+    assert run("show", out, "--page", str(tmp_path / "p.html")) == 0
     section = parse((tmp_path / "p.html").read_text()).one("section", id="provenance")
     (command,) = (code.text for code in section.all("code") if "--timeline" in code.text)
     assert " ".join((*more, "--by-dimension --curves A100_SXM --slowdown 0.25")) in command
@@ -252,7 +252,7 @@ def test_what_follows_from_a_run_is_on_a_card(place, tmp_path):
     known = RunResult.load_folder(str(place / "step.mlir.out")).get_figure("derived")
     more = {"mfu": 0.4321, "tokens_per_s": 1.5e6, "price_per_hour": 2.0, "cost_usd": 1e-3}
     out = changed(place, tmp_path, derived={**known, **more}, gaps=3, warnings=["<i>careful</i>"])
-    assert run("report", out, "-o", str(tmp_path / "p.html")) == 0
+    assert run("show", out, "--page", str(tmp_path / "p.html")) == 0
     page = parse((tmp_path / "p.html").read_text())
     items = page.one("ul", class_="cards").all("li")
     cards = {item.one("span", class_="name").text: item.text for item in items}
@@ -293,7 +293,7 @@ def test_three_programs_six_nodes_and_two_systems_end_in_a_report(tmp_path, caps
     assert run("sweep", *argv, "--output", cells) == 0
     out = capsys.readouterr().out
     assert "cells           36" in out and "errors          0" in out
-    assert run("report", cells, "-o", str(page), "--plots", str(tmp_path / "plots")) == 0
+    assert run("show", cells, "--page", str(page), "--plots", str(tmp_path / "plots")) == 0
     found = table_of(cells)
     assert len(found) == 36 and len({row["step_time_s"] for row in found}) == 36
     document = parse(page.read_text())
@@ -329,7 +329,7 @@ def test_cells_with_gaps_say_so(tmp_path, capsys):
     assert run("sweep", *argv) == 0
     said = "1 cell with ops that have no estimate: their times are too low"
     assert said in capsys.readouterr().out
-    assert run("report", cells, "-o", str(page)) == 0
+    assert run("show", cells, "--page", str(page)) == 0
     document = parse(page.read_text())
     assert "1 cell has ops without an estimate" in document.one("div", role="alert").text
     assert [row[-1] for row in rows(document, "cell")] == ["0", "1"]
@@ -338,24 +338,24 @@ def test_cells_with_gaps_say_so(tmp_path, capsys):
     assert "gaps" in table_text.splitlines()[-3]
     out = str(tmp_path / "out")
     argv = ("--mlir", str(tmp_path / "odd.mlir"), "--node", "A100_SXM_40GB", "--output", out)
-    assert run("run", *argv, "--keep-going") == 0 and run("explain", out) == 0
+    assert run("run", *argv, "--keep-going") == 0 and run("show", out) == 0
     said = capsys.readouterr().out.partition("Compute, one device")[2]
     assert "not estimated  1 op: the time is too low" in said and "no estimate" in said
 
 
 def test_plots_are_files_and_equal_for_equal_results(place, tmp_path, capsys):
     out = str(place / "step.mlir.out")
-    assert run("report", out, "--plots", str(tmp_path / "a")) == 0
+    assert run("show", out, "--plots", str(tmp_path / "a")) == 0
     printed = capsys.readouterr().out.split()
     assert sorted(printed) == sorted(str(p) for p in (tmp_path / "a").iterdir())
     assert {Path(p).name for p in printed} == {
         f"{name}.{kind}" for name in ("breakdown", "memory", "roofline") for kind in ("png", "svg")
     }
-    assert run("report", out, "--plots", str(tmp_path / "b")) == 0
+    assert run("show", out, "--plots", str(tmp_path / "b")) == 0
     for path in (tmp_path / "a").glob("*.svg"):
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
         assert ET.parse(path).getroot().tag.endswith("svg")
-    assert run("report", str(place / "cells.csv"), "--plots", str(tmp_path / "c")) == 0
+    assert run("show", str(place / "cells.csv"), "--plots", str(tmp_path / "c")) == 0
     texts = {e.text for e in ET.parse(tmp_path / "c" / "grid.svg").iter()}
     assert {"step.mlir", "B200_180GB"} <= texts
 
@@ -363,16 +363,18 @@ def test_plots_are_files_and_equal_for_equal_results(place, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("argv", "code", "text"),
     [
-        (("none",), 1, "none"),
-        (("{place}",), 1, "there is no run.json"),
-        (("{place}/step.mlir",), 1, "it is no table of a sweep"),
-        (("{place}/step.mlir.out", "-o", "{place}/none/x.html"), 1, "there is no such folder"),
+        (("none", "--page", "x.html"), 1, "none"),
+        (("{place}", "--page", "x.html"), 1, "there is no run.json"),
+        (("{place}/step.mlir", "--page", "x.html"), 1, "it is no table of a sweep"),
+        (("{place}/step.mlir.out", "--page", "{place}/none/x.html"), 1, "there is no such folder"),
         (("{place}/step.mlir.out", "--plot", "x"), 2, "did you mean '--plots'"),
+        (("{place}/step.mlir.out", "--page", "x.html", "--json"), 2, "--json prints tables"),
+        (("{place}/cells.csv",), 1, "it is the table of a sweep, not one result"),
     ],
 )
 def test_wrong_lines_are_one_line(place, capsys, tmp_path, monkeypatch, argv, code, text):
     monkeypatch.chdir(tmp_path)
-    assert run("report", *(word.format(place=place) for word in argv)) == code
+    assert run("show", *(word.format(place=place) for word in argv)) == code
     out, err = capsys.readouterr()
     assert text in err and not out and "Traceback" not in err
     assert not list(tmp_path.iterdir())
@@ -465,7 +467,7 @@ def test_what_has_no_value_stands_last(place, tmp_path, way):
     assert run("sweep", *argv, "--cache", "none", "--jobs", "1", "--output", cells) == 0
     text = Path(cells).read_text()
     names = text.splitlines()[0].split(",")
-    assert run("report", cells, "-o", str(path)) == 0 and "derived.energy_j" in names
+    assert run("show", cells, "--page", str(path)) == 0 and "derived.energy_j" in names
     page = render(path, f"#cell?sort=energy_j.{way}").document
     keys = [head.attributes["data-key"] for head in page.one("table", id="cell").all("th")]
     energies = [row[keys.index("energy_j")] for row in rows(page, "cell")]

@@ -1,4 +1,4 @@
-"""System presets and ``hespas system new``: each loads, is sourced, and simulates."""
+"""System presets and ``hespas presets new``: each loads, is sourced, and simulates."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from hespas import configs
 from hespas.configs import file_models, system_families, system_layout
 from hespas.simulators import astra_program, simulator_choice
 from hespas.support.errors import HespasError, UsageError
-from hespas.tools.commands import system as command
-from hespas.tools.commands import systems as list_command
+from hespas.tools.commands import preset_new, presets
 from support import traces
 
 SMALL = 64  # devices: larger presets are of the same kinds
@@ -64,7 +63,7 @@ def test_every_preset_is_sourced_and_complete(name):
 
 @pytest.mark.parametrize("name", system_families.list_family_presets())
 def test_a_family_member_can_be_written_out(name, tmp_path):
-    command.write_system_folder(tmp_path / name, configs.read_system_files(name))
+    preset_new.write_system_folder(tmp_path / name, configs.read_system_files(name))
     read = configs.load_system(str(tmp_path / name))
     made = configs.load_system(name)
     assert (read.render_network_text(), read.settings) == (
@@ -131,7 +130,7 @@ FLAGS = ["--devices-per-node=8", "--nodes=4", "--link-bandwidth=450", "--nic-ban
 
 
 def new(folder, *flags):
-    return command.main(["new", str(folder), *flags])
+    return presets.main(["new", str(folder), *flags])
 
 
 def test_new_system(tmp_path, capsys):
@@ -172,17 +171,17 @@ def test_new_system_of_one_node_or_of_single_devices(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--devices-per-node=1"], "a system needs 2 devices or more"),
+        (["--devices-per-node=1"], "a system needs at least 2 devices"),
         (["--devices-per-node=8"], "--link-bandwidth is missing"),
         ([*FLAGS[:3]], "--nic-bandwidth is missing"),
         ([FLAGS[0], *FLAGS[2:]], "--nic-bandwidth has no use: --nodes is 1"),
-        ([*FLAGS, "--topology=Swich"], "there is no 'Swich'; did you mean 'Switch'"),
-        ([*FLAGS, "--algorithm=ring,ring,ring"], "names 3, and the system has 2 dimensions"),
+        ([*FLAGS, "--topology=Swich"], "has no value .Swich'; did you mean 'Switch'"),
+        ([*FLAGS, "--algorithm=ring,ring,ring"], "has 3 names, but the system has 2 dimensions"),
         ([*FLAGS, "--node=H100"], "no node preset is named 'H100'"),
-        ([*FLAGS, "--node=H100_80GB", "--local-mem-bandwidth=1"], "memory is needed once"),
+        ([*FLAGS, "--node=H100_80GB", "--local-mem-bandwidth=1"], "must be given once"),
         ([*FLAGS[1:]], "--devices-per-node"),
         ([*FLAGS, "--link-latency=-1"], "'-1' is negative"),
-        ([*FLAGS, "--nodes=0"], "'0' is not a whole number from 1"),
+        ([*FLAGS, "--nodes=0"], "'0' is not a whole number of at least 1"),
         ([*FLAGS, "--link-bandwidth=inf"], "'inf' is not a number"),
         (["--devices-per-node=6", FLAGS[2], "--algorithm=halvingDoubling"], "a power of two"),
     ],
@@ -197,24 +196,24 @@ def test_new_system_errors(tmp_path, flags, said):
 
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
     (tmp_path / "system.json").write_text("mine")
-    with pytest.raises(HespasError, match="is not empty; name a new folder"):
+    with pytest.raises(HespasError, match="the folder is not empty; name a new folder"):
         new(tmp_path, *FLAGS, "--node=H100_80GB")
     with pytest.raises(HespasError, match="is not empty"):
-        list_command.main(["HGX_H100_8", "--output", str(tmp_path)])
+        presets.main(["systems", "HGX_H100_8", "--output", str(tmp_path)])
     assert [path.name for path in tmp_path.iterdir()] == ["system.json"]
 
 
 def test_presets_can_be_printed_and_written(tmp_path, capsys):
-    assert list_command.main(["TPUv5e_4x4"]) == 0
+    assert presets.main(["systems", "TPUv5e_4x4"]) == 0
     assert json.loads(capsys.readouterr().out)["npus_count"] == [4, 4]
-    assert list_command.main(["--json"]) == 0
+    assert presets.main(["systems", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["name"] for row in rows] == configs.list_system_presets()
     place = tmp_path / "b200"
-    assert list_command.main(["B200_180GB_8GPU_2", "--output", str(place)]) == 0
+    assert presets.main(["systems", "B200_180GB_8GPU_2", "--output", str(place)]) == 0
     assert (place / "system_mininet.json").exists()
     with pytest.raises(UsageError, match="needs the name of a preset"):
-        list_command.main(["--output", str(place)])
+        presets.main(["systems", "--output", str(place)])
 
 
 def test_names_sort_by_their_numbers():

@@ -418,9 +418,9 @@ def test_command(tmp_path, capsys):
     assert (
         run_tool(tool.main, ["optimize", str(source), "--target", "cpu", "--triton-gemm=no"]) == 2
     )
-    assert run_tool(tool.main, ["targets"]) == 0
+    assert run_tool(tool.main, ["presets", "targets"]) == 0
     assert "H200_141GB" in capsys.readouterr().out
-    assert run_tool(tool.main, ["targets", "H200_141GB", "--txtpb"]) == 0
+    assert run_tool(tool.main, ["presets", "targets", "H200_141GB", "--txtpb"]) == 0
     assert "memory_bandwidth: 4800000000000" in capsys.readouterr().out
 
 

@@ -64,13 +64,18 @@ def build_plan_from_flags(path: str | None, flags: dict[str, Any]) -> RunPlan:
         HespasError: The file has a wrong key or value, or a preset does not exist.
         UsageError: A flag has a wrong value.
     """
-    from hespas.tools import published_config
+    from hespas.tools import published
+    from hespas.tools.terminal import print_to_stderr
     from hespas.workflows import run_config, run_plan
 
     flag_config = _validate_flags(flags)
     values = run_config.load_json_object(path) if path else {}
-    if path and published_config.is_published_config(values):
-        return _build_published_plan(values, path, flag_config)
+    published_run = published.build_published_run(values, path, flag_config) if path else None
+    if published_run is not None:
+        plan, notes = published_run
+        for text in notes:
+            print_to_stderr(f"note: {text}")
+        return plan
     return run_plan.build_run_plan(run_plan.merge_run_config(values, flags, path or "hespas run"))
 
 
@@ -83,32 +88,3 @@ def _validate_flags(flags: dict[str, Any]) -> RunConfig:
         return validate_config(RunConfig, flags, "")
     except HespasError as error:
         raise UsageError(error.message, remedy=error.remedy) from None
-
-
-def _build_published_plan(values: dict[str, Any], path: str, flag_config: RunConfig) -> RunPlan:
-    from hespas.tools import published_config
-    from hespas.tools.terminal import print_to_stderr
-    from hespas.workflows import run_plan
-
-    method = published_config.METHODS[published_config.find_method_name(values, path)]
-    if "estimator" in flag_config.model_fields_set and flag_config.estimator != method.estimator:
-        raise UsageError(
-            f"--estimator {flag_config.estimator} does not go with the published configuration {path}",
-            remedy="it has its own perf_estimator.method",
-        )
-    flag_config = flag_config.model_copy(update={"estimator": method.estimator})
-    overrides: dict[str, Any] = {"mlir_file": flag_config.mlir, "output_dir": flag_config.output}
-    if "split" in flag_config.model_fields_set:
-        strategy, _, merge = run_plan.select_split(flag_config).partition("-")
-        overrides |= {"split_strategy": f"{strategy}_split", "merge": bool(merge)}
-    if "block_limit" in flag_config.model_fields_set:
-        overrides["block_lim"] = flag_config.block_limit
-    config_file = published_config.parse_published_config(values, path, overrides)
-    notes = list(config_file.notes)
-    if config_file.config.clean:
-        notes.append("clean: traces are always replaced; other files stay")
-    for text in notes:
-        print_to_stderr(f"note: {text}")
-    return run_plan.add_requested_figures(
-        published_config.build_published_plan(config_file, flag_config), flag_config
-    )

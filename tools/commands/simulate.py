@@ -30,7 +30,7 @@ def build_parser() -> CommandParser:
         "--system",
         required=True,
         metavar="NAME",
-        help="system preset (hespas systems), or folder with network.yml and system.json",
+        help="system preset (hespas presets systems), or folder with network.yml and system.json",
     )
     add("--prefix", help="the traces' name, where the folder has several programs")
     add(

@@ -17,7 +17,6 @@ from hespas.support.text_tables import (
     format_scaled,
     format_seconds,
 )
-from hespas.tools.commands.explain import NO_ESTIMATE, compute_peak_shares
 from hespas.tools.report import charts, html_table, roofline_plot, run_overview
 from hespas.tools.report.charts import BarSegment
 from hespas.tools.report.html_table import TableCell, TableColumn, format_text_cell
@@ -26,6 +25,7 @@ from hespas.tools.report.memory_usage import RunMemory, read_memory_usage
 from hespas.tools.report.page_frame import PageSection, render_page
 from hespas.workflows import kernel_rows
 from hespas.workflows.kernel_rows import KernelRow
+from hespas.workflows.program_explanation import NO_ESTIMATE, compute_peak_shares
 from hespas.workflows.run_results import RunResult
 
 MAX_KERNELS = 500  # kernels in the table

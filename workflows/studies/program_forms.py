@@ -71,5 +71,5 @@ def choose_system(node: str, devices: int, patterns: Sequence[str]) -> str | Non
     have = f" (they have {', '.join(map(str, sizes))})" if sizes else ""
     raise UsageError(
         f"no system {whose} has {devices} devices{have}",
-        remedy="name others by --system, or make one with `hespas system new`",
+        remedy="name others by --system, or make one with `hespas presets new`",
     )

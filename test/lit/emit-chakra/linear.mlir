@@ -1,6 +1,6 @@
 // RUN: hespas-opt %s --split-linear --roofline-annotate=node=A100_SXM_40GB --emit-chakra=output=%t -o %t.mlir
-// RUN: hespas chakra check %t | filecheck %s --check-prefix=SOUND
-// RUN: hespas chakra print %t/dev.3.et | filecheck %s
+// RUN: hespas trace check %t | filecheck %s --check-prefix=SOUND
+// RUN: hespas trace print %t/dev.3.et | filecheck %s
 
 /// Program order: compute, collective, compute; operand bytes, and the device's own communicator.
 

@@ -1,8 +1,8 @@
 // RUN: hespas-opt %s --split-individual --roofline-annotate=node=A100_SXM_40GB --emit-chakra=output=%t -o %t.mlir
-// RUN: hespas chakra check %t | filecheck %s --check-prefix=SOUND
-// RUN: hespas chakra print %t/dev.0.et | filecheck %s --check-prefix=FIRST
-// RUN: hespas chakra print %t/dev.1.et | filecheck %s --check-prefix=MIDDLE
-// RUN: hespas chakra print %t/dev.2.et | filecheck %s --check-prefix=LAST
+// RUN: hespas trace check %t | filecheck %s --check-prefix=SOUND
+// RUN: hespas trace print %t/dev.0.et | filecheck %s --check-prefix=FIRST
+// RUN: hespas trace print %t/dev.1.et | filecheck %s --check-prefix=MIDDLE
+// RUN: hespas trace print %t/dev.2.et | filecheck %s --check-prefix=LAST
 
 /// A permute is a SEND and a RECV with operand bytes; a device without a role has neither.
 

@@ -1,8 +1,10 @@
-"""``hespas calibrate``: a node preset whose kernel constants are fitted to measurements."""
+"""``hespas measure calibrate``: fit the constants of a node to measured kernels."""
 
 from __future__ import annotations
 
+import argparse
 import datetime
+import importlib.util
 import io
 import sys
 from collections.abc import Sequence
@@ -13,43 +15,53 @@ from hespas.support.errors import HespasError, UsageError
 from hespas.tools.commands.command_parser import CommandParser
 
 if TYPE_CHECKING:
-    import argparse
-
     from hespas.configs.node_spec import NodeSpec
     from hespas.workflows.calibration.fit_scores import FitScore
     from hespas.workflows.calibration.measurement_tables import MeasurementTable
 
 DESCRIPTION = """\
 Fit the constants of the estimator `calibrated` to measured kernels, and write a node file with
-them. Measurements are CSV files, or what --measure takes of the device at hand; a public table of
-many devices needs --device. Classes of kernels that no file has stay as they are in the node.
+them. The measurements are CSV files, or are taken on the local device with --measure. A public
+table with several devices needs --device. Classes of kernels without measurements keep the
+constants of the node.
 
-  hespas calibrate --node H100_80GB --measurements gemm_h100.csv.xz -o mine.json
-  hespas calibrate --node H100_80GB --measure xla --save measured.csv -o mine.json
-  hespas calibrate --node H100_80GB --measurements gemm_h100.csv.xz --check
+  hespas measure calibrate --node H100_80GB --measurements gemm_h100.csv.xz -o mine.json
+  hespas measure calibrate --node H100_80GB --measure xla --save measured.csv -o mine.json
+  hespas measure calibrate --node H100_80GB --measurements gemm_h100.csv.xz --check
 """
-EXTRA = "pip install 'hespas[calibrate]'"
 
 
-def build_parser() -> CommandParser:
-    parser = CommandParser("hespas calibrate", DESCRIPTION)
-    add = parser.add_argument
-    add("--node", required=True, help="node preset or file: peak rates, bandwidth, and the rest")
-    add("--measurements", nargs="+", default=[], metavar="FILE", help="CSV files, .xz or not")
-    add("--device", metavar="NAME", help="the device to take from files that have several")
-    add("--source", default="", metavar="TEXT", help="where the files are from, for the record")
-    add("--measure", metavar="ESTIMATOR", help="run micro-benchmarks by an estimator that measures")
-    add("--save", metavar="FILE", help="write what --measure took as CSV")
-    add("--list", action="store_true", help="print the micro-benchmarks as CSV, and stop")
-    add("--check", action="store_true", help="say how good the node's constants are, fit nothing")
-    add("-o", "--output", metavar="FILE.json", help="the node file to write")
-    return parser
+def add_calibrate_command(parser: CommandParser) -> None:
+    """Add ``calibrate`` to the parser of ``hespas measure``."""
+    command = parser.add_command(
+        "calibrate", "fit the kernel constants of a node to measurements, or check them",
+        _calibrate_node, DESCRIPTION,
+    )  # fmt: skip
+    add = command.add_argument
+    add(
+        "--node", required=True,
+        help="node preset or file that supplies the peak rates and all other constants",
+    )  # fmt: skip
+    add(
+        "--measurements", nargs="+", default=[], metavar="FILE",
+        help="CSV files with measurements, optionally compressed (.xz)",
+    )  # fmt: skip
+    add("--device", metavar="NAME", help="device to select from files with several devices")
+    add("--source", default="", metavar="TEXT", help="source of the measurements, for the record")
+    add(
+        "--measure", metavar="ESTIMATOR",
+        help="run the micro-benchmarks with this measuring estimator",
+    )  # fmt: skip
+    add("--save", metavar="FILE", help="write the measurements of --measure as CSV")
+    add("--list", action="store_true", help="print the micro-benchmarks as CSV and exit")
+    add(
+        "--check", action="store_true",
+        help="print the errors of the node's constants without fitting any",
+    )  # fmt: skip
+    add("-o", "--output", metavar="FILE.json", help="node file to write")
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the command; returns its exit code, raises HespasError."""
-    options = build_parser().parse_args(argv)
-
+def _calibrate_node(options: argparse.Namespace) -> int:
     from hespas import configs
     from hespas.support.output_file import check_writable_file, write_atomically
 
@@ -63,10 +75,10 @@ def main(argv: Sequence[str]) -> int:
             check_writable_file(path)
     tables = _load_measurement_tables(options, node)
     if options.check:
-        _print_fit_scores(node, tables, "every measurement", everything=True)
+        _print_fit_scores(node, tables, "all measurements", everything=True)
         return 0
-    if not _has_scipy():
-        raise UsageError("fitting needs SciPy", remedy=EXTRA)
+    if importlib.util.find_spec("scipy") is None:
+        raise UsageError("fitting needs SciPy", remedy="pip install 'hespas[calibrate]'")
 
     from dataclasses import replace
 
@@ -78,7 +90,10 @@ def main(argv: Sequence[str]) -> int:
 
     fitted = calibrate_node(node, tables, datetime.date.today().isoformat())
     for kind, count in fitted.skipped.items():
-        print(f"{kind}: {count} measurements, fewer than {LEAST_POINTS}: left", file=sys.stderr)
+        print(
+            f"note: {kind} has {count} measurements, fewer than {LEAST_POINTS}: not fitted",
+            file=sys.stderr,
+        )
     text = render_node_file(node, fitted.data, Path(options.output).stem)
     _print_fit_scores(replace(node, calibration=fitted.data), tables, "shapes held out of the fit")
     write_atomically(options.output, text.encode())
@@ -87,13 +102,13 @@ def main(argv: Sequence[str]) -> int:
 
 def _check_command_line(options: argparse.Namespace) -> None:
     if not options.measurements and not options.measure:
-        raise UsageError("there is nothing to fit", remedy="give --measurements or --measure")
+        raise UsageError("there are no measurements", remedy="give --measurements or --measure")
     if not options.output and not options.check:
-        raise UsageError("where should the node go?", remedy="give -o FILE.json")
+        raise UsageError("the output file is missing", remedy="name it with -o FILE.json")
     if options.save and not options.measure:
-        raise UsageError("--save writes what --measure takes", remedy="give --measure ESTIMATOR")
+        raise UsageError("--save needs measurements to write", remedy="add --measure ESTIMATOR")
     if options.output and Path(options.output).suffix != ".json":
-        raise UsageError(f"a node file ends in .json, not '{options.output}'")
+        raise UsageError(f"the name of a node file must end in .json: '{options.output}'")
 
 
 def _load_measurement_tables(options: argparse.Namespace, node: NodeSpec) -> list[MeasurementTable]:
@@ -105,16 +120,16 @@ def _load_measurement_tables(options: argparse.Namespace, node: NodeSpec) -> lis
     for table in tables:
         for reason, count in sorted(table.left_out.items()):
             if count:
-                print(f"{table.source}: {count} rows left out: {reason}", file=sys.stderr)
+                print(f"note: {table.source}: {count} rows left out: {reason}", file=sys.stderr)
     if options.measure:
         tables.append(_measure_benchmarks(options, node))
     if not any(table.measurements for table in tables):
-        raise HespasError("there are no measurements of any class that has a model")
+        raise HespasError("no measurement is of a class of kernels that has a model")
     return tables
 
 
 def _measure_benchmarks(options: argparse.Namespace, node: NodeSpec) -> MeasurementTable:
-    """Run the micro-benchmarks on the device at hand."""
+    """Run the micro-benchmarks on the local device."""
     from hespas.estimators import registry
     from hespas.support.output_file import write_atomically
     from hespas.workflows.calibration.measurement_tables import parse_measurements
@@ -126,7 +141,7 @@ def _measure_benchmarks(options: argparse.Namespace, node: NodeSpec) -> Measurem
 
     if not registry.load_estimator_class(options.measure).measures:
         raise UsageError(
-            f"{options.measure} does not measure", remedy="name an estimator that runs kernels"
+            f"{options.measure} is not a measuring estimator", remedy="name one, such as xla"
         )
     estimator = registry.build_estimator(options.measure, node, {})
     csv_buffer = io.StringIO()
@@ -194,9 +209,3 @@ def _format_score_row(score: FitScore) -> tuple[str, ...]:
         f"{100 * score.bias:+.1f} %",
         band,
     )
-
-
-def _has_scipy() -> bool:
-    import importlib.util
-
-    return importlib.util.find_spec("scipy") is not None

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from hespas.configs.validation import validate_config
-from hespas.support.errors import HespasError
+from hespas.support.errors import HespasError, UsageError
 from hespas.support.suggestions import suggest_nearest
-from hespas.tools.published_methods import METHODS, PublishedMethod
+from hespas.tools.published.published_methods import METHODS, PublishedMethod
 from hespas.workflows.run_config import RunConfig, load_json_object
 
 if TYPE_CHECKING:
     from hespas.passes.base import Pass
     from hespas.workflows.run_plan import RunPlan
-
-PUBLISHED_KEYS = ("mlir_file", "output_dir", "split_strategy", "perf_estimator", "block_lim")
 
 STRATEGIES = ("linear_split", "individual_split")
 SEPARATORS = {
@@ -89,11 +87,6 @@ class PublishedConfigFile:
     def with_device_count(self, num_npus: int) -> PublishedConfigFile:
         """A copy with another device count than the file's."""
         return replace(self, num_npus=num_npus)
-
-
-def is_published_config(values: dict[str, Any]) -> bool:
-    """Whether a configuration is in the published form, told by its keys."""
-    return any(key in values for key in PUBLISHED_KEYS)
 
 
 def read_published_config(
@@ -279,6 +272,33 @@ def build_published_plan(
         keep_going=run_flags.keep_going,
         network=run_plan.plan_network(run_flags),
     )
+
+
+def build_run_from_values(
+    values: dict[str, Any], path: str, run_flags: RunConfig
+) -> tuple[RunPlan, list[str]]:
+    """Build the plan of ``hespas run`` from a published file; see ``build_published_run``."""
+    from hespas.workflows import run_plan
+
+    method = METHODS[find_method_name(values, path)]
+    if "estimator" in run_flags.model_fields_set and run_flags.estimator != method.estimator:
+        raise UsageError(
+            f"--estimator {run_flags.estimator} does not go with the published configuration {path}",
+            remedy="remove the flag; the file selects the estimator with perf_estimator.method",
+        )
+    run_flags = run_flags.model_copy(update={"estimator": method.estimator})
+    overrides: dict[str, Any] = {"mlir_file": run_flags.mlir, "output_dir": run_flags.output}
+    if "split" in run_flags.model_fields_set:
+        strategy, _, merge = run_plan.select_split(run_flags).partition("-")
+        overrides |= {"split_strategy": f"{strategy}_split", "merge": bool(merge)}
+    if "block_limit" in run_flags.model_fields_set:
+        overrides["block_lim"] = run_flags.block_limit
+    config_file = parse_published_config(values, path, overrides)
+    notes = list(config_file.notes)
+    if config_file.config.clean:
+        notes.append("clean: traces are always replaced; other files stay")
+    plan = build_published_plan(config_file, run_flags)
+    return run_plan.add_requested_figures(plan, run_flags), notes
 
 
 def _to_explicit_path(path: str) -> str:

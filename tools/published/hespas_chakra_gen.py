@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from hespas.support.errors import UsageError
 from hespas.support.text_tables import format_scaled
 from hespas.tools import console_scripts
-from hespas.tools.commands import log_options
 from hespas.tools.commands.command_parser import CommandParser
+from hespas.tools.published import log_options
 
 if TYPE_CHECKING:
     from hespas.workflows.run_summary import RunSummary
@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
     if options.merge and options.no_merge:
         raise UsageError("--merge and --no-merge exclude each other")
 
-    from hespas.tools import published_config
+    from hespas.tools.published import published_config
 
     keys = ("clean", "mlir_file", "split_strategy", "block_lim", "output_dir", "num_threads")
     overrides = {key: getattr(options, key) for key in keys}

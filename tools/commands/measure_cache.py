@@ -1,9 +1,9 @@
-"""``hespas cache``: what was measured and is kept."""
+"""``hespas measure cache``: list or clear the cache of measurements."""
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 from hespas.support.errors import HespasError
@@ -12,30 +12,38 @@ from hespas.tools.commands.command_parser import CommandParser
 DESCRIPTION = """\
 List the cache of measurements, or clear it.
 
-  hespas cache
-  hespas cache clear --estimator xla
+  hespas measure cache
+  hespas measure cache clear --estimator xla
 """
 
 
-def build_parser() -> CommandParser:
-    parser = CommandParser("hespas cache", DESCRIPTION)
-    add = parser.add_argument
-    add("action", nargs="?", choices=("list", "clear"), default="list", help="list (default)")
-    add("--cache", metavar="FILE", default="", help="else HESPAS_CACHE, else the user's")
-    add("--estimator", metavar="NAME", default="", help="clear the results of this one only")
+def add_cache_command(parser: CommandParser) -> None:
+    """Add ``cache`` to the parser of ``hespas measure``."""
+    command = parser.add_command(
+        "cache", "list or clear the cache of measurements", _show_cache, DESCRIPTION
+    )
+    add = command.add_argument
+    add(
+        "action", nargs="?", choices=("list", "clear"), default="list",
+        help="list the cached results (default), or remove them",
+    )  # fmt: skip
+    add(
+        "--cache", metavar="FILE", default="",
+        help="cache file; default: $HESPAS_CACHE, or the cache of the user",
+    )  # fmt: skip
+    add(
+        "--estimator", metavar="NAME", default="",
+        help="clear only the results of this estimator",
+    )  # fmt: skip
     add("--json", action="store_true", help="print JSON")
-    return parser
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the command; returns its exit code, raises HespasError."""
-    options = build_parser().parse_args(argv)
-
+def _show_cache(options: argparse.Namespace) -> int:
     from hespas.estimators.measure.measurement_cache import MeasurementCache, locate_default_file
 
     file = options.cache or str(locate_default_file())
     if not Path(file).expanduser().exists():
-        raise HespasError("there is no cache: nothing was measured", where=file)
+        raise HespasError("the cache does not exist: nothing has been measured", where=file)
     with MeasurementCache(file) as cache:
         if options.action == "clear":
             removed = cache.remove_outcomes(options.estimator)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from hespas.support.errors import UsageError
 from hespas.tools import console_scripts
-from hespas.tools.commands import log_options
 from hespas.tools.commands.command_parser import CommandParser
+from hespas.tools.published import log_options
 
 DESCRIPTION = """\
 Count the ops of a program by kind. hespas-opt --op-stats does the same with more formats.

@@ -1,13 +1,11 @@
-"""``hespas reference``: a whole program on the device at hand, beside the sum of its regions."""
+"""``hespas measure reference``: compare a whole program with the sum of its regions."""
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hespas.support.errors import UsageError
 from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_positive
 
 if TYPE_CHECKING:
@@ -15,48 +13,55 @@ if TYPE_CHECKING:
     from hespas.workflows.reference.program_comparison import ProgramComparison
 
 DESCRIPTION = """\
-Compile and run a whole program on the device at hand, and its regions one by one, in turn, to see
-how well the sum of the regions stands for the whole. It is one device's program: where there are
-collectives, each is replaced by a local operation that gives a result of the same shape, which is
-measured apart.
+Compile and run a whole program on the local device, alternating with its regions one by one, to see
+how well the sum of the regions approximates the whole. The program must be for one device: each
+collective is replaced by a local op with a result of the same shape, which is also measured alone.
 
-  hespas reference step.mlir --split linear
+  hespas measure reference step.mlir --split linear
 """
-SPLITS = {
+SPLITS = {  # the pipeline of each value of --split
     "linear": "split-linear",
     "individual": "split-individual",
     "individual-merge": "split-individual{merge=true}",
 }
 
 
-def build_parser() -> CommandParser:
-    parser = CommandParser("hespas reference", DESCRIPTION)
-    add = parser.add_argument
-    add("mlir", metavar="FILE", help="the program, in any form that hespas reads; - for stdin")
-    add("--split", default="linear", help="linear (default), individual or individual-merge")
-    add("--estimator", default="xla", help="what measures: xla (default), iree, ...")
+def add_reference_command(parser: CommandParser) -> None:
+    """Add ``reference`` to the parser of ``hespas measure``."""
+    command = parser.add_command(
+        "reference",
+        "run a whole program on the local device, and compare it with the sum of its regions",
+        _measure_reference,
+        DESCRIPTION,
+    )
+    add_program_options(command)
+    add = command.add_argument
+    add(
+        "--estimator", default="xla", metavar="NAME",
+        help="measuring estimator: xla (default), iree, ...",
+    )  # fmt: skip
     add(
         "--setting", action="append", default=[], metavar="KEY=VALUE",
-        help="a setting of the estimator; may be given several times",
+        help="setting of the estimator; may be repeated",
     )  # fmt: skip
-    add("--rounds", type=parse_count, default=3, help="how often all is measured; default: 3")
     add(
-        "--timeout", type=parse_positive, default=600.0, metavar="S", help="seconds for one program"
+        "--rounds", type=parse_count, default=3, help="number of rounds of measurements (default 3)"
     )
+    add(
+        "--timeout", type=parse_positive, default=600.0, metavar="S",
+        help="limit for the measurement of one program, in seconds",
+    )  # fmt: skip
     add("--json", action="store_true", help="print one JSON object")
-    return parser
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the command; returns the exit code, raises HespasError."""
-    options = build_parser().parse_args(argv)
-    if options.split not in SPLITS:
-        from hespas.support.suggestions import suggest_nearest
+def add_program_options(command: CommandParser) -> None:
+    """Add the options for a program and its split, for commands that work on regions."""
+    add = command.add_argument
+    add("mlir", metavar="FILE", help="program in any format that hespas reads; - for stdin")
+    add("--split", choices=SPLITS, default="linear", help="how to split into regions")
 
-        raise UsageError(
-            f"no split is '{options.split}'", remedy=suggest_nearest(options.split, [*SPLITS])
-        )
 
+def _measure_reference(options: argparse.Namespace) -> int:
     from hespas import frontends
     from hespas.dialects.mlir import make_context
     from hespas.passes.base import PassRun
@@ -77,7 +82,7 @@ def main(argv: Sequence[str]) -> int:
     if options.json:
         print(json.dumps({"program": run.input_name, **comparison.to_json()}, indent=1))
     else:
-        text_tables.print_tables(_build_reference_tables(run.input_name, comparison), sys.stdout)
+        text_tables.print_tables(_build_reference_tables(run.input_name, comparison))
     return 0
 
 

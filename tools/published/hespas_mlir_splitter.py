@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hespas.tools import console_scripts
-from hespas.tools.commands import log_options
 from hespas.tools.commands.command_parser import CommandParser
+from hespas.tools.published import log_options
 
 DESCRIPTION = """\
 Split a program at its collectives, and write each piece as mini_module_<i>.mlir and .json.
@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the tool; returns its exit code, raises HespasError."""
     options = build_parser().parse_args(argv)
 
-    from hespas.tools import published_config
+    from hespas.tools.published import published_config
 
     overrides = {"split_strategy": options.split_strategy, "block_lim": options.block_lim}
     config_file = published_config.read_published_config(options.config, overrides, estimates=False)
@@ -41,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
         config_file.config, "output_dir", "", config_file.path
     )
 
-    from hespas.tools.commands import mini_modules
+    from hespas.tools.published import mini_modules
     from hespas.tools.terminal import show_progress
     from hespas.workflows import run_flow
     from hespas.workflows.run_plan import RunPlan

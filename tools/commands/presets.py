@@ -1,0 +1,244 @@
+"""``hespas presets``: list and print presets and schemas, and create systems."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hespas.support.errors import UsageError
+from hespas.tools.commands import preset_new
+from hespas.tools.commands.command_parser import CommandFunction, CommandParser
+
+if TYPE_CHECKING:
+    from hespas.configs.node_spec import NodeSpec
+    from hespas.configs.system_spec import SystemSpec
+    from hespas.support.text_tables import TextRow
+
+DESCRIPTION = """\
+List the presets, print one in full, create a system, and print the JSON Schemas of the files.
+
+  hespas presets nodes
+  hespas presets systems H100_80GB_8GPU
+  hespas presets schema run > run.schema.json
+"""
+DTYPES = ("f32", "tf32", "bf16", "f16", "f8", "i8")  # element types in the table of nodes
+
+
+def build_parser() -> CommandParser:
+    parser = CommandParser("hespas presets", DESCRIPTION)
+    _add_listing(
+        parser, "nodes", "list the node presets with their dense peak rates", _show_nodes,
+        "print all constants of this node preset or file as JSON",
+    )  # fmt: skip
+    systems = _add_listing(
+        parser, "systems", "list the system presets with their dimensions", _show_systems,
+        "print all settings of this system preset or folder as JSON",
+    )  # fmt: skip
+    systems.add_argument(
+        "--output", metavar="DIR", help="write the files of the named preset to this folder"
+    )
+    targets = _add_listing(
+        parser, "targets", "list the GPUs that XLA can compile for", _show_targets,
+        "print this compile target or file as JSON",
+    )  # fmt: skip
+    targets.add_argument(
+        "--txtpb", action="store_true", help="print the named target in XLA's text format"
+    )
+    preset_new.add_new_command(parser)
+    schema = parser.add_command(
+        "schema",
+        "list the JSON Schemas of configuration files, or print one",
+        _show_schemas,
+        "List the JSON Schemas of configuration files, or print one. Editors use them to complete\n"
+        "and check the keys of a file.",
+    )
+    schema.add_argument("name", nargs="?", metavar="NAME", help="print this schema")
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; returns its exit code, raises HespasError."""
+    return build_parser().run_command(argv)
+
+
+def _add_listing(
+    parser: CommandParser, name: str, summary: str, run: CommandFunction, name_help: str
+) -> CommandParser:
+    command = parser.add_command(name, summary, run)
+    command.add_argument("name", nargs="?", metavar="NAME", help=name_help)
+    command.add_argument("--json", action="store_true", help="print JSON")
+    return command
+
+
+@dataclass(frozen=True)
+class PresetListing:
+    """The presets of one kind and how to print them.
+
+    Attributes:
+        names: The names of all presets.
+        load: Loads a preset by its name.
+        to_json: Converts a preset to the object that is printed as JSON.
+        format_row: Converts a preset to a row of the table.
+        header: The titles of the columns.
+        left: The number of columns that are text and aligned to the left.
+    """
+
+    names: Sequence[str]
+    load: Callable[[str], Any]
+    to_json: Callable[[Any], Any]
+    format_row: Callable[[Any], TextRow]
+    header: TextRow
+    left: int = 1
+
+    def print_presets(self, options: argparse.Namespace) -> int:
+        """Print all presets, or the one that the options name; returns the exit code."""
+        from hespas.support.text_tables import TextTable, print_tables
+
+        if options.name:
+            print(json.dumps(self.to_json(self.load(options.name)), indent=1))
+            return 0
+        presets = [self.load(name) for name in self.names]
+        if options.json:
+            print(json.dumps([self.to_json(preset) for preset in presets], indent=1))
+        else:
+            rows = [self.format_row(preset) for preset in presets]
+            print_tables([TextTable("", rows, self.header, left=self.left)])
+        return 0
+
+
+def _show_nodes(options: argparse.Namespace) -> int:
+    from hespas import configs
+
+    header = ("node", *(f"{dtype} TFLOP/s" for dtype in DTYPES), "GB/s", "GB")
+    return PresetListing(
+        configs.list_node_presets(), configs.load_node, _to_node_json, _format_node_row, header
+    ).print_presets(options)
+
+
+def _to_node_json(node: NodeSpec) -> dict[str, Any]:
+    """Convert a node to JSON: all its constants with their sources; rates in operations/s."""
+    return {
+        "name": node.name,
+        "vendor": node.vendor,
+        "description": node.description,
+        "memory_bandwidth_bytes_per_s": node.memory_bandwidth_bytes_per_s,
+        "memory_bytes": node.memory_bytes,
+        "l2_bytes": node.l2_bytes,
+        "tdp_w": node.tdp_w,
+        "hbm_power_share": node.hbm_power_share,
+        "collectives": node.collectives,
+        "overlap_slowdown": node.overlap_slowdown,
+        "calibration": node.calibration,
+        "idle_w": node.idle_w,
+        "price_per_hour": node.price_per_hour,
+        "default_flops": node.default_flops,
+        "peaks_flops": {unit: dict(rates) for unit, rates in node.peaks_flops.items()},
+        "fallbacks": dict(node.fallbacks),
+        "sources": dict(node.sources),
+    }
+
+
+def _format_node_row(node: NodeSpec) -> list[str]:
+    """Format a node with the rates of its matrix unit, or of its vector unit for other types."""
+    rates = {**node.peaks_flops.get("vector", {}), **node.peaks_flops.get("matrix", {})}
+    cells = [f"{rates[dtype] / 1e12:g}" if dtype in rates else "-" for dtype in DTYPES]
+    memory = f"{node.memory_bytes / 1e9:.0f}" if node.memory_bytes else "-"
+    return [node.name, *cells, f"{node.memory_bandwidth_bytes_per_s / 1e9:g}", memory]
+
+
+def _show_systems(options: argparse.Namespace) -> int:
+    from hespas import configs
+
+    if options.output is not None:
+        if not options.name:
+            raise UsageError("--output needs the name of a preset")
+        preset_new.write_system_folder(
+            Path(options.output), configs.read_system_files(options.name)
+        )
+        return 0
+    return PresetListing(
+        configs.list_system_presets(),
+        configs.load_system,
+        _to_system_json,
+        _format_system_row,
+        ("system", "network", "bandwidth GiB/s", "latency ns", "devices"),
+        left=4,
+    ).print_presets(options)
+
+
+def _to_system_json(system: SystemSpec) -> dict[str, Any]:
+    """Convert a system to JSON: its settings, and the provenance of a preset.
+
+    Bandwidths are in 2**30 bytes/s (``local_mem_bw_gb_s``: 1e9 bytes/s) and latencies in ns, the
+    units of ASTRA-sim. The folder is None for a preset that is generated from a family.
+    """
+    from hespas import configs
+
+    return {
+        **dataclasses.asdict(system),
+        "folder": str(system.folder) if system.folder.is_dir() else None,
+        "devices": system.device_count,
+        **configs.read_system_provenance(system),
+    }
+
+
+def _format_system_row(system: SystemSpec) -> list[str]:
+    shape = zip(system.topology, system.npus_count, strict=True)
+    return [
+        system.name,
+        " x ".join(f"{kind} {count}" for kind, count in shape),
+        ", ".join(f"{value:g}" for value in system.bandwidth_gib_s),
+        ", ".join(f"{value:g}" for value in system.latency_ns),
+        str(system.device_count),
+    ]
+
+
+def _show_targets(options: argparse.Namespace) -> int:
+    from hespas.configs import compile_targets
+
+    if options.txtpb:
+        if not options.name:
+            raise UsageError("--txtpb needs the name of a target")
+        print(compile_targets.load_compile_target(options.name).proto or "", end="")
+        return 0
+    return PresetListing(
+        compile_targets.list_target_presets(),
+        compile_targets.read_target_json,
+        lambda data: data,
+        _format_target_row,
+        ("target", "description", "compute capability", "cores", "GB/s", "GB"),
+        left=2,
+    ).print_presets(options)
+
+
+def _format_target_row(data: dict[str, Any]) -> list[str]:
+    device = data["config"]["gpu_device_info"]
+    version = device["cuda_compute_capability"]
+    return [
+        data["name"],
+        data["description"],
+        f"{version['major']}.{version.get('minor', 0)}",
+        str(device["core_count"]),
+        f"{device['memory_bandwidth'] / 1e9:g}",
+        f"{device['device_memory_size'] / 1e9:.0f}",
+    ]
+
+
+def _show_schemas(options: argparse.Namespace) -> int:
+    from hespas import configs
+    from hespas.support.text_tables import TextTable, print_tables
+
+    if options.name:
+        print(configs.read_schema_text(options.name), end="")
+        return 0
+    rows = [
+        (name, json.loads(configs.read_schema_text(name))["title"])
+        for name in configs.list_schema_names()
+    ]
+    print_tables([TextTable("", rows, ("schema", "file"), left=2)])
+    return 0
