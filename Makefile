@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint types lit unit docs wheel bench format clean
+.PHONY: help demo test lint types lit unit docs wheel bench format generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -50,6 +50,9 @@ wheel: $(VENV)/.dev ## build the wheel and the sdist, install the wheel elsewher
 
 bench: $(VENV)/.dev ## time the passes against a bare parse
 	$(BIN)/python -m benchmarks
+
+generate: $(VENV)/.dev ## write every generated page and file
+	$(BIN)/python -m hespas.tools.generate_pages
 
 format: $(VENV)/.dev ## format and fix
 	$(BIN)/ruff format .

@@ -1,7 +1,4 @@
-"""JSON Schemas for editors, of the models that check the files: ``python -m hespas.tools.schemas``.
-
-It writes ``configs/schemas``, which are shipped.
-"""
+"""JSON Schemas for editors, from the models that check the files; ``configs/schemas`` ships them."""
 
 from __future__ import annotations
 
@@ -119,12 +116,3 @@ def _build_sweep_schema() -> dict[str, Any]:
         "type": "object",
     }
 
-
-def main() -> None:
-    SCHEMA_FOLDER.mkdir(exist_ok=True)
-    for name, text in format_schema_files().items():
-        (SCHEMA_FOLDER / name).write_text(text, "utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,6 @@ import pytest
 from hespas import configs
 from hespas.configs import file_models
 from hespas.configs.node_spec import DTYPES, UNITS, NodeSpec
-from hespas.configs.preset_reference import render_preset_reference
 from hespas.configs.simple_yaml import parse_scalar
 from hespas.support.errors import HespasError, UsageError
 
@@ -266,13 +265,6 @@ def test_system_from_folder(tmp_path):
 def test_bad_systems(tmp_path, network, changes, said):
     with pytest.raises(HespasError, match=said):
         configs.load_system(system_folder(tmp_path, network, **changes))
-
-
-def test_reference_page_is_up_to_date():
-    page = configs._FOLDER.resolve().parent / "docs" / "reference" / "presets.md"
-    assert page.read_text("utf-8") == render_preset_reference(), (
-        "run python -m hespas.configs.preset_reference"
-    )
 
 
 def test_scalars_of_yaml():

@@ -6,7 +6,6 @@ import importlib
 import json
 import math
 from collections import Counter
-from pathlib import Path
 
 import jax
 import pytest
@@ -25,7 +24,6 @@ from hespas.frontends.recipes import (
     moe,
     pipeline,
     prefill,
-    recipes_page,
     resnet,
 )
 from hespas.passes.base import PassRun
@@ -375,9 +373,3 @@ def test_an_expert_has_room_for_all_at_the_most():
         str(lower_exportable(moe.build(capacity=c, **given)).as_text()) for c in (8.0, math.inf)
     ]
     assert "tensor<8x16x64x" in texts[0] and texts[0] == texts[1]
-
-
-def test_reference_page_is_up_to_date():
-    page = Path(__file__).resolve().parents[2] / "docs" / "reference" / "recipes.md"
-    wanted = recipes_page.render_recipes_page()
-    assert page.read_text("utf-8") == wanted, "run python -m hespas.frontends.recipes.recipes_page"

@@ -11,7 +11,6 @@ from support.paths import ROOT
 
 from hespas.dialects.attrs import KERNEL_KINDS
 from hespas.dialects.mlir import ir, stablehlo, to_canonical_text
-from hespas.estimators.rules.op_costs_page import render_op_costs_page
 from hespas.estimators.rules.registry import load_cost_rules
 from hespas.estimators.work import (
     NotALeaf,
@@ -54,9 +53,8 @@ def test_every_op_has_a_rule(dialect: str) -> None:
         assert rule.group in groups and rule.kind in KERNEL_KINDS, name
 
 
-def test_the_documentation_is_up_to_date() -> None:
+def test_the_documentation_lists_every_op() -> None:
     page = (ROOT / "docs/reference/op-costs.md").read_text()
-    assert page == render_op_costs_page(), "run python -m hespas.estimators.rules.op_costs_page"
     for name in generated("stablehlo"):
         assert f"| `{name.removeprefix('stablehlo.')}` |" in page
 
