@@ -29,8 +29,8 @@ from hespas.simulators.astra_program import AstraProgram
 from hespas.simulators.astra_result import build_timings
 from hespas.simulators.astra_traces import TraceFolder
 from hespas.simulators.collectives import per_node
-from hespas.simulators.embedded.simulation_options import SimulationOptions
-from hespas.simulators.simulation_result import SimulationResult
+from hespas.simulators.simulation_options import SimulationOptions
+from hespas.simulators.simulation_result import SimulationResult, SimulationSettings
 from hespas.support.errors import HespasError
 
 _TIMEOUT_S = 3600.0
@@ -103,7 +103,7 @@ def _build_result(
     times: list[NodeTimes] | None,
     note: Note,
 ) -> SimulationResult:
-    settings = {"program": str(program.path), "backend": program.backend}
+    settings = SimulationSettings(program=str(program.path), backend=program.backend)
     timings = (
         build_timings(simulation.traces, times, simulation.system.npus_count)
         if times is not None

@@ -1,18 +1,27 @@
-"""What every simulator returns, whichever it is: times in integer nanoseconds."""
+"""The result of a simulation, the same for every simulator; times are integer nanoseconds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
+
+BY_CURVES = "collectives by measured curves"
+BY_DEVICE_NUMBER = (
+    "too many messages to order within a nanosecond as ASTRA-sim does: by device number"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceResult:
-    """One device's totals, as ASTRA-sim reports them.
+    """The totals of one device, as ASTRA-sim reports them.
 
-    ``compute_ns`` and ``comm_ns`` are the unions of the intervals from issue to finish of the
-    compute nodes and of the communication nodes; ``overlap_ns`` is the time that both have.
-    ``exposed_ns`` is ``finish_ns`` less the sum of the durations of the compute nodes.
+    Attributes:
+        finish_ns: When its last node finishes.
+        exposed_ns: ``finish_ns`` less the sum of the durations of the compute nodes.
+        compute_ns: Time in which compute nodes are under way, from issue to finish.
+        comm_ns: Time in which communication nodes are under way.
+        overlap_ns: Time in which both are.
     """
 
     finish_ns: int
@@ -25,7 +34,7 @@ class DeviceResult:
 def compute_device_result(
     finish_ns: int, compute: Sequence[tuple[int, int]], comm: Sequence[tuple[int, int]]
 ) -> DeviceResult:
-    """The totals of a device, from issue and finish of its compute and communication nodes."""
+    """Compute the totals of a device from the issue and finish of its nodes."""
     compute_ns, comm_ns = _compute_covered_ns(compute), _compute_covered_ns(comm)
     overlap_ns = compute_ns + comm_ns - _compute_covered_ns([*compute, *comm])
     exposed_ns = finish_ns - sum(finish - start for start, finish in compute)
@@ -33,7 +42,7 @@ def compute_device_result(
 
 
 def _compute_covered_ns(spans: Sequence[tuple[int, int]]) -> int:
-    """The length of the union of spans."""
+    """Compute the length of the union of spans."""
     total, end = 0, 0
     for start, finish in sorted(spans):
         if finish > end:
@@ -44,7 +53,7 @@ def _compute_covered_ns(spans: Sequence[tuple[int, int]]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class NodeInterval:
-    """One node on one device, from issue to finish. ``resource``: compute, comm or recv."""
+    """One node on one device, from issue to finish; ``resource`` is compute, comm or recv."""
 
     node: int
     start_ns: int
@@ -54,13 +63,19 @@ class NodeInterval:
 
 @dataclass(frozen=True, slots=True)
 class CommRecord:
-    """One collective or message, over all its devices: first issue, last finish.
+    """One collective or message, across all its devices.
 
-    ``ready_ns`` is the last issue: what comes before is waiting for devices that are late.
-    ``kind`` is all_reduce, all_gather, reduce_scatter, all_to_all, broadcast or send;
-    ``operand_bytes`` those of one device; ``communicator`` its id, 0 for all devices, -1 for a
-    message; ``ranks`` the devices (a message: source, target). ``copies`` counts the communicators
-    (or messages) that did the same at the same time, of which this is one.
+    Attributes:
+        name: The name of the node.
+        kind: all_reduce, all_gather, reduce_scatter, all_to_all, broadcast or send.
+        operand_bytes: Operand bytes of one device.
+        communicator: The id of the communicator; 0 for all devices, -1 for a message.
+        ranks: The devices; for a message its source and target.
+        start_ns: The first issue.
+        ready_ns: The last issue; until then the first devices wait for the last one.
+        finish_ns: The last finish.
+        copies: How many communicators (or messages) did the same at the same time, this one
+            included.
     """
 
     name: str
@@ -74,13 +89,103 @@ class CommRecord:
     copies: int = 1
 
 
+class CurveTag(StrEnum):
+    """How the time of a collective follows from measured curves."""
+
+    MEASURED = "measured"
+    BETWEEN = "between measured group sizes"
+    SCALED = "scaled to the system's bandwidth"
+    BEYOND = "beyond measured bytes"
+    MODELLED = "by the network model: not measured for such devices"
+
+
+@dataclass(frozen=True, slots=True)
+class CurveUse:
+    """The device whose curves were used, and the number of collectives by tag."""
+
+    device: str
+    counts: Mapping[CurveTag, int]
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether the time of some collective was not measured as it is."""
+        return any(tag is not CurveTag.MEASURED for tag in self.counts)
+
+    def to_text(self) -> str:
+        """Return a description such as ``A100_SXM (2 measured)``."""
+        parts = [f"{count} {tag}" for tag, count in self.counts.items()]
+        return f"{self.device} ({', '.join(parts) or 'no collectives'})"
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationSettings:
+    """The system and the options of a simulation, as far as the simulator knows them.
+
+    Attributes:
+        system: The name of the system.
+        network: Topology and number of devices of each dimension.
+        congestion: Whether messages shared links; None if unknown.
+        by_dimension: Whether collectives between some devices ran dimension by dimension.
+        single_rings: Whether some of them nevertheless ran as one ring, because their devices do
+            not form a grid.
+        curves: The measured curves that were used, if any.
+        slowdown: Share by which compute took longer while communication ran.
+        custom: The custom collectives that were played.
+        ordered_by_device: Whether events within a nanosecond were ordered by device number.
+        program: The path of the external simulator.
+        backend: Its network backend.
+        exact_durations: Whether durations were in nanoseconds; None if unknown.
+        agrees_with: The path of an external simulator with equal results.
+    """
+
+    system: str = ""
+    network: str = ""
+    congestion: bool | None = None
+    by_dimension: bool = False
+    single_rings: bool = False
+    curves: CurveUse | None = None
+    slowdown: float = 0.0
+    custom: str = ""
+    ordered_by_device: bool = False
+    program: str = ""
+    backend: str = ""
+    exact_durations: bool | None = None
+    agrees_with: str = ""
+
+    def to_texts(self) -> dict[str, str]:
+        """Return the settings by name as texts, for reports and JSON; unset ones are left out."""
+        one_ring = ", one ring where the devices are no grid" if self.single_rings else ""
+        texts = {
+            "program": self.program,
+            "backend": self.backend,
+            "system": self.system,
+            "network": self.network,
+            "congestion": {None: "", True: "aware", False: "unaware"}[self.congestion],
+            "communicators": f"by dimension{one_ring}" if self.by_dimension else "",
+            "curves": self.curves.to_text() if self.curves else "",
+            "slowdown": f"{self.slowdown:g}" if self.slowdown else "",
+            "custom": self.custom,
+            "ties": BY_DEVICE_NUMBER if self.ordered_by_device else "",
+            "durations": {None: "", True: "nanoseconds", False: "as ASTRA-sim reads the files"}[
+                self.exact_durations
+            ],
+            "agrees with": self.agrees_with,
+        }
+        return {name: text for name, text in texts.items() if text}
+
+
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
     """A finished simulation.
 
-    ``classes[c]`` lists the intervals of the devices of class ``c``, in order of issue, and
-    ``class_of[device]`` names a device's class: devices that behave alike share one list. Both are
-    empty where the simulator does not tell. ``settings`` says what was simulated on, and how.
+    Attributes:
+        simulator: The name of the simulator.
+        devices: The totals of each device.
+        comms: The collectives and messages.
+        classes: The intervals of each class of equivalent devices, in order of issue; empty if the
+            simulator has none.
+        class_of: The class of each device; empty likewise.
+        settings: The system and the options.
     """
 
     simulator: str
@@ -88,14 +193,14 @@ class SimulationResult:
     comms: Sequence[CommRecord] = ()
     classes: Sequence[Sequence[NodeInterval]] = ()
     class_of: Sequence[int] = ()
-    settings: dict[str, str] = field(default_factory=dict)
+    settings: SimulationSettings = field(default_factory=SimulationSettings)
 
     @property
     def step_time_ns(self) -> int:
-        """When the last device finishes."""
+        """The time at which the last device finishes."""
         return max(device.finish_ns for device in self.devices)
 
     @property
     def critical_device(self) -> int:
-        """The device that finishes last, the lowest of several."""
+        """The device that finishes last; of several, the one with the lowest id."""
         return max(range(len(self.devices)), key=lambda d: (self.devices[d].finish_ns, -d))

@@ -1,4 +1,4 @@
-"""One simulation by whichever simulator: the embedded one, ASTRA-sim, or both compared."""
+"""One simulation by the chosen simulator: the embedded one, ASTRA-sim, or both compared."""
 
 from __future__ import annotations
 
@@ -12,15 +12,11 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import astra, astra_program, embedded
 from hespas.simulators.astra_program import AstraProgram
 from hespas.simulators.astra_traces import TraceFolder
-from hespas.simulators.embedded.curves import BETWEEN, BEYOND, MODELLED, SCALED
-from hespas.simulators.embedded.simulation_options import SimulationOptions
 from hespas.simulators.exact_durations import apply_exact_durations
 from hespas.simulators.simulation_inputs import SimulationInputs, load_inputs
-from hespas.simulators.simulation_result import SimulationResult
+from hespas.simulators.simulation_options import SIMULATORS, SimulatorChoice
+from hespas.simulators.simulation_result import BY_CURVES, SimulationResult
 from hespas.support.errors import HespasError, UsageError
-
-BY_CURVES = "collectives by measured curves"
-SIMULATORS = ("auto", "embedded", "astra-sim", "both")
 
 Note = Callable[[str], None]
 
@@ -28,106 +24,80 @@ Note = Callable[[str], None]
 def simulate_folder(
     folder: Path | str,
     system: SystemSpec | Path | str,
-    simulator: str = "auto",
+    choice: SimulatorChoice = SimulatorChoice(),  # noqa: B008  immutable
     *,
-    options: SimulationOptions = SimulationOptions(),  # noqa: B008  immutable
-    astra_sim: str | os.PathLike[str] | None = None,
     prefix: str | None = None,
-    timeout_s: float | None = None,
-    exact_durations: bool = True,
     note: Note = lambda text: None,
 ) -> SimulationResult:
-    """Simulate the traces ``PREFIX.N.et`` of a folder on a system: a preset's name, or a folder.
+    """Simulate the traces ``PREFIX.N.et`` of a folder.
 
-    ``simulator``: "embedded"; "astra-sim"; "both", which fails where they differ in any device's
-    finish or exposed communication; or "auto": ASTRA-sim where it is found and has what ``options``
-    ask for, else the embedded one. ``astra_sim`` says where ASTRA-sim is, see
-    ``astra_program.find``; it gets ``timeout_s`` seconds. With ``exact_durations``, durations are
-    nanoseconds where trace and system allow it, see ``exact``, for each simulator alike; else what
-    ASTRA-sim makes of the files as they are. Raises HespasError.
+    Args:
+        folder: The folder of the traces.
+        system: The system, the name of a preset, or the folder of a system.
+        choice: The simulator and its options.
+        prefix: The common prefix of the traces; None if the folder holds only one set.
+        note: Called with remarks and warnings.
+
+    Raises:
+        HespasError: The traces cannot be simulated, or two simulators disagree.
     """
     if not isinstance(system, SystemSpec):
         system = configs.load_system(os.fspath(system))
-    inputs = load_inputs(folder, system, prefix)
-    return simulate_inputs(
-        inputs,
-        simulator,
-        options=options,
-        astra_sim=astra_sim,
-        timeout_s=timeout_s,
-        exact_durations=exact_durations,
-        note=note,
-    )
+    return simulate_inputs(load_inputs(folder, system, prefix), choice, note=note)
 
 
 def simulate_inputs(
-    inputs: SimulationInputs,
-    simulator: str,
-    *,
-    options: SimulationOptions,
-    astra_sim: str | os.PathLike[str] | None = None,
-    timeout_s: float | None = None,
-    exact_durations: bool = True,
-    note: Note = lambda text: None,
+    inputs: SimulationInputs, choice: SimulatorChoice, *, note: Note = lambda text: None
 ) -> SimulationResult:
-    """``simulate``, of traces that ``inputs.load`` has read; raises HespasError."""
-    program = select_astra_program(simulator, options, astra_sim, note)
-
-    def run_embedded() -> SimulationResult:
-        return simulate_embedded(inputs, options, exact_durations=exact_durations, note=note)
-
-    def run_astra_sim(program: AstraProgram) -> SimulationResult:
-        in_ns = exact_durations and apply_exact_durations(inputs) is not None
-        prefix = inputs.devices[0].path.name.removesuffix(".0.et")
-        simulation = astra.AstraSimulation(
-            TraceFolder(inputs.folder, prefix), inputs.system, options, exact=in_ns
-        )
-        return _record_duration_unit(
-            astra.simulate_with_astra(program, simulation, timeout_s=timeout_s, note=note), in_ns
-        )
-
+    """Simulate traces that ``load_inputs`` has read; like ``simulate_folder`` otherwise."""
+    program = select_astra_program(choice, note)
     if program is None:
-        return run_embedded()
-    if simulator != "both":
-        return run_astra_sim(program)
-    ours, theirs = run_embedded(), run_astra_sim(program)
+        return _simulate_embedded(inputs, choice, note)
+    if choice.simulator != "both":
+        return _simulate_by_astra(program, inputs, choice, note)
+    ours = _simulate_embedded(inputs, choice, note)
+    theirs = _simulate_by_astra(program, inputs, choice, note)
     _compare_results(ours, theirs, program)
-    settings = {**ours.settings, "agrees with": str(program.path)}
-    return replace(ours, settings=settings)
+    return replace(ours, settings=replace(ours.settings, agrees_with=str(program.path)))
 
 
-def simulate_embedded(
-    inputs: SimulationInputs,
-    options: SimulationOptions,
-    *,
-    exact_durations: bool = True,
-    note: Note = lambda text: None,
+def _simulate_embedded(
+    inputs: SimulationInputs, choice: SimulatorChoice, note: Note
 ) -> SimulationResult:
-    """Simulate inputs that are in memory by the embedded simulator; raises HespasError."""
-    in_ns = apply_exact_durations(inputs) if exact_durations else None
-    result = embedded.run_event_simulation(in_ns or inputs, options)
+    exact_inputs = apply_exact_durations(inputs) if choice.exact_durations else None
+    result = embedded.run_event_simulation(exact_inputs or inputs, choice.options)
     for text in list_warnings(result):
         note(f"warning: {text}")
-    return _record_duration_unit(result, in_ns is not None)
+    return _record_duration_unit(result, exact_inputs is not None)
+
+
+def _simulate_by_astra(
+    program: AstraProgram, inputs: SimulationInputs, choice: SimulatorChoice, note: Note
+) -> SimulationResult:
+    is_exact = choice.exact_durations and apply_exact_durations(inputs) is not None
+    prefix = inputs.devices[0].path.name.removesuffix(".0.et")
+    traces = TraceFolder(inputs.folder, prefix)
+    simulation = astra.AstraSimulation(traces, inputs.system, choice.options, exact=is_exact)
+    result = astra.simulate_with_astra(program, simulation, timeout_s=choice.timeout_s, note=note)
+    return _record_duration_unit(result, is_exact)
 
 
 def list_warnings(result: SimulationResult) -> list[str]:
-    """What is unsure of a result's network: collectives that were not measured as they are."""
-    curve_summary = result.settings.get("curves", "")
-    unsure = any(tag in curve_summary for tag in (BETWEEN, SCALED, BEYOND, MODELLED))
-    return [f"{BY_CURVES}: {curve_summary}"] if unsure else []
+    """Describe the uncertainty of a result: collectives that were not measured as they are."""
+    curves = result.settings.curves
+    return [f"{BY_CURVES}: {curves.to_text()}"] if curves and curves.is_uncertain else []
 
 
 def select_astra_program(
-    simulator: str,
-    options: SimulationOptions,
-    astra_sim: str | os.PathLike[str] | None = None,
-    note: Note = lambda text: None,
+    choice: SimulatorChoice, note: Note = lambda text: None
 ) -> AstraProgram | None:
-    """ASTRA-sim, where it is to be run; None for the embedded simulator alone.
+    """Return ASTRA-sim if it is to be run, None for the embedded simulator alone.
 
-    Raises HespasError where it is asked for and cannot be, UsageError for an unknown simulator.
+    Raises:
+        HespasError: ASTRA-sim was requested, but is not installed or does not support the options.
+        UsageError: The simulator is unknown.
     """
+    simulator, options = choice.simulator, choice.options
     if simulator not in SIMULATORS:
         known = ", ".join(SIMULATORS)
         raise UsageError(f"there is no simulator '{simulator}'", remedy=f"known: {known}")
@@ -140,42 +110,38 @@ def select_astra_program(
             return None
     else:
         astra.check_supported_options(options)
-    program = astra_program.find_astra_sim(astra_sim, congestion=options.congestion)
+    program = astra_program.find_astra_sim(choice.astra_sim, congestion=options.congestion)
     if program is None and simulator != "auto":
         name = astra_program.AWARE if options.congestion else astra_program.UNAWARE
         raise HespasError(
             f"{name} is not on PATH",
-            remedy="name it with --astra-sim PATH, or take --simulator embedded",
+            remedy="name it with --astra-sim PATH, or use --simulator embedded",
         )
     if simulator == "auto":
         note(f"simulator: {program.path if program else 'embedded, as ASTRA-sim is not on PATH'}")
     return program
 
 
-def _record_duration_unit(result: SimulationResult, in_ns: bool) -> SimulationResult:
-    how = "nanoseconds" if in_ns else "as ASTRA-sim reads the files"
-    return replace(result, settings={**result.settings, "durations": how})
+def _record_duration_unit(result: SimulationResult, is_exact: bool) -> SimulationResult:
+    return replace(result, settings=replace(result.settings, exact_durations=is_exact))
 
 
 def _compare_results(
     ours: SimulationResult, theirs: SimulationResult, program: AstraProgram
 ) -> None:
-    """Raises HespasError where two results differ in a device's finish or exposed time."""
-    shown = []
-    count = 0
-    for device, (a, b) in enumerate(zip(ours.devices, theirs.devices, strict=True)):
-        for field_name in ("finish_ns", "exposed_ns"):
-            our_time, their_time = getattr(a, field_name), getattr(b, field_name)
-            if our_time != their_time:
-                count += 1
-                if len(shown) < 3:
-                    name = field_name.removesuffix("_ns")
-                    shown.append(
-                        f"device {device} {name} {our_time} ns here, {their_time} ns there"
-                    )
-    if count:
+    """Raise HespasError if the finish or exposed time of a device differs between two results."""
+    differences = [
+        f"device {device} {name} {our_time} ns here, {their_time} ns there"
+        for device, (a, b) in enumerate(zip(ours.devices, theirs.devices, strict=True))
+        for name, our_time, their_time in (
+            ("finish", a.finish_ns, b.finish_ns),
+            ("exposed", a.exposed_ns, b.exposed_ns),
+        )
+        if our_time != their_time
+    ]
+    if differences:
         raise HespasError(
-            f"the embedded simulator and {program.path.name} disagree in {count} times: "
-            + "; ".join(shown),
+            f"the embedded simulator and {program.path.name} disagree in {len(differences)} times: "
+            + "; ".join(differences[:3]),
             remedy="please report it, with the traces and the system",
         )

@@ -165,8 +165,12 @@ class _TimelineDrawing:
         """All tracks and slices."""
         packets, result = self.packets, self.result
         step = packets.add_child_track("step")
-        settings = {"simulator": result.simulator, "devices": len(result.devices)}
-        packets.begin_slice(step, 0, "step", "step", tuple((settings | result.settings).items()))
+        settings: dict[str, str | int] = {
+            "simulator": result.simulator,
+            "devices": len(result.devices),
+        }
+        settings |= result.settings.to_texts()
+        packets.begin_slice(step, 0, "step", "step", tuple(settings.items()))
         packets.end_slice(step, result.step_time_ns)
         self._match_messages()
         alike: dict[int, int] = defaultdict(int)

@@ -278,17 +278,14 @@ def simulate(
     Raises:
         HespasError: The traces or the system are wrong, or do not fit together.
     """
-    from hespas.simulators.embedded.simulation_options import SimulationOptions
+    from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
     from hespas.workflows import simulation_report
 
     return simulation_report.simulate_trace_folder(
         Path(traces),
         configs.load_system(system),
-        SimulationOptions(**options),
-        simulator=simulator,
-        astra_sim=astra_sim,
+        SimulatorChoice(simulator, SimulationOptions(**options), astra_sim, timeout_s),
         prefix=prefix,
-        timeout_s=timeout_s,
         timeline=timeline,
         note=note,
     )

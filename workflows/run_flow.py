@@ -116,9 +116,7 @@ def simulate_traces(
     return simulation_report.simulate_trace_folder(
         emitted.folder,
         plan.system,
-        plan.network.options,
-        simulator=plan.network.simulator,
-        astra_sim=plan.network.astra_sim,
+        plan.network.choice,
         timeline=plan.network.timeline,
         note=note,
     )

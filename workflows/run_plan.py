@@ -14,7 +14,7 @@ from hespas.estimators import registry as estimators
 from hespas.passes import registry
 from hespas.passes.annotate.measuring_pass import refuse_measure_options
 from hespas.passes.base import Pass, build_pass
-from hespas.simulators.embedded.simulation_options import SimulationOptions
+from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
 from hespas.support.errors import UsageError
 from hespas.support.output_file import check_writable_file
 from hespas.support.output_folder import check_writable_folder
@@ -26,16 +26,12 @@ class NetworkPlan:
     """How to simulate the traces.
 
     Attributes:
-        simulator: ``auto``, ``embedded``, ``astra-sim`` or ``both``.
-        astra_sim: The ASTRA-sim executable; None searches PATH.
+        choice: The simulator and the network model.
         timeline: The file for a timeline; None writes none.
-        options: The network model.
     """
 
-    simulator: str = "auto"
-    astra_sim: str | None = None
+    choice: SimulatorChoice = field(default_factory=SimulatorChoice)
     timeline: str | None = None
-    options: SimulationOptions = field(default_factory=SimulationOptions)
 
 
 @dataclass(frozen=True)
@@ -158,9 +154,8 @@ def plan_network(config: RunConfig) -> NetworkPlan | None:
         )
         if not is_beside_traces:  # the traces' folder is created by the run
             check_writable_file(config.timeline)
-    return NetworkPlan(
-        config.simulator, config.astra_sim, config.timeline, _build_simulation_options(config)
-    )
+    options = _build_simulation_options(config)
+    return NetworkPlan(SimulatorChoice(config.simulator, options, config.astra_sim), config.timeline)
 
 
 def _build_simulation_options(config: RunConfig) -> SimulationOptions:

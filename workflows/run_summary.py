@@ -80,7 +80,9 @@ class RunSummary:
 
     def get_simulation_setting(self, name: str) -> str | None:
         """What the simulation says of itself, such as ``curves``; None where it does not."""
-        return self.simulation.result.settings.get(name) if self.simulation else None
+        if self.simulation is None:
+            return None
+        return self.simulation.result.settings.to_texts().get(name)
 
     @property
     def moved_bytes(self) -> int:

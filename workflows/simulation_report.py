@@ -10,7 +10,6 @@ from hespas.chakra.trace_folder import find_trace_files
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import simulator_choice
 from hespas.simulators.critical_path import COMMUNICATION, COMPUTE, WAITING, TracedResult
-from hespas.simulators.embedded.simulation_options import SimulationOptions
 from hespas.simulators.report_rows import (
     BUS_SOURCE,
     DeviceRow,
@@ -21,6 +20,7 @@ from hespas.simulators.report_rows import (
     sum_path_times,
 )
 from hespas.simulators.simulation_inputs import load_inputs
+from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.simulators.simulation_result import DeviceResult
 from hespas.support.errors import HespasError
 from hespas.support.text_tables import (
@@ -38,13 +38,9 @@ NO_INTERVALS = "the simulator tells no times of single nodes"
 def simulate_trace_folder(
     traces: Path | str,
     system: SystemSpec,
-    options: SimulationOptions,
+    choice: SimulatorChoice,
     *,
-    simulator: str = "auto",
-    astra_sim: str | None = None,
     prefix: str | None = None,
-    timeout_s: float | None = None,
-    exact_durations: bool = True,
     timeline: str | None = None,
     note: Callable[[str], None] = lambda text: None,
 ) -> SimulationReport:
@@ -60,15 +56,7 @@ def simulate_trace_folder(
             "hespas presets new makes another",
         )
     inputs = load_inputs(traces, system, prefix)
-    result = simulator_choice.simulate_inputs(
-        inputs,
-        simulator,
-        options=options,
-        astra_sim=astra_sim,
-        timeout_s=timeout_s,
-        exact_durations=exact_durations,
-        note=note,
-    )
+    result = simulator_choice.simulate_inputs(inputs, choice, note=note)
     if timeline is not None:
         from hespas.simulators.timeline import write_timeline
 
@@ -107,7 +95,7 @@ def to_simulation_json(
         "critical_device": result.critical_device,
         "traces": traces,
         "system": system,
-        "settings": result.settings,
+        "settings": result.settings.to_texts(),
         "collectives": [
             {
                 "kind": row.kind,
@@ -176,11 +164,10 @@ def build_simulation_tables(
 ) -> list[TextTable]:
     """The report for people."""
     result = simulated.result
-    settings = [(name.replace("_", " "), value) for name, value in result.settings.items()]
     head = [
         ("system", system),
         ("simulator", result.simulator),
-        *((name, value) for name, value in settings if value and name != "system"),
+        *((name, text) for name, text in result.settings.to_texts().items() if name != "system"),
     ]
     tables = [
         TextTable("Simulation", head, left=2),

@@ -1,8 +1,10 @@
 """The collective algorithms, message by message: one object per device, chunk and phase.
 
-Each is driven by three calls: ``start``; ``received``, a message is here; ``ready``, a packet has
-passed the endpoint, and a reduction where it needs one. Each restates the class of the same name of
-ASTRA-sim (astraccl/native_collectives/collective_algorithm), whose order of events it keeps.
+An algorithm is driven by three calls: ``start_phase``; ``accept_message`` when a message has
+arrived; ``release_packet`` when a packet has passed the endpoint and, if it needs one, a reduction.
+Invariant: packets are sent in the order in which they were scheduled. Each class restates the class
+of the same name in ASTRA-sim (astraccl/native_collectives/collective_algorithm) and keeps its order
+of events.
 """
 
 from __future__ import annotations
@@ -12,10 +14,10 @@ from typing import Any, Protocol
 
 
 class AlgorithmPort(Protocol):
-    """What an algorithm may do on its device, for its chunk."""
+    """The services that an algorithm uses on its device, for its chunk."""
 
     def schedule_packet(self, algorithm: Any, size: int, reduce: bool) -> None:
-        """Call ``algorithm.release_packet`` after the endpoint delay, and the time to reduce ``size``."""
+        """Call ``algorithm.release_packet`` after the endpoint delay and the reduction, if any."""
         ...
 
     def send_message(self, target: int, size: int) -> None:
@@ -23,16 +25,16 @@ class AlgorithmPort(Protocol):
         ...
 
     def await_message(self, algorithm: Any, source: int, size: int) -> None:
-        """Call ``algorithm.accept_message`` when a message is here."""
+        """Call ``algorithm.accept_message`` when a message arrives."""
         ...
 
     def finish_phase(self) -> None:
-        """This phase of the chunk is over."""
+        """End this phase of the chunk."""
         ...
 
 
 class _ReductionRounds:
-    """Which packets are reduced: those after the first of a round, in every other round."""
+    """Selects the packets to reduce: those after the first of a round, in every other round."""
 
     __slots__ = ("first_left", "kind", "reducing", "rest_left")
 
@@ -42,7 +44,7 @@ class _ReductionRounds:
         self.reducing = False
 
     def _is_next_reduced(self, first: int, rest: int) -> bool:
-        """Whether the next packet is reduced; a round has ``first`` that are not, and ``rest``."""
+        """Return whether the next packet is reduced, in rounds of ``first`` and ``rest`` packets."""
         if self.first_left == 0 and self.rest_left == 0:
             self.first_left, self.rest_left = first, rest
             self.reducing = not self.reducing
@@ -54,7 +56,7 @@ class _ReductionRounds:
 
 
 class RingAlgorithm(_ReductionRounds):
-    """Ring: each device passes packets on to the next."""
+    """Ring, in which each device passes packets on to the next; also the direct algorithms."""
 
     __slots__ = (
         "_direct_ar", "after_first", "batch", "free", "index", "middle", "packets", "port",
@@ -65,7 +67,18 @@ class RingAlgorithm(_ReductionRounds):
         self, port: AlgorithmPort, kind: str, size: int, ring: tuple[int, ...], index: int,
         backwards: bool, window: int | None, part: bool,
     ) -> None:  # fmt: skip
-        """``window`` is that of a direct algorithm, None for a ring; -1 means all peers."""
+        """Prepare a phase.
+
+        Args:
+            port: The services of the device.
+            kind: The kind of collective.
+            size: Operand bytes of one device.
+            ring: The devices of the dimension, by position.
+            index: The position of this device.
+            backwards: Whether the ring runs anticlockwise.
+            window: Peers that a direct algorithm sends to at once, -1 for all; None for a ring.
+            part: Whether the collective is one ring over some of the devices.
+        """
         n = len(ring)
         super().__init__(kind)
         self.port, self.ring, self.index = port, ring, index
@@ -133,7 +146,7 @@ class RingAlgorithm(_ReductionRounds):
 
 
 class HalvingDoublingAlgorithm(_ReductionRounds):
-    """Halving and doubling: exchanges with partners at distance 1, 2, 4 and so on."""
+    """Halving and doubling, which exchanges with partners at distance 1, 2, 4 and so on."""
 
     __slots__ = (
         "free", "grow", "index", "n", "offset", "packets", "port", "ring", "size", "steps",
@@ -188,10 +201,10 @@ class HalvingDoublingAlgorithm(_ReductionRounds):
 
 
 def find_tree_neighbours(position: int, count: int, least: bool) -> tuple[int, int, int]:
-    """(parent, left child, right child) of a position in the tree over ``count``; -1 for none.
+    """Return the parent, left child and right child of a position in a tree; -1 if it has none.
 
-    The root, which has one child, is the first position (``least``) or the last; the others form a
-    full binary tree numbered in order.
+    The root has one child. It is the first of the ``count`` positions if ``least``, else the last;
+    the other positions form a full binary tree numbered in order.
     """
     shift = 1 if least else 0
     root = 0 if least else count - 1
@@ -208,7 +221,7 @@ def find_tree_neighbours(position: int, count: int, least: bool) -> tuple[int, i
 
 
 class DoubleBinaryTreeAlgorithm:
-    """All-reduce along a binary tree: up to the root, and down again."""
+    """All-reduce along a binary tree: up to the root and down again."""
 
     __slots__ = ("children", "parent", "port", "reductions", "size", "state")
 

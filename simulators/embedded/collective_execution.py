@@ -1,5 +1,8 @@
-"""One collective, message by message: each device's chunks go through their phases.
+"""One collective, message by message: the chunks of each device pass through their phases.
 
+Invariant: in each queue of a device the chunks are in order of arrival, and the first ``running``
+of them have begun their phase; at most ``active`` chunks of a queue run at once. A chunk enters the
+queue of its next phase before its former queue starts another chunk.
 Source: ASTRA-sim's Sys.cc (proceed_to_next_vnet_baseline, SchedulerUnit), PacketBundle.cc,
 StreamBaseline.cc.
 """
@@ -17,11 +20,12 @@ from .collective_algorithms import (
 from .collective_plan import ChunkPhase, CollectivePlanner, PlannedCommunicator
 from .events import DeviceEndpoint, EventQueue, MessageTransport
 
-FinishCallback = Callable[[int], None]  # a device has finished
+FinishCallback = Callable[[int], None]
+"""Called with each device that has finished."""
 
 
 class CollectiveExecution:
-    """A collective under way. ``tag`` tells its messages from those of others."""
+    """A running collective; ``tag`` distinguishes its messages from those of other collectives."""
 
     def __init__(
         self,
@@ -45,16 +49,22 @@ class CollectiveExecution:
         chunks: Sequence[tuple[ChunkPhase, ...]],
         queues: ChunkQueues | None = None,
     ) -> None:
-        """A device starts its chunks, with the phases of each.
+        """Start the chunks of a device.
 
-        ``queues`` are the device's, where others of its collectives are simulated beside this one.
+        Args:
+            device: The device.
+            chunks: The phases of each chunk.
+            queues: The queues that the device shares between its collectives; None if no other
+                collective of the device runs.
         """
-        runner = _ChunkScheduler(self, device, len(chunks), queues or ChunkQueues())
+        scheduler = _ChunkScheduler(
+            self, device, len(chunks), ChunkQueues() if queues is None else queues
+        )
         for number, phases in enumerate(chunks):
-            runner.advance_chunk(CollectiveChunk(runner, number, phases))
+            scheduler.advance_chunk(CollectiveChunk(scheduler, number, phases))
 
     def find_ring_members(self, device: int, dim: int) -> tuple[int, ...]:
-        """The devices of a logical dimension, from the first."""
+        """Return the devices on a device's line of a logical dimension, by position."""
         ring = self._rings.get((device, dim))
         if ring is None:
             ring = self.communicator.dims[dim].find_ring_members(device)
@@ -63,7 +73,7 @@ class CollectiveExecution:
         return ring
 
     def begin_phase(self, chunk: CollectiveChunk) -> None:
-        """Start a chunk's phase."""
+        """Start the current phase of a chunk."""
         phase = chunk.current_phase
         choice = self.communicator.dims[phase.dim].algorithm
         ring = self.find_ring_members(chunk.device, phase.dim)
@@ -81,120 +91,127 @@ class CollectiveExecution:
         algorithm.start_phase()
 
 
-class ChunkQueues:
-    """A device's chunks by queue, and how many of each run, from the first.
+class _ChunkQueue:
+    """The chunks of one queue of a device, in order; the first ``running`` of them run."""
 
-    The last chunk of a collective leaves its queue after the next collective has started.
-    """
-
-    __slots__ = ("active", "running")
+    __slots__ = ("chunks", "running")
 
     def __init__(self) -> None:
-        self.active: dict[int, list[CollectiveChunk]] = {}
-        self.running: dict[int, int] = {}
+        self.chunks: list[CollectiveChunk] = []
+        self.running = 0
+
+
+class ChunkQueues(dict[int, _ChunkQueue]):
+    """The queues of a device by number.
+
+    They outlive a collective: its last chunk leaves its queue after the next collective has
+    started.
+    """
+
+    def __missing__(self, number: int) -> _ChunkQueue:
+        queue = self[number] = _ChunkQueue()
+        return queue
 
 
 class _ChunkScheduler:
-    """One device's part in a collective: the chunks in its queues."""
+    """The part of one device in a collective: moves its chunks through the queues."""
 
-    __slots__ = ("active", "device", "endpoint", "execution", "left", "running")
+    __slots__ = ("device", "endpoint", "execution", "queues", "unfinished")
 
     def __init__(
         self, execution: CollectiveExecution, device: int, chunks: int, queues: ChunkQueues
     ) -> None:
-        self.execution, self.device, self.left = execution, device, chunks
+        self.execution, self.device, self.unfinished = execution, device, chunks
         self.endpoint = execution.endpoints[device]
-        self.active, self.running = queues.active, queues.running
+        self.queues = queues
 
     def advance_chunk(self, chunk: CollectiveChunk) -> None:
-        """A chunk leaves its phase, if it is in one, for the next."""
-        before = chunk.queue
-        over = chunk.next == len(chunk.phases)
-        if over:
-            self.left -= 1
-            if self.left == 0:
+        """Move a chunk from its phase, if it is in one, to the next."""
+        former = chunk.queue
+        is_finished = chunk.next == len(chunk.phases)
+        if is_finished:
+            self.unfinished -= 1
+            if self.unfinished == 0:
                 self.execution.done(self.device)
-        if before >= 0:
-            self.active[before].remove(chunk)
-        if over:
-            self._release_queue_slot(before)
+        if former is not None:
+            former.chunks.remove(chunk)
+        if is_finished:
+            assert former is not None
+            self._release_queue_slot(former)
             return
         phase = chunk.phases[chunk.next]
         chunk.next += 1
-        chunk.queue = phase.queue
-        self.active.setdefault(phase.queue, []).append(chunk)
-        self.running.setdefault(phase.queue, 0)
-        if before >= 0:
-            self._release_queue_slot(before)
-        self._start_waiting_chunks(phase.queue)
-
-    def _release_queue_slot(self, queue: int) -> None:
-        self.running[queue] -= 1
+        chunk.queue = queue = self.queues[phase.queue]
+        queue.chunks.append(chunk)
+        if former is not None:
+            self._release_queue_slot(former)
         self._start_waiting_chunks(queue)
 
-    def _start_waiting_chunks(self, queue: int) -> None:
-        active, running = self.active[queue], self.running
-        while running[queue] < self.execution.active and running[queue] < len(active):
-            active[running[queue]].begin_phase()
-            running[queue] += 1
+    def _release_queue_slot(self, queue: _ChunkQueue) -> None:
+        queue.running -= 1
+        self._start_waiting_chunks(queue)
+
+    def _start_waiting_chunks(self, queue: _ChunkQueue) -> None:
+        chunks, active = queue.chunks, self.execution.active
+        while queue.running < active and queue.running < len(chunks):
+            chunks[queue.running].begin_phase()
+            queue.running += 1
 
 
 class CollectiveChunk:
-    """One chunk on one device; the port of the algorithm of its phase."""
+    """One chunk on one device; the port through which the algorithm of its phase communicates."""
 
-    __slots__ = ("key", "next", "phases", "queue", "runner")
+    __slots__ = ("key", "next", "phases", "queue", "scheduler")
 
     def __init__(
-        self, runner: _ChunkScheduler, number: int, phases: tuple[ChunkPhase, ...]
+        self, scheduler: _ChunkScheduler, number: int, phases: tuple[ChunkPhase, ...]
     ) -> None:
-        self.runner, self.phases = runner, phases
-        self.key = (runner.execution.tag, number)
-        self.next, self.queue = 0, -1
+        self.scheduler, self.phases = scheduler, phases
+        self.key = (scheduler.execution.tag, number)
+        self.next = 0
+        self.queue: _ChunkQueue | None = None
 
     @property
     def current_phase(self) -> ChunkPhase:
-        """The phase that it is in."""
+        """The phase that the chunk is in."""
         return self.phases[self.next - 1]
 
     @property
     def device(self) -> int:
-        """The device that it is on."""
-        return self.runner.device
+        """The device that the chunk is on."""
+        return self.scheduler.device
 
     @property
     def endpoint(self) -> DeviceEndpoint:
-        """The events of its device."""
-        return self.runner.endpoint
+        """The endpoint of the device."""
+        return self.scheduler.endpoint
 
     def begin_phase(self) -> None:
-        """Its turn has come."""
-        self.runner.execution.begin_phase(self)
+        """Start the current phase."""
+        self.scheduler.execution.begin_phase(self)
 
     def schedule_packet(self, algorithm: Any, size: int, reduce: bool) -> None:
-        runner = self.runner
+        scheduler = self.scheduler
+        endpoint_ns = scheduler.execution.endpoint_ns
         if reduce:
-            delay = runner.execution.reduce_ns(size)
-            runner.endpoint.schedule_event_after(
-                runner.execution.endpoint_ns,
-                self._schedule_reduction,
-                (algorithm.release_packet, delay),
+            delay = scheduler.execution.reduce_ns(size)
+            scheduler.endpoint.schedule_event_after(
+                endpoint_ns, self._schedule_reduction, (algorithm.release_packet, delay)
             )
         else:
-            runner.endpoint.schedule_event_after(
-                runner.execution.endpoint_ns, algorithm.release_packet
-            )
+            scheduler.endpoint.schedule_event_after(endpoint_ns, algorithm.release_packet)
 
     def _schedule_reduction(self, work: tuple[Callable[[Any], None], int]) -> None:
-        self.runner.endpoint.schedule_event_after(work[1], work[0])
+        self.scheduler.endpoint.schedule_event_after(work[1], work[0])
 
     def send_message(self, target: int, size: int) -> None:
-        runner = self.runner
-        runner.execution.transport.send_message((self.key, runner.device, target, size))
+        scheduler = self.scheduler
+        scheduler.execution.transport.send_message((self.key, scheduler.device, target, size))
 
     def await_message(self, algorithm: Any, source: int, size: int) -> None:
-        runner = self.runner
-        key = (self.key, source, runner.device, size)
-        runner.execution.transport.await_message(key, algorithm.accept_message)
+        scheduler = self.scheduler
+        key = (self.key, source, scheduler.device, size)
+        scheduler.execution.transport.await_message(key, algorithm.accept_message)
 
     def finish_phase(self) -> None:
-        self.runner.advance_chunk(self)
+        self.scheduler.advance_chunk(self)

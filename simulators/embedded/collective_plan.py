@@ -1,79 +1,41 @@
-"""What a collective does before any message is sent: chunks, and the phases each goes through.
+"""The plan of a collective before any message is sent: its chunks, and the phases of each.
 
+Invariant: equal plans are one object, and communicators of equal ``shape`` take equal times for
+equal plans, so both can be cached by identity. Sizes are operand bytes of one device.
 Source: ASTRA-sim's Sys.cc (generate_collective, determine_chunk_size), CollectiveImplLookup.cc,
-GeneralComplexTopology.cc, QueueLevelHandler.cc. Sizes are operand bytes of one device.
+GeneralComplexTopology.cc, QueueLevelHandler.cc.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from hespas.configs.system_spec import SystemSpec
+from hespas.simulators.simulation_options import SimulationOptions
 from hespas.support.errors import HespasError
 
-from .link_tables import build_link_table
+from .logical_dimensions import DimensionAlgorithm, LogicalDimension, build_link_table
 from .network import AnalyticalNetwork
-from .simulation_options import SimulationOptions
 
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
-_COMMUNICATOR_DELAY_NS = (
-    10  # the endpoint delay inside a communicator of some devices, whatever the system says
-)
-
-
-@dataclass(frozen=True, slots=True)
-class DimensionAlgorithm:
-    """``name``: ring, direct, halvingDoubling or doubleBinaryTree; ``one``: over all devices.
-
-    ``window``: peers that a device sends to at once, -1 for all.
-    """
-
-    name: str
-    one: bool = False
-    window: int = -1
-
-    @classmethod
-    def from_system_name(cls, spelled: str) -> DimensionAlgorithm:
-        """An algorithm as system.json spells it."""
-        match = re.fullmatch(r"(one)?([a-zA-Z]+?)(\d*)", spelled)
-        assert match
-        name = match[2][0].lower() + match[2][1:]
-        return cls(name, bool(match[1]), int(match[3]) if match[3] else -1)
-
-
-@dataclass(frozen=True, slots=True)
-class LogicalDimension:
-    """A logical dimension: ``count`` devices ``stride`` apart, or members of a communicator.
-
-    Of ``members`` that are more than ``count`` it is every ``stride``-th; they are ascending then.
-    """
-
-    algorithm: DimensionAlgorithm
-    count: int
-    stride: int = 1
-    members: tuple[int, ...] = ()
-
-    def find_ring_members(self, device: int) -> tuple[int, ...]:
-        """The devices in this dimension of a device, by position."""
-        if len(self.members) == self.count:
-            return self.members
-        place = bisect_left(self.members, device) if self.members else device
-        base = place - place // self.stride % self.count * self.stride
-        line = range(base, base + self.count * self.stride, self.stride)
-        return tuple(self.members[i] for i in line) if self.members else tuple(line)
+# The endpoint delay in a communicator of some devices, which ASTRA-sim does not read from a file.
+_COMMUNICATOR_DELAY_NS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkPhase:
-    """One collective of one chunk in one dimension. ``size``: operand bytes.
+    """A collective of one chunk in one dimension.
 
-    ``queue`` is where it waits for its turn; ``backwards``: the ring turns anticlockwise; ``tree``:
-    which of the two trees.
+    Attributes:
+        kind: The kind of collective.
+        dim: The index of the logical dimension.
+        size: Operand bytes of one device.
+        queue: The queue in which the chunk waits for this phase.
+        backwards: Whether the ring runs anticlockwise.
+        tree: Which of the two trees a double binary tree uses, 0 or 1.
     """
 
     kind: str
@@ -84,15 +46,23 @@ class ChunkPhase:
     tree: int = 0
 
 
-CollectivePlan = tuple[tuple[ChunkPhase, ...], ...]  # the phases of each chunk
+CollectivePlan = tuple[tuple[ChunkPhase, ...], ...]
+"""The phases of each chunk of a collective."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedCommunicator:
-    """Who takes part and how: ``id`` 0 is the default one; ``part``: one ring of some devices.
+    """A communicator as a kind of collective sees it.
 
-    ``grid``: the positions of ``members`` are a grid of the counts of ``dims``. Collectives on
-    communicators of equal ``shape`` take equal times, position by position.
+    Attributes:
+        id: The id of the communicator; 0 for all devices.
+        members: Its devices, by position.
+        part: Whether the collective is one ring over some of the devices.
+        grid: Whether the positions form a grid with the counts of ``dims``.
+        dims: The logical dimensions.
+        involved: Whether the collective runs in each dimension.
+        shape: A number that is equal for communicators whose collectives take equal times, position
+            by position.
     """
 
     id: int
@@ -106,65 +76,74 @@ class PlannedCommunicator:
 
 @dataclass(slots=True)
 class QueueTurn:
-    """Where a device is in the round of its queues and trees; it goes on between collectives."""
+    """The round-robin position of a device in its queues and trees, kept between collectives.
 
-    all: dict[int, int] = field(default_factory=dict)
-    first: dict[int, int] = field(default_factory=dict)
-    last: dict[int, int] = field(default_factory=dict)
+    Attributes:
+        queues: The next queue by dimension and part of a collective: "all", or the "first" and
+            "last" phases of an all-reduce, which use separate halves of the queues.
+        trees: The next tree by kind of collective and dimension.
+    """
+
+    queues: dict[tuple[int, str], int] = field(default_factory=dict)
     trees: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def to_hashable_key(self) -> tuple:
-        """A hashable form."""
-        return tuple([tuple(table.items()) for table in self._list_turn_tables() if table])
+        """Return a hashable form of the position."""
+        return tuple(self.queues.items()), tuple(self.trees.items())
 
-    def copy_turn_state(self) -> tuple:
-        """What ``set`` takes."""
-        return tuple(table.copy() for table in self._list_turn_tables())
+    def copy_turn_state(self) -> QueueTurn:
+        """Return an independent copy."""
+        return QueueTurn(self.queues.copy(), self.trees.copy())
 
-    def restore_turn_state(self, state: tuple) -> None:
-        """Go to a state that was another's."""
-        self.all, self.first, self.last, self.trees = (table.copy() for table in state)
-
-    def _list_turn_tables(self) -> tuple[dict, ...]:
-        return self.all, self.first, self.last, self.trees
+    def restore_turn_state(self, state: QueueTurn) -> None:
+        """Set the position to that of ``state``."""
+        self.queues, self.trees = state.queues.copy(), state.trees.copy()
 
 
 @dataclass(frozen=True, slots=True)
 class CollectivePlanner:
-    """Makes the plans of one system."""
+    """Plans the collectives of one system."""
 
     system: SystemSpec
     network: AnalyticalNetwork
     options: SimulationOptions
     _shapes: dict[tuple, int] = field(default_factory=dict)
-    _plans: dict[tuple, tuple[CollectivePlan, tuple]] = field(default_factory=dict)
-    _equal: dict[CollectivePlan, CollectivePlan] = field(default_factory=dict)
+    _plans: dict[tuple, tuple[CollectivePlan, QueueTurn]] = field(default_factory=dict)
+    _unique_plans: dict[CollectivePlan, CollectivePlan] = field(default_factory=dict)
 
     @property
     def endpoint_delay_ns(self) -> int:
-        """The endpoint delay."""
+        """The endpoint delay of the system in nanoseconds, scaled by the options."""
         return int(self.system.endpoint_delay_ns * self.options.injection_scale)
 
     def compute_delay_ns(self, communicator: PlannedCommunicator) -> int:
-        """The endpoint delay in a collective."""
+        """Compute the endpoint delay in a collective, in nanoseconds."""
         return _COMMUNICATOR_DELAY_NS if communicator.part else self.endpoint_delay_ns
 
     def compute_reduction_ns(self, size: int) -> int:
-        """The time to reduce a message of ``size`` bytes: two reads and a write of local memory."""
+        """Compute the time in ns to reduce ``size`` bytes: two reads and a write of local memory."""
         return 3 * int(size / (self.system.local_mem_bw_gb_s * 1_000_000_000) * 1e9)
 
     @property
     def active_chunks(self) -> int:
-        """How many chunks of a queue run at once."""
+        """The number of chunks of a queue that run at once."""
         return -(-self.system.active_chunks_per_dimension // self.options.queues_per_dim)
 
     def plan_communicator(
         self, id_: int, kind: str, members: tuple[int, ...], part: bool,
         involved: tuple[bool, ...],
     ) -> PlannedCommunicator:  # fmt: skip
-        """A communicator as a kind of collective sees it; raises HespasError where it cannot run.
+        """Describe a communicator as a kind of collective sees it.
 
-        ``involved`` is by dimension, () for all.
+        Args:
+            id_: The id of the communicator.
+            kind: The kind of collective.
+            members: The devices that take part.
+            part: Whether the communicator has only some of the devices of the system.
+            involved: Whether the collective runs in each dimension; () for all.
+
+        Raises:
+            HespasError: The algorithms of the system cannot run the collective.
         """
         counts = self.find_grid_counts(kind, members) if part else ()
         dims = self.find_dimensions(kind, members, part, counts)
@@ -176,7 +155,7 @@ class CollectivePlanner:
             raise HespasError(f"{kind.replace('_', '-')}-implementation: {problem}", where=where)
         involved = involved or (True,) * len(dims)
         tables = [build_link_table(self.network, dim) for dim in used] if part else []
-        form = tuple((links.codes.tobytes(), links.links) for links in tables)
+        form = tuple((links.codes.tobytes(), links.routes) for links in tables)
         key = (tuple((d.algorithm, d.count) for d in dims), involved, one_ring, form)
         shape = self._shapes.setdefault(key, len(self._shapes))
         grid = bool(counts) or len(members) == self.network.device_count
@@ -185,31 +164,32 @@ class CollectivePlanner:
     def plan_collective(
         self, kind: str, size: int, communicator: PlannedCommunicator, turn: QueueTurn
     ) -> CollectivePlan:
-        """The phases of each chunk of a collective; advances the turn. Equal plans are one."""
+        """Plan the phases of each chunk of a collective, and advance ``turn``."""
         key = (kind, size, communicator.shape, turn.to_hashable_key())
         cached_plan = self._plans.get(key)
         if cached_plan is None:
             count, chunk = self.split_chunks(kind, size)
             dims, involved = communicator.dims, communicator.involved
             plan = tuple(self.plan_phases(kind, chunk, dims, involved, turn) for _ in range(count))
-            plan = self._equal.setdefault(plan, plan)
+            plan = self._unique_plans.setdefault(plan, plan)
             self._plans[key] = (plan, turn.copy_turn_state())
             return plan
         turn.restore_turn_state(cached_plan[1])
         return cached_plan[0]
 
     def list_algorithms(self, kind: str) -> list[DimensionAlgorithm]:
-        """The algorithms of a kind of collective, by dimension."""
+        """Return the algorithms of a kind of collective, by dimension."""
         return [
             DimensionAlgorithm.from_system_name(text)
             for text in self.system.implementations[kind.replace("_", "-")]
         ]
 
     def find_grid_counts(self, kind: str, members: tuple[int, ...]) -> tuple[int, ...]:
-        """How many devices of a communicator are in a line of each dimension of the network.
+        """Return the devices of a communicator in a line of each dimension of the network.
 
-        () where it does not go dimension by dimension: by the options, or as its devices are not
-        all that have some coordinates in each dimension, or by the algorithm.
+        The result is () if the collective does not run dimension by dimension: because the options
+        or the algorithm exclude it, or because the devices do not form a grid, that is all
+        combinations of some coordinates in each dimension.
         """
         if not self.options.by_dimension or any(one.one for one in self.list_algorithms(kind)):
             return ()
@@ -223,7 +203,7 @@ class CollectivePlanner:
     def find_dimensions(
         self, kind: str, members: tuple[int, ...], part: bool, grid: tuple[int, ...]
     ) -> tuple[LogicalDimension, ...]:
-        """The logical dimensions of a collective; ``grid`` as that function gives it."""
+        """Return the logical dimensions of a collective; ``grid`` is from ``find_grid_counts``."""
         algorithms = self.list_algorithms(kind)
         if part and not grid:
             ring_algorithm = algorithms[0] if len(algorithms) == 1 else DimensionAlgorithm("ring")
@@ -231,10 +211,10 @@ class CollectivePlanner:
         dims, stride = [], 1
         for algorithm, count in zip(algorithms, grid or self.network.counts, strict=False):
             if algorithm.one:
-                # Where messages pay for all dimensions, positions in one ring are not alike.
+                # The positions of one ring differ if messages are charged for all dimensions.
                 count = self.network.device_count
-                everybody = tuple(range(count)) if self.network.charges_all_dimensions else ()
-                dims.append(LogicalDimension(algorithm, count, members=everybody))
+                all_devices = tuple(range(count)) if self.network.charges_all_dimensions else ()
+                dims.append(LogicalDimension(algorithm, count, members=all_devices))
                 break
             dims.append(LogicalDimension(algorithm, count, stride, members if part else ()))
             stride *= count
@@ -243,7 +223,7 @@ class CollectivePlanner:
     def find_algorithm_problem(
         self, kind: str, dims: Sequence[LogicalDimension], part: bool
     ) -> str:
-        """What makes a collective impossible with the algorithms chosen; "" where nothing does."""
+        """Describe why the algorithms of the system cannot run a collective; "" if they can."""
         for dim in dims:
             name, count = dim.algorithm.name, dim.count
             if name == "halvingDoubling" and count & (count - 1):
@@ -267,12 +247,12 @@ class CollectivePlanner:
         return ""
 
     def _has_split_tree(self, dims: Sequence[LogicalDimension]) -> bool:
-        """Whether an all-reduce runs as reduce-scatter and all-gather in a tree's dimension."""
+        """Return whether a tree's dimension would run a reduce-scatter and an all-gather."""
         trees = [dim.algorithm.name == "doubleBinaryTree" for dim in dims]
         return self.system.collective_optimization == "localBWAware" and any(trees[:-1])
 
     def split_chunks(self, kind: str, size: int) -> tuple[int, int]:
-        """How many chunks a collective has, and the bytes of each: all have the same."""
+        """Return the number of chunks of a collective, and the bytes of each."""
         splits = self.system.preferred_dataset_splits
         chunk = size // splits
         if kind != "all_gather" and self.network.device_count > chunk:
@@ -289,7 +269,7 @@ class CollectivePlanner:
         self, kind: str, chunk: int, dims: tuple[LogicalDimension, ...], involved: tuple[bool, ...],
         turn: QueueTurn,
     ) -> tuple[ChunkPhase, ...]:  # fmt: skip
-        """The phases of the next chunk; advances the turn."""
+        """Plan the phases of the next chunk, of ``chunk`` bytes, and advance ``turn``."""
         used = [d for d in range(len(dims)) if involved[d] and dims[d].count > 1]
         phases: list[ChunkPhase] = []
         size = chunk
@@ -321,26 +301,19 @@ class CollectivePlanner:
         return tuple(phases)
 
     def _advance_queue(self, turn: QueueTurn, dim: int, part: str) -> tuple[int, bool]:
-        """The next queue of a dimension, and whether rings turn anticlockwise in it."""
+        """Return the next queue of a dimension, and whether rings run anticlockwise in it."""
         count = self.options.queues_per_dim
         half = count // 2
         if count == 1:
             return dim, part == "last"
-        if part == "all":
-            at = turn.all.get(dim, 0)
-            turn.all[dim] = (at + 1) % count
-            return dim * count + at, at >= half
-        if part == "first":
-            at = turn.first.get(dim, 0)
-            turn.first[dim] = 0 if at + 1 >= half else at + 1
-            return dim * count + at, False
-        at = turn.last.get(dim, half)
-        turn.last[dim] = half if at + 1 >= count else at + 1
-        return dim * count + at, True
+        start, stop = {"all": (0, count), "first": (0, half), "last": (half, count)}[part]
+        at = turn.queues.get((dim, part), start)
+        turn.queues[dim, part] = start if at + 1 >= stop else at + 1
+        return dim * count + at, part == "last" or (part == "all" and at >= half)
 
 
 def _compute_smallest_message(kind: str, dim: LogicalDimension, size: int) -> int:
-    """The bytes of the smallest message of a phase."""
+    """Compute the bytes of the smallest message of a phase."""
     if kind == "all_gather" or dim.algorithm.name == "doubleBinaryTree":
         return size
     if dim.algorithm.name == "halvingDoubling" and kind == "all_reduce":

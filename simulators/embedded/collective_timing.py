@@ -1,8 +1,9 @@
-"""When the devices of a collective finish, given when each starts.
+"""Times of collectives: when each device finishes, given when each starts.
 
-A collective is timed alone, as messages do not disturb each other in this model. Where all devices
-look alike and start together one stands for all; where there is a recurrence it is used; the rest
-is simulated message by message. Equal collectives are timed once.
+Invariant: a collective can be timed alone, because messages do not delay each other in this model,
+and only the differences between the starts matter. So equal collectives are timed once and shifted.
+If all devices look alike and start together, one represents all. Otherwise all positions are solved
+at once by a recurrence, or simulated message by message if the algorithm has none.
 """
 
 from __future__ import annotations
@@ -25,20 +26,24 @@ from .events import (
     RendezvousTransport,
     TransferFunction,
 )
-from .link_tables import Array, LinkTable, build_link_table
+from .logical_dimensions import Array, LinkTable, build_link_table
 from .network import AnalyticalNetwork
 from .symmetric_pipeline import time_pipeline
 
 
 class CollectiveFinish(NamedTuple):
-    """When a device finishes, and when it knew: ``since_ns`` is the start of the last wait."""
+    """When a device finishes, and when its last wait begins, which schedules the finish."""
 
     end_ns: int
     since_ns: int
 
+    def shift_by(self, start_ns: int) -> CollectiveFinish:
+        """Return the finish of a collective that starts ``start_ns`` later."""
+        return CollectiveFinish(self.end_ns + start_ns, self.since_ns + start_ns)
+
 
 def make_unaware_transfer(network: AnalyticalNetwork, queue: EventQueue) -> TransferFunction:
-    """The transfer function of the congestion-unaware network."""
+    """Return the transfer function of the congestion-unaware network."""
     cache: dict[tuple[int, int, int], int] = {}
 
     def transfer_message(
@@ -53,25 +58,25 @@ def make_unaware_transfer(network: AnalyticalNetwork, queue: EventQueue) -> Tran
 
 
 class CollectiveTimer:
-    """Times collectives one by one. ``by_message``: always message by message."""
+    """Times collectives one by one; ``by_message`` simulates each message by message."""
 
     def __init__(self, planner: CollectivePlanner, by_message: bool = False) -> None:
         self.planner = planner
         self.by_message = by_message or planner.options.rendezvous
-        self._known: dict[tuple, list[CollectiveFinish]] = {}
-        self._alike: dict[tuple[int, int], CollectiveFinish | None] = {}
+        self._finishes: dict[tuple, list[CollectiveFinish]] = {}
+        self._symmetric_finishes: dict[tuple[int, int], CollectiveFinish | None] = {}
         self._tables: dict[tuple[int, int], LinkTable] = {}
 
     def time_symmetric_start(
         self, communicator: PlannedCommunicator, plan: CollectivePlan
     ) -> CollectiveFinish | None:
-        """For devices that all start at 0, where they cannot be told apart; else None."""
+        """Return the common finish of devices that all start at 0; None if they differ."""
         key = (communicator.shape, id(plan))
-        if key not in self._alike:
-            self._alike[key] = (
+        if key not in self._symmetric_finishes:
+            self._symmetric_finishes[key] = (
                 None if self.by_message else self._solve_one_device(communicator, plan)
             )
-        return self._alike[key]
+        return self._symmetric_finishes[key]
 
     def compute_finishes(
         self,
@@ -79,23 +84,32 @@ class CollectiveTimer:
         starts: Sequence[int],
         plans: Sequence[CollectivePlan],
     ) -> list[CollectiveFinish]:
-        """By position in the communicator; ``plans`` are those of the devices.
+        """Compute when the devices of a communicator finish.
 
-        Raises HespasError where devices wait for each other for ever.
+        Args:
+            communicator: The communicator.
+            starts: When each device starts, in nanoseconds, by position.
+            plans: The plan of each device, by position.
+
+        Returns:
+            The finish of each device, by position.
+
+        Raises:
+            HespasError: The chunks of the collective block each other.
         """
         first, same = min(starts), plans.count(plans[0]) == len(plans)
         if same and max(starts) == first:
-            one = self.time_symmetric_start(communicator, plans[0])
-            if one is not None:
-                return [CollectiveFinish(one.end_ns + first, one.since_ns + first)] * len(starts)
-        after = tuple([s - first for s in starts])
-        key = (communicator.shape, after, id(plans[0]) if same else tuple(map(id, plans)))
-        finishes = self._known.get(key)
+            finish = self.time_symmetric_start(communicator, plans[0])
+            if finish is not None:
+                return [finish.shift_by(first)] * len(starts)
+        delays = tuple([start - first for start in starts])
+        key = (communicator.shape, delays, id(plans[0]) if same else tuple(map(id, plans)))
+        finishes = self._finishes.get(key)
         if finishes is None:
             if same and not self.by_message:
-                finishes = self._solve_all_devices(communicator, after, plans[0])
-            finishes = self._known[key] = finishes or self._simulate_messages(
-                communicator, after, plans
+                finishes = self._solve_all_devices(communicator, delays, plans[0])
+            finishes = self._finishes[key] = finishes or self._simulate_messages(
+                communicator, delays, plans
             )
         return [CollectiveFinish(end + first, since + first) for end, since in finishes]
 
@@ -122,7 +136,7 @@ class CollectiveTimer:
     def _solve_one_device(
         self, communicator: PlannedCommunicator, plan: CollectivePlan
     ) -> CollectiveFinish | None:
-        """One device's way through a collective that all start together."""
+        """Time one device of a collective that all devices start together; None if they differ."""
         if not self._has_recurrences(communicator, plan):
             return None
         costs = self._build_phase_costs(communicator)
@@ -143,7 +157,7 @@ class CollectiveTimer:
     def _solve_all_devices(
         self, communicator: PlannedCommunicator, starts: Sequence[int], plan: CollectivePlan
     ) -> list[CollectiveFinish] | None:
-        """All devices at once, chunk after chunk; None where chunks may get in each other's way."""
+        """Time all devices at once, chunk after chunk; None if chunks may delay each other."""
         if not self._has_recurrences(communicator, plan):
             return None
         costs = self._build_phase_costs(communicator)
@@ -177,7 +191,7 @@ class CollectiveTimer:
         phase: ChunkPhase,
         starts: Array,
     ) -> tuple[Array, int] | None:
-        """One phase of a chunk of a grid of devices: the dimension's lines side by side."""
+        """Time a phase of a grid of devices, with all lines of its dimension side by side."""
         dim, links = communicator.dims[phase.dim], self._get_link_table(communicator, phase.dim)
         grid = starts.reshape(-1, dim.count, dim.stride)
         lines = np.moveaxis(grid, 1, 2).reshape(-1, dim.count)
@@ -194,7 +208,7 @@ class CollectiveTimer:
         starts: Sequence[int],
         plans: Sequence[CollectivePlan],
     ) -> list[CollectiveFinish]:
-        """Message by message."""
+        """Time a collective message by message."""
         queue = EventQueue()
         endpoints = {device: DeviceEndpoint(queue) for device in communicator.members}
         kind = RendezvousTransport if self.planner.options.rendezvous else MessageTransport

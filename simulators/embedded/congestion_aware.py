@@ -1,16 +1,17 @@
 """The congestion-aware network: links that carry one message at a time.
 
-A link is busy with a message for ``trunc(bytes / bandwidth)`` ns and hands it over after
-``trunc(latency + bytes / bandwidth)``; who comes meanwhile queues, first come first served. A
-message goes over its links one after another, whole each time (store and forward). In a Ring it
-takes the shorter way, of equal ones the one upwards; a Switch is a device between.
+Invariant: a link is busy exactly if a message occupies it, and messages wait only for busy links,
+in order of arrival. A message occupies a link for ``trunc(bytes / bandwidth)`` ns and reaches its
+end after ``trunc(latency + bytes / bandwidth)`` ns; it crosses its links one after another as a
+whole (store and forward). In a Ring it takes the shorter direction, upwards if both are equal; a
+Switch is a device between all others.
 Source: ASTRA-sim's network_backend/analytical, congestion_aware, which has one dimension.
 
-More dimensions are hespas's own: in each, the devices that differ in its coordinate alone are
-connected as above, and a message goes along dimension 0 first, then 1 and so on. That is the order
-of routing that is common in tori. The messages of a collective that goes dimension by dimension
-differ in one coordinate, so for them it decides nothing. The congestion-unaware model charges the
-first dimension alone.
+Several dimensions are an extension of hespas: in each dimension, devices that differ only in its
+coordinate are connected as above, and a message crosses dimension 0 first, then 1 and so on, which
+is the usual order of routing in tori. It does not affect collectives that run dimension by
+dimension, whose messages differ in one coordinate. The congestion-unaware model, in contrast,
+charges only the first dimension.
 """
 
 from __future__ import annotations
@@ -23,13 +24,12 @@ from hespas.support.errors import HespasError
 from .events import EventCallback, EventQueue
 from .network import AnalyticalNetwork
 
-_NetworkPlace = tuple[
-    int, int
-]  # dimension and device; a switch is dimension and minus its line, less 1
+# Dimension and device, or dimension and ``-1 - first device of the line`` for a switch.
+_NetworkPlace = tuple[int, int]
 
 
 class _QueuedLink:
-    """One direction of a link: what it carries, and what waits for it."""
+    """One direction of a link, with the messages that wait for it."""
 
     __slots__ = ("busy", "bytes_per_ns", "latency_ns", "waiting")
 
@@ -41,7 +41,7 @@ class _QueuedLink:
 
 
 class _RoutedMessage:
-    """A message under way: the links that it still has to take, the next one last."""
+    """A message under way; ``links`` are those that it still has to cross, the next one last."""
 
     __slots__ = ("argument", "call", "links", "size")
 
@@ -55,15 +55,15 @@ class _RoutedMessage:
 
 
 class CongestedNetwork:
-    """All links of a network."""
+    """The links of a network, created on first use."""
 
     def __init__(self, queue: EventQueue, network: AnalyticalNetwork) -> None:
         for dim, kind in enumerate(network.topology):
             if kind == "Ring" and network.counts[dim] == 2:
                 raise HespasError(
-                    f"dimension {dim} is a Ring of 2 devices, of which ASTRA-sim's "
-                    "congestion-aware model knows no links",
-                    remedy="make it FullyConnected, which is the same",
+                    f"dimension {dim} is a Ring of 2 devices, for which ASTRA-sim's "
+                    "congestion-aware model has no links",
+                    remedy="use FullyConnected, which is equivalent",
                 )
         self._queue = queue
         self._network = network
@@ -90,7 +90,7 @@ class CongestedNetwork:
         link.busy = True
         now = self._queue.now
         time = message.size / link.bytes_per_ns
-        # In this order: what happens in one nanosecond happens as in ASTRA-sim.
+        # The order matters if both are in one nanosecond; it is ASTRA-sim's.
         self._queue.schedule_event_at(
             now + int(link.latency_ns + time), self._hand_over_message, message
         )
@@ -109,7 +109,7 @@ class CongestedNetwork:
             self._occupy_link(link, link.waiting.popleft())
 
     def _find_route(self, source: int, target: int) -> list[_QueuedLink]:
-        """The links of a route, the first one last."""
+        """Return the links of a route, the first one last."""
         links: list[_QueuedLink] = []
         at, stride = source, 1
         for dim, count in enumerate(self._network.counts):
@@ -128,7 +128,7 @@ class CongestedNetwork:
         return links[::-1]
 
     def _list_hop_positions(self, dim: int, here: int, there: int) -> list[int]:
-        """The positions in a dimension that a message passes; -1 is the switch."""
+        """Return the positions of a dimension that a message passes; -1 is the switch."""
         kind, count = self._network.topology[dim], self._network.counts[dim]
         if kind == "FullyConnected":
             return [here, there]

@@ -1,11 +1,11 @@
-"""Measured collectives instead of the network model: time by size and number of devices.
+"""Measured curves of collectives: the time by size and number of devices.
 
-``configs/collectives/DEVICE.json`` holds what was measured between 2, 4 and 8 devices of one node.
-Between two sizes time is a power of the size (a line in a double logarithm), and between two
-numbers of devices likewise. Larger groups are not measured, and nothing is extrapolated to them.
-On a system with another bandwidth within the node the curves are scaled to it, and tagged. Sizes
-beyond the measured ones are tagged: smaller ones take as long as the smallest, larger ones
-have the bandwidth of the largest.
+``configs/collectives/DEVICE.json`` holds measurements between 2, 4 and 8 devices of one host. The
+time between two sizes is a power of the size (a line in a double logarithmic plot), and likewise
+between two numbers of devices. Larger groups are not extrapolated: the network model times them. On
+a system with another bandwidth within the host the curves are scaled, with a tag. Sizes outside the
+measured range have a tag too: smaller ones take as long as the smallest, larger ones have the
+bandwidth of the largest.
 """
 
 from __future__ import annotations
@@ -20,14 +20,12 @@ from pathlib import Path
 
 from hespas import configs
 from hespas.configs.system_spec import SystemSpec
+from hespas.simulators.simulation_result import CurveTag, CurveUse
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 
 from .collective_timing import CollectiveFinish
 
-MEASURED, BETWEEN, BEYOND = "measured", "between measured group sizes", "beyond measured bytes"
-SCALED = "scaled to the system's bandwidth"
-MODELLED = "by the network model: not measured for such devices"
 _EQUAL_BANDWIDTH_SHARE = 0.1  # presets count NVLink in GiB or GB, which differ by 7 %
 
 _FOLDER = Path(configs.__file__).parent / "collectives"
@@ -35,10 +33,14 @@ _FOLDER = Path(configs.__file__).parent / "collectives"
 
 @dataclass(frozen=True, slots=True)
 class CollectiveCurve:
-    """Times of one collective between so many devices, by ``sizes`` of the whole buffer, rising.
+    """The times of one kind of collective between a number of devices.
 
-    ``error`` is the share within which 80 % of the measured points lie of what their neighbours
-    give.
+    Attributes:
+        devices: The number of devices.
+        sizes_bytes: Bytes of the whole buffer, rising.
+        times_ns: The time of each size.
+        error: The relative error that 80 % of the measured points do not exceed if each is
+            interpolated from its neighbours.
     """
 
     devices: int
@@ -47,7 +49,7 @@ class CollectiveCurve:
     error: float
 
     def interpolate_ns(self, whole_bytes: int) -> float:
-        """The time of a buffer of that size, in floating point."""
+        """Interpolate the time in nanoseconds of a buffer of ``whole_bytes``."""
         sizes, times = self.sizes_bytes, self.times_ns
         if whole_bytes <= sizes[0]:
             return times[0]
@@ -59,9 +61,13 @@ class CollectiveCurve:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCurves:
-    """A device's curves by kind of collective, by rising number of devices.
+    """The curves of a device.
 
-    ``device_gb_s`` is what it can send to the others of its node, in 1e9 bytes per second.
+    Attributes:
+        device: The name of the device.
+        source: Where the measurements come from.
+        device_gb_s: Bandwidth at which it can send to the other devices of its host, in 1e9 B/s.
+        curves: The curves by kind of collective, with a rising number of devices.
     """
 
     device: str
@@ -70,75 +76,85 @@ class DeviceCurves:
     curves: Mapping[str, tuple[CollectiveCurve, ...]]
 
     def compute_bandwidth_ratio(self, system: SystemSpec) -> float:
-        """A device's bandwidth in a system's dimension 0 over that of the devices measured.
+        """Return the bandwidth of a device in dimension 0 of a system over the measured one.
 
-        1 where it is that to 10 %.
+        The result is exactly 1 if both differ by at most 10 %.
         """
         ratio = system.device_gb_s / self.device_gb_s
         return 1.0 if abs(ratio - 1) <= _EQUAL_BANDWIDTH_SHARE else ratio
 
     def has_measured_group(self, kind: str, devices: int) -> bool:
-        """Whether groups of that size are within what was measured."""
+        """Return whether a number of devices is within the measured range."""
         curves = self.curves.get(kind, ())
         return bool(curves) and curves[0].devices <= devices <= curves[-1].devices
 
     def interpolate_collective(
         self, kind: str, operand_bytes: int, devices: int, ratio: float = 1.0
-    ) -> tuple[int, str]:
-        """A collective's time, and how it was got: MEASURED, BETWEEN, SCALED or BEYOND.
+    ) -> tuple[int, CurveTag]:
+        """Interpolate the time of a collective; ``has_measured_group`` must hold.
 
-        ``operand_bytes`` are those of one device, as in a trace; ``knows`` must hold. With
-        ``ratio`` times the bandwidth so many times the bytes take as long: what a collective takes
-        at least stays, and its share of the bandwidth.
+        Args:
+            kind: The kind of collective.
+            operand_bytes: Operand bytes of one device, as in a trace.
+            devices: The number of devices.
+            ratio: The bandwidth of the system over the measured one. With it, ``ratio`` times the
+                bytes take the same time, so that the minimum time and the share of the bandwidth
+                stay the same.
+
+        Returns:
+            The time in nanoseconds, and how it was obtained.
         """
         whole_bytes = operand_bytes * devices if kind == "all_gather" else operand_bytes
         whole_bytes = whole_bytes if ratio == 1 else round(whole_bytes / ratio)
         curves = self.curves[kind]
         at = bisect_left(curves, devices, key=lambda curve: curve.devices)
-        above, tag = curves[at], MEASURED
+        above, tag = curves[at], CurveTag.MEASURED
         used, time = [above], above.interpolate_ns(whole_bytes)
         if above.devices != devices:
-            below, tag = curves[at - 1], BETWEEN
+            below, tag = curves[at - 1], CurveTag.BETWEEN
             used.append(below)
             time = interpolate_power(
                 devices, below.devices, below.interpolate_ns(whole_bytes), above.devices, time
             )
         if ratio != 1:
-            tag = SCALED
+            tag = CurveTag.SCALED
         if not all(curve.sizes_bytes[0] <= whole_bytes <= curve.sizes_bytes[-1] for curve in used):
-            tag = BEYOND
+            tag = CurveTag.BEYOND
         return round(time), tag
 
 
 def interpolate_power(x: float, x0: float, y0: float, x1: float, y1: float) -> float:
-    """The value at ``x`` of the power of x that goes through both points."""
+    """Return the value at ``x`` of the power function through (x0, y0) and (x1, y1)."""
     return y0 * (y1 / y0) ** (math.log(x / x0) / math.log(x1 / x0))
 
 
 class MeasuredCollectives:
-    """Times the collectives of a simulation by curves, where there are any for them.
+    """Times the collectives of a simulation by measured curves, and counts them by tag.
 
-    Curves hold within one node, which is dimension 0 of the network. All devices finish a measured
-    collective together, its time after the last of them started.
+    Curves hold within one host, which is dimension 0 of the network. All devices of a measured
+    collective finish together, its time after the last of them has started.
     """
 
     def __init__(self, curves: DeviceCurves, system: SystemSpec) -> None:
         self.curves = curves
         self._ratio = curves.compute_bandwidth_ratio(system)
-        self._node = system.npus_count[0]
-        self.counts: Counter[str] = Counter()
+        self._host_devices = system.npus_count[0]
+        self.counts: Counter[CurveTag] = Counter()
 
     def has_measured_group(self, kind: str, members: Sequence[int]) -> bool:
-        """Whether there is a curve for a collective of these devices."""
+        """Return whether a collective between these devices has a curve."""
         return (
             self.curves.has_measured_group(kind, len(members))
-            and len({member // self._node for member in members}) == 1
+            and len({member // self._host_devices for member in members}) == 1
         )
 
     def compute_finishes(
         self, kind: str, operand_bytes: int, starts: Sequence[int], copies: int = 1
     ) -> list[CollectiveFinish]:
-        """When the devices finish; ``knows`` must hold. It counts as ``copies`` collectives."""
+        """Compute when the devices finish, and count the collective ``copies`` times.
+
+        ``has_measured_group`` must hold.
+        """
         time, tag = self.curves.interpolate_collective(
             kind, operand_bytes, len(starts), self._ratio
         )
@@ -146,24 +162,24 @@ class MeasuredCollectives:
         last = max(starts)
         return [CollectiveFinish(last + time, last)] * len(starts)
 
-    def summarise_counts(self) -> str:
-        """How many collectives were got how, for people."""
-        tags = (MEASURED, BETWEEN, SCALED, BEYOND, MODELLED)
-        parts = [f"{self.counts[tag]} {tag}" for tag in tags if self.counts[tag]]
-        return f"{self.curves.device} ({', '.join(parts) or 'no collectives'})"
+    def to_curve_use(self) -> CurveUse:
+        """Return the device and the number of collectives by tag."""
+        return CurveUse(
+            self.curves.device, {tag: self.counts[tag] for tag in CurveTag if self.counts[tag]}
+        )
 
 
 def list_devices() -> list[str]:
-    """The devices that there are curves of, alphabetical."""
+    """Return the names of the devices with measured curves, in alphabetical order."""
     return sorted(path.stem for path in _FOLDER.glob("*.json"))
 
 
 @functools.cache
 def load_curves(device: str) -> DeviceCurves:
-    """The curves of a device; raises UsageError that suggests the near name."""
+    """Read the curves of a device; raises UsageError, which suggests a similar name."""
     if device not in list_devices():
         raise UsageError(
-            f"there are no measured collectives of '{device}'",
+            f"no measured collectives for the device '{device}'",
             remedy=suggest_nearest(device, list_devices()),
         )
     data = configs.read_json(_FOLDER / f"{device}.json")

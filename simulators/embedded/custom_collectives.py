@@ -1,8 +1,10 @@
-"""Custom collectives: the traces that system.json names, played where ASTRA-sim plays them.
+"""Custom collectives: traces named by system.json that replace ASTRA-sim's own algorithms.
 
-Each rank runs ``PREFIX.POSITION.et``, its position in the communicator, as soon as it starts the
-collective: whatever is ready runs at once, without endpoint delay or limit to resources. Sizes are
-those of the traces. Its messages share tags with those of the workload.
+Each rank runs the trace ``PREFIX.POSITION.et`` of its position in the communicator, from the moment
+at which it reaches the collective. Invariant: every node whose dependencies have finished is under
+way; there is neither an endpoint delay nor a limit of resources. The traces determine the sizes of
+the messages, whatever the size of the workload's collective. The messages share their tags with
+those of the workload.
 Source: ASTRA-sim's CustomAlgorithm.cc, CollectiveImplLookup.cc, CommunicatorGroup.cc.
 """
 
@@ -11,26 +13,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hespas.chakra.dependency_graph import analyse_dependencies, collect_children
 from hespas.chakra.node_rules import COMP, MAX_TAG, RECV, SEND, read_integer_attr
 from hespas.chakra.trace_reader import TraceFileError, TraceNode, read_trace_nodes
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.collectives import per_node
+from hespas.simulators.simulation_inputs import SimulationInputs
 from hespas.simulators.simulation_steps import SimulationStep
 from hespas.support.errors import HespasError
 
-from .events import DeviceEndpoint, MessageTransport
-
-if TYPE_CHECKING:
-    from .device_runner import DeviceRunner
-    from .event_engine import EventEngine
+from .collective_plan import CollectivePlanner
+from .device_runner import DeviceRunner
+from .events import DeviceEndpoint, EventQueue, MessageTransport
 
 
 @dataclass(frozen=True, slots=True)
 class CustomTraceOp:
-    """One node: ``peer`` is a position in the communicator; ``duration_ns`` of a COMP node."""
+    """One node: ``peer`` is a position in the communicator, ``duration_ns`` that of a COMP node."""
 
     type: int
     peer: int = -1
@@ -41,10 +41,16 @@ class CustomTraceOp:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CustomAlgorithm:
-    """One rank's trace: nodes by rising id, how many each waits for, and who waits for it.
+    """The trace of one position of a communicator.
 
-    ``chunk_bytes`` and ``parts``: the chunks that the collective is cut into, where the trace tells
-    (msg_chunk_cnt, total_chunk_cnt), else 0.
+    Attributes:
+        path: The file.
+        nodes: Its nodes by rising id; the other sequences are in the same order.
+        ops: What each node does.
+        waits: How many nodes each node depends on.
+        children: The positions of the nodes that depend on each node.
+        chunk_bytes: Bytes of a chunk of the collective; 0 if the trace does not record chunks.
+        parts: The number of those chunks (attribute total_chunk_cnt); 0 likewise.
     """
 
     path: Path
@@ -56,23 +62,23 @@ class CustomAlgorithm:
     parts: int = 0
 
     def has_matching_size(self, kind: str, size: int, count: int) -> bool:
-        """Whether the trace is for operands of ``size`` bytes on ``count`` devices."""
+        """Return whether the trace is for operands of ``size`` bytes on ``count`` devices."""
         whole_bytes = size * count if kind == "all_gather" else size
         return not self.parts or self.chunk_bytes == -(-whole_bytes // self.parts)
 
 
 @dataclass(slots=True)
 class CustomTraces:
-    """Which collectives have traces of their own; reads each file once."""
+    """The custom traces of a system; reads each file once."""
 
     system: SystemSpec
     nodes: dict[int, str] = field(default_factory=dict)
-    _plans: dict[tuple[int, int, str], str] = field(default_factory=dict)
-    _read: dict[tuple[str, int, int], CustomAlgorithm] = field(default_factory=dict)
+    _prefixes: dict[tuple[int, int, str], str] = field(default_factory=dict)
+    _algorithms: dict[tuple[str, int, int], CustomAlgorithm] = field(default_factory=dict)
 
     @classmethod
     def from_system(cls, system: SystemSpec) -> CustomTraces:
-        """Those of a system; raises HespasError where its per-node file is wrong."""
+        """Read the prefixes of a system; raises HespasError if its per-node file is wrong."""
         nodes = {}
         if system.per_node_custom:
             nodes = per_node.read_prefixes(system.folder / system.per_node_custom)
@@ -80,28 +86,32 @@ class CustomTraces:
 
     @property
     def has_traces(self) -> bool:
-        """Whether there are any at all."""
+        """Whether the system names any custom collective."""
         return bool(self.nodes or self.system.custom)
 
     def find_prefix(self, rank: int, group: int, kind: str, node: int) -> str:
-        """The prefix of a collective's traces, "" where it has none.
+        """Return the prefix of the traces of a collective; "" if it is not custom.
 
-        In a communicator, the first collective of a kind decides for all that follow.
+        The first collective of a kind on a communicator decides for all later ones.
         """
-        prefix = self._plans.get((rank, group, kind)) if group else None
+        prefix = self._prefixes.get((rank, group, kind)) if group else None
         if prefix is None:
             prefix = self.nodes.get(node) or self.system.custom.get(kind.replace("_", "-"), "")
             if group:
-                self._plans[rank, group, kind] = prefix
+                self._prefixes[rank, group, kind] = prefix
         return prefix
 
     def load_algorithm(self, prefix: str, position: int, count: int) -> CustomAlgorithm:
-        """The trace of a position in a communicator of ``count`` devices; raises HespasError."""
+        """Read the trace of a position in a communicator of ``count`` devices.
+
+        Raises:
+            HespasError: The file is missing or is not a valid custom trace.
+        """
         key = (prefix, position, count)
-        if key not in self._read:
+        if key not in self._algorithms:
             path = Path(self.system.folder / f"{prefix}.{position}.et")
-            self._read[key] = _read_algorithm(path, position, count)
-        return self._read[key]
+            self._algorithms[key] = _read_algorithm(path, position, count)
+        return self._algorithms[key]
 
 
 def _read_algorithm(path: Path, position: int, count: int) -> CustomAlgorithm:
@@ -116,7 +126,7 @@ def _read_algorithm(path: Path, position: int, count: int) -> CustomAlgorithm:
     except TraceFileError as error:
         raise HespasError(error.message, where=str(path)) from None
     if not nodes:
-        raise HespasError("has no nodes: give each rank one at least", where=str(path))
+        raise HespasError("has no nodes: give each rank at least one", where=str(path))
     graph = analyse_dependencies(nodes)
     for at, (_, _, text) in graph.findings:
         raise HespasError(text, where=f"{path} node {nodes[at].id}")
@@ -128,7 +138,7 @@ def _read_algorithm(path: Path, position: int, count: int) -> CustomAlgorithm:
 
 
 def _read_chunk_counts(node: TraceNode) -> tuple[int, int]:
-    """The bytes of a chunk and how many there are in all, as a SEND tells; zeros where not."""
+    """Read the bytes of a chunk and the number of all chunks from a SEND; zeros if it has none."""
     size, count, parts = (
         read_integer_attr(node, name) for name in ("comm_size", "msg_chunk_cnt", "total_chunk_cnt")
     )
@@ -144,14 +154,14 @@ def _convert_node(path: Path, node: TraceNode, position: int, count: int) -> Cus
     def read_integer(name: str, remedy: str = "") -> int:
         value = read_integer_attr(node, name)
         if value is None:
-            raise build_error(f"the attribute '{name}' is missing, or no integer", remedy)
+            raise build_error(f"the attribute '{name}' is missing or not an integer", remedy)
         return value
 
     if node.type == COMP:
         return CustomTraceOp(COMP, duration_ns=node.duration_us * 1000 or 1)
     if node.type not in (SEND, RECV):
         raise build_error(
-            f"has type {node.type}: in a custom collective only SEND, RECV and COMP run"
+            f"has type {node.type}: only SEND, RECV and COMP nodes run in a custom collective"
         )
     name = "comm_dst" if node.type == SEND else "comm_src"
     peer = read_integer(name)
@@ -164,53 +174,56 @@ def _convert_node(path: Path, node: TraceNode, position: int, count: int) -> Cus
     return CustomTraceOp(int(node.type), peer, read_integer("comm_tag") % MAX_TAG, size)
 
 
-class CustomExecution:
-    """One rank's part in a collective under way; ``done()`` when it is over."""
+@dataclass(frozen=True, slots=True)
+class RankEnvironment:
+    """The device that runs a rank's trace, and the services that it uses."""
 
-    __slots__ = (
-        "algorithm", "done", "endpoint", "free", "members", "no_time", "rank", "running",
-        "transport", "waits",
-    )  # fmt: skip
+    rank: int
+    endpoint: DeviceEndpoint
+    transport: MessageTransport
+    is_instant_message: Callable[[int, int], bool]  # (peer, size): sent now, at time 0, in 0 ns
+
+
+class CustomExecution:
+    """The part of one rank in a running custom collective; calls ``done()`` at its end."""
+
+    __slots__ = ("algorithm", "device", "done", "free", "members", "running", "waits")
 
     def __init__(
         self,
         algorithm: CustomAlgorithm,
         members: Sequence[int],
-        rank: int,
-        transport: MessageTransport,
-        endpoint: DeviceEndpoint,
-        no_time: Callable[[int, int], bool],
+        device: RankEnvironment,
         done: Callable[[], None],
     ) -> None:
-        """``no_time(peer, size)`` says whether a message sent now takes none, at time 0."""
-        self.algorithm, self.members, self.rank = algorithm, members, rank
-        self.transport, self.endpoint, self.no_time, self.done = transport, endpoint, no_time, done
+        self.algorithm, self.members = algorithm, members
+        self.device, self.done = device, done
         self.waits = list(algorithm.waits)
         self.free = [i for i, count in enumerate(self.waits) if count == 0]
         self.running: dict[int, None] = {}
 
-    def issue_first_ops(self) -> None:
-        """Issue what waits for nothing."""
-        self._issue_free_ops()
-
-    def _issue_free_ops(self) -> None:
+    def issue_free_ops(self) -> None:
+        """Issue the nodes whose dependencies have finished."""
+        device = self.device
         free, self.free = self.free, []
         for i in sorted(free):
             self.running[i] = None
             op = self.algorithm.ops[i]
             if op.type == COMP:
-                self.endpoint.schedule_event_after(op.duration_ns, self._finish_op, i)
+                device.endpoint.schedule_event_after(op.duration_ns, self._finish_op, i)
                 continue
             peer = self.members[op.peer]
             if op.type == SEND:
-                if self.no_time(peer, op.size):
+                if device.is_instant_message(peer, op.size):
                     raise HespasError(
                         "starts at time 0 and takes no time: ASTRA-sim aborts",
                         where=f"{self.algorithm.path} node {self.algorithm.nodes[i].id}",
                     )
-                self.transport.send_message((op.tag, self.rank, peer, op.size), self._finish_op, i)
+                key = (op.tag, device.rank, peer, op.size)
+                device.transport.send_message(key, self._finish_op, i)
             else:
-                self.transport.await_message((op.tag, peer, self.rank, op.size), self._finish_op, i)
+                key = (op.tag, peer, device.rank, op.size)
+                device.transport.await_message(key, self._finish_op, i)
 
     def _finish_op(self, i: int) -> None:
         del self.running[i]
@@ -218,12 +231,12 @@ class CustomExecution:
             self.waits[child] -= 1
             if self.waits[child] == 0:
                 self.free.append(child)
-        self._issue_free_ops()
+        self.issue_free_ops()
         if not self.running:
             self.done()
 
     def describe_wait(self) -> str:
-        """What this rank waits for, for messages."""
+        """Describe what this rank waits for, for messages."""
         for i in self.running:
             op = self.algorithm.ops[i]
             if op.type == RECV:
@@ -237,102 +250,118 @@ class CustomExecution:
 
 @dataclass(slots=True)
 class CustomRendezvous:
-    """A custom collective over all its devices: who has started and who has finished."""
+    """A custom collective across its devices: the starts so far, and how many have not finished."""
 
     name: str
     step: SimulationStep
     group: int
     members: tuple[int, ...]
-    starts: dict[int, int] = field(default_factory=dict)
-    ends: dict[int, int] = field(default_factory=dict)
+    unfinished: int
+    starts: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _PlayCount:
+    """How often the traces of a prefix were played, and how often with a size that differs."""
+
+    played: int = 0
+    other_size: int = 0
 
 
 class CustomCollectives:
-    """The custom collectives of an engine; ``over`` is told of each that all have finished."""
+    """The custom collectives of a simulation; ``on_finish`` gets each that all ranks finished."""
 
-    def __init__(self, engine: EventEngine, over: Callable[[CustomRendezvous], None]) -> None:
-        self.engine, self.over = engine, over
-        self.custom = CustomTraces.from_system(engine.inputs.system)
-        self._sizes: dict[tuple[str, str], list[int]] = {}  # played, of them of another size
-        self._runs: dict[
-            int, CustomExecution
-        ] = {}  # by device, which is in one collective at a time
-        self._counts: dict[tuple[int, int], int] = {}
-        self._together: dict[tuple[int, int], CustomRendezvous] = {}
+    def __init__(
+        self,
+        inputs: SimulationInputs,
+        planner: CollectivePlanner,
+        queue: EventQueue,
+        transport: MessageTransport,
+        on_finish: Callable[[CustomRendezvous], None],
+    ) -> None:
+        self.inputs, self.planner, self.on_finish = inputs, planner, on_finish
+        self.queue, self.transport = queue, transport
+        self.traces = CustomTraces.from_system(inputs.system)
+        self._play_counts: dict[tuple[str, str], _PlayCount] = {}  # by kind and prefix
+        self._executions: dict[int, CustomExecution] = {}  # by device: it runs one at a time
+        self._started: dict[tuple[int, int], int] = {}  # by device and communicator
+        self._rendezvous: dict[tuple[int, int], CustomRendezvous] = {}  # by communicator and number
 
-    def start_collective(
-        self, runner: DeviceRunner, position: int, step: SimulationStep, group: int
-    ) -> bool:
-        """Start a collective on a device, if it is a custom one; ``runner.end`` runs at its end."""
-        if not self.custom.has_traces:
+    def start_collective(self, runner: DeviceRunner, position: int, group: int) -> bool:
+        """Start a collective on a device if it is a custom one; return whether it is.
+
+        ``runner.finish_node`` is called when the device has finished its part.
+        """
+        if not self.traces.has_traces:
             return False
-        node, rank = runner.device.program.nodes[position], runner.rank
-        prefix = self.custom.find_prefix(rank, group, step.kind, node.id)
+        step, node, rank = (
+            runner.steps[position],
+            runner.device.program.nodes[position],
+            runner.rank,
+        )
+        prefix = self.traces.find_prefix(rank, group, step.kind, node.id)
         if not prefix:
             return False
-        members = self.engine.inputs.groups[group]
-        problem = ""
-        if step.involved and not all(step.involved):
-            problem = "has an involved_dim, and a custom collective knows no dimensions"
-        elif list(members) != sorted(members):
-            problem = f"is custom, and the devices of its communicator {group} are not ascending"
-        if problem:
-            raise HespasError(problem, where=runner.describe_position(position))
-        if self.engine.planner.split_chunks(step.kind, step.size)[0] > 1:
-            raise HespasError(
-                "preferred-dataset-splits is more than 1: a custom collective never finishes, as "
-                "ASTRA-sim waits for parts of it that it has not started",
-                where=str(self.engine.inputs.system.folder / "system.json"),
-                remedy="set it to 1",
-            )
-        algorithm = self.custom.load_algorithm(prefix, members.index(rank), len(members))
-        sizes = self._sizes.setdefault((step.kind, prefix), [0, 0])
+        members = self.inputs.groups[group]
+        self._check_collective(runner, position, group)
+        algorithm = self.traces.load_algorithm(prefix, members.index(rank), len(members))
         if rank == members[0]:
-            sizes[0] += 1
-            sizes[1] += not algorithm.has_matching_size(step.kind, step.size, len(members))
-        count = self._counts.get((rank, group), 0)
-        self._counts[rank, group] = count + 1
-        runner.issued += 1  # one stream, whatever the splits
-        runner.streams[group] = runner.streams.get(group, 0) + 1
-        key, now = (group, count), self.engine.queue.now
-        rendezvous = self._together.setdefault(
-            key, CustomRendezvous(node.name, step, group, members)
+            count = self._play_counts.setdefault((step.kind, prefix), _PlayCount())
+            count.played += 1
+            count.other_size += not algorithm.has_matching_size(step.kind, step.size, len(members))
+        number = self._started.get((rank, group), 0)
+        self._started[rank, group] = number + 1
+        runner.count_chunks(group, 1)  # a custom collective counts as one chunk
+        key = (group, number)
+        rendezvous = self._rendezvous.setdefault(
+            key, CustomRendezvous(node.name, step, group, members, len(members))
         )
-        rendezvous.starts[rank] = now
+        rendezvous.starts.append(self.queue.now)
 
         def finish_rank() -> None:
-            del self._runs[rank]
-            rendezvous.ends[rank] = self.engine.queue.now
-            if len(rendezvous.ends) == len(members):
-                del self._together[key]
-                self.over(rendezvous)
+            del self._executions[rank]
+            rendezvous.unfinished -= 1
+            if rendezvous.unfinished == 0:
+                del self._rendezvous[key]
+                self.on_finish(rendezvous)
             runner.finish_node(position)
 
         def is_instant_message(peer: int, size: int) -> bool:
-            network = self.engine.planner.network
-            return self.engine.queue.now == 0 and network.compute_transfer_ns(rank, peer, size) == 0
+            network = self.planner.network
+            return self.queue.now == 0 and network.compute_transfer_ns(rank, peer, size) == 0
 
-        run = CustomExecution(
-            algorithm,
-            members,
-            rank,
-            self.engine.transport,
-            runner.endpoint,
-            is_instant_message,
-            finish_rank,
-        )
-        self._runs[rank] = run
-        run.issue_first_ops()
+        device = RankEnvironment(rank, runner.endpoint, self.transport, is_instant_message)
+        execution = CustomExecution(algorithm, members, device, finish_rank)
+        self._executions[rank] = execution
+        execution.issue_free_ops()
         return True
 
+    def _check_collective(self, runner: DeviceRunner, position: int, group: int) -> None:
+        """Raise HespasError if ASTRA-sim cannot run a collective as a custom one."""
+        step, members = runner.steps[position], self.inputs.groups[group]
+        problem = ""
+        if step.involved and not all(step.involved):
+            problem = "has an involved_dim, but a custom collective has no dimensions"
+        elif list(members) != sorted(members):
+            problem = f"is custom, but the devices of its communicator {group} are not ascending"
+        if problem:
+            raise HespasError(problem, where=runner.describe_position(position))
+        if self.planner.split_chunks(step.kind, step.size)[0] > 1:
+            raise HespasError(
+                "preferred-dataset-splits is more than 1: a custom collective never finishes, as "
+                "ASTRA-sim waits for parts of it that it has not started",
+                where=str(self.inputs.system.folder / "system.json"),
+                remedy="set it to 1",
+            )
+
     def describe_wait(self, rank: int) -> str:
-        """What a device waits for in a custom collective, "" where it is in none."""
-        return self._runs[rank].describe_wait() if rank in self._runs else ""
+        """Describe what a device waits for in a custom collective; "" if it runs none."""
+        return self._executions[rank].describe_wait() if rank in self._executions else ""
 
     def summarise_played(self) -> str:
-        """What was played, and how often its size was not the workload's; "" if nothing was."""
+        """Describe the traces that were played, and how often their sizes did not match."""
         words = []
-        for (kind, prefix), (played, others) in self._sizes.items():
-            note = f" ({others} of {played} with another size in the workload)" if others else ""
-            words.append(f"{kind} by {prefix}{note}")
+        for (kind, prefix), count in self._play_counts.items():
+            sizes = f"{count.other_size} of {count.played} with another size in the workload"
+            words.append(f"{kind} by {prefix}{f' ({sizes})' if count.other_size else ''}")
         return "; ".join(words)

@@ -1,30 +1,81 @@
-"""One device while it runs: its nodes, what is ready, what is busy.
+"""Execution of the trace of one device.
 
-A device runs one compute node, one collective or SEND, one CPU node at a time, and any number of
-RECVs; of those ready the lowest id first, looked at whenever a node of the device ends.
+Invariants: a device runs at most one compute node, one communication node (a collective or a SEND)
+and one CPU node at a time, and any number of RECVs. A node is ready once all nodes that it depends
+on have finished. Of the ready nodes of a resource, the one with the lowest id is issued first, and
+nodes are issued only at the start and when a node of the device finishes.
 Source: ASTRA-sim's Workload.cc, HardwareResource.cc.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from hespas.simulators.simulation_inputs import SimulatedDevice
+from hespas.simulators.simulation_inputs import SimulatedDevice, SimulationInputs
+from hespas.simulators.simulation_options import SimulationOptions
+from hespas.simulators.simulation_steps import SimulationStep
 from hespas.support.errors import HespasError
 
-from .collective_plan import QueueTurn
-from .equivalence_classes import AmbiguousOrder
-from .events import DeviceEndpoint
+from .collective_plan import CollectivePlan, CollectivePlanner, PlannedCommunicator, QueueTurn
+from .equivalence_classes import AmbiguousOrder, CommunicatorClass, EquivalenceClasses
+from .events import DeviceEndpoint, EventQueue, MessageTransport
 
-if TYPE_CHECKING:
-    from .event_engine import EventEngine
+
+@dataclass(frozen=True, slots=True)
+class JoinedDevice:
+    """A device that has reached a collective: its node's position, the time, and its plan."""
+
+    position: int
+    start_ns: int
+    plan: CollectivePlan
+
+
+@dataclass(slots=True)
+class CollectiveInstance:
+    """A collective on a communicator that some of its devices have reached."""
+
+    step: SimulationStep
+    communicator: PlannedCommunicator
+    name: str
+    communicator_class: CommunicatorClass
+    joined: dict[int, JoinedDevice] = field(default_factory=dict)
+
+
+class SimulationEngine(Protocol):
+    """What device runners and the diagnosis of faults use of the event engine."""
+
+    inputs: SimulationInputs
+    options: SimulationOptions
+    queue: EventQueue
+    transport: MessageTransport
+    planner: CollectivePlanner
+    classes: EquivalenceClasses
+    instances: dict[tuple, CollectiveInstance]
+    detects_ties: bool
+
+    def get_runner(self, device: int) -> DeviceRunner:
+        """Return the runner of the class of a device."""
+        ...
+
+    def start_collective(self, runner: DeviceRunner, position: int) -> None:
+        """Start a collective on a device; its ``finish_node`` is called when it has finished."""
+        ...
+
+    def describe_custom_wait(self, device: int) -> str:
+        """Describe what a device waits for in a custom collective; "" if it runs none."""
+        ...
+
+    def record_send_or_broadcast(self, runner: DeviceRunner, position: int) -> None:
+        """Record a SEND or BROADCAST that has finished."""
+        ...
 
 
 @dataclass(slots=True)
 class DeviceLane:
-    """What one device did: start and finish of each node by position, and the order of issue."""
+    """The recorded execution of a device: node times by position, and the order of issue."""
 
     starts: list[int]
     ends: list[int]
@@ -33,22 +84,30 @@ class DeviceLane:
 
 
 @dataclass(slots=True)
-class SimultaneousEnds:
-    """What ends on a device in one nanosecond, and what follows.
+class DeviceResource:
+    """A resource that runs one node at a time; ``ready`` is a heap of positions."""
 
-    Where a message ends together with something else, which goes first depends on the order in
-    which other devices sent theirs, within a nanosecond too: devices of a class may differ, and
-    collectives that are timed alone do not tell.
+    ready: list[int] = field(default_factory=list)
+    busy: bool = False
+
+
+@dataclass(slots=True)
+class SimultaneousEnds:
+    """The nodes of a device that end in one nanosecond, and the nodes issued after them.
+
+    If a message ends at the same time as another node, their order depends on the order in which
+    other devices sent their messages, which may differ between the devices of a class and is
+    unknown to collectives that are timed alone.
     """
 
     tick: int = -1
     events: int = 0
     message: bool = False
     issued: dict[str, list[int]] = field(default_factory=dict)
-    needs: dict[int, int] = field(default_factory=dict)  # of what ends now, as bits, by node
+    needs: dict[int, int] = field(default_factory=dict)  # by position: bits of the awaited events
 
     def record_end(self, tick: int, message: bool) -> None:
-        """Something ends."""
+        """Record the end of a node; ``message`` is True for a SEND or RECV."""
         if tick != self.tick:
             self.tick, self.events, self.message = tick, 0, False
             self.issued.clear()
@@ -56,56 +115,65 @@ class SimultaneousEnds:
         self.events += 1
         self.message = self.message or message
 
-    def has_ambiguous_order(self, ready: dict[str, list[int]]) -> bool:
-        """Whether another order could have given a resource to another node.
+    def has_ambiguous_order(self, resources: Mapping[str, DeviceResource]) -> bool:
+        """Return whether another order of the ends could have issued another node.
 
-        Not if all that compete for it wait for the same of what ends now.
+        It could not if all nodes that compete for a resource wait for the same ends.
         """
         if self.events < 2 or not self.message:
             return False
-        for resource, issued in self.issued.items():
-            waiting = ready.get(resource)
+        for name, issued in self.issued.items():
+            waiting = resources[name].ready if name in resources else None
             if waiting and len({self.needs.get(p, 0) for p in (*issued, *waiting)}) > 1:
                 return True
         return False
 
 
 class DeviceRunner:
-    """One device while it runs; it may stand for others that do the same."""
+    """Runs the trace of one device, which may represent its equivalence class."""
 
-    def __init__(self, engine: EventEngine, rank: int, device: SimulatedDevice) -> None:
+    def __init__(self, engine: SimulationEngine, rank: int, device: SimulatedDevice) -> None:
         program = device.program
         self.engine, self.rank, self.device = engine, rank, device
         self.steps, self.children = program.steps, program.children
         self.queue = engine.queue
         self.endpoint = DeviceEndpoint(engine.queue)
         self.waits = list(program.waits)
-        self.left = len(program.nodes)
-        self.busy = {"compute": False, "comm": False, "cpu": False}
-        self.ready: dict[str, list[int]] = {"compute": [], "comm": [], "cpu": []}
+        self.unfinished = len(program.nodes)
+        self.resources = {name: DeviceResource() for name in ("compute", "comm", "cpu")}
         self.receives: list[int] = []
-        self.lane = DeviceLane([-1] * self.left, [-1] * self.left)
-        self.ties = SimultaneousEnds() if engine.ties else None
+        self.lane = DeviceLane([-1] * self.unfinished, [-1] * self.unfinished)
+        self.ties = SimultaneousEnds() if engine.detects_ties else None
         self.turn = QueueTurn()
-        self.issued = 0  # streams, over all communicators
-        self.streams: dict[int, int] = {}
+        self.chunk_count = 0  # chunks of collectives started on any communicator
+        self.chunk_counts: dict[int, int] = {}  # by communicator
         for position, count in enumerate(self.waits):
             if count == 0:
                 self._enqueue_ready_node(position)
 
     def describe_position(self, position: int) -> str:
-        """File and node, for messages."""
+        """Return the trace file and node id, for messages."""
         return f"{self.device.path} node {self.device.program.nodes[position].id}"
 
     def resolve_communicator(self, position: int) -> int:
-        """The communicator of a collective."""
+        """Return the communicator id of a collective."""
         group = self.steps[position].group
         return self.device.groups.get(group, group)
 
     def resolve_peer(self, position: int) -> int:
-        """The other end of a message."""
+        """Return the device at the other end of a message."""
         peer = self.steps[position].peer
         return self.device.peers.get(peer, peer)
+
+    def count_chunks(self, communicator: int, chunks: int) -> int:
+        """Count the chunks of a started collective; return the number of its first chunk.
+
+        Communicator 0 continues the numbers of all communicators, as in ASTRA-sim.
+        """
+        first = self.chunk_counts.get(communicator, 0) if communicator else self.chunk_count
+        self.chunk_count += chunks
+        self.chunk_counts[communicator] = self.chunk_counts.get(communicator, 0) + chunks
+        return first
 
     def _enqueue_ready_node(self, position: int) -> None:
         resource = self.steps[position].resource
@@ -113,27 +181,28 @@ class DeviceRunner:
             self.receives.append(position)
             return
         resource = "comm" if resource == "skip" else resource
-        heapq.heappush(self.ready[resource], position)
+        heapq.heappush(self.resources[resource].ready, position)
 
     def issue_ready_nodes(self) -> None:
-        """Issue what can be issued, lowest id first."""
+        """Issue the ready nodes whose resources are free, lowest id first."""
         issue = self.receives
         self.receives = []
-        late: list[int] = []
-        for resource, ready in self.ready.items():
-            while ready and not self.busy[resource]:
+        freed_now: list[int] = []
+        for resource in self.resources.values():
+            ready = resource.ready
+            while ready and not resource.busy:
                 position = heapq.heappop(ready)
                 issue.append(position)
                 if self.steps[position].resource != "skip":
-                    self.busy[resource] = True
+                    resource.busy = True
         if len(issue) > 1:
             issue.sort()
         for position in issue:
-            self._issue_node(position, late)
-        for position in late:  # freed by nodes without time: only looked at next time
+            self._issue_node(position, freed_now)
+        for position in freed_now:  # nodes after those without time are issued at the next end
             self._enqueue_ready_node(position)
 
-    def _issue_node(self, position: int, late: list[int]) -> None:
+    def _issue_node(self, position: int, freed_now: list[int]) -> None:
         step = self.steps[position]
         now = self.queue.now
         lane = self.lane
@@ -151,32 +220,31 @@ class DeviceRunner:
                 self.endpoint.schedule_event_after(step.duration_ns, self.finish_node, position)
         elif step.resource == "skip":
             lane.ends[position] = now
-            self.left -= 1
+            self.unfinished -= 1
             for child in self.children[position]:
                 self.waits[child] -= 1
                 if self.waits[child] == 0:
-                    late.append(child)
+                    freed_now.append(child)
         elif step.kind == "recv":
-            source, target = self.engine.classes.find_representative_message(
-                self.resolve_peer(position), self.rank
-            )
-            key = (step.tag, source, target, step.size)
+            key = self._build_message_key(step, self.resolve_peer(position), self.rank)
             self.engine.transport.await_message(key, self.finish_node, position)
         elif step.kind == "send":
-            source, target = self.engine.classes.find_representative_message(
-                self.rank, self.resolve_peer(position)
-            )
-            key = (step.tag, source, target, step.size)
-            waits = now > 0 or self.engine.options.rendezvous
-            if not waits and self.engine.planner.network.compute_transfer_ns(*key[1:]) == 0:
+            key = self._build_message_key(step, self.rank, self.resolve_peer(position))
+            takes_time = now > 0 or self.engine.options.rendezvous
+            network = self.engine.planner.network
+            if not takes_time and network.compute_transfer_ns(*key[1:]) == 0:
                 raise self._build_zero_time_error(position)
             self.engine.transport.send_message(key, self.finish_node, position)
         elif step.kind == "broadcast":
             self.endpoint.schedule_event_after(step.duration_ns, self.finish_node, position)
         else:
-            group = self.resolve_communicator(position)
-            if not self.engine.customs.start_collective(self, position, step, group):
-                self.engine.join_collective(self, position, step, group)
+            self.engine.start_collective(self, position)
+
+    def _build_message_key(
+        self, step: SimulationStep, source: int, target: int
+    ) -> tuple[int, int, int, int]:
+        source, target = self.engine.classes.find_representative_message(source, target)
+        return (step.tag, source, target, step.size)
 
     def _build_zero_time_error(self, position: int) -> HespasError:
         text = "starts at time 0 and takes no time: ASTRA-sim aborts"
@@ -187,15 +255,14 @@ class DeviceRunner:
         self.endpoint.schedule_event_after(duration_ns, self.finish_node, position)
 
     def finish_node(self, position: int) -> None:
-        """A node is over."""
-        self.lane.ends[position] = self.queue.now
-        self.left -= 1
-        step = self.steps[position]
-        if self.ties is not None:
-            self.ties.record_end(self.queue.now, step.kind in ("send", "recv"))
+        """Record the end of a node and issue the nodes that can run now."""
+        now, step, ties = self.queue.now, self.steps[position], self.ties
+        self.lane.ends[position] = now
+        self.unfinished -= 1
+        if ties is not None:
+            ties.record_end(now, step.kind in ("send", "recv"))
         if step.resource != "recv":
-            self.busy[step.resource] = False
-        ties = self.ties
+            self.resources[step.resource].busy = False
         for child in self.children[position]:
             if ties is not None:
                 ties.needs[child] = ties.needs.get(child, 0) | 1 << ties.events
@@ -205,11 +272,11 @@ class DeviceRunner:
         if step.kind in ("send", "broadcast"):
             self.engine.record_send_or_broadcast(self, position)
         self.issue_ready_nodes()
-        if self.ties is not None and self.ties.has_ambiguous_order(self.ready):
+        if ties is not None and ties.has_ambiguous_order(self.resources):
             raise AmbiguousOrder
         self.record_finish_time()
 
     def record_finish_time(self) -> None:
-        """Note the time when nothing is left."""
-        if self.left == 0 and self.lane.finish_ns < 0:
+        """Record the finish time of the device once no node is left."""
+        if self.unfinished == 0 and self.lane.finish_ns < 0:
             self.lane.finish_ns = self.queue.now

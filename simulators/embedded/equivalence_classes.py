@@ -1,11 +1,14 @@
-"""Which devices behave alike, so that one of them stands for all.
+"""Equivalence classes of devices: one device of a class is simulated for all of them.
 
-Partition refinement: devices start in a class by the program that they run, and are told apart
-while those in a class differ in what they meet: on each communicator the classes of its devices in
-order, and their links; for each peer its class and the link. What is left cannot be told apart by
-any message, so all in a class do everything at the same time. The one thing that this does not see
-is an algorithm that treats positions of a communicator unequally; the engine looks at each
-collective's result and says ``NotAlike``, and positions are then told apart too.
+Partition refinement. Invariant: devices that have been separated behave differently; the classes
+only ever split. Devices start in classes by the program that they run. A class is split as long as
+its devices differ in one of these: for each communicator, the classes of its members in order and
+the links between them; for each peer, its class and the link to it. What remains together exchanges
+equal messages at equal times.
+
+Refinement cannot see one thing: an algorithm that treats the positions of a communicator unequally.
+The engine compares the results of each collective and raises AsymmetricFinish if they differ within
+a class. The classes are then refined with ``by_position``, which separates positions too.
 """
 
 from __future__ import annotations
@@ -15,8 +18,7 @@ from dataclasses import dataclass, field
 
 from hespas.simulators.simulation_inputs import SimulatedDevice, SimulationInputs
 
-from .collective_plan import DimensionAlgorithm, LogicalDimension
-from .link_tables import build_link_table
+from .logical_dimensions import DimensionAlgorithm, LogicalDimension, build_link_table
 from .network import AnalyticalNetwork
 
 
@@ -25,42 +27,59 @@ class AsymmetricFinish(Exception):
 
 
 class AmbiguousOrder(Exception):
-    """Devices of one class may differ by the order of what ends in one nanosecond."""
+    """The order of events within one nanosecond may differ between the devices of a class."""
 
 
-CommunicatorKey = tuple[
-    int, tuple[int, ...]
-]  # a communicator's id, and the devices that meet in it
+MembersFunction = Callable[[int, tuple[bool, ...], int], tuple[int, ...]]
+"""Returns the devices of a collective by communicator, involved dimensions, and one of them."""
+
+CommunicatorKey = tuple[int, tuple[int, ...]]
+"""The id of a communicator, and those of its devices that meet."""
+
+CommunicatorClass = int | CommunicatorKey
+"""The number of a class of communicators; the communicator itself if it has no equivalent."""
 
 
 @dataclass(slots=True)
 class EquivalenceClasses:
-    """``of`` is the class of each device, ``first`` its first device, ``size`` how many it has.
+    """The classes of devices and communicators.
 
-    ``labels`` are equal for communicators that are alike, by id, dimensions and devices; ``named``
-    are those of a label, and ``peers`` the peers of each device. All are empty where no two devices
-    are alike.
+    Attributes:
+        class_of: The class of each device.
+        first: The first device of each class, which represents it.
+        size: The number of devices of each class.
+        peers: The peers of each device, in the order in which its program names them.
+        communicator_classes: The class of each communicator: id, involved dimensions, devices.
+        communicators: The communicators of each class of communicators.
+
+    The last three are empty if every device is its own class.
     """
 
     class_of: Sequence[int]
     first: Sequence[int]
     size: Sequence[int]
     peers: Sequence[Sequence[int]] = ()
-    labels: dict[tuple[int, tuple[bool, ...], tuple[int, ...]], int] = field(default_factory=dict)
-    named: dict[int, list[CommunicatorKey]] = field(default_factory=dict)
+    communicator_classes: dict[tuple[int, tuple[bool, ...], tuple[int, ...]], int] = field(
+        default_factory=dict
+    )
+    communicators: dict[int, list[CommunicatorKey]] = field(default_factory=dict)
 
-    def find_label(
+    def classify_communicator(
         self, group: int, involved: tuple[bool, ...], members: tuple[int, ...]
-    ) -> int | CommunicatorKey:
-        """What is equal for communicators that are alike; the communicator itself if none are."""
-        return self.labels.get((group, involved, members), (group, members))
+    ) -> CommunicatorClass:
+        """Return the class of a communicator."""
+        return self.communicator_classes.get((group, involved, members), (group, members))
 
-    def list_symmetric_communicators(self, meeting: int | CommunicatorKey) -> list[CommunicatorKey]:
-        """The communicators that are alike, whatever device asks."""
-        return self.named[meeting] if isinstance(meeting, int) else [meeting]
+    def list_symmetric_communicators(
+        self, communicator_class: CommunicatorClass
+    ) -> list[CommunicatorKey]:
+        """Return the communicators of a class, in the same order for every device."""
+        if isinstance(communicator_class, int):
+            return self.communicators[communicator_class]
+        return [communicator_class]
 
     def find_representative_message(self, source: int, target: int) -> tuple[int, int]:
-        """The source and target that stand for a message."""
+        """Return the source and target of the simulated message that represents this one."""
         first = self.first[self.class_of[source]]
         if first == source or target not in self.peers[source]:
             return source, target
@@ -68,16 +87,37 @@ class EquivalenceClasses:
 
 
 def build_singleton_classes(devices: int) -> EquivalenceClasses:
-    """Every device is a class of its own."""
+    """Make each device its own class."""
     return EquivalenceClasses(range(devices), range(devices), [1] * devices)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _UsedCommunicator:
-    """A communicator, or a part of all devices by dimension, that is in use."""
+    """A communicator in use, or the devices of a line if only some dimensions are involved.
+
+    Attributes:
+        key: The id, the involved dimensions, and the members.
+        links_form: A number that is equal for communicators with equal links between members.
+        slots: By device, the rank of this communicator in the order in which its program names
+            communicators.
+    """
 
     key: tuple[int, tuple[bool, ...], tuple[int, ...]]
-    form: int  # equal where the links between the members are
+    links_form: int
+    slots: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        return self.key[2]
+
+
+@dataclass(slots=True)
+class _RefinedDevice:
+    """A device: its class so far, its (communicator, position) pairs, and its peers."""
+
+    device_class: int
+    memberships: list[tuple[int, int]]
+    peers: list[int]
 
 
 class _ClassRefiner:
@@ -87,139 +127,168 @@ class _ClassRefiner:
         self,
         inputs: SimulationInputs,
         network: AnalyticalNetwork,
-        members_of: Callable[[int, tuple[bool, ...], int], tuple[int, ...]],
-        positions: bool,
+        find_members: MembersFunction,
+        by_position: bool,
     ) -> None:
-        self.network, self.members_of, self.positions = network, members_of, positions
-        self.everybody = len(inputs.devices)
-        self.meetings: list[_UsedCommunicator] = []
-        self.index: dict[tuple, int] = {}
-        self.forms: dict[tuple, int] = {}
-        self.place: dict[tuple[int, int], int] = {}  # (meeting, device): which of the device's
-        self.memberships: list[list[tuple[int, int]]] = []  # by device: meeting, position in it
-        self.peers: list[list[int]] = []
-        used: dict[int, tuple[list[tuple[int, tuple[bool, ...]]], list[int]]] = {}
+        self.network, self.find_members, self.by_position = network, find_members, by_position
+        self.device_count = len(inputs.devices)
+        self.communicators: list[_UsedCommunicator] = []
+        self._indices: dict[tuple, int] = {}  # of communicators, by key
+        self._link_forms: dict[tuple, int] = {}
+        program_classes = _classify_programs(inputs)
+        partners: dict[int, tuple[list[tuple[int, tuple[bool, ...]]], list[int]]] = {}
+        used_by_device: list[list[int]] = []
+        self.devices: list[_RefinedDevice] = []
         for rank, device in enumerate(inputs.devices):
             program = device.program
-            if id(program) not in used:
-                used[id(program)] = _collect_partners(device)
-            groups, peers = used[id(program)]
-            self.peers.append([device.peers.get(peer, peer) for peer in peers])
-            memberships: list[tuple[int, int]] = []
+            if id(program) not in partners:
+                partners[id(program)] = _collect_partners(device)
+            groups, program_peers = partners[id(program)]
+            used = []
             for slot, (group, involved) in enumerate(groups):
                 at = self._index_communicator(device.groups.get(group, group), involved, rank)
-                self.place[at, rank] = slot
-                memberships.append((at, 0))
-            self.memberships.append(memberships)
-        where = [{m: i for i, m in enumerate(meeting.key[2])} for meeting in self.meetings]
-        self.memberships = [
-            [(at, where[at][rank]) for at, _ in memberships]
-            for rank, memberships in enumerate(self.memberships)
-        ]
-        forms: dict[tuple, int] = {}
-        programs = {
-            id(device.program): forms.setdefault(device.program.to_canonical_form(), len(forms))
-            for device in {id(d.program): d for d in inputs.devices}.values()
-        }
-        self.colours = _number_distinct([programs[id(device.program)] for device in inputs.devices])
+                self.communicators[at].slots[rank] = slot
+                used.append(at)
+            used_by_device.append(used)
+            peers = [device.peers.get(peer, peer) for peer in program_peers]
+            self.devices.append(_RefinedDevice(program_classes[rank], [], peers))
+        positions = [{m: i for i, m in enumerate(one.members)} for one in self.communicators]
+        for rank, used in enumerate(used_by_device):
+            self.devices[rank].memberships = [(at, positions[at][rank]) for at in used]
 
     def _index_communicator(self, group: int, involved: tuple[bool, ...], rank: int) -> int:
-        members = self.members_of(group, involved, rank)
+        members = self.find_members(group, involved, rank)
         key = (group, involved, members)
-        at = self.index.get(key)
+        at = self._indices.get(key)
         if at is None:
-            at = self.index[key] = len(self.meetings)
-            self.meetings.append(_UsedCommunicator(key, self._classify_links(members, involved)))
+            at = self._indices[key] = len(self.communicators)
+            self.communicators.append(
+                _UsedCommunicator(key, self._classify_links(members, involved))
+            )
         return at
 
     def _classify_links(self, members: tuple[int, ...], involved: tuple[bool, ...]) -> int:
         form: tuple = (len(members), involved)
-        if len(members) < self.everybody and not involved:
+        if len(members) < self.device_count and not involved:
             links = build_link_table(
                 self.network, LogicalDimension(DimensionAlgorithm("ring"), len(members), 1, members)
             )
-            node = self.network.counts[0]
-            one = len({member // node for member in members}) == 1
-            form = (links.codes.tobytes(), links.links, len(members), one)
-        return self.forms.setdefault(form, len(self.forms))
+            host = self.network.counts[0]
+            one_host = len({member // host for member in members}) == 1
+            form = (links.codes.tobytes(), links.routes, len(members), one_host)
+        return self._link_forms.setdefault(form, len(self._link_forms))
 
-    def label_communicators(self) -> tuple[list[int], list[bool]]:
-        """A number for each meeting, equal where they are alike; and whether its members are."""
+    def classify_communicators(self) -> tuple[list[int], list[bool]]:
+        """Assign each communicator an equivalence class.
+
+        Returns:
+            The class of each communicator, and whether all its members are equivalent.
+        """
         known: dict[tuple, int] = {}
-        labels, even = [], []
-        for at, meeting in enumerate(self.meetings):
-            members = meeting.key[2]
-            label = tuple([(self.colours[m], self.place.get((at, m), -1)) for m in members])
-            even.append(label.count(label[0]) == len(label))
-            short = (label[0], len(label)) if even[-1] else label
-            labels.append(known.setdefault((short, meeting.form), len(known)))
-        return labels, even
+        communicator_classes, symmetric = [], []
+        devices = self.devices
+        for communicator in self.communicators:
+            slots = communicator.slots
+            members = tuple(
+                [(devices[m].device_class, slots.get(m, -1)) for m in communicator.members]
+            )
+            is_symmetric = members.count(members[0]) == len(members)
+            symmetric.append(is_symmetric)
+            key = ((members[0], len(members)) if is_symmetric else members, communicator.links_form)
+            communicator_classes.append(known.setdefault(key, len(known)))
+        return communicator_classes, symmetric
 
     def refine_classes(self) -> bool:
-        """Tell devices apart once; whether there was anything to tell."""
-        labels, even = self.label_communicators()
-        before = max(self.colours)
-        seen = []
-        for rank, (memberships, peers) in enumerate(zip(self.memberships, self.peers, strict=True)):
+        """Split the classes once by what their devices meet; return whether any was split."""
+        communicator_classes, symmetric = self.classify_communicators()
+        devices = self.devices
+        before = max(device.device_class for device in devices)
+        signatures = []
+        for rank, device in enumerate(devices):
             meets = tuple([
-                (labels[at], place if self.positions or not even[at] else -1) for at, place in memberships
+                (communicator_classes[at], place if self.by_position or not symmetric[at] else -1)
+                for at, place in device.memberships
             ])  # fmt: skip
             sends = tuple([
-                (self.colours[peer], self.network.find_route(rank, peer), self._find_reverse_peer(peer, rank))
-                for peer in peers
+                (
+                    devices[peer].device_class,
+                    self.network.find_route(rank, peer),
+                    self._find_reverse_peer(peer, rank),
+                )
+                for peer in device.peers
             ])  # fmt: skip
-            seen.append((self.colours[rank], meets, sends))
-        self.colours = _number_distinct(seen)
-        return max(self.colours) > before
+            signatures.append((device.device_class, meets, sends))
+        device_classes = _number_distinct(signatures)
+        for device, device_class in zip(devices, device_classes, strict=True):
+            device.device_class = device_class
+        return max(device_classes) > before
 
     def _find_reverse_peer(self, peer: int, rank: int) -> int:
-        theirs = self.peers[peer]
-        return theirs.index(rank) if rank in theirs else -1
+        """Return the index of ``rank`` among the peers of ``peer``; -1 if it is not one of them."""
+        peers = self.devices[peer].peers
+        return peers.index(rank) if rank in peers else -1
 
 
 def find_equivalence_classes(
     inputs: SimulationInputs,
     network: AnalyticalNetwork,
-    members_of: Callable[[int, tuple[bool, ...], int], tuple[int, ...]],
-    positions: bool = False,
+    find_members: MembersFunction,
+    by_position: bool = False,
 ) -> EquivalenceClasses:
-    """The classes of devices that behave alike; ``positions`` as the module says.
+    """Find the equivalence classes of the devices.
 
-    ``members_of(group, involved, rank)`` are the devices that meet in a collective.
+    Args:
+        inputs: The traces and communicators.
+        network: The network between the devices.
+        find_members: Returns the devices of a collective that a device takes part in.
+        by_position: Whether to separate devices at different positions of a communicator.
     """
-    refiner = _ClassRefiner(inputs, network, members_of, positions)
+    refiner = _ClassRefiner(inputs, network, find_members, by_position)
     while refiner.refine_classes():
         pass
+    class_of = [device.device_class for device in refiner.devices]
     first: dict[int, int] = {}
-    size: dict[int, int] = {}
-    for rank, colour in enumerate(refiner.colours):
-        first.setdefault(colour, rank)
-        size[colour] = size.get(colour, 0) + 1
+    for rank, device_class in enumerate(class_of):
+        first.setdefault(device_class, rank)
     count = len(first)
     if count == len(inputs.devices):
         return build_singleton_classes(count)
-    communicator_labels, _ = refiner.label_communicators()
-    labels = {
-        meeting.key: label
-        for meeting, label in zip(refiner.meetings, communicator_labels, strict=True)
+    size = [0] * count
+    for device_class in class_of:
+        size[device_class] += 1
+    numbers, _ = refiner.classify_communicators()
+    communicator_classes = {
+        communicator.key: number
+        for communicator, number in zip(refiner.communicators, numbers, strict=True)
     }
-    named: dict[int, list[CommunicatorKey]] = {}
-    for (group, _, members), label in sorted(labels.items()):
-        named.setdefault(label, []).append((group, members))
+    communicators: dict[int, list[CommunicatorKey]] = {}
+    for (group, _, members), number in sorted(communicator_classes.items()):
+        communicators.setdefault(number, []).append((group, members))
     return EquivalenceClasses(
-        refiner.colours,
-        [first[c] for c in range(count)],
-        [size[c] for c in range(count)],
-        refiner.peers,
-        labels,
-        named,
+        class_of,
+        [first[device_class] for device_class in range(count)],
+        size,
+        [device.peers for device in refiner.devices],
+        communicator_classes,
+        communicators,
     )
+
+
+def _classify_programs(inputs: SimulationInputs) -> list[int]:
+    """Number the program of each device; programs that differ in names only are equal."""
+    forms: dict[tuple, int] = {}
+    distinct = {id(device.program): device.program for device in inputs.devices}
+    numbers = {
+        key: forms.setdefault(program.to_canonical_form(), len(forms))
+        for key, program in distinct.items()
+    }
+    return _number_distinct([numbers[id(device.program)] for device in inputs.devices])
 
 
 def _collect_partners(
     device: SimulatedDevice,
 ) -> tuple[list[tuple[int, tuple[bool, ...]]], list[int]]:
-    """The communicators and the peers that a program names, in order of first use."""
+    """Return the communicators and the peers that a program names, in order of first use."""
     groups: dict[tuple[int, tuple[bool, ...]], None] = {}
     peers: dict[int, None] = {}
     for step in device.program.steps:
@@ -231,5 +300,6 @@ def _collect_partners(
 
 
 def _number_distinct(values: Sequence[Hashable]) -> list[int]:
+    """Replace each value by the number of distinct values that came before its first occurrence."""
     known: dict[Hashable, int] = {}
     return [known.setdefault(value, len(known)) for value in values]

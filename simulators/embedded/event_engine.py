@@ -1,68 +1,70 @@
-"""The event engine: runs the devices, and joins them in collectives.
+"""The event engine: runs the devices and joins them in collectives.
 
+Invariants: one runner per equivalence class executes the trace of the first device of the class on
+behalf of all its devices. ``instances`` holds exactly the collectives that some but not all classes
+of their communicator have reached. Its keys are the communicator (or its class) and the number of
+the first chunk that a device counts on it, so the n-th collectives of all members meet. A
+collective is timed as a whole at the moment when the last class reaches it.
 Source: ASTRA-sim's Workload.cc and Sys.cc.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
 
 from hespas.simulators.simulation_inputs import SimulationInputs, find_line_members
-from hespas.simulators.simulation_result import CommRecord
+from hespas.simulators.simulation_options import SimulationOptions
+from hespas.simulators.simulation_result import CommRecord, CurveTag
 from hespas.simulators.simulation_steps import SimulationStep
 from hespas.support.errors import HespasError
 
-from .collective_plan import CollectivePlan, CollectivePlanner, PlannedCommunicator
+from .collective_plan import CollectivePlanner, PlannedCommunicator
 from .collective_timing import CollectiveFinish, CollectiveTimer, make_unaware_transfer
-from .curves import MODELLED, MeasuredCollectives, load_curves
+from .curves import MeasuredCollectives, load_curves
 from .custom_collectives import CustomCollectives, CustomRendezvous
-from .device_runner import DeviceLane, DeviceRunner
+from .device_runner import CollectiveInstance, DeviceLane, DeviceRunner, JoinedDevice
 from .equivalence_classes import (
     AsymmetricFinish,
+    CommunicatorClass,
     CommunicatorKey,
     EquivalenceClasses,
     build_singleton_classes,
 )
-from .events import EventQueue, MessageTransport, RendezvousTransport
+from .events import EventQueue, MessageTransport, RendezvousTransport, TransferFunction
 from .faults import diagnose_deadlock, diagnose_mismatch
 from .network import AnalyticalNetwork
-from .simulation_options import SimulationOptions
-
-
-@dataclass(slots=True)
-class CollectiveInstance:
-    """A collective of a communicator, while its devices join: by device, its node and when."""
-
-    step: SimulationStep
-    communicator: PlannedCommunicator
-    name: str
-    meeting: int | CommunicatorKey
-    joined: dict[int, tuple[int, int]] = field(default_factory=dict)
-    chunks: dict[int, CollectivePlan] = field(default_factory=dict)
 
 
 class EventEngine:
-    """Runs one device of each class; ``happened`` are the collectives and messages."""
+    """Runs one device of each class; ``records`` are the finished collectives and messages."""
 
     def __init__(
         self,
         inputs: SimulationInputs,
         options: SimulationOptions,
         *,
-        runner: type[DeviceRunner] | None = None,
+        runner_class: type[DeviceRunner] = DeviceRunner,
         classes: EquivalenceClasses | None = None,
-        ties: bool = True,
+        detects_ties: bool = True,
     ) -> None:
-        """``ties``: raise OrderMatters where the order within a nanosecond does."""
-        self.ties = ties
+        """Prepare a simulation.
+
+        Args:
+            inputs: The traces and the system.
+            options: The options of the simulation.
+            runner_class: The class that runs a device.
+            classes: The equivalence classes of the devices; None if each device is its own class.
+            detects_ties: Whether to raise AmbiguousOrder if the order of events within a nanosecond
+                could change the result.
+        """
+        self.detects_ties = detects_ties
         self.inputs, self.options = inputs, options
         self.queue = EventQueue()
         network = AnalyticalNetwork.from_system(inputs.system, options.by_dimension)
         self.planner = CollectivePlanner(inputs.system, network, options)
-        transport = RendezvousTransport if options.rendezvous else MessageTransport
-        self.transport = transport(self.queue, make_unaware_transfer(network, self.queue))
-        self.collectives = CollectiveTimer(self.planner)
+        transport_class = RendezvousTransport if options.rendezvous else MessageTransport
+        self.transport: MessageTransport = transport_class(self.queue, self.make_transfer())
+        self.timer = CollectiveTimer(self.planner)
         self.measured = (
             MeasuredCollectives(load_curves(options.curves), inputs.system)
             if options.curves
@@ -70,83 +72,94 @@ class EventEngine:
         )
         self.instances: dict[tuple, CollectiveInstance] = {}
         self.records: list[CommRecord] = []
-        self._seen: dict[tuple, tuple[PlannedCommunicator, int | CommunicatorKey]] = {}
-        self._classes_in: dict[int, frozenset[int]] = {}
-        self.customs = CustomCollectives(self, self._record_custom_collective)
+        self._communicators: dict[tuple, tuple[PlannedCommunicator, CommunicatorClass]] = {}
+        self._member_classes: dict[int, frozenset[int]] = {}  # by id() of the communicator
+        self.customs = CustomCollectives(
+            inputs, self.planner, self.queue, self.transport, self._record_custom_collective
+        )
         self.classes = classes or build_singleton_classes(len(inputs.devices))
-        self._kind = runner or DeviceRunner
+        self._runner_class = runner_class
         self.runners: list[DeviceRunner] = []
 
+    def make_transfer(self) -> TransferFunction:
+        """Return the function that carries the messages."""
+        return make_unaware_transfer(self.planner.network, self.queue)
+
     def get_runner(self, device: int) -> DeviceRunner:
-        """The runner of a device's class."""
+        """Return the runner of the class of a device."""
         return self.runners[self.classes.class_of[device]]
 
     def run_all_devices(self) -> list[DeviceLane]:
-        """Run to the end; lanes are by class. Raises HespasError where devices wait for ever."""
+        """Run the simulation to its end.
+
+        Returns:
+            The lane of each class.
+
+        Raises:
+            HespasError: Devices deadlock, collectives do not match, or ASTRA-sim would abort.
+            AmbiguousOrder: The order within a nanosecond matters, with ``detects_ties``.
+            AsymmetricFinish: Devices of one class finish a collective at different times.
+        """
         devices = self.inputs.devices
-        self.runners = [self._kind(self, rank, devices[rank]) for rank in self.classes.first]
+        self.runners = [
+            self._runner_class(self, rank, devices[rank]) for rank in self.classes.first
+        ]
         for runner in self.runners:
             runner.issue_ready_nodes()
             runner.record_finish_time()
         self.queue.run_events()
-        stuck = [runner for runner in self.runners if runner.left]
+        stuck = [runner for runner in self.runners if runner.unfinished]
         if stuck:
             raise diagnose_deadlock(self, stuck)
         return [runner.lane for runner in self.runners]
 
-    def join_collective(
-        self, runner: DeviceRunner, position: int, step: SimulationStep, group: int
-    ) -> None:
-        """A device starts a collective."""
-        communicator, meeting = self.find_communicator(step, group, runner.rank)
-        first = runner.streams.get(group, 0) if group else runner.issued
+    def start_collective(self, runner: DeviceRunner, position: int) -> None:
+        """Start a collective on a device; its ``finish_node`` is called when it has finished."""
+        group = runner.resolve_communicator(position)
+        if not self.customs.start_collective(runner, position, group):
+            self._join_collective(runner, position, group)
+
+    def _join_collective(self, runner: DeviceRunner, position: int, group: int) -> None:
+        step = runner.steps[position]
+        communicator, communicator_class = self.find_communicator(step, group, runner.rank)
         try:
             plan = self.planner.plan_collective(step.kind, step.size, communicator, runner.turn)
         except HespasError as error:
             where, remedy = runner.describe_position(position), error.remedy
             raise HespasError(error.message, where=where, remedy=remedy) from None
-        runner.issued += len(plan)
-        runner.streams[group] = runner.streams.get(group, 0) + len(plan)
-        key = (meeting, first)
+        key = (communicator_class, runner.count_chunks(group, len(plan)))
         instance = self.instances.get(key)
         if instance is None:
             name = runner.device.program.nodes[position].name
-            instance = self.instances[key] = CollectiveInstance(step, communicator, name, meeting)
+            instance = CollectiveInstance(step, communicator, name, communicator_class)
+            self.instances[key] = instance
             if self.measured is not None and self.find_curves(instance) is None:
-                self.measured.counts[MODELLED] += len(
-                    self.classes.list_symmetric_communicators(meeting)
+                self.measured.counts[CurveTag.MODELLED] += len(
+                    self.classes.list_symmetric_communicators(communicator_class)
                 )
         elif (instance.step.kind, instance.step.size) != (step.kind, step.size):
             raise diagnose_mismatch(self, instance, runner, position, step)
-        self.enter_instance(key, instance, runner.rank, position, plan)
+        instance.joined[runner.rank] = JoinedDevice(position, self.queue.now, plan)
+        self.enter_instance(key, instance, runner.rank)
 
-    def enter_instance(
-        self,
-        key: tuple,
-        instance: CollectiveInstance,
-        rank: int,
-        position: int,
-        chunks: CollectivePlan,
-    ) -> None:
-        """A device is in a collective, which runs as soon as all are."""
-        instance.joined[rank] = (position, self.queue.now)
-        instance.chunks[rank] = chunks
+    def enter_instance(self, key: tuple, instance: CollectiveInstance, rank: int) -> None:
+        """Let a device that has joined an instance start; here, all start once all have joined."""
         if len(instance.joined) == len(self._collect_member_classes(instance.communicator)):
             del self.instances[key]
             self._complete_instance(instance)
 
     def _collect_member_classes(self, communicator: PlannedCommunicator) -> frozenset[int]:
-        """The classes of a communicator's devices."""
-        member_classes = self._classes_in.get(id(communicator))
+        """Return the classes of the devices of a communicator."""
+        member_classes = self._member_classes.get(id(communicator))
         if member_classes is None:
             member_classes = frozenset(
                 self.classes.class_of[member] for member in communicator.members
             )
-            self._classes_in[id(communicator)] = member_classes
+            self._member_classes[id(communicator)] = member_classes
         return member_classes
 
     def record_send_or_broadcast(self, runner: DeviceRunner, position: int) -> None:
-        """A SEND or BROADCAST is over."""
+        """Record a SEND or BROADCAST that has finished."""
         step, lane = runner.steps[position], runner.lane
         class_of = self.classes.class_of
         copies = self.classes.size[class_of[runner.rank]]
@@ -157,75 +170,82 @@ class EventEngine:
             group = runner.resolve_communicator(position)
             ranks = self.find_members(group, step.involved, runner.rank)
             if class_of[ranks[0]] != class_of[runner.rank]:
-                return  # each device replays it for itself: the first one's is kept
+                return  # each device replays a broadcast alone: only the first one's is recorded
             copies //= sum(class_of[rank] == class_of[runner.rank] for rank in ranks)
         name = runner.device.program.nodes[position].name
         start = lane.starts[position]
         self._append_record(name, step, (group, ranks), [start], self.queue.now, copies)
 
+    def describe_custom_wait(self, device: int) -> str:
+        """Describe what a device waits for in a custom collective; "" if it runs none."""
+        return self.customs.describe_wait(device)
+
     def record_collective(self, instance: CollectiveInstance, finish_ns: int) -> None:
-        """A collective is over on all its devices, and on those alike."""
-        alike = self.classes.list_symmetric_communicators(instance.meeting)
-        starts = [start for _, start in instance.joined.values()]
-        # Whichever of those alike is simulated, the first stands for them.
-        self._append_record(instance.name, instance.step, alike[0], starts, finish_ns, len(alike))
+        """Record a finished collective together with those on symmetric communicators."""
+        symmetric = self.classes.list_symmetric_communicators(instance.communicator_class)
+        starts = [joined.start_ns for joined in instance.joined.values()]
+        # The first communicator represents the class, whichever of them was simulated.
+        key, copies = symmetric[0], len(symmetric)
+        self._append_record(instance.name, instance.step, key, starts, finish_ns, copies)
 
     def _record_custom_collective(self, rendezvous: CustomRendezvous) -> None:
-        named, end = (rendezvous.group, rendezvous.members), max(rendezvous.ends.values())
+        key = (rendezvous.group, rendezvous.members)
         self._append_record(
-            rendezvous.name, rendezvous.step, named, rendezvous.starts.values(), end
+            rendezvous.name, rendezvous.step, key, rendezvous.starts, self.queue.now
         )
 
     def _append_record(
-        self, name: str, step: SimulationStep, communicator_key: CommunicatorKey, starts: Collection[int], finish_ns: int,
+        self,
+        name: str,
+        step: SimulationStep,
+        key: CommunicatorKey,
+        starts: Collection[int],
+        finish_ns: int,
         copies: int = 1,
-    ) -> None:  # fmt: skip
+    ) -> None:
         first, last = min(starts), max(starts)
         self.records.append(
-            CommRecord(
-                name, step.kind, step.size, *communicator_key, first, last, finish_ns, copies
-            )
+            CommRecord(name, step.kind, step.size, *key, first, last, finish_ns, copies)
         )
 
     def find_curves(self, instance: CollectiveInstance) -> MeasuredCollectives | None:
-        """The measured curves that give a collective's time; None for the network model."""
+        """Return the measured curves that time a collective; None for the network model."""
         kind, members = instance.step.kind, instance.communicator.members
-        return (
-            self.measured
-            if self.measured and self.measured.has_measured_group(kind, members)
-            else None
-        )
+        if self.measured and self.measured.has_measured_group(kind, members):
+            return self.measured
+        return None
 
     def find_communicator(
         self, step: SimulationStep, group: int, rank: int
-    ) -> tuple[PlannedCommunicator, int | CommunicatorKey]:
-        """The communicator of a collective as a device sees it, and what it is alike to."""
+    ) -> tuple[PlannedCommunicator, CommunicatorClass]:
+        """Return the communicator of a collective as a device sees it, and its class."""
         key = (step.kind, group, step.involved, rank)
-        entry = self._seen.get(key)
+        entry = self._communicators.get(key)
         if entry is None:
             members = self.find_members(group, step.involved, rank)
-            meeting = self.classes.find_label(group, step.involved, members)
-            same = (step.kind, group, step.involved, members)
-            entry = self._seen.get(same)
+            communicator_class = self.classes.classify_communicator(group, step.involved, members)
+            shared_key = (step.kind, group, step.involved, members)
+            entry = self._communicators.get(shared_key)
             if entry is None:
                 part = len(self.inputs.groups[group]) < len(self.inputs.devices)
                 communicator = self.planner.plan_communicator(
                     group, step.kind, members, part, step.involved
                 )
-                entry = self._seen[same] = (communicator, meeting)
-            self._seen[key] = entry
+                entry = self._communicators[shared_key] = (communicator, communicator_class)
+            self._communicators[key] = entry
         return entry
 
     @property
     def has_single_ring(self) -> bool:
-        """Whether some collective is a ring over devices of several dimensions."""
-        return any(communicator.part for communicator, _ in self._seen.values())
+        """Whether a collective runs as one ring over some of the devices."""
+        return any(communicator.part for communicator, _ in self._communicators.values())
 
     def find_members(self, group: int, involved: tuple[bool, ...], rank: int) -> tuple[int, ...]:
-        """The devices that meet in a collective.
+        """Return the devices of a collective that ``rank`` takes part in.
 
-        In the order of their numbers where all do, and where those of a communicator are looked at
-        by their places in the network; else in the communicator's.
+        They are ascending if they are all devices or those of some dimensions. Members of a
+        communicator of some devices are ascending with ``by_dimension``, where their positions in
+        the network matter, and in the order of the communicator otherwise.
         """
         members = self.inputs.groups[group]
         if len(members) < len(self.inputs.devices):
@@ -235,7 +255,7 @@ class EventEngine:
         return self.inputs.groups[0]
 
     def check_start_time(self, communicator: PlannedCommunicator, start: int) -> None:
-        """Raises HespasError for a collective that makes ASTRA-sim abort."""
+        """Raise HespasError if ASTRA-sim aborts at a collective that starts at this time."""
         if self.options.by_dimension or communicator.part:
             return
         if self.planner.endpoint_delay_ns == 0 and start == 0:
@@ -245,47 +265,48 @@ class EventEngine:
             )
 
     def _complete_instance(self, instance: CollectiveInstance) -> None:
+        """Time a collective that all devices have joined, and schedule their finishes."""
         class_of, now = self.classes.class_of, self.queue.now
-        starts = {class_of[rank]: start for rank, (_, start) in instance.joined.items()}
-        self.check_start_time(instance.communicator, min(starts.values()))
+        joined_classes = {class_of[rank]: joined for rank, joined in instance.joined.items()}
+        first_start = min(joined.start_ns for joined in joined_classes.values())
+        self.check_start_time(instance.communicator, first_start)
         try:
-            finishes = self._compute_class_finishes(instance, starts)
+            finishes = self._compute_class_finishes(instance, joined_classes)
         except HespasError as error:
-            rank, (position, _) = next(iter(instance.joined.items()))
-            where = self.get_runner(rank).describe_position(position)
+            rank, joined = next(iter(instance.joined.items()))
+            where = self.get_runner(rank).describe_position(joined.position)
             raise HespasError(error.message, where=where, remedy=error.remedy) from None
-        for rank, (position, _) in instance.joined.items():
+        for rank, joined in instance.joined.items():
             end, since = finishes[class_of[rank]]
-            argument = (self.get_runner(rank), position, end)
+            argument = (self.get_runner(rank), joined.position, end)
             self.queue.schedule_event_at(max(now, since), self._register_finish, argument)
         self.record_collective(instance, max(finish.end_ns for finish in finishes.values()))
 
     def _compute_class_finishes(
-        self, instance: CollectiveInstance, starts: dict[int, int]
+        self, instance: CollectiveInstance, joined_classes: dict[int, JoinedDevice]
     ) -> dict[int, CollectiveFinish]:
-        """When the devices of each class finish; raises NotAlike where those of one differ."""
+        """Compute when the devices of each class finish.
+
+        Raises:
+            AsymmetricFinish: Devices of one class finish at different times.
+        """
         communicator, class_of = instance.communicator, self.classes.class_of
         measured = self.find_curves(instance)
-        if len(starts) == 1 and measured is None:
-            (known, start), = starts.items()  # fmt: skip
-            one = self.collectives.time_symmetric_start(
-                communicator, next(iter(instance.chunks.values()))
-            )
-            if one is not None:
-                return {known: CollectiveFinish(one.end_ns + start, one.since_ns + start)}
+        if len(joined_classes) == 1 and measured is None:
+            (device_class, joined), = joined_classes.items()  # fmt: skip
+            finish = self.timer.time_symmetric_start(communicator, joined.plan)
+            if finish is not None:
+                return {device_class: finish.shift_by(joined.start_ns)}
         members = communicator.members
-        by_position = [starts[class_of[member]] for member in members]
+        joined_members = [joined_classes[class_of[member]] for member in members]
+        starts = [joined.start_ns for joined in joined_members]
         if measured is not None:
-            step, copies = (
-                instance.step,
-                len(self.classes.list_symmetric_communicators(instance.meeting)),
-            )
-            member_finishes = measured.compute_finishes(step.kind, step.size, by_position, copies)
+            copies = len(self.classes.list_symmetric_communicators(instance.communicator_class))
+            step = instance.step
+            member_finishes = measured.compute_finishes(step.kind, step.size, starts, copies)
         else:
-            plans = {class_of[rank]: plan for rank, plan in instance.chunks.items()}
-            member_finishes = self.collectives.compute_finishes(
-                communicator, by_position, [plans[class_of[member]] for member in members]
-            )
+            plans = [joined.plan for joined in joined_members]
+            member_finishes = self.timer.compute_finishes(communicator, starts, plans)
         finishes: dict[int, CollectiveFinish] = {}
         for member, finish in zip(members, member_finishes, strict=True):
             if finishes.setdefault(class_of[member], finish) != finish:

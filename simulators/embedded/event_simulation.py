@@ -1,14 +1,16 @@
-"""The embedded simulator: inputs and options in, a result out."""
+"""Entry point of the embedded simulator: traces, a system and options in, a result out."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
 from hespas.simulators.simulation_inputs import SimulatedProgram, SimulationInputs
+from hespas.simulators.simulation_options import SimulationOptions
 from hespas.simulators.simulation_result import (
     DeviceResult,
     NodeInterval,
     SimulationResult,
+    SimulationSettings,
     compute_device_result,
 )
 
@@ -17,21 +19,22 @@ from .device_runner import DeviceLane, DeviceRunner
 from .equivalence_classes import AmbiguousOrder, AsymmetricFinish, find_equivalence_classes
 from .event_engine import EventEngine
 from .message_level_engine import MessageLevelEngine
-from .simulation_options import SimulationOptions
 from .slowdown import SlowdownRunner
 
 DEFAULT_OPTIONS = SimulationOptions()
-MOST_MESSAGES = 1_000_000  # some 10 s
-_ONE_RING = ", one ring where the devices are no grid"
-BY_NUMBER = "too many messages to order within a nanosecond as ASTRA-sim does: by device number"
+MAX_MESSAGES = 1_000_000  # some 10 s
 
 
 def run_event_simulation(
     inputs: SimulationInputs, options: SimulationOptions = DEFAULT_OPTIONS
 ) -> SimulationResult:
-    """Simulate; the times are ASTRA-sim's congestion-unaware backend's, to the nanosecond.
+    """Simulate traces on a system.
 
-    Raises HespasError with file, node, device and key where the simulation cannot end.
+    With the default options the times equal those of ASTRA-sim's congestion-unaware backend to the
+    nanosecond.
+
+    Raises:
+        HespasError: The simulation cannot finish; it names the file, node, device and key.
     """
     engine, lanes = _run_engine(inputs, options)
     totals, intervals = [], []
@@ -40,8 +43,8 @@ def run_event_simulation(
         totals.append(_compute_totals(program, lane))
         if options.intervals:
             intervals.append(_collect_intervals(program, lane))
-    devices = [totals[known] for known in engine.classes.class_of]
-    comms = sorted(engine.records, key=lambda one: (one.start_ns, one.ranks))
+    devices = [totals[device_class] for device_class in engine.classes.class_of]
+    comms = sorted(engine.records, key=lambda record: (record.start_ns, record.ranks))
     class_of = engine.classes.class_of if options.intervals else ()
     return SimulationResult(
         "embedded", devices, comms, intervals, class_of, _collect_settings(engine)
@@ -51,37 +54,42 @@ def run_event_simulation(
 def _run_engine(
     inputs: SimulationInputs, options: SimulationOptions
 ) -> tuple[EventEngine, list[DeviceLane]]:
-    """The engine and its lanes by class: with as few classes as can be.
+    """Run the fastest engine that is exact; return it with the lane of each class.
 
-    Where the order of what ends in one nanosecond decides what a device does next, all messages are
-    simulated in one queue, which keeps that order; where they are too many, by device number.
+    First, one device of each class is simulated and collectives are timed alone. If the order of
+    events within a nanosecond decides what a device does next, all messages are simulated in one
+    queue, which keeps ASTRA-sim's order. If there are too many messages, events within a nanosecond
+    are ordered by device number instead.
     """
-    runner = SlowdownRunner if options.slowdown else DeviceRunner
-    if options.congestion:
-        engine = MessageLevelEngine(inputs, options, runner=runner, ties=False)
+    runner_class = SlowdownRunner if options.slowdown else DeviceRunner
+
+    def run_message_level() -> tuple[EventEngine, list[DeviceLane]]:
+        engine = MessageLevelEngine(inputs, options, runner_class=runner_class, detects_ties=False)
         return engine, engine.run_all_devices()
-    plain = EventEngine(inputs, options, runner=runner)
+
+    if options.congestion:
+        return run_message_level()
+    plain = EventEngine(inputs, options, runner_class=runner_class)
     try:
-        if options.symmetry and not plain.customs.custom.has_traces:
-            for positions in (False, True):
+        if options.symmetry and not plain.customs.traces.has_traces:
+            for by_position in (False, True):
                 classes = find_equivalence_classes(
-                    inputs, plain.planner.network, plain.find_members, positions
+                    inputs, plain.planner.network, plain.find_members, by_position
                 )
-                engine = EventEngine(inputs, options, runner=runner, classes=classes)
+                engine = EventEngine(inputs, options, runner_class=runner_class, classes=classes)
                 with suppress(AsymmetricFinish):
                     return engine, engine.run_all_devices()
         return plain, plain.run_all_devices()
     except AmbiguousOrder:
         pass
-    if _estimate_message_count(inputs, plain.planner) <= MOST_MESSAGES:
-        engine = MessageLevelEngine(inputs, options, runner=runner, ties=False)
-    else:
-        engine = EventEngine(inputs, options, runner=runner, ties=False)
+    if _estimate_message_count(inputs, plain.planner) <= MAX_MESSAGES:
+        return run_message_level()
+    engine = EventEngine(inputs, options, runner_class=runner_class, detects_ties=False)
     return engine, engine.run_all_devices()
 
 
 def _estimate_message_count(inputs: SimulationInputs, planner: CollectivePlanner) -> int:
-    """About how many messages there are: a collective's devices send some to each other."""
+    """Estimate the number of messages: two per member and chunk on each device of a collective."""
     total = 0
     for device in inputs.devices:
         for step in device.program.steps:
@@ -91,28 +99,23 @@ def _estimate_message_count(inputs: SimulationInputs, planner: CollectivePlanner
     return total
 
 
-def _collect_settings(engine: EventEngine) -> dict[str, str]:
-    """What was simulated on, and how."""
+def _collect_settings(engine: EventEngine) -> SimulationSettings:
+    """Describe the system and the options of a simulation."""
     system, options = engine.inputs.system, engine.options
-    settings = {
-        "system": system.name,
-        "network": " x ".join(
+    return SimulationSettings(
+        system=system.name,
+        network=" x ".join(
             f"{topology} {count}"
             for topology, count in zip(system.topology, system.npus_count, strict=True)
         ),
-        "congestion": "aware" if options.congestion else "unaware",
-    }
-    if options.by_dimension:
-        settings["communicators"] = "by dimension" + (_ONE_RING if engine.has_single_ring else "")
-    if engine.measured is not None:
-        settings["curves"] = engine.measured.summarise_counts()
-    if options.slowdown:
-        settings["slowdown"] = f"{options.slowdown:g}"
-    if played := engine.customs.summarise_played():
-        settings["custom"] = played
-    if not engine.ties and not isinstance(engine, MessageLevelEngine):
-        settings["ties"] = BY_NUMBER
-    return settings
+        congestion=options.congestion,
+        by_dimension=options.by_dimension,
+        single_rings=options.by_dimension and engine.has_single_ring,
+        curves=engine.measured.to_curve_use() if engine.measured else None,
+        slowdown=options.slowdown,
+        custom=engine.customs.summarise_played(),
+        ordered_by_device=not engine.detects_ties and not isinstance(engine, MessageLevelEngine),
+    )
 
 
 def _collect_intervals(program: SimulatedProgram, lane: DeviceLane) -> list[NodeInterval]:

@@ -1,8 +1,8 @@
-"""Time: a queue of events, and the queue that each device keeps in front of it.
+"""Simulated time: the event queue, the endpoint of each device, and the matching of messages.
 
-Both follow ASTRA-sim's, so that what happens in the same nanosecond happens in the same order:
-events of one tick run in the order in which they were put there, and those that a device puts in
-for itself run together, at the place of the first of them.
+Invariant: events of one tick run in the order in which they were scheduled. The events that a
+device schedules for itself through its endpoint run together, at the place of the first of them.
+ASTRA-sim's queues have the same two rules, so events within a nanosecond run in its order.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 from hespas.support.errors import HespasError
 
 EventCallback = Callable[[Any], None]
-# Starts a message (source, target, bytes): the call runs with its argument when it is there.
 TransferFunction = Callable[[int, int, int, EventCallback, Any], None]
+"""Starts a message (source, target, bytes); the callback gets its argument when it arrives."""
 
 
 class EventQueue:
-    """Events by time. ``now`` is the time of the event that runs."""
+    """Events by time in nanoseconds; ``now`` is the time of the running event."""
 
     __slots__ = ("_lists", "_ticks", "now")
 
@@ -29,7 +29,7 @@ class EventQueue:
         self._lists: dict[int, list[tuple[EventCallback, Any]]] = {}
 
     def schedule_event_at(self, tick: int, call: EventCallback, argument: Any = None) -> None:
-        """Run ``call(argument)`` at a time, not before now, after all that is there already."""
+        """Schedule ``call(argument)`` after the events that ``tick`` has; it must not be past."""
         events = self._lists.get(tick)
         if events is None:
             self._lists[tick] = [(call, argument)]
@@ -38,7 +38,7 @@ class EventQueue:
             events.append((call, argument))
 
     def run_events(self) -> None:
-        """Run all events, those that they add too."""
+        """Run all events, including those that they schedule."""
         ticks, lists = self._ticks, self._lists
         while ticks:
             tick = heapq.heappop(ticks)
@@ -49,7 +49,7 @@ class EventQueue:
 
 
 class DeviceEndpoint:
-    """A device's own events. ``registered``: when the one that runs was put in."""
+    """The events of one device; ``registered`` is when the running event was scheduled."""
 
     __slots__ = ("_lists", "_queue", "registered")
 
@@ -59,7 +59,7 @@ class DeviceEndpoint:
         self.registered = 0
 
     def schedule_event_after(self, delay: int, call: EventCallback, argument: Any = None) -> None:
-        """Run ``call(argument)`` in ``delay`` nanoseconds."""
+        """Schedule ``call(argument)`` in ``delay`` nanoseconds."""
         now = self._queue.now
         tick = now + delay
         events = self._lists.get(tick)
@@ -77,9 +77,10 @@ class DeviceEndpoint:
 
 
 class MessageTransport:
-    """Messages: the n-th SEND of a key meets the n-th RECV of it.
+    """Matches the n-th SEND of a key with the n-th RECV of the same key.
 
-    A key is (tag, source, target, bytes).
+    A key is (tag, source, target, bytes). Invariant: a key has waiting receivers or unclaimed
+    arrivals, never both.
     """
 
     __slots__ = ("_arrived", "_queue", "_receivers", "_transfer")
@@ -102,7 +103,7 @@ class MessageTransport:
         key, call, argument = message
         if call is not None:
             call(argument)
-        waiting = self._receivers.get(key)  # after the call, which may have been what asks for it
+        waiting = self._receivers.get(key)  # after the call, which may have added a receiver
         if waiting is None:
             self._arrived[key] = self._arrived.get(key, 0) + 1
             return
@@ -112,7 +113,7 @@ class MessageTransport:
         receive(receive_argument)
 
     def await_message(self, key: tuple, call: EventCallback, argument: Any = None) -> None:
-        """``call(argument)`` runs when the message is here."""
+        """Run ``call(argument)`` when the message arrives, or now if it already has."""
         arrived = self._arrived.get(key, 0)
         if arrived:
             if arrived == 1:
@@ -125,24 +126,29 @@ class MessageTransport:
 
 
 class RendezvousTransport(MessageTransport):
-    """Messages that wait until the receiver has asked for them, with a message of 8192 bytes."""
+    """A transport whose messages wait for a request of 8192 bytes from their receiver."""
 
-    ASK_BYTES = 8192
+    REQUEST_BYTES = 8192
 
     def send_message(
         self, key: tuple, call: EventCallback | None = None, argument: Any = None
     ) -> None:
-        """Start a message as soon as it is asked for."""
-        ask = (("ask", key[0]), key[2], key[1], self.ASK_BYTES)
-        super().await_message(ask, self._send_requested, (key, call, argument))
+        """Start a message as soon as it is requested."""
+        super().await_message(
+            self._build_request_key(key), self._send_requested, (key, call, argument)
+        )
 
     def _send_requested(self, message: tuple) -> None:
         super().send_message(*message)
 
     def await_message(self, key: tuple, call: EventCallback, argument: Any = None) -> None:
-        """Ask for a message; ``call(argument)`` runs when it is here."""
-        ask = (("ask", key[0]), key[2], key[1], self.ASK_BYTES)
-        super().send_message(ask, self._await_requested, (key, call, argument))
+        """Request a message; ``call(argument)`` runs when it arrives."""
+        super().send_message(
+            self._build_request_key(key), self._await_requested, (key, call, argument)
+        )
 
     def _await_requested(self, message: tuple) -> None:
         super().await_message(*message)
+
+    def _build_request_key(self, key: tuple) -> tuple:
+        return (("request", key[0]), key[2], key[1], self.REQUEST_BYTES)

@@ -1,56 +1,62 @@
-"""The plain event simulation: every message of every collective in one queue of events.
+"""The message-level engine: every message of every collective is an event of one queue.
 
-The engine times collectives one by one, which is right where messages do not disturb each other.
-Here all are under way together, so that they may wait for each other on the links of the
-congestion-aware network. With the congestion-unaware one it is the reference that the engine is
-tested against.
+The event engine times collectives one by one, which is exact as long as messages do not delay each
+other. Here all collectives run at once, so that their messages can wait for each other on the links
+of the congestion-aware network. With the congestion-unaware network it is the reference that the
+event engine is tested against. Each device is its own class here, so device ids index runners.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from hespas.simulators.simulation_inputs import SimulationInputs
+from hespas.simulators.simulation_options import SimulationOptions
 
 from .collective_execution import ChunkQueues, CollectiveExecution
-from .collective_plan import CollectivePlan
 from .congestion_aware import CongestedNetwork
-from .event_engine import CollectiveInstance, EventEngine
-from .events import MessageTransport, RendezvousTransport
-from .simulation_options import SimulationOptions
+from .device_runner import CollectiveInstance
+from .event_engine import EventEngine
+from .events import TransferFunction
+
+
+@dataclass(slots=True)
+class _RunningCollective:
+    """A collective under way, and the number of devices that have not finished it."""
+
+    execution: CollectiveExecution
+    unfinished: int
 
 
 class MessageLevelEngine(EventEngine):
-    """An engine whose collectives share its queue and its network; links are shared, as one says,
-    with ``options.congestion``."""
+    """An engine whose collectives share its event queue and its network.
 
-    def __init__(self, inputs: SimulationInputs, options: SimulationOptions, **more: Any) -> None:
-        super().__init__(inputs, options, **more)
-        if options.congestion:
-            links = CongestedNetwork(self.queue, self.planner.network)
-            kind = RendezvousTransport if options.rendezvous else MessageTransport
-            self.transport = kind(self.queue, links.transfer_message)
-        self._queues = [ChunkQueues() for _ in inputs.devices]
-        self._executions: dict[tuple, CollectiveExecution] = {}
-        self._left: dict[tuple, int] = {}
+    With ``options.congestion``, messages on a link share its bandwidth.
+    """
 
-    def enter_instance(
-        self,
-        key: tuple,
-        instance: CollectiveInstance,
-        rank: int,
-        position: int,
-        chunks: CollectivePlan,
+    def __init__(
+        self, inputs: SimulationInputs, options: SimulationOptions, **engine_options: Any
     ) -> None:
-        """A device starts its part of a collective at once, without waiting for the others."""
+        super().__init__(inputs, options, **engine_options)
+        self._chunk_queues = [ChunkQueues() for _ in inputs.devices]
+        self._running: dict[tuple, _RunningCollective] = {}  # by key of its instance
+
+    def make_transfer(self) -> TransferFunction:
+        """Return the function that carries the messages."""
+        if self.options.congestion:
+            return CongestedNetwork(self.queue, self.planner.network).transfer_message
+        return super().make_transfer()
+
+    def enter_instance(self, key: tuple, instance: CollectiveInstance, rank: int) -> None:
+        """Start a device's part of a collective at once, without waiting for the other devices."""
         communicator = instance.communicator
         if self.find_curves(instance) is not None:
-            super().enter_instance(key, instance, rank, position, chunks)
+            super().enter_instance(key, instance, rank)
             return
         self.check_start_time(communicator, self.queue.now)
-        instance.joined[rank] = (position, self.queue.now)
-        execution = self._executions.get(key)
-        if execution is None:
+        running = self._running.get(key)
+        if running is None:
             endpoints = {member: self.runners[member].endpoint for member in communicator.members}
 
             def finish_device(device: int) -> None:
@@ -65,15 +71,15 @@ class MessageLevelEngine(EventEngine):
                 finish_device,
                 key,
             )
-            self._executions[key] = execution
-            self._left[key] = len(communicator.members)
-        execution.start_device(rank, chunks, self._queues[rank])
+            running = _RunningCollective(execution, len(communicator.members))
+            self._running[key] = running
+        plan = instance.joined[rank].plan
+        running.execution.start_device(rank, plan, self._chunk_queues[rank])
 
     def _finish_device(self, key: tuple, device: int) -> None:
-        instance = self.instances[key]
-        position = instance.joined[device][0]
-        self._left[key] -= 1
-        if self._left[key] == 0:
+        instance, running = self.instances[key], self._running[key]
+        running.unfinished -= 1
+        if running.unfinished == 0:
             self.record_collective(instance, self.queue.now)
-            del self.instances[key], self._executions[key], self._left[key]
-        self.runners[device].finish_node(position)
+            del self.instances[key], self._running[key]
+        self.runners[device].finish_node(instance.joined[device].position)

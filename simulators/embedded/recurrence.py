@@ -1,10 +1,12 @@
-"""One chunk in one dimension, all positions at once: when each ends, given when each starts.
+"""One phase of a chunk, for all positions at once: when each ends, given when each starts.
 
-The recurrences of ring, direct (to all at once, or one by one) and halving-doubling, solved as far
-as they can be. ``starts`` has the positions of a dimension in its last axis; the first axis counts
-dimensions that are alike.
-Source: derived from ASTRA-sim's algorithms; the tests compare each with the message by message
-simulation in ``algorithms.py``.
+Invariant: each algorithm is a recurrence over rounds in which a position ends a round after its own
+previous round and after the messages that it awaits, plus the endpoint delay D and, in rounds that
+reduce, the reduction R. The arrays hold nanoseconds; the last axis is the position in a dimension,
+and the axes before it count equal dimensions side by side. Covered are ring, direct (to all peers
+at once or one by one) and halving-doubling.
+Source: derived from ASTRA-sim's algorithms; the tests compare each recurrence with the simulation
+message by message in ``collective_algorithms.py``.
 """
 
 from __future__ import annotations
@@ -14,16 +16,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .collective_plan import ChunkPhase, DimensionAlgorithm
-from .link_tables import Array, LinkTable
+from .collective_plan import ChunkPhase
+from .logical_dimensions import Array, DimensionAlgorithm, LinkTable
 from .network import AnalyticalNetwork
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseCosts:
-    """What a phase needs to know of the system; ``part`` as in ``plan.Communicator``.
+    """The costs of a phase on a system.
 
-    ``reduce_ns`` is the time to reduce a message of so many bytes.
+    Attributes:
+        network: The network.
+        endpoint_ns: The endpoint delay in nanoseconds.
+        reduce_ns: Returns the nanoseconds to reduce a message of so many bytes.
+        part: Whether the collective is one ring over some of the devices.
     """
 
     network: AnalyticalNetwork
@@ -33,7 +39,7 @@ class PhaseCosts:
 
 
 def has_recurrence(algorithm: DimensionAlgorithm, kind: str) -> bool:
-    """Whether there is a recurrence for an algorithm in a kind of collective."""
+    """Return whether an algorithm has a recurrence for a kind of collective."""
     if algorithm.window == 1:
         return kind in ("all_gather", "all_to_all")
     return algorithm.name in ("ring", "direct", "halvingDoubling") and algorithm.window == -1
@@ -42,9 +48,10 @@ def has_recurrence(algorithm: DimensionAlgorithm, kind: str) -> bool:
 def solve_symmetric(
     costs: PhaseCosts, table: LinkTable, algorithm: DimensionAlgorithm, phase: ChunkPhase, n: int
 ) -> tuple[int, int] | None:
-    """How long it takes positions that look alike and start together, and the last wait of it.
+    """Time a phase of ``n`` positions that look alike and start together.
 
-    None where they do not look alike.
+    Returns:
+        The duration and the duration of its last wait, in nanoseconds; None if positions differ.
     """
     if not table.is_symmetric:
         return None
@@ -87,16 +94,18 @@ def solve_positions(
     phase: ChunkPhase,
     starts: Array,
 ) -> tuple[Array, int] | None:
-    """When each position ends, and how long before that its last wait began.
+    """Time a phase for all positions.
 
-    None where messages overtake each other, which needs a closer look.
+    Returns:
+        When each position ends, with the shape of ``starts``, and the duration of the last wait;
+        None if messages overtake each other, in which case the recurrence does not hold.
     """
     if algorithm.name == "halvingDoubling":
         return _solve_halving_doubling(costs, table, phase, starts)
     n = starts.shape[-1]
     size = phase.size if phase.kind == "all_gather" else phase.size // n
     times = table.compute_times_ns(costs.network, size)
-    if phase.backwards:  # look at the ring from behind
+    if phase.backwards:  # reverse the positions, so that the ring runs forwards
         starts = starts[..., ::-1]
         times = times[::-1][:, -np.arange(n) % n]
     if algorithm.window == 1:
@@ -111,7 +120,7 @@ def solve_positions(
 
 
 def _count_ring_steps(kind: str, n: int) -> tuple[int, int]:
-    """How many steps a ring takes, and in how many of them a position reduces."""
+    """Return the number of steps of a ring, and in how many of them a position reduces."""
     steps = {"all_reduce": 2 * (n - 1), "all_to_all": n * (n - 1) // 2}.get(kind, n - 1)
     return steps, n - 1 if kind in ("all_reduce", "reduce_scatter") else 0
 
@@ -119,10 +128,11 @@ def _count_ring_steps(kind: str, n: int) -> tuple[int, int]:
 def _solve_ring(
     costs: PhaseCosts, kind: str, size: int, times: Array, starts: Array
 ) -> tuple[Array, int]:
-    """``g[i] = max(g[i], g[i - 1] + T) + D (+ R)``, for so many steps.
+    """Solve ``g[i] = max(g[i], g[i - 1] + T) + D (+ R)`` for the steps of a ring.
 
-    Each step adds the same to all, so what counts is from where the latest start comes round: from
-    position i - j after j hops, j up to the number of steps, with whole laps where there is time.
+    Each step adds the same D and R to all positions, so the end of position i is determined by the
+    latest ``start[i - j]`` plus j hops, for j up to the number of steps. A start may travel around
+    the ring several times; ``laps`` counts the complete laps.
     """
     n = starts.shape[-1]
     steps, reductions = _count_ring_steps(kind, n)
@@ -140,9 +150,9 @@ def _solve_ring(
 
 
 def _slide_maximum(values: Array, n: int, least: int, most: int) -> Array:
-    """For each i from n on, the maximum of ``values[i - most : i - least + 1]``."""
+    """Return the maximum of ``values[i - most : i - least + 1]`` for each i from n to 2n - 1."""
     width, done = most - least + 1, 1
-    window = values  # window[x] is the maximum of values[x : x + done]
+    window = values  # invariant: window[x] is the maximum of values[x : x + done]
     while done * 2 <= width:
         window = np.maximum(window[..., :-done], window[..., done:])
         done *= 2
@@ -155,7 +165,7 @@ def _slide_maximum(values: Array, n: int, least: int, most: int) -> Array:
 def _solve_direct(
     costs: PhaseCosts, kind: str, size: int, times: Array, starts: Array
 ) -> tuple[Array, int] | None:
-    """Every position sends to all others at once; an all-reduce does so twice."""
+    """Time positions that send to all others at once; in an all-reduce they do so twice."""
     n = starts.shape[-1]
     reduce, delay = costs.reduce_ns(size), costs.endpoint_ns
     begun = starts + delay
@@ -178,9 +188,10 @@ def _solve_direct(
 
 
 def _solve_one_by_one(costs: PhaseCosts, times: Array, starts: Array) -> tuple[Array, int]:
-    """Every position sends to the others in turn: to the next when the last has sent to it.
+    """Solve ``g[i] = max(g[i], g[i - o] + T) + D`` for the offsets o = 1, 2, ... n - 1.
 
-    ``g[i] = max(g[i], g[i - o] + T) + D`` for offset o = 1, 2, ... n - 1.
+    Every position sends to the others in turn, to the next one when the previous one has sent to
+    it.
     """
     n = starts.shape[-1]
     position, delay = np.arange(n), costs.endpoint_ns
@@ -193,9 +204,9 @@ def _solve_one_by_one(costs: PhaseCosts, times: Array, starts: Array) -> tuple[A
 
 
 def _compute_releases(came: Array, work_ns: int) -> Array:
-    """When packets that came one after another go on: the k-th to the k-th position after this one.
+    """Return when packets that arrived at the times ``came`` are sent on.
 
-    Each when it has been reduced, but none before the last has come.
+    A packet is sent on once it has been reduced, but none before the last packet has arrived.
     """
     reduced = came + work_ns
     open_from = np.where(reduced >= came[..., -1:], reduced, np.iinfo(np.int64).max)
@@ -203,12 +214,12 @@ def _compute_releases(came: Array, work_ns: int) -> Array:
 
 
 def _has_overtaking(released: Array, second: Array, delay: int) -> bool:
-    """Whether a message of the second round lets one go on that is still being reduced."""
+    """Return whether a message of the second round arrives before the last packet is reduced."""
     return bool((second.min(axis=-1) + delay <= released.max(axis=-1)).any())
 
 
 def _compute_arrivals(times: Array, begun: Array) -> Array:
-    """When the messages of the others arrive: the o-th entry is of the one o + 1 before."""
+    """Return when the messages of the others arrive: entry o is from the position o + 1 before."""
     n = begun.shape[-1]
     position, offset = np.arange(n)[:, None], np.arange(1, n)[None, :]
     source = (position - offset) % n
@@ -219,7 +230,7 @@ def _compute_arrivals(times: Array, begun: Array) -> Array:
 def _solve_halving_doubling(
     costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Array
 ) -> tuple[Array, int]:
-    """Exchanges with the position whose number differs in one bit."""
+    """Time exchanges with the positions whose numbers differ in one bit."""
     n = starts.shape[-1]
     position = np.arange(n)
     delay = costs.endpoint_ns
@@ -236,7 +247,7 @@ def _solve_halving_doubling(
 
 
 def _list_exchanges(phase: ChunkPhase, n: int) -> list[tuple[int, int, int]]:
-    """The exchanges of halving and doubling: distance, bytes, and bytes to reduce after it."""
+    """Return the exchanges of a position: distance, bytes, and bytes to reduce afterwards."""
     levels, size = n.bit_length() - 1, phase.size
     if phase.kind == "all_gather":
         return [(n >> k, size << (k - 1), 0) for k in range(1, levels + 1)]

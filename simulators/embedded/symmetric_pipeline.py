@@ -1,4 +1,8 @@
-"""One device's chunks on their way through the phases, where all devices do the same at once."""
+"""The chunks of one device passing through their phases, if all devices do the same at once.
+
+Invariant: chunks wait in the same queues as in a collective that is simulated message by message;
+only the phases are replaced by their known durations.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ from .collective_execution import CollectiveChunk, CollectiveExecution, FinishCa
 from .collective_plan import CollectivePlan, CollectivePlanner, PlannedCommunicator
 from .events import DeviceEndpoint, EventQueue, MessageTransport
 
-_PhaseTimes = Mapping[tuple[str, int, int, bool], tuple[int, int]]  # kind, dim, size, backwards
+_PhaseTimes = Mapping[tuple[str, int, int, bool], tuple[int, int]]
+"""By kind, dimension, size and direction: the duration, and that of its last wait, in ns."""
 
 
 def time_pipeline(
@@ -18,10 +23,7 @@ def time_pipeline(
     plan: CollectivePlan,
     times: _PhaseTimes,
 ) -> tuple[int, int]:
-    """When the device finishes, and when its last wait began; it starts at 0.
-
-    ``times`` gives each phase's duration, and how long before its end its last wait begins.
-    """
+    """Return when a device that starts at 0 finishes, and when its last wait begins, in ns."""
     first = plan[0][0]
     if len(plan) == 1 and len(plan[0]) == 1:
         duration, lag = times[first.kind, first.dim, first.size, first.backwards]

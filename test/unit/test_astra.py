@@ -19,7 +19,7 @@ from hespas.configs import load_system as load_system
 from hespas.simulators import astra, astra_output, astra_program, simulator_choice
 from hespas.simulators.astra_program import AWARE, UNAWARE, AstraProgram
 from hespas.simulators.astra_traces import TraceFolder
-from hespas.simulators.embedded.simulation_options import SimulationOptions
+from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
 from hespas.support.errors import HespasError, UsageError
 from support import traces as t
 
@@ -253,7 +253,7 @@ def test_statistics_from_the_log_where_none_are_printed(tmp_path, job):
     )
     full = astra.simulate_with_astra(write_astra_stub(tmp_path / "bin", GOOD, log=LOG), job)
     assert list(result.devices) == list(full.devices)
-    assert result.settings["backend"] == "ns3"
+    assert result.settings.backend == "ns3"
     with pytest.raises(HespasError, match="no statistics of device 0"):
         astra.simulate_with_astra(write_astra_stub(tmp_path / "bin", bare), job)
 
@@ -310,8 +310,9 @@ class TestChoose:
         def run(simulator, astra_sim=None, options=None, **more):
             notes = []
             result = simulator_choice.simulate_folder(
-                job.traces.folder, job.system, simulator, astra_sim=astra_sim, note=notes.append,
-                options=options or SimulationOptions(), **more,
+                job.traces.folder, job.system,
+                SimulatorChoice(simulator, options or SimulationOptions(), astra_sim, **more),
+                note=notes.append,
             )  # fmt: skip
             return result, " ".join(notes)
 
@@ -348,7 +349,7 @@ class TestChoose:
         ran = write_astra_stub(tmp_path / "bin", GOOD, log=LOG)
         result, _ = run("both", ran.path)
         assert result.simulator == "embedded"
-        assert result.settings["agrees with"] == str(ran.path)
+        assert result.settings.agrees_with == str(ran.path)
 
     def test_both_disagree(self, run, tmp_path):
         wrong = GOOD.replace("sys[1] finished, 13775", "sys[1] finished, 13776")
@@ -377,9 +378,11 @@ class TestChoose:
 def test_exact_durations(tmp_path, settings, nodes, expected):
     folder = t.save(tmp_path / "traces", [nodes, nodes])
     system = t.system(tmp_path / "system", [2], **settings)
-    result = simulator_choice.simulate_folder(folder, system, "embedded")
-    rounded = simulator_choice.simulate_folder(folder, system, "embedded", exact_durations=False)
-    assert (result.settings["durations"] == "nanoseconds") == bool(expected)
+    result = simulator_choice.simulate_folder(folder, system, SimulatorChoice("embedded"))
+    rounded = simulator_choice.simulate_folder(
+        folder, system, SimulatorChoice("embedded", exact_durations=False)
+    )
+    assert (result.settings.to_texts()["durations"] == "nanoseconds") == bool(expected)
     if expected:
         assert (result.step_time_ns, rounded.step_time_ns) == (1234, 1000)
     elif expected is None:
@@ -407,12 +410,12 @@ class TestReal:
         ]
         folder = t.save(tmp_path / "t", ranks, {1: range(4), 2: (0, 2), 3: (1, 3)})
         system = t.system(tmp_path / "s", [4], topology="Switch")
-        result = simulator_choice.simulate_folder(folder, system, "both")
-        assert result.settings["agrees with"]
-        theirs = simulator_choice.simulate_folder(folder, system, "astra-sim")
+        result = simulator_choice.simulate_folder(folder, system, SimulatorChoice("both"))
+        assert result.settings.agrees_with
+        theirs = simulator_choice.simulate_folder(folder, system, SimulatorChoice("astra-sim"))
         assert list(theirs.devices) == list(result.devices)
         assert list(theirs.comms) == list(result.comms)
-        assert (result.settings["durations"] == "nanoseconds") == (ns is not None)
+        assert (result.settings.to_texts()["durations"] == "nanoseconds") == (ns is not None)
 
     @pytest.mark.parametrize(
         "ranks",

@@ -17,6 +17,7 @@ from hespas.simulators.astra_program import UNAWARE
 from hespas.simulators.collectives import per_node, standard_algorithms
 from hespas.simulators.embedded import run_event_simulation
 from hespas.simulators.simulation_inputs import load_inputs
+from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
@@ -129,7 +130,7 @@ def test_system_keeps_what_was_there(place):
     result = run_event_simulation(
         load_inputs(workload(place / "w", 4, "all_reduce", "all_gather"), "custom")
     )
-    assert result.settings["custom"].count("; ") == 1
+    assert result.settings.custom.count("; ") == 1
 
 
 def test_a_system_may_say_that_it_has_no_custom_collective(place):
@@ -162,7 +163,7 @@ def test_another_size_is_told(place):
     ten = workload(place / "w", 4, "all_reduce", "all_reduce", size=10 * MIB)
     result = run_event_simulation(load_inputs(ten, "custom"))
     assert result.step_time_ns == 2 * 64646
-    assert "(2 of 2 with another size in the workload)" in result.settings["custom"]
+    assert "(2 of 2 with another size in the workload)" in result.settings.custom
 
 
 @pytest.mark.parametrize(
@@ -187,7 +188,7 @@ def test_what_astra_sim_would_fail_on(place, ranks, change, text):
 @pytest.mark.parametrize(
     ("nodes", "text"),
     [
-        ([traces.coll(0)], "only SEND, RECV and COMP run"),
+        ([traces.coll(0)], "only SEND, RECV and COMP nodes run"),
         ([traces.send(0, 1, [5])], "depends on 5, which does not exist"),
         ([traces.send(0, 1, [1]), traces.recv(1, 1, [0])], "cycle"),
         ([traces.send(0, 0)], "comm_dst is itself"),
@@ -319,5 +320,5 @@ def test_astra_sim_agrees(place, data):
         nodes += [traces.coll(i, [i - 1], kind, group=group) for i, kind in enumerate(kinds, 2)]
         programs.append(nodes)
     simulator_choice.simulate_folder(
-        traces.save(place / "w2", programs, groups), "out", simulator="both"
+        traces.save(place / "w2", programs, groups), "out", SimulatorChoice("both")
     )

@@ -15,8 +15,8 @@ from hespas.simulators import embedded, simulator_choice
 from hespas.simulators import report_rows as reports
 from hespas.simulators.astra_traces import TraceFolder
 from hespas.simulators.critical_path import COMMUNICATION, COMPUTE, WAITING, TracedResult
-from hespas.simulators.embedded.simulation_options import SimulationOptions
 from hespas.simulators.simulation_inputs import load_inputs
+from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
 from hespas.simulators.simulation_result import (
     CommRecord,
     DeviceResult,
@@ -252,7 +252,7 @@ def random_traces(folder, seed):
 def test_parts_sum_to_the_whole(tmp_path, seed):
     folder = random_traces(tmp_path / "traces", seed)
     place = traces.system(tmp_path / "system", [4])
-    result = simulator_choice.simulate_folder(folder, place, "embedded")
+    result = simulator_choice.simulate_folder(folder, place, SimulatorChoice("embedded"))
     read = TraceFolder(folder)
     found = reports.build_report(result, TracedResult(result, read.load_device_nodes, read.groups))
     assert found.path is not None and found.exposed is not None

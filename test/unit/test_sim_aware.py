@@ -8,8 +8,8 @@ from hespas.configs import load_system as load_system
 from hespas.simulators import embedded, simulator_choice
 from hespas.simulators.astra_program import AWARE
 from hespas.simulators.embedded.message_level_engine import MessageLevelEngine
-from hespas.simulators.embedded.simulation_options import SimulationOptions
 from hespas.simulators.simulation_inputs import load_inputs
+from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
 from hespas.support.errors import HespasError
 from support import traces as t
 
@@ -18,7 +18,7 @@ ROWS = [row for row in t.experiments() if row["astra_aware_max"]]
 
 
 def finishes(folder, system, options=AWARE_OPTIONS):
-    result = simulator_choice.simulate_folder(folder, system, "embedded", options=options)
+    result = simulator_choice.simulate_folder(folder, system, SimulatorChoice("embedded", options))
     return [device.finish_ns for device in result.devices]
 
 
@@ -139,8 +139,12 @@ def test_random_traces_in_astra_sim(tmp_path, options):
     """Node by node, what the congestion-aware program logs."""
     for seed in range(25):
         traces, system = t.random_case(tmp_path / str(seed), seed)
-        ours = simulator_choice.simulate_folder(traces, system, "embedded", options=options)
-        theirs = simulator_choice.simulate_folder(traces, system, "astra-sim", options=options)
+        ours = simulator_choice.simulate_folder(
+            traces, system, SimulatorChoice("embedded", options)
+        )
+        theirs = simulator_choice.simulate_folder(
+            traces, system, SimulatorChoice("astra-sim", options)
+        )
         assert list(ours.devices) == list(theirs.devices), seed
         assert spans(ours) == spans(theirs), seed
         assert list(ours.comms) == list(theirs.comms), seed

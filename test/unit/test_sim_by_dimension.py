@@ -125,7 +125,7 @@ def test_the_order_of_a_communicator_decides_nothing(tmp_path: Path) -> None:
         given = simulation_inputs.load_inputs(tmp_path / "traces", read)
         for symmetry in (True, False):
             result = run_event_simulation(given, replace(BY_DIMENSION, symmetry=symmetry))
-            assert result.settings["communicators"] == "by dimension"
+            assert result.settings.to_texts()["communicators"] == "by dimension"
             finished.append(list(result.devices))
     assert all(devices == finished[0] for devices in finished)
 
@@ -229,10 +229,10 @@ def test_what_goes_how_is_said(tmp_path: Path) -> None:
         read = simulation_inputs.load_inputs(
             tmp_path / "traces", configs.load_system(str(tmp_path / "system"))
         )
-        settings = run_event_simulation(read, BY_DIMENSION).settings
+        settings = run_event_simulation(read, BY_DIMENSION).settings.to_texts()
         assert settings["communicators"].startswith(said)
         assert ("ring" in settings["communicators"]) == ("ring" in said)
-        assert "communicators" not in run_event_simulation(read).settings
+        assert "communicators" not in run_event_simulation(read).settings.to_texts()
     assert (
         describe_missing_features(BY_DIMENSION) == "collectives by dimension between some devices"
     )

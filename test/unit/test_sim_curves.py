@@ -8,8 +8,9 @@ from hespas import configs
 from hespas.configs import load_system as load_system
 from hespas.simulators import embedded, measured, simulator_choice
 from hespas.simulators.embedded import curves
-from hespas.simulators.embedded.simulation_options import SimulationOptions
 from hespas.simulators.simulation_inputs import load_inputs
+from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
+from hespas.simulators.simulation_result import CurveTag
 from hespas.support.errors import HespasError, UsageError
 from support import traces as t
 
@@ -42,7 +43,7 @@ def test_measured_points_are_met():
     for curve in data.curves["all_gather"]:
         for size, time_ns in zip(curve.sizes_bytes, curve.times_ns, strict=True):
             found = data.interpolate_collective("all_gather", size // curve.devices, curve.devices)
-            assert found == (round(time_ns), curves.MEASURED)
+            assert found == (round(time_ns), CurveTag.MEASURED)
 
 
 def test_between_sizes_is_a_power_of_the_size():
@@ -61,7 +62,7 @@ def test_between_measured_group_sizes(kind, devices, low, high):
     for n in (devices, low, high):
         size = whole // n if kind == "all_gather" else whole
         times.append(data.interpolate_collective(kind, size, n))
-    assert times[0][1] == curves.BETWEEN
+    assert times[0][1] == CurveTag.BETWEEN
     assert min(times[1:])[0] <= times[0][0] <= max(times[1:])[0]
 
 
@@ -83,8 +84,8 @@ def test_a_table_becomes_curves(tmp_path):
 
 def test_beyond_measured_bytes_is_tagged():
     data = curves.load_curves("H100_SXM")
-    assert data.interpolate_collective("all_reduce", 100, 4)[1] == curves.BEYOND
-    assert data.interpolate_collective("all_reduce", 1 << 30, 4)[1] == curves.BEYOND
+    assert data.interpolate_collective("all_reduce", 100, 4)[1] == CurveTag.BEYOND
+    assert data.interpolate_collective("all_reduce", 1 << 30, 4)[1] == CurveTag.BEYOND
     assert not data.has_measured_group("all_reduce", 16) and not data.has_measured_group(
         "broadcast", 4
     )
@@ -116,7 +117,7 @@ def test_collectives_of_a_simulation(tmp_path):
     plain = simulate(folder, system)
     modelled = next(comm for comm in plain.comms if comm.communicator == 1)
     assert across.finish_ns - across.start_ns > 0 and modelled.communicator == across.communicator
-    assert result.settings["curves"] == (
+    assert result.settings.to_texts()["curves"] == (
         "A100_SXM (2 measured, 1 by the network model: not measured for such devices)"
     )
 
@@ -126,7 +127,9 @@ def test_what_is_not_measured_is_a_warning(tmp_path):
     system = t.system(tmp_path / "s", [16])
     notes = []
     options = SimulationOptions(curves="H100_SXM")
-    simulator_choice.simulate_folder(folder, system, "embedded", options=options, note=notes.append)
+    simulator_choice.simulate_folder(
+        folder, system, SimulatorChoice("embedded", options), note=notes.append
+    )
     assert any("1 by the network model" in note for note in notes)
 
 
@@ -190,7 +193,7 @@ def test_every_collective_is_counted(tmp_path, options):
     groups = {1: range(16)} | {2 + k: range(4 * k, 4 * k + 4) for k in range(4)}
     folder = t.save(tmp_path / "t", nodes, groups)
     system = t.system(tmp_path / "s", [4, 4], topology="Switch", bandwidth=300)
-    told = simulate(folder, system, curves="A100_SXM", **options).settings["curves"]
+    told = simulate(folder, system, curves="A100_SXM", **options).settings.to_texts()["curves"]
     assert told == "A100_SXM (4 measured, 1 by the network model: not measured for such devices)"
 
 
@@ -199,9 +202,9 @@ def test_beyond_the_bytes_of_either_neighbour_is_tagged():
     two = curves.CollectiveCurve(2, (100, 200), (10.0, 20.0), 0.1)
     four = curves.CollectiveCurve(4, (100, 400), (10.0, 30.0), 0.1)
     data = curves.DeviceCurves("X", "made", 450.0, {"all_reduce": (two, four)})
-    assert data.interpolate_collective("all_reduce", 150, 3)[1] == curves.BETWEEN
-    assert data.interpolate_collective("all_reduce", 300, 3)[1] == curves.BEYOND
-    assert data.interpolate_collective("all_reduce", 300, 4)[1] == curves.MEASURED
+    assert data.interpolate_collective("all_reduce", 150, 3)[1] == CurveTag.BETWEEN
+    assert data.interpolate_collective("all_reduce", 300, 3)[1] == CurveTag.BEYOND
+    assert data.interpolate_collective("all_reduce", 300, 4)[1] == CurveTag.MEASURED
 
 
 def test_a_table_of_two_sizes_has_no_error_to_tell(tmp_path):
@@ -230,6 +233,6 @@ def test_other_bandwidths_scale_what_was_measured():
     assert ratio == pytest.approx(3 * 150 * 1.073741824 / 300)
     for kind in ("all_reduce", "all_gather"):
         large, tag = a100.interpolate_collective(kind, 64 << 20, 4, 2.0)
-        assert (large, tag) == (a100.interpolate_collective(kind, 32 << 20, 4)[0], curves.SCALED)
+        assert (large, tag) == (a100.interpolate_collective(kind, 32 << 20, 4)[0], CurveTag.SCALED)
         small = a100.interpolate_collective(kind, 4096, 4, 2.0)[0]
         assert 0.8 < small / a100.interpolate_collective(kind, 4096, 4)[0] <= 1

@@ -20,7 +20,7 @@ from hespas.simulators.embedded import SimulationOptions, run_event_simulation
 from hespas.simulators.embedded.collective_plan import KINDS, CollectivePlanner, QueueTurn
 from hespas.simulators.embedded.collective_timing import CollectiveTimer
 from hespas.simulators.embedded.network import AnalyticalNetwork
-from hespas.simulators.simulation_result import SimulationResult
+from hespas.simulators.simulation_result import BY_DEVICE_NUMBER, SimulationResult
 from hespas.support.errors import HespasError
 from support import sim_programs, traces
 
@@ -228,7 +228,7 @@ def test_an_order_that_is_not_kept_is_said(tmp_path, monkeypatch):
     run = module.EventEngine.run_all_devices
 
     def tied(engine):
-        if engine.ties:
+        if engine.detects_ties:
             raise module.AmbiguousOrder
         return run(engine)
 
@@ -236,10 +236,10 @@ def test_an_order_that_is_not_kept_is_said(tmp_path, monkeypatch):
     loaded = simulation_inputs.load_inputs(folder, configs.load_system(str(system)))
     exact = module.run_event_simulation(loaded)
     monkeypatch.setattr(module.EventEngine, "run_all_devices", tied)
-    assert "ties" not in module.run_event_simulation(loaded).settings
-    monkeypatch.setattr(module, "MOST_MESSAGES", -1)
+    assert not module.run_event_simulation(loaded).settings.ordered_by_device
+    monkeypatch.setattr(module, "MAX_MESSAGES", -1)
     result = module.run_event_simulation(loaded)
-    assert result.settings["ties"] == module.BY_NUMBER
+    assert result.settings.to_texts()["ties"] == BY_DEVICE_NUMBER
     assert result.devices == exact.devices
 
 

@@ -55,7 +55,7 @@ NODES = {
     "send 0": ([t.send(1, 1, size=0)], "comm_size is 0"),
     "peer": ([t.send(1, 5)], "has as its peer 5, which does not exist"),
     "self": ([t.send(1, 0)], "has as its peer itself"),
-    "invalid": ([t.node(1, 0), t.comp(2, [1])], "a node that takes no time"),
+    "invalid": ([t.node(1, 0), t.comp(2, [1])], "the nodes that it waits for take no time"),
     "empty": ([], "has no nodes"),
 }
 
@@ -96,7 +96,7 @@ def test_collectives_that_do_not_match(tmp_path: Path) -> None:
 def test_the_default_communicator_beside_others(tmp_path: Path) -> None:
     ranks = [[t.coll(1), t.coll(2, [1], group=0)]] * 2 + [[t.coll(2, group=0)]]
     error = fails(tmp_path, ranks, "deadlock", {1: [0, 1]}, (3,))
-    assert "give all devices together an id of their own" in error.remedy
+    assert "list all devices as a communicator with its own id" in error.remedy
 
 
 def test_fewer_traces_than_devices(tmp_path: Path) -> None:

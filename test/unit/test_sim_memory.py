@@ -25,6 +25,7 @@ from hespas.passes.emit.trace_order import DataFlowOrder, LinearOrder
 from hespas.simulators import simulator_choice
 from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.simulators.simulation_inputs import SimulatedDevice, SimulationInputs, load_inputs
+from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError
 from support import traces
 
@@ -106,10 +107,10 @@ def test_names_that_do_not_map_to_one_make_another_program(tmp_path):
     read, made = both(trace, tmp_path / "traces", configs.load_system(str(tmp_path / "system")))
     assert len({id(device.program) for device in made.devices}) == 2
     assert [seen(device) for device in read.devices] == [seen(device) for device in made.devices]
-    options = simulator_choice.SimulationOptions()
+    choice = SimulatorChoice("embedded")
     assert (
-        simulator_choice.simulate_embedded(read, options).devices
-        == simulator_choice.simulate_embedded(made, options).devices
+        simulator_choice.simulate_inputs(read, choice).devices
+        == simulator_choice.simulate_inputs(made, choice).devices
     )
 
 

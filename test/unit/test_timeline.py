@@ -13,7 +13,13 @@ from hespas.chakra.record_encoding import encode_int_attr, encode_text_attr
 from hespas.chakra.schema import CollectiveCommType, NodeType
 from hespas.simulators import astra_program, simulator_choice, timeline
 from hespas.simulators.astra_traces import TraceFolder
-from hespas.simulators.simulation_result import DeviceResult, NodeInterval, SimulationResult
+from hespas.simulators.simulation_options import SimulatorChoice
+from hespas.simulators.simulation_result import (
+    DeviceResult,
+    NodeInterval,
+    SimulationResult,
+    SimulationSettings,
+)
 from hespas.support.errors import HespasError
 from support import traces as common
 
@@ -65,7 +71,9 @@ def traces(folder, *programs):
 def result(classes, class_of, **settings):
     ends = [max(i.finish_ns for i in classes[c]) for c in class_of]
     devices = [DeviceResult(end, 0, 0, 0, 0) for end in ends]
-    return SimulationResult("embedded", devices, (), classes, class_of, settings)
+    return SimulationResult(
+        "embedded", devices, (), classes, class_of, SimulationSettings(**settings)
+    )
 
 
 def write(simulated, folder, path, **options):
@@ -297,7 +305,7 @@ def mixed(folder):
 def test_what_is_drawn_is_what_was_simulated(tmp_path):
     folder = mixed(tmp_path / "w")
     system = configs.load_system(str(common.system(tmp_path / "s", [4])))
-    simulated = simulator_choice.simulate_folder(folder, system, "embedded")
+    simulated = simulator_choice.simulate_folder(folder, system, SimulatorChoice("embedded"))
     path = tmp_path / "t.pftrace"
     drawn = write(simulated, folder, path)
     lines = dump(path)
@@ -323,7 +331,11 @@ def test_timeline_of_the_log_of_astra_sim(tmp_path):
     dumps = []
     for simulator in ("embedded", "astra-sim"):
         path = tmp_path / f"{simulator}.pftrace"
-        write(simulator_choice.simulate_folder(folder, system, simulator), folder, path)
+        write(
+            simulator_choice.simulate_folder(folder, system, SimulatorChoice(simulator)),
+            folder,
+            path,
+        )
         dumps.append([line for line in dump(path) if "begin 'step'" not in line])
     assert dumps[0] == dumps[1]
 

@@ -102,7 +102,7 @@ def main(argv: Sequence[str]) -> int:
     command_line = build_parser().parse_args(argv)
 
     from hespas import configs
-    from hespas.simulators.embedded.simulation_options import SimulationOptions
+    from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
     from hespas.support import text_tables
     from hespas.tools.terminal import print_to_stderr
     from hespas.workflows import simulation_report
@@ -121,12 +121,14 @@ def main(argv: Sequence[str]) -> int:
     report = simulation_report.simulate_trace_folder(
         command_line.traces,
         system,
-        options,
-        simulator=command_line.simulator,
-        astra_sim=command_line.astra_sim,
+        SimulatorChoice(
+            simulator=command_line.simulator,
+            options=options,
+            astra_sim=command_line.astra_sim,
+            timeout_s=command_line.timeout,
+            exact_durations=not command_line.micros,
+        ),
         prefix=command_line.prefix,
-        timeout_s=command_line.timeout,
-        exact_durations=not command_line.micros,
         timeline=command_line.timeline,
         note=print_to_stderr,
     )

@@ -13,7 +13,7 @@ from typing import Any
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.estimators import registry
-from hespas.simulators.simulator_choice import BY_CURVES
+from hespas.simulators.simulation_result import BY_CURVES
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import TextTable, format_percent, format_seconds
 from hespas.workflows.derived_figures import compute_scaling_efficiency

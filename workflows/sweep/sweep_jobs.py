@@ -21,7 +21,7 @@ from hespas.configs.validation import validate_config
 from hespas.estimators import registry
 from hespas.estimators.measure.measurement_cache import compute_cache_key
 from hespas.simulators import simulator_choice
-from hespas.simulators.embedded.simulation_options import SimulationOptions
+from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.run_config import MEASURING, RunConfig
 from hespas.workflows.sweep.sweep_grid import SweepCell
@@ -215,7 +215,8 @@ def _to_plain_data(value: Any) -> Any:
 
 def _identify_simulator(simulator: str, astra_sim: str | None) -> list[Any]:
     """What tells the ASTRA-sim that is to run from another; empty for the embedded simulator."""
-    program = simulator_choice.select_astra_program(simulator, SimulationOptions(), astra_sim)
+    choice = SimulatorChoice(simulator, astra_sim=astra_sim)
+    program = simulator_choice.select_astra_program(choice)
     if program is None:
         return []
     status = os.stat(program.path)

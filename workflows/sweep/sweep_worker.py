@@ -28,6 +28,7 @@ from hespas.passes.memory.memory_annotate import MemoryAnnotatePass
 from hespas.simulators import simulator_choice
 from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.simulators.report_rows import SimulationReport, build_report
+from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError
 from hespas.workflows import run_flow, run_summary
 from hespas.workflows.run_config import RunConfig
@@ -134,22 +135,18 @@ def _compute_figures(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
     key = (*key, pipeline.format_pipeline(second))
     split = _split.get_or_make(key, lambda: _apply_node_free_steps(prepared, second))
     network = plan.network
-    if network is not None and simulator_choice.select_astra_program(
-        network.simulator, network.options, network.astra_sim
-    ):
+    if network is not None and simulator_choice.select_astra_program(network.choice):
         return _simulate_from_files(plan, split, last, emit, scratch)
     key = (*key, pipeline.format_pipeline(last))
     estimated = _estimated.get_or_make(key, lambda: _estimate_program(plan, split, last))
 
     simulation: SimulationReport | None = None
     if network is not None and plan.system is not None:
-        options = replace(network.options, intervals=False)
-        simulation = build_report(
-            simulator_choice.simulate_embedded(
-                estimated.programs.place_on_system(plan.system), options
-            ),
-            None,
+        options = replace(network.choice.options, intervals=False)
+        result = simulator_choice.simulate_inputs(
+            estimated.programs.place_on_system(plan.system), SimulatorChoice("embedded", options)
         )
+        simulation = build_report(result, None)
     trace, counts = estimated.programs.trace, estimated.programs.node_counts
     return _summarise_figures(
         plan, estimated.stage, EmittedTraces(Path(), trace, counts, 0, estimated.stats), simulation

@@ -1,0 +1,64 @@
+"""The options of a simulation beyond the files of the system; the defaults are ASTRA-sim's."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+SIMULATORS = ("auto", "embedded", "astra-sim", "both")
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationOptions:
+    """Options of a simulation.
+
+    The first three are options of ASTRA-sim too.
+
+    Attributes:
+        queues_per_dim: Queues of collective chunks in each dimension of the network.
+        injection_scale: Factor on the endpoint delay of the system.
+        rendezvous: Whether a message waits until its receiver has asked for it.
+        congestion: Whether messages on a link share its bandwidth.
+        by_dimension: Whether a collective between devices that form a grid runs dimension by
+            dimension, as one between all devices does, and whether a message is charged for every
+            dimension in which its ends differ. If False, ASTRA-sim's rules hold: one ring over the
+            devices of a communicator, and a charge for the first dimension only.
+        curves: Device whose measured curves give the times of collectives; "" for the network
+            model.
+        slowdown: Share by which compute takes longer while communication runs, 0.18 for 18 %.
+        symmetry: Whether one device is simulated for each class of equivalent devices.
+        intervals: Whether to record when each node ran, for timelines and critical paths.
+    """
+
+    queues_per_dim: int = 1
+    injection_scale: float = 1.0
+    rendezvous: bool = False
+    congestion: bool = False
+    by_dimension: bool = False
+    curves: str = ""
+    slowdown: float = 0.0
+    symmetry: bool = True
+    intervals: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatorChoice:
+    """Which simulator runs, and how.
+
+    Attributes:
+        simulator: One of SIMULATORS. "both" runs the embedded simulator and ASTRA-sim, and fails if
+            the finish or the exposed communication of any device differs. "auto" runs ASTRA-sim if
+            it is installed and supports the options, else the embedded simulator.
+        options: The options of the simulation.
+        astra_sim: Where ASTRA-sim is; see ``astra_program.find_astra_sim``.
+        timeout_s: Time limit of ASTRA-sim in seconds; None for its default.
+        exact_durations: Whether durations are in nanoseconds if traces and system allow it, for
+            every simulator; see ``exact_durations``. If False, ASTRA-sim's reading of the files
+            holds.
+    """
+
+    simulator: str = "auto"
+    options: SimulationOptions = field(default_factory=SimulationOptions)
+    astra_sim: str | os.PathLike[str] | None = None
+    timeout_s: float | None = None
+    exact_durations: bool = True
