@@ -155,7 +155,9 @@ def plan_network(config: RunConfig) -> NetworkPlan | None:
         if not is_beside_traces:  # the traces' folder is created by the run
             check_writable_file(config.timeline)
     options = _build_simulation_options(config)
-    return NetworkPlan(SimulatorChoice(config.simulator, options, config.astra_sim), config.timeline)
+    return NetworkPlan(
+        SimulatorChoice(config.simulator, options, config.astra_sim), config.timeline
+    )
 
 
 def _build_simulation_options(config: RunConfig) -> SimulationOptions:
