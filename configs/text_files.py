@@ -16,4 +16,4 @@ def read_text_file(path: str | Path) -> str:
     except UnicodeDecodeError:
         raise HespasError("is not UTF-8 text", where=str(path)) from None
     except ValueError:  # a null byte, half a character
-        raise HespasError(f"{str(path)!r} is no file name") from None
+        raise HespasError(f"{str(path)!r} is not a file name") from None

@@ -93,7 +93,7 @@ def read_unpacked_bytes(path: str | os.PathLike[str]) -> tuple[str, bytes]:
         reason = error.strerror or str(error)
         raise HespasError(f"cannot read it: {reason}", where=to_display_name(name)) from None
     except ValueError:  # a null byte, half a character
-        raise HespasError(f"{name!r} is no file name") from None
+        raise HespasError(f"{name!r} is not a file name") from None
 
 
 def parse_module(data: bytes, name: str, context: ir.Context) -> ir.Module:

@@ -1,22 +1,35 @@
-"""The one exception that reaches the user: what is wrong, where, and what to do."""
+"""The exception that reports a problem to the user, and the source positions that it names.
+
+MLIR objects are recognised by the names of their classes, so that this package needs no bindings.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from hespas.dialects.mlir import ir
+
+class OperationLike(Protocol):
+    """The part of an MLIR operation that an error message needs."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def location(self) -> Any: ...
 
 
 class HespasError(Exception):
-    """An error the user can act on; tools print it on one line and exit with 1.
+    """An error that the user can correct; tools print it on one line and exit with 1.
 
-    ``where`` is ``file:line:col`` where known, ``op`` the operation's name, ``remedy`` what to do.
+    Args:
+        op: The operation to name; its location is the default of ``where``.
+        where: The place, as ``file:line:col`` if it is known.
+        remedy: What the user can do.
     """
 
     def __init__(
-        self, message: str, *, op: ir.Operation | None = None, where: str = "", remedy: str = ""
+        self, message: str, *, op: OperationLike | None = None, where: str = "", remedy: str = ""
     ) -> None:
         self.message = message
         self.op_name = op.name if op is not None else ""
@@ -36,35 +49,39 @@ class UsageError(HespasError):
     """A wrong command line; tools exit with 2."""
 
 
-def extract_first_diagnostic(error: ir.MLIRError) -> str:
-    """What MLIR says first of an error, in one line."""
+def extract_first_diagnostic(error: Any) -> str:
+    """Return the first diagnostic of an ``ir.MLIRError`` in one line."""
     diagnostics = error.error_diagnostics
     return extract_first_line(diagnostics[0].message if diagnostics else str(error))
 
 
 def extract_first_line(text: str) -> str:
-    """The first line that says something."""
+    """Return the first line that is not blank."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
 
 
-def format_source_position(location: ir.Location) -> str:
-    """``file:line:col`` of a location, through names, call sites, fusions; "" if none."""
+def format_source_position(location: Any) -> str:
+    """Return the first ``file:line:col`` in an ``ir.Location``, or "".
+
+    Names, call sites and fused locations are searched. A position on line 0 yields only the file:
+    the parser created the op.
+    """
     for leaf in _iterate_leaf_locations(location):
         if type(leaf).__name__ == "FileLineColLoc":
-            if leaf.start_line == 0:  # of a module that the parser made itself
+            if leaf.start_line == 0:
                 return leaf.filename
             return f"{leaf.filename}:{leaf.start_line}:{leaf.start_col}"
     return ""
 
 
 def fill_in_file_name(where: str, name: str) -> str:
-    """``where`` with ``name`` for its file if it has none, or that of text parsed from memory."""
+    """Return ``where`` with file ``name`` if its file is empty or ``-``, text from memory."""
     file, colon, rest = where.partition(":")
     return f"{name}{colon}{rest}" if file in ("", "-") else where
 
 
-def find_framework_name(location: ir.Location) -> str:
-    """The outermost framework name of a location (``jit(f)/layer/dot_general``); "" if none."""
+def find_framework_name(location: Any) -> str:
+    """Return the outermost name in an ``ir.Location`` (``jit(f)/layer/dot_general``), or ""."""
     for leaf in _iterate_leaf_locations(location, names=True):
         if type(leaf).__name__ == "NameLoc":
             return leaf.name_str

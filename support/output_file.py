@@ -1,4 +1,4 @@
-"""An output file that is there whole or as it was."""
+"""Output files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -9,17 +9,25 @@ from hespas.support.errors import HespasError
 
 
 def check_file_name(path: str) -> None:
-    """Raise HespasError for a path that no system call takes."""
+    """Check that a path is valid.
+
+    Raises:
+        HespasError: The path is empty, or the operating system cannot represent it.
+    """
     try:
         usable = bool(path) and b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
         usable = False
     if not usable:
-        raise HespasError(f"{path!a} is no file name")
+        raise HespasError(f"{path!a} is not a file name")
 
 
 def check_writable_file(path: str) -> None:
-    """Raise HespasError where a file cannot be written, before the work for it is done."""
+    """Check that a file can be written, before the work for it is done.
+
+    Raises:
+        HespasError: It cannot.
+    """
     check_file_name(path)
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
@@ -27,7 +35,7 @@ def check_writable_file(path: str) -> None:
     if os.path.isdir(target):
         problem = "it is a folder"
     elif not os.path.exists(folder):
-        problem = "there is no such folder"
+        problem = "its folder does not exist"
     elif not os.path.isdir(folder):
         problem = f"{folder} is a file, not a folder"
     elif not os.access(target if os.path.exists(target) else folder, os.W_OK):
@@ -37,9 +45,10 @@ def check_writable_file(path: str) -> None:
 
 
 def write_atomically(path: str, data: bytes) -> None:
-    """Write a file so that it is there whole or not at all; devices and pipes directly.
+    """Write a file completely or not at all; write directly to devices and pipes.
 
-    Raises HespasError.
+    Raises:
+        HespasError: The file cannot be written.
     """
     check_writable_file(path)
     target = os.path.realpath(path)

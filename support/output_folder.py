@@ -1,4 +1,7 @@
-"""An output folder that is there whole or as it was: written elsewhere, then moved in."""
+"""Output folders that are written completely or not at all.
+
+Files are written to a temporary folder, whose contents then replace those of the destination.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,17 @@ from pathlib import Path
 from hespas.support.errors import HespasError
 from hespas.support.output_file import check_file_name
 
-TRACE_FILE_NAMES = re.compile(r"dev\.\d+\.et|comm_group\.json|module_stats\.json")
-
 
 def check_writable_folder(destination: str) -> None:
-    """Raise HespasError where no such folder can be written, before the work for it is done."""
+    """Check that a folder can be written, before the work for it is done.
+
+    Raises:
+        HespasError: It cannot, or the path is a file.
+    """
     check_file_name(destination)
     path = Path(os.path.abspath(destination))
     try:
-        _find_foreign_files(path, False, TRACE_FILE_NAMES)
+        _check_readable_folder(path)
     except OSError as error:
         raise _to_output_error(path, error) from None
     nearest = next(folder for folder in (path, *path.parents) if folder.exists())
@@ -31,23 +36,31 @@ def check_writable_folder(destination: str) -> None:
 
 @contextmanager
 def open_output_folder(
-    destination: Path, *, clean: bool = False, ours: re.Pattern[str] = TRACE_FILE_NAMES
+    destination: Path, *, stale: re.Pattern[str] | None = None, clean: bool = False
 ) -> Iterator[Path]:
-    """A new folder to write into; in the end its files move to ``place``, on an error it goes.
+    """Open a temporary folder, whose files move to ``destination`` at the end of the context.
 
-    What a former run left in ``place`` (the names that match ``ours``) is replaced
-    altogether, so that traces of two runs never mix. Other files there stay, unless ``clean``,
-    which empties the folder, and to be safe only one that a former run has written. Raises
-    HespasError where it cannot write.
+    On an exception, the temporary folder and its files are removed, and ``destination`` stays
+    unchanged.
+
+    Args:
+        stale: The names of the files that an earlier run writes. Those in ``destination`` are
+            removed, so that the files of two runs never mix. Other files stay.
+        clean: Remove the other files of ``destination`` too. As a safeguard, this requires that
+            ``destination`` is empty or contains a file of an earlier run.
+
+    Raises:
+        HespasError: The files cannot be written.
     """
     check_file_name(str(destination))
     destination = Path(os.path.abspath(destination))
     try:
-        foreign = _find_foreign_files(destination, clean, ours)
+        _check_readable_folder(destination)
+        foreign = _find_foreign_files(destination, stale) if clean else []
         created_folders = _find_missing_folders(destination.parent)
     except OSError as error:
         raise _to_output_error(destination, error) from None
-    # Inside the place where there is one: it may be a mount point, or its parent not ours to write.
+    # Inside an existing destination: it may be a mount point, or its parent may not be writable.
     beside = destination if destination.is_dir() else destination.parent
     fresh = beside / f".{destination.name}.{os.getpid()}.tmp"
     try:
@@ -55,7 +68,7 @@ def open_output_folder(
         fresh.mkdir()
         yield fresh
         with _block_interrupts():
-            _publish_files(fresh, destination, foreign if clean else [], ours)
+            _publish_files(fresh, destination, foreign, stale)
     except BaseException as error:
         shutil.rmtree(fresh, ignore_errors=True)
         for folder in created_folders:
@@ -72,21 +85,30 @@ def _to_output_error(destination: Path, error: OSError) -> HespasError:
     )
 
 
-def _find_foreign_files(destination: Path, clean: bool, ours: re.Pattern[str]) -> list[Path]:
-    """What lies in the folder and is not ours; raises HespasError where it must not be touched."""
+def _check_readable_folder(destination: Path) -> None:
+    """Raise HespasError if ``destination`` or a parent is a file, OSError if it is unreadable."""
     blocking = next(path for path in (destination, *destination.parents) if path.exists())
     if not blocking.is_dir():
         blocker = "this" if blocking == destination else str(blocking)
         raise HespasError(
-            f"the output is to be a folder, and {blocker} is a file", where=str(destination)
+            f"the output must be a folder, and {blocker} is a file", where=str(destination)
         )
+    _list_entries(destination)
+
+
+def _find_foreign_files(destination: Path, stale: re.Pattern[str] | None) -> list[Path]:
+    """Return the files that no earlier run has written; raise HespasError if all of them are."""
     entries = _list_entries(destination)
-    foreign = [path for path in entries if not ours.fullmatch(path.name)]
-    if clean and foreign and len(foreign) == len(entries):
+    foreign = [path for path in entries if not _matches(stale, path)]
+    if foreign and len(foreign) == len(entries):
         raise HespasError(
-            "clean would remove what no run of hespas has written", where=str(destination)
+            "clean would remove files that hespas has not written", where=str(destination)
         )
     return foreign
+
+
+def _matches(pattern: re.Pattern[str] | None, path: Path) -> bool:
+    return pattern is not None and pattern.fullmatch(path.name) is not None
 
 
 def _list_entries(folder: Path) -> list[Path]:
@@ -94,7 +116,7 @@ def _list_entries(folder: Path) -> list[Path]:
 
 
 def _find_missing_folders(folder: Path) -> list[Path]:
-    """The folders that have to be made for ``folder`` to exist, innermost first."""
+    """Return ``folder`` and its parents as far as they do not exist, innermost first."""
     missing = []
     while not folder.exists():
         missing.append(folder)
@@ -103,7 +125,7 @@ def _find_missing_folders(folder: Path) -> list[Path]:
 
 
 def _publish_files(
-    fresh: Path, destination: Path, remove: list[Path], ours: re.Pattern[str]
+    fresh: Path, destination: Path, foreign: list[Path], stale: re.Pattern[str] | None
 ) -> None:
     if not destination.exists():
         fresh.rename(destination)
@@ -111,8 +133,8 @@ def _publish_files(
     if not os.access(destination, os.W_OK | os.X_OK):
         raise PermissionError(13, "Permission denied", str(destination))
     new = {path.name for path in fresh.iterdir()}
-    for path in (*_list_entries(destination), *remove):
-        if path in remove or (ours.fullmatch(path.name) and path.name not in new):
+    for path in _list_entries(destination):
+        if path in foreign or (_matches(stale, path) and path.name not in new):
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(True)
     for name in sorted(new):
         (fresh / name).replace(destination / name)
@@ -121,7 +143,7 @@ def _publish_files(
 
 @contextmanager
 def _block_interrupts() -> Iterator[None]:
-    """Hold back ^C and SIGTERM, so that moving files in is not broken off half-way."""
+    """Delay SIGINT and SIGTERM, so that they do not interrupt the moving of files."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

@@ -1,4 +1,4 @@
-"""Sections of a summary as text: aligned columns, or rich tables on a terminal."""
+"""Tables and numbers as text."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ TextRow = Sequence[str]
 
 @dataclass(frozen=True)
 class TextTable:
-    """A titled table; without ``header`` it lists names and values. Columns but the first few
-    (``left`` of them) are numbers and stand to the right."""
+    """A table with a title.
+
+    Attributes:
+        header: The names of the columns; empty for a list of names and values.
+        left: How many columns, from the first, are left-aligned text; the other ones are numbers.
+    """
 
     title: str
     rows: Sequence[TextRow]
@@ -22,7 +26,7 @@ class TextTable:
 
 
 def print_tables(tables: Sequence[TextTable], out: TextIO | None = None) -> None:
-    """Print tables, with rich where ``out`` is a terminal."""
+    """Print tables as plain text, or with rich if ``out`` is a terminal (default: stdout)."""
     stream: TextIO = sys.stdout if out is None else out
     if stream.isatty():
         _print_rich_tables(tables, stream)
@@ -31,7 +35,7 @@ def print_tables(tables: Sequence[TextTable], out: TextIO | None = None) -> None
 
 
 def format_plain_table(table: TextTable) -> str:
-    """Aligned columns, two blanks between them."""
+    """Return a table as text with aligned columns."""
     rows = [*([table.header] if table.header else []), *table.rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
     lines = [table.title] if table.title else []
@@ -45,7 +49,7 @@ def format_plain_table(table: TextTable) -> str:
 
 
 def format_markdown_table(table: TextTable) -> str:
-    """A table of Markdown under its title, numbers to the right."""
+    """Return a table in Markdown, below its title."""
     header = list(table.header) or ["", ""]
     rule = ["---" if i < table.left else "---:" for i in range(len(header))]
     rows = [header, rule, *table.rows]
@@ -60,7 +64,7 @@ def _print_rich_tables(tables: Sequence[TextTable], out: TextIO) -> None:
 
     console = Console(file=out, highlight=False)
     for table in tables:
-        shown = RichTable(
+        rich_table = RichTable(
             title=escape(table.title), title_justify="left", title_style="bold",
             box=None, show_header=bool(table.header), pad_edge=False,
         )  # fmt: skip
@@ -68,15 +72,15 @@ def _print_rich_tables(tables: Sequence[TextTable], out: TextIO) -> None:
         for i in range(columns):
             name = table.header[i] if table.header else ""
             justify = "left" if i < table.left else "right"
-            shown.add_column(name, justify=justify, overflow="fold")
+            rich_table.add_column(name, justify=justify, overflow="fold")
         for row in table.rows:
-            shown.add_row(*(escape(cell) for cell in row))
-        console.print(shown)
+            rich_table.add_row(*(escape(cell) for cell in row))
+        console.print(rich_table)
         console.print()
 
 
 def format_scaled(value: float, unit: str, *, step: float = 1000.0) -> str:
-    """A number with an SI prefix: ``1.318 TB/s``."""
+    """Return a number with an SI prefix and a unit, such as ``1.318 TB/s``."""
     prefixes = ["", "k", "M", "G", "T", "P", "E"]
     index = 0
     while abs(value) >= step and index < len(prefixes) - 1:
@@ -87,7 +91,7 @@ def format_scaled(value: float, unit: str, *, step: float = 1000.0) -> str:
 
 
 def format_seconds(value: float) -> str:
-    """A time in the unit that suits it."""
+    """Return a time in s, ms, us or ns, such as ``1.318 ms``."""
     for unit, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if value >= factor:
             return f"{value / factor:.3f} {unit}"
@@ -95,9 +99,10 @@ def format_seconds(value: float) -> str:
 
 
 def format_count(number: int, noun: str) -> str:
-    """``1 op``, ``2 ops``."""
+    """Return a number and its noun, such as ``1 op`` or ``2 ops``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def format_percent(share: float) -> str:
+    """Return a share, such as 0.25, in per cent."""
     return f"{100 * share:.1f} %"

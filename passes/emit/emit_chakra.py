@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,6 +18,7 @@ from hespas.support.output_folder import open_output_folder
 from hespas.support.suggestions import suggest_nearest
 
 STATS_FILE = "module_stats.json"
+EMITTED_FILES = re.compile(r"dev\.\d+\.et|comm_group\.json|module_stats\.json")
 SUFFIXES = frozenset(
     (".mlir", ".mlirbc", ".bc", ".stablehlo", ".vhlo", ".hlo", ".txt", ".pb", ".xz", ".gz", ".zst")
 )
@@ -60,7 +62,7 @@ class EmitChakraPass(Pass):
             )
         program = build_trace_program(module, run)
         destination = self._choose_folder(module, run)
-        with open_output_folder(destination, clean=self.clean) as folder:
+        with open_output_folder(destination, stale=EMITTED_FILES, clean=self.clean) as folder:
             written = trace_writer.write_traces(program.trace, folder, self.time)
             statistics = module_stats.collect_stats(module, program, run.results.get("node"))
             if self.stats:

@@ -104,7 +104,7 @@ def write_traces(
     ours = re.compile(re.escape(place.name) + r"\.\d+\.et")
     # Read before the output is touched: it may be the system's own folder.
     settings = _collect_settings(place)
-    with open_output_folder(place.folder, ours=ours) as fresh:
+    with open_output_folder(place.folder, stale=ours) as fresh:
         for rank, nodes in enumerate(ranks):
             (fresh / f"{place.name}.{rank}.et").write_bytes(_encode_trace(nodes, parts))
         others = []

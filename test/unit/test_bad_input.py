@@ -212,7 +212,7 @@ def test_modules(refused: Check, case: str) -> None:
         (".", "^.: error: cannot read it: Is a directory"),
         ("m/x", "^m/x: error: cannot read it: Not a directory"),
         ("/proc/self/mem", "^/proc/self/mem: error: cannot read it: "),
-        ("a\0b", r"^error: 'a\\x00b' is no file name"),
+        ("a\0b", r"^error: 'a\\x00b' is not a file name"),
         ("n" * 300, "error: cannot read it: File name too long"),
     ],
 )
@@ -329,10 +329,10 @@ CONFIGS: list[tuple[object, str, int]] = [
     ({"mlir": "m", "block_limit": -1}, "^c: error: 'block_limit' is -1: ", 1),
     ({"mlir": "m", "block_limit": 10**30}, "'block-limit' takes a whole number", 2),
     ({"mlir": 3}, "^c: error: 'mlir' is 3: .*string", 1),
-    ({"mlir": "a\0b"}, "is no file name", 1),
-    ({"mlir": "\ud800"}, "is no file name", 1),
+    ({"mlir": "a\0b"}, "is not a file name", 1),
+    ({"mlir": "\ud800"}, "is not a file name", 1),
     ({"mlir": "m", "output": "a\0b", "node": "H100_80GB", "estimator": "roofline"},
-     "is no file name", 1),
+     "is not a file name", 1),
     ({"node": "H100_80GB"}, "^c: error: no program is given; name it with --mlir FILE", 2),
     ({"mlir": "m", "node": "H100_80G"}, "no node preset .*; did you mean 'H100_80GB'", 2),
     ({"mlir": "m", "node": "no.json"}, "^no.json: error: No such file", 1),
@@ -436,8 +436,8 @@ def test_attributes_in_every_form(refused: Check, annotated: str, tmp_path: Path
     [
         ("m/o", "^m/o: error: cannot write it: .*/m is a file, not a folder"),
         (".", "^.: error: cannot write it: it is a folder"),
-        ("absent/o", "^absent/o: error: cannot write it: there is no such folder"),
-        ("", "^error: '' is no file name"),
+        ("absent/o", "^absent/o: error: cannot write it: its folder does not exist"),
+        ("", "^error: '' is not a file name"),
         ("n" * 300, "error: cannot write it: File name too long"),
     ],
 )
@@ -461,8 +461,8 @@ def test_full_places(refused: Check) -> None:
 @pytest.mark.parametrize(
     ("output", "said"),
     [
-        ("m", "/m: error: the output is to be a folder, and this is a file"),
-        ("m/x/y", "/m/x/y: error: the output is to be a folder, and .*/m is a file"),
+        ("m", "/m: error: the output must be a folder, and this is a file"),
+        ("m/x/y", "/m/x/y: error: the output must be a folder, and .*/m is a file"),
         ("/proc/absent", "^/proc/absent: error: cannot write the output: "),
         ("n" * 300, "error: cannot write the output: File name too long"),
     ],

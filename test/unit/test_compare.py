@@ -125,7 +125,7 @@ def test_a_table_without_results_is_an_error(place, capsys):
          "the program runs on 8 devices"),
         ((".", "step.mlir", "--nodes", "H100_80GB"), 2, "it is a result already"),
         (("step.mlir", "wide.mlir", "--plot", "x.gif"), 1, "a plot is a file .png, .svg, .pdf"),
-        (("step.mlir", "wide.mlir", "--plot", "none/x.png"), 1, "there is no such folder"),
+        (("step.mlir", "wide.mlir", "--plot", "none/x.png"), 1, "its folder does not exist"),
     ],
 )  # fmt: skip
 def test_wrong_lines_are_one_line(place, capsys, argv, code, text):

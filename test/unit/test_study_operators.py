@@ -100,7 +100,7 @@ def test_plot_is_the_same_each_time(tmp_path, kind, begins, capsys):
         (("--estimator", "systolc"), "no estimator is named 'systolc'"),
         (("--estimator", "systolic{row=3}"), "systolic has no setting 'row'"),
         (("--estimator", "systolic{"), "is not NAME"),
-        (("--csv", "/nowhere/at/all.csv"), "no such folder"),
+        (("--csv", "/nowhere/at/all.csv"), "its folder does not exist"),
         (("--dtype", "f64"), "invalid choice"),
     ],
 )

@@ -276,7 +276,7 @@ def test_errors_leave_no_file(pair, tmp_path):
         write(SimulationResult("x", simulated.devices), folder, path)
     with pytest.raises(HespasError, match="there is no device 2: devices are 0 to 1"):
         write(simulated, folder, path, devices=[0, 2])
-    with pytest.raises(HespasError, match="no such folder"):
+    with pytest.raises(HespasError, match="its folder does not exist"):
         write(simulated, folder, tmp_path / "no" / "t.pftrace")
     with pytest.raises(HespasError, match="the traces have no node 9 on device 0"):
         write(result([[NodeInterval(9, 0, 1, "comm")]], [0]), folder, path)

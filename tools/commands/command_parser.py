@@ -77,7 +77,7 @@ class CommandParser(argparse.ArgumentParser):
         unknown = message.removeprefix("unrecognized arguments: ").split()[0].partition("=")[0]
         if unknown.startswith("--"):
             known = [name for name in self._option_string_actions if name.startswith("--")]
-            hint = suggest_nearest(unknown, known, alike=0.7)
+            hint = suggest_nearest(unknown, known, min_similarity=0.7)
             remedy = f"{hint}{'' if hint.endswith('?') else ';'} {help_command}"
             raise UsageError(f"there is no option {unknown}", remedy=remedy)
         raise UsageError(message, remedy=help_command)

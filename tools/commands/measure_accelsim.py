@@ -49,7 +49,7 @@ def _export_regions(options: argparse.Namespace) -> int:
     run = PassRun(input_name=frontends.to_display_name(options.mlir))
     module = frontends.read_module(options.mlir, make_context())
     pipeline.run_pipeline(module, SPLITS[options.split], run)
-    with open_output_folder(Path(options.output), ours=REGION_FILES) as folder:
+    with open_output_folder(Path(options.output), stale=REGION_FILES) as folder:
         regions = list(export_regions(collect_items(module), folder, options.target))
         data = {"target": options.target, "regions": [asdict(region) for region in regions]}
         (folder / "regions.json").write_text(json.dumps(data, indent=1) + "\n")

@@ -152,7 +152,7 @@ def write_mini_modules(folder: Path, mini_modules: list[MiniModule]) -> None:
 
     Raises HespasError.
     """
-    with open_output_folder(folder, ours=MINI_MODULE_FILES) as fresh:
+    with open_output_folder(folder, stale=MINI_MODULE_FILES) as fresh:
         for piece in mini_modules:
             stem = f"{STEM}{piece.metadata['id']}"
             (fresh / f"{stem}.mlir").write_text(piece.text, "utf-8")
