@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 
 import numpy as np
 import pytest
@@ -91,16 +92,25 @@ def test_operations_are_xlas():
 
 
 def test_the_sum_of_regions_is_near_the_whole():
-    """Four regions of products each; on a machine that does other things too, within a factor 3."""
+    """Four regions of products each, within a factor of 3.
+
+    Other work on the machine only adds time, so the least times of some rounds are compared.
+    """
     text = product(320, 8)
-    whole, _ = annotated(text, "split-linear,xla-annotate{device=cpu cache=none}")
-    split, run = annotated(text, "split-linear{block-limit=2},xla-annotate{device=cpu cache=none}")
-    assert run.results["measured"].regions == 4
-    costs = [Cost.read_from_op(collect_functions(module)["region_0"]) for module in (whole, split)]
-    assert costs[0] is not None
-    total = run.results["cost"]
-    assert total.flops == costs[0].flops
-    assert 1 / 3 < total.low_ns / costs[0].low_ns < 3
+    least_whole_ns = least_sum_ns = math.inf
+    for _ in range(5):
+        whole, _ = annotated(text, "split-linear,xla-annotate{device=cpu cache=none}")
+        _, run = annotated(text, "split-linear{block-limit=2},xla-annotate{device=cpu cache=none}")
+        assert run.results["measured"].regions == 4
+        cost = Cost.read_from_op(collect_functions(whole)["region_0"])
+        assert cost is not None
+        total = run.results["cost"]
+        assert total.flops == cost.flops
+        least_whole_ns = min(least_whole_ns, cost.low_ns)
+        least_sum_ns = min(least_sum_ns, total.low_ns)
+        if 1 / 3 < least_sum_ns / least_whole_ns < 3:
+            return
+    pytest.fail(f"sum of regions {least_sum_ns} ns, whole {least_whole_ns} ns")
 
 
 def test_iree_times_the_empty_program_alone(monkeypatch):
@@ -116,7 +126,7 @@ def test_iree_times_the_empty_program_alone(monkeypatch):
 
     monkeypatch.setattr(turns, "hold_timing_turn", running)
     monkeypatch.setattr(
-        iree_worker, "_launch_s", lambda *given: alone.append(bool(timing)) or real_launch_s(*given)
+        iree_worker, "measure_launch_s", lambda *given: alone.append(bool(timing)) or real_launch_s(*given)
     )
     iree(product(8))
     assert alone == [True]
@@ -248,5 +258,5 @@ def test_an_item_says_what_is_wrong_and_where():
     module = ir.Module.parse(text, CONTEXT)
     op = collect_functions(module)["main"].regions[0].blocks[0].operations[0].operation
     with pytest.raises(HespasError, match="runs on the host") as raised:
-        registry.build_estimator("xla", None, {}).job(CostItem(op))
+        registry.build_estimator("xla", None, {}).build_measurement_job(CostItem(op))
     assert raised.value.where.endswith(":2:12")
