@@ -1,11 +1,25 @@
-"""The work of an op: operations by peak rate and bytes of device memory, read off the IR."""
+"""The work of an op: operations by peak rate and bytes of device memory, computed from the IR.
+
+This module fills the table of cost rules; import the functions of the table from here.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hespas.dialects.mlir import ir
+from hespas.estimators.rules import (
+    contraction,
+    custom_calls,
+    elementwise,
+    fusion,
+    indexing,
+    movement,
+    numerics,
+    reduction,
+    structure,
+)
 from hespas.estimators.rules.base import (
-    KEEP_GOING,
-    REFINE,
     CostRule,
     DynamicShape,
     NotALeaf,
@@ -13,10 +27,16 @@ from hespas.estimators.rules.base import (
     UnknownCost,
     WorkPart,
 )
-from hespas.estimators.rules.registry import load_cost_rules
+from hespas.estimators.rules.registry import (
+    add_cost_rules,
+    compute_op_work,
+    find_cost_rule,
+    get_cost_rules,
+)
 from hespas.support.errors import HespasError
 
 __all__ = [
+    "MHLO_SHARED",
     "CostRule",
     "NotALeaf",
     "OpWork",
@@ -24,34 +44,155 @@ __all__ = [
     "WorkPart",
     "compute_op_work",
     "find_cost_rule",
+    "get_cost_rules",
     "is_free_op",
 ]
 
+# The ops that MHLO shares with StableHLO, with the same name and the same attributes.
+MHLO_SHARED = frozenset(
+    [
+        "abs",
+        "add",
+        "after_all",
+        "and",
+        "atan2",
+        "batch_norm_grad",
+        "batch_norm_inference",
+        "batch_norm_training",
+        "bitcast_convert",
+        "broadcast",
+        "broadcast_in_dim",
+        "cbrt",
+        "ceil",
+        "cholesky",
+        "clamp",
+        "compare",
+        "complex",
+        "concatenate",
+        "constant",
+        "convert",
+        "convolution",
+        "cosine",
+        "count_leading_zeros",
+        "create_token",
+        "custom_call",
+        "divide",
+        "dot",
+        "dot_general",
+        "dynamic_broadcast_in_dim",
+        "dynamic_conv",
+        "dynamic_gather",
+        "dynamic_iota",
+        "dynamic_pad",
+        "dynamic_reshape",
+        "dynamic_slice",
+        "dynamic_update_slice",
+        "einsum",
+        "exponential",
+        "exponential_minus_one",
+        "fft",
+        "floor",
+        "gather",
+        "get_dimension_size",
+        "get_tuple_element",
+        "imag",
+        "infeed",
+        "iota",
+        "is_finite",
+        "log",
+        "log_plus_one",
+        "logistic",
+        "map",
+        "maximum",
+        "minimum",
+        "multiply",
+        "negate",
+        "not",
+        "optimization_barrier",
+        "or",
+        "outfeed",
+        "pad",
+        "partition_id",
+        "popcnt",
+        "power",
+        "real",
+        "real_dynamic_slice",
+        "reduce",
+        "reduce_precision",
+        "reduce_window",
+        "remainder",
+        "replica_id",
+        "reshape",
+        "return",
+        "reverse",
+        "rng",
+        "rng_bit_generator",
+        "round_nearest_afz",
+        "round_nearest_even",
+        "rsqrt",
+        "scatter",
+        "select",
+        "select_and_scatter",
+        "set_dimension_size",
+        "shift_left",
+        "shift_right_arithmetic",
+        "shift_right_logical",
+        "sign",
+        "sine",
+        "slice",
+        "sort",
+        "sqrt",
+        "subtract",
+        "tan",
+        "tanh",
+        "torch_index_select",
+        "transpose",
+        "triangular_solve",
+        "tuple",
+        "uniform_dequantize",
+        "uniform_quantize",
+        "xor",
+        "all_gather",
+        "all_reduce",
+        "all_to_all",
+        "collective_broadcast",
+        "collective_permute",
+        "reduce_scatter",
+        "send",
+        "recv",
+        "async_start",
+        "async_done",
+        "while",
+        "if",
+        "case",
+        "composite",
+        "cross-replica-sum",
+    ]
+)
 
-def compute_op_work(op: ir.Operation) -> OpWork:
-    """The work of one execution of a leaf op or an ``mhlo.fusion``.
 
-    It depends on nothing but ``op_text(op)``: an op that takes one value twice is charged two
-    reads, as in XLA's HloCostAnalysis. Raises UnknownCost where the work cannot be told,
-    HespasError where a shape is dynamic, NotALeaf on control flow and collectives.
-    """
-    rule = load_cost_rules().get(op.name)
-    if rule is None:
-        raise UnknownCost("there is no cost rule for this op", op=op, remedy=KEEP_GOING)
-    try:
-        return rule.work(op)
-    except DynamicShape as error:
-        raise HespasError(f"the size of {error} is not static", op=op, remedy=REFINE) from None
+def _fill_rule_table() -> None:
+    families = (
+        structure, elementwise, movement, indexing, contraction, reduction, numerics, custom_calls,
+        fusion,
+    )  # fmt: skip
+    for family in families:
+        add_cost_rules(family.RULES)
+    rules = get_cost_rules()
+    for name in sorted(MHLO_SHARED):
+        if f"mhlo.{name}" not in rules:
+            add_cost_rules([replace(rules[f"stablehlo.{name}"], ops=(f"mhlo.{name}",))])
 
 
-def find_cost_rule(name: str) -> CostRule | None:
-    """The rule of the ops of this name, None where there is none."""
-    return load_cost_rules().get(name)
+_fill_rule_table()
 
 
 def is_free_op(op: ir.Operation) -> bool:
-    """Whether the op is a leaf that takes no operations and no memory traffic; does not raise."""
-    rule = load_cost_rules().get(op.name)
+    """Return whether the op is a leaf that computes nothing and moves no bytes.
+
+    Returns False for an op whose work is unknown.
+    """
+    rule = find_cost_rule(op.name)
     if rule is None:
         return False
     if rule.group in ("free", "terminator"):

@@ -1,1 +1,1 @@
-"""Cost rules by family of ops; ``registry.rules()`` is the table, ``table`` its documentation."""
+"""Cost rules by family of ops; ``hespas.estimators.work`` combines them."""

@@ -1,4 +1,4 @@
-"""What every cost rule is made of: the result, the size of a buffer, attribute readers."""
+"""Building blocks of cost rules: rules and their results, buffer sizes, and attribute readers."""
 
 from __future__ import annotations
 
@@ -13,29 +13,36 @@ from hespas.dialects.mlir import ir
 from hespas.support.errors import HespasError
 
 FMA_FLOPS = 2  # a multiply-add is two operations, as in XLA's HloCostAnalysis
-KEEP_GOING = "use --keep-going to count it as a gap, or add a rule in estimators/rules"
+KEEP_GOING = (
+    "use --keep-going to count it as a gap, or add a rule by the entry point hespas.cost_rules"
+)
 REFINE = "give the sizes with --prepare=dims=..., so that shapes can be refined"
 
 
 class UnknownCost(HespasError):
-    """The op's work cannot be told; ``message`` says why, in words fit for ``Cost.gap``."""
+    """The work or cost of an op is unknown.
+
+    ``message`` gives the reason; with ``--keep-going`` it becomes ``Cost.gap``.
+    """
 
 
 class NotALeaf(TypeError):
-    """Control flow or a collective was asked for its work: an error of the caller."""
+    """The caller asked for the work of control flow or of a collective, which have none."""
 
 
 class DynamicShape(Exception):
-    """A type without a static size; ``op_work`` turns it into a ``HespasError`` with the op."""
+    """A type has no static size; ``compute_op_work`` turns this into a ``HespasError``."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkPart:
     """Operations that run at one peak rate.
 
-    ``unit`` is ``matrix`` (tensor cores, systolic array) or ``vector``; ``dtype`` a key of the
-    table of peak rates: f64 f32 tf32 bf16 f16 f8 f6 f4 i64 i32 i16 i8 i4 i2 i1. Complex numbers
-    have the key of their real part and are counted in real operations.
+    Attributes:
+        unit: ``matrix`` (tensor cores, systolic arrays) or ``vector``.
+        dtype: The key of the peak rate: f64 f32 tf32 bf16 f16 f8 f6 f4 i64 i32 i16 i8 i4 i2 i1. A
+            complex type has the key of its real part.
+        flops: The number of operations on real numbers.
     """
 
     unit: str
@@ -45,7 +52,17 @@ class WorkPart:
 
 @dataclass(frozen=True, slots=True)
 class OpWork:
-    """What one execution of an op does: operations by rate, bytes of device memory touched."""
+    """What one execution of an op does, on any device.
+
+    Attributes:
+        kind: The kind of kernel, such as ``gemm``, ``loop`` or ``custom``.
+        read_bytes: The bytes that it reads from device memory.
+        write_bytes: The bytes that it writes to device memory.
+        parts: The operations, by peak rate.
+        transcendentals: The number of transcendental functions, which ``parts`` do not contain.
+        trips: How many iterations of a loop are counted.
+        gap: What of the op has no known time, if anything.
+    """
 
     kind: str
     read_bytes: int
@@ -57,17 +74,17 @@ class OpWork:
 
     @property
     def flops(self) -> int:
-        """Operations of all parts; transcendentals are not among them."""
+        """The operations of all parts, without transcendentals."""
         return sum(part.flops for part in self.parts)
 
     @property
     def dtype(self) -> str:
-        """The key of the largest part, "none" if there is none."""
+        """The type of the part with the most operations, "none" for an op without operations."""
         return max(self.parts, key=lambda part: part.flops).dtype if self.parts else "none"
 
     @property
     def is_free(self) -> bool:
-        """Whether it takes no operations and no memory traffic."""
+        """Whether the op computes nothing and moves no bytes."""
         return not (self.parts or self.transcendentals or self.read_bytes or self.write_bytes)
 
 
@@ -76,23 +93,40 @@ FREE = OpWork("free", 0, 0, ())
 
 @dataclass(frozen=True, slots=True)
 class CostRule:
-    """How the work of some ops is counted, and the words for it in docs/reference/op-costs.md.
+    """How to count the work of some ops and custom calls.
 
-    ``group`` is leaf, free, collective, control, terminator or host; only the first two, and
-    terminators, have ``work``.
+    ``flops``, ``read`` and ``write`` say in words what is counted; they are columns of
+    docs/reference/op-costs.md. A package adds rules by the entry point group ``hespas.cost_rules``,
+    see ``hespas.estimators.rules.registry``.
+
+    Attributes:
+        work: Computes the work of an op; raises ``UnknownCost`` for an op that it cannot count.
+        kind: The kind of kernel that the ops make.
+        ops: The full names of the ops, such as ``stablehlo.add``.
+        call_targets: The targets of custom calls; hespas's own rules use ``op_kinds`` instead.
+        group: ``leaf`` for ops with work, ``free`` and ``terminator`` for ops without; the work of
+            ``control``, ``collective`` and ``host`` ops is not computed by a rule.
     """
 
-    group: str
-    kind: str
-    flops: str
-    read: str
-    write: str
     work: Callable[[ir.Operation], OpWork]
+    kind: str = "custom"
+    flops: str = ""
+    read: str = "operands"
+    write: str = "results"
+    ops: tuple[str, ...] = ()
+    call_targets: tuple[str, ...] = ()
+    group: str = "leaf"
 
 
 @dataclass(frozen=True, slots=True)
 class BufferSize:
-    """The size of a value: ``bytes`` in memory, ``key`` of its element type's peak rate."""
+    """The size of a value in memory.
+
+    Attributes:
+        bytes: The size, rounded up to whole bytes.
+        key: The key of the peak rate of the element type.
+        bits: The bits of one element in memory; of both parts of a complex number.
+    """
 
     shape: tuple[int, ...]
     elements: int
@@ -103,7 +137,7 @@ class BufferSize:
 
     @property
     def flops_per_addition(self) -> int:
-        """Real operations in one addition."""
+        """The real operations of one addition."""
         return 2 if self.is_complex else 1
 
 
@@ -112,7 +146,14 @@ _EMPTY_SIZE = BufferSize((), 0, 0, "none", 0, False)
 
 @functools.lru_cache(maxsize=1 << 14)
 def to_buffer_size(type_: ir.Type) -> BufferSize:
-    """The size of a value of this type; tuples are the sum of their members, tokens nothing."""
+    """Return the size of a value of this type.
+
+    The bytes of a tuple are the sum of its members, and its other fields are those of the first
+    member. A token has size 0.
+
+    Raises:
+        DynamicShape: The type has no static shape, or an element type of unknown size.
+    """
     if isinstance(type_, ir.TupleType):
         members = [to_buffer_size(member) for member in list_tuple_members(type_)]
         first = members[0] if members else _EMPTY_SIZE
@@ -133,15 +174,15 @@ def to_buffer_size(type_: ir.Type) -> BufferSize:
 
 
 def list_tuple_members(type_: ir.TupleType) -> list[ir.Type]:
-    """The members of a tuple type."""
+    """Return the members of a tuple type."""
     return [type_.get_type(i) for i in range(type_.num_types)]
 
 
 def describe_element_type(type_: ir.Type) -> tuple[str, int, bool]:
-    """Peak-rate key, bits in memory, and whether it is complex, of an element type.
+    """Return the key of the peak rate, the bits in memory, and whether the type is complex.
 
-    i1 takes a byte, as PRED does in XLA; types below a byte are packed; quantised types are their
-    storage type.
+    An i1 occupies a byte, as PRED does in XLA. Other types below a byte are packed. A quantised
+    type counts as its storage type.
     """
     if isinstance(type_, ir.ComplexType):
         key, bits, _ = describe_element_type(type_.element_type)
@@ -166,32 +207,32 @@ def describe_element_type(type_: ir.Type) -> tuple[str, int, bool]:
 
 
 def list_operand_sizes(op: ir.Operation) -> list[BufferSize]:
-    """The sizes of the operands, in order."""
+    """Return the sizes of the operands, in order."""
     return [to_buffer_size(value.type) for value in op.operands]
 
 
 def list_result_sizes(op: ir.Operation) -> list[BufferSize]:
-    """The sizes of the results, in order."""
+    """Return the sizes of the results, in order."""
     return [to_buffer_size(value.type) for value in op.results]
 
 
 def count_read_bytes(op: ir.Operation) -> int:
-    """Bytes of the operands, one read per operand position."""
+    """Sum the bytes of the operands; a value that is used twice counts twice."""
     return sum([to_buffer_size(value.type).bytes for value in op.operands])
 
 
 def count_written_bytes(op: ir.Operation) -> int:
-    """Bytes of the results."""
+    """Sum the bytes of the results."""
     return sum([to_buffer_size(value.type).bytes for value in op.results])
 
 
 def build_vector_parts(key: str, flops: int) -> tuple[WorkPart, ...]:
-    """One part on the vector units, or none where there is nothing to do."""
+    """Return one part on the vector units, or no part for 0 operations."""
     return (WorkPart("vector", key, flops),) if flops else ()
 
 
 def build_matrix_parts(key: str, flops: int) -> tuple[WorkPart, ...]:
-    """One part on the matrix units; wide integers and i1 have none, and run on the vector units."""
+    """Return one part on the matrix units, or on the vector units for types without matrix units."""
     if not flops:
         return ()
     unit = "vector" if key in ("i64", "i32", "i16", "i2", "i1") else "matrix"
@@ -200,9 +241,9 @@ def build_matrix_parts(key: str, flops: int) -> tuple[WorkPart, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def parse_number_fields(attr: ir.Attribute) -> dict[str, tuple[int, ...]]:
-    """The integer fields of a dimension-number or dot-algorithm attribute, of any dialect.
+    """Return the integer fields of a dimension-number or dot-algorithm attribute of any dialect.
 
-    Read from the text: the bindings have accessors for StableHLO's and none for MHLO's.
+    The text of the attribute is parsed, because the bindings have no accessors for MHLO.
     """
     fields = re.findall(r"(\w+) = \[?([-\d, ]*)\]?", str(attr))
     return {name: tuple(int(n) for n in re.findall(r"-?\d+", text)) for name, text in fields}
@@ -210,25 +251,25 @@ def parse_number_fields(attr: ir.Attribute) -> dict[str, tuple[int, ...]]:
 
 @functools.lru_cache(maxsize=4096)
 def parse_word_fields(attr: ir.Attribute) -> dict[str, str]:
-    """The fields of an attribute of the form ``#dialect.name<field = word, ...>``."""
+    """Return the fields of an attribute of the form ``#dialect.name<field = word, ...>``."""
     return dict(re.findall(r"(\w+) = (\w+)", str(attr)))
 
 
 def get_attribute(op: ir.Operation, name: str) -> Any:
-    """An attribute that the op must have, of whatever class its kind has."""
+    """Return an attribute that the op must have."""
     return op.attributes[name]
 
 
 def read_integer_list(op: ir.Operation, name: str, default: Iterable[int]) -> tuple[int, ...]:
-    """An attribute that lists integers (array or dense elements), or the default where absent."""
+    """Return an array or dense attribute of integers, or the default if the op lacks it."""
     return tuple(get_attribute(op, name) if name in op.attributes else default)
 
 
 def read_integer(op: ir.Operation, name: str, default: int) -> int:
-    """An integer attribute, or the default where absent."""
+    """Return an integer attribute, or the default if the op lacks it."""
     return get_attribute(op, name).value if name in op.attributes else default
 
 
 def ceil_log2(n: int) -> int:
-    """The least k with 2**k >= n, and 0 below 2."""
+    """Return the least k with 2**k >= n; 0 for n below 2."""
     return max(n - 1, 0).bit_length()

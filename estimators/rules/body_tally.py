@@ -1,6 +1,6 @@
-"""The operations of a region: reducers, comparators, scan bodies, control flow inside a fusion.
+"""Counting the operations of a body: reducers, comparators, scan bodies, control flow in fusions.
 
-Values inside such a region live in registers, so bytes are not counted.
+Values inside a body live in registers, so bytes are not counted.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from hespas.dialects import op_kinds
 from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.mlir import get_symbol_name, ir
 from hespas.estimators.rules.base import KEEP_GOING, OpWork, UnknownCost, WorkPart, get_attribute
-from hespas.estimators.work import compute_op_work
+from hespas.estimators.rules.registry import compute_op_work
 
 CONTROL = op_kinds.CONTROL | op_kinds.COMPOSITES | {"func.call"}
 
 
 class WorkTally:
-    """A running sum of operations by rate."""
+    """A running sum of operations by peak rate."""
 
     __slots__ = ("_flops", "transcendentals")
 
@@ -24,24 +24,28 @@ class WorkTally:
         self.transcendentals = 0
 
     def add_work(self, work: OpWork | WorkTally, times: int = 1, per: int = 1) -> None:
-        """Add the work ``times / per`` times, rounded up."""
+        """Add ``times / per`` times the work; each sum is rounded up."""
         for part in work.to_parts() if isinstance(work, WorkTally) else work.parts:
             key = (part.unit, part.dtype)
             self._flops[key] = self._flops.get(key, 0) + -(-part.flops * times // per)
         self.transcendentals += -(-work.transcendentals * times // per)
 
     def sum_operations(self) -> int:
-        """Operations and transcendentals together, to compare branches."""
+        """Return operations plus transcendentals, the measure by which branches are compared."""
         return sum(self._flops.values()) + self.transcendentals
 
     def to_parts(self) -> tuple[WorkPart, ...]:
-        """The sum as parts, the largest first."""
+        """Return the sum as parts, the largest first."""
         ordered = sorted(self._flops.items(), key=lambda item: (-item[1], item[0]))
         return tuple(WorkPart(unit, dtype, flops) for (unit, dtype), flops in ordered if flops)
 
 
 def tally_block(block: ir.Block, times: int = 1, into: WorkTally | None = None) -> WorkTally:
-    """The operations of ``times`` runs of a block, added to ``into`` where given."""
+    """Count the operations of ``times`` executions of a block.
+
+    Args:
+        into: The tally to add to; by default a new one.
+    """
     tally = WorkTally() if into is None else into
     for view in block.operations:
         op = view.operation
@@ -53,14 +57,17 @@ def tally_block(block: ir.Block, times: int = 1, into: WorkTally | None = None) 
 
 
 def tally_control_flow(op: ir.Operation) -> WorkTally:
-    """Operations of control flow in a region: trips x (condition + body), the dearest branch."""
-    name = op.name.partition(".")[2]
-    if name == "while":
+    """Count the operations of control flow in a body.
+
+    A loop counts its condition and body once per trip. A branch counts as its branch with the most
+    operations.
+    """
+    if op.name in op_kinds.LOOPS:
         trips, tally = require_trip_count(op), WorkTally()
         for region in op.regions:
             tally_block(region.blocks[0], trips, tally)
         return tally
-    if name in ("if", "case"):
+    if op.name in op_kinds.BRANCHES:
         return max(
             (tally_block(region.blocks[0]) for region in op.regions), key=WorkTally.sum_operations
         )
@@ -68,16 +75,16 @@ def tally_control_flow(op: ir.Operation) -> WorkTally:
 
 
 def require_trip_count(loop: ir.Operation) -> int:
-    """The trips of a loop that ``prepare`` has counted; raises UnknownCost where it has not."""
+    """Return the trip count that ``prepare`` wrote on a loop; raises UnknownCost without one."""
     trips = read_trip_count(loop)
     if trips is None:
-        remedy = "run prepare, which finds it or takes a default"
+        remedy = "run prepare, which finds it or assumes a default"
         raise UnknownCost("the loop's trip count is not known", op=loop, remedy=remedy)
     return trips
 
 
 def find_callee(op: ir.Operation) -> ir.Operation:
-    """The function that a call, composite or asynchronous op runs; raises UnknownCost."""
+    """Return the function that a call, composite or asynchronous op runs; raises UnknownCost."""
     name = get_attribute(op, op_kinds.CALLEE.get(op.name, "decomposition")).value
     module = op.parent
     while module is not None and module.name != "builtin.module":
@@ -90,7 +97,10 @@ def find_callee(op: ir.Operation) -> ir.Operation:
 
 
 def uses_first_arguments(block: ir.Block, count: int) -> bool:
-    """Whether any of the first ``count`` arguments (the old values of a scatter) is used."""
+    """Return whether the block uses any of its first ``count`` arguments.
+
+    Those of a scatter computation are the old values.
+    """
     return any(
         next(iter(argument.uses), None) is not None for argument in list(block.arguments)[:count]
     )

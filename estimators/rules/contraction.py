@@ -1,12 +1,13 @@
 """Matrix products and convolutions: two operations per multiply-add, at the operands' rate.
 
-Operations are those of XLA's HloCostAnalysis (HandleDot, HandleConvolution). Peak rate:
+Operations are counted as in XLA's HloCostAnalysis (HandleDot, HandleConvolution). The peak rate is
+chosen as follows:
 
-- it follows the operand types, the wider one where they differ, never the accumulator or result;
-- f32 (and c64) runs as ``tf32`` at precision DEFAULT and HIGH, as XLA:GPU does for both, and as
-  ``f32`` at HIGHEST; an estimator without a tf32 rate takes its f32 rate;
-- a ``dot_algorithm`` names its type itself, and its primitive operations multiply the work: a
-  bf16x3 product is three bf16 products.
+- It depends on the wider of the operand types, never on the accumulator or result.
+- f32 and c64 run as ``tf32`` at precision DEFAULT and HIGH, as XLA:GPU does for both, and as
+  ``f32`` at HIGHEST. A node without a tf32 rate uses its f32 rate.
+- A ``dot_algorithm`` names its type, and its primitive operations multiply the work: a bf16x3
+  product is three bf16 products.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ COMPLEX_FMAS = 4  # real multiply-adds in a complex one
 
 
 def count_fma_flops(count: int, lhs: BufferSize, rhs: BufferSize) -> int:
-    """Real operations in ``count`` multiply-adds of elements of these buffers."""
+    """Return the real operations of ``count`` multiply-adds between elements of two buffers."""
     return count * FMA_FLOPS * (COMPLEX_FMAS if lhs.is_complex and rhs.is_complex else 1)
 
 
 def select_matrix_rate(op: ir.Operation, lhs: BufferSize, rhs: BufferSize) -> tuple[str, int]:
-    """The key of the peak rate, and how many primitive products the op is made of."""
+    """Return the key of the peak rate, and the number of primitive products of the op."""
     attributes = op.attributes
     if "algorithm" in attributes:
         algorithm = attributes["algorithm"]
@@ -65,7 +66,7 @@ def select_matrix_rate(op: ir.Operation, lhs: BufferSize, rhs: BufferSize) -> tu
 
 
 def select_wider_operand(lhs: BufferSize, rhs: BufferSize) -> BufferSize:
-    """The buffer with the wider element type, which is the slower one to multiply."""
+    """Return the buffer with the wider element type, which determines the rate."""
     return lhs if lhs.bits >= rhs.bits else rhs
 
 
@@ -101,26 +102,26 @@ def _compute_dot_work(op: ir.Operation) -> OpWork:
 
 
 def _compute_ragged_dot_work(op: ir.Operation) -> OpWork:
-    """Each row of the ragged dimension meets one group, so groups add bytes, not operations."""
+    """Count each row once: it is multiplied with one group, so groups add bytes only."""
     lhs, rhs = list_operand_sizes(op)[:2]
     out = to_buffer_size(op.results[0].type)
     dims = parse_number_fields(op.attributes["ragged_dot_dimension_numbers"])
     contracting = dims.get("lhs_contracting_dimensions", ())
     count = out.elements * math.prod([lhs.shape[d] for d in contracting])
     if set(dims.get("lhs_ragged_dimensions", ())) & set(contracting):
-        count //= max(out.shape[0], 1)  # the groups share the contracted dimension
+        count //= max(out.shape[0], 1)  # the groups divide the contracted dimension
     return _build_product_work(op, count, lhs, rhs, "gemm")
 
 
 def _compute_einsum_work(op: ir.Operation) -> OpWork:
-    """One multiply-add per point of the index space."""
+    """Count one multiply-add per point of the index space."""
     sizes = list_operand_sizes(op)
     inputs = get_attribute(op, "einsum_config").value.partition("->")[0].split(",")
     space: Counter[str | int] = Counter()
     for names, size in zip(inputs, sizes, strict=True):
         first, _, last = names.strip().partition("...")
         unnamed = len(size.shape) - len(first) - len(last)
-        labels = [*first, *range(-unnamed, 0), *last]  # those of "..." meet from the right
+        labels = [*first, *range(-unnamed, 0), *last]  # dimensions of "..." align at the right
         for label, extent in zip(labels, size.shape, strict=False):
             space[label] = max(space[label], extent)
     points = math.prod(space.values())
@@ -144,7 +145,7 @@ def _compute_convolution_work(op: ir.Operation) -> OpWork:
     strides = read_integer_list(op, "window_strides", ones)
     lhs_dilation = read_integer_list(op, "lhs_dilation", ones)
     rhs_dilation = read_integer_list(op, "rhs_dilation", ones)
-    # dynamic_conv has its padding in an operand: every position is then taken to be valid
+    # The padding of dynamic_conv is an operand; all positions are then assumed to be valid.
     known = len(op.operands) == 2
     padding = read_integer_list(op, "padding", (0,) * (2 * rank))
     count = (
@@ -166,12 +167,18 @@ def _compute_convolution_work(op: ir.Operation) -> OpWork:
 def count_valid_positions(
     size: int, kernel: int, out: int, stride: int, low: int, lhs_dilation: int, rhs_dilation: int
 ) -> int:
-    """Pairs (kernel index, output index) that meet an element of the input along one dimension.
+    """Count the pairs (kernel index, output index) that read an input element in one dimension.
 
-    Those that meet padding or a hole of the dilated input are not multiplied. The count of XLA's
-    HloCostAnalysis::HandleConvolution, with the loop over outputs solved: output o meets the
+    Pairs that read padding, or a hole of the dilated input, are not multiplied. The count is that
+    of XLA's HloCostAnalysis::HandleConvolution in closed form: output o and kernel index k read the
     dilated input at ``o * stride + k * rhs_dilation - low``, which must be a multiple of
     ``lhs_dilation`` from 0 to ``(size - 1) * lhs_dilation``.
+
+    Args:
+        size: The size of the input.
+        kernel: The size of the kernel.
+        out: The size of the output.
+        low: The padding before the first element.
     """
     total = 0
     divisor = math.gcd(stride, lhs_dilation)
@@ -192,7 +199,10 @@ def count_valid_positions(
 
 @functools.lru_cache(maxsize=256)
 def parse_conv_layout(attr: ir.Attribute) -> list[tuple[int, int, tuple[int, ...]]]:
-    """(batch or output feature, feature, spatial dimensions) of input, kernel and result."""
+    """Return the layouts of input, kernel and result.
+
+    A layout is (batch or output feature, feature, spatial dimensions), each as a position.
+    """
     groups = re.findall(r"\[([^\]]*)\]", str(attr))
     layout = []
     for group, (outer, inner) in zip(groups, ("bf", "oi", "bf"), strict=True):
@@ -204,45 +214,26 @@ def parse_conv_layout(attr: ir.Attribute) -> list[tuple[int, int, tuple[int, ...
 
 _BYTES = ("operands", "result")
 
-RULES: dict[str, CostRule] = {
-    "stablehlo.dot_general": CostRule(
-        "leaf",
-        "gemm",
-        "2 x result x contracted sizes (complex: 8)",
-        *_BYTES,
-        _compute_dot_general_work,
+RULES = (
+    CostRule(
+        _compute_dot_general_work, "gemm", "2 x result x contracted sizes (complex: 8)", *_BYTES,
+        ops=("stablehlo.dot_general",),
     ),
-    "stablehlo.dot": CostRule(
-        "leaf", "gemm", "2 x result x contracted size (complex: 8)", *_BYTES, _compute_dot_work
+    CostRule(
+        _compute_dot_work, "gemm", "2 x result x contracted size (complex: 8)", *_BYTES,
+        ops=("stablehlo.dot",),
     ),
-    **dict.fromkeys(
-        ("mhlo.ragged_dot", "chlo.ragged_dot"),
-        CostRule(
-            "leaf",
-            "gemm",
-            "2 x rows x contracted x columns, each row once",
-            *_BYTES,
-            _compute_ragged_dot_work,
-        ),
+    CostRule(
+        _compute_ragged_dot_work, "gemm", "2 x rows x contracted x columns, each row once", *_BYTES,
+        ops=("mhlo.ragged_dot", "chlo.ragged_dot"),
     ),
-    **dict.fromkeys(
-        ("stablehlo.einsum", "stablehlo.unary_einsum"),
-        CostRule(
-            "leaf",
-            "gemm",
-            "2 per point of the index space (unary: a sum)",
-            *_BYTES,
-            _compute_einsum_work,
-        ),
+    CostRule(
+        _compute_einsum_work, "gemm", "2 per point of the index space (unary: a sum)", *_BYTES,
+        ops=("stablehlo.einsum", "stablehlo.unary_einsum"),
     ),
-    **dict.fromkeys(
-        ("stablehlo.convolution", "stablehlo.dynamic_conv"),
-        CostRule(
-            "leaf",
-            "conv",
-            "2 x batch x input features per group x output features x valid positions",
-            *_BYTES,
-            _compute_convolution_work,
-        ),
+    CostRule(
+        _compute_convolution_work, "conv",
+        "2 x batch x input features per group x output features x valid positions", *_BYTES,
+        ops=("stablehlo.convolution", "stablehlo.dynamic_conv"),
     ),
-}
+)  # fmt: skip

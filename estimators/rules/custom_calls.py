@@ -1,4 +1,8 @@
-"""Custom calls by target. An unknown target is an error, never a cost of 0."""
+"""The work of custom calls, by target.
+
+The order is: targets that hespas knows, rules of installed packages, a cost that the call declares.
+Any other target is an error, never a cost of 0.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import functools
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hespas.dialects import op_kinds
@@ -26,8 +31,7 @@ from hespas.estimators.rules.base import (
 )
 from hespas.estimators.rules.library_calls import CallConfig, count_output_bytes, find_config_value
 from hespas.estimators.rules.numerics import build_random_work, build_top_k_work
-
-_CallRule = Callable[[ir.Operation, CallConfig], OpWork]
+from hespas.estimators.rules.registry import find_call_rule
 
 
 def _compute_custom_call_work(op: ir.Operation) -> OpWork:
@@ -35,13 +39,16 @@ def _compute_custom_call_work(op: ir.Operation) -> OpWork:
     if target in op_kinds.FREE_CALL_TARGETS:
         return FREE
     if target in op_kinds.COLLECTIVE_CALL_TARGETS:
-        raise NotALeaf(f"@{target} is a collective: its time is the simulator's")
+        raise NotALeaf(f"@{target} is a collective: simulate it")
     if re.fullmatch(op_kinds.HOST_CALL, target):
         return _build_host_call_work(op, target)
     config = read_backend_config(op)
-    for pattern, model in _CALL_RULES:
-        if re.fullmatch(pattern, target):
-            return model(op, config)
+    for family in _CALL_FAMILIES:
+        if re.fullmatch(family.pattern, target):
+            return family.work(op, config)
+    package_rule = find_call_rule(target)
+    if package_rule is not None:
+        return package_rule.work(op)
     declared = find_config_value(config, "cost_estimate")
     if isinstance(declared, Mapping):
         return _build_declared_work(op, declared)
@@ -54,7 +61,7 @@ def _compute_custom_call_work(op: ir.Operation) -> OpWork:
 
 
 def read_backend_config(op: ir.Operation) -> CallConfig:
-    """The call's configuration: an MLIR dictionary, or the JSON text of the HLO importer."""
+    """Return the call's configuration: an MLIR dictionary, or the JSON text of the HLO importer."""
     attributes = op.attributes
     if "backend_config" not in attributes and "mhlo.backend_config" not in attributes:
         return {}
@@ -80,12 +87,15 @@ def _parse_json_config(text: str) -> CallConfig:
     try:
         value = json.loads(text)
     except ValueError:
-        return {}  # other backends keep binary or their own text there
+        return {}  # other backends write binary data or text in another format
     return value if isinstance(value, dict) else {}
 
 
 def _build_declared_work(op: ir.Operation, estimate: Mapping[str, Any]) -> OpWork:
-    """A Pallas kernel whose author declared its cost; matrix units, so that time is a bound."""
+    """Build the work that the author of a Pallas kernel declared.
+
+    The operations count at the matrix rate, so that the time is a lower bound.
+    """
     write = count_output_bytes(op)
     read = max(int(estimate.get("bytes_accessed", 0)) - write, 0) or count_read_bytes(op)
     key = to_buffer_size(op.operands[0].type).key if len(op.operands) else "f32"
@@ -94,7 +104,7 @@ def _build_declared_work(op: ir.Operation, estimate: Mapping[str, Any]) -> OpWor
 
 
 def _build_host_call_work(op: ir.Operation, target: str) -> OpWork:
-    """The device's share is known, to hand operands over and take results; the host's is a gap."""
+    """Build the work of the device, which transfers operands and results; the rest is a gap."""
     gap = f"@{target} runs on the host, whose time is not known"
     return OpWork("custom", count_read_bytes(op), count_output_bytes(op), (), gap=gap)
 
@@ -111,7 +121,7 @@ def _compute_top_k_work(op: ir.Operation, _: CallConfig) -> OpWork:
 
 
 def _compute_radix_sort_work(op: ir.Operation, _: CallConfig) -> OpWork:
-    """CUB's radix sort: a pass of 8 bits over keys and values each way, and one to count them."""
+    """Count CUB's radix sort: passes of 8 bits that read and write all data, and one over the keys."""
     sizes = list_operand_sizes(op)
     data = [size for size in sizes if size.elements > 1] or sizes
     total = sum(size.bytes for size in data)
@@ -127,7 +137,7 @@ def _compute_threefry_work(op: ir.Operation, _: CallConfig) -> OpWork:
 
 
 def _compute_norm_work(op: ir.Operation, _: CallConfig) -> OpWork:
-    """cuDNN's layer normalisation: 8 operations per element, as batch_norm_training."""
+    """Count 8 operations per element for cuDNN's layer normalisation, as for batch_norm_training."""
     data = to_buffer_size(op.operands[0].type)
     return OpWork(
         "reduction",
@@ -137,70 +147,82 @@ def _compute_norm_work(op: ir.Operation, _: CallConfig) -> OpWork:
     )
 
 
-_CALL_RULES: tuple[tuple[str, _CallRule], ...] = (
-    (op_kinds.GEMM_CALL, library_calls.compute_gemm_work),
-    (op_kinds.CONVOLUTION_CALL, library_calls.compute_convolution_work),
-    (op_kinds.ATTENTION_CALL, library_calls.compute_attention_work),
-    (re.escape(op_kinds.NORM_CALL_TARGET), _compute_norm_work),
-    (op_kinds.TOP_K_CALL, _compute_top_k_work),
-    (op_kinds.RADIX_SORT_CALL, _compute_radix_sort_work),
-    (op_kinds.THREEFRY_CALL, _compute_threefry_work),
-    (op_kinds.LINALG_CALL, linalg_routines.compute_linalg_work),
-)
+@dataclass(frozen=True, slots=True)
+class _CallFamily:
+    """Custom calls whose target matches ``pattern``, with their row in the documentation."""
 
-RULES: dict[str, CostRule] = {
-    "stablehlo.custom_call": CostRule(
-        "leaf", "custom", "by target", "by target", "by target", _compute_custom_call_work
-    )
-}
+    pattern: str
+    work: Callable[[ir.Operation, CallConfig], OpWork]
+    targets: str
+    flops: str
+    bytes: str = "operands; results"
 
-# Words for the documentation: targets, operations, bytes.
-DOCUMENTED: tuple[tuple[str, str, str], ...] = (
-    (
+
+_CALL_FAMILIES = (
+    _CallFamily(
+        op_kinds.GEMM_CALL, library_calls.compute_gemm_work,
         "`__cublas$gemm`, `__cublas$lt$matmul`, `__cublas$lt$matmul$f8`, `__onednn$matmul`",
         "2 x result x contracted size; bias 1, ReLU 1, GELU 8 and 1 transcendental per element",
         "operands; results without workspace",
     ),
-    (
-        "`__cudnn$conv*`",
+    _CallFamily(
+        op_kinds.CONVOLUTION_CALL, library_calls.compute_convolution_work, "`__cudnn$conv*`",
         "2 x output positions x kernel / output features, padding inferred from shapes; bias 1, "
         "side input 2, activation 1 per element",
         "operands; results without workspace",
     ),
-    (
-        "`__cudnn$fmha*`",
+    _CallFamily(
+        op_kinds.ATTENTION_CALL, library_calls.compute_attention_work, "`__cudnn$fmha*`",
         "2 products forward, 5 backward; causal masks halve them; softmax 5 and "
         "1 transcendental per score",
         "operands; results without workspace",
     ),
-    ("`__cudnn$norm`", "8 per element", "operands; results"),
-    (
-        "`TopK`, `mhlo.topk`, `__gpu$TopK`, `ApproxTopK`",
-        "elements x (1 + ceil(log2 k))",
+    _CallFamily(
+        re.escape(op_kinds.NORM_CALL_TARGET), _compute_norm_work, "`__cudnn$norm`", "8 per element"
+    ),
+    _CallFamily(
+        op_kinds.TOP_K_CALL, _compute_top_k_work,
+        "`TopK`, `mhlo.topk`, `__gpu$TopK`, `ApproxTopK`", "elements x (1 + ceil(log2 k))",
         "operand; results",
     ),
-    (
-        "`__cub$DeviceRadixSort*`",
-        "1 per key and pass of 8 bits",
-        "all data once per pass, keys once more",
+    _CallFamily(
+        op_kinds.RADIX_SORT_CALL, _compute_radix_sort_work, "`__cub$DeviceRadixSort*`",
+        "1 per key and pass of 8 bits", "all data once per pass, keys once more",
     ),
-    ("`cu_threefry2x32*`", "i32: 58 per 4 bytes", "operands; results"),
-    (
+    _CallFamily(
+        op_kinds.THREEFRY_CALL, _compute_threefry_work, "`cu_threefry2x32*`", "i32: 58 per 4 bytes"
+    ),
+    _CallFamily(
+        op_kinds.LINALG_CALL, linalg_routines.compute_linalg_work,
         "`lapack_*`, `cusolver_*`, `cublas_*`, `hipsolver_*`, `magma_*`, `Qr`, `Eigh` ...",
         "by routine, after LAPACK Working Note 41 and Golub and Van Loan",
-        "operands; results",
     ),
-    (
-        "with a `cost_estimate` in the configuration (Pallas)",
-        "as declared, at the matrix rate of the first operand's type",
-        "as declared",
+)  # fmt: skip
+
+RULES = (
+    CostRule(
+        _compute_custom_call_work, "custom", "by target", "by target", "by target",
+        ops=("stablehlo.custom_call",),
     ),
-    ("`Sharding`, `SPMDFullToShardShape`, `xla.sdy.*`, `shape_assertion` ...", "0", "0"),
-    ("`ragged_all_to_all`", "collective: simulated", "collective: simulated"),
-    (
-        "`xla_python_*_callback`, `xla_ffi_python_*_callback` ...",
-        "0; the host's time is a gap",
-        "operands; results",
-    ),
-    ("any other", "error", "error"),
-)
+)  # fmt: skip
+
+
+def list_documented_calls() -> list[tuple[str, str, str]]:
+    """Return the rows of the documentation: targets, operations, bytes."""
+    return [
+        *((family.targets, family.flops, family.bytes) for family in _CALL_FAMILIES),
+        ("any target that an installed package has a rule for", "by that rule", "by that rule"),
+        (
+            "with a `cost_estimate` in the configuration (Pallas)",
+            "as declared, at the matrix rate of the first operand's type",
+            "as declared",
+        ),
+        ("`Sharding`, `SPMDFullToShardShape`, `xla.sdy.*`, `shape_assertion` ...", "0", "0"),
+        ("`ragged_all_to_all`", "collective: simulated", "collective: simulated"),
+        (
+            "`xla_python_*_callback`, `xla_ffi_python_*_callback` ...",
+            "0; the host's time is a gap",
+            "operands; results",
+        ),
+        ("any other", "error", "error"),
+    ]

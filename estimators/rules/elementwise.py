@@ -1,8 +1,8 @@
 """Elementwise ops: one operation, or one transcendental, per element of the result.
 
 The convention is that of XLA's HloCostAnalysis (HandleElementwiseOp), which counts transcendental
-functions apart because their cost in operations depends on the device. Complex numbers, which
-XLA counts as one operation, are counted in real ones here.
+functions separately because their cost in operations depends on the device. Operations on complex
+numbers are counted as real operations here; XLA counts each as one.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from hespas.estimators.rules.base import (
     to_buffer_size,
 )
 
-# multiply: (ac-bd, ad+bc); divide: 6 multiply, 3 add, 2 divide; abs: squares and their sum;
-# square: ((a+b)(a-b), 2ab), the doubling an addition
+# Real operations per complex element; 2 for the ops that are not listed.
+# multiply: (ac-bd, ad+bc). divide: 6 multiplications, 3 additions, 2 divisions. abs: two squares and
+# their sum. square: ((a+b)(a-b), 2ab), where the doubling is an addition.
 _COMPLEX_FLOPS = {
     "multiply": 6, "divide": 11, "abs": 3, "square": 5, "complex": 1, "conj": 1, "real": 1,
     "imag": 1,
@@ -34,7 +35,7 @@ def _make_arithmetic_counter(complex_flops: int) -> Callable[[ir.Operation], OpW
         for operand in op.operands:
             size = to_buffer_size(operand.type)
             read += size.bytes
-        # the last operand tells the rate: the data of a select, the maximum of a clamp
+        # The last operand determines the rate: the data of a select, the maximum of a clamp.
         flops = out.elements * complex_flops if size.is_complex else out.elements
         return OpWork("loop", read, out.bytes, build_vector_parts(size.key, flops))
 
@@ -62,79 +63,63 @@ def _compute_convert_work(op: ir.Operation) -> OpWork:
 
 
 _BYTES = ("operands", "result")
-_TRANSCENDENTAL = CostRule(
-    "leaf",
-    "loop",
-    "0; 1 transcendental per element (complex: 2)",
-    *_BYTES,
-    _compute_transcendental_work,
-)
-_CONVERT = CostRule(
-    "leaf", "loop", "1 per element, at the wider type's rate", *_BYTES, _compute_convert_work
-)
+_ARITHMETIC = [
+    *qualify_op_names(
+        "stablehlo",
+        """
+        abs add and ceil clamp compare complex count_leading_zeros divide floor imag is_finite
+        maximum minimum multiply negate not or popcnt real remainder round_nearest_afz
+        round_nearest_even select shift_left shift_right_arithmetic shift_right_logical sign
+        subtract uniform_dequantize uniform_quantize xor
+        """,
+    ),
+    *qualify_op_names(
+        "chlo",
+        """
+        conj is_inf is_neg_inf is_pos_inf mulhi next_after square broadcast_add broadcast_and
+        broadcast_compare broadcast_complex broadcast_divide broadcast_maximum broadcast_minimum
+        broadcast_multiply broadcast_next_after broadcast_or broadcast_remainder broadcast_select
+        broadcast_shift_left broadcast_shift_right_arithmetic broadcast_shift_right_logical
+        broadcast_subtract broadcast_xor
+        """,
+    ),
+    *qualify_op_names("mhlo", "mulhi stochastic_convert"),
+]
+_TRANSCENDENTAL = [
+    *qualify_op_names(
+        "stablehlo",
+        """
+        atan2 cbrt cosine exponential exponential_minus_one log log_plus_one logistic power rsqrt
+        sine sqrt tan tanh
+        """,
+    ),
+    *qualify_op_names(
+        "chlo",
+        """
+        _asin_acos_kernel acos acosh asin asinh atan atanh bessel_i1e cosh digamma erf erf_inv erfc
+        lgamma polygamma sinh tan zeta broadcast_atan2 broadcast_polygamma broadcast_power
+        broadcast_zeta
+        """,
+    ),
+    *qualify_op_names("mhlo", "acos acosh asin asinh atanh cosh erf sinh"),
+]
+TRANSCENDENTAL = frozenset(name.partition(".")[2] for name in _TRANSCENDENTAL)  # short names
 
 
 def _build_arithmetic_rule(name: str) -> CostRule:
-    factor = _COMPLEX_FLOPS.get(name.removeprefix("broadcast_"), 2)
+    factor = _COMPLEX_FLOPS.get(name.partition(".")[2].removeprefix("broadcast_"), 2)
     words = "1 per element" if factor == 1 else f"1 per element (complex: {factor})"
-    return CostRule("leaf", "loop", words, *_BYTES, _make_arithmetic_counter(factor))
+    return CostRule(_make_arithmetic_counter(factor), "loop", words, *_BYTES, ops=(name,))
 
 
-RULES: dict[str, CostRule] = {
-    **{
-        f"stablehlo.{name}": _build_arithmetic_rule(name)
-        for name in qualify_op_names(
-            "",
-            """
-        abs add and ceil clamp compare complex count_leading_zeros divide floor imag
-        is_finite maximum minimum multiply negate not or popcnt real remainder
-        round_nearest_afz round_nearest_even select shift_left
-        shift_right_arithmetic shift_right_logical sign subtract uniform_dequantize
-        uniform_quantize xor
-        """,
-        )
-    },
-    **{
-        name: _build_arithmetic_rule(name.partition(".")[2])
-        for name in qualify_op_names(
-            "chlo",
-            """
-        conj is_inf is_neg_inf is_pos_inf mulhi next_after square broadcast_add
-        broadcast_and broadcast_compare broadcast_complex broadcast_divide
-        broadcast_maximum broadcast_minimum broadcast_multiply broadcast_next_after
-        broadcast_or broadcast_remainder broadcast_select broadcast_shift_left
-        broadcast_shift_right_arithmetic broadcast_shift_right_logical
-        broadcast_subtract broadcast_xor
-        """,
-        )
-        + qualify_op_names("mhlo", "mulhi stochastic_convert")
-    },
-    **{f"stablehlo.{name}": _CONVERT for name in ("convert", "reduce_precision")},
-    **{
-        f"stablehlo.{name}": _TRANSCENDENTAL
-        for name in qualify_op_names(
-            "",
-            """
-        atan2 cbrt cosine exponential exponential_minus_one log log_plus_one
-        logistic power rsqrt sine sqrt tan tanh
-        """,
-        )
-    },
-    **dict.fromkeys(
-        qualify_op_names(
-            "chlo",
-            """
-        _asin_acos_kernel acos acosh asin asinh atan atanh bessel_i1e cosh digamma
-        erf erf_inv erfc lgamma polygamma sinh tan zeta broadcast_atan2
-        broadcast_polygamma broadcast_power broadcast_zeta
-        """,
-        )
-        + qualify_op_names("mhlo", "acos acosh asin asinh atanh cosh erf sinh"),
-        _TRANSCENDENTAL,
+RULES = (
+    *map(_build_arithmetic_rule, _ARITHMETIC),
+    CostRule(
+        _compute_transcendental_work, "loop", "0; 1 transcendental per element (complex: 2)",
+        *_BYTES, ops=tuple(_TRANSCENDENTAL),
     ),
-}
-
-# The functions counted as transcendental, by name without dialect.
-TRANSCENDENTAL = frozenset(
-    name.partition(".")[2] for name, rule in RULES.items() if rule is _TRANSCENDENTAL
-)
+    CostRule(
+        _compute_convert_work, "loop", "1 per element, at the wider type's rate", *_BYTES,
+        ops=("stablehlo.convert", "stablehlo.reduce_precision"),
+    ),
+)  # fmt: skip

@@ -1,6 +1,6 @@
-"""Ops that touch part of a buffer: only the bytes touched are charged, never the whole table.
+"""Ops that touch part of a buffer: only the touched bytes count.
 
-No more bytes of a buffer are read than it has, however often an index repeats.
+At most the bytes of the whole buffer count as read, however often an index repeats.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hespas.estimators.rules.body_tally import tally_block, uses_first_arguments
 
 
 def _compute_slice_work(op: ir.Operation) -> OpWork:
-    """slice, dynamic_slice, real_dynamic_slice: the part taken, and the start indices."""
+    """Count the selected part, and the start indices of the dynamic forms."""
     out = to_buffer_size(op.results[0].type).bytes
     indices = sum(size.bytes for size in list_operand_sizes(op)[1:])
     return OpWork("copy", out + indices, out, ())
@@ -34,13 +34,13 @@ def _compute_gather_work(op: ir.Operation) -> OpWork:
 
 
 def _compute_update_slice_work(op: ir.Operation) -> OpWork:
-    """In place: the update is read and written, the rest of the buffer stays."""
+    """Count the update only: it is written in place, and the rest of the buffer stays."""
     _, update, *starts = list_operand_sizes(op)
     return OpWork("copy", update.bytes + sum(size.bytes for size in starts), update.bytes, ())
 
 
 def _compute_scatter_work(op: ir.Operation) -> OpWork:
-    """In place: touched elements are read only where the computation combines them."""
+    """Count touched elements; old values are read only if the computation uses them."""
     sizes = list_operand_sizes(op)
     n = len(op.results)
     indices, updates = sizes[n], sizes[n + 1 :]
@@ -54,7 +54,7 @@ def _compute_scatter_work(op: ir.Operation) -> OpWork:
 
 
 def _compute_select_and_scatter_work(op: ir.Operation) -> OpWork:
-    """Counted as XLA does: window - 1 selections and one scatter per element of the source."""
+    """Count window - 1 selections and one scatter per element of the source, as XLA does."""
     operand, source, init = list_operand_sizes(op)
     window = math.prod(read_integer_list(op, "window_dimensions", ()))
     select, scatter = (region.blocks[0] for region in op.regions)
@@ -65,37 +65,27 @@ def _compute_select_and_scatter_work(op: ir.Operation) -> OpWork:
     return OpWork("scatter", read, write, tally.to_parts(), tally.transcendentals)
 
 
-_GATHER = CostRule(
-    "leaf", "gather", "0", "min(result, operand) + indices", "result", _compute_gather_work
-)
-_SLICE = CostRule(
-    "leaf", "copy", "0", "the part taken + start indices", "result", _compute_slice_work
-)
-
-RULES: dict[str, CostRule] = {
-    **dict.fromkeys(
-        ["stablehlo.slice", "stablehlo.dynamic_slice", "stablehlo.real_dynamic_slice"], _SLICE
+RULES = (
+    CostRule(
+        _compute_slice_work, "copy", "0", "the selected part + start indices", "result",
+        ops=("stablehlo.slice", "stablehlo.dynamic_slice", "stablehlo.real_dynamic_slice"),
     ),
-    **dict.fromkeys(
-        ["stablehlo.gather", "stablehlo.dynamic_gather", "stablehlo.torch_index_select"], _GATHER
+    CostRule(
+        _compute_gather_work, "gather", "0", "min(result, operand) + indices", "result",
+        ops=("stablehlo.gather", "stablehlo.dynamic_gather", "stablehlo.torch_index_select"),
     ),
-    "stablehlo.dynamic_update_slice": CostRule(
-        "leaf", "copy", "0", "update + start indices", "update", _compute_update_slice_work
+    CostRule(
+        _compute_update_slice_work, "copy", "0", "update + start indices", "update",
+        ops=("stablehlo.dynamic_update_slice",),
     ),
-    "stablehlo.scatter": CostRule(
-        "leaf",
-        "scatter",
-        "computation x elements of updates",
-        "updates + indices + touched elements (not where they are replaced)",
-        "min(updates, operand)",
-        _compute_scatter_work,
+    CostRule(
+        _compute_scatter_work, "scatter", "computation x elements of updates",
+        "updates + indices + touched elements (not if they are replaced)", "min(updates, operand)",
+        ops=("stablehlo.scatter",),
     ),
-    "stablehlo.select_and_scatter": CostRule(
-        "leaf",
-        "scatter",
-        "(select x (window - 1) + scatter) x elements of source",
-        "operands",
-        "result",
-        _compute_select_and_scatter_work,
+    CostRule(
+        _compute_select_and_scatter_work, "scatter",
+        "(select x (window - 1) + scatter) x elements of source", "operands", "result",
+        ops=("stablehlo.select_and_scatter",),
     ),
-}
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""cuBLAS, cuDNN and oneDNN calls, as XLA's compiled modules hold them."""
+"""The work of cuBLAS, cuDNN and oneDNN calls in modules that XLA has compiled."""
 
 from __future__ import annotations
 
@@ -32,15 +32,18 @@ Shape = tuple[int, ...]
 _ConvWindow = tuple[int, int, int]  # stride, padding of both sides, dilation
 _DILATIONS = range(1, 17)
 
-# (operations, transcendentals) per element of the result; GELU is XLA's tanh approximation
+# (operations, transcendentals) per element of the result; GELU is XLA's tanh approximation.
 _EPILOGUES = {"BIAS": (1, 0), "RELU": (1, 0), "GELU": (8, 1), "SILU": (2, 1)}
 _ACTIVATIONS = {"kRelu": (1, 0), "kRelu6": (2, 0), "kElu": (2, 1), "kLeakyRelu": (2, 0)}
-_SOFTMAX_FLOPS = 5  # scale, maximum, subtract, sum, divide; the exponential is counted apart
-_BACKWARD_PRODUCTS = 5  # scores again, dV, dP, dQ, dK (Dao, "FlashAttention-2", 2023)
+_SOFTMAX_FLOPS = 5  # scale, maximum, subtract, sum, divide; the exponential is a transcendental
+_BACKWARD_PRODUCTS = 5  # recomputed scores, dV, dP, dQ, dK (Dao, "FlashAttention-2", 2023)
 
 
 def list_output_sizes(op: ir.Operation) -> list[BufferSize]:
-    """The results, tuples taken apart, without the byte buffer that is a library's workspace."""
+    """Return the sizes of the results and of the members of tuples, without the workspace.
+
+    The workspace of a library is the last result if that is a vector of bytes.
+    """
     types = [
         member
         for value in op.results
@@ -55,7 +58,7 @@ def list_output_sizes(op: ir.Operation) -> list[BufferSize]:
 
 
 def count_output_bytes(op: ir.Operation) -> int:
-    """Bytes of the results, the workspace left out."""
+    """Sum the bytes of the results without the workspace."""
     return sum(size.bytes for size in list_output_sizes(op))
 
 
@@ -71,7 +74,7 @@ def _select_rate_key(config: CallConfig, lhs: BufferSize, rhs: BufferSize) -> st
 
 
 def find_config_value(config: Any, name: str) -> Any:
-    """The first value under this key at any depth, or None."""
+    """Return the first value with this key at any depth of a configuration, or None."""
     if isinstance(config, Mapping):
         if name in config:
             return config[name]
@@ -90,12 +93,12 @@ def _get_config_section(config: CallConfig, name: str) -> CallConfig:
 
 
 def read_operand_precision(config: CallConfig) -> list[str]:
-    """DEFAULT, HIGH or HIGHEST of each operand of a product; empty where it is not told."""
+    """Return DEFAULT, HIGH or HIGHEST for each operand of a product; empty if unspecified."""
     return list(_get_config_section(config, "precision_config").get("operand_precision", ()))
 
 
 def compute_gemm_work(op: ir.Operation, config: CallConfig) -> OpWork:
-    """A matrix product with its epilogue."""
+    """Compute the work of a matrix product with its epilogue."""
     lhs, rhs = list_operand_sizes(op)[:2]
     out = list_output_sizes(op)[0]
     dims = _get_config_section(config, "dot_dimension_numbers").get("lhs_contracting_dimensions")
@@ -117,11 +120,11 @@ def compute_gemm_work(op: ir.Operation, config: CallConfig) -> OpWork:
 
 
 def compute_convolution_work(op: ir.Operation, config: CallConfig) -> OpWork:
-    """A convolution, whose window and dimension numbers the importer has dropped.
+    """Compute the work of a convolution whose window and dimension numbers the importer dropped.
 
-    The kernel's first dimension is its output features in both of cuDNN's layouts (OHWI, OIHW), so
-    that multiply-adds are output positions x kernel / output features whatever the layout; the
-    padding, which only takes some away, is inferred from the spatial sizes.
+    The first dimension of the kernel is the output features in both of cuDNN's layouts (OHWI and
+    OIHW). So the multiply-adds are output positions x kernel elements / output features in either
+    layout. Padding, which reduces them, is inferred from the spatial sizes.
     """
     target = get_call_target(op)
     first, second, *others = list_operand_sizes(op)
@@ -153,7 +156,7 @@ def compute_convolution_work(op: ir.Operation, config: CallConfig) -> OpWork:
 
 
 def find_spatial_dims(image: Shape, kernel: Shape, result: Shape) -> tuple[int, ...]:
-    """The spatial dimensions of an NHWC/OHWI or NCHW/OIHW convolution; () where it is neither."""
+    """Return the spatial dimensions of an NHWC/OHWI or NCHW/OIHW convolution; () if it is neither."""
     rank = len(image)
     if len(kernel) != rank or len(result) != rank or image[0] != result[0]:
         return ()
@@ -171,17 +174,21 @@ def find_spatial_dims(image: Shape, kernel: Shape, result: Shape) -> tuple[int, 
 def list_spatial_sizes(
     image: Shape, kernel: Shape, result: Shape, space: Iterable[int]
 ) -> tuple[tuple[int, int, int], ...]:
-    """(image, kernel, result) of each spatial dimension."""
+    """Return the sizes (image, kernel, result) of each spatial dimension."""
     return tuple((image[i], kernel[i], result[i]) for i in space)
 
 
 @functools.lru_cache(maxsize=1024)
 def infer_least_windows(dims: tuple[tuple[int, int, int], ...]) -> tuple[_ConvWindow, ...] | None:
-    """The windows that make results of images: (image, kernel, result) of each dimension.
+    """Infer the window of each dimension from the sizes (image, kernel, result).
 
-    The least dilation that all dimensions can share, then the least stride and padding; without one
-    to share, the least of each. None where there is none for some dimension. cuDNN pads both sides
-    alike, XLA pads explicitly before it where they differ.
+    The smallest dilation that fits all dimensions is chosen, then the smallest stride and padding.
+    If no dilation fits all, each dimension has its smallest. Both sides are padded equally, as
+    cuDNN does; XLA inserts an explicit pad op for unequal padding.
+
+    Returns:
+        (stride, padding of both sides, dilation) of each dimension, or None if a dimension has no
+        window that fits.
     """
     for dilation in _DILATIONS:
         shared = [_infer_least_window(*dim, dilation) for dim in dims]
@@ -195,7 +202,10 @@ def infer_least_windows(dims: tuple[tuple[int, int, int], ...]) -> tuple[_ConvWi
 
 
 def _infer_least_window(size: int, kernel: int, out: int, dilation: int) -> _ConvWindow | None:
-    """The least (stride, padding) of that dilation; a kernel of one element has none."""
+    """Infer the window with the smallest stride for a dilation, or return None.
+
+    The dilation of a kernel of one element is always 1.
+    """
     extent = (kernel - 1) * dilation + 1
     for stride in range(1, size + 1):
         padding = max(0, -((size - extent - (out - 1) * stride) // 2))
@@ -205,12 +215,15 @@ def _infer_least_window(size: int, kernel: int, out: int, dilation: int) -> _Con
 
 
 def compute_attention_work(op: ir.Operation, config: CallConfig) -> OpWork:
-    """cuDNN's fused attention; the scores' shape [b, heads, t, s] is in its configuration."""
+    """Compute the work of cuDNN's fused attention.
+
+    The shape of the scores, [batch, heads, queries, keys], is in the call's configuration.
+    """
     section = _get_config_section(config, "cudnn_fmha_backend_config") or config
     shape = _get_config_section(section, "intermediate_tensor_shape")
     dims = [int(d) for d in shape.get("dimensions", ())]
     if len(dims) != 4:
-        message = "its backend_config lacks the scores' shape (intermediate_tensor_shape)"
+        message = "its backend_config lacks intermediate_tensor_shape, the shape of the scores"
         raise UnknownCost(message, op=op, remedy=KEEP_GOING)
     batch, heads, queries, keys = dims
     query = to_buffer_size(op.operands[0].type)

@@ -1,9 +1,9 @@
-"""LAPACK, cuSOLVER, cuBLAS, hipSOLVER and MAGMA routines, as JAX calls them.
+"""The work of LAPACK, cuSOLVER, cuBLAS, hipSOLVER and MAGMA routines that JAX calls.
 
-Operations: Blackford and Dongarra, "Installation guide for LAPACK" (LAPACK Working Note 41),
-appendix C, leading terms; iterative eigenvalue and singular value routines after Golub and Van
-Loan, "Matrix computations". They run at the vector rate: XLA does not allow TF32 there, and the
-panel factorisations that bound them do not use the matrix units.
+Operations are the leading terms of Blackford and Dongarra, "Installation guide for LAPACK" (LAPACK
+Working Note 41), appendix C. Those of iterative eigenvalue and singular value routines are from
+Golub and Van Loan, "Matrix computations". They run at the vector rate: XLA does not allow TF32 in
+these routines, and the panel factorisations that bound them do not use the matrix units.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _count_svd_flops(m: int, n: int) -> float:
     return 6 * long * short**2 + 20 * short**3  # R-SVD with both sets of vectors
 
 
-# (part of the target's name, operations for an m x n matrix), the first that matches
+# (pattern in the target, operations for an m x n matrix); the first match applies.
 _ROUTINES: tuple[tuple[str, Callable[[int, int], float]], ...] = (
     (r"lu_pivots", lambda m, n: m * n),
     (r"getrf|LuDecomposition", _count_lu_flops),
@@ -52,17 +52,17 @@ _ROUTINES: tuple[tuple[str, Callable[[int, int], float]], ...] = (
     (r"gees", lambda m, n: 25 * n**3),
     (r"gehrd", lambda m, n: 10 * n**3 / 3),
     (r"sytrd|hetrd", lambda m, n: 4 * n**3 / 3),
-    (r"gtsv", lambda m, n: 3 * m + 5 * m * n),  # Thomas: factors, then n right-hand sides
+    (r"gtsv", lambda m, n: 3 * m + 5 * m * n),  # Thomas algorithm: factors, n right-hand sides
 )
 
 
 def compute_linalg_work(op: ir.Operation, _: Mapping[str, Any]) -> OpWork:
-    """The work of one routine on a batch of matrices: the operand with the most dimensions."""
+    """Compute the work of a routine on a batch of matrices, the operand with the most dimensions."""
     target = get_call_target(op)
     sizes = list_operand_sizes(op)
     read = sum(size.bytes for size in sizes)
     if re.search(r"trsm|triangularSolve", target):
-        # the solution has the shape of the right-hand side, the other matrix is the square one
+        # The solution has the shape of the right-hand side; the triangular matrix is square.
         out = list_output_sizes(op)[0]
         square = next((s for s in sizes if len(s.shape) > 1 and s.shape[-1] == s.shape[-2]), out)
         factor = COMPLEX_FACTOR if out.is_complex else 1

@@ -22,17 +22,18 @@ from hespas.estimators.rules.base import (
 )
 from hespas.estimators.rules.body_tally import tally_block
 
-COMPLEX_FACTOR = 4  # a complex factorisation against a real one of the same size
+COMPLEX_FACTOR = 4  # operations of a complex factorisation relative to a real one
 
-# Integer operations per random 32-bit word. Philox4x32-10: 10 rounds of 2 low and 2 high products,
-# 4 xors and 2 key additions make 4 words. Threefry2x32: 20 rounds of add, rotate (3), xor and 5 key
-# injections of 3 additions make 2. (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3".)
+# Integer operations per random 32-bit word (Salmon et al., "Parallel random numbers: as easy as 1, 2,
+# 3", 2011). Philox4x32-10 makes 4 words in 10 rounds of 2 low and 2 high products, 4 xors and 2 key
+# additions. Threefry2x32 makes 2 words in 20 rounds of one addition, one rotation (3 operations) and
+# one xor, with 5 key injections of 3 additions.
 _PHILOX_OPS_PER_WORD = 25
 _THREEFRY_OPS_PER_WORD = 58
 
 
 def _compute_fft_work(op: ir.Operation) -> OpWork:
-    """5 N log2 N per complex transform and half of it per real one (Cooley and Tukey's radix 2)."""
+    """Count 5 N log2 N per complex transform (radix 2, Cooley and Tukey), half of it per real one."""
     source, out = list_operand_sizes(op)[0], list_result_sizes(op)[0]
     length = math.prod(read_integer_list(op, "fft_length", ()))
     real = not (source.is_complex and out.is_complex)
@@ -53,7 +54,7 @@ def _compute_cholesky_work(op: ir.Operation) -> OpWork:
 
 
 def _compute_triangular_solve_work(op: ir.Operation) -> OpWork:
-    """n**2 operations per right-hand side; half of the triangular matrix is read."""
+    """Count n**2 operations per right-hand side; half of the triangular matrix is read."""
     a, b = list_operand_sizes(op)
     factor = COMPLEX_FACTOR if a.is_complex else 1
     flops = factor * b.elements * a.shape[-1]
@@ -61,7 +62,7 @@ def _compute_triangular_solve_work(op: ir.Operation) -> OpWork:
 
 
 def _compute_sort_work(op: ir.Operation) -> OpWork:
-    """n ceil(log2 n) comparisons per sorted row; the data passes through memory once."""
+    """Count n ceil(log2 n) comparisons per sorted row; the data is read and written once."""
     size = to_buffer_size(op.operands[0].type)
     dimension = read_integer(op, "dimension", -1)
     length = size.shape[dimension] if size.shape else 1
@@ -76,7 +77,11 @@ def _compute_sort_work(op: ir.Operation) -> OpWork:
 
 
 def build_top_k_work(source: BufferSize, k: int, written_bytes: int) -> OpWork:
-    """1 + ceil(log2 k) comparisons per element: against the least kept, then into a heap of k."""
+    """Build the work of selecting the ``k`` largest elements of each row.
+
+    It is 1 + ceil(log2 k) comparisons per element: with the least element selected so far, and then
+    for the insertion into a heap of k.
+    """
     flops = source.elements * (1 + ceil_log2(k))
     return OpWork("sort", source.bytes, written_bytes, build_vector_parts(source.key, flops))
 
@@ -87,7 +92,7 @@ def _compute_top_k_work(op: ir.Operation) -> OpWork:
 
 
 def build_random_work(out_bytes: int, read: int, written: int, threefry: bool = False) -> OpWork:
-    """Integer operations for this many random bytes."""
+    """Build the work of generating ``out_bytes`` random bytes with Philox, or with Threefry."""
     per_word = _THREEFRY_OPS_PER_WORD if threefry else _PHILOX_OPS_PER_WORD
     return OpWork("rng", read, written, build_vector_parts("i32", -(-out_bytes // 4) * per_word))
 
@@ -99,7 +104,7 @@ def _compute_rng_bits_work(op: ir.Operation) -> OpWork:
 
 
 def _compute_rng_work(op: ir.Operation) -> OpWork:
-    """The legacy generator; a normal deviate takes a transcendental (inverse error function)."""
+    """Count Philox, and a transcendental (the inverse error function) per normal deviate."""
     out = list_result_sizes(op)[0]
     base = build_random_work(out.bytes, count_read_bytes(op), out.bytes)
     normal = "NORMAL" in str(op.attributes["rng_distribution"])
@@ -116,13 +121,18 @@ def _compute_rng_state_work(op: ir.Operation) -> OpWork:
 def _make_batch_norm_counter(
     per_element: int, passes: int, data_operands: int
 ) -> Callable[[ir.Operation], OpWork]:
-    """``passes`` over the first ``big`` big operands, and one root per feature."""
+    """Make a counter of ``per_element`` operations, and one transcendental per feature.
+
+    Args:
+        passes: How often the data operands are read.
+        data_operands: 1 for the first operand; 2 for the first and, in a gradient, the last.
+    """
 
     def count_work(op: ir.Operation) -> OpWork:
         sizes = list_operand_sizes(op)
         data = sizes[0]
         first = data.bytes
-        if data_operands == 2:  # grad: the operand and, last, the gradient of the output
+        if data_operands == 2:
             first += sizes[-1].bytes
         read = sum(size.bytes for size in sizes) + (passes - 1) * first
         features = sizes[1].elements
@@ -133,65 +143,52 @@ def _make_batch_norm_counter(
     return count_work
 
 
-_BYTES = ("operands", "results")
-_TOP_K = CostRule("leaf", "sort", "elements x (1 + ceil(log2 k))", *_BYTES, _compute_top_k_work)
-
-RULES: dict[str, CostRule] = {
-    "stablehlo.fft": CostRule(
-        "leaf", "fft", "5 N log2 N per transform (real: 2.5)", *_BYTES, _compute_fft_work
+RULES = (
+    CostRule(
+        _compute_fft_work, "fft", "5 N log2 N per transform (real: 2.5)", ops=("stablehlo.fft",)
     ),
-    "stablehlo.cholesky": CostRule(
-        "leaf", "linalg", "n^3 / 3 per matrix (complex: x 4)", *_BYTES, _compute_cholesky_work
+    CostRule(
+        _compute_cholesky_work, "linalg", "n^3 / 3 per matrix (complex: x 4)",
+        ops=("stablehlo.cholesky",),
     ),
-    "stablehlo.triangular_solve": CostRule(
-        "leaf",
-        "linalg",
-        "n^2 per right-hand side (complex: x 4)",
-        "half of a + b",
-        "result",
-        _compute_triangular_solve_work,
+    CostRule(
+        _compute_triangular_solve_work, "linalg", "n^2 per right-hand side (complex: x 4)",
+        "half of a + b", "result", ops=("stablehlo.triangular_solve",),
     ),
-    "stablehlo.sort": CostRule(
-        "leaf", "sort", "comparator x elements x ceil(log2 n)", *_BYTES, _compute_sort_work
+    CostRule(
+        _compute_sort_work, "sort", "comparator x elements x ceil(log2 n)", ops=("stablehlo.sort",)
     ),
-    **dict.fromkeys(("chlo.top_k", "mhlo.topk"), _TOP_K),
-    "stablehlo.rng_bit_generator": CostRule(
-        "leaf",
-        "rng",
-        "i32: 25 per 4 bytes (Philox), 58 (Threefry)",
-        *_BYTES,
-        _compute_rng_bits_work,
+    CostRule(
+        _compute_top_k_work, "sort", "elements x (1 + ceil(log2 k))",
+        ops=("chlo.top_k", "mhlo.topk"),
     ),
-    "stablehlo.rng": CostRule(
-        "leaf", "rng", "i32: 25 per 4 bytes; normal: 1 transcendental", *_BYTES, _compute_rng_work
+    CostRule(
+        _compute_rng_bits_work, "rng", "i32: 25 per 4 bytes (Philox), 58 (Threefry)",
+        ops=("stablehlo.rng_bit_generator",),
     ),
-    "mhlo.xla.rng_get_and_update_state": CostRule(
-        "leaf", "rng", "0", "state", "state", _compute_rng_state_work
+    CostRule(
+        _compute_rng_work, "rng", "i32: 25 per 4 bytes; normal: 1 transcendental",
+        ops=("stablehlo.rng",),
     ),
-    # per element: subtract, multiply, scale, offset
-    "stablehlo.batch_norm_inference": CostRule(
-        "leaf",
-        "loop",
-        "4 per element, 1 transcendental per feature",
-        *_BYTES,
-        _make_batch_norm_counter(4, 1, 1),
+    CostRule(
+        _compute_rng_state_work, "rng", "0", "state", "state",
+        ops=("mhlo.xla.rng_get_and_update_state",),
     ),
-    # mean (1), variance (3), then the inference formula (4); the data is read for each sum's pass
-    "stablehlo.batch_norm_training": CostRule(
-        "leaf",
-        "reduction",
-        "8 per element, 1 transcendental per feature",
-        "operands, the data twice",
-        "results",
-        _make_batch_norm_counter(8, 2, 1),
+    # Per element: subtract, multiply, scale, offset.
+    CostRule(
+        _make_batch_norm_counter(4, 1, 1), "loop", "4 per element, 1 transcendental per feature",
+        ops=("stablehlo.batch_norm_inference",),
     ),
-    # sums of grad (1) and grad x (x - mean) (3), then scale' (n grad - s1 - (x - mean) s2) (7)
-    "stablehlo.batch_norm_grad": CostRule(
-        "leaf",
-        "reduction",
-        "11 per element, 1 transcendental per feature",
-        "operands, data and gradient twice",
-        "results",
-        _make_batch_norm_counter(11, 2, 2),
+    # Mean (1), variance (3), then the inference formula (4). The sums need a pass over the data.
+    CostRule(
+        _make_batch_norm_counter(8, 2, 1), "reduction",
+        "8 per element, 1 transcendental per feature", "operands, the data twice",
+        ops=("stablehlo.batch_norm_training",),
     ),
-}
+    # Sums of grad (1) and grad x (x - mean) (3), then scale' (n grad - s1 - (x - mean) s2) (7).
+    CostRule(
+        _make_batch_norm_counter(11, 2, 2), "reduction",
+        "11 per element, 1 transcendental per feature", "operands, data and gradient twice",
+        ops=("stablehlo.batch_norm_grad",),
+    ),
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Reductions, windows, scans and maps: the region's operations times its applications."""
+"""Reductions, windows, scans and maps: the operations of the body times its applications."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _build_applied_work(op: ir.Operation, kind: str, times: int) -> OpWork:
 
 
 def _compute_reduce_work(op: ir.Operation) -> OpWork:
-    """Joining n elements takes n - 1 applications."""
+    """Count n - 1 applications to combine n elements."""
     times = (
         to_buffer_size(op.operands[0].type).elements - to_buffer_size(op.results[0].type).elements
     )
@@ -34,7 +34,10 @@ def _compute_reduce_work(op: ir.Operation) -> OpWork:
 
 
 def _compute_reduce_window_work(op: ir.Operation) -> OpWork:
-    """As XLA counts: window - 1 per result, padding included; a running sum is a scan."""
+    """Count window - 1 applications per result, padding included, as XLA does.
+
+    A running window is a scan with one application per element.
+    """
     source = to_buffer_size(op.operands[0].type)
     out = to_buffer_size(op.results[0].type)
     window = read_integer_list(op, "window_dimensions", ())
@@ -46,9 +49,9 @@ def _compute_reduce_window_work(op: ir.Operation) -> OpWork:
 def _is_running_window(
     op: ir.Operation, shape: tuple[int, ...], window: tuple[int, ...], out: tuple[int, ...]
 ) -> bool:
-    """Whether each result joins all elements before (or after) it along one dimension.
+    """Return whether each result combines all elements before (or after) it in one dimension.
 
-    XLA rewrites such windows (JAX's cumsum) so that work is linear, not quadratic, in the size.
+    XLA rewrites these windows (JAX's cumsum) so that the work is linear in the size.
     """
     wide = [i for i, size in enumerate(window) if size > 1]
     if len(wide) != 1 or shape != out:
@@ -64,30 +67,25 @@ def _compute_map_work(op: ir.Operation) -> OpWork:
 
 
 def _compute_scan_work(op: ir.Operation) -> OpWork:
-    """The body takes one slice at a time."""
+    """Count one application of the body per slice of the scanned dimension."""
     source = list_operand_sizes(op)[0]
     dimension = read_integer(op, "dimension", 0)
     return _build_applied_work(op, "scan", source.shape[dimension] if source.shape else 1)
 
 
-_BYTES = ("operands", "results")
-
-RULES: dict[str, CostRule] = {
-    "stablehlo.reduce": CostRule(
-        "leaf", "reduction", "computation x (inputs - results)", *_BYTES, _compute_reduce_work
+RULES = (
+    CostRule(
+        _compute_reduce_work, "reduction", "computation x (inputs - results)",
+        ops=("stablehlo.reduce",),
     ),
-    "stablehlo.reduce_window": CostRule(
-        "leaf",
-        "reduction",
+    CostRule(
+        _compute_reduce_window_work, "reduction",
         "computation x (window - 1) x results; a running window: x elements",
-        *_BYTES,
-        _compute_reduce_window_work,
+        ops=("stablehlo.reduce_window",),
     ),
-    "stablehlo.map": CostRule("leaf", "loop", "computation x elements", *_BYTES, _compute_map_work),
-    **dict.fromkeys(
-        ("mhlo.scan", "chlo.scan"),
-        CostRule(
-            "leaf", "scan", "body x size of the scanned dimension", *_BYTES, _compute_scan_work
-        ),
+    CostRule(_compute_map_work, "loop", "computation x elements", ops=("stablehlo.map",)),
+    CostRule(
+        _compute_scan_work, "scan", "body x size of the scanned dimension",
+        ops=("mhlo.scan", "chlo.scan"),
     ),
-}
+)  # fmt: skip

@@ -1,70 +1,143 @@
-"""All rules by op name."""
+"""The table of cost rules: looking up a rule, and computing the work of an op with it.
+
+Importing ``hespas.estimators.work`` fills the table with the rules that hespas ships. The families
+import this module and not the reverse, so that a rule can compute the work of the ops in the bodies
+of its op.
+
+Rules of other packages are loaded when an op or custom call is met that hespas has no rule for; a
+program of known ops never searches the installed packages. A package adds its rules by the entry
+point group ``hespas.cost_rules``. The value names a ``CostRule`` or a list of them, and the name of
+the entry point is free. In ``pyproject.toml``::
+
+    [project.entry-points."hespas.cost_rules"]
+    my_kernels = "my_package.costs:RULES"
+
+and in ``my_package/costs.py``::
+
+    from hespas.plugin import CostRule, OpWork, WorkPart, count_read_bytes, count_written_bytes
+
+    def compute_my_kernel_work(op):
+        elements = ...
+        flops = (WorkPart("matrix", "bf16", 2 * elements),)
+        return OpWork("custom", count_read_bytes(op), count_written_bytes(op), flops)
+
+    RULES = [CostRule(compute_my_kernel_work, call_targets=("my_kernel",))]
+"""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from hespas.dialects.op_kinds import qualify_op_names
-from hespas.estimators.rules.base import CostRule
-
-# The ops that MHLO shares with StableHLO under the same name and with the same attributes.
-MHLO_SHARED = frozenset(
-    qualify_op_names(
-        "",
-        """
-        abs add after_all and atan2 batch_norm_grad batch_norm_inference
-        batch_norm_training bitcast_convert broadcast broadcast_in_dim cbrt ceil
-        cholesky clamp compare complex concatenate constant convert convolution
-        cosine count_leading_zeros create_token custom_call divide dot dot_general
-        dynamic_broadcast_in_dim dynamic_conv dynamic_gather dynamic_iota
-        dynamic_pad dynamic_reshape dynamic_slice dynamic_update_slice einsum
-        exponential exponential_minus_one fft floor gather get_dimension_size
-        get_tuple_element imag infeed iota is_finite log log_plus_one logistic map
-        maximum minimum multiply negate not optimization_barrier or outfeed pad
-        partition_id popcnt power real real_dynamic_slice reduce reduce_precision
-        reduce_window remainder replica_id reshape return reverse rng
-        rng_bit_generator round_nearest_afz round_nearest_even rsqrt scatter select
-        select_and_scatter set_dimension_size shift_left shift_right_arithmetic
-        shift_right_logical sign sine slice sort sqrt subtract tan tanh
-        torch_index_select transpose triangular_solve tuple uniform_dequantize
-        uniform_quantize xor all_gather all_reduce all_to_all collective_broadcast
-        collective_permute reduce_scatter send recv async_start async_done while if
-        case composite cross-replica-sum
-        """,
-    )
+from hespas.dialects.mlir import ir
+from hespas.estimators.rules.base import (
+    KEEP_GOING,
+    REFINE,
+    CostRule,
+    DynamicShape,
+    OpWork,
+    UnknownCost,
 )
+from hespas.support.errors import HespasError, UsageError, extract_first_line
+
+_ENTRY_POINT_GROUP = "hespas.cost_rules"
+_rules_by_op: dict[str, CostRule] = {}
+
+
+@dataclass(slots=True)
+class PackageRules:
+    """The cost rules of installed packages."""
+
+    by_op: dict[str, CostRule] = field(default_factory=dict)
+    by_call_target: dict[str, CostRule] = field(default_factory=dict)
+
+
+def compute_op_work(op: ir.Operation) -> OpWork:
+    """Compute the work of one execution of a leaf op or an ``mhlo.fusion``.
+
+    The work depends on nothing but ``to_canonical_text(op)``. As in XLA's HloCostAnalysis, an op
+    that uses one value twice reads it twice.
+
+    Raises:
+        UnknownCost: The op has no cost rule, or its rule cannot count it.
+        HespasError: A shape is dynamic.
+        NotALeaf: The op is control flow or a collective.
+    """
+    rule = _rules_by_op.get(op.name) or load_package_rules().by_op.get(op.name)
+    if rule is None:
+        raise UnknownCost("there is no cost rule for this op", op=op, remedy=KEEP_GOING)
+    try:
+        return rule.work(op)
+    except DynamicShape as error:
+        raise HespasError(f"the size of {error} is not static", op=op, remedy=REFINE) from None
+
+
+def find_cost_rule(name: str) -> CostRule | None:
+    """Return the rule for ops of this name, or None."""
+    return _rules_by_op.get(name) or load_package_rules().by_op.get(name)
+
+
+def find_call_rule(target: str) -> CostRule | None:
+    """Return the rule that an installed package has for custom calls of this target, or None."""
+    return load_package_rules().by_call_target.get(target)
+
+
+def add_cost_rules(rules: Iterable[CostRule]) -> None:
+    """Add rules that hespas ships to the table; each op has exactly one rule."""
+    for rule in rules:
+        for name in rule.ops:
+            assert name not in _rules_by_op, f"two rules for {name}"
+            _rules_by_op[name] = rule
+
+
+def get_cost_rules() -> Mapping[str, CostRule]:
+    """Return the rules that hespas ships, by op name."""
+    return _rules_by_op
 
 
 @functools.cache
-def load_cost_rules() -> dict[str, CostRule]:
-    """Rule by op name; the families are loaded on the first call."""
-    from hespas.estimators.rules import (
-        contraction,
-        custom_calls,
-        elementwise,
-        fusion,
-        indexing,
-        movement,
-        numerics,
-        reduction,
-        structure,
-    )
+def load_package_rules() -> PackageRules:
+    """Load the cost rules of all installed packages.
 
-    rules_by_op: dict[str, CostRule] = {}
-    for family in (
-        structure,
-        elementwise,
-        movement,
-        indexing,
-        contraction,
-        reduction,
-        numerics,
-        custom_calls,
-        fusion,
-    ):
-        duplicates = rules_by_op.keys() & family.RULES.keys()
-        assert not duplicates, f"two rules for {sorted(duplicates)}"
-        rules_by_op.update(family.RULES)
-    for name in MHLO_SHARED:
-        rules_by_op.setdefault(f"mhlo.{name}", rules_by_op[f"stablehlo.{name}"])
-    return rules_by_op
+    Raises:
+        UsageError: An entry point does not name cost rules or cannot be imported, two packages
+            define the cost of the same op or call, or a package defines the cost of an op that
+            hespas defines.
+    """
+    from importlib.metadata import entry_points
+
+    rules = PackageRules()
+    owners: dict[tuple[str, str], str] = {}  # (word for the kind of name, name) to entry point
+    for value in sorted({point.value for point in entry_points(group=_ENTRY_POINT_GROUP)}):
+        for rule in _load_entry_point(value):
+            for kind, names, table in (
+                ("op", rule.ops, rules.by_op),
+                ("custom call", rule.call_targets, rules.by_call_target),
+            ):
+                for name in names:
+                    if kind == "op" and name in _rules_by_op:
+                        raise UsageError(
+                            f"{value} defines the cost of {name}, which hespas defines"
+                        )
+                    if name in table:
+                        raise UsageError(
+                            f"{owners[kind, name]} and {value} define the cost of the {kind} {name}",
+                            remedy="uninstall one of the two packages",
+                        )
+                    table[name], owners[kind, name] = rule, value
+    return rules
+
+
+def _load_entry_point(value: str) -> list[CostRule]:
+    from importlib.metadata import EntryPoint
+
+    try:
+        loaded = EntryPoint("", value, _ENTRY_POINT_GROUP).load()
+    except Exception as error:
+        reason = f"{type(error).__name__}: {extract_first_line(str(error))}"
+        raise UsageError(f"the cost rules {value} cannot be imported: {reason}") from error
+    rules = [loaded] if isinstance(loaded, CostRule) else loaded
+    if not isinstance(rules, (list, tuple)) or not all(isinstance(r, CostRule) for r in rules):
+        raise UsageError(f"{value} is not a CostRule or a list of them")
+    return list(rules)

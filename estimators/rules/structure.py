@@ -1,17 +1,10 @@
-"""Ops that take no time of their own, and ops whose time is counted elsewhere."""
+"""Ops that take no time, and ops whose time is counted elsewhere."""
 
 from __future__ import annotations
 
 from hespas.dialects import op_kinds
 from hespas.dialects.mlir import ir
-from hespas.estimators.rules.base import (
-    FREE,
-    KEEP_GOING,
-    CostRule,
-    NotALeaf,
-    OpWork,
-    UnknownCost,
-)
+from hespas.estimators.rules.base import FREE, KEEP_GOING, CostRule, NotALeaf, OpWork, UnknownCost
 
 
 def _return_free_work(_: ir.Operation) -> OpWork:
@@ -19,7 +12,7 @@ def _return_free_work(_: ir.Operation) -> OpWork:
 
 
 def _reject_non_leaf(op: ir.Operation) -> OpWork:
-    raise NotALeaf(f"{op.name} has no work of its own: walk into it, or leave it to the simulator")
+    raise NotALeaf(f"{op.name} has no work: walk into its bodies, or simulate it")
 
 
 def _reject_host_transfer(op: ir.Operation) -> OpWork:
@@ -27,28 +20,29 @@ def _reject_host_transfer(op: ir.Operation) -> OpWork:
     raise UnknownCost(message, op=op, remedy=KEEP_GOING)
 
 
-_FREE = CostRule("free", "free", "0", "0", "0", _return_free_work)
-_TERMINATOR = CostRule("terminator", "free", "0", "0", "0", _return_free_work)
-_CONTROL = CostRule(
-    "control",
-    "control",
-    "its body's, by trips or branch",
-    "its body's",
-    "its body's",
-    _reject_non_leaf,
-)
-_COLLECTIVE = CostRule(
-    "collective", "control", "simulated", "simulated", "simulated", _reject_non_leaf
-)
-_HOST = CostRule("host", "custom", "unknown", "unknown", "unknown", _reject_host_transfer)
+_CONTROL_OPS = op_kinds.CONTROL | op_kinds.COMPOSITES
+_COLLECTIVE_OPS = op_kinds.COLLECTIVES | op_kinds.ASYNC
 
-RULES: dict[str, CostRule] = {
-    **dict.fromkeys(op_kinds.FREE_OPS, _FREE),
-    **dict.fromkeys(op_kinds.TERMINATORS, _TERMINATOR),
-    **dict.fromkeys(op_kinds.CONTROL | op_kinds.COMPOSITES, _CONTROL),
-    **dict.fromkeys(("func.call", "func.func", "builtin.module"), _CONTROL),
-    **dict.fromkeys((op_kinds.MANUAL_COMPUTATION, "sdy.named_computation"), _CONTROL),
-    **dict.fromkeys(op_kinds.COLLECTIVES | op_kinds.ASYNC, _COLLECTIVE),
-    "stablehlo.cross-replica-sum": _COLLECTIVE,
-    **dict.fromkeys(op_kinds.HOST_TRANSFERS, _HOST),
-}
+RULES = (
+    CostRule(
+        _return_free_work, "free", "0", "0", "0", ops=tuple(op_kinds.FREE_OPS), group="free"
+    ),
+    CostRule(
+        _return_free_work, "free", "0", "0", "0",
+        ops=tuple(op_kinds.TERMINATORS), group="terminator",
+    ),
+    CostRule(
+        _reject_non_leaf, "control", "its body's, by trips or branch", "its body's", "its body's",
+        ops=(*_CONTROL_OPS, "func.call", "func.func", "builtin.module",
+             op_kinds.MANUAL_COMPUTATION, "sdy.named_computation"),
+        group="control",
+    ),
+    CostRule(
+        _reject_non_leaf, "control", "simulated", "simulated", "simulated",
+        ops=(*_COLLECTIVE_OPS, "stablehlo.cross-replica-sum"), group="collective",
+    ),
+    CostRule(
+        _reject_host_transfer, "custom", "unknown", "unknown", "unknown",
+        ops=tuple(op_kinds.HOST_TRANSFERS), group="host",
+    ),
+)  # fmt: skip

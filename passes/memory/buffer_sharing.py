@@ -17,7 +17,7 @@ from hespas.dialects.op_kinds import (
     qualify_op_names,
 )
 from hespas.estimators.rules.base import to_buffer_size
-from hespas.estimators.rules.registry import load_cost_rules
+from hespas.estimators.work import find_cost_rule
 
 TRANSPOSE = "stablehlo.transpose"
 _UPDATES = frozenset(("stablehlo.dynamic_update_slice", "mhlo.dynamic_update_slice"))
@@ -32,7 +32,7 @@ _INSIDE_VIEWS = VIEWS | BARRIERS | TUPLES
 @functools.cache
 def is_elementwise(name: str) -> bool:
     """Whether element i of the result is made of elements i of the operands."""
-    rule = load_cost_rules().get(name)
+    rule = find_cost_rule(name)
     return rule is not None and rule.kind == "loop" and rule.read == "operands"
 
 

@@ -11,7 +11,6 @@ from support.paths import ROOT
 
 from hespas.dialects.attrs import KERNEL_KINDS
 from hespas.dialects.mlir import ir, stablehlo, to_canonical_text
-from hespas.estimators.rules.registry import load_cost_rules
 from hespas.estimators.work import (
     NotALeaf,
     OpWork,
@@ -19,6 +18,7 @@ from hespas.estimators.work import (
     WorkPart,
     compute_op_work,
     find_cost_rule,
+    get_cost_rules,
     is_free_op,
 )
 from hespas.support.errors import HespasError
@@ -47,9 +47,9 @@ def generated(dialect: str) -> set[str]:
 
 @pytest.mark.parametrize("dialect", ["stablehlo", "mhlo", "chlo"])
 def test_every_op_has_a_rule(dialect: str) -> None:
-    assert generated(dialect) - load_cost_rules().keys() == set()
+    assert generated(dialect) - get_cost_rules().keys() == set()
     groups = {"leaf", "free", "collective", "control", "terminator", "host"}
-    for name, rule in load_cost_rules().items():
+    for name, rule in get_cost_rules().items():
         assert rule.group in groups and rule.kind in KERNEL_KINDS, name
 
 
