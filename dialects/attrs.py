@@ -292,8 +292,8 @@ class TargetAttr(AttrRecord):
     estimator: str | None = _declare("name and version of the estimator", default=None)
     constants: str | None = _declare("provenance of the estimator's constants", default=None)
     node_overrides: str | None = _declare(
-        "options that changed the node for this annotation, as `key=value;key=value` in their "
-        "spelling on the command line",
+        "options that replaced values of the node, as the command line spells them: "
+        "`memory-bandwidth=1e11 tdp=400.0`",
         default=None,
     )
 

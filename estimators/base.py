@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Literal
 
@@ -13,6 +13,9 @@ from hespas.dialects.attrs import Cost, RegionAttr
 from hespas.dialects.mlir import ir, to_canonical_text
 from hespas.estimators.work import OpWork, UnknownCost, compute_op_work
 from hespas.support.errors import HespasError
+from hespas.support.settings import setting
+
+__all__ = ["CostItem", "Estimator", "setting"]
 
 
 class CostItem:
@@ -45,8 +48,12 @@ class CostItem:
 class Estimator(ABC):
     """Base of all estimators; a package adds its own by the entry point ``hespas.estimators``.
 
-    ``version`` changes when results change, ``Config`` is the dataclass or pydantic model that the
-    constructor takes; where it has a field ``node``, that is given the chosen ``configs`` node.
+    The first sentence of the docstring is the help of the pass ``--NAME-annotate``. ``version``
+    changes when results change. ``Config`` is the dataclass or pydantic model that the constructor
+    takes. Its fields are the settings of the estimator and the options of its pass, declared with
+    ``setting(default, help)`` in a dataclass and with ``Field(description=...)`` in a model. A
+    field ``node`` receives the chosen ``NodeSpec``; a Config that replaces values of the node says
+    so in a property ``node_overrides`` (``hespas.configs.node_overrides``).
     ``granularity`` "op" and "kernel" want single ops and fusions, "region" whole region functions
     of a split module and the ops left between them. ``measures`` says that it runs code, so that
     its results depend on the machine; ``measured_network`` that its costs are meant as real times,
@@ -68,8 +75,30 @@ class Estimator(ABC):
         """The cost of one execution of ``item``; raises UnknownCost."""
 
     def describe_provenance(self) -> str:
-        """Where the constants behind the estimates so far come from, in one line."""
-        return ""
+        """Describe in one line where the constants of the estimates so far come from.
+
+        By default the settings, if the constructor keeps its argument as ``self.config``.
+        """
+        from hespas.estimators.registry import list_settings
+
+        config = getattr(self, "config", None)
+        parts = []
+        for declared in list_settings(self.Config) if config is not None else ():
+            value = getattr(config, declared.name)
+            if declared.name == "node":
+                parts.append(value.describe_provenance())
+            elif value not in (None, ""):
+                text = f"{value:g}" if isinstance(value, float) else value
+                parts.append(f"{declared.spelled}={text}")
+        return ", ".join(parts)
+
+    def list_notes(self) -> Sequence[str]:
+        """List remarks on the estimates so far, to be printed after a module is annotated."""
+        return ()
+
+    def list_warnings(self) -> Sequence[str]:
+        """List warnings about the estimates so far; reports repeat them."""
+        return ()
 
 
 @contextmanager

@@ -1,16 +1,22 @@
-"""Every estimator by name. A package adds its own by the entry point ``hespas.estimators``."""
+"""Every estimator by name. A package adds its own by the entry point ``hespas.estimators``.
+
+An estimator module is imported when its class is first used.
+"""
 
 from __future__ import annotations
 
 import functools
 import importlib
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from hespas.configs.node_spec import NodeSpec
-from hespas.estimators.base import Estimator
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
+
+if TYPE_CHECKING:
+    from hespas.configs.node_spec import NodeSpec
+    from hespas.estimators.base import Estimator
 
 _ENTRY_POINT_GROUP = "hespas.estimators"
 ESTIMATORS = {
@@ -28,12 +34,12 @@ ESTIMATORS = {
 
 
 def list_estimator_names() -> list[str]:
-    """The names of all estimators, alphabetical."""
+    """List the names of all estimators, in alphabetical order."""
     return sorted(collect_import_paths())
 
 
 def load_estimator_class(name: str) -> type[Estimator]:
-    """The estimator class; raises UsageError that suggests the near name."""
+    """Import the class of an estimator. Raises UsageError that suggests a similar name."""
     # A built-in name needs no search through the installed packages.
     import_path = ESTIMATORS.get(name) or collect_import_paths().get(name)
     if import_path is None:
@@ -44,37 +50,119 @@ def load_estimator_class(name: str) -> type[Estimator]:
     return getattr(importlib.import_module(module), cls)
 
 
-def list_config_fields(cls: type[Estimator]) -> list[str]:
-    """The fields of an estimator's configuration."""
-    return list(getattr(cls.Config, "model_fields", None) or cls.Config.__dataclass_fields__)
+@dataclass(frozen=True)
+class Setting:
+    """A field of an estimator's ``Config`` class.
+
+    ``default`` is ``dataclasses.MISSING`` for a field that must be set.
+    """
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+
+    @property
+    def spelled(self) -> str:
+        """The name as command lines spell it."""
+        return self.name.replace("_", "-")
+
+
+def list_settings(config: Any) -> list[Setting]:
+    """List the fields of the ``Config`` class of an estimator, ``node`` included."""
+    hints = get_type_hints(config, include_extras=True)
+    if is_dataclass(config):
+        return [
+            Setting(f.name, hints[f.name], _get_default(f), f.metadata.get("help", ""))
+            for f in fields(config)
+            if f.init
+        ]
+    return [
+        Setting(
+            name,
+            hints[name],
+            MISSING if f.is_required() else f.get_default(call_default_factory=True),
+            f.description or "",
+        )
+        for name, f in config.model_fields.items()
+    ]
+
+
+def _get_default(field: Any) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def convert_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the names of settings, and convert values from text.
+
+    Args:
+        name: The name of the estimator.
+        settings: Values or their text, by name as command lines or as Python spells it.
+
+    Raises:
+        UsageError: An unknown name, or a value of the wrong type.
+    """
+    cls = load_estimator_class(name)
+    known = {
+        setting.name: setting for setting in list_settings(cls.Config) if setting.name != "node"
+    }
+    values = {}
+    for key, value in settings.items():
+        setting = known.get(key.replace("-", "_"))
+        if setting is None:
+            spellings = [setting.spelled for setting in known.values()]
+            raise UsageError(
+                f"{name} has no setting '{key}'", remedy=suggest_nearest(key, spellings)
+            )
+        # A pydantic model converts its fields itself.
+        values[setting.name] = (
+            _convert_value(name, setting, value) if is_dataclass(cls.Config) else value
+        )
+    return values
+
+
+def _convert_value(name: str, setting: Setting, value: Any) -> Any:
+    origin, arguments = get_origin(setting.type), get_args(setting.type)
+    if type(value) is setting.type or (origin is Literal and value in arguments):
+        return value
+    if origin not in (Annotated, Literal) and type(value) in arguments:
+        return value
+    from pydantic import TypeAdapter, ValidationError  # slow to import, so only where it is needed
+
+    try:
+        return TypeAdapter(setting.type).validate_python(value)
+    except ValidationError as error:
+        message = error.errors()[0]["msg"]
+        raise UsageError(f"{name}: setting '{setting.spelled}': {message}") from None
+
+
+def build_config(name: str, node: NodeSpec | None, settings: Mapping[str, Any]) -> Any:
+    """Build the configuration of an estimator. Raises UsageError for a wrong or missing setting."""
+    cls = load_estimator_class(name)
+    values = convert_settings(name, settings)
+    for setting in list_settings(cls.Config):
+        if setting.name == "node":
+            values["node"] = node
+        elif setting.default is MISSING and setting.name not in values:
+            raise UsageError(f"{name} needs the setting '{setting.spelled}'")
+    try:
+        return cls.Config(**values)
+    except ValueError as error:  # pydantic's ValidationError is one too
+        details = getattr(error, "errors", list)()
+        if not details:
+            raise UsageError(f"{name}: {error}") from None
+        spelled = ".".join(str(part) for part in details[0]["loc"]).replace("_", "-")
+        raise UsageError(f"{name}: setting '{spelled}': {details[0]['msg']}") from None
 
 
 def build_estimator(name: str, node: NodeSpec | None, settings: Mapping[str, Any]) -> Estimator:
-    """The estimator with its configuration, from text or values.
-
-    Raises UsageError for a wrong setting.
-    """
-    from pydantic import TypeAdapter, ValidationError
-
-    cls = load_estimator_class(name)
-    fields = list_config_fields(cls)
-    values: dict[str, Any] = {"node": node} if "node" in fields else {}
-    for key, value in settings.items():
-        spelled = key.replace("-", "_")
-        if spelled not in fields or spelled == "node":
-            known = [field.replace("_", "-") for field in fields if field != "node"]
-            raise UsageError(f"{name} has no setting '{key}'", remedy=suggest_nearest(key, known))
-        values[spelled] = value
-    try:
-        return cls(TypeAdapter(cls.Config).validate_python(values))
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]).replace("_", "-")
-        raise UsageError(f"{name}: setting '{key}': {first['msg']}") from None
+    """Build an estimator from settings. Raises UsageError for a wrong or missing setting."""
+    return load_estimator_class(name)(build_config(name, node, settings))
 
 
 @functools.cache
 def collect_import_paths() -> dict[str, str]:
+    """Map the name of each estimator to ``module:Class``. Raises UsageError for a clash."""
     from importlib.metadata import entry_points
 
     import_paths = dict(ESTIMATORS)

@@ -17,6 +17,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
 
+from hespas.configs.node_overrides import NodeOverrides
 from hespas.configs.node_spec import NodeSpec, PeakRate
 from hespas.dialects.attrs import Cost
 from hespas.estimators.base import (
@@ -29,22 +30,28 @@ from hespas.estimators.base import (
 from hespas.estimators.work import OpWork
 
 
-@dataclass(frozen=True, slots=True)
-class RooflineConfig:
-    """``node`` gives the constants. Energy is estimated where it has both power constants."""
-
+@dataclass(frozen=True)
+class _NodeConfig:
     node: NodeSpec
 
 
+@dataclass(frozen=True)
+class RooflineConfig(NodeOverrides, _NodeConfig):
+    """The node that gives the constants, and values that replace them.
+
+    Energy is estimated if the node has ``tdp_w`` and ``hbm_power_share``.
+    """
+
+
 class RooflineEstimator(Estimator):
-    """Operations at peak rate or bytes at full bandwidth, whichever takes longer."""
+    """Estimate each op by its operations at peak rate or its bytes at full bandwidth."""
 
     name: ClassVar[str] = "roofline"
     version: ClassVar[str] = "1"
     Config: ClassVar[type] = RooflineConfig
 
     def __init__(self, config: RooflineConfig) -> None:
-        self.node = config.node
+        self.node = config.apply_to_node(config.node)
         self.peaks: dict[tuple[str, str], PeakRate] = {}
         self.fallbacks: Counter[str] = Counter()
 
@@ -76,6 +83,14 @@ class RooflineEstimator(Estimator):
                 for fallback, count in sorted(self.fallbacks.items())
             )
         return text
+
+    def list_warnings(self) -> list[str]:
+        """Warn of types that use the default rate of a node that does not declare one."""
+        return [
+            f"{self.node.name} has no own rate for this type: {fallback} rate"
+            for fallback in sorted(self.fallbacks)
+            if fallback.endswith(" at default") and self.node.warn_default
+        ]
 
     def _look_up_rate(self, unit: str, dtype: str) -> float:
         peak = self.peaks.get((unit, dtype))

@@ -1,4 +1,4 @@
-"""What a pass is: a frozen dataclass whose fields are its options."""
+"""Define what a pass is: a frozen dataclass whose fields are its options."""
 
 from __future__ import annotations
 
@@ -7,75 +7,111 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_type_hints
 
 from hespas.support.errors import UsageError
+from hespas.support.settings import setting as option
 from hespas.support.suggestions import suggest_nearest
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
 
+__all__ = ["Pass", "PassRun", "build_pass", "option"]
 
 MAX_NUMBER = 2**63 - 1  # options end up in i64 attributes
 
+Artefact = TypeVar("Artefact")
 
-def option(default: Any, help: str) -> Any:
-    """A pass option: ``block_limit`` is spelled ``block-limit`` on the command line."""
-    return field(default=default, metadata={"help": help})
+
+def _print_note(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _spell_pass_option(name: str, value: str) -> str:
+    return f"{name}={value}"
 
 
 @dataclass
 class PassRun:
-    """What one run of a pipeline shares: where messages go, and what was found on the way.
+    """Where the passes of a pipeline report to, and what they returned.
 
-    ``texts`` holds ``op_text`` of the ops of each region function, in order, while it is known.
-    ``progress`` shows a line that the next one replaces, where the tool has a place for it.
+    No pass reads here what another pass found: that is on the IR. ``texts`` is only a cache; it
+    holds ``op_text`` of the ops of each region function, in order, while the ops are unchanged.
+
+    Attributes:
+        input_name: The file name of the module in messages; "-" for standard input.
+        keep_going: Whether ops without a cost are tagged and counted instead of stopping.
+        note: Prints a remark.
+        warnings: The warnings so far; summaries and ``--json`` repeat them.
+        artefacts: What the passes returned, in order.
+        progress: Shows a line that the next one replaces, if the tool can.
+        spell_option: Spells a pass option and its value as the user of the tool writes them.
     """
 
     input_name: str = "-"
     keep_going: bool = False
-    note: Callable[[str], None] = lambda text: print(text, file=sys.stderr)
+    note: Callable[[str], None] = _print_note
     warnings: list[str] = field(default_factory=list)
-    results: dict[str, Any] = field(default_factory=dict)
+    artefacts: list[object] = field(default_factory=list)
     texts: dict[str, list[str]] = field(default_factory=dict)
     progress: Callable[[str], None] | None = None
+    spell_option: Callable[[str, str], str] = _spell_pass_option
 
     def warn(self, text: str) -> None:
-        """Say and keep a warning; the summary and ``--json`` repeat it."""
+        """Print a warning and keep it."""
         # Text parsed from memory (compressed, from a pipe) has "-" for its file name.
         text = re.sub(r"(?<!\S)-(?=:\d+:\d)", lambda _: self.input_name, text)
         if text not in self.warnings:
             self.warnings.append(text)
             self.note(f"warning: {text}")
 
+    def find_artefact(self, kind: type[Artefact]) -> Artefact | None:
+        """Return the latest artefact of a class, or None."""
+        matching = (artefact for artefact in reversed(self.artefacts) if isinstance(artefact, kind))
+        return next(matching, None)
+
+    def get_artefact(self, kind: type[Artefact]) -> Artefact:
+        """Return the latest artefact of a class. Raises LookupError if no pass returned one."""
+        artefact = self.find_artefact(kind)
+        if artefact is None:
+            raise LookupError(f"no pass returned {kind.__name__}")
+        return artefact
+
 
 @dataclass(frozen=True)
 class Pass:
-    """Base of all passes: ``name`` is its flag, the first line of the docstring its help.
+    """Base of all passes. The first line of the docstring is the help of the pass.
 
-    ``prepares`` says that it runs ``prepare`` first where that was not done, ``only_marks`` that it
-    changes no op but for ``hespas.*`` attributes.
+    Attributes:
+        name: The flag of the pass, and its name in textual pipelines.
+        prepares: Whether ``prepare`` runs before it, unless it has run.
+        only_marks: Whether the pass changes nothing but ``hespas.*`` attributes.
     """
 
     name: ClassVar[str]
     prepares: ClassVar[bool] = False
     only_marks: ClassVar[bool] = False
 
-    def apply(self, module: ir.Module, run: PassRun) -> None:
-        """Transform ``module`` in place; raises HespasError."""
+    def apply(self, module: ir.Module, run: PassRun) -> object | None:
+        """Transform ``module`` in place. Raises HespasError.
+
+        Returns:
+            An artefact for the caller of the pipeline, such as ``EmittedTraces``, or None.
+        """
         raise TypeError(f"{type(self).__name__} does not define apply")
 
     @classmethod
     def get_help_summary(cls) -> str:
+        """Return the first line of the docstring."""
         return (cls.__doc__ or "").strip().split("\n", 1)[0]
 
     @classmethod
     def list_spelled_options(cls) -> list[tuple[str, dataclasses.Field[Any]]]:
-        """Options as spelled on the command line, with their fields."""
+        """List the options as the command line spells them, with their fields."""
         return [(f.name.replace("_", "-"), f) for f in dataclasses.fields(cls)]
 
     def to_pipeline_text(self) -> str:
-        """The textual form without default options: ``split-linear{block-limit=64}``."""
+        """Format the pass without default options: ``split-linear{block-limit=64}``."""
         parts = []
         for spelled, f in self.list_spelled_options():
             value = getattr(self, f.name)
@@ -86,31 +122,43 @@ class Pass:
         return f"{self.name}{{{' '.join(parts)}}}" if parts else self.name
 
 
-def build_pass(cls: type[Pass], texts: dict[str, str | bool]) -> Pass:
-    """The pass with options from text; raises UsageError for an unknown name or a wrong value."""
+def build_pass(
+    cls: type[Pass], texts: dict[str, str | bool], *, owner: str = "", noun: str = "option"
+) -> Pass:
+    """Build a pass with options from text.
+
+    Args:
+        cls: The class of the pass.
+        texts: Values by spelled name; True and False for a flag.
+        owner: What messages name instead of the pass.
+        noun: What messages call an option.
+
+    Raises:
+        UsageError: An unknown option, or a value of the wrong type.
+    """
     known = dict(cls.list_spelled_options())
     hints = get_type_hints(cls)
+    owner = owner or cls.name
     values = {}
     for spelled, text in texts.items():
         if spelled not in known:
             raise UsageError(
-                f"{cls.name} has no option '{spelled}'",
-                remedy=suggest_nearest(spelled, list(known)),
+                f"{owner} has no {noun} '{spelled}'", remedy=suggest_nearest(spelled, list(known))
             )
         f = known[spelled]
-        values[f.name] = _convert_option(cls.name, spelled, hints[f.name], text)
+        values[f.name] = _convert_option(f"{owner}: {noun} '{spelled}'", hints[f.name], text)
     return cls(**values)
 
 
-def _convert_option(pass_name: str, spelled: str, hint: Any, text: str | bool) -> Any:
+def _convert_option(subject: str, hint: Any, text: str | bool) -> Any:
     kinds = {hint, *getattr(hint, "__args__", ())}
     if bool in kinds:
         words = {True: True, "true": True, "1": True, False: False, "false": False, "0": False}
         if text in words:
             return words[text]
-        raise UsageError(f"{pass_name}: option '{spelled}' takes true or false, not '{text}'")
+        raise UsageError(f"{subject} takes true or false, not '{text}'")
     if isinstance(text, bool):
-        raise UsageError(f"{pass_name}: option '{spelled}' needs a value")
+        raise UsageError(f"{subject} needs a value")
     for kind in (int, float):
         if kind in kinds:
             try:
@@ -120,5 +168,5 @@ def _convert_option(pass_name: str, spelled: str, hint: Any, text: str | bool) -
             except ValueError:
                 pass
             wanted = "a whole number" if kind is int else "a number"
-            raise UsageError(f"{pass_name}: option '{spelled}' takes {wanted}, not '{text}'")
+            raise UsageError(f"{subject} takes {wanted}, not '{text}'")
     return text

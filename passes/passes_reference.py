@@ -28,7 +28,7 @@ TYPES = {bool: "true or false", int: "whole number", float: "number", str: "text
 
 def render_markdown() -> str:
     """The whole page: the passes of hespas itself."""
-    classes = [registry.load_pass_class(name) for name in sorted(registry.PASSES)]
+    classes = [registry.load_pass_class(name) for name in registry.list_builtin_pass_names()]
     rows = [
         f"| [`{cls.name}`](#{cls.name}) | {_escape_cell(cls.get_help_summary())} |\n"
         for cls in classes

@@ -48,10 +48,20 @@ def run_pipeline(
     after: StepHook | None = None,
     timings: list[tuple[str, float]] | None = None,
 ) -> PassRun:
-    """Run a pipeline on ``module`` in place, and return what the run found.
+    """Run a pipeline on ``module`` in place.
 
-    ``pipeline`` is text (``"split-linear{block-limit=64},cse"``) or parsed steps; ``after`` is
-    called after each step; ``timings`` collects (pass, seconds). Raises HespasError.
+    Args:
+        module: The module.
+        pipeline: Text, such as ``"split-linear{block-limit=64},cse"``, or parsed steps.
+        run: Where passes report to; a new one by default.
+        after: Called after each step.
+        timings: Collects the text of each step and its time in seconds.
+
+    Returns:
+        The run with the artefacts of the passes: ``run.get_artefact(EmittedTraces)``.
+
+    Raises:
+        HespasError: A pass failed. For an unknown pass or wrong options it is a UsageError.
     """
     steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else list(pipeline)
     run = run or PassRun()
@@ -145,7 +155,9 @@ def _to_hespas_error(error: ir.MLIRError, step: PipelineStep, run: PassRun) -> H
 
 def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun) -> None:
     try:
-        step.apply(module, run)
+        artefact = step.apply(module, run)
+        if artefact is not None:
+            run.artefacts.append(artefact)
     except UsageError:
         raise
     except HespasError as error:

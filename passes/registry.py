@@ -1,73 +1,93 @@
-"""Every pass by name. A pass module is imported when its pass is first asked for.
+"""Every pass by name. A pass module is imported when its pass is first used.
 
-A package adds passes by the entry point ``hespas.passes``: name = "module:Class".
+A package adds passes by the entry point ``hespas.passes``: name = "module:Class". Each estimator,
+built in or of a package, has a generated pass ``NAME-annotate``.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 
+from hespas.estimators import registry as estimators
 from hespas.passes.base import Pass
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 
 PASSES = {
-    "accelsim-annotate": "hespas.passes.annotate.accelsim_annotate:AccelsimAnnotatePass",
     "annotate": "hespas.passes.annotate.annotate:AnnotatePass",
-    "calibrated-annotate": "hespas.passes.annotate.calibrated_annotate:CalibratedAnnotatePass",
-    "cocossim-annotate": "hespas.passes.annotate.cocossim_annotate:CocossimAnnotatePass",
     "emit-chakra": "hespas.passes.emit.emit_chakra:EmitChakraPass",
     "fuse": "hespas.passes.fuse.fuse:FusePass",
-    "iree-annotate": "hespas.passes.annotate.iree_annotate:IreeAnnotatePass",
     "memory-annotate": "hespas.passes.memory.memory_annotate:MemoryAnnotatePass",
-    "onnxim-annotate": "hespas.passes.annotate.onnxim_annotate:OnnximAnnotatePass",
     "op-stats": "hespas.passes.emit.op_stats:OpStatsPass",
     "prepare": "hespas.passes.prepare.prepare:PreparePass",
-    "roofline-annotate": "hespas.passes.annotate.roofline_annotate:RooflineAnnotatePass",
-    "scalesim-annotate": "hespas.passes.annotate.scalesim_annotate:ScalesimAnnotatePass",
     "split-individual": "hespas.passes.split.split_individual:SplitIndividualPass",
     "split-linear": "hespas.passes.split.split_linear:SplitLinearPass",
-    "systolic-annotate": "hespas.passes.annotate.systolic_annotate:SystolicAnnotatePass",
-    "xla-annotate": "hespas.passes.annotate.xla_annotate:XlaAnnotatePass",
     "xla-optimize": "hespas.passes.optimize.xla_optimize:XlaOptimizePass",
-    "zigzag-annotate": "hespas.passes.annotate.zigzag_annotate:ZigzagAnnotatePass",
 }
+_ESTIMATOR_SUFFIX = "-annotate"
+
+
+def list_builtin_pass_names() -> list[str]:
+    """List the names of the passes of hespas itself, in alphabetical order."""
+    return sorted([*PASSES, *(name + _ESTIMATOR_SUFFIX for name in estimators.ESTIMATORS)])
 
 
 def list_pass_names() -> list[str]:
-    """The names of all passes, alphabetical."""
-    return sorted({**PASSES, **_find_plugins()})
+    """List the names of all passes, in alphabetical order."""
+    generated = [name + _ESTIMATOR_SUFFIX for name in estimators.list_estimator_names()]
+    return sorted({*PASSES, *find_plugins(), *generated})
 
 
 def is_pass_name(name: str) -> bool:
-    return name in PASSES or name in _find_plugins()
+    """Whether a pass has this name. Imports no pass."""
+    return _is_builtin(name) or name in find_plugins() or bool(_find_estimator(name))
 
 
 def load_pass_class(name: str) -> type[Pass]:
-    """The pass class; raises UsageError that suggests the near name."""
-    place = PASSES.get(name) or _find_plugins().get(name)
-    if place is None:
+    """Import or generate the class of a pass. Raises UsageError that suggests a similar name."""
+    import_path = PASSES.get(name)
+    if import_path is None and not _is_builtin(name):
+        import_path = find_plugins().get(name)
+    if import_path is not None:
+        module, _, cls = import_path.partition(":")
+        return getattr(importlib.import_module(module), cls)
+    estimator = _find_estimator(name)
+    if not estimator:
         raise UsageError(
             f"no pass is named '{name}'", remedy=suggest_nearest(name, list_pass_names())
         )
-    module, _, cls = place.partition(":")
-    return getattr(importlib.import_module(module), cls)
+    from hespas.passes.annotate.annotate import load_annotate_pass
+
+    return load_annotate_pass(estimator)
 
 
-_plugin_places: dict[str, str] | None = None
+def _is_builtin(name: str) -> bool:
+    return name in PASSES or (
+        name.endswith(_ESTIMATOR_SUFFIX)
+        and name.removesuffix(_ESTIMATOR_SUFFIX) in estimators.ESTIMATORS
+    )
 
 
-def _find_plugins() -> dict[str, str]:
-    global _plugin_places
-    if _plugin_places is None:
-        from importlib.metadata import entry_points
+def _find_estimator(pass_name: str) -> str:
+    """The estimator of a generated pass, or ""."""
+    estimator = pass_name.removesuffix(_ESTIMATOR_SUFFIX)
+    if estimator == pass_name:
+        return ""
+    if estimator in estimators.ESTIMATORS or estimator in estimators.collect_import_paths():
+        return estimator
+    return ""
 
-        _plugin_places = {}
-        for point in entry_points(group="hespas.passes"):
-            # A package that is installed twice on the path is listed twice.
-            known = PASSES.get(point.name) or _plugin_places.get(point.name, point.value)
-            if known != point.value:
-                _plugin_places = None
-                raise UsageError(f"two packages define the pass '{point.name}'")
-            _plugin_places[point.name] = point.value
-    return _plugin_places
+
+@functools.cache
+def find_plugins() -> dict[str, str]:
+    """Map the name of each pass of a package to ``module:Class``. Raises UsageError for a clash."""
+    from importlib.metadata import entry_points
+
+    import_paths: dict[str, str] = {}
+    for point in entry_points(group="hespas.passes"):
+        # A package that is installed twice on the path is listed twice.
+        known = import_paths.setdefault(point.name, point.value)
+        if known != point.value or _is_builtin(point.name):
+            raise UsageError(f"two packages define the pass '{point.name}'")
+    return import_paths

@@ -74,6 +74,11 @@ def format_source_position(location: Any) -> str:
     return ""
 
 
+def find_source_file(location: Any) -> str:
+    """Return the file of a location; "-" for text parsed from memory, and if it names none."""
+    return format_source_position(location).partition(":")[0] or "-"
+
+
 def fill_in_file_name(where: str, name: str) -> str:
     """Return ``where`` with file ``name`` if its file is empty or ``-``, text from memory."""
     file, colon, rest = where.partition(":")

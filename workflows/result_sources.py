@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hespas import frontends
+from hespas.configs.node_overrides import CUSTOM_NODE
 from hespas.dialects.attrs import SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir, make_context
-from hespas.passes.annotate.annotate_options import CUSTOM_NODE
 from hespas.support.errors import UsageError
 from hespas.support.text_tables import format_count
 from hespas.workflows import run_flow

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hespas import configs, frontends
+from hespas.configs.node_overrides import load_target_node
 from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import MemoryAttr, SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir, make_context
 from hespas.passes import pipeline
-from hespas.passes.annotate.annotate_options import CUSTOM_NODE
+from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import PassRun
 from hespas.passes.emit.emit_chakra import EmittedTraces
 from hespas.support.errors import HespasError
@@ -81,6 +82,7 @@ def execute_plan(
         keep_going=plan.keep_going,
         note=note,
         progress=progress,
+        spell_option=lambda name, value: f"--{name} {value}",
     )
     module = module or frontends.read_module(plan.mlir, make_context())
     timings: list[tuple[str, float]] = []
@@ -94,8 +96,9 @@ def execute_plan(
             is_checked = True
         if step.name == "memory-annotate":
             check_memory_fit(run, find_planned_node(plan, read_module_target(module)))
-    check_memory_fit(run, run.results.get("node"))  # the default node, which a pass has chosen
-    return RunOutcome(module, read_module_target(module), run, timings)
+    target = read_module_target(module)
+    check_memory_fit(run, load_target_node(target))  # a pass may have chosen the default node
+    return RunOutcome(module, target, run, timings)
 
 
 def simulate_traces(
@@ -112,9 +115,8 @@ def simulate_traces(
 
     if progress is not None:
         progress("simulate")
-    emitted: EmittedTraces = outcome.run.results["emit"]
     return simulation_report.simulate_trace_folder(
-        emitted.folder,
+        outcome.run.get_artefact(EmittedTraces).folder,
         plan.system,
         plan.network.choice,
         timeline=plan.network.timeline,
@@ -128,10 +130,11 @@ def summarise_run(
     """Summarise an executed plan and its simulation."""
     from hespas.simulators.simulator_choice import list_warnings
 
-    emitted: EmittedTraces = outcome.run.results["emit"]
+    emitted = outcome.run.get_artefact(EmittedTraces)
+    annotation = outcome.run.find_artefact(Annotation)
     split = SplitAttr.read_from_op(outcome.module.operation)
     assert split is not None
-    node = outcome.run.results.get("node")
+    node = load_target_node(outcome.target)
     return RunSummary(
         program=frontends.to_display_name(plan.mlir),
         target=outcome.target,
@@ -141,8 +144,8 @@ def summarise_run(
         warnings=[*outcome.run.warnings, *(list_warnings(simulation.result) if simulation else ())],
         simulation=simulation,
         timeline=plan.network.timeline if plan.network else None,
-        measured=outcome.run.results.get("measured"),
-        memory=outcome.run.results.get("memory"),
+        measured=annotation.measured if annotation else None,
+        memory=outcome.run.find_artefact(MemoryAttr),
         node=node,
         derived=derive_step_figures(
             emitted.stats,
@@ -178,13 +181,13 @@ def read_module_target(module: ir.Module) -> TargetAttr:
 def find_planned_node(plan: RunPlan, target: TargetAttr) -> NodeSpec | None:
     """Return the node that a plan will annotate for, or None if it is not known beforehand."""
     step_nodes = [node for step in plan.steps if isinstance(node := getattr(step, "node", 0), str)]
-    name = next(iter(step_nodes), "") or target.node
-    return configs.load_node(name) if name and name != CUSTOM_NODE else None
+    name = next(iter(step_nodes), "")
+    return configs.load_node(name) if name else load_target_node(target)
 
 
 def check_memory_fit(run: PassRun, node: NodeSpec | None) -> None:
     """Warn if the peak memory of the program exceeds the memory of the node."""
-    memory: MemoryAttr | None = run.results.get("memory")
+    memory = run.find_artefact(MemoryAttr)
     if memory is None or node is None or not node.memory_bytes:
         return
     if memory.peak_bytes > node.memory_bytes:

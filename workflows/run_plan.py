@@ -12,7 +12,7 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.configs.validation import validate_config
 from hespas.estimators import registry as estimators
 from hespas.passes import registry
-from hespas.passes.annotate.measuring_pass import refuse_measure_options
+from hespas.passes.annotate.annotate import refuse_measure_options
 from hespas.passes.base import Pass, build_pass
 from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
 from hespas.support.errors import UsageError
@@ -202,7 +202,7 @@ def collect_measuring_options(config: RunConfig) -> dict[str, str | bool]:
         for name in MEASURING
         if name in config.model_fields_set and (value := getattr(config, name)) is not None
     }
-    refuse_measure_options(config.estimator, measuring_values)
+    refuse_measure_options(config.estimator, list(measuring_values))
     return {name.replace("_", "-"): str(value) for name, value in measuring_values.items()}
 
 
@@ -212,20 +212,13 @@ def build_annotate_step(
     settings: Mapping[str, object] | None = None,
     measuring: Mapping[str, str | bool] | None = None,
 ) -> Pass:
-    """Build the pass of an estimator, or ``annotate`` if it has none; raises UsageError."""
+    """Build the pass of an estimator; raises UsageError."""
     options: dict[str, str | bool] = {"node": node} if node else {}
     options |= measuring or {}
     texts = {
         key.replace("_", "-"): str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in (settings or {}).items()
     }
-    own_pass = f"{estimator}-annotate"
-    if registry.is_pass_name(own_pass):
-        return build_pass_step(own_pass, {**options, **texts})
-    estimators.load_estimator_class(estimator)  # reports a wrong name before any work
-    for key, text in texts.items():
-        if ";" in text:
-            raise UsageError(f"setting '{key}' of {estimator} holds ';', which separates settings")
-    if texts:
-        options["settings"] = ";".join(f"{key}={text}" for key, text in texts.items())
-    return build_pass_step("annotate", {"estimator": estimator, **options})
+    estimators.load_estimator_class(estimator)  # reports a wrong name as that of an estimator
+    cls = registry.load_pass_class(f"{estimator}-annotate")
+    return build_pass(cls, {**options, **texts}, owner=estimator, noun="setting")

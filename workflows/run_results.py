@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from hespas import configs, frontends
+from hespas.configs.node_overrides import NodeOverrides, load_overridden_node
 from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.mlir import ir, make_context
-from hespas.passes.annotate.annotate_options import CUSTOM_NODE
 from hespas.support.errors import HespasError
 from hespas.support.output_file import write_atomically
 from hespas.workflows.kernel_rows import KernelRow, collect_kernel_rows
@@ -85,8 +85,8 @@ class RunResult:
 
     @functools.cached_property
     def resolved_node(self) -> NodeSpec | None:
-        """The node that it is of, as ``node_of``; raises HespasError."""
-        return resolve_node(self.figures["node"])
+        """The node that the program was annotated for. Raises HespasError."""
+        return resolve_node(self.figures["node"], self.figures.get("node_overrides"))
 
     def get_figure(self, path: str) -> Any:
         """A figure by the keys that lead to it, as ``derived.mfu``; None where there is none."""
@@ -101,15 +101,15 @@ class RunResult:
         return os.path.basename(str(self.figures.get("program") or self.folder))
 
 
-def resolve_node(name: str | None) -> NodeSpec | None:
-    """The node that a result names; None where options alone described it, or nothing did.
+def resolve_node(name: str | None, overrides: str | None = None) -> NodeSpec | None:
+    """Rebuild the node that a result names, with its overrides; None if it names none.
 
-    Raises HespasError for a file that is gone.
+    Raises HespasError for a file that has been moved.
     """
-    if not name or name == CUSTOM_NODE:
+    if not name:
         return None
     try:
-        return configs.load_node(name)
+        return load_overridden_node(name, NodeOverrides.from_text(overrides or ""))
     except HespasError as error:
         error.remedy = error.remedy or "a result names its node's file: call from where that is"
         raise

@@ -159,6 +159,7 @@ def to_summary_json(summary: RunSummary) -> dict[str, Any]:
         "timeline": summary.timeline,
         "program": summary.program,
         "node": summary.target.node,
+        "node_overrides": summary.target.node_overrides,
         "constants": summary.target.constants,
         "system": summary.system.name if summary.system else None,
         "split": summary.split,

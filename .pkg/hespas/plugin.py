@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hespas.dialects.attrs import CommAttr, Cost, KernelAttr, RegionAttr, TargetAttr
     from hespas.dialects.mlir import collect_functions, ir
-    from hespas.estimators.base import CostItem, Estimator
+    from hespas.estimators.base import CostItem, Estimator, setting
     from hespas.estimators.measure.base import MeasuringEstimator
     from hespas.estimators.measure.failure import UnsupportedError
     from hespas.estimators.measure.standalone_region import compute_region_work
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
         compute_op_work,
         find_cost_rule,
     )
-    from hespas.passes.annotate.traverse import annotate_module
+    from hespas.passes.annotate.traverse import Annotation, annotate_module
     from hespas.passes.base import Pass, PassRun, option
     from hespas.passes.pipeline import run_pipeline
     from hespas.support.errors import HespasError
 
 __all__ = [
+    "Annotation",
     "CommAttr",
     "Cost",
     "CostItem",
@@ -54,17 +55,18 @@ __all__ = [
     "ir",
     "option",
     "run_pipeline",
+    "setting",
 ]
 
 _MODULES = {
     "hespas.dialects.attrs": "CommAttr Cost KernelAttr RegionAttr TargetAttr",
     "hespas.dialects.mlir": "collect_functions ir",
-    "hespas.estimators.base": "CostItem Estimator",
+    "hespas.estimators.base": "CostItem Estimator setting",
     "hespas.estimators.measure.base": "MeasuringEstimator",
     "hespas.estimators.measure.failure": "UnsupportedError",
     "hespas.estimators.measure.standalone_region": "compute_region_work",
     "hespas.estimators.work": "CostRule OpWork UnknownCost WorkPart compute_op_work find_cost_rule",
-    "hespas.passes.annotate.traverse": "annotate_module",
+    "hespas.passes.annotate.traverse": "Annotation annotate_module",
     "hespas.passes.base": "Pass PassRun option",
     "hespas.passes.pipeline": "run_pipeline",
     "hespas.support.errors": "HespasError",

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hespas.configs.node_overrides import NodeOverrides
 from hespas.configs.node_spec import NodeSpec
 from hespas.support.errors import UsageError
+from hespas.support.settings import setting
 
 if TYPE_CHECKING:
     from hespas.configs.accelerator import Accelerator
@@ -27,23 +29,30 @@ class AcceleratorMachineConfig:
     """
 
     node: NodeSpec
-    array: str = ""
-    rows: int | None = None
-    columns: int | None = None
-    arrays: int | None = None
-    cores: int | None = None
-    cycles_per_row: float | None = None
-    clock_hz: float | None = None
-    lanes: int | None = None
-    alus: int | None = None
-    sram_bytes: int | None = None
-    memory_bandwidth: float | None = None
+    array: str = setting("", "accelerator preset or .json file; default: the preset of the node")
+    rows: int | None = setting(None, "rows of an array")
+    columns: int | None = setting(None, "columns of an array")
+    arrays: int | None = setting(None, "arrays of a core")
+    cores: int | None = setting(None, "cores of the device")
+    cycles_per_row: float | None = setting(
+        None, "cycles in which an array accepts a row of operands; 0.5: two rows a cycle"
+    )
+    clock_hz: float | None = setting(None, "cycles per second")
+    lanes: int | None = setting(None, "32-bit lanes of a core's vector unit")
+    alus: int | None = setting(None, "ALUs of a lane")
+    sram_bytes: int | None = setting(None, "bytes of on-chip memory of a core")
+    memory_bandwidth: float | None = setting(None, "bytes/s of device memory")
 
     def __post_init__(self) -> None:
         for name in (*INTEGER_FIELDS, *REAL_FIELDS, "memory_bandwidth"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise UsageError(f"{name.replace('_', '-')} must be more than 0, not {value}")
+
+    @property
+    def node_overrides(self) -> NodeOverrides:
+        """The settings that replace values of the node."""
+        return NodeOverrides(memory_bandwidth=self.memory_bandwidth)
 
 
 class AcceleratorMachine:

@@ -18,6 +18,7 @@ from hespas.estimators.base import CostItem, Estimator, build_work_cost, build_z
 from hespas.estimators.measure.standalone_region import compute_region_work, has_only_free_ops
 from hespas.estimators.work import UnknownCost
 from hespas.support.errors import HespasError, UsageError
+from hespas.support.settings import setting
 
 END_OF_SIMULATION = "GPGPU-Sim: *** exit detected ***"
 TOTAL_CYCLES = re.compile(r"^gpu_tot_sim_cycle\s*=\s*(\d+)\s*$", re.MULTILINE)
@@ -50,8 +51,8 @@ def parse_accelsim_report(text: str) -> AccelsimReport:
 class AccelsimConfig:
     """``reports`` is the folder of reports. ``clock_hz``, if given, counts and not theirs."""
 
-    reports: str = ""
-    clock_hz: float | None = None
+    reports: str = setting("", "folder with the output of Accel-Sim, one REGION.log per region")
+    clock_hz: float | None = setting(None, "core clock in Hz; default: that of each report")
 
     def __post_init__(self) -> None:
         if not Path(self.reports).is_dir() or not self.reports:
@@ -64,7 +65,7 @@ class AccelsimConfig:
 
 
 class AccelsimEstimator(Estimator):
-    """The cycles that Accel-Sim has reported for each region."""
+    """Read the time of each region from a report of Accel-Sim."""
 
     name: ClassVar[str] = "accelsim"
     version: ClassVar[str] = "1"

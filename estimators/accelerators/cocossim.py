@@ -16,7 +16,7 @@ MAX_INT = 2**31 - 1
 
 
 class CocossimEstimator(ExternalSimulatorEstimator):
-    """Matrix products in COCOSSim, weight-stationary, beside a vector unit.
+    """Simulate matrix products in COCOSSim; estimate other ops on a vector unit.
 
     Its elements have two bytes, and its memory is of eight channels of HBM2, whatever the node has.
     A type that takes longer on the node's arrays is simulated at that much lower a clock.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hespas.estimators.accelerators.accelerator_machine import AcceleratorMachineConfig
 from hespas.estimators.accelerators.simulating_estimator import Payload, SimulatingEstimator
 from hespas.support.errors import UsageError
+from hespas.support.settings import setting
 
 
 @dataclass(frozen=True)
@@ -17,9 +18,13 @@ class ExternalSimulatorConfig(AcceleratorMachineConfig):
     product.
     """
 
-    binary: str = ""
-    home: str = ""
-    time_limit: float = 300.0
+    binary: str = setting(
+        "", "the simulator's program; default: that of its environment variable, else of PATH"
+    )
+    home: str = setting(
+        "", "folder with the simulator's files; default: that of its environment variable"
+    )
+    time_limit: float = setting(300.0, "seconds for one product")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -11,6 +11,7 @@ from hespas.estimators.accelerators.external_estimator import (
 )
 from hespas.estimators.accelerators.matrix_products import MatrixProduct
 from hespas.estimators.accelerators.simulating_estimator import Payload
+from hespas.support.settings import setting
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,11 @@ class OnnximConfig(ExternalSimulatorConfig):
     are is of no account. A type that takes longer on them is simulated at that much lower a clock.
     """
 
-    config: str = ""
+    config: str = setting("", "ONNXim's .json file; default: that for TPU v4 in its home folder")
 
 
 class OnnximEstimator(ExternalSimulatorEstimator):
-    """Matrix products in ONNXim, as its configuration has the hardware, beside a vector unit."""
+    """Simulate matrix products in ONNXim; estimate other ops on a vector unit."""
 
     name: ClassVar[str] = "onnxim"
     version: ClassVar[str] = "2"

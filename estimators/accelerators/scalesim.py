@@ -15,6 +15,7 @@ from hespas.estimators.accelerators.matrix_products import MatrixProduct
 from hespas.estimators.accelerators.scalesim_run import BANKS
 from hespas.estimators.accelerators.simulating_estimator import ArraySimulatingEstimator, Payload
 from hespas.support.errors import HespasError, UsageError
+from hespas.support.settings import setting
 
 BUFFER_COUNT = 3  # of inputs, weights, results
 CLOSED_FORM = "take the same closed form: --systolic-annotate=variant=scalesim"
@@ -30,10 +31,14 @@ class ScalesimConfig(AcceleratorMachineConfig):
     than that is refused.
     """
 
-    dataflow: Literal["ws", "os", "is"] = "ws"
-    python: str = ""
-    largest: int = 40_000
-    time_limit: float = 300.0
+    dataflow: Literal["ws", "os", "is"] = setting(
+        "ws", "matrix that stays in the arrays: ws (weights), is (inputs), os (outputs)"
+    )
+    python: str = setting(
+        "", "Python interpreter with scalesim; default: HESPAS_SCALESIM_PYTHON, else this one"
+    )
+    largest: int = setting(40_000, "most cycles of a product that is simulated")
+    time_limit: float = setting(300.0, "seconds for one product")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,7 +48,7 @@ class ScalesimConfig(AcceleratorMachineConfig):
 
 
 class ScalesimEstimator(ArraySimulatingEstimator):
-    """Matrix products in SCALE-Sim v3, beside a vector unit."""
+    """Simulate matrix products in SCALE-Sim v3; estimate other ops on a vector unit."""
 
     name: ClassVar[str] = "scalesim"
     version: ClassVar[str] = "1"

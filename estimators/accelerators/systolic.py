@@ -32,6 +32,7 @@ from hespas.estimators.accelerators.vector_unit import compute_memory_time_s
 from hespas.estimators.base import CostItem, Estimator, raise_as_unknown_cost
 from hespas.estimators.work import OpWork
 from hespas.support.errors import UsageError
+from hespas.support.settings import setting
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,15 @@ class SystolicConfig(AcceleratorMachineConfig):
     pass before the first data of a kernel come.
     """
 
-    dataflow: Literal["ws", "os", "is", "best"] = "ws"
-    variant: Literal["pipelined", "scalesim", "cocossim"] = "pipelined"
-    first_access_cycles: float | None = None
+    dataflow: Literal["ws", "os", "is", "best"] = setting(
+        "ws", "matrix that stays in the arrays: ws (weights), is (inputs), os (outputs), best"
+    )
+    variant: Literal["pipelined", "scalesim", "cocossim"] = setting(
+        "pipelined", "cycle model: pipelined (double-buffered), scalesim, cocossim"
+    )
+    first_access_cycles: float | None = setting(
+        None, "cycles from the start of a kernel until its first data arrive"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,7 +65,7 @@ class SystolicConfig(AcceleratorMachineConfig):
 
 
 class SystolicEstimator(Estimator):
-    """Systolic arrays in closed form, beside a vector unit."""
+    """Estimate matrix products on systolic arrays in closed form, other ops on a vector unit."""
 
     name: ClassVar[str] = "systolic"
     version: ClassVar[str] = "1"

@@ -9,8 +9,12 @@ type is (narrower elements are widened); 64-bit elements take two.
 
 from __future__ import annotations
 
-from hespas.configs.accelerator import Accelerator
+from typing import TYPE_CHECKING
+
 from hespas.estimators.work import OpWork
+
+if TYPE_CHECKING:
+    from hespas.configs.accelerator import Accelerator
 
 LANES_PER_ELEMENT = {"f64": 2, "i64": 2}  # lanes of an element
 

@@ -10,6 +10,7 @@ from hespas.estimators.accelerators.accelerator_machine import AcceleratorMachin
 from hespas.estimators.accelerators.matrix_products import MatrixProduct
 from hespas.estimators.accelerators.simulating_estimator import ArraySimulatingEstimator, Payload
 from hespas.support.errors import UsageError
+from hespas.support.settings import setting
 
 
 @dataclass(frozen=True)
@@ -21,10 +22,12 @@ class ZigzagConfig(AcceleratorMachineConfig):
     ``lpf_limit`` bounds the loops whose order is searched, a partial sum has ``sum_bits``.
     """
 
-    accelerator: str = ""
-    mapping: str = ""
-    lpf_limit: int = 5
-    sum_bits: int = 32
+    accelerator: str = setting(
+        "", "ZigZag's own description of the hardware: a .yaml file, or a name that it ships"
+    )
+    mapping: str = setting("", "ZigZag's mapping for that description: a .yaml file or a name")
+    lpf_limit: int = setting(5, "most loops whose order is searched")
+    sum_bits: int = setting(32, "bits of a partial sum")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -38,7 +41,7 @@ class ZigzagConfig(AcceleratorMachineConfig):
 
 
 class ZigzagEstimator(ArraySimulatingEstimator):
-    """Matrix products in ZigZag's cost model, beside a vector unit."""
+    """Estimate matrix products by ZigZag's cost model, other ops on a vector unit."""
 
     name: ClassVar[str] = "zigzag"
     version: ClassVar[str] = "1"

@@ -19,7 +19,7 @@ from typing import ClassVar
 from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attrs import Cost
 from hespas.dialects.mlir import ir
-from hespas.estimators.base import CostItem, Estimator, raise_as_unknown_cost
+from hespas.estimators.base import CostItem, Estimator, raise_as_unknown_cost, setting
 from hespas.estimators.calibrated.attention_shape import read_attention_shape
 from hespas.estimators.calibrated.data_passes import (
     MEASURED_KINDS,
@@ -42,6 +42,12 @@ from hespas.estimators.product_shapes import MatrixProduct, count_other_flops
 from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
 from hespas.estimators.work import OpWork
 
+TAG_MEANINGS = {
+    "assumed": "no measurements of such kernels, the band is wider",
+    "extrapolated": "beyond the sizes that were measured, the band is wider",
+    "transferred": "with constants of another device or type, the band is wider",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class CalibratedConfig:
@@ -52,11 +58,13 @@ class CalibratedConfig:
     """
 
     node: NodeSpec
-    quantise: bool = False
+    quantise: bool = setting(
+        False, "8-bit products quantise their left operand themselves, as in inference engines"
+    )
 
 
 class CalibratedEstimator(Estimator):
-    """Kernel times with the constants that were measured on the device."""
+    """Estimate each kernel and its band with constants measured on the device."""
 
     name: ClassVar[str] = "calibrated"
     version: ClassVar[str] = "1"
@@ -107,6 +115,13 @@ class CalibratedEstimator(Estimator):
                 f"{count} {tag}" for tag, count in sorted(self.tag_counts.items())
             )
         return text
+
+    def list_notes(self) -> list[str]:
+        """Count the distinct kernels whose constants are uncertain, by tag."""
+        return [
+            f"{count} distinct {'kernel' if count == 1 else 'kernels'} {tag}: {TAG_MEANINGS[tag]}"
+            for tag, count in sorted(self.tag_counts.items())
+        ]
 
     def _estimate_products(self, shapes: list[MatrixProduct], moved: int, kind: str) -> KernelTime:
         """The products of one kernel: the largest decides on the fit, the others add to it."""

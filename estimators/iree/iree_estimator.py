@@ -9,6 +9,7 @@ from hespas.estimators.base import CostItem
 from hespas.estimators.lower.plain_stablehlo import render_compilable_module
 from hespas.estimators.measure.base import MeasuringEstimator
 from hespas.support.errors import UsageError
+from hespas.support.settings import setting
 
 
 @dataclass(frozen=True)
@@ -18,10 +19,14 @@ class IreeConfig:
     ``flags`` are iree-compile's, separated by blanks. A batch has so many ``repetitions``.
     """
 
-    target: Literal["llvm-cpu", "vmvx", "cuda", "rocm", "vulkan"] = "llvm-cpu"
-    driver: str = ""
-    flags: str = ""
-    repetitions: int = 20
+    target: Literal["llvm-cpu", "vmvx", "cuda", "rocm", "vulkan"] = setting(
+        "llvm-cpu", "compiler backend: llvm-cpu, vmvx, cuda, rocm, vulkan"
+    )
+    driver: str = setting(
+        "", "runtime device, as local-task or cuda://0; default: that of the target"
+    )
+    flags: str = setting("", "flags of iree-compile, as '--iree-opt-data-tiling=false'")
+    repetitions: int = setting(20, "number of runs; the time is their median")
 
     def __post_init__(self) -> None:
         for word in self.flags.split():
@@ -32,7 +37,7 @@ class IreeConfig:
 
 
 class IreeEstimator(MeasuringEstimator):
-    """The time of a region compiled by IREE, on the device at hand."""
+    """Compile each region with IREE and measure it on an available device."""
 
     name: ClassVar[str] = "iree"
     version: ClassVar[str] = "1"

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from hespas.estimators.base import CostItem
 from hespas.estimators.measure.failure import WorkerFailure
+from hespas.estimators.measure.measure_options import MeasureOptions
 from hespas.estimators.measure.measurement_cache import MeasurementCache, compute_cache_key
 from hespas.estimators.measure.measurement_job import (
     Answer,
@@ -23,34 +24,6 @@ from hespas.estimators.measure.processes import LocalWorkerPool, WorkerOutcome, 
 from hespas.estimators.measure.progress import ProgressCounter, open_progress_display
 from hespas.estimators.measure.standalone_region import has_only_free_ops
 from hespas.estimators.work import UnknownCost
-from hespas.support.errors import UsageError
-
-
-@dataclass(frozen=True)
-class MeasureOptions:
-    """How measurements are run; nothing here changes what is measured.
-
-    ``jobs`` worker processes on this machine, or the workers of the Dask cluster at ``dask``.
-    ``cache`` is a file, "" the default one, "none" for none. ``timeout_s`` is of one region,
-    compiled and run; ``memory_limit_gb`` of one worker, 0 for no limit; ``retries`` how often a
-    region is tried again that lost its worker.
-    """
-
-    jobs: int = 1
-    dask: str = ""
-    cache: str = ""
-    timeout_s: float = 600.0
-    memory_limit_gb: float = 0.0
-    retries: int = 1
-
-    def __post_init__(self) -> None:
-        for name, low in (("jobs", 1), ("memory_limit_gb", 0), ("retries", 0)):
-            if getattr(self, name) < low:
-                raise UsageError(f"{name.replace('_gb', '').replace('_', '-')} is less than {low}")
-        if not 0 < self.timeout_s < float("inf"):
-            raise UsageError("timeout is not a number of seconds above 0")
-        if self.dask and self.jobs != 1:
-            raise UsageError("jobs and dask exclude each other: the cluster has its own workers")
 
 
 @dataclass
@@ -256,8 +229,8 @@ def _open_worker_pool(
         packages=estimator.packages,
         turns=estimator.turns,
         settings=estimator.collect_settings(),
-        memory_limit_bytes=round(options.memory_limit_gb * 1e9),
-        timeout_s=options.timeout_s,
+        memory_limit_bytes=round(options.memory_limit * 1e9),
+        timeout_s=options.timeout,
         retries=options.retries,
     )
     if options.dask:

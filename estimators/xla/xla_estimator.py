@@ -10,6 +10,7 @@ from hespas.estimators.lower.plain_stablehlo import render_compilable_module
 from hespas.estimators.measure.base import MeasuringEstimator
 from hespas.estimators.xla.flag_parser import parse_xla_flags
 from hespas.support.errors import UsageError
+from hespas.support.settings import setting
 
 
 @dataclass(frozen=True)
@@ -21,10 +22,14 @@ class XlaConfig:
     normal on a GPU, whose power and clock depend on values.
     """
 
-    device: Literal["auto", "cpu", "cuda", "rocm"] = "auto"
-    flags: str = ""
-    repetitions: int = 20
-    inputs: Literal["auto", "zeros", "normal"] = "auto"
+    device: Literal["auto", "cpu", "cuda", "rocm"] = setting(
+        "auto", "cpu, cuda, rocm; auto: a GPU if one is available, else the CPU"
+    )
+    flags: str = setting("", "XLA flags besides those of XLA_FLAGS, as 'xla_a=true xla_b=2'")
+    repetitions: int = setting(20, "number of runs; the time is their median")
+    inputs: Literal["auto", "zeros", "normal"] = setting(
+        "auto", "values of floats: zeros or normal; auto: zeros on a CPU, normal on a GPU"
+    )
 
     def __post_init__(self) -> None:
         parse_xla_flags(self.flags)
@@ -33,7 +38,7 @@ class XlaConfig:
 
 
 class XlaEstimator(MeasuringEstimator):
-    """The time of a region compiled by XLA, on the device at hand."""
+    """Compile each region with XLA and measure it on an available device."""
 
     name: ClassVar[str] = "xla"
     version: ClassVar[str] = "1"

@@ -1,46 +1,222 @@
-"""``--annotate``: costs by any estimator, those of other packages included."""
+"""The annotate passes: ``--annotate`` for any estimator, and one ``--NAME-annotate`` for each.
+
+The passes of single estimators are generated: their options are the fields of the estimator's
+``Config`` class, those of ``MeasureOptions`` if it measures, and the fields of ``EstimatorPass``.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import inspect
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin
 
-from hespas.dialects.mlir import ir
-from hespas.passes.annotate.annotate_options import node_option
-from hespas.passes.annotate.measuring_pass import MeasuringPass
-from hespas.passes.base import PassRun, option
+from hespas import configs
+from hespas.configs.node_overrides import CUSTOM_NODE, NodeOverrides, load_overridden_node
+from hespas.estimators import registry
+from hespas.estimators.measure.measure_options import MeasureOptions
+from hespas.passes.base import Pass, PassRun, option
 from hespas.support.errors import UsageError
+
+if TYPE_CHECKING:
+    from hespas.dialects.attrs import TargetAttr
+    from hespas.dialects.mlir import ir
+    from hespas.estimators.base import Estimator
+    from hespas.passes.annotate.traverse import Annotation
+
+DEFAULT_NODE_HELP = (
+    f"node preset or .json file; default: the module's own, else {configs.DEFAULT_NODE}"
+)
+REPORTED_NODE_HELP = (
+    "node preset or .json file to report shares of peak rates of; default: the module's own"
+)
 
 
 @dataclass(frozen=True)
-class AnnotatePass(MeasuringPass):
-    """Write the cost of every op, region and call by the estimator of that name.
+class EstimatorPass(Pass):
+    """Base of the annotate passes."""
 
-    How regions are run is for estimators that measure, and an error for others.
+    prepares: ClassVar[bool] = True
+    only_marks: ClassVar[bool] = True
+    estimator_name: ClassVar[str] = ""
+
+    node: str = option("", DEFAULT_NODE_HELP)
+    keep_going: bool = option(False, "tag and count what cannot be estimated instead of stopping")
+
+    def apply(self, module: ir.Module, run: PassRun) -> Annotation:
+        return self.annotate_module(module, run, self.estimator_name, self.collect_settings())
+
+    def collect_settings(self) -> dict[str, Any]:
+        """Collect the settings of the estimator that differ from their defaults."""
+        common = {f.name for cls in (EstimatorPass, MeasureOptions) for f in fields(cls)}
+        return {
+            f.name: value
+            for f in fields(self)
+            if f.name not in common and (value := getattr(self, f.name)) != f.default
+        }
+
+    def annotate_module(
+        self, module: ir.Module, run: PassRun, name: str, settings: Mapping[str, Any]
+    ) -> Annotation:
+        """Annotate with the estimator ``name``. Raises HespasError."""
+        from hespas.passes.annotate.traverse import annotate_module, require_target
+
+        cls = registry.load_estimator_class(name)
+        options = self._collect_measure_options(cls)
+        values = registry.convert_settings(name, settings)
+        node_name, inherited = self._choose_node(cls, values, require_target(module), run)
+        node = load_overridden_node(node_name, inherited) if node_name else None
+        config = registry.build_config(name, node, values)
+        estimator = cls(config)
+        annotation = annotate_module(
+            module,
+            estimator,
+            run,
+            node=node_name,
+            overrides=inherited.merge(getattr(config, "node_overrides", NodeOverrides())),
+            keep_going=self.keep_going,
+            options=options,
+        )
+        for warning in estimator.list_warnings():
+            run.warn(warning)
+        for note in estimator.list_notes():
+            run.note(f"{self.name}: {note}")
+        return annotation
+
+    def _choose_node(
+        self,
+        cls: type[Estimator],
+        settings: Mapping[str, Any],
+        target: TargetAttr,
+        run: PassRun,
+    ) -> tuple[str, NodeOverrides]:
+        """Choose the node, and the overrides that apply to it before those of the settings.
+
+        The node is the option, the node that the settings describe, that of the module, or the
+        default, in this order. The name is empty if an estimator needs no node and none is known.
+        """
+        if self.node:
+            return self.node, NodeOverrides()
+        if issubclass(cls.Config, NodeOverrides):
+            names = [f.name for f in fields(NodeOverrides) if f.name in settings]
+            overrides = NodeOverrides(**{name: settings[name] for name in names})
+            if overrides.describes_node:
+                return CUSTOM_NODE, NodeOverrides(overrides.peak_flops, overrides.memory_bandwidth)
+            if overrides.peak_flops is not None and not target.node:
+                raise UsageError(
+                    f"{self.name}: peak-flops alone does not describe a node",
+                    remedy="set memory-bandwidth too, or name a node",
+                )
+        if target.node:
+            return target.node, NodeOverrides.from_text(target.node_overrides or "")
+        if all(setting.name != "node" for setting in registry.list_settings(cls.Config)):
+            return "", NodeOverrides()
+        node = configs.DEFAULT_NODE
+        other = run.spell_option("node", "NAME")
+        run.note(f"{self.name}: node {node} (the default; {other} chooses another)")
+        return node, NodeOverrides()
+
+    def _collect_measure_options(self, cls: type[Estimator]) -> MeasureOptions | None:
+        if not isinstance(self, MeasureOptions):
+            return None
+        values = {f.name: getattr(self, f.name) for f in fields(MeasureOptions)}
+        if not cls.measures:
+            defaults = {f.name: f.default for f in fields(MeasureOptions)}
+            refuse_measure_options(
+                cls.name, [name for name, value in values.items() if value != defaults[name]]
+            )
+            return None
+        return MeasureOptions(**values)
+
+
+@dataclass(frozen=True)
+class AnnotatePass(MeasureOptions, EstimatorPass):
+    """Write the costs of any estimator on every op, region and call.
+
+    The options of measuring are for estimators that measure, and an error for other estimators.
     """
 
     name: ClassVar[str] = "annotate"
 
-    node: str = node_option()
     estimator: str = option("roofline", "built in, or by the entry point hespas.estimators")
-    settings: str = option("", "the estimator's own: key=value;key=value")
+    settings: str = option("", "settings of the estimator: key=value;key=value")
 
-    def collect_settings(self) -> Mapping[str, Any]:
-        return _parse_settings(self.settings)
-
-    def apply(self, module: ir.Module, run: PassRun) -> None:
-        self.annotate_with_estimator(module, run, self.estimator)
+    def apply(self, module: ir.Module, run: PassRun) -> Annotation:
+        return self.annotate_module(module, run, self.estimator, parse_settings(self.settings))
 
 
-def _parse_settings(text: str) -> dict[str, str]:
-    """``key=value;key=value`` to a dictionary; raises UsageError."""
+def parse_settings(text: str) -> dict[str, str]:
+    """Parse ``key=value;key=value``. Raises UsageError."""
     settings: dict[str, str] = {}
     for item in filter(None, (part.strip() for part in text.split(";"))):
         key, equals, value = (part.strip() for part in item.partition("="))
         if not equals or not key:
             raise UsageError(f"settings: '{item}' is not key=value")
         if key in settings:
-            raise UsageError(f"settings: '{key}' is given twice")
+            raise UsageError(f"settings: '{key}' is set twice")
         settings[key] = value
     return settings
+
+
+def refuse_measure_options(estimator: str, names: list[str]) -> None:
+    """Raise UsageError if options of measuring are set for an estimator that does not measure."""
+    if names and not registry.load_estimator_class(estimator).measures:
+        spelled = names[0].replace("_", "-")
+        raise UsageError(
+            f"{spelled} is for estimators that measure, and {estimator} does not",
+            remedy=f"leave {spelled} out",
+        )
+
+
+def load_annotate_pass(estimator: str) -> type[EstimatorPass]:
+    """Generate the pass class of an estimator. Raises UsageError for an unknown name."""
+    return _generate_annotate_pass(estimator, registry.load_estimator_class(estimator))
+
+
+@functools.cache
+def _generate_annotate_pass(name: str, cls: type[Estimator]) -> type[EstimatorPass]:
+    bases = (MeasureOptions, EstimatorPass) if cls.measures else (EstimatorPass,)
+    reserved = {f.name for base in bases for f in fields(base)}
+    settings = registry.list_settings(cls.Config)
+    options: list[tuple[str, Any, Any]] = []
+    if all(setting.name != "node" for setting in settings):
+        options.append(("node", str, option("", REPORTED_NODE_HELP)))
+    for setting in settings:
+        if setting.name == "node":
+            continue
+        if setting.name in reserved:
+            raise UsageError(
+                f"estimator {name}: its setting '{setting.spelled}' is also an option of its pass",
+                remedy="rename the setting",
+            )
+        plain = type(setting.default) in (bool, int, float, str)
+        help = setting.help or f"a setting of {name}"
+        options.append(
+            (
+                setting.name,
+                _get_option_type(setting.type) | None,
+                option(setting.default if plain else None, help),
+            )
+        )
+    return dataclasses.make_dataclass(
+        re.sub(r"\W", "", name.title()) + "AnnotatePass",
+        options,
+        bases=bases,
+        frozen=True,
+        namespace={
+            "__doc__": inspect.cleandoc(cls.__doc__ or f"Write the costs of the estimator {name}."),
+            "name": f"{name}-annotate",
+            "estimator_name": name,
+        },
+    )
+
+
+def _get_option_type(hint: Any) -> type:
+    """The type of a pass option: text, unless the field holds only one kind of number."""
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    kinds = {hint, *get_args(hint)} & {bool, int, float, str}
+    return kinds.pop() if len(kinds) == 1 else str

@@ -21,7 +21,8 @@ from hespas.passes.base import PassRun
 from hespas.support.errors import HespasError
 
 if TYPE_CHECKING:
-    from hespas.estimators.measure.measurement_run import MeasureOptions
+    from hespas.estimators.measure.measure_options import MeasureOptions
+    from hespas.estimators.measure.measurement_run import MeasureStatistics
 
 
 def collect_items(module: ir.Module) -> Iterator[CostItem]:
@@ -41,19 +42,19 @@ def measure_program(
     options: MeasureOptions | None = None,
     *,
     keep_going: bool = False,
-) -> None:
-    """Measure all that the program runs, each distinct item once; ``run.results`` says what.
+) -> MeasureStatistics | None:
+    """Measure everything that the program runs, each distinct item once. Raises HespasError.
 
-    An estimator that measures in a way of its own is left alone. Raises HespasError.
+    Returns None for an estimator that measures without ``MeasuringEstimator``.
     """
     from hespas.estimators.measure.base import MeasuringEstimator
     from hespas.estimators.measure.measurement_run import measure_items
 
     if not isinstance(estimator, MeasuringEstimator):
-        return
+        return None
     if estimator.granularity == "region" and SplitAttr.read_from_op(module.operation) is None:
         run.warn("the module is not split: each op is measured on its own, launch included")
-    run.results["measured"] = measure_items(
+    return measure_items(
         estimator,
         collect_items(module),
         options,

@@ -32,7 +32,9 @@ from hespas.passes.base import PassRun
 from hespas.support.errors import HespasError, format_source_position
 
 if TYPE_CHECKING:
-    from hespas.estimators.measure.measurement_run import MeasureOptions
+    from hespas.configs.node_overrides import NodeOverrides
+    from hespas.estimators.measure.measure_options import MeasureOptions
+    from hespas.estimators.measure.measurement_run import MeasureStatistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,35 +58,53 @@ class _AnnotatedFunction:
     gap: str | None = None  # of a region that was estimated whole
 
 
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """What an annotate pass returns: the cost of the program, and what was measured for it."""
+
+    total: Cost
+    measured: MeasureStatistics | None = None
+
+
 def annotate_module(
     module: ir.Module,
     estimator: Estimator,
     run: PassRun,
     *,
-    node: str,
+    node: str = "",
+    overrides: NodeOverrides | None = None,
     keep_going: bool = False,
     options: MeasureOptions | None = None,
-) -> Cost:
-    """Write costs on ``module`` and what they were made with on its target; the program's cost.
+) -> Annotation:
+    """Write costs on ``module``, and on its target what they were computed with.
 
-    ``node`` is the preset or file that the estimator's constants are from. With ``keep_going``, or
-    the run's own, an op that cannot be costed is tagged and counted. ``options`` say how an
-    estimator that measures runs its regions. Raises HespasError.
+    Args:
+        module: A prepared module; split, for an estimator of regions.
+        estimator: Estimates each distinct op or region once.
+        run: Where warnings go.
+        node: The preset or file that the constants of the estimator come from.
+        overrides: The values that replaced those of the node.
+        keep_going: Tag and count an op that cannot be estimated, as with ``run.keep_going``.
+        options: How an estimator that measures runs regions.
+
+    Raises:
+        HespasError: An op cannot be estimated, or the module is not prepared.
     """
+    measured = None
     if estimator.measures:
         from hespas.passes.annotate.measured_items import measure_program
 
         going = keep_going or run.keep_going
-        measure_program(module, estimator, run, options, keep_going=going)
+        measured = measure_program(module, estimator, run, options, keep_going=going)
     total = Annotator(module, estimator, run, keep_going).annotate_program()
     replace(
         require_target(module),
         node=node or None,
+        node_overrides=(overrides.to_text() or None) if overrides else None,
         estimator=f"{estimator.name} {estimator.version}",
         constants=estimator.describe_provenance() or None,
     ).write_to_op(module.operation)
-    run.results["cost"] = total
-    return total
+    return Annotation(total, measured)
 
 
 def require_target(module: ir.Module) -> TargetAttr:

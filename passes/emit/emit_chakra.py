@@ -13,7 +13,7 @@ from hespas.dialects.mlir import ir
 from hespas.passes.base import Pass, PassRun, option
 from hespas.passes.emit import module_stats
 from hespas.passes.emit.trace_program import build_trace_program
-from hespas.support.errors import UsageError
+from hespas.support.errors import UsageError, find_source_file
 from hespas.support.output_folder import open_output_folder
 from hespas.support.suggestions import suggest_nearest
 
@@ -54,7 +54,7 @@ class EmitChakraPass(Pass):
     stats: bool = option(True, f"write {STATS_FILE} too")
     clean: bool = option(False, "empty the folder first, of other files too")
 
-    def apply(self, module: ir.Module, run: PassRun) -> None:
+    def apply(self, module: ir.Module, run: PassRun) -> EmittedTraces:
         if self.time not in trace_writer.TIMES:
             raise UsageError(
                 f"{self.name}: there is no time '{self.time}'",
@@ -64,15 +64,15 @@ class EmitChakraPass(Pass):
         destination = self._choose_folder(module, run)
         with open_output_folder(destination, stale=EMITTED_FILES, clean=self.clean) as folder:
             written = trace_writer.write_traces(program.trace, folder, self.time)
-            statistics = module_stats.collect_stats(module, program, run.results.get("node"))
+            statistics = module_stats.collect_stats(module, program)
             if self.stats:
                 (folder / STATS_FILE).write_text(
                     module_stats.render_stats(statistics), encoding="utf-8"
                 )
-        run.results["emit"] = EmittedTraces(
+        warn_of_gaps(statistics, run)
+        return EmittedTraces(
             destination, program.trace, written.nodes, written.trace_bytes, statistics
         )
-        warn_of_gaps(statistics, run)
 
     def _choose_folder(self, module: ir.Module, run: PassRun) -> Path:
         if self.output:
@@ -80,7 +80,8 @@ class EmitChakraPass(Pass):
         else:
             name = choose_default_name(module, run.input_name)
             destination = Path(f"{name}.traces" if Path(name).is_file() else name)
-            run.note(f"{self.name}: traces in {destination} (output=FOLDER chooses another)")
+            other = run.spell_option("output", "FOLDER")
+            run.note(f"{self.name}: traces in {destination} ({other} chooses another)")
         if "empty" in str(destination.absolute()):
             run.warn(
                 f"{destination}: ASTRA-sim reads no communicators from a path with 'empty' in it"
@@ -97,11 +98,16 @@ def warn_of_gaps(statistics: dict[str, Any], run: PassRun) -> None:
 
 
 def choose_default_name(module: ir.Module, input_name: str) -> str:
-    """The input file's name without folder and endings; the module's name for standard input."""
-    path = Path(input_name)
-    while path.suffix in SUFFIXES:
-        path = path.with_suffix("")
-    if input_name not in ("", "-", "<stdin>") and path.name:
-        return path.name
+    """Choose the name of the input file without its folder and endings.
+
+    For standard input, this is the file that an earlier process read the module from. If there is
+    none, choose the name of the module.
+    """
+    for name in (input_name, find_source_file(module.operation.location)):
+        path = Path(name)
+        while path.suffix in SUFFIXES:
+            path = path.with_suffix("")
+        if name not in ("", "-", "<stdin>") and path.name:
+            return path.name
     attributes = module.operation.attributes
     return ir.StringAttr(attributes["sym_name"]).value if "sym_name" in attributes else "module"

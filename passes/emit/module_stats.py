@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from hespas.configs.node_overrides import load_target_node
 from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.attrs import ASSUMED, Cost, RegionAttr, SplitAttr, TargetAttr
@@ -27,10 +28,8 @@ LeafCost = tuple[str, ir.Attribute]  # an op's name and its cost
 StatsRow = dict[str, Any]
 
 
-def collect_stats(
-    module: ir.Module, program: TraceProgram, node: NodeSpec | None = None
-) -> StatsRow:
-    """The statistics of an emitted program; ``node`` is the accelerator it was annotated for."""
+def collect_stats(module: ir.Module, program: TraceProgram) -> StatsRow:
+    """Collect the statistics of an emitted program."""
     target, split = (
         TargetAttr.read_from_op(module.operation),
         SplitAttr.read_from_op(module.operation),
@@ -56,6 +55,7 @@ def collect_stats(
             "merge": split.merge,
             "block_limit": split.block_limit,
             "node": target.node,
+            "node_overrides": target.node_overrides,
             "estimator": target.estimator,
             "constants": target.constants,
         },
@@ -69,7 +69,7 @@ def collect_stats(
             **_compute_time_band(ops),
             "gaps": sum(count for _, cost, count in ops if cost.gap),
         },
-        "utilisation": _compute_utilisation(ops, node or _load_target_node(target)),
+        "utilisation": _compute_utilisation(ops, _load_node(target)),
         "kinds": _group_costs(ops, lambda name, cost: name),
         "dtypes": _group_costs(ops, lambda name, cost: cost.dtype),
         "bounds": _group_costs(ops, lambda name, cost: cost.bound),
@@ -228,12 +228,10 @@ def _compute_time_band(ops: list[tuple[str, Cost, int]]) -> StatsRow:
     return {**ends, "tags": dict(sorted(tags.items()))}
 
 
-def _load_target_node(target: TargetAttr) -> NodeSpec | None:
-    from hespas import configs
-
-    if target.node:
-        with contextlib.suppress(HespasError):
-            return configs.load_node(target.node)
+def _load_node(target: TargetAttr) -> NodeSpec | None:
+    """The node that the module was annotated for; None if its file cannot be read any more."""
+    with contextlib.suppress(HespasError):
+        return load_target_node(target)
     return None
 
 

@@ -180,7 +180,7 @@ RENDERERS: dict[str, Callable[[OpCensus], str]] = {
 class OpStatsPass(Pass):
     """Count the ops of the program by kind, and leave it as it is.
 
-    The census goes to stderr, as stdout carries the IR; ``run.results["op-stats"]`` holds it.
+    The census goes to stderr, because stdout carries the IR. ``apply`` returns the ``OpCensus``.
     """
 
     name: ClassVar[str] = "op-stats"
@@ -191,14 +191,13 @@ class OpStatsPass(Pass):
     input_sensitive: bool = option(False, "tell ops of different operand types apart")
     output: str = option("", "file to write, - for stdout; default stderr")
 
-    def apply(self, module: ir.Module, run: PassRun) -> None:
+    def apply(self, module: ir.Module, run: PassRun) -> OpCensus:
         if self.format not in RENDERERS:
             raise UsageError(
                 f"op-stats: there is no format '{self.format}'",
                 remedy=suggest_nearest(self.format, list(RENDERERS)),
             )
         op_census = count_program_ops(module, expand=self.expand, by_operands=self.input_sensitive)
-        run.results[self.name] = op_census
         text = RENDERERS[self.format](op_census)
         if not self.output:
             run.note(text.removesuffix("\n"))
@@ -206,3 +205,4 @@ class OpStatsPass(Pass):
             sys.stdout.write(text)
         else:
             output_file.write_atomically(self.output, text.encode())
+        return op_census

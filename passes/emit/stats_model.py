@@ -51,6 +51,7 @@ class ProgramStats(_OpenModel):
     merge: bool
     block_limit: Count
     node: str | None
+    node_overrides: str | None
     estimator: str | None
     constants: str | None
 

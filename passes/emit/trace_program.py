@@ -75,7 +75,7 @@ def build_trace_program(module: ir.Module, run: PassRun) -> TraceProgram:
     groups = read_communicators(module)
     _check_communicators(groups, target.devices)
     function = find_entry_function(module)
-    reader = _BlockReader(TraceTaskBuilder(module, groups, run.input_name), run)
+    reader = _BlockReader(TraceTaskBuilder(module, groups), run)
     block = reader.read_block(function.regions[0].blocks[0])
     trace = ProgramTrace(target.devices, groups)
     order: TraceOrder[Any] = (

@@ -16,6 +16,7 @@ from hespas.support.errors import (
     HespasError,
     fill_in_file_name,
     find_framework_name,
+    find_source_file,
     format_source_position,
 )
 
@@ -57,14 +58,15 @@ class TraceTaskBuilder:
 
     module: ir.Module
     groups: dict[int, tuple[int, ...]]
-    input_name: str = "-"
     functions: dict[str, ir.Operation] = field(init=False)
+    source_file: str = field(init=False)
     _costs: dict[ir.Attribute, tuple[Cost, int, bytes]] = field(default_factory=dict)
     _heroes: dict[str, str] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.functions = collect_functions(self.module)
+        self.source_file = find_source_file(self.module.operation.location)
 
     def build_compute_task(self, op: ir.Operation, name: str) -> TraceTask:
         """The task of a region call or of an op left in place."""
@@ -166,12 +168,12 @@ class TraceTaskBuilder:
         return cached
 
     def _format_location(self, location: ir.Location) -> str:
-        """``file:line:col``; the input file without its folder: moving it makes no change."""
+        """``file:line:col``; the input file without its folder, so that moving it has no effect."""
         place = format_source_position(location)
         if place:
-            place = fill_in_file_name(place, self.input_name)
-        if place.startswith(f"{self.input_name}:"):
-            return os.path.basename(self.input_name) + place[len(self.input_name) :]
+            place = fill_in_file_name(place, self.source_file)
+        if place.startswith(f"{self.source_file}:"):
+            return os.path.basename(self.source_file) + place[len(self.source_file) :]
         return place
 
     def _find_naming_op(self, callee: str) -> str:

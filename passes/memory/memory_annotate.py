@@ -30,6 +30,7 @@ from hespas.support.errors import (
     UsageError,
     fill_in_file_name,
     find_framework_name,
+    find_source_file,
     format_source_position,
 )
 
@@ -53,29 +54,27 @@ class MemoryAnnotatePass(Pass):
         "ops that a compiler would fuse make no buffer: true, false; auto: if nothing is fused",
     )
 
-    def apply(self, module: ir.Module, run: PassRun) -> None:
+    def apply(self, module: ir.Module, run: PassRun) -> MemoryAttr:
         if self.model_fusion not in FUSION_MODELS:
             raise UsageError(
                 f"{self.name}: option 'model-fusion' takes {', '.join(FUSION_MODELS)}, "
                 f"not '{self.model_fusion}'"
             )
         model = None if self.model_fusion == "auto" else self.model_fusion == "true"
-        memory = compute_memory_use(module, model, name=run.input_name)
+        memory = compute_memory_use(module, model)
         memory.write_to_op(module.operation)
-        run.results["memory"] = memory
+        return memory
 
 
 def compute_memory_use(
     module: ir.Module,
     model_fusion: bool | None = None,
     results_over: ResultsOver = find_kernel_results_over,
-    name: str = "-",
 ) -> MemoryAttr:
     """The memory of a prepared program; raises HespasError.
 
     ``model_fusion``: whether ops that a compiler would fuse make no buffer; None: where the module
-    has no fusions. ``results_over`` says which results may be written over an operand. ``name``
-    is the file's, for places in text that was parsed from memory.
+    has no fusions. ``results_over`` says which results may be written over an operand.
     """
     function = find_entry_function(module)
     reader = LivenessProgramReader(module)
@@ -117,7 +116,7 @@ def compute_memory_use(
         optimizer_bytes=arguments_bytes[OPTIMIZER] if roles else None,
         activation_bytes=bytes_by_owner.get(ACTIVATION),
         op=op.name,
-        location=fill_in_file_name(place, name)
+        location=fill_in_file_name(place, find_source_file(module.operation.location))
         if place
         else find_framework_name(op.location) or None,
         points=len(over_time),

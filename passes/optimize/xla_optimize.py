@@ -24,8 +24,16 @@ from hespas.support.errors import HespasError, UsageError
 from hespas.support.suggestions import suggest_nearest
 
 ASYNC_CHOICES = ["keep", "remove"]
-RESULTS_KEY = "xla-optimize"
 MAX_TIMEOUT_S = 1e7
+
+
+@dataclass(frozen=True)
+class XlaOptimization:
+    """What the pass returns: the target's name, the number of devices, and XLA's seconds."""
+
+    target: str
+    devices: int
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -56,7 +64,7 @@ class XlaOptimizePass(Pass):
     timeout: float = option(1800.0, "seconds after which to stop XLA")
     keep_hlo: str = option("", "folder to write XLA's HLO text to")
 
-    def apply(self, module: ir.Module, run: PassRun) -> None:
+    def apply(self, module: ir.Module, run: PassRun) -> XlaOptimization:
         from hespas.configs import compile_targets  # it adds to every start-up
 
         self._check_options()
@@ -84,12 +92,7 @@ class XlaOptimizePass(Pass):
         replace_program(module, answer.module, compilation)
         if self.keep_hlo:
             self._write_hlo_text(answer)
-        run.results[RESULTS_KEY] = {
-            "target": target.name,
-            "stage": self.stage,
-            "devices": compilation.device_count,
-            "seconds": time.monotonic() - start,
-        }
+        return XlaOptimization(target.name, compilation.device_count, time.monotonic() - start)
 
     def _check_options(self) -> None:
         if not self.target:

@@ -12,6 +12,7 @@ from hespas.dialects.attrs import Cost
 from hespas.dialects.mlir import collect_functions, ir, make_context
 from hespas.estimators.accelerators.accelsim import AccelsimReport, parse_accelsim_report
 from hespas.passes.annotate.measured_items import collect_items
+from hespas.passes.annotate.traverse import Annotation
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools import hespas
 
@@ -74,7 +75,9 @@ def test_times_are_those_of_the_reports(tmp_path):
     assert sorted({cost.latency_ns for cost in costs}) == pytest.approx([1000, 2000])
     assert costs[0] == costs[2]  # equal ops, one report
     assert costs[0].flops == 2 * 64**3
-    assert found.results["cost"].latency_ns == pytest.approx(sum(c.latency_ns for c in costs))
+    assert found.get_artefact(Annotation).total.latency_ns == pytest.approx(
+        sum(c.latency_ns for c in costs)
+    )
     _, slower = annotated(tmp_path, "clock-hz=1e9")
     assert slower[0].latency_ns == pytest.approx(1.447 * costs[0].latency_ns)
 
@@ -92,7 +95,7 @@ def test_a_region_without_a_report_is_named(tmp_path):
     with pytest.raises(HespasError, match="no gpu_tot_sim_cycle"):
         passes.run_pipeline(module, f"accelsim-annotate{{reports={tmp_path}}}")
     found = passes.run_pipeline(module, f"accelsim-annotate{{reports={tmp_path} keep-going}}")
-    assert found.results["cost"].gap
+    assert found.get_artefact(Annotation).total.gap
 
 
 @pytest.mark.skipif(find_spec("iree") is None, reason="needs hespas[iree]")

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from support.annotated_programs import ADD, BYTES, FLAT, REDUCE, X, loop, program
 
 from hespas import configs, frontends, passes
+from hespas.configs.node_overrides import load_target_node
 from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attrs import CommAttr, Cost, KernelAttr, RegionAttr, TargetAttr
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.estimators import registry
 from hespas.estimators.base import CostItem, Estimator
-from hespas.passes.annotate.traverse import Annotator
+from hespas.passes.annotate.traverse import Annotation, Annotator
 from hespas.passes.base import PassRun
 from hespas.support.errors import HespasError, UsageError
 
@@ -57,7 +58,7 @@ def test_ops_and_target(parse):
     target = TargetAttr.read_from_op(module.operation)
     assert target is not None
     assert (target.node, target.estimator, target.devices) == ("custom", "roofline 1", 2)
-    assert run.results["cost"].latency_ns == 5 * BYTES
+    assert run.get_artefact(Annotation).total.latency_ns == 5 * BYTES
 
 
 def test_collectives_cost_nothing_here(parse):
@@ -69,7 +70,7 @@ def test_collectives_cost_nothing_here(parse):
         Cost.NAME not in view.operation.attributes
         for view in reduce.regions[0].blocks[0].operations
     )
-    assert run.results["cost"].latency_ns == 0
+    assert run.get_artefact(Annotation).total.latency_ns == 0
 
 
 def test_loop_multiplies_by_trips(parse):
@@ -79,7 +80,7 @@ def test_loop_multiplies_by_trips(parse):
     assert found.trips == 5
     assert found.latency_ns == 5 * (3 * BYTES + LOOP_BYTES)
     assert found.flops == 5 * (64 * 64 + 2)
-    assert run.results["cost"].latency_ns == found.latency_ns
+    assert run.get_artefact(Annotation).total.latency_ns == found.latency_ns
 
 
 def test_nested_loops_multiply(parse):
@@ -108,7 +109,7 @@ def test_dearest_branch(parse):
     )
     module, run = annotate(parse, text)
     assert cost(by_name(module, "stablehlo.if")).latency_ns == 5 * BYTES
-    assert run.results["cost"].latency_ns == 5 * BYTES
+    assert run.get_artefact(Annotation).total.latency_ns == 5 * BYTES
 
 
 def test_a_branch_costs_what_its_trace_runs(parse):
@@ -127,7 +128,7 @@ def test_a_branch_costs_what_its_trace_runs(parse):
     )
     module, run = annotate(parse, text)
     assert cost(by_name(module, "stablehlo.if")).latency_ns == 2 * BYTES
-    assert run.results["cost"].latency_ns == 2 * BYTES
+    assert run.get_artefact(Annotation).total.latency_ns == 2 * BYTES
 
 
 CALLED = f"""func.func private @f(%x: {X}, %y: {X}) -> {X} {{
@@ -146,7 +147,7 @@ def test_calls_are_charged_each_time(parse):
     calls = [op for op in body(module) if op.name == "func.call"]
     assert [cost(op).latency_ns for op in calls] == [3 * BYTES] * 2
     assert cost(body(module, "f")[0]).latency_ns == 3 * BYTES
-    assert run.results["cost"].latency_ns == 6 * BYTES
+    assert run.get_artefact(Annotation).total.latency_ns == 6 * BYTES
 
 
 def test_fusion_is_one_kernel(parse):
@@ -194,8 +195,8 @@ def test_keep_going_tags_and_counts(parse):
         found = cost(by_name(module, "stablehlo.custom_call"))
         assert (found.bound, found.latency_ns) == ("unknown", 0.0)
         assert found.gap is not None and "mystery" in found.gap
-        assert run.results["cost"].gap == found.gap
-        assert run.results["cost"].latency_ns == 3 * BYTES
+        assert run.get_artefact(Annotation).total.gap == found.gap
+        assert run.get_artefact(Annotation).total.latency_ns == 3 * BYTES
         assert sum("1 op without a full cost" in text for text in run.warnings) == 1
 
 
@@ -206,7 +207,7 @@ def test_a_host_callback_costs_what_the_device_does(parse):
     found = cost(by_name(module, "stablehlo.custom_call"))
     assert (found.read_bytes, found.write_bytes, found.latency_ns) == (BYTES, BYTES, 2 * BYTES)
     assert found.gap == "@xla_ffi_python_gpu_callback runs on the host, whose time is not known"
-    assert run.results["cost"].gap == found.gap
+    assert run.get_artefact(Annotation).total.gap == found.gap
     assert run.warnings == [f"1 op without a full cost, first step.mlir:3:10: {found.gap}"]
 
 
@@ -257,14 +258,14 @@ def test_wrong_options(parse, options, said):
 
 def test_options_change_the_node(parse):
     options = "node=A100_SXM_40GB hbm-power-share=0.5 per-datatype-flops=vector.f32=1e9;f8=2e9"
-    module, run = annotate(parse, program(f"%0 = {ADD}", "0"), f"roofline-annotate{{{options}}}")
+    module, _ = annotate(parse, program(f"%0 = {ADD}", "0"), f"roofline-annotate{{{options}}}")
     found = cost(body(module)[0])
     assert (found.bound, found.latency_ns) == ("compute", 4096.0)
     memory_share = 3 * BYTES / 1555e9 / 4096e-9
     watts = 400 * 0.5 * (1 + memory_share)
     assert found.energy_nj == pytest.approx(watts * 4096.0)
-    assert run.results["node"].find_peak_rate("matrix", "f8").flops_per_s == 2e9
     target = TargetAttr.read_from_op(module.operation)
+    assert load_target_node(target).find_peak_rate("matrix", "f8").flops_per_s == 2e9
     assert target is not None and target.constants == (
         "A100_SXM_40GB with hbm-power-share, per-datatype-flops given"
     )
@@ -311,20 +312,21 @@ TWO_REGIONS = program(
 
 
 @pytest.mark.parametrize(
-    ("pipeline", "total_ns"),
+    ("pipeline", "total_ns", "settings"),
     [
-        ("annotate{estimator=per-op}", 4.0),
-        ("split-linear,annotate{estimator=per-op settings=op-ns=2.5}", 10.0),
-        ("split-linear,annotate{estimator=per-region}", 2.0),
-        ("annotate{estimator=per-region}", 4.0),
+        ("annotate{estimator=per-op}", 4.0, "op-ns=1"),
+        ("split-linear,annotate{estimator=per-op settings=op-ns=2.5}", 10.0, "op-ns=2.5"),
+        ("split-linear,per-op-annotate{op-ns=2.5}", 10.0, "op-ns=2.5"),
+        ("split-linear,annotate{estimator=per-region}", 2.0, "op-ns=1"),
+        ("annotate{estimator=per-region}", 4.0, "op-ns=1"),
     ],
 )
-def test_any_estimator(parse, plugins, pipeline, total_ns):
+def test_any_estimator(parse, plugins, pipeline, total_ns, settings):
     module, run = annotate(parse, TWO_REGIONS, pipeline)
-    assert run.results["cost"].latency_ns == total_ns
+    assert run.get_artefact(Annotation).total.latency_ns == total_ns
     target = TargetAttr.read_from_op(module.operation)
     assert target is not None
-    assert (target.estimator, target.constants) == ("per-op 7", None)
+    assert (target.estimator, target.constants) == ("per-op 7", f"H100_80GB, {settings}")
 
 
 def test_a_region_is_estimated_once(parse, plugins):
@@ -410,10 +412,14 @@ def check_commutes(make, node: str = "A100_SXM_40GB") -> None:
     quiet = {"note": lambda text: None, "keep_going": True}
     roofline = f"roofline-annotate{{node={node}}}"
     plain = make()
-    whole = passes.run_pipeline(plain, roofline, PassRun(**quiet)).results["cost"]
+    whole = passes.run_pipeline(plain, roofline, PassRun(**quiet)).get_artefact(Annotation).total
     for split in ("split-linear", "split-individual", "split-individual{merge}"):
         after, before = make(), make()
-        total = passes.run_pipeline(after, f"{split},{roofline}", PassRun(**quiet)).results["cost"]
+        total = (
+            passes.run_pipeline(after, f"{split},{roofline}", PassRun(**quiet))
+            .get_artefact(Annotation)
+            .total
+        )
         passes.run_pipeline(before, f"{roofline},{split}", PassRun(**quiet))
         assert total == whole
         assert regions_and_loops(after) == regions_and_loops(before)
@@ -449,4 +455,4 @@ def test_each_op_is_charged_once(workload, context):
     bare = [op for op in entry if Cost.NAME not in op.attributes]
     assert all(CommAttr.NAME in op.attributes or op.name == "func.return" for op in bare)
     times = [cost(op).latency_ns for op in entry if Cost.NAME in op.attributes]
-    assert run.results["cost"].latency_ns == math.fsum(times)
+    assert run.get_artefact(Annotation).total.latency_ns == math.fsum(times)

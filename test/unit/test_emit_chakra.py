@@ -11,7 +11,7 @@ from hespas.chakra.check_traces import find_trace_problems
 from hespas.chakra.trace_reader import read_trace_nodes
 from hespas.passes import pipeline
 from hespas.passes.base import PassRun
-from hespas.passes.emit.emit_chakra import choose_default_name
+from hespas.passes.emit.emit_chakra import EmittedTraces, choose_default_name
 from hespas.support.errors import HespasError
 
 COMP, SEND, RECV, COLL = 4, 5, 6, 7
@@ -93,7 +93,7 @@ def emit(parse, tmp_path):
         assert find_trace_problems(out) == []
         assert warned is None or any(warned in text for text in state.warnings)
         run.state = state
-        devices = state.results["emit"].trace.devices
+        devices = state.get_artefact(EmittedTraces).trace.devices
         return [list(read_trace_nodes(out / f"dev.{d}.et")) for d in range(devices)]
 
     run.out = tmp_path / "out"
@@ -196,7 +196,7 @@ def test_singletons_and_zero_time_pass_dependencies_on(emit):
 def test_a_device_without_nodes_gets_one(emit):
     devices = emit(module(op("a", "x", comm=comm(groups=(1,))), groups={"1": [0, 1]}))
     assert [n.type for n in devices[2]] == [COMP]
-    assert emit.state.results["emit"].nodes == (1, 1, 1, 1)
+    assert emit.state.get_artefact(EmittedTraces).nodes == (1, 1, 1, 1)
     (node,) = emit(module(devices=1))[0]
     assert (node.type, node.get_attr_value("num_ops")) == (COMP, 1500)
 
@@ -235,7 +235,7 @@ def test_loops_are_expanded_with_their_values(emit):
     assert [n.type for n in nodes] == [COMP, COMP, COLL] * 3 + [COMP]
     assert [n.data_deps[-1] for n in nodes[3:6]] == [3, 4, 5]
     assert nodes[9].data_deps[-1] == 9
-    totals = emit.state.results["emit"].stats["totals"]
+    totals = emit.state.get_artefact(EmittedTraces).stats["totals"]
     assert totals["time_ns"] == pytest.approx(36)
     assert (totals["comm_ops"], totals["comm_operand_bytes"]) == (3, 48)
 
@@ -279,7 +279,7 @@ def test_assumed_trip_counts_around_collectives_are_gaps(emit):
     text = LOOP.replace("COND", cost(2)).replace("BODY", body)
     assumed = 'hespas.trips = 3 : i64, hespas.trips_note = "trip count 3 assumed"'
     emit(module(text.replace("hespas.trips = 3 : i64", assumed), result="r"))
-    assert emit.state.results["emit"].stats["totals"]["gaps"] == 1
+    assert emit.state.get_artefact(EmittedTraces).stats["totals"]["gaps"] == 1
     assert any("lack the time of 1 op" in text for text in emit.state.warnings)
 
 
@@ -350,7 +350,7 @@ def test_control_flow_counts_what_runs(emit, gap, trips, time_ns, gaps):
     text = LOOP.replace("COND", cost(0)).replace("BODY", inner)
     text = text.replace("hespas.trips = 3 : i64", f"hespas.trips = {trips} : i64, {whole}")
     emit(module(text, result="r"))
-    totals = emit.state.results["emit"].stats["totals"]
+    totals = emit.state.get_artefact(EmittedTraces).stats["totals"]
     assert (totals["time_ns"], totals["gaps"]) == (pytest.approx(time_ns), gaps * trips)
 
 
@@ -362,7 +362,7 @@ def test_a_region_estimated_as_a_whole_is_in_the_totals(emit):
       return %0 : tensor<4xf32> }}"""
     text = module(call, result="a").rstrip().removesuffix("}")
     emit(f"{text}{function} }}")
-    assert emit.state.results["emit"].stats["totals"]["time_ns"] == 6
+    assert emit.state.get_artefact(EmittedTraces).stats["totals"]["time_ns"] == 6
 
 
 PROGRAM = """
@@ -416,7 +416,7 @@ def test_whole_flow_statistics(parse, tmp_path):
             if n.type == COMP
         ]
         assert abs(sum(ns) - total["time_ns"]) <= 1
-        assert run.results["emit"].stats == found
+        assert run.get_artefact(EmittedTraces).stats == found
         totals[split] = total["time_ns"]
         if split == "split-linear":  # two equal regions: the second is the first again
             assert found["reuse"]["basic_block_reuse_rate"] == 0.5

@@ -12,7 +12,7 @@ from hespas.dialects.attrs import Cost
 from hespas.dialects.mlir import ir, make_context
 from hespas.estimators.base import CostItem, Estimator
 from hespas.passes import run_pipeline
-from hespas.passes.annotate.traverse import annotate_module
+from hespas.passes.annotate.traverse import Annotation, annotate_module
 from hespas.passes.base import PassRun
 from hespas.support.errors import HespasError
 from hespas.tools import hespas
@@ -84,7 +84,9 @@ module attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
 def test_of_branches_it_is_the_one_that_the_cost_is_of():
     """That which sends more, though the other one computes for longer."""
     module = ir.Module.parse(BRANCH, make_context())
-    total = run_pipeline(module, "roofline-annotate{node=A100_SXM_40GB}").results["cost"]
+    total = (
+        run_pipeline(module, "roofline-annotate{node=A100_SXM_40GB}").get_artefact(Annotation).total
+    )
     found = kernel_rows.collect_kernel_rows(module)
     assert [row.op for row in found] == ["stablehlo.negate"]
     assert sum(row.time_ns for row in found) == total.latency_ns
@@ -114,7 +116,7 @@ class Whole(Estimator):
 def test_a_region_that_was_estimated_whole_is_a_kernel(text, split):
     module = ir.Module.parse(text, make_context())
     run_pipeline(module, split)
-    total = annotate_module(module, Whole(), PassRun(), node="")
+    total = annotate_module(module, Whole(), PassRun()).total
     found = kernel_rows.collect_kernel_rows(module)
     assert total.latency_ns and sum(row.time_ns for row in found) == total.latency_ns
     assert any(row.kind == "region" for row in found)

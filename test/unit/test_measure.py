@@ -43,13 +43,13 @@ def measured(parse, tmp_path):
         module = parse(text)
         passes.run_pipeline(module, "prepare,split-linear")
         run = PassRun(note=lambda text: None)
-        given = {"cache": str(tmp_path / "cache.sqlite"), "timeout_s": 20.0, **(options or {})}
-        annotate_module(
+        given = {"cache": str(tmp_path / "cache.sqlite"), "timeout": 20.0, **(options or {})}
+        annotation = annotate_module(
             module, cls(FakeConfig(**config)), run,
-            node="", keep_going=keep_going, options=MeasureOptions(**given),
+            keep_going=keep_going, options=MeasureOptions(**given),
         )  # fmt: skip
         verify_attrs.verify_attributes(module)
-        return module, run.results["measured"], run
+        return module, annotation.measured, run
 
     return go
 
@@ -114,8 +114,8 @@ def test_jobs_do_not_change_results(measured):
     [
         ("exit", {}, "the worker exited with code 7; its last words: first words | last words"),
         ("segfault", {}, "the worker crashed (SIGSEGV)"),
-        ("hang", {"timeout_s": 0.5}, "it took more than 0.5 s"),
-        ("memory", {"memory_limit_gb": 2.0}, "it ran out of memory"),
+        ("hang", {"timeout": 0.5}, "it took more than 0.5 s"),
+        ("memory", {"memory_limit": 2.0}, "it ran out of memory"),
     ],
 )
 def test_a_lost_worker_costs_a_try_and_then_the_region(measured, tmp_path, act, options, said):
@@ -140,7 +140,7 @@ def test_a_lost_worker_costs_a_try_and_then_the_region(measured, tmp_path, act, 
 
 @pytest.mark.parametrize("act", ["once exit", "once hang", "once memory"])
 def test_what_fails_once_is_measured(measured, tmp_path, act):
-    limits = {"timeout_s": 1.0, "memory_limit_gb": 2.0}
+    limits = {"timeout": 1.0, "memory_limit": 2.0}
     _, found, _ = measured(
         act=act, where="stablehlo.sine", mark=str(tmp_path / "mark"), options=limits
     )
@@ -219,7 +219,7 @@ def test_a_time_that_is_none_is_refused(measured, monkeypatch):
     [
         ({"jobs": 0}, "jobs is less than 1"),
         ({"retries": -1}, "retries is less than 0"),
-        ({"timeout_s": 0.0}, "timeout is not a number of seconds"),
+        ({"timeout": 0.0}, "timeout is not a number of seconds"),
         ({"jobs": 2, "dask": "tcp://x:1"}, "jobs and dask exclude each other"),
     ],
 )
@@ -242,8 +242,9 @@ def test_an_item_alone_is_measured_when_asked_for(parse, monkeypatch, tmp_path):
 def test_an_unsplit_module_is_measured_by_op_with_a_warning(parse):
     module, run = parse(PROGRAM), PassRun(note=lambda text: None)
     passes.run_pipeline(module, "prepare")
-    annotate_module(module, Fake(FakeConfig()), run, node="", options=MeasureOptions(cache="none"))
-    assert counts(run.results["measured"])[:4] == (6, 0, 4, 4)
+    options = MeasureOptions(cache="none")
+    annotation = annotate_module(module, Fake(FakeConfig()), run, options=options)
+    assert counts(annotation.measured)[:4] == (6, 0, 4, 4)
     assert "each op is measured on its own" in run.warnings[0]
 
 
@@ -252,9 +253,7 @@ def test_costs_of_another_estimator_do_not_stay_inside(parse):
     passes.run_pipeline(
         module, "split-linear,roofline-annotate{node=A100_SXM_40GB}", PassRun(note=print)
     )
-    annotate_module(
-        module, Fake(FakeConfig()), PassRun(), node="", options=MeasureOptions(cache="none")
-    )
+    annotate_module(module, Fake(FakeConfig()), PassRun(), options=MeasureOptions(cache="none"))
     assert "roofline" not in str(module)
     verify_attrs.verify_attributes(module)
 
@@ -281,7 +280,7 @@ def test_timed_runs_are_alone_and_compiles_are_not(measured, tmp_path):
 def test_waiting_for_a_turn_is_not_working_time(measured):
     text = PROGRAM.replace("%4 = stablehlo.tanh", "%4 = stablehlo.cosine")
     _, found, _ = measured(
-        text, act="slow", where="func", options={"jobs": 3, "timeout_s": 1.0, "retries": 0}
+        text, act="slow", where="func", options={"jobs": 3, "timeout": 1.0, "retries": 0}
     )
     assert found.measured == 3
     assert 1.2 <= found.uncached_s < 1.8, "three of 0.4 s"
@@ -308,7 +307,8 @@ def test_a_loop_that_is_a_region_is_measured_whole(parse, tmp_path, split):
     module, run = parse(text), PassRun(note=lambda text: None)
     # Costs that are inside already, of another estimator, do not stay.
     passes.run_pipeline(module, f"{split},roofline-annotate{{node=A100_SXM_40GB}}", run)
-    annotate_module(module, Fake(FakeConfig()), run, node="", options=MeasureOptions(cache="none"))
+    options = MeasureOptions(cache="none")
+    annotation = annotate_module(module, Fake(FakeConfig()), run, options=options)
     verify_attrs.verify_attributes(module)
     entry = [
         view.operation for view in collect_functions(module)["main"].regions[0].blocks[0].operations
@@ -321,7 +321,7 @@ def test_a_loop_that_is_a_region_is_measured_whole(parse, tmp_path, split):
     passes.run_pipeline(module, f"emit-chakra{{output={tmp_path / 'out'}}}", run)
     stats = json.loads((tmp_path / "out" / "module_stats.json").read_text())
     assert stats["kinds"]["stablehlo.while"]["time_ns"] == cost.latency_ns
-    assert stats["totals"]["time_ns"] == run.results["cost"].latency_ns
+    assert stats["totals"]["time_ns"] == annotation.total.latency_ns
 
 
 def test_progress_tells_the_time_left(monkeypatch):
@@ -361,13 +361,14 @@ def test_equal_entry_points_are_one(monkeypatch):
             points = [EntryPoint("mine", value, group) for value in values.split()]
             monkeypatch.setattr("importlib.metadata.entry_points", lambda group, p=points: p)
             estimators.collect_import_paths.cache_clear()
-            monkeypatch.setattr(registry, "_plugin_places", None)
+            registry.find_plugins.cache_clear()
             if fails:
                 with pytest.raises(UsageError, match=r"two packages define the .* 'mine'"):
                     names()
             else:
                 assert names().count("mine") == 1
     estimators.collect_import_paths.cache_clear()
+    registry.find_plugins.cache_clear()
 
 
 def test_it_says_that_it_waits_for_another_run(parse, monkeypatch):
@@ -382,7 +383,7 @@ def test_it_says_that_it_waits_for_another_run(parse, monkeypatch):
         turn.enter_context(turns.hold_timing_turn())
         options = MeasureOptions(cache="none", jobs=2)
         passes.run_pipeline(module, "prepare,split-linear")
-        annotate_module(module, Fake(FakeConfig()), PassRun(note=note), node="", options=options)
+        annotate_module(module, Fake(FakeConfig()), PassRun(note=note), options=options)
     assert notes == ["waiting for another run to end what it measures on this machine"]
 
 

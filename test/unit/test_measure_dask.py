@@ -29,12 +29,12 @@ def measure(parse, address: str, keep_going: bool = False, options=None, cls=Fak
     module = parse(PROGRAM)
     passes.run_pipeline(module, "prepare,split-linear")
     run = PassRun(note=lambda text: None)
-    given = {"cache": "none", "timeout_s": 20.0, **(options or {})}
-    annotate_module(
+    given = {"cache": "none", "timeout": 20.0, **(options or {})}
+    annotation = annotate_module(
         module, cls(FakeConfig(**config)), run,
-        node="", keep_going=keep_going, options=MeasureOptions(dask=address, **given),
+        keep_going=keep_going, options=MeasureOptions(dask=address, **given),
     )  # fmt: skip
-    return module, run.results["measured"]
+    return module, annotation.measured
 
 
 def test_the_results_are_those_of_this_machine(parse, cluster, tmp_path):
@@ -58,7 +58,7 @@ def test_a_killed_worker_costs_a_try(parse, cluster, tmp_path):
     ("act", "said"), [("exit", "exited with code 7"), ("hang", "it took more than 1 s")]
 )
 def test_a_crash_and_a_hang_cost_the_region(parse, cluster, act, said):
-    options = {"timeout_s": 1.0}
+    options = {"timeout": 1.0}
     with pytest.raises(MeasureError, match=said):
         measure(parse, cluster, act=act, where="sine", options=options)
     _, found = measure(parse, cluster, act=act, where="sine", options=options, keep_going=True)

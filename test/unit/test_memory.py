@@ -30,7 +30,7 @@ def annotated(module: ir.Module, *steps: str, model: str = "auto") -> MemoryAttr
     run = passes.run_pipeline(module, pipeline, PassRun(note=lambda text: None))
     verify_attrs.verify_attributes(module)
     found = MemoryAttr.read_from_op(module.operation)
-    assert found is not None and found == run.results["memory"]
+    assert found is not None and found == run.get_artefact(MemoryAttr)
     return found
 
 

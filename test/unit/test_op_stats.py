@@ -10,6 +10,7 @@ from hespas.dialects.mlir import make_context
 from hespas.passes import run_pipeline
 from hespas.passes.base import PassRun
 from hespas.passes.emit.op_stats import (
+    OpCensus,
     count_program_ops,
     render_census_csv,
     render_census_json,
@@ -112,7 +113,7 @@ def test_what_cannot_be_counted_is_said(parse, text, message):
 
 def test_pass_writes_where_it_is_told(parse, tmp_path, capsys):
     said = []
-    found = run_pipeline(parse(TEXT), "op-stats", PassRun(note=said.append)).results["op-stats"]
+    found = run_pipeline(parse(TEXT), "op-stats", PassRun(note=said.append)).get_artefact(OpCensus)
     assert said == [render_census_table(found).rstrip("\n")]
     run_pipeline(parse(TEXT), f"op-stats{{format=json output={tmp_path / 'census.json'}}}")
     assert json.loads((tmp_path / "census.json").read_text())["total"] == 7

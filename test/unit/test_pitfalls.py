@@ -25,6 +25,7 @@ from hespas.chakra.schema import CollectiveCommType, NodeType
 from hespas.chakra.trace_reader import TraceNode
 from hespas.dialects.attrs import Cost, RegionAttr, TargetAttr
 from hespas.dialects.mlir import collect_functions, ir
+from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import PassRun
 from hespas.support.errors import HespasError
 from hespas.tools import hespas
@@ -518,7 +519,7 @@ def test_19_each_op_is_charged_once(trace: Trace, split: str) -> None:
     assert found.stats["kinds"]["stablehlo.broadcast_in_dim"]["count"] == 1
     once = (BYTES + 4) + 3 * (3 * BYTES)
     assert found.time_ns == found.stats["totals"]["time_ns"] == once
-    assert found.run.results["cost"].latency_ns == once
+    assert found.run.get_artefact(Annotation).total.latency_ns == once
 
 
 def test_20_outputs_and_no_more(

@@ -23,6 +23,7 @@ from hespas.estimators.accelerators.cocossim_worker import COCOSSIM as REAL_COCO
 from hespas.estimators.accelerators.onnx_model import build_matmul_model
 from hespas.estimators.accelerators.onnxim_worker import DEFAULT_CONFIG
 from hespas.estimators.accelerators.onnxim_worker import ONNXIM as REAL_ONNXIM
+from hespas.passes.annotate.traverse import Annotation
 from hespas.support.errors import HespasError
 
 VARIABLES = ("HESPAS_COCOSSIM", "HESPAS_COCOSSIM_HOME", "HESPAS_ONNXIM", "ONNXIM_HOME")
@@ -80,9 +81,12 @@ def test_cocossim_runs_each_shape_once(cocossim):
         "Matmul 1024 1024 1024 1 128 1024 1 0.94",
         "Matmul 128 128 128 1 128 1024 1 0.94",
     ]
-    assert (found.results["measured"].measured, found.results["measured"].regions) == (2, 3)
+    assert (
+        found.get_artefact(Annotation).measured.measured,
+        found.get_artefact(Annotation).measured.regions,
+    ) == (2, 3)
     again = passes.run_pipeline(matmul_module((128, 128, 128)), f"cocossim-annotate{{{options}}}")
-    assert again.results["measured"].cached == 1
+    assert again.get_artefact(Annotation).measured.cached == 1
     assert len(log.read_text().splitlines()) == 2
 
 

@@ -13,6 +13,7 @@ from support.simulator_programs import matmul_module, read_costs
 from hespas import passes
 from hespas.estimators.accelerators import scalesim_worker, zigzag_worker
 from hespas.estimators.measure.failure import UnsupportedError
+from hespas.passes.annotate.traverse import Annotation
 from hespas.support.errors import HespasError, UsageError
 
 HERE = {"m": 256, "k": 256, "n": 256, "rows": 128, "columns": 128, "in_bits": 16, "out_bits": 16,
@@ -47,9 +48,9 @@ def test_zigzag_is_between_ideal_and_three_times_that(tmp_path):
     for cost, least in zip(read_costs(program), ideal_ns, strict=True):
         assert least < cost.latency_ns < 1.5 * least
         assert cost.bound == "compute"
-    assert found.results["measured"].measured == 2
+    assert found.get_artefact(Annotation).measured.measured == 2
     again = passes.run_pipeline(matmul_module((512, 512, 512)), f"zigzag-annotate{{{options}}}")
-    assert again.results["measured"].cached == 1
+    assert again.get_artefact(Annotation).measured.cached == 1
 
 
 @needs_zigzag

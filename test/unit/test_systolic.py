@@ -13,6 +13,7 @@ from hespas.dialects.mlir import collect_functions, ir, make_context
 from hespas.estimators import registry
 from hespas.estimators.base import CostItem
 from hespas.estimators.work import UnknownCost
+from hespas.passes.annotate.traverse import Annotation
 from hespas.support.errors import HespasError, UsageError
 
 CONTEXT = make_context()
@@ -197,8 +198,10 @@ def test_a_whole_program_and_its_sum(workload):
 
     module = frontends.read_module(str(workload("llama3/llama3-100m.mlir")), make_context())
     found = passes.run_pipeline(module, "systolic-annotate{node=TPUv4}")
-    systolic = found.results["cost"]
-    roofline = passes.run_pipeline(module, "roofline-annotate{node=TPUv4}").results["cost"]
+    systolic = found.get_artefact(Annotation).total
+    roofline = (
+        passes.run_pipeline(module, "roofline-annotate{node=TPUv4}").get_artefact(Annotation).total
+    )
     assert systolic.flops == roofline.flops
     assert systolic.read_bytes == roofline.read_bytes
     assert 1 < systolic.latency_ns / roofline.latency_ns < 3

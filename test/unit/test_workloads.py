@@ -20,6 +20,7 @@ from hespas.chakra.schema import NodeType
 from hespas.dialects.attrs import Cost
 from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.verify_attrs import collect_attribute_problems
+from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import PassRun
 
 ANNOTATE = "roofline-annotate{node=A100_SXM_40GB}"
@@ -73,7 +74,7 @@ def faults(module: ir.Module, run: PassRun, folder: Path) -> Iterator[str]:
     yield from (
         str(problem) for problem in find_trace_problems(folder) if problem.severity == "error"
     )
-    cost: Cost = run.results["cost"]
+    cost: Cost = run.get_artefact(Annotation).total
     count, time_ns = computed_ns(folder / "dev.0.et")
     # A simulator takes no less than 1 ns for a node.
     if abs(time_ns - max(cost.latency_ns, count)) > 1:
@@ -104,7 +105,7 @@ def test_programs_hold_together(
             except Exception as error:
                 error.add_note(f"in {name}, {split}")
                 raise
-            totals.append(run.results["cost"])
+            totals.append(run.get_artefact(Annotation).total)
             if GAPS.get(batch) != totals[-1].gap:
                 found.append(f"{name} {split}: the gap is {totals[-1].gap!r}")
             if name in ASSUMED and not any(ASSUMED[name] in text for text in run.warnings):
@@ -125,7 +126,7 @@ def test_passes_commute_and_repeat(
         folder = tmp_path / str(k)
         module, run = through(workload(name), f"{order},{emit(folder)}", make_context())
         files = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-        made.append((files, run.results["cost"], str(module)))
+        made.append((files, run.get_artefact(Annotation).total, str(module)))
     assert made[0] == made[1], name
     assert made[0][:2] == made[2][:2], name
 
@@ -148,7 +149,9 @@ def test_below_measured_steps(
     name: str, node: str, workload: Callable[[str], Path], context: ir.Context
 ) -> None:
     _, run = through(workload(name), f"roofline-annotate{{node={node}}}", context)
-    assert 0.5 < run.results["cost"].latency_ns * 1e-9 / MEASURED_S[name, node] < 0.75
+    assert (
+        0.5 < run.get_artefact(Annotation).total.latency_ns * 1e-9 / MEASURED_S[name, node] < 0.75
+    )
 
 
 @pytest.mark.parametrize(("which", "flops"), [("train", 6.079e12), ("inference", 2.0401e12)])
@@ -158,4 +161,4 @@ def test_resnet_has_the_operations_that_xla_counts(
     """XLA's cost analysis of ResNet-50 at 256 images per device, before optimisation."""
     path = workload(f"resnet/resnet50_{which}_4_devices.mlir")
     _, run = through(path, ANNOTATE, context)
-    assert run.results["cost"].flops == pytest.approx(flops, rel=1e-4)
+    assert run.get_artefact(Annotation).total.flops == pytest.approx(flops, rel=1e-4)

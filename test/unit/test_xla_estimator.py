@@ -24,6 +24,7 @@ from hespas.estimators.xla import xla_worker as xla_worker
 from hespas.estimators.xla.clock import measure_launch_s
 from hespas.estimators.xla.device_inputs import create_device_inputs
 from hespas.estimators.xla.flag_parser import parse_xla_flags
+from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import PassRun
 from hespas.support.errors import HespasError, UsageError
 
@@ -101,10 +102,10 @@ def test_the_sum_of_regions_is_near_the_whole():
     for _ in range(5):
         whole, _ = annotated(text, "split-linear,xla-annotate{device=cpu cache=none}")
         _, run = annotated(text, "split-linear{block-limit=2},xla-annotate{device=cpu cache=none}")
-        assert run.results["measured"].regions == 4
+        assert run.get_artefact(Annotation).measured.regions == 4
         cost = Cost.read_from_op(collect_functions(whole)["region_0"])
         assert cost is not None
-        total = run.results["cost"]
+        total = run.get_artefact(Annotation).total
         assert total.flops == cost.flops
         least_whole_ns = min(least_whole_ns, cost.low_ns)
         least_sum_ns = min(least_sum_ns, total.low_ns)
@@ -137,7 +138,10 @@ def test_a_result_in_the_cache_is_not_compiled_again(name, tmp_path):
     steps = f"split-linear,{name}-annotate{{cache={tmp_path / 'times'}}}"
     first, run = annotated(product(64, 2), steps)
     again, rerun = annotated(product(64, 2), steps)
-    counts = [(r.results["measured"].measured, r.results["measured"].cached) for r in (run, rerun)]
+    counts = [
+        (r.get_artefact(Annotation).measured.measured, r.get_artefact(Annotation).measured.cached)
+        for r in (run, rerun)
+    ]
     assert counts == [(1, 0), (0, 1)]
     costs = [str(collect_functions(m)["region_0"].attributes[Cost.NAME]) for m in (first, again)]
     assert costs[0] == costs[1]

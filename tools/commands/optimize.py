@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
     from hespas.dialects.mlir import make_context
     from hespas.passes import pipeline
     from hespas.passes.base import PassRun, build_pass
-    from hespas.passes.optimize.xla_optimize import RESULTS_KEY, XlaOptimizePass
+    from hespas.passes.optimize.xla_optimize import XlaOptimization, XlaOptimizePass
     from hespas.support import output_file
     from hespas.workflows.module_output import to_mlir_bytecode, to_mlir_text, write_file_or_stdout
 
@@ -79,9 +79,9 @@ def main(argv: Sequence[str]) -> int:
         else to_mlir_text(module, locations=locations)
     )
     write_file_or_stdout(command_line.output, data)
-    xla_results = run.results[RESULTS_KEY]
+    optimization = run.get_artefact(XlaOptimization)
     print(
-        f"{xla_results['target']}, {xla_results['devices']} devices, {xla_results['seconds']:.1f} s: "
+        f"{optimization.target}, {optimization.devices} devices, {optimization.seconds:.1f} s: "
         f"{_summarise_ops(module)}",
         file=sys.stderr,
     )

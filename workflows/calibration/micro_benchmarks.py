@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from hespas.configs.node_spec import NodeSpec
-from hespas.dialects.attrs import Cost
 from hespas.dialects.mlir import ir
 from hespas.estimators.base import Estimator
 
@@ -141,7 +140,7 @@ def measure_benchmarks(
     for number, benchmark in enumerate(selected, 1):
         module = ir.Module.parse(benchmark.text, make_context())
         passes.run_pipeline(module, "split-linear")
-        cost: Cost = annotate_module(module, estimator, PassRun(), node="")
+        cost = annotate_module(module, estimator, PassRun()).total
         report_progress(number, len(selected))
         yield benchmark, 1e-9 * cost.latency_ns
 

@@ -134,15 +134,17 @@ def compare_with_regions(
     )
     parts = [(_build_stand_in_item(collective.op), collective.count) for collective in collectives]
     passes.run_pipeline(module, split, run)
-    options = MeasureOptions(cache="none", timeout_s=timeout_s)
+    options = MeasureOptions(cache="none", timeout=timeout_s)
     finished_rounds: list[ComparisonRound] = []
     config = _build_measuring_estimator(estimator, settings).config
     estimator_instance = _accept_whole_programs(cls)(config)
+    counted = None
     for _ in range(rounds):
         estimator_instance = _accept_whole_programs(cls)(config)
         items = [program, *(item for item, _ in parts)]
         measure_items(estimator_instance, items, options, note=run.note, show_progress=run.progress)
-        total = annotate_module(module, estimator_instance, run, node="", options=options)
+        annotation = annotate_module(module, estimator_instance, run, options=options)
+        total, counted = annotation.total, annotation.measured
         finished_rounds.append(
             ComparisonRound(
                 _get_answer(estimator_instance, program),
@@ -157,7 +159,7 @@ def compare_with_regions(
                 ),
             )
         )
-    counted = run.results["measured"]
+    assert counted is not None
     return ProgramComparison(
         tuple(finished_rounds), counted.regions, counted.distinct,
         sum(collective.count for collective in collectives), devices,

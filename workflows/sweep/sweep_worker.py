@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from hespas import frontends
+from hespas.configs.node_overrides import load_target_node
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import clone_module, ir, make_context
 from hespas.passes import pipeline, registry
@@ -103,7 +104,9 @@ class _ModuleStage:
     def copy_stage(self) -> _ModuleStage:
         """A stage of its own, for further passes."""
         old = self.run
-        run = replace(old, warnings=[*old.warnings], results={**old.results}, texts={**old.texts})
+        run = replace(
+            old, warnings=[*old.warnings], artefacts=[*old.artefacts], texts={**old.texts}
+        )
         return _ModuleStage(clone_module(self.module), run, self.heard)
 
 
@@ -228,9 +231,9 @@ def _estimate_program(
     """The traces and statistics of an annotated program; raises HespasError."""
     stage = _annotate_stage(plan, split, last)
     built = trace_program.build_trace_program(stage.module, stage.run)
-    statistics = module_stats.collect_stats(stage.module, built, stage.run.results.get("node"))
+    statistics = module_stats.collect_stats(stage.module, built)
     warn_of_gaps(statistics, stage.run)
-    run_flow.check_memory_fit(stage.run, stage.run.results.get("node"))
+    run_flow.check_memory_fit(stage.run, load_target_node(stage.compile_target))
     return _EstimatedProgram(stage, InMemoryPrograms(built.trace), statistics)
 
 
@@ -245,10 +248,10 @@ def _simulate_from_files(
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         traces = replace(emit, output=os.path.join(folder, "traces"))
         stage = _annotate_stage(plan, split, [*last, traces])
-        run_flow.check_memory_fit(stage.run, stage.run.results.get("node"))
+        run_flow.check_memory_fit(stage.run, load_target_node(stage.compile_target))
         outcome = run_flow.RunOutcome(stage.module, stage.compile_target, stage.run)
         simulated = run_flow.simulate_traces(plan, outcome)
-        return _summarise_figures(plan, stage, stage.run.results["emit"], simulated)
+        return _summarise_figures(plan, stage, stage.run.get_artefact(EmittedTraces), simulated)
 
 
 def _summarise_figures(
@@ -257,7 +260,7 @@ def _summarise_figures(
     emitted: EmittedTraces,
     simulated: SimulationReport | None,
 ) -> dict[str, Any]:
-    run = replace(stage.run, results={**stage.run.results, "emit": emitted})
+    run = replace(stage.run, artefacts=[*stage.run.artefacts, emitted])
     outcome = run_flow.RunOutcome(stage.module, stage.compile_target, run)
     figures = {
         **run_summary.to_summary_json(run_flow.summarise_run(plan, outcome, simulated)),
