@@ -107,7 +107,7 @@ def _read_integer_array_attr(attr: Any) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class _Codec:
-    """Writes a Python value as an attribute, and reads it; reading another type raises TypeError."""
+    """Writes a Python value as an attribute, and reads it; TypeError for another attribute."""
 
     write: Callable[[Any, ir.Context], ir.Attribute]
     read: Callable[[ir.Attribute], Any]

@@ -251,8 +251,8 @@ class CommAttr(AttrRecord):
         "communicator ids, the keys of `hespas.communicators`; empty for a permute"
     )
     pairs: tuple[int, ...] = _declare(
-        "for a permute: source, target, source, target, ... device ids; for a broadcast: source and "
-        "lowest member of each group in which they differ",
+        "for a permute: source, target, source, target, ... device ids; for a broadcast: source "
+        "and lowest member of each group in which they differ",
         default=(),
     )
     is_async: bool = _declare(

@@ -1,8 +1,8 @@
-"""Replica groups of HLO that name axes of a mesh, as lists of devices.
+"""Conversion of HLO replica groups that name mesh axes to lists of devices.
 
 ``hlo_to_stablehlo`` of jaxlib 0.10.2 keeps the axes but drops the order of the mesh's devices, and
-with it which devices are in a group. Lists it keeps. Names and numbers of fields are those of
-openxla/xla xla/service/hlo.proto and xla/xla_data.proto.
+with it the members of each group; it keeps lists. Names and numbers of fields are those of
+xla/service/hlo.proto and xla/xla_data.proto in openxla/xla.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MESH_GROUPS = 93  # HloInstructionProto.mesh_axes_replica_group_list
 MARK = b"\xea\x05"  # its tag on the wire: 93, length-delimited
 INT64 = "int64"
 
-# Message: (field, number, kind or message, repeated); all other fields are kept as they are.
+# Message to its fields: (name, number, kind or message, repeated). Unknown fields are preserved.
 MESSAGES: dict[str, tuple[tuple[str, int, str, bool], ...]] = {
     "Module": (("computations", 3, "Computation", True),),
     "Computation": (("instructions", 2, "Instruction", True),),
@@ -38,9 +38,10 @@ MESSAGES: dict[str, tuple[tuple[str, int, str, bool], ...]] = {
 
 
 def expand_mesh_axis_groups(proto: bytes) -> bytes:
-    """A serialised HloModuleProto whose replica groups name no axes.
+    """Return a serialised HloModuleProto with all replica groups as lists of devices.
 
-    Raises ValueError where it is not one.
+    Raises:
+        ValueError: ``proto`` is damaged.
     """
     if MARK not in proto:
         return proto
@@ -63,15 +64,15 @@ def expand_mesh_axis_groups(proto: bytes) -> bytes:
 
 
 def compute_device_groups(named: Any) -> list[list[int]]:
-    """The devices of each group: those that differ in the named axes only.
+    """Return the devices of each group: those that differ only in the named axes.
 
-    Groups are in order of the other axes, devices in order of the named ones, major first.
+    Groups are ordered by the other axes, and devices by the named ones, major axis first.
     """
     sizes = [axis.size for axis in named.mesh.axes]
     devices = _list_mesh_devices(named.mesh, sizes)
-    extents: list[int] = []  # of the mesh with each axis cut where a named part begins or ends
+    extents: list[int] = []  # of the mesh, its axes cut where a named part begins or ends
     grouped: list[int] = []
-    starts: dict[tuple[int, int], int] = {}  # (axis, devices before the cut) to place in extents
+    starts: dict[tuple[int, int], int] = {}  # (axis, devices before the cut) to index in extents
     for index, size in enumerate(sizes):
         cuts = {1, size}
         for axis in named.axes:
@@ -95,7 +96,7 @@ def compute_device_groups(named: Any) -> list[list[int]]:
 
 
 def _list_mesh_devices(mesh: Any, sizes: list[int]) -> Any:
-    """The mesh's devices in row-major order of its axes."""
+    """Return the devices of a mesh in row-major order of its axes."""
     if mesh.device_ids:
         return numpy.array(mesh.device_ids)
     ids = numpy.arange(int(numpy.prod(sizes, dtype=numpy.int64)))
@@ -106,6 +107,7 @@ def _list_mesh_devices(mesh: Any, sizes: list[int]) -> Any:
 
 @functools.cache
 def build_module_class() -> Any:
+    """Return the protobuf class of a module with the fields in ``MESSAGES``."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     file = descriptor_pb2.FileDescriptorProto(

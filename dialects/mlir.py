@@ -1,6 +1,6 @@
-"""The MLIR bindings: with ``xla.py`` the one module that touches jaxlib's private names.
+"""The MLIR bindings. Only this module, ``xla.py`` and ``pjrt.py`` use private names of jaxlib.
 
-``test/unit/test_bindings.py`` is the contract: it fails when a jaxlib release moves one of them.
+``test/unit/test_bindings.py`` is the contract: it fails if a release of jaxlib moves one of them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ __all__ = [
 
 
 def make_context() -> ir.Context:
-    """A context with func, stablehlo, chlo, vhlo, mhlo, sdy, mpmd and upstream MLIR."""
+    """Create a context with func, stablehlo, chlo, vhlo, mhlo, sdy, mpmd and upstream MLIR."""
     registry = ir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
     context = ir.Context()
@@ -74,7 +74,7 @@ _passes_registered = False
 
 
 def register_passes() -> None:
-    """Make the native passes (canonicalize, stablehlo-*, sdy-*, ...) known to ``PassManager``."""
+    """Register the native passes (canonicalize, stablehlo-*, sdy-*, ...) with ``PassManager``."""
     global _passes_registered
     if not _passes_registered:
         stablehlo.register_stablehlo_passes()
@@ -84,11 +84,14 @@ def register_passes() -> None:
 
 @contextlib.contextmanager
 def capture_native_stderr() -> Iterator[list[str]]:
-    """Keeps what native code prints off the standard error; yields its lines, full at the end."""
+    """Capture what native code prints to stderr.
+
+    Yields a list, which receives the lines when the context ends.
+    """
     lines: list[str] = []
     try:
         saved = os.dup(2)
-    except OSError:  # closed
+    except OSError:  # stderr is closed
         yield lines
         return
     with tempfile.TemporaryFile() as file:
@@ -103,12 +106,12 @@ def capture_native_stderr() -> Iterator[list[str]]:
 
 
 def collect_functions(module: ir.Module) -> dict[str, ir.Operation]:
-    """The module's ``func.func`` ops by symbol name, in order."""
+    """Return the ``func.func`` ops of a module by symbol name, in order."""
     return _collect_symbol_ops(module, "func.func")
 
 
 def collect_meshes(module: ir.Module) -> dict[str, ir.Operation]:
-    """The module's ``sdy.mesh`` ops by symbol name."""
+    """Return the ``sdy.mesh`` ops of a module by symbol name."""
     return _collect_symbol_ops(module, "sdy.mesh")
 
 
@@ -121,46 +124,46 @@ def _collect_symbol_ops(module: ir.Module, kind: str) -> dict[str, ir.Operation]
 
 
 def get_symbol_name(op: ir.Operation) -> str:
-    """The symbol name of a function."""
+    """Return the symbol name of an op."""
     return cast(ir.StringAttr, op.attributes["sym_name"]).value
 
 
 def get_attribute(op: ir.Operation, name: str) -> Any:
-    """The attribute of that name, in its own class: the stubs know the base class only."""
+    """Return an attribute as ``Any``, because the stubs declare only the base class."""
     return op.attributes[name]
 
 
 def to_i64_attr(value: int, context: ir.Context) -> ir.IntegerAttr:
-    """The number as an ``i64`` attribute."""
+    """Return a number as an ``i64`` attribute."""
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), value)
 
 
 def to_f64_attr(value: float, context: ir.Context) -> ir.FloatAttr:
-    """The number as an ``f64`` attribute."""
+    """Return a number as an ``f64`` attribute."""
     return ir.FloatAttr.get(ir.F64Type.get(context), value, ir.Location.unknown(context))
 
 
 def decode_string_attr(attr: ir.Attribute) -> str:
-    """The value of a string attribute; one of bytes, as of some backend_config, reads as text too.
+    """Return the value of a string attribute, with replacement characters for invalid UTF-8.
 
-    ``StringAttr.value`` fails for what is not UTF-8.
+    Some ``backend_config`` strings hold bytes, for which ``StringAttr.value`` fails.
     """
     return cast(ir.StringAttr, attr).value_bytes.decode(errors="replace")
 
 
 def get_call_target(op: ir.Operation) -> str:
-    """The target of a custom call."""
+    """Return the target of a custom call."""
     return decode_string_attr(op.attributes["call_target_name"])
 
 
 def get_defining_op(value: ir.Value) -> ir.Operation | None:
-    """The op that a value is the result of; None for a block argument."""
+    """Return the op whose result a value is, or None for a block argument."""
     owner: Any = value.owner
     return None if isinstance(value, ir.BlockArgument) else owner.operation
 
 
 def has_private_symbol(function: ir.Operation) -> bool:
-    """Whether a function is private."""
+    """Return whether a symbol has private visibility."""
     attributes = function.attributes
     if "sym_visibility" not in attributes:
         return False
@@ -168,7 +171,7 @@ def has_private_symbol(function: ir.Operation) -> bool:
 
 
 def collect_func_calls(op: ir.Operation) -> Iterator[ir.Operation]:
-    """Every ``func.call`` in ``op``, nested ones included."""
+    """Iterate over the ``func.call`` ops in ``op``, nested ones included."""
     call_ops: list[ir.Operation] = []
 
     def visit_op(inner: ir.Operation) -> ir.WalkResult:
@@ -181,7 +184,7 @@ def collect_func_calls(op: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def walk_operations(op: ir.Operation, visit: Callable[[ir.Operation], ir.WalkResult]) -> None:
-    """``op.walk`` for a ``visit`` that may raise; MLIR's own turns its error into text."""
+    """Walk like ``op.walk``, but raise the exceptions of ``visit``, which MLIR turns into text."""
     raised: list[Exception] = []
 
     def visit_catching_errors(inner: ir.Operation) -> ir.WalkResult:
@@ -197,12 +200,11 @@ def walk_operations(op: ir.Operation, visit: Callable[[ir.Operation], ir.WalkRes
 
 
 def to_canonical_text(op: ir.Operation) -> str:
-    """The op's text without operand names, locations and ``hespas.*`` attributes.
+    """Return the op's text without operand names, locations and ``hespas`` attributes but TRIPS.
 
-    Equal text means an equal op.
-
-    Operands print as ``<<UNKNOWN SSA VALUE>>``, so the text names content, not position. It is
-    printed from a detached clone: printing in place would number the whole parent each time.
+    Ops with equal text have equal costs. Operands print as ``<<UNKNOWN SSA VALUE>>``, so that the
+    text does not depend on where the op is. A detached clone is printed, because printing in place
+    would number the whole parent each time.
     """
     clone = op.clone().operation
     text = cast(str, clone.get_asm(use_local_scope=True, assume_verified=True))
@@ -219,20 +221,29 @@ def to_canonical_text(op: ir.Operation) -> str:
 
 
 def deserialize_portable_artifact(context: ir.Context, data: bytes) -> ir.Module:
-    """The StableHLO module of a portable artifact (VHLO bytecode)."""
+    """Return the StableHLO module in a portable artifact (VHLO bytecode)."""
     return stablehlo.deserialize_portable_artifact(context, data)
 
 
 def hlo_text_to_proto(text: str) -> bytes:
-    """HLO text to a serialised HloModuleProto; raises RuntimeError."""
-    # Imported here: it takes 0.1 s, and few inputs need it.
+    """Convert HLO text to a serialised HloModuleProto.
+
+    Raises:
+        RuntimeError: XLA cannot parse the text.
+    """
+    # The import takes 0.1 s, and few inputs need it.
     from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
 
     return _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
 
 
 def hlo_proto_to_stablehlo(proto: bytes) -> bytes:
-    """A serialised HloModuleProto to StableHLO bytecode; raises RuntimeError or ValueError."""
+    """Convert a serialised HloModuleProto to StableHLO bytecode.
+
+    Raises:
+        RuntimeError: XLA cannot convert it.
+        ValueError: The protobuf is damaged.
+    """
     from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
 
     from hespas.dialects.hlo_groups import expand_mesh_axis_groups
@@ -241,10 +252,15 @@ def hlo_proto_to_stablehlo(proto: bytes) -> bytes:
 
 
 def run_xla_cost_analysis(module: ir.Module) -> dict[str, float]:
-    """XLA's HloCostAnalysis of a module's entry, not compiled: 'flops', 'bytes accessed', ...
+    """Run XLA's HloCostAnalysis on the entry of a module, without compiling it.
 
-    Loop bodies are counted once. Raises RuntimeError for ops that have no HLO form. Calls
-    of functions that the module lacks crash XLA: leave them out.
+    Loop bodies count once. The module must not call functions that it lacks: they crash XLA.
+
+    Returns:
+        XLA's counts by name, such as "flops" and "bytes accessed".
+
+    Raises:
+        RuntimeError: An op has no HLO form.
     """
     from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
     from jaxlib.xla_client import make_cpu_client
@@ -256,9 +272,12 @@ def run_xla_cost_analysis(module: ir.Module) -> dict[str, float]:
 
 
 def refine_dynamic_shapes(module: ir.Module, types: list[str]) -> ir.Module:
-    """A module of dynamic shapes for static argument types; checks its shape assertions.
+    """Return a module with static shapes for these argument types, its shape assertions checked.
 
-    ``module`` is left changed and of no use. Raises RuntimeError.
+    ``module`` is modified and must not be used afterwards.
+
+    Raises:
+        RuntimeError: The types do not fit the module.
     """
     import io
 
@@ -274,7 +293,7 @@ def refine_dynamic_shapes(module: ir.Module, types: list[str]) -> ir.Module:
 
 
 def replace_module_body(module: ir.Module, new: ir.Module) -> None:
-    """Put the contents of ``new`` in place of the module's own; module attributes stay."""
+    """Replace the ops of ``module`` by those of ``new``; the attributes of ``module`` stay."""
     for op in list(module.body.operations):
         op.operation.erase()
     for op in list(new.body.operations):
@@ -282,7 +301,7 @@ def replace_module_body(module: ir.Module, new: ir.Module) -> None:
 
 
 def clone_module(module: ir.Module) -> ir.Module:
-    """A module of the same contents in the same context."""
+    """Return a copy of a module in the same context."""
     new = ir.Module.create(module.operation.location)
     for name in module.operation.attributes:
         new.operation.attributes[name] = module.operation.attributes[name]
@@ -293,7 +312,12 @@ def clone_module(module: ir.Module) -> ir.Module:
 
 @dataclass(frozen=True)
 class MeshShape:
-    """A mesh: axis sizes, major first; device ids in row-major order, empty for 0, 1, 2 ..."""
+    """A device mesh.
+
+    Attributes:
+        axes: Size by axis name, major axis first.
+        device_ids: Device ids in row-major order; empty for 0, 1, 2, ...
+    """
 
     axes: dict[str, int]
     device_ids: tuple[int, ...] = ()
@@ -305,21 +329,26 @@ class MeshShape:
 
 @dataclass(frozen=True)
 class AxisGroups:
-    """``#stablehlo.replica_group_mesh_axes``: a mesh or its symbol; (axis, pre-size, size or 0)."""
+    """Replica groups by mesh axes: ``#stablehlo.replica_group_mesh_axes``.
+
+    Attributes:
+        mesh: The mesh, or the symbol of an ``sdy.mesh``.
+        axes: Axis name, pre-size and size of each axis or part of one; size 0 for a whole axis.
+    """
 
     mesh: MeshShape | str
     axes: tuple[tuple[str, int, int], ...]
 
 
 def read_mesh_shape(mesh: ir.Operation) -> MeshShape:
-    """The shape of an ``sdy.mesh``."""
+    """Return the shape of an ``sdy.mesh``."""
     attr: Any = sdy.MeshAttr(mesh.attributes["mesh"])
     axes = {axis.name: axis.size for axis in map(sdy.MeshAxisAttr, attr.axes)}
     return MeshShape(axes, tuple(attr.device_ids))
 
 
 def read_axis_groups(attr: ir.Attribute) -> AxisGroups | None:
-    """``attr`` as groups by mesh axes, or None where it is of another form."""
+    """Return ``attr`` as groups by mesh axes, or None if it has another form."""
     if not stablehlo.ReplicaGroupMeshAxesAttr.isinstance(attr):
         return None
     groups: Any = stablehlo.ReplicaGroupMeshAxesAttr(attr)

@@ -1,4 +1,4 @@
-"""MLIR's diagnostics as one HespasError."""
+"""Conversion of MLIR's diagnostics to a HespasError."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ DAMAGED = "the file is damaged"
 
 @contextmanager
 def capture_diagnostics(context: ir.Context) -> Iterator[list[str]]:
-    """Keeps MLIR's diagnostics off stderr; yields the messages seen."""
+    """Capture MLIR's diagnostics, which it would print to stderr; yields the list of messages."""
     seen: list[str] = []
 
     def append_message(diagnostic: ir.Diagnostic) -> bool:
         try:
             seen.append(diagnostic.message)
-        except Exception:  # a name in damaged bytecode is not UTF-8; raising here ends the process
+        except Exception:  # invalid UTF-8 in damaged bytecode; raising here ends the process
             seen.append(DAMAGED)
         return True
 
@@ -36,11 +36,11 @@ PLACE = re.compile(r'^loc\("([^"]*)"(:\d+:\d+)')
 SPELLED = re.compile(r"Dialect .* not found for custom op|^custom op '[\w.$-]+' is unknown")
 UNREGISTERED = re.compile(r"unregistered dialect")
 UNKNOWN = re.compile(r"unregistered operation '[^']*' found in dialect")
-ADVICE = re.compile(r"\. If this is intended, please .*")  # for other tools than ours
+ADVICE = re.compile(r"\. If this is intended, please .*")  # it names options of mlir-opt
 
 
 def to_hespas_error(error: ir.MLIRError, name: str, context: ir.Context) -> HespasError:
-    """The first error that MLIR reported, with the file's name in place of ``-``."""
+    """Return the first diagnostic of an error, with the file's name in place of ``-``."""
     diagnostics = error.error_diagnostics
     if not diagnostics:
         return HespasError(str(error).strip().split("\n", 1)[0], where=name)

@@ -1,7 +1,7 @@
-"""Which ops belong to which kind: the only place that lists op names and custom-call targets by kind.
+"""The kinds of ops: the only lists of op names and custom-call targets by kind.
 
-Sets of full op names contain the forms of every dialect that has the op, so that a program means the
-same in StableHLO and in MHLO.
+A set contains the forms of an op in every dialect, so that a program has the same cost in StableHLO
+and in MHLO.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def has_marked_collective(op: ir.Operation) -> bool:
 def sum_sent_bytes(region: ir.Region) -> int:
     """Sum the operand bytes of the collectives that one execution of a body runs.
 
-    The body of a loop counts once per trip. Of the branches of an op, the one that sends most counts.
+    The body of a loop counts once per trip; of several branches, the one that sends most counts.
     """
     total = 0
     for block in region.blocks:

@@ -1,7 +1,6 @@
-"""Compiling and running programs on a device through PJRT: for worker processes.
+"""Compilation and execution of programs on a device through PJRT, for worker processes.
 
-The CPU client is jaxlib's own; those of GPUs are found by JAX, which knows their plugins. With
-``mlir.py`` and ``xla.py`` the modules that touch jaxlib's private names.
+The CPU client is jaxlib's own. JAX finds the clients of GPUs through its plug-ins.
 """
 
 from __future__ import annotations
@@ -21,9 +20,12 @@ GPUS = ("cuda", "rocm")
 
 @dataclass(frozen=True)
 class PjrtDevice:
-    """One device that programs can run on, ``platform`` cpu, cuda or rocm.
+    """A device that programs can run on.
 
-    ``kind`` is its name as the runtime gives it, ``version`` the runtime's.
+    Attributes:
+        platform: ``cpu``, ``cuda`` or ``rocm``.
+        kind: The runtime's name for the device.
+        version: The version of the runtime.
     """
 
     platform: str
@@ -33,7 +35,7 @@ class PjrtDevice:
     device: Any
 
     def query_memory_limit(self) -> int | None:
-        """Memory that programs can have, or None where the runtime does not tell."""
+        """Return the bytes of memory that programs can use, or None if the runtime has no limit."""
         stats = self.device.memory_stats() if self.platform != "cpu" else None
         return stats.get("bytes_limit") if stats else None
 
@@ -46,12 +48,12 @@ class PjrtProgram:
     compile_s: float
 
     def launch_once(self, arguments: Sequence[Any]) -> list[Any]:
-        """Start one run; the results may not be ready."""
+        """Start one run, and return its results, which may not be ready yet."""
         done = self.executable.execute_sharded(arguments, with_tokens=False)
         return [shards[0] for shards in done.disassemble_into_single_device_arrays()]
 
     def measure_launch_time_s(self, arguments: Sequence[Any], launches: int = 1) -> float:
-        """The wall time of so many runs, from the first start until all results are ready."""
+        """Measure the wall time, in seconds, from the first launch until all results are ready."""
         begun = time.perf_counter()
         results = self.launch_once(arguments)
         for _ in range(launches - 1):
@@ -60,21 +62,26 @@ class PjrtProgram:
         return time.perf_counter() - begun
 
     def query_cost_analysis(self) -> dict[str, float]:
-        """XLA's own count: 'flops', 'bytes accessed', ...; empty where the backend has none."""
+        """Return XLA's counts by name, such as "flops"; empty if the backend has none."""
         analysis = self.executable.cost_analysis()
         return dict(analysis[0] if isinstance(analysis, list) else analysis or {})
 
     def query_memory_bytes(self) -> int:
-        """What a run needs: arguments, results and temporary buffers."""
+        """Return the bytes of arguments, results and temporary buffers of a run."""
         stats = self.executable.get_compiled_memory_stats()
         parts = ("argument", "output", "temp")
         return sum(getattr(stats, f"{part}_size_in_bytes") for part in parts)
 
 
 def open_first_device(platform: str = "auto") -> PjrtDevice:
-    """The first device of a platform; "auto": a GPU where its plugin finds one, else the CPU.
+    """Open the first device of a platform.
 
-    Raises HespasError where there is none.
+    Args:
+        platform: ``cpu``, ``cuda``, ``rocm``, or ``auto`` for a GPU if its plug-in finds one and
+            the CPU otherwise.
+
+    Raises:
+        HespasError: The platform has no device.
     """
     if platform == "cpu":
         return _open_cpu_device()
@@ -94,16 +101,20 @@ def open_first_device(platform: str = "auto") -> PjrtDevice:
 def compile_for_device(
     device: PjrtDevice, module: str, flags: dict[str, Any] | None = None
 ) -> PjrtProgram:
-    """A program of one device from the text of a StableHLO module.
+    """Compile the text of a StableHLO module for one device.
 
-    ``flags`` are XLA's debug options by name. Raises RuntimeError.
+    Args:
+        flags: XLA's debug options by name.
+
+    Raises:
+        RuntimeError: XLA cannot compile it.
     """
     from jaxlib import xla_client
 
     if device.platform == "cpu" and "@lapack_" in module:
         from jaxlib.cpu import _lapack  # pyright: ignore[reportAttributeAccessIssue]
 
-        _lapack.initialize()  # it loads SciPy's, which takes long
+        _lapack.initialize()  # loads SciPy, which is slow
     options = xla_client.CompileOptions()
     options.num_replicas = options.num_partitions = 1
     options.env_option_overrides = list((flags or {}).items())
@@ -114,7 +125,11 @@ def compile_for_device(
 
 
 def wait_for_results(results: Sequence[Any]) -> None:
-    """Return when all of them are ready; raises RuntimeError where the run failed."""
+    """Wait until all results are ready.
+
+    Raises:
+        RuntimeError: The run failed.
+    """
     for result in results:
         result.block_until_ready()
 
@@ -122,7 +137,7 @@ def wait_for_results(results: Sequence[Any]) -> None:
 def profile_launches(
     device: PjrtDevice, program: PjrtProgram, arguments: Sequence[Any], runs: int
 ) -> bytes:
-    """An XSpace of ``runs`` runs, one at a time, as the device's profiler sees them."""
+    """Profile ``runs`` runs, one after the other, and return a serialised XSpace."""
     from jaxlib import _profiler  # pyright: ignore[reportAttributeAccessIssue]
 
     options = _profiler.ProfileOptions()
@@ -134,7 +149,7 @@ def profile_launches(
 
 
 def extract_kernel_times_ns(space: bytes) -> list[tuple[float, float]]:
-    """(start, end) of each kernel and copy on the first GPU of an XSpace, by start."""
+    """Return (start, end) of the kernels and copies on the first GPU of an XSpace, by start."""
     from jaxlib._profile_data import ProfileData  # pyright: ignore
 
     planes = ProfileData.from_serialized_xspace(space).planes
@@ -158,12 +173,12 @@ def _open_cpu_device() -> PjrtDevice:
 
 
 def open_gpu_client(platforms: Sequence[str]) -> Any:
-    """The client of the first platform that has a device, or None."""
+    """Return the client of the first platform that has a device, or None."""
     from importlib.util import find_spec
 
     if find_spec("jax") is None or find_spec("jax_plugins") is None:
         return None
-    # Several workers may share a device, and what they reserve would be gone for the others.
+    # Several workers may share a device: none may reserve its whole memory.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     import logging
 

@@ -1,4 +1,4 @@
-"""Just enough of the protobuf wire format to tell an HloModuleProto from an HloProto."""
+"""The part of the protobuf wire format that distinguishes an HloModuleProto from an HloProto."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ PROTO_MODULE = 1  # field of xla.HloProto: the HloModuleProto
 
 
 def extract_hlo_module(data: bytes) -> bytes | None:
-    """The serialised HloModuleProto in ``data``, which may be one or an HloProto; None if neither.
+    """Return the HloModuleProto in a serialised HloModuleProto or HloProto, or None.
 
-    Damaged data counts as neither: XLA's own reader takes what is left of a truncated file.
+    Damaged data yields None. XLA's own reader would accept the rest of a truncated file.
     """
     if _is_hlo_module(data):
         return data
@@ -25,7 +25,7 @@ def extract_hlo_module(data: bytes) -> bytes | None:
 
 
 def _is_hlo_module(data: bytes) -> bool:
-    """Whether all fields are whole, the name is printable, and there is a computation."""
+    """Return whether the fields are complete, with a printable name and a computation."""
     named = computed = False
     try:
         for number, value in _iterate_fields(data):
@@ -40,7 +40,11 @@ def _is_hlo_module(data: bytes) -> bool:
 
 
 def _iterate_fields(data: bytes) -> Iterator[tuple[int, bytes | None]]:
-    """(field number, bytes of a length-delimited field or None); raises ValueError."""
+    """Iterate over field numbers, each with the bytes of a length-delimited field or None.
+
+    Raises:
+        ValueError: The data is not a protobuf message, or is truncated.
+    """
     at = 0
     while at < len(data):
         tag, at = _decode_varint(data, at)
@@ -62,7 +66,7 @@ def _iterate_fields(data: bytes) -> Iterator[tuple[int, bytes | None]]:
 
 
 def _decode_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number at ``at`` and the place after it; raises ValueError where it is cut off."""
+    """Return the number at position ``at`` and the next position; ValueError if it is truncated."""
     value = shift = 0
     while at < len(data) and shift < 70:
         byte = data[at]

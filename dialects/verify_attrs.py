@@ -226,16 +226,15 @@ class _AttributeVerifier:
                 at_call, at_function = getattr(region, name), getattr(outlined, name)
                 if at_call != at_function:
                     raise HespasError(
-                        f"{RegionAttr.NAME}: {name} is {at_call}, but {at_function} on the function",
+                        f"{RegionAttr.NAME}: {name} is {at_call}, "
+                        f"but {at_function} on the function",
                         op=op,
                     )
         function_cost = Cost.read_from_op(function)
         if function_cost is not None and cost is not None:
             for name in SUMMED_FIELDS:
-                _check_equal_cost(
-                    name, getattr(cost, name), getattr(function_cost, name), "the function it calls",
-                    op,
-                )  # fmt: skip
+                value, expected = getattr(cost, name), getattr(function_cost, name)
+                _check_equal_cost(name, value, expected, "the function it calls", op)
 
     def check_region_function(self, function: ir.Operation, first_id: int | None) -> None:
         region = RegionAttr.read_from_op(function)

@@ -1,11 +1,12 @@
-"""Modules between MLIR's bindings and xDSL, in memory.
+"""Conversion of modules between MLIR's bindings and xDSL, in memory.
 
-``to_xdsl`` copies a native module into xDSL objects and ``to_native`` goes back; nothing is lost on
-the way, locations included. Builtin types and attributes of xDSL's own become xDSL's; every other
-attribute stays the native object, wrapped in one xDSL attribute that prints as the native text.
+``to_xdsl_module`` copies a native module into xDSL objects, and ``to_native_module`` copies it
+back, without loss, locations included. Types and attributes become those of xDSL's builtin dialect
+if these are exact. Others stay native objects, wrapped in an xDSL attribute that prints as native
+text.
 
-An op becomes its xDSL class where the xDSL context knows one and the attributes of its definition
-and its result types are xDSL's; otherwise an unregistered op with the native name.
+An op becomes an instance of its xDSL class if the xDSL context has one and the attributes of its
+definition and its result types are xDSL's. Otherwise it becomes an unregistered op.
 """
 
 from __future__ import annotations
@@ -50,7 +51,14 @@ SCALARS: dict[str, Attribute] = {
 
 
 def to_xdsl_module(module: ir.Module, context: Context | None = None) -> x.ModuleOp:
-    """A copy of ``module`` in xDSL; ``context`` says which ops xDSL knows (default: builtin)."""
+    """Return a copy of ``module`` in xDSL.
+
+    Args:
+        context: The xDSL context, which defines the op classes (default: builtin).
+
+    Raises:
+        HespasError: An operand is defined after its use, in a graph region.
+    """
     copy = _ModuleImporter(context or _make_builtin_context()).import_operation(
         module.operation, []
     )
@@ -61,11 +69,16 @@ def to_xdsl_module(module: ir.Module, context: Context | None = None) -> x.Modul
 def to_native_module(
     module: x.ModuleOp, context: ir.Context | None = None, *, warn: Warn = warnings.warn
 ) -> ir.Module:
-    """A copy of ``module`` in MLIR; raises HespasError where MLIR does not take it.
+    """Return a copy of ``module`` in MLIR, with ``hespas`` attributes in dictionary form.
 
-    ``context`` defaults to the one that the module came from, else to a new one that accepts
-    unregistered ops. ``hespas`` attributes in typed form become dictionaries. ``warn`` hears of
-    float constants that xDSL's parser has corrupted (see ``docs/how-to/xdsl.md``).
+    Args:
+        context: The MLIR context. The default is the one of the module that was converted to
+            ``module``, or a new one that accepts unregistered ops.
+        warn: Receives warnings about float constants that xDSL's parser has misread (see
+            ``docs/how-to/xdsl.md``).
+
+    Raises:
+        HespasError: MLIR does not accept the module.
     """
     context = context or _find_native_context(module) or _make_permissive_context()
     with context:
@@ -78,7 +91,7 @@ def to_native_module(
 
 
 def replace_contents(module: x.ModuleOp, by: x.ModuleOp) -> None:
-    """Give ``module`` the contents of ``by``, which is left empty."""
+    """Replace the contents of ``module`` by those of ``by``, which becomes empty."""
     module.detach_region(module.body)
     module.add_region(by.detach_region(by.body))
     module.attributes = by.attributes
@@ -121,7 +134,7 @@ class _ModuleImporter:
     inherent: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     def import_operation(self, op: ir.Operation, siblings: Pairs) -> Operation:
-        """A copy of an op and all that it holds; ``siblings`` are the blocks of its region."""
+        """Return a copy of an op with its bodies; ``siblings`` are the blocks of its region."""
         name = op.name
         native = op.attributes
         entries: dict[str, Attribute] = {}
@@ -129,7 +142,7 @@ class _ModuleImporter:
             try:
                 entries[key] = self.import_attribute(native[key])
             except TypeError:
-                # To ask the NamedAttribute for its value would end the process; its text is safe.
+                # Asking the NamedAttribute for its value would end the process; its text is safe.
                 entries[key] = NativeText(repr(native[index])[len(f"NamedAttribute({key}=") : -1])
         result_types = [self.import_type(result.type) for result in op.results]
         cls = self.find_registered_class(name)
@@ -177,7 +190,7 @@ class _ModuleImporter:
         return Region([copy for _, copy in pairs])
 
     def find_registered_class(self, name: str) -> type[IRDLOperation] | None:
-        """xDSL's class of an op, where its context knows one."""
+        """Return the xDSL class of an op, or None if the context has none."""
         if name not in self.registered:
             cls = self.context.get_optional_op(name)
             known = cls if cls is not None and issubclass(cls, IRDLOperation) else None
@@ -190,7 +203,7 @@ class _ModuleImporter:
         return self.unregistered[name]
 
     def is_inherent_attribute(self, op: ir.Operation, key: str) -> bool:
-        """Whether an attribute belongs to the op's definition: its view has a property for it."""
+        """Return whether an attribute is part of the op's definition: its view has a property."""
         known = self.inherent.get((op.name, key))
         if known is None:
             classes = type(op.opview).__mro__
@@ -206,7 +219,7 @@ class _ModuleImporter:
         return imported
 
     def convert_attribute(self, attr: ir.Attribute) -> Attribute:
-        """The attribute as xDSL's own where that is exact, else wrapped."""
+        """Return the attribute in xDSL's form if that is exact, or wrapped."""
         match attr:
             case ir.StringAttr():
                 return x.StringAttr(attr.value)
@@ -279,7 +292,7 @@ def _make_unregistered_class(name: str) -> type[Operation]:
         def has_trait(
             cls, trait: type[OpTrait] | OpTrait, *, value_if_unregistered: bool = True
         ) -> bool:
-            # Else xDSL looks for the callee of a call in a loop in the loop.
+            # With a symbol table, xDSL would look for the callee of a call in a loop in that loop.
             if trait is SymbolTable or isinstance(trait, SymbolTable):
                 return False
             return value_if_unregistered

@@ -1,4 +1,4 @@
-"""The way back over the bridge: an xDSL module to a native one."""
+"""Conversion of an xDSL module to a native one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hespas.dialects.xdsl_native import FORWARD, NativeAttr, NativeLoc, NativeTe
 from hespas.support.errors import HespasError, format_source_position
 
 Warn = Callable[[str], None]
-# What xDSL 0.74 makes of the hexadecimal form of infinities and NaN in dense<...>.
+# Values that xDSL 0.74 reads from the hexadecimal form of infinities and NaN in dense<...>.
 CORRUPTED: dict[type[Attribute], dict[float, str]] = {
     x.Float16Type: {float(0x7C00): "inf", float(0xFC00): "-inf", float(0x7E00): "nan"},
     x.BFloat16Type: {float(0x7F80): "inf", 65536.0: "-inf", float(0x7FC0): "nan"},
@@ -34,7 +34,7 @@ CORRUPTED: dict[type[Attribute], dict[float, str]] = {
 
 @dataclass
 class ModuleExporter:
-    """Copies an xDSL module into a native one; used with the native context entered."""
+    """Copies an xDSL module into a native one; the native context must be entered."""
 
     context: ir.Context
     warn: Warn
@@ -116,14 +116,15 @@ class ModuleExporter:
         results: Sequence[ir.Type],
         location: ir.Location,
     ) -> ir.Operation:
-        """The op through its generic text, for attributes that the bindings cannot hand over."""
+        """Create an op from its generic text, for attributes that the bindings cannot pass."""
         inputs = [str(operand.type) for operand in operands]
         cast = '"builtin.unrealized_conversion_cast"() : () ->'
         lines = [f"%{index} = {cast} {kind}" for index, kind in enumerate(inputs)]
-        words = [
-            f'"{key}" = {attr.data if isinstance(attr, NativeText) else self.export_attribute(attr, name)}'
+        texts = {
+            key: attr.data if isinstance(attr, NativeText) else self.export_attribute(attr, name)
             for key, attr in entries.items()
-        ]
+        }
+        words = [f'"{key}" = {text}' for key, text in texts.items()]
         used = ", ".join(f"%{index}" for index in range(len(inputs)))
         kinds = f"({', '.join(inputs)}) -> ({', '.join(str(kind) for kind in results)})"
         bound = f"%r:{len(results)} = " if results else ""
@@ -185,7 +186,7 @@ class ModuleExporter:
             raise HespasError(f"'{user}': MLIR does not know the attribute {attr}") from None
 
     def warn_of_corrupted_constant(self, attr: x.DenseIntOrFPElementsAttr, user: str) -> None:
-        """Warn of values that xDSL's parser makes of ``dense<0xFF800000>`` and the like."""
+        """Warn of values that xDSL's parser misread from ``dense<0xFF800000>`` and the like."""
         element = attr.type.get_element_type()
         suspects = CORRUPTED.get(type(element))
         if suspects is None:
@@ -194,8 +195,8 @@ class ModuleExporter:
         suspect = next((value for value in values if value in suspects), None)
         if suspect is not None:
             self.warn(
-                f"'{user}': {suspect:g} in a constant is the bit pattern of {suspects[suspect]}, which "
-                "xDSL's parser reads as a number; read the file with the pass hespas-read instead"
+                f"'{user}': {suspect:g} in a constant is the bit pattern of {suspects[suspect]}, "
+                "which xDSL's parser reads as a number; read the file with the pass hespas-read instead"
             )
 
     def export_type(self, kind: Attribute) -> ir.Type:

@@ -1,4 +1,4 @@
-"""Native objects of MLIR's bindings held in an xDSL module."""
+"""xDSL attributes that hold objects of MLIR's bindings."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from xdsl.printer import Printer
 
 
 class NativeObject(Data[Any], BuiltinAttribute):
-    """A native object in an xDSL module; it prints as the native text and cannot be parsed."""
+    """A native object in an xDSL module; it prints as native text and cannot be parsed."""
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Any:
-        parser.raise_error(f"{cls.name} has no text of its own")
+        parser.raise_error(f"{cls.name} cannot be parsed")
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(str(self.data))
@@ -24,25 +24,25 @@ class NativeObject(Data[Any], BuiltinAttribute):
 
 
 class NativeAttr(NativeObject):
-    """An attribute that stays native (``ir.Attribute``)."""
+    """An attribute without an exact xDSL form (``ir.Attribute``)."""
 
     name = "hespas.native_attr"
 
 
 class NativeText(NativeObject):
-    """The text of an attribute that the bindings cannot hand out: a complex dense constant."""
+    """The text of an attribute that the bindings cannot return: a complex dense constant."""
 
     name = "hespas.native_text"
 
 
 class NativeType(NativeObject, TypeAttribute):
-    """A type that stays native (``ir.Type``)."""
+    """A type without an exact xDSL form (``ir.Type``)."""
 
     name = "hespas.native_type"
 
 
 class NativeLoc(NativeObject):
-    """A source location (``ir.Location``), native because xDSL's have no ranges."""
+    """A source location (``ir.Location``); those of xDSL have no ranges."""
 
     name = "hespas.native_loc"
 

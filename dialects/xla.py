@@ -1,6 +1,6 @@
-"""XLA's compilers, which jaxlib and the GPU plugin ship: for worker processes, as XLA may abort.
+"""XLA's compilers, which jaxlib and the GPU plug-in ship.
 
-With ``mlir.py`` the one module that touches jaxlib's private names.
+XLA may abort, so that only worker processes use this module to compile.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from hespas.dialects.mlir import ir
 MAX_CPU_DEVICES = 2048  # of one process (xla/pjrt/plugin/xla_cpu, kMaxCpuDevicesPerProcess)
 GPU_PLUGINS = ("jax_plugins.xla_cuda12", "jax_plugins.xla_cuda13")
 GPU_LIBRARY = "xla_cuda_plugin.so"
-PLUGIN_NAME = "hespas_cuda"  # JAX loads it as "cuda", and a name can be taken once in a process
+PLUGIN_NAME = "hespas_cuda"  # JAX uses "cuda"; a process can load each name only once
 
 
 @dataclass(frozen=True)
 class CompilationSettings:
-    """What XLA is told beside its flags: the device grid, and how shapes are divided over it.
+    """The device grid of a compilation, and how shapes are divided over it.
 
-    ``spmd``: shapes are global, and the partitioner runs; ``shardy``: their shardings are sdy's.
-    ``free_*`` say which parameters and results the partitioner may shard as it likes.
+    Attributes:
+        spmd: Shapes are global, and the partitioner divides them.
+        shardy: Shardings are those of the ``sdy`` dialect.
+        free_parameters: For each parameter, whether the partitioner chooses its sharding.
+        free_results: For each result, whether the partitioner chooses its sharding.
     """
 
     replicas: int
@@ -39,20 +42,20 @@ class CompilationSettings:
 
 @dataclass(frozen=True)
 class HloDump:
-    """Where XLA writes HLO protobufs, and the passes (a regular expression) after which it does."""
+    """The folder for XLA's HLO dumps, and a regular expression for the passes to dump."""
 
     folder: str
     passes: str
 
 
 def find_gpu_library() -> str | None:
-    """The shared library of the CUDA plugin that pip installed, or None."""
+    """Return the path of the shared library of the installed CUDA plug-in, or None."""
     from importlib.util import find_spec
 
     for name in GPU_PLUGINS:
         try:
             spec = find_spec(name)
-        except ModuleNotFoundError:  # no plugin at all
+        except ModuleNotFoundError:  # jax_plugins is not installed
             continue
         for folder in (spec and spec.submodule_search_locations) or ():
             path = os.path.join(folder, GPU_LIBRARY)
@@ -64,10 +67,17 @@ def find_gpu_library() -> str | None:
 def make_gpu_compile_devices(
     library: str, target: str, devices: int, devices_per_node: int
 ) -> list[Any]:
-    """Devices of a GPU that need not be there, to compile for (and for a ``jax.sharding.Mesh``).
+    """Create GPU devices to compile for (and for a ``jax.sharding.Mesh``); no GPU is needed.
 
-    ``target`` is the text of a GpuTargetConfigProto. A node gets the most devices that divide them
-    evenly. Raises RuntimeError where XLA cannot read the target.
+    Args:
+        library: Path of the CUDA plug-in's shared library.
+        target: The text of a GpuTargetConfigProto.
+        devices: The number of devices.
+        devices_per_node: The most devices of one host; the largest divisor of ``devices`` up to it
+            is used.
+
+    Raises:
+        RuntimeError: XLA cannot read the target.
     """
     from jaxlib import xla_client
 
@@ -80,10 +90,13 @@ def make_gpu_compile_devices(
 
 
 def compile_for_cpu(bytecode: bytes, settings: CompilationSettings, dump: HloDump) -> None:
-    """Compile a module for CPU devices; raises RuntimeError.
+    """Compile a module for CPU devices.
 
-    XLA:CPU takes several partitions only with its partitioner on: for a module of local shapes the
-    flags have to leave that pass out.
+    XLA:CPU accepts several partitions only if its partitioner is on. For a module of local shapes,
+    the flags must disable that pass.
+
+    Raises:
+        RuntimeError: XLA cannot compile it.
     """
     from jaxlib import xla_client
 
@@ -98,7 +111,11 @@ def compile_for_cpu(bytecode: bytes, settings: CompilationSettings, dump: HloDum
 def compile_for_gpu(
     module: ir.Module, settings: CompilationSettings, dump: HloDump, devices: list[Any]
 ) -> None:
-    """Compile a module for ``gpu_devices``; raises RuntimeError."""
+    """Compile a module for devices of ``make_gpu_compile_devices``.
+
+    Raises:
+        RuntimeError: XLA cannot compile it.
+    """
     from jaxlib import xla_client
 
     where = xla_client.DeviceList(tuple(devices))
@@ -127,7 +144,7 @@ def _build_compile_options(settings: CompilationSettings, dump: HloDump, spmd: b
 
 
 def _make_cpu_collectives(devices: int) -> Any:
-    """What lets XLA compile for more CPU devices than one process may have; nothing runs on it."""
+    """Return collectives that let XLA compile for more CPU devices than one process may have."""
     from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
 
     if devices <= MAX_CPU_DEVICES or not hasattr(_jax, "make_mpi_collectives"):
@@ -136,7 +153,7 @@ def _make_cpu_collectives(devices: int) -> Any:
 
 
 def hlo_proto_to_text(proto: bytes, *, constants: bool = False) -> str:
-    """A serialised HloModuleProto as HLO text; large constants in full, or elided."""
+    """Convert a serialised HloModuleProto to HLO text, with or without large constants."""
     from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
 
     options = _hlo.HloPrintOptions()
