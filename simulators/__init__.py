@@ -1,1 +1,1 @@
-"""Simulators: traces and a system in, the step time out."""
+"""Simulators, which compute the step time of traces on a system."""

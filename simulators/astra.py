@@ -1,8 +1,8 @@
-"""Driving ASTRA-sim, or a front end that takes its command line, in a private folder.
+"""Runs ASTRA-sim, or a front end with the same command line, in a temporary folder.
 
-ASTRA-sim exits with 0 also where it deadlocked or lost an exception, so a run counts as good only
-if every device says that it finished and nothing critical was said; else the traces are checked,
-to say why.
+ASTRA-sim exits with 0 even after a deadlock or a lost exception. A run is accepted only if every
+device reports that it finished and nothing critical is printed; otherwise the traces are checked to
+find the reason.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ Note = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class AstraSimulation:
-    """What to run: the traces of a folder, on a system.
+    """Traces, a system and options to simulate.
 
-    ``exact`` takes the durations of compute nodes from num_ops, in nanoseconds: the run gets a copy
+    With ``exact``, durations of compute nodes are in nanoseconds, from num_ops: the run gets a copy
     of system.json with roofline-enabled 1 and peak-perf 1.
     """
 
@@ -54,12 +54,12 @@ class AstraSimulation:
 
     @property
     def trace_files(self) -> list[Path]:
-        """The traces of the system's devices; raises HespasError where one is missing."""
+        """The trace of each device of the system; raises HespasError if one is missing."""
         files = self.traces.files
         for device in range(self.system.device_count):
             if device not in files:
                 raise HespasError(
-                    f"there is no trace of device {device}, and {self.system.name} has "
+                    f"there is no trace of device {device}, but {self.system.name} has "
                     f"{self.system.device_count} devices",
                     where=str(self.traces.folder),
                 )
@@ -73,7 +73,7 @@ def simulate_with_astra(
     timeout_s: float | None = None,
     note: Note = lambda text: None,
 ) -> SimulationResult:
-    """Run the program in a temporary folder of its own; raises HespasError unless all is well."""
+    """Run the program in a temporary folder; raises HespasError if the run fails."""
     check_supported_options(simulation.options)
     files = simulation.trace_files
     with tempfile.TemporaryDirectory(prefix="hespas-") as name:
@@ -86,7 +86,7 @@ def simulate_with_astra(
         code, output = _execute_command(command, place, timeout_s or _TIMEOUT_S)
         with output.open(encoding="utf-8", errors="replace") as lines:
             printed = astra_output.read_output(lines)
-        if len(printed.finish_ns) != len(files) or printed.critical or printed.held:
+        if printed.finished_count != len(files) or printed.critical or printed.held_nodes:
             raise _explain_failure(program, simulation, printed, code)
         times = (
             astra_output.read_node_times(place / "log", len(files))
@@ -110,7 +110,7 @@ def _build_result(
         else None
     )
     if timings is None and simulation.options.intervals:
-        note(f"{program.path.name} left no whole log (it keeps 110 MB): no times of single nodes")
+        note(f"{program.path.name} kept only the last 110 MB of its log: no times of single nodes")
     intervals = None if timings is None else [timings.classes[known] for known in timings.class_of]
     try:
         devices = astra_output.compute_statistics(printed, intervals)
@@ -124,26 +124,26 @@ def _build_result(
 
 
 def describe_missing_features(options: SimulationOptions) -> str:
-    """What ASTRA-sim lacks of what options ask for; "" if nothing."""
-    asked = {
+    """Name the features that options request and ASTRA-sim lacks; "" if there are none."""
+    requested = {
         "collectives by dimension between some devices": options.by_dimension,
         "measured curves": options.curves,
         "slowdown of computing": options.slowdown,
     }
-    return " and no ".join(name for name, value in asked.items() if value)
+    return " and no ".join(name for name, value in requested.items() if value)
 
 
 def check_supported_options(options: SimulationOptions) -> None:
-    """Raises HespasError where ASTRA-sim lacks what options ask for."""
+    """Raise HespasError if ASTRA-sim lacks a feature that options request."""
     if describe_missing_features(options):
         raise HespasError(
             f"ASTRA-sim has no {describe_missing_features(options)}",
-            remedy="take --simulator embedded for that",
+            remedy="use --simulator embedded",
         )
 
 
 def _prepare_folder(place: Path, simulation: AstraSimulation, files: Sequence[Path]) -> list[str]:
-    """Fill the folder that a run happens in; the arguments that go with it."""
+    """Write the files of a run to a folder; return the arguments that name them."""
     options = simulation.options
     _link_traces(place, files)
     groups = simulation.traces.folder / GROUPS_FILE
@@ -155,7 +155,7 @@ def _prepare_folder(place: Path, simulation: AstraSimulation, files: Sequence[Pa
     memory = simulation.system.folder / "remote_memory.json"
     data = read_json(memory) if memory.is_file() else _NO_REMOTE_MEMORY
     (place / "remote_memory.json").write_text(json.dumps(data), encoding="utf-8")
-    # ASTRA-sim takes any path with "empty" in it for no communicators at all.
+    # ASTRA-sim ignores a communicator file if its path contains "empty".
     at = place if "empty" not in str(place) else Path()
     arguments = {
         "workload-configuration": at / "dev",
@@ -177,17 +177,17 @@ def _prepare_folder(place: Path, simulation: AstraSimulation, files: Sequence[Pa
 
 
 def _link_traces(place: Path, traces: Sequence[Path]) -> None:
-    """Links named dev.N.et; copies of read-only files, as ASTRA-sim opens traces to append."""
+    """Link the traces as dev.N.et; copy read-only ones, as ASTRA-sim opens them for append."""
     for device, path in enumerate(traces):
         target = place / f"dev.{device}.et"
         if os.access(path, os.W_OK):
             target.symlink_to(path.absolute())
         else:
-            shutil.copyfile(path, target)  # without the mode
+            shutil.copyfile(path, target)  # does not copy the mode
 
 
 def _build_system_settings(simulation: AstraSimulation, place: Path) -> dict[str, Any]:
-    """The system.json of a run: paths made absolute, as it runs elsewhere."""
+    """Return the system.json of a run, with absolute paths because it runs in another folder."""
     folder = simulation.system.folder
     settings = simulation.system.resolve_settings_paths()
     settings["trace-enabled"] = int(simulation.options.intervals)
@@ -205,7 +205,10 @@ def _build_system_settings(simulation: AstraSimulation, place: Path) -> dict[str
 
 
 def _execute_command(command: Sequence[str], place: Path, timeout_s: float) -> tuple[int, Path]:
-    """Run a command in a folder: the exit code, and the file of its output. It dies with us."""
+    """Run a command in a folder; return its exit code and the file of its output.
+
+    The process is killed if this one is interrupted.
+    """
     output = place / "output.txt"
     with output.open("wb") as sink:
         try:
@@ -225,7 +228,7 @@ def _execute_command(command: Sequence[str], place: Path, timeout_s: float) -> t
             raise HespasError(
                 f"did not finish within {timeout_s:g} s",
                 where=command[0],
-                remedy="allow more, or take the embedded simulator",
+                remedy="allow more time, or use the embedded simulator",
             ) from None
         finally:
             if process.poll() is None:
@@ -236,9 +239,9 @@ def _execute_command(command: Sequence[str], place: Path, timeout_s: float) -> t
 def _explain_failure(
     program: AstraProgram, simulation: AstraSimulation, printed: AstraOutput, code: int
 ) -> HespasError:
-    """Why a run failed: by our own check of the traces, else by what was printed."""
+    """Explain a failed run by checking the traces, or else by its output."""
     folder, devices = simulation.traces.folder, simulation.system.device_count
-    failure = f"{program.path.name} finished {len(printed.finish_ns)} of {devices} devices"
+    failure = f"{program.path.name} finished {printed.finished_count} of {devices} devices"
     prefix = simulation.traces.files[0].name.removesuffix(".0.et")
     errors = [p for p in check_trace_folder(folder, prefix).problems if p.severity == ERROR]
     if errors:
@@ -250,13 +253,13 @@ def _explain_failure(
     elif code > 0:
         failure += f", exit code {code}: {printed.last_line}"
     remedy = ""
-    if printed.held:
-        device, nodes = min(printed.held.items())
-        failure += f"; device {device} waits for ever in node {nodes[0]}"
+    if printed.held_nodes:
+        device, nodes = min(printed.held_nodes.items())
+        failure += f"; device {device} never leaves node {nodes[0]}"
         if _can_block_chunks(simulation.system, simulation.options):
             remedy = (
-                "chunks of all-reduces wait for each other: give active-chunks-per-dimension at "
-                "least preferred-dataset-splits, or 2 queues per dimension"
+                "chunks of all-reduces wait for each other: set active-chunks-per-dimension to at "
+                "least preferred-dataset-splits, or use 2 queues per dimension"
             )
     return HespasError(failure, where=str(folder), remedy=remedy)
 
@@ -269,7 +272,7 @@ def _name_signal(code: int) -> str:
 
 
 def _can_block_chunks(system: SystemSpec, options: SimulationOptions) -> bool:
-    """Whether the chunks of an all-reduce can wait for each other, as over three dimensions."""
+    """Return whether the chunks of an all-reduce can block each other, as over 3 dimensions."""
     return (
         len(system.topology) >= 3
         and system.collective_optimization == "localBWAware"

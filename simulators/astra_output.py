@@ -1,7 +1,7 @@
-"""What ASTRA-sim prints and logs, read back: statistics, faults, and the time of each node.
+"""Parses the output and the log of ASTRA-sim: statistics, faults, and the time of each node.
 
-Lines of the workload layer, which all its network backends share. ASTRA-sim's exit code says
-nothing: a deadlock exits with 0, and so does a run that lost an exception.
+The lines are those of the workload layer, which all its network backends share. The exit code is
+not reliable: ASTRA-sim exits with 0 after a deadlock or a lost exception.
 """
 
 from __future__ import annotations
@@ -26,45 +26,74 @@ _WHAT = re.compile(r"what\(\): *(.*)")
 _EVENT = re.compile(r"(issue|callback),sys->id=(\d+), tick=(\d+), node->id=(\d+),")
 _OLD = re.compile(r"log\.(\d+)\.log")
 
-NodeTimes = dict[int, tuple[int, int]]  # node id to issue and finish, in ns, in order of issue
+NodeTimes = dict[int, tuple[int, int]]
+"""Issue and finish in ns by node id, in order of issue."""
+
+
+@dataclass(slots=True)
+class AstraDeviceOutput:
+    """What a run printed about one device.
+
+    Attributes:
+        finish_ns: When it finished; None if it did not.
+        exposed_ns: Its exposed communication; None if not printed.
+        statistics: Times in ns by ASTRA-sim's names; empty if not printed.
+        held_nodes: The nodes that were never released.
+    """
+
+    finish_ns: int | None = None
+    exposed_ns: int | None = None
+    statistics: dict[str, int] = field(default_factory=dict)
+    held_nodes: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class AstraOutput:
-    """What a run printed. ``finish_ns`` and ``exposed_ns`` by device, of those that finished.
+    """What a run printed; ``critical`` holds its critical messages and uncaught exceptions."""
 
-    ``statistics``: by device, the times by ASTRA-sim's name for them. ``held``: nodes that were
-    never released, by device. ``critical``: what else it called critical, and what it died of.
-    """
-
-    finish_ns: dict[int, int] = field(default_factory=dict)
-    exposed_ns: dict[int, int] = field(default_factory=dict)
-    statistics: dict[int, dict[str, int]] = field(default_factory=dict)
-    held: dict[int, list[int]] = field(default_factory=dict)
+    devices: dict[int, AstraDeviceOutput] = field(default_factory=dict)
     critical: list[str] = field(default_factory=list)
     last_line: str = ""
 
+    def get_device(self, device: int) -> AstraDeviceOutput:
+        """Return the output about a device, which is empty at first."""
+        return self.devices.setdefault(device, AstraDeviceOutput())
+
+    @property
+    def finished_count(self) -> int:
+        """The number of devices that finished."""
+        return sum(device.finish_ns is not None for device in self.devices.values())
+
+    @property
+    def held_nodes(self) -> dict[int, list[int]]:
+        """The nodes that were never released, by device."""
+        return {
+            number: device.held_nodes
+            for number, device in self.devices.items()
+            if device.held_nodes
+        }
+
 
 def read_output(lines: Iterable[str]) -> AstraOutput:
-    """Standard output and error of a run, line by line."""
+    """Parse the standard output and error of a run."""
     output = AstraOutput()
-    device = -1
+    unreleased_device = -1
     for raw in lines:
         line = raw.strip()
         if not line:
             continue
         output.last_line = line
         if match := _FINISHED.search(line):
-            rank = int(match[1])
-            output.finish_ns[rank] = int(match[2])
+            device = output.get_device(int(match[1]))
+            device.finish_ns = int(match[2])
             if match[3]:
-                output.exposed_ns[rank] = int(match[3])
+                device.exposed_ns = int(match[3])
         elif match := _STATISTIC.search(line):
-            output.statistics.setdefault(int(match[1]), {})[match[2]] = int(match[3])
+            output.get_device(int(match[1])).statistics[match[2]] = int(match[3])
         elif match := _UNRELEASED.search(line):
-            device = int(match[1])
+            unreleased_device = int(match[1])
         elif match := _HELD.search(line):
-            output.held.setdefault(device, []).append(int(match[1]))
+            output.get_device(unreleased_device).held_nodes.append(int(match[1]))
         elif match := _CRITICAL.search(line) or _WHAT.search(line):
             output.critical.append(match[1])
     return output
@@ -73,36 +102,46 @@ def read_output(lines: Iterable[str]) -> AstraOutput:
 def compute_statistics(
     printed: AstraOutput, intervals: Sequence[Sequence[NodeInterval]] | None
 ) -> list[DeviceResult]:
-    """The totals of each device: those printed, else those of its ``intervals``.
+    """Return the totals of each device: those printed, or else those of its ``intervals``.
 
-    Raises ValueError where there are neither.
+    Raises:
+        ValueError: There are neither.
     """
-    return [_compute_totals(printed, device, intervals) for device in range(len(printed.finish_ns))]
+    return [
+        _compute_totals(device, printed.devices[device], intervals)
+        for device in range(printed.finished_count)
+    ]
 
 
 def _compute_totals(
-    printed: AstraOutput, device: int, intervals: Sequence[Sequence[NodeInterval]] | None
+    device: int,
+    printed: AstraDeviceOutput,
+    intervals: Sequence[Sequence[NodeInterval]] | None,
 ) -> DeviceResult:
-    finish, device_statistics = printed.finish_ns[device], printed.statistics.get(device)
-    if device_statistics is not None:
-        compute, comm = device_statistics.get("GPU time", 0), device_statistics.get("Comm time", 0)
-        overlap = device_statistics.get("Total compute-communication overlap", 0)
+    finish, statistics = printed.finish_ns, printed.statistics
+    assert finish is not None
+    if statistics:
+        compute, comm = statistics.get("GPU time", 0), statistics.get("Comm time", 0)
+        overlap = statistics.get("Total compute-communication overlap", 0)
         totals = DeviceResult(finish, finish - compute, compute, comm, overlap)
     elif intervals is None:
         raise ValueError(f"there are no statistics of device {device}")
     else:
         spans: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
-        for one in intervals[device]:
-            spans[one.resource == "compute"].append((one.start_ns, one.finish_ns))
+        for interval in intervals[device]:
+            spans[interval.resource == "compute"].append((interval.start_ns, interval.finish_ns))
         totals = compute_device_result(finish, spans[True], spans[False])
-    return replace(totals, exposed_ns=printed.exposed_ns.get(device, totals.exposed_ns))
+    if printed.exposed_ns is None:
+        return totals
+    return replace(totals, exposed_ns=printed.exposed_ns)
 
 
 def read_node_times(folder: Path, devices: int) -> list[NodeTimes] | None:
-    """When each node was issued and finished, by device, from the log of a run with trace-enabled.
+    """Read when each node was issued and finished from the log of a run with trace-enabled.
 
-    ASTRA-sim keeps the last 11 files of 10 MiB of its log. None where its beginning is lost, or
-    where nothing is in it.
+    Returns:
+        The times by device. None if the log is empty or its beginning is lost: ASTRA-sim keeps only
+        the last 11 files of 10 MiB.
     """
     issued: list[dict[int, int]] = [{} for _ in range(devices)]
     times: list[NodeTimes] = [{} for _ in range(devices)]
@@ -127,7 +166,7 @@ def read_node_times(folder: Path, devices: int) -> list[NodeTimes] | None:
 
 
 def _read_log_lines(folder: Path) -> Iterator[str]:
-    """The lines of a rotated log: log.10.log is the oldest part, log.log the newest."""
+    """Yield the lines of a rotated log; log.10.log is the oldest part, log.log the newest."""
     numbered = [
         (int(m[1]), path) for path in folder.glob("log.*.log") if (m := _OLD.match(path.name))
     ]

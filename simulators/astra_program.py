@@ -1,4 +1,4 @@
-"""Finding ASTRA-sim: by a path, by the environment, on PATH; or another front end by its name."""
+"""Finds ASTRA-sim by a path, by the environment or on PATH, or another front end by its name."""
 
 from __future__ import annotations
 
@@ -14,19 +14,23 @@ ENVIRONMENT = "HESPAS_ASTRA_SIM"
 UNAWARE = "AstraSim_Analytical_Congestion_Unaware"
 AWARE = "AstraSim_Analytical_Congestion_Aware"
 
-_BUILT = ("", "bin", "build/astra_analytical/build/bin")  # where ASTRA-sim's own scripts build it
+_BUILT = (
+    "",
+    "bin",
+    "build/astra_analytical/build/bin",
+)  # folders that ASTRA-sim's scripts build into
 
 
 @dataclass(frozen=True, slots=True)
 class AstraProgram:
-    """An executable that takes ASTRA-sim's command line, and arguments to add to it."""
+    """An executable with ASTRA-sim's command line, and further arguments for it."""
 
     path: Path
     arguments: tuple[str, ...] = ()
 
     @property
     def backend(self) -> str:
-        """congestion-unaware, congestion-aware, or the name of another front end."""
+        """The network backend: congestion-unaware, congestion-aware, or the name of a front end."""
         names = {UNAWARE: "congestion-unaware", AWARE: "congestion-aware"}
         return names.get(self.path.name, self.path.name)
 
@@ -34,12 +38,15 @@ class AstraProgram:
 def find_astra_sim(
     named: str | os.PathLike[str] | None = None, *, congestion: bool = False
 ) -> AstraProgram | None:
-    """The program to run; None where none is named and none is on PATH.
+    """Return the program to run; None if it is neither named nor on PATH.
 
-    ``named``, or else the environment variable HESPAS_ASTRA_SIM, is a file, a folder that holds
-    ASTRA-sim's analytical programs or was its checkout, or a command with arguments. Of the
-    analytical ones the congestion-aware program is taken if ``congestion``. Raises HespasError
-    where what is named is not there.
+    Args:
+        named: A file, a folder with ASTRA-sim's analytical programs, a checkout in which they were
+            built, or a command with arguments. None uses the environment variable HESPAS_ASTRA_SIM.
+        congestion: Whether to use the congestion-aware one of the analytical programs.
+
+    Raises:
+        HespasError: What is named does not exist or cannot be executed.
     """
     wanted = AWARE if congestion else UNAWARE
     location = os.fspath(named) if named is not None else os.environ.get(ENVIRONMENT, "")
@@ -69,13 +76,13 @@ def _parse_command(text: str, where: str) -> tuple[Path, list[str]]:
     try:
         first, *arguments = shlex.split(text)
     except ValueError as error:
-        raise HespasError(f"{text!r} is no command: {error}", where=where) from None
+        raise HespasError(f"{text!r} is not a command: {error}", where=where) from None
     executable = shutil.which(os.path.expanduser(first))
     if executable is None:
         raise HespasError(
             f"there is no program {first}",
             where=where,
-            remedy=f"give the path of {UNAWARE}, or the folder it is in",
+            remedy=f"give the path of {UNAWARE}, or of its folder",
         )
     return Path(executable), arguments
 

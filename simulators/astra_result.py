@@ -1,4 +1,4 @@
-"""An ASTRA-sim run as a Result: totals, intervals by class of devices, collectives and messages."""
+"""Converts node times of an ASTRA-sim run to intervals by class and communication records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RESOURCES: dict[int, str] = {COMP: "compute", RECV: "recv"}
 
 @dataclass(frozen=True, slots=True)
 class AstraTimings:
-    """What happened when, in the form of ``Result``."""
+    """Intervals and records in the form of ``SimulationResult``."""
 
     classes: list[tuple[NodeInterval, ...]]
     class_of: list[int]
@@ -31,9 +31,12 @@ class AstraTimings:
 def build_timings(
     traces: TraceFolder, times: Sequence[NodeTimes], counts: Sequence[int]
 ) -> AstraTimings:
-    """Put names to the times of nodes: ``times`` by device, in order of issue.
+    """Combine the times of nodes with the traces.
 
-    ``counts`` are the devices of each dimension of the network.
+    Args:
+        traces: The traces.
+        times: The times of the nodes of each device, in order of issue.
+        counts: The devices of each dimension of the network.
     """
     classes: dict[tuple[NodeInterval, ...], int] = {}
     class_of = []
@@ -51,10 +54,11 @@ def build_timings(
 
 
 class _CommRecorder:
-    """Collectives and messages, put together from what each device saw of them.
+    """Merges the intervals of single devices into records of collectives and messages.
 
-    A device's n-th collective on a communicator is the n-th of all its members: they would wait for
-    ever otherwise. A message lasts from its SEND's issue to its arrival, where the SEND finishes.
+    Invariant: the n-th collective of a device on a communicator is the n-th of every member,
+    because the run would have deadlocked otherwise. A message lasts from the issue to the finish of
+    its SEND.
     """
 
     def __init__(self, groups: Mapping[int, tuple[int, ...]], counts: Sequence[int]) -> None:
@@ -88,13 +92,13 @@ class _CommRecorder:
             )
 
     def _find_ranks(self, device: int, node: TraceNode, group: int) -> tuple[int, ...]:
-        """The devices that meet in a collective."""
+        """Return the devices of a collective."""
         involved = () if group else node.get_attr_value("involved_dim", ())
         if all(involved[: len(self._counts)]):
             return self._groups[group]
         return find_line_members(device, involved, self._counts)
 
     def collect_records(self) -> list[CommRecord]:
-        """All of them, by the time of their start."""
+        """Return all records in order of their start."""
         everything = [*self._collectives.values(), *self._messages]
         return sorted(everything, key=lambda r: (r.start_ns, r.ranks))

@@ -1,4 +1,4 @@
-"""A folder of traces as it is, for ASTRA-sim: files, communicators, and the nodes by name."""
+"""A folder of traces for ASTRA-sim: files, communicators, and nodes by id."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from hespas.support.errors import HespasError
 
 
 class TraceFolder:
-    """A folder of Chakra traces. ``groups``: devices by communicator, without that of all.
+    """A folder of Chakra traces.
 
-    Records that devices have in common, most of them in one program, are parsed once.
+    ``groups`` holds the devices of each communicator except that of all devices. Records that
+    devices have in common, which are most records of a program, are parsed once.
     """
 
     def __init__(self, folder: Path | str, prefix: str | None = None) -> None:
@@ -30,11 +31,11 @@ class TraceFolder:
         try:
             self.groups = {int(key): tuple(ranks) for key, ranks in communicators.items()}
         except (TypeError, ValueError):
-            raise HespasError("is no table of communicators", where=str(path)) from None
+            raise HespasError("is not a table of communicators", where=str(path)) from None
         self._parsed: dict[bytes, TraceNode] = {}
 
     def load_device_nodes(self, device: int) -> dict[int, TraceNode]:
-        """The nodes of a device by id; raises HespasError."""
+        """Read the nodes of a device by id; raises HespasError if the trace is missing or wrong."""
         if device not in self.files:
             raise HespasError(f"there is no trace of device {device}", where=str(self.folder))
         path = self.files[device]
@@ -47,6 +48,8 @@ class TraceFolder:
                 try:
                     node = self._parsed[record] = parse_trace_node(record)
                 except ValueError:
-                    raise TraceFileError(f"record {count} is no Chakra node", path, count) from None
+                    raise TraceFileError(
+                        f"record {count} is not a Chakra node", path, count
+                    ) from None
             nodes[node.id] = node
         return nodes

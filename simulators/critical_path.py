@@ -1,9 +1,11 @@
-"""Why a step takes as long as it does: its critical path, and the communication that shows.
+"""The critical path of a step, and its exposed communication.
 
-Both need the intervals of the nodes (``Result.classes``) and the traces. The path is walked from
-the node that finishes last back to time 0. What a node waited for is the dependency that finished
-when it was issued, else the node that held its resource until then; a collective started with the
-last of its devices, and the path goes on there; a RECV goes on at its SEND.
+Both need the intervals of the nodes (``SimulationResult.classes``) and the traces. The path is
+followed from the node that finishes last back to time 0. Invariant: the segments found so far cover
+the time from ``now`` to the end of the step without gaps. The predecessor of a node is the
+dependency that finished when the node was issued, or else the node that held its resource until
+then. The path continues from a collective on the device that joined it last, and from a RECV at its
+SEND.
 """
 
 from __future__ import annotations
@@ -32,9 +34,9 @@ _NUMBER = re.compile(r"(?:[._]\d+)+$")
 
 @dataclass(frozen=True, slots=True)
 class PathSegment:
-    """A part of the critical path: what ``node`` of ``device`` did from start to finish.
+    """A part of the critical path, on one node of one device.
 
-    ``what`` is compute, communication or waiting; there is no node where nothing explains a wait.
+    ``what`` is compute, communication or waiting; ``node`` is None if nothing explains a wait.
     """
 
     device: int
@@ -46,10 +48,10 @@ class PathSegment:
 
 @dataclass(frozen=True, slots=True)
 class ExposedNode:
-    """Time in which a device computes nothing, because of one communication node.
+    """Time in which a device does not compute because of one communication node.
 
-    ``waiting_ns`` of ``exposed_ns`` passed before the last device had joined in. ``needed_by`` is
-    the first compute node, by issue, that depends on it; None where none does.
+    ``waiting_ns`` is the part of ``exposed_ns`` before the last device joined. ``needed_by`` is the
+    first compute node, in order of issue, that depends on the node; None if there is no such node.
     """
 
     node: TraceNode
@@ -59,7 +61,7 @@ class ExposedNode:
 
 
 def classify_node(node: TraceNode) -> str:
-    """What a node is, for grouping: the op that names a region, the collective, ``send``."""
+    """Return the kind of a node: the op that names a region, the collective, or ``send``."""
     if node.type == COLL:
         value = read_integer_attr(node, "comm_type") or 0
         return _COLLECTIVES.get(value, str(value))
@@ -72,10 +74,10 @@ def classify_node(node: TraceNode) -> str:
 
 @dataclass(slots=True)
 class _ClassIntervals:
-    """The intervals of devices that behave alike, by node and by finish."""
+    """The intervals of a class of devices, by node and by finish."""
 
     by_node: dict[int, NodeInterval]
-    order: dict[int, int]  # by node: its place in the order of issue
+    order: dict[int, int]  # position of each node in the order of issue
     by_finish: dict[tuple[str, int], list[NodeInterval]]
     finishes: list[int]  # ascending, of the intervals that take time
     ended: list[NodeInterval]  # in the order of ``finishes``
@@ -83,15 +85,21 @@ class _ClassIntervals:
 
 @dataclass(slots=True)
 class _DeviceCommunication:
-    """The communication of a device, in order of issue."""
+    """The communication of a device, in order of issue.
+
+    ``collectives`` are by communicator, and ``place`` is the index of each node in its list.
+    """
 
     collectives: dict[int, list[NodeInterval]] = field(default_factory=dict)
     messages: dict[Message, list[NodeInterval]] = field(default_factory=dict)
-    place: dict[int, int] = field(default_factory=dict)  # of a node in one of these lists
+    place: dict[int, int] = field(default_factory=dict)
 
 
 class TracedResult:
-    """A result together with the traces. ``groups``: devices by communicator, save that of all."""
+    """A result together with its traces, indexed when needed.
+
+    ``groups`` holds the devices of each communicator except that of all devices.
+    """
 
     def __init__(
         self, result: SimulationResult, nodes: NodesOf, groups: Mapping[int, Sequence[int]]
@@ -101,21 +109,20 @@ class TracedResult:
         self._nodes: dict[int, Mapping[int, TraceNode]] = {}
         self._classes: dict[int, _ClassIntervals] = {}
         self._devices: dict[int, _DeviceCommunication] = {}
-        self._typical: dict[int, list[int]] = {}
-        self._ready: dict[int, list[tuple[int, int]]] = {}
+        self._last_joins: dict[int, list[tuple[int, int]]] = {}  # by communicator
 
     def get_device_nodes(self, device: int) -> Mapping[int, TraceNode]:
-        """A device's nodes by id."""
+        """Return the nodes of a device by id."""
         if device not in self._nodes:
             self._nodes[device] = self._read(device)
         return self._nodes[device]
 
     def get_device_intervals(self, device: int) -> Sequence[NodeInterval]:
-        """A device's intervals in order of issue."""
+        """Return the intervals of a device in order of issue."""
         return self.result.classes[self.result.class_of[device]]
 
     def index_class_intervals(self, device: int) -> _ClassIntervals:
-        """The intervals of a device's class, in the orders that are asked for."""
+        """Return the indexed intervals of the class of a device."""
         key = self.result.class_of[device]
         if key not in self._classes:
             intervals = self.result.classes[key]
@@ -133,7 +140,7 @@ class TracedResult:
         return self._classes[key]
 
     def index_communication(self, device: int) -> _DeviceCommunication:
-        """The collectives and messages of a device."""
+        """Return the indexed collectives and messages of a device."""
         communication = self._devices.get(device)
         if communication is None:
             communication = self._devices[device] = _DeviceCommunication()
@@ -143,7 +150,7 @@ class TracedResult:
                 if node.type == COLL:
                     group = read_communicator_id(node) or 0
                     if not group and not all(node.get_attr_value("involved_dim", ())):
-                        continue  # with some devices only, and the trace does not say which
+                        continue  # the trace does not record which devices take part
                     intervals = communication.collectives.setdefault(group, [])
                 elif node.type in (SEND, RECV):
                     intervals = communication.messages.setdefault(
@@ -156,29 +163,27 @@ class TracedResult:
         return communication
 
     def find_last_joins(self, group: int) -> list[tuple[int, int]]:
-        """For each collective of a communicator, by issue: when, and where, the last one joined."""
-        if group not in self._ready:
+        """Return when and where the last device joined each collective, in order of issue."""
+        if group not in self._last_joins:
             last_joins: list[tuple[int, int]] = []
             for device in self._select_representatives(group):
-                for k, one in enumerate(
-                    self.index_communication(device).collectives.get(group, ())
-                ):
+                intervals = self.index_communication(device).collectives.get(group, ())
+                for k, one in enumerate(intervals):
                     if k == len(last_joins):
                         last_joins.append((one.start_ns, device))
                     elif one.start_ns > last_joins[k][0]:
                         last_joins[k] = (one.start_ns, device)
-            self._ready[group] = last_joins
-        return self._ready[group]
+            self._last_joins[group] = last_joins
+        return self._last_joins[group]
 
     def _select_representatives(self, group: int) -> list[int]:
-        if group not in self._typical:
-            members = self.groups.get(group, range(len(self.result.devices)))
-            firsts = {self.result.class_of[device]: device for device in reversed(members)}
-            self._typical[group] = sorted(firsts.values())
-        return self._typical[group]
+        """Return the first device of each class among the members of a communicator."""
+        members = self.groups.get(group, range(len(self.result.devices)))
+        firsts = {self.result.class_of[device]: device for device in reversed(members)}
+        return sorted(firsts.values())
 
     def find_start(self, device: int, one: NodeInterval) -> tuple[int, NodeInterval]:
-        """The device and node that a communication could not start before; itself, mostly."""
+        """Return the device and node that a communication node waited for; by default itself."""
         node = self.get_device_nodes(device)[one.node]
         communication = self.index_communication(device)
         if node.type == COLL and one.node in communication.place:
@@ -195,7 +200,7 @@ class TracedResult:
         return device, one
 
     def find_predecessor(self, device: int, one: NodeInterval) -> NodeInterval | None:
-        """What a node was issued after: see the module's text."""
+        """Return the predecessor of a node, as the module's docstring defines it."""
         class_intervals, start = self.index_class_intervals(device), one.start_ns
         deps = list(self._iterate_dependencies(device, one.node))
         latest = max(deps, key=_get_finish_ns, default=None)
@@ -208,7 +213,7 @@ class TracedResult:
         return class_intervals.ended[place - 1] if place else latest
 
     def _iterate_dependencies(self, device: int, node: int) -> Iterator[NodeInterval]:
-        """The intervals of what a node depends on, through nodes that do not run."""
+        """Yield the intervals of the dependencies of a node, through nodes that do not run."""
         nodes, intervals = self.get_device_nodes(device), self.index_class_intervals(device).by_node
         stack, seen = list(nodes[node].dependency_ids), set()
         while stack:
@@ -221,7 +226,7 @@ class TracedResult:
 
 
 def find_critical_path(traced_result: TracedResult) -> list[PathSegment]:
-    """The critical path, from time 0 on; its segments add up to the step time."""
+    """Return the critical path from time 0; its segments add up to the step time."""
     device = traced_result.result.critical_device
     here: NodeInterval | None = max(
         traced_result.get_device_intervals(device), key=_get_finish_ns, default=None
@@ -231,7 +236,7 @@ def find_critical_path(traced_result: TracedResult) -> list[PathSegment]:
     seen: set[tuple[int, int]] = set()
     while here is not None and now > 0 and (device, here.node) not in seen:
         seen.add((device, here.node))
-        if here.finish_ns < now:  # nothing that we know of explains the gap
+        if here.finish_ns < now:  # no known node explains the gap
             path.append(PathSegment(device, None, WAITING, here.finish_ns, now))
             now = here.finish_ns
         node = traced_result.get_device_nodes(device)[here.node]
@@ -247,10 +252,10 @@ def find_critical_path(traced_result: TracedResult) -> list[PathSegment]:
 
 
 def find_exposed_nodes(traced_result: TracedResult, device: int) -> list[ExposedNode]:
-    """What keeps a device from computing, the dearest first; what is hidden is not listed.
+    """Return the exposed communication nodes of a device, the most exposed time first.
 
-    Where a collective or SEND and RECVs are under way at once, the time goes to the first, then to
-    the RECV that finishes first.
+    If several are under way at once, the time is attributed to the collective or SEND, then to the
+    RECV that finishes first. Nodes that are completely hidden are left out.
     """
     intervals, nodes = (
         traced_result.get_device_intervals(device),
@@ -311,7 +316,7 @@ def _select_spans(
 
 
 def _find_gaps(busy: list[tuple[int, int]], end: int) -> list[tuple[int, int]]:
-    """The gaps between intervals, from 0 to ``end``."""
+    """Return the gaps between intervals from 0 to ``end``."""
     gaps, at = [], 0
     for start, finish in sorted(busy):
         if start > at:
@@ -325,7 +330,7 @@ def _find_gaps(busy: list[tuple[int, int]], end: int) -> list[tuple[int, int]]:
 def _intersect_with_gaps(
     intervals: list[NodeInterval], gaps: list[tuple[int, int]]
 ) -> Iterator[tuple[NodeInterval, int, int]]:
-    """The parts of disjoint intervals, in order of time, that lie in gaps, in order of time."""
+    """Yield the parts of disjoint intervals that lie in gaps, both in order of time."""
     k = 0
     for one in sorted(intervals, key=lambda i: i.start_ns):
         while k < len(gaps) and gaps[k][1] <= one.start_ns:

@@ -1,8 +1,8 @@
-"""Nanosecond durations from traces that carry them, though ASTRA-sim's field holds microseconds.
+"""Durations in nanoseconds, which ASTRA-sim's field for microseconds cannot hold.
 
-``hespas`` writes into num_ops 1000 for each nanosecond of a compute node and 500 more, and 1 into
-tensor_size. A system whose roofline mode is off does not read them. Run with roofline-enabled 1 and
-peak-perf 1 it takes just these nanoseconds, in ASTRA-sim too; nothing else depends on those keys.
+For a compute node of n nanoseconds, hespas writes num_ops = 1000 n + 500 and tensor_size = 1.
+Systems without roofline mode ignore both. With roofline-enabled 1 and peak-perf 1, the roofline
+mode of ASTRA-sim computes exactly n nanoseconds from them; nothing else depends on those two keys.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulation_inputs import SimulatedProgram, SimulationInputs
 
 _PEAK_TFLOPS = 1.0
-_MIN_MEMORY_GB_S = 1.0  # below, a node would be bound by its 1 byte of memory
+_MIN_MEMORY_GB_S = 1.0  # below it, the 1 byte of tensor_size would bound the time of a node
 
 
 def _can_use_exact_durations(system: SystemSpec) -> bool:
-    """Whether a system leaves the durations to the trace: its own roofline mode is off."""
+    """Return whether a system uses the durations of the trace: its roofline mode is off."""
     return not system.roofline_enabled and system.local_mem_bw_gb_s >= _MIN_MEMORY_GB_S
 
 
 def apply_exact_durations(inputs: SimulationInputs) -> SimulationInputs | None:
-    """The inputs with the durations in nanoseconds; None where trace or system do not allow it."""
+    """Return the inputs with exact durations; None if a trace or the system does not allow it."""
     if not _can_use_exact_durations(inputs.system):
         return None
     exact_programs: dict[int, SimulatedProgram] = {}

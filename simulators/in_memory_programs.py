@@ -1,8 +1,8 @@
-"""The input of a simulation from a program's trace in memory: no file is written or read.
+"""Simulation inputs from the traces of a program in memory, without writing files.
 
-What comes out is what ``inputs.load`` makes of the files that ``chakra.writer`` writes, durations
-of both forms included, but for the attributes that only tell about a node. Devices that differ in
-names alone share one program here too, so that thousands of them cost no more than one.
+The result equals what ``load_inputs`` reads from the files of ``chakra.trace_writer``, including
+both forms of durations, except for attributes that do not affect the simulation. Devices that
+differ only in names share one program, so thousands of them cost no more than one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TENSOR_SIZE = ("uint64", 1)
 
 
 class InMemoryPrograms:
-    """The programs of a trace, ready to be put on any system of as many devices."""
+    """The programs of a trace, which can be placed on any system with as many devices."""
 
     def __init__(self, trace: ProgramTrace) -> None:
         self.trace = trace
@@ -52,7 +52,7 @@ class InMemoryPrograms:
 
     @property
     def node_counts(self) -> tuple[int, ...]:
-        """How many nodes each device has."""
+        """The number of nodes of each device."""
         counts = [0] * self.trace.devices
         for devices, nodes in self._classes:
             for device in devices:
@@ -60,7 +60,7 @@ class InMemoryPrograms:
         return tuple(counts)
 
     def place_on_system(self, system: SystemSpec) -> SimulationInputs:
-        """The input of a simulation on ``system``; raises HespasError for what cannot be run."""
+        """Return the inputs of a simulation on ``system``; raises HespasError if it cannot run."""
         count = self.trace.devices
         if system.device_count != count:
             raise HespasError(
@@ -77,7 +77,7 @@ class InMemoryPrograms:
         return SimulationInputs(Path(), system, devices, groups)
 
     def _build_nodes(self, device: int) -> list[TraceNode]:
-        """A device's nodes, as ``chakra.reader`` reads those that ``chakra.writer`` writes."""
+        """Build the nodes of a device as they would be read from its trace file."""
         slots, ids, times = self._slots, DependencyIds(self.trace), iter(self._times)
         nodes: list[TraceNode] = []
         for step in self.trace.steps:
@@ -113,7 +113,7 @@ class InMemoryPrograms:
         system: SystemSpec,
         known: list[tuple[int, SimulatedProgram]],
     ) -> SimulatedDevice:
-        """A device, by a program of its class that ``known`` has where names allow it."""
+        """Build a device, with a program of ``known`` if it differs in names only."""
         path = Path(f"dev.{rank}.et")
         for first, program in known:
             names = self._match_names(first, rank)
@@ -128,9 +128,9 @@ class InMemoryPrograms:
     def _match_names(
         self, first: int, rank: int
     ) -> tuple[Mapping[int, int], Mapping[int, int]] | None:
-        """What communicators and devices of one device's program are on another of its class.
+        """Map the communicators and devices that ``first`` names to those that ``rank`` names.
 
-        None where a name of the one is not one name of the other. Equal names are left out.
+        Returns None if the mapping is not one-to-one. Equal names are left out.
         """
         tables: tuple[dict[int, int], dict[int, int]] = ({}, {})
         for names in self._slots.names:
@@ -146,7 +146,7 @@ class InMemoryPrograms:
 
 
 def _group_devices(slots: TailSlots) -> Iterable[list[int]]:
-    """Devices that take part in the same steps, so that their nodes are equal but for names."""
+    """Group the devices that take part in the same steps; their nodes differ only in names."""
     classes: dict[tuple[bool, ...], list[int]] = {}
     for device in range(slots.devices):
         key = tuple([device in names for names in slots.names])
@@ -180,7 +180,7 @@ def _build_collective_node(
 def _build_message_nodes(
     number: int, transfer: TransferContent, deps: tuple[int, ...], slots: TailSlots, device: int
 ) -> list[TraceNode]:
-    """The SEND and the RECV of a device in a transfer, where it has them."""
+    """Build the SEND and RECV nodes of a device in a transfer, as far as it has them."""
     nodes = []
     for k, kind in enumerate((NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)):
         ends = slots.names[slots.find_send_slot(transfer) + k].get(device)

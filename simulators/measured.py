@@ -1,7 +1,7 @@
-"""Curves of collectives from a table of measured times: ``python -m hespas.simulators.measured``.
+"""Convert measured times of collectives to curves: ``python -m hespas.simulators.measured``.
 
-The table is a CSV file (or .csv.xz) with the columns op_name, nccl_dtype, num_gpus, message_size
-(elements of the whole buffer) and latency_ms, as nccl-tests and aiconfigurator count.
+The input is a CSV file (or .csv.xz) with the columns op_name, nccl_dtype, num_gpus, message_size
+(elements of the whole buffer) and latency_ms, counted as in nccl-tests and aiconfigurator.
 """
 
 from __future__ import annotations
@@ -26,13 +26,18 @@ _KINDS = {
 }
 _ELEMENT_BYTES = {"int8": 1, "half": 2, "bfloat16": 2, "float": 4}
 _ERROR_QUANTILE = 0.8
-_MIN_SIZES = 3  # the error is that of points between two others
+_MIN_SIZES = 3  # the error is computed at points between two others
 
 
 def read_latency_table(path: str) -> dict[tuple[str, int], dict[int, float]]:
-    """Times in us by (kind, devices) and bytes of the whole buffer; raises HespasError.
+    """Read a table of measured times.
 
-    Where several element types have the same bytes, their geometric mean.
+    Returns:
+        The time in us by (kind, devices), then by bytes of the whole buffer: the geometric mean if
+        several element types have the same number of bytes.
+
+    Raises:
+        HespasError: The file cannot be read, or a row is wrong.
     """
     log_times: dict[tuple[str, int], dict[int, list[float]]] = defaultdict(
         lambda: defaultdict(list)
@@ -48,9 +53,9 @@ def read_latency_table(path: str) -> dict[tuple[str, int], dict[int, float]]:
                 log_times[key][size].append(math.log(1000 * float(row["latency_ms"])))
     except (KeyError, ValueError, TypeError, lzma.LZMAError) as error:
         where = f"{path}:{rows.line_num}" if rows else path
-        raise HespasError(f"no row of a collective: {error}", where=where) from None
+        raise HespasError(f"is not a row of a collective: {error}", where=where) from None
     except OSError as error:
-        raise HespasError(f"cannot read it: {error.strerror}", where=path) from None
+        raise HespasError(f"cannot be read: {error.strerror}", where=path) from None
     return {
         key: {size: math.exp(sum(logs) / len(logs)) for size, logs in sorted(by_size.items())}
         for key, by_size in log_times.items()
@@ -58,7 +63,7 @@ def read_latency_table(path: str) -> dict[tuple[str, int], dict[int, float]]:
 
 
 def build_curve_entry(times_us: Mapping[int, float]) -> dict[str, Any]:
-    """One curve as in the file: times never fall with the size, to four digits."""
+    """Return a curve as written to the file: times rounded to four digits, never falling."""
     sizes = sorted(times_us)
     times, highest = [], 0.0
     for size in sizes:
@@ -72,7 +77,7 @@ def build_curve_entry(times_us: Mapping[int, float]) -> dict[str, Any]:
 
 
 def compute_held_out_error(sizes: Sequence[int], times: Sequence[float]) -> float:
-    """The 80 % quantile of the error of each inner point, left out, from its two neighbours."""
+    """Compute the 80 % quantile of the relative errors of interpolating each inner point."""
     from hespas.simulators.embedded.curves import interpolate_power
 
     errors = sorted(
@@ -87,16 +92,24 @@ def compute_held_out_error(sizes: Sequence[int], times: Sequence[float]) -> floa
 def build_curve_file(
     path: str, description: str, source: str, device_gb_s: float, device_gb_s_source: str
 ) -> dict[str, Any]:
-    """The contents of a file of ``configs/collectives``; raises HespasError.
+    """Build the contents of a file of ``configs/collectives``.
 
-    ``device_gb_s``: what a device can send to the others of its node, 1e9 bytes per second.
+    Args:
+        path: The table of measured times.
+        description: What was measured.
+        source: Where the measurements come from.
+        device_gb_s: Bandwidth at which a device can send to the others of its host, in 1e9 B/s.
+        device_gb_s_source: Where that number comes from.
+
+    Raises:
+        HespasError: The table is wrong or has too few sizes.
     """
     curves: dict[str, dict[str, Any]] = {}
     for (kind, devices), times_us in sorted(read_latency_table(path).items()):
         if len(times_us) < _MIN_SIZES:
             raise HespasError(
-                f"there are {len(times_us)} sizes of {kind} between {devices} devices, and an "
-                f"error needs {_MIN_SIZES}",
+                f"there are {len(times_us)} sizes of {kind} between {devices} devices, but "
+                f"computing the error needs {_MIN_SIZES}",
                 where=path,
             )
         curves.setdefault(kind, {})[str(devices)] = build_curve_entry(times_us)

@@ -1,7 +1,8 @@
 """Perfetto's trace format: tracks, slices with arguments and flow arrows, counters.
 
-Names and texts are written once and then named by number (``interned_data``), and what a slice says
-beside its times is encoded once for all slices that say it. Equal calls give equal bytes.
+Invariant: each name or text is written once (``interned_data``), in the first packet that uses it,
+and referred to by its number from then on. Slices that differ only in time share one encoded event.
+Equal calls give equal bytes.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from hespas.chakra.record_encoding import encode_varint
 Args = tuple[tuple[str, int | float | str], ...]
 
 _SEQUENCE_ID = 1  # one writer, one sequence of packets
-CLEARED, NEEDED = 1, 2  # sequence flags: names start here; this packet uses names
+CLEARED, NEEDED = 1, 2  # sequence flags: interned names start here; this packet uses them
 _PACKET_KEY = b"\x0a"  # key of the field ``packet`` in ``Trace``, length-delimited
 BEGIN, END, COUNTER = 1, 2, 4  # TrackEvent.Type
 _EXPLICIT_ORDER = 3  # TrackDescriptor.ChildTracksOrdering
 
 
 class PerfettoTrace:
-    """A trace under construction; ``data()`` are its bytes. Times are integer nanoseconds."""
+    """A trace under construction; times are integer nanoseconds."""
 
     def __init__(self) -> None:
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2
@@ -36,16 +37,23 @@ class PerfettoTrace:
         self._append_packet(first)
 
     def to_bytes(self) -> bytes:
-        """The bytes of a trace file."""
+        """Return the bytes of the trace file."""
         return b"".join(self._parts)
 
     def add_child_track(
         self, name: str, parent: int = 0, *, rank: int = 0, unit: str = "", bytes_: bool = False
     ) -> int:
-        """A new track below ``parent``, whose children go by ``rank``; returns its number.
+        """Add a track and return its number.
 
-        With a unit (``bytes_``: that of bytes) it holds counter values, else slices. Tracks of one
-        parent and one name are shown as one.
+        With a unit the track holds counter values, else slices. Perfetto merges tracks of equal
+        name and parent.
+
+        Args:
+            name: The name of the track.
+            parent: The number of the track above it; 0 for none.
+            rank: The position among the children of the parent.
+            unit: The unit of a counter.
+            bytes_: Whether the unit is bytes.
         """
         self._tracks += 1
         packet = self._new()
@@ -73,7 +81,7 @@ class PerfettoTrace:
         flows: Sequence[int] = (),
         ends: Sequence[int] = (),
     ) -> None:
-        """Begin a slice: the flows ``flows`` leave it, and ``ends`` arrive."""
+        """Begin a slice; the flows ``flows`` leave at its begin, and the flows ``ends`` arrive."""
         packet = self._new()
         key = (name, category, args)
         event = self._events.get(key)
@@ -91,7 +99,7 @@ class PerfettoTrace:
         self._append_packet(packet)
 
     def end_slice(self, track: int, time_ns: int, ends: Sequence[int] = ()) -> None:
-        """End the track's slice; the flows ``ends`` arrive with its end."""
+        """End the slice of a track; the flows ``ends`` arrive at its end."""
         packet = self._new()
         packet.timestamp = time_ns
         event = packet.track_event
@@ -101,7 +109,7 @@ class PerfettoTrace:
         self._append_packet(packet)
 
     def set_counter_value(self, track: int, time_ns: int, value: float) -> None:
-        """The counter's value from here on."""
+        """Set the value of a counter from a time on."""
         packet = self._new()
         packet.timestamp = time_ns
         event = packet.track_event
@@ -113,7 +121,7 @@ class PerfettoTrace:
         self._append_packet(packet)
 
     def _build_slice_event(self, packet: Any, name: str, category: str, args: Args) -> Any:
-        """A slice's event without track and flows; names that are new go into ``packet``."""
+        """Build the event of a slice without track and flows; new names are added to ``packet``."""
         event = self._new().track_event
         event.type = BEGIN
         event.name_iid = self._intern_text(packet, "event_names", name)

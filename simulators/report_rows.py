@@ -1,6 +1,6 @@
-"""A simulation's result as rows: devices, communicators, collectives, critical path, exposed time.
+"""The rows of a simulation report: devices, communicators, collectives, path, exposed time.
 
-Times are integer nanoseconds, sizes bytes, bandwidths bytes per second.
+Times are integer nanoseconds, sizes are bytes, bandwidths are bytes per second.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BUS_SOURCE = "NVIDIA nccl-tests, doc/PERFORMANCE.md"
 
 @dataclass(frozen=True, slots=True)
 class DeviceRow:
-    """Devices with equal results; ``devices`` ascending."""
+    """Devices with equal results; ``devices`` are ascending."""
 
     devices: tuple[int, ...]
     result: DeviceResult
@@ -36,10 +36,10 @@ class DeviceRow:
 class CollectiveRow:
     """Collectives of equal kind, operand bytes and group size.
 
-    ``time_ns`` is their sum, each from the moment when its last device joined to its last finish.
-    Bandwidths are as nccl-tests define them: algorithm bandwidth is the larger of a device's input
-    and output over the time; bus bandwidth is that times a factor, so that it can be compared with
-    a link's whatever the number of devices.
+    ``time_ns`` is the sum of their times, each from the moment when the last device joins to the
+    last finish. Bandwidths are defined as in nccl-tests: the algorithm bandwidth is the larger of a
+    device's input and output over the time; the bus bandwidth is that times a factor that makes it
+    comparable with the bandwidth of a link for any number of devices.
     """
 
     kind: str
@@ -50,14 +50,14 @@ class CollectiveRow:
 
     @property
     def algorithm_bandwidth(self) -> float | None:
-        """Bytes per second; None where no time passes."""
+        """The algorithm bandwidth in bytes per second; None if the time is 0."""
         factor = self.group_size if self.kind == "all_gather" else 1
         moved = self.count * self.operand_bytes * factor
         return moved / self.time_ns * 1e9 if self.time_ns else None
 
     @property
     def bus_bandwidth(self) -> float | None:
-        """Bytes per second; None where no time passes."""
+        """The bus bandwidth in bytes per second; None if the time is 0."""
         algorithm = self.algorithm_bandwidth
         return (
             None
@@ -68,9 +68,10 @@ class CollectiveRow:
 
 @dataclass(frozen=True, slots=True)
 class CommunicatorRow:
-    """A communicator's collectives; id -1 is all messages between two devices.
+    """The collectives of a communicator; the id -1 stands for all messages between two devices.
 
-    ``alike`` communicators of as many devices did as much in as much time; this is the first.
+    ``alike`` communicators with as many devices moved as many bytes in the same time; the row shows
+    the first of them.
     """
 
     id: int
@@ -83,7 +84,7 @@ class CommunicatorRow:
 
 @dataclass(frozen=True, slots=True)
 class PathRow:
-    """The part of the critical path that is one kind of op; ``what`` is as in ``path.Segment``."""
+    """The part of the critical path with one kind of op; ``what`` is that of ``PathSegment``."""
 
     what: str
     kind: str
@@ -93,9 +94,10 @@ class PathRow:
 
 @dataclass(frozen=True, slots=True)
 class ExposedRow:
-    """Communication nodes of equal name and size, by what they expose on the critical device.
+    """Communication nodes of equal name and size that are exposed on the critical device.
 
-    ``place`` is where in the source it is; ``needed_by`` the name of the compute that waits.
+    ``place`` is their location in the source, ``needed_by`` the name of the compute node that
+    waits.
     """
 
     name: str
@@ -110,7 +112,7 @@ class ExposedRow:
 
 @dataclass(frozen=True, slots=True)
 class SimulationReport:
-    """All rows. ``path`` and ``exposed`` are None where the simulator tells no intervals."""
+    """All rows; ``path`` and ``exposed`` are None if the simulator records no intervals."""
 
     result: SimulationResult
     devices: list[DeviceRow]
@@ -131,7 +133,7 @@ class SimulationReport:
 
 
 def build_report(result: SimulationResult, traced_result: TracedResult | None) -> SimulationReport:
-    """All rows of a result; ``story`` is None where there are no intervals or no traces."""
+    """Build all rows; ``traced_result`` is None if there are no intervals or no traces."""
     return SimulationReport(
         result,
         group_devices(result),
@@ -145,14 +147,14 @@ def build_report(result: SimulationResult, traced_result: TracedResult | None) -
 
 
 def compute_bus_factor(kind: str, n: int) -> float:
-    """Bus over algorithm bandwidth on ``n`` devices, as nccl-tests define it."""
+    """Return the ratio of bus to algorithm bandwidth on ``n`` devices, as nccl-tests define it."""
     if kind == "all_reduce":
         return 2 * (n - 1) / n
     return (n - 1) / n if kind in ("all_gather", "reduce_scatter", "all_to_all") else 1.0
 
 
 def group_devices(result: SimulationResult) -> list[DeviceRow]:
-    """Devices with equal results together, the last to finish first."""
+    """Group devices with equal results, the last to finish first."""
     devices_by_result: dict[DeviceResult, list[int]] = {}
     for device, one in enumerate(result.devices):
         devices_by_result.setdefault(one, []).append(device)
@@ -161,14 +163,14 @@ def group_devices(result: SimulationResult) -> list[DeviceRow]:
 
 
 def group_communicators(result: SimulationResult) -> list[CommunicatorRow]:
-    """By communicator, those that did as much together, those with the most time first."""
+    """Group collectives by communicator, and communicators that did the same; most time first."""
     records: dict[tuple[int, tuple[int, ...]], list[CommRecord]] = {}
     for one in result.comms:
         ranks = one.ranks if one.communicator >= 0 else ()
         records.setdefault((one.communicator, ranks), []).append(one)
     rows: dict[tuple[int, ...], CommunicatorRow] = {}
     for (id_, _), ones in sorted(records.items()):
-        # A message's copies are further messages, a collective's further communicators.
+        # Copies of a message are further messages; copies of a collective, further communicators.
         times = [one.copies if id_ < 0 else 1 for one in ones]
         alike = 1 if id_ < 0 else ones[0].copies
         ranks = (
@@ -188,7 +190,7 @@ def group_communicators(result: SimulationResult) -> list[CommunicatorRow]:
 
 
 def _find_equivalent_devices(result: SimulationResult, ranks: set[int]) -> Sequence[int]:
-    """The devices that behave like some of these."""
+    """Return the devices that are equivalent to some of ``ranks``."""
     if not result.class_of:
         return sorted(ranks)
     classes = {result.class_of[rank] for rank in ranks}
@@ -196,7 +198,7 @@ def _find_equivalent_devices(result: SimulationResult, ranks: set[int]) -> Seque
 
 
 def group_collectives(result: SimulationResult) -> list[CollectiveRow]:
-    """All collectives and messages by kind, size and group size, the most time first."""
+    """Group collectives and messages by kind, size and group size, the most time first."""
     sums_by_shape: dict[tuple[str, int, int], list[int]] = {}
     for one in result.comms:
         sums = sums_by_shape.setdefault((one.kind, one.operand_bytes, len(one.ranks)), [0, 0])
@@ -207,7 +209,7 @@ def group_collectives(result: SimulationResult) -> list[CollectiveRow]:
 
 
 def _build_path_rows(path: Iterable[PathSegment]) -> list[PathRow]:
-    """The critical path by kind of op, the dearest first."""
+    """Group the critical path by kind of op, the most time first."""
     sums_by_kind: dict[tuple[str, str], list[int]] = {}
     for one in path:
         key = (one.what, classify_node(one.node) if one.node else "")
@@ -219,7 +221,7 @@ def _build_path_rows(path: Iterable[PathSegment]) -> list[PathRow]:
 
 
 def sum_path_times(rows: Iterable[PathRow]) -> dict[str, int]:
-    """Nanoseconds of the critical path by what they are: compute, communication, waiting."""
+    """Sum the nanoseconds of the critical path that are compute, communication and waiting."""
     totals: dict[str, int] = dict.fromkeys((COMPUTE, COMMUNICATION, WAITING), 0)
     for row in rows:
         totals[row.what] += row.time_ns
@@ -227,7 +229,7 @@ def sum_path_times(rows: Iterable[PathRow]) -> dict[str, int]:
 
 
 def _build_exposed_rows(nodes: Iterable[ExposedNode]) -> list[ExposedRow]:
-    """Nodes of one name (the trips of a loop) together, the dearest first."""
+    """Group nodes of equal name, such as the trips of a loop; the most time first."""
     nodes_by_key: dict[tuple[str, str, int, str], list[ExposedNode]] = {}
     for one in nodes:
         node = one.node

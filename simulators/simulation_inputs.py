@@ -1,4 +1,4 @@
-"""What a simulation reads: traces by device, communicators, the system. Wrong input is an error."""
+"""The inputs of a simulation: the trace of each device, the communicators, and the system."""
 
 from __future__ import annotations
 
@@ -20,10 +20,18 @@ from hespas.support.errors import HespasError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SimulatedProgram:
-    """One trace: nodes by rising id, what each does, and who waits for it (by position).
+    """One trace; a position is an index into ``nodes``.
 
-    ``groups``, ``peers`` and ``own`` are the communicators, the peers and the own numbers that it
-    names, with the position of the first node that does.
+    Attributes:
+        path: The file.
+        nodes: The nodes by rising id.
+        steps: What each node does.
+        waits: How many nodes each node depends on.
+        children: The positions of the nodes that depend on each node.
+        groups: The communicators that the nodes name, each with the position of the first such
+            node.
+        peers: The peers that the messages name, likewise.
+        own: The device that the messages name as their own, likewise.
     """
 
     path: Path
@@ -36,7 +44,7 @@ class SimulatedProgram:
     own: Mapping[int, int] = field(default_factory=dict)
 
     def to_canonical_form(self) -> tuple:
-        """What is equal for programs that are equal but for names."""
+        """Return a form that is equal for programs that differ only in communicators and peers."""
         groups = {name: slot for slot, name in enumerate(self.groups)}
         peers = {name: slot for slot, name in enumerate(self.peers)}
         steps = [
@@ -51,9 +59,14 @@ class SimulatedProgram:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedDevice:
-    """A device runs a program that may be another's up to names of communicators and peers.
+    """A device and its program, which it may share with devices that use other names.
 
-    ``groups`` and ``peers`` map those of the program to the device's own; what is absent is equal.
+    Attributes:
+        program: The program.
+        path: The trace file of the device.
+        groups: Maps the communicators that the program names to the device's; absent ones are
+            equal.
+        peers: Maps the peers likewise.
     """
 
     program: SimulatedProgram
@@ -62,7 +75,7 @@ class SimulatedDevice:
     peers: Mapping[int, int]
 
     def get_own_nodes(self) -> dict[int, TraceNode]:
-        """Its own nodes by id; those without names are shared with other devices."""
+        """Return the nodes with the names of this device, by id."""
         nodes = self.program.nodes
         if self.groups or self.peers:
             nodes = [_rename_node(node, self.groups, self.peers) for node in nodes]
@@ -70,7 +83,7 @@ class SimulatedDevice:
 
 
 def _rename_node(node: TraceNode, groups: Mapping[int, int], peers: Mapping[int, int]) -> TraceNode:
-    """A node with the names that another device has for its communicator and its peers."""
+    """Return a node with its communicator and peers renamed."""
     names: dict[str, tuple[str, object]] = {}
     if node.type == COLL:
         group = read_communicator_id(node)
@@ -86,7 +99,7 @@ def _rename_node(node: TraceNode, groups: Mapping[int, int], peers: Mapping[int,
 
 @dataclass(frozen=True, slots=True)
 class SimulationInputs:
-    """A simulation's input. ``groups``: devices of each communicator, 0 being all of them."""
+    """Traces and a system; ``groups`` holds the devices of each communicator, 0 being all."""
 
     folder: Path
     system: SystemSpec
@@ -94,16 +107,19 @@ class SimulationInputs:
     groups: Mapping[int, tuple[int, ...]]
 
     def get_device_nodes(self, device: int) -> dict[int, TraceNode]:
-        """The nodes of a device by id."""
+        """Return the nodes of a device by id."""
         return self.devices[device].get_own_nodes()
 
 
 def find_line_members(
     rank: int, involved: Sequence[bool], counts: Sequence[int]
 ) -> tuple[int, ...]:
-    """The devices that differ from one in the involved dimensions only, ascending.
+    """Return the devices that differ from ``rank`` only in the involved dimensions, ascending.
 
-    ``counts`` are the devices of each dimension of the network, the first the fastest varying.
+    Args:
+        rank: A device.
+        involved: Whether each dimension is involved.
+        counts: The devices of each dimension of the network, the fastest varying one first.
     """
     members, stride = [rank], 1
     for count, used in zip(counts, involved, strict=False):
@@ -117,9 +133,15 @@ def find_line_members(
 def load_inputs(
     folder: str | Path, system: SystemSpec | str, prefix: str | None = None
 ) -> SimulationInputs:
-    """Read the traces ``PREFIX.N.et`` and ``comm_group.json`` of a folder, for a system.
+    """Read the traces ``PREFIX.N.et`` and ``comm_group.json`` of a folder.
 
-    ``system`` may be the name of a preset or a folder. Raises HespasError with file, node and key.
+    Args:
+        folder: The folder.
+        system: The system, the name of a preset, or the folder of a system.
+        prefix: The common prefix of the traces; None if the folder holds only one set.
+
+    Raises:
+        HespasError: A file is missing or wrong; it names the file, node and key.
     """
     folder = Path(folder)
     if isinstance(system, str):
@@ -129,10 +151,10 @@ def load_inputs(
     missing = [rank for rank in range(count) if rank not in trace_files]
     if missing:
         raise HespasError(
-            f"the system has {count} devices, and there is no trace for "
+            f"the system has {count} devices, but there is no trace for "
             f"{'device' if len(missing) == 1 else f'{len(missing)} of them, first'} {missing[0]}",
             where=str(folder),
-            remedy=f"it has {len(trace_files)} traces: choose a system of as many devices",
+            remedy=f"the folder has {len(trace_files)} traces: use a system with as many devices",
         )
     groups = trace_folder.read_trace_communicators(folder, count)
     programs: dict[int, list[tuple[TraceTemplate, SimulatedProgram]]] = {}
@@ -149,7 +171,10 @@ def _load_device(
     system: SystemSpec,
     programs: dict[int, list[tuple[TraceTemplate, SimulatedProgram]]],
 ) -> SimulatedDevice:
-    """A device's trace, in terms of one that is known if there is one; ``programs`` by length."""
+    """Read the trace of a device, reusing a program that differs in names only.
+
+    ``programs`` holds the programs so far by the length of their files.
+    """
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -167,7 +192,7 @@ def _load_device(
 
 
 def _count_names(nodes: Sequence[TraceNode]) -> int:
-    """How many names of communicators and devices a trace has."""
+    """Count the names of communicators and devices in a trace."""
     return sum(
         ("comm_src" in node.attrs)
         + ("comm_dst" in node.attrs)
@@ -183,16 +208,20 @@ def _parse_program(path: Path, data: bytes, system: SystemSpec) -> SimulatedProg
     except TraceFileError as error:
         raise HespasError(error.message, where=str(path)) from None
     if not nodes:
-        raise HespasError("has no nodes: give each device one at least", where=str(path))
+        raise HespasError("has no nodes: give each device at least one", where=str(path))
     return build_program(path, nodes, system)
 
 
 def build_program(path: Path, nodes: Sequence[TraceNode], system: SystemSpec) -> SimulatedProgram:
-    """The program of nodes by rising id; ``path`` is named in errors. Raises HespasError."""
+    """Build the program of nodes by rising id.
+
+    Raises:
+        HespasError: A node is wrong; ``path`` is the file that the message names.
+    """
     place = {node.id: i for i, node in enumerate(nodes)}
     if len(place) < len(nodes):
         twice = next(a.id for a, b in pairwise(nodes) if a.id == b.id)
-        raise HespasError(f"the id {twice} is there twice", where=f"{path} node {twice}")
+        raise HespasError(f"the id {twice} is used twice", where=f"{path} node {twice}")
     deps: list[set[int]] = []
     for node in nodes:
         missing = next((dep for dep in node.dependency_ids if dep not in place), None)
@@ -227,7 +256,7 @@ def build_program(path: Path, nodes: Sequence[TraceNode], system: SystemSpec) ->
 
 
 def check_device(rank: int, device: SimulatedDevice, groups: Mapping[int, tuple[int, ...]]) -> None:
-    """Raise HespasError where a communicator or a peer of a device cannot be."""
+    """Raise HespasError if a communicator or a peer of a device does not exist or fit it."""
     program = device.program
     for name, i in program.groups.items():
         group = device.groups.get(name, name)
@@ -244,14 +273,14 @@ def check_device(rank: int, device: SimulatedDevice, groups: Mapping[int, tuple[
         if peer == rank or not 0 <= peer < len(groups[0]):
             text = "itself" if peer == rank else f"{peer}, which does not exist"
             raise HespasError(
-                f"device {rank} has as its peer {text}", where=_describe_position(device, i)
+                f"the peer of device {rank} is {text}", where=_describe_position(device, i)
             )
     for name, i in program.own.items():
         own = device.peers.get(name, name)
         if own != rank:
             key = "comm_src" if program.nodes[i].type == SEND else "comm_dst"
             raise HespasError(
-                f"{key} is {own}, and the device is {rank}", where=_describe_position(device, i)
+                f"{key} is {own}, but the device is {rank}", where=_describe_position(device, i)
             )
 
 

@@ -1,4 +1,7 @@
-"""What each node of a trace does on a system. What ASTRA-sim could not run is an error."""
+"""The steps of a simulation: what each node of a trace does on a system.
+
+Nodes that ASTRA-sim cannot run raise an error.
+"""
 
 from __future__ import annotations
 
@@ -31,18 +34,23 @@ KINDS: dict[int, str] = {
 }
 _NO_GROUP = -1
 
-_IntegerReader = Callable[[str], int]  # the value of a node's attribute
-_ErrorBuilder = Callable[..., HespasError]  # of a text and a remedy
+_IntegerReader = Callable[[str], int]  # returns the value of an attribute of the node
+_ErrorBuilder = Callable[..., HespasError]  # builds an error from a text and a remedy
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationStep:
-    """What a node does. ``resource``: compute, comm, recv, cpu, or skip (no time).
+    """What a node does.
 
-    ``duration_ns`` of a compute node or a broadcast; ``kind`` a collective's, or "send", "recv";
-    ``size`` in bytes, a collective's operand on one device or a message; ``group`` its
-    communicator, 0 for all devices; ``involved`` by dimension, () for all; ``peer`` and ``tag``
-    those of a message.
+    Attributes:
+        resource: compute, comm, recv, cpu, or skip for a node that takes no time.
+        duration_ns: Nanoseconds of a compute node or a broadcast.
+        kind: The kind of collective, "send" or "recv"; "" for compute.
+        size: Bytes of a message, or of a collective's operand on one device.
+        group: The communicator; 0 for all devices, -1 if there is none.
+        peer: The device at the other end of a message.
+        tag: The tag of a message.
+        involved: Whether a collective runs in each dimension; () for all.
     """
 
     resource: str
@@ -56,7 +64,7 @@ class SimulationStep:
 
 
 def build_step(path: Path, node: TraceNode, system: SystemSpec) -> SimulationStep:
-    """What a node of a trace does; raises HespasError with file and node."""
+    """Return what a node of a trace does; raises HespasError with file and node."""
 
     def build_error(text: str, remedy: str = "") -> HespasError:
         return HespasError(text, where=f"{path} node {node.id}", remedy=remedy)
@@ -66,7 +74,9 @@ def build_step(path: Path, node: TraceNode, system: SystemSpec) -> SimulationSte
         if value is None:
             there = node.attrs.get(name)
             problem = (
-                f"is typed {there[0] or 'nothing'}, not as an integer" if there else "is missing"
+                f"has the type {there[0] or 'nothing'}, not an integer type"
+                if there
+                else "is missing"
             )
             raise build_error(f"the attribute '{name}' {problem}")
         return value
@@ -83,13 +93,13 @@ def build_step(path: Path, node: TraceNode, system: SystemSpec) -> SimulationSte
     if node.type == NodeType.INVALID_NODE:
         return SimulationStep("skip")
     if node.type in MEMORY:
-        raise build_error("is a memory node, and the system has no remote memory")
+        raise build_error("is a memory node, but the system has no remote memory")
     if node.type not in (COLL, SEND, RECV):
         raise build_error(
             f"has type {node.type}: only COMP, COLL, SEND and RECV nodes are simulated"
         )
     if cpu:
-        raise build_error("communicates, and its is_cpu_op is true")
+        raise build_error("communicates, but its is_cpu_op is true")
     if node.type == COLL:
         return _build_collective_step(node, read_integer, system, build_error)
     size = read_integer("comm_size")
@@ -111,7 +121,7 @@ def _build_roofline_step(
         raise build_error("num_ops is 0: roofline mode gives it no finite time")
     if system.peak_perf_tflops is None:
         raise HespasError(
-            "the key 'peak-perf' is missing, and roofline-enabled is on",
+            "the key 'peak-perf' is missing, but roofline-enabled is on",
             where=str(system.folder / "system.json"),
         )
     intensity = float(ops) / float(size)
@@ -128,7 +138,8 @@ def _build_collective_step(
     kind = KINDS.get(read_integer("comm_type"))
     if kind is None:
         raise build_error(
-            f"comm_type {to_enum_name(CollectiveCommType, read_integer('comm_type'))} is not simulated"
+            f"comm_type {to_enum_name(CollectiveCommType, read_integer('comm_type'))} is not "
+            "simulated"
         )
     group = read_communicator_id(node)
     if group is None:
@@ -150,13 +161,13 @@ def _build_collective_step(
     if group == 0 and "involved_dim" in node.attrs:
         type_name, value = node.attrs["involved_dim"]
         if type_name != "bool_list":
-            raise build_error(f"involved_dim is typed {type_name or 'nothing'}, not bool_list")
+            raise build_error(f"involved_dim has the type {type_name or 'nothing'}, not bool_list")
         dims = len(system.npus_count)
         involved = tuple(value[:dims])
         if len(involved) < dims:
             raise build_error(
-                f"involved_dim has {len(involved)} entries, and the network {dims} dimensions"
+                f"involved_dim has {len(involved)} entries, but the network {dims} dimensions"
             )
         if not any(involved):
-            raise build_error("involved_dim holds no true: the collective never finishes")
+            raise build_error("involved_dim has no true entry: the collective never finishes")
     return SimulationStep("comm", 0, kind, size, group, involved=involved)

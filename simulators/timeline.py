@@ -1,7 +1,7 @@
-"""A simulation as a Perfetto trace: https://ui.perfetto.dev opens it.
+"""The timeline of a simulation as a Perfetto trace, which https://ui.perfetto.dev opens.
 
-A track for each device, with one below it for each resource, and counters of the use of its link.
-Flow arrows follow dependencies from one resource to another and messages from device to device.
+Each device has a track, with a track for each resource below it, and counters for its link. Flow
+arrows follow dependencies between resources and messages between devices.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hespas.support.output_file import check_writable_file, write_atomically
 
 _MAX_DEVICES = 64  # drawn by default
 _TRACKS = {"compute": "compute", "comm": "communication", "recv": "receive"}  # by resource
-# Written under another name, or of no interest.
+# Attributes that are written under another name or left out.
 _HANDLED_ATTRIBUTES = frozenset(
     ("is_cpu_op", "num_ops", "tensor_size", "comm_type", "comm_size", "comm_src", "comm_dst",
      "comm_tag", "comm_priority", "pg_name", "involved_dim")
@@ -34,7 +34,7 @@ _HANDLED_ATTRIBUTES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class TimelineSummary:
-    """What a timeline shows: these ``devices`` of ``of`` in all, and how much of them."""
+    """The content of a timeline: ``devices`` of all ``device_count``, slices, flows and bytes."""
 
     devices: tuple[int, ...]
     device_count: int
@@ -51,10 +51,19 @@ def write_timeline(
     *,
     devices: Sequence[int] | None = None,
 ) -> TimelineSummary:
-    """Write the timeline of a simulation of traces with these nodes and communicators.
+    """Write the timeline of a simulation.
 
-    ``devices`` says which to draw: by default all up to 64, of more one for each class of devices
-    that behave alike. Raises HespasError, also where the simulator kept no intervals.
+    Args:
+        result: The result.
+        nodes: Returns the trace nodes of a device by id.
+        groups: The devices of each communicator.
+        path: The file to write.
+        devices: The devices to draw. By default all devices if there are at most 64, else one of
+            each equivalence class.
+
+    Raises:
+        HespasError: The file cannot be written, a device does not exist, or the simulator recorded
+            no intervals.
     """
     check_writable_file(str(path))
     shown = _select_devices(result, devices)
@@ -68,9 +77,9 @@ def write_timeline(
 
 
 def count_sent_bytes(kind: str, operand_bytes: int, devices: int) -> float:
-    """The bytes that each of the devices of a collective has to send; a ring sends just these.
+    """Return the least bytes that each device of a collective has to send; a ring achieves it.
 
-    ``operand_bytes`` are those of one device; of an all-gather its shard.
+    ``operand_bytes`` are those of one device; for an all-gather, of its shard.
     """
     total_bytes = operand_bytes * (devices if kind == "all_gather" else 1)
     return total_bytes * compute_bus_factor(kind, devices)
@@ -79,7 +88,7 @@ def count_sent_bytes(kind: str, operand_bytes: int, devices: int) -> float:
 def _select_devices(result: SimulationResult, devices: Sequence[int] | None) -> tuple[int, ...]:
     if not result.classes:
         raise HespasError(
-            f"{result.simulator} kept no times of single nodes: there is no timeline to draw"
+            f"{result.simulator} recorded no times of single nodes: there is no timeline to draw"
         )
     device_count = len(result.devices)
     if devices is None:
@@ -99,21 +108,21 @@ def _select_devices(result: SimulationResult, devices: Sequence[int] | None) -> 
 
 @dataclass(slots=True)
 class _SliceArguments:
-    """What is said of a node; found once for nodes that devices share."""
+    """The arguments of slices; computed once for nodes that devices share."""
 
     groups: Mapping[int, Sequence[int]]
     result: SimulationResult
     _args: dict[int, tuple[TraceNode, Args]] = field(default_factory=dict)  # by id() of the node
 
     def describe_slice(self, node: TraceNode) -> Args:
-        """The arguments of a node's slice."""
+        """Return the arguments of the slice of a node."""
         entry = self._args.get(id(node))
         if entry is None:
             entry = self._args[id(node)] = (node, tuple(self._describe_node(node).items()))
         return entry[1]
 
     def count_node_bytes(self, node: TraceNode) -> float:
-        """The bytes that a device sends for a node; 0 for a RECV, as for compute."""
+        """Return the bytes that a device sends for a node; 0 for RECV and compute."""
         size = read_integer_attr(node, "comm_size") or 0
         if node.type == COLL:
             return count_sent_bytes(classify_node(node), size, self._count_members(node))
@@ -136,7 +145,7 @@ class _SliceArguments:
             other = "comm_dst" if node.type == SEND else "comm_src"
             arguments["to" if node.type == SEND else "from"] = node.get_attr_value(other, -1)
             arguments["tag"] = node.get_attr_value("comm_tag", 0)
-        elif "flops" not in node.attrs:  # in our traces num_ops is a time
+        elif "flops" not in node.attrs:  # in traces of hespas num_ops is a time
             for name in ("num_ops", "tensor_size"):
                 if name in node.attrs:
                     arguments[name] = node.get_attr_value(name)
@@ -148,7 +157,7 @@ class _SliceArguments:
 
 @dataclass(slots=True)
 class _TimelineDrawing:
-    """Puts the devices of a result into packets."""
+    """Writes the devices of a result as packets."""
 
     result: SimulationResult
     shown: tuple[int, ...]
@@ -158,11 +167,11 @@ class _TimelineDrawing:
     slices: int = 0
     flows: int = 0
     _lanes: dict[int, list[int]] = field(default_factory=dict)
-    _sends: dict[tuple[int, int], int] = field(default_factory=dict)  # (device, node) to flow
-    _recvs: dict[tuple[int, int], int] = field(default_factory=dict)
+    _sent_flows: dict[tuple[int, int], int] = field(default_factory=dict)  # by device and node
+    _received_flows: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def draw_tracks(self) -> None:
-        """All tracks and slices."""
+        """Draw all tracks and slices."""
         packets, result = self.packets, self.result
         step = packets.add_child_track("step")
         settings: dict[str, str | int] = {
@@ -193,7 +202,7 @@ class _TimelineDrawing:
         nodes = self.programs[device]
         outs, ins = self._number_dependencies(device, intervals, nodes)
         tracks: dict[tuple[str, int], int] = {}
-        # Tracks first, in the order of TRACKS: an interval of communication may come first.
+        # Create the tracks in the order of _TRACKS, whichever resource is used first.
         for key in sorted(
             {(i.resource, lane) for i, lane in zip(intervals, lanes, strict=True)},
             key=lambda key: (list(_TRACKS).index(key[0]), key[1]),
@@ -209,7 +218,7 @@ class _TimelineDrawing:
             node = nodes[interval.node]
             track = tracks[interval.resource, lane]
             key = (device, node.id)
-            flow, arrives = self._sends.get(key), self._recvs.get(key)
+            flow, arrives = self._sent_flows.get(key), self._received_flows.get(key)
             leaving = outs.get(node.id, ())
             if flow is not None:
                 leaving = (*leaving, flow)
@@ -217,7 +226,7 @@ class _TimelineDrawing:
             name = node.name or f"node {node.id}"
             start = interval.start_ns
             begin(track, start, name, category, args(node), leaving, ins.get(node.id, ()))
-            # A message arrives when the RECV ends: it may have been waiting since before the SEND.
+            # A message arrives at the end of the RECV, which may have started before the SEND.
             end(track, interval.finish_ns, () if arrives is None else (arrives,))
         self.slices += len(intervals)
         self._draw_link_counters(intervals, nodes, parent)
@@ -225,7 +234,7 @@ class _TimelineDrawing:
     def _number_dependencies(
         self, device: int, intervals: Sequence[NodeInterval], nodes: Mapping[int, TraceNode]
     ) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-        """The flows out of and into each node; those of one resource need no arrow."""
+        """Number the flows out of and into each node; dependencies in one resource have none."""
         resource = {interval.node: interval.resource for interval in intervals}
         outs: dict[int, list[int]] = defaultdict(list)
         ins: dict[int, list[int]] = defaultdict(list)
@@ -240,7 +249,7 @@ class _TimelineDrawing:
         return outs, ins
 
     def _match_messages(self) -> None:
-        """Number the flow of each message: the first SEND goes to the first RECV of its kind."""
+        """Number the flow of each message; the n-th SEND of a kind goes to its n-th RECV."""
         waiting: dict[Message, deque[tuple[int, int]]] = defaultdict(deque)
         recvs: list[tuple[Message, tuple[int, int]]] = []
         for device in self.shown:
@@ -254,12 +263,13 @@ class _TimelineDrawing:
         for key, end in recvs:
             if waiting[key]:
                 self.flows += 1
-                self._sends[waiting[key].popleft()] = self._recvs[end] = self.flows
+                self._sent_flows[waiting[key].popleft()] = self.flows
+                self._received_flows[end] = self.flows
 
     def _draw_link_counters(
         self, intervals: Sequence[NodeInterval], nodes: Mapping[int, TraceNode], parent: int
     ) -> None:
-        """Counters: operand bytes on the way, and the rate at which the device sends."""
+        """Draw counters of the operand bytes under way and of the sending rate."""
         changes: dict[int, list[tuple[int, bool, int, float]]] = defaultdict(list)
         for interval in intervals:
             sent = self.texts.count_node_bytes(nodes[interval.node])
@@ -290,7 +300,7 @@ class _TimelineDrawing:
 
 
 def _assign_lanes(intervals: Sequence[NodeInterval]) -> list[int]:
-    """A lane for each interval, the lowest free one: slices of one track must not overlap."""
+    """Assign each interval the lowest free lane, as slices of one track must not overlap."""
     free: dict[str, list[int]] = defaultdict(list)
     busy: dict[str, list[tuple[int, int]]] = defaultdict(list)
     lanes = []

@@ -1,8 +1,8 @@
-"""Traces that are equal but for names: of communicators, and of the devices of messages.
+"""Matching of traces that differ only in the names of communicators and devices.
 
-Every device of a program runs the same trace but for these, so each distinct trace is parsed once,
-and the others are compared with it byte by byte. What differs must lie within such names, and each
-name of the one must stand for one name of the other throughout.
+All devices of a program usually run the same trace with other names, so each distinct trace is
+parsed once and the others are compared with it byte by byte. They match if they differ only within
+names, and if names of one trace map one-to-one to names of the other.
 """
 
 from __future__ import annotations
@@ -36,29 +36,28 @@ _GROUP_PATTERN = re.compile(
     + re.escape(_encode_field_key("string", BYTES))
     + rb"([\x00-\x7f])"
 )
+_DEVICE_NAMES = b"|".join(map(_build_attribute_pattern, ("comm_src", "comm_dst")))
 _DEVICE_PATTERN = re.compile(
-    rb"(?:" + _build_attribute_pattern("comm_src") + rb"|" + _build_attribute_pattern("comm_dst") + rb")(?:" + _NUMBERS
-    + rb")([\x80-\xff]*[\x00-\x7f])",
-    re.DOTALL,
-)  # fmt: skip
+    rb"(?:" + _DEVICE_NAMES + rb")(?:" + _NUMBERS + rb")([\x80-\xff]*[\x00-\x7f])", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
 class TraceNames:
-    """Where in a trace the names are, by the name: communicators, and devices."""
+    """The byte offsets and the length of each name of a communicator or device in a trace."""
 
     groups: dict[int, tuple[npt.NDArray[np.int64], int]]
     devices: dict[int, tuple[npt.NDArray[np.int64], int]]
 
     @property
     def occurrence_count(self) -> int:
-        """How many names there are."""
+        """The number of occurrences of names."""
         tables = (self.groups, self.devices)
         return sum(len(starts) for table in tables for starts, _ in table.values())
 
 
 class TraceTemplate:
-    """A trace that was parsed, ready to be compared with others."""
+    """A parsed trace that others are compared with."""
 
     def __init__(self, data: bytes) -> None:
         self.names = _find_names(data)
@@ -70,9 +69,9 @@ class TraceTemplate:
                     self._free[starts + i] = True
 
     def match_trace(self, data: bytes) -> tuple[Mapping[int, int], Mapping[int, int]] | None:
-        """The communicators and devices of another trace by those of this one; None if it differs.
+        """Map the communicators and devices of this trace to those of another one.
 
-        Names that are equal are left out.
+        Returns None if the traces differ otherwise. Equal names are left out.
         """
         other = np.frombuffer(data, dtype=np.uint8)
         if len(other) != len(self._data):
@@ -107,7 +106,7 @@ def _to_arrays(
 
 
 def _match_names(table, other: npt.NDArray[np.uint8], decode) -> dict[int, int] | None:
-    """What each name is in another trace; None where it is not one name, or not one of ours."""
+    """Map each name to that of another trace; None if the mapping is not one-to-one."""
     renaming: dict[int, int] = {}
     for name, (starts, length) in table.items():
         spelled = other[starts[:, None] + np.arange(length)]
@@ -123,13 +122,13 @@ def _match_names(table, other: npt.NDArray[np.uint8], decode) -> dict[int, int] 
 
 
 def _decode_group_id(data: bytes) -> int | None:
-    """A communicator's id; None where it is not spelled as we would."""
+    """Decode the id of a communicator; None if it is not in canonical decimal form."""
     name = data.decode("ascii", "replace")
     return int(name) if name.isdecimal() and str(int(name)) == name and int(name) else None
 
 
 def _decode_varint(data: bytes) -> int | None:
-    """A device's number; None where the varint is not one, or not the shortest."""
+    """Decode the number of a device; None if it is not a varint of minimal length."""
     value = 0
     for i, byte in enumerate(data):
         if (byte < 128) != (i == len(data) - 1):

@@ -44,7 +44,7 @@ class _ReductionRounds:
         self.reducing = False
 
     def _is_next_reduced(self, first: int, rest: int) -> bool:
-        """Return whether the next packet is reduced, in rounds of ``first`` and ``rest`` packets."""
+        """Return whether to reduce the next packet, in rounds of ``first`` and ``rest`` packets."""
         if self.first_left == 0 and self.rest_left == 0:
             self.first_left, self.rest_left = first, rest
             self.reducing = not self.reducing

@@ -121,7 +121,7 @@ class CollectivePlanner:
         return _COMMUNICATOR_DELAY_NS if communicator.part else self.endpoint_delay_ns
 
     def compute_reduction_ns(self, size: int) -> int:
-        """Compute the time in ns to reduce ``size`` bytes: two reads and a write of local memory."""
+        """Compute the ns to reduce ``size`` bytes: two reads and a write of local memory."""
         return 3 * int(size / (self.system.local_mem_bw_gb_s * 1_000_000_000) * 1e9)
 
     @property

@@ -175,7 +175,7 @@ def test_paths_in_the_system_are_made_absolute(tmp_path, job):
 
 def test_partial_finish_with_exit_code_0(tmp_path, job):
     text = failure(tmp_path, job, finished(1, 5000, 0, 5000, 0, 0) + UNRELEASED)
-    assert "finished 1 of 2 devices; device 0 waits for ever in node 2" in text
+    assert "finished 1 of 2 devices; device 0 never leaves node 2" in text
 
 
 def test_silence_is_no_success(tmp_path, job):
@@ -293,7 +293,7 @@ class TestFind:
     def test_wrong_names(self, tmp_path):
         (tmp_path / "path").mkdir()
         for named, says in (("nope", "there is no program nope"), (tmp_path, f"no {UNAWARE} in"),
-                            ("'", "is no command")):  # fmt: skip
+                            ("'", "is not a command")):  # fmt: skip
             with pytest.raises(HespasError, match=says):
                 astra_program.find_astra_sim(named)
         path = write_astra_stub(tmp_path / "path", "").path

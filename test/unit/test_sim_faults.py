@@ -32,7 +32,7 @@ def attrs(**more):
 
 
 NODES = {
-    "id twice": ([t.comp(1), t.comp(1)], "the id 1 is there twice"),
+    "id twice": ([t.comp(1), t.comp(1)], "the id 1 is used twice"),
     "dangling": ([t.comp(1, [9])], "node 1: error: depends on node 9, which does not exist"),
     "cycle": ([t.comp(1), t.comp(2, [3]), t.comp(3, [2])], "2 nodes lie in or behind a cycle"),
     "own cycle": ([t.comp(1, [1])], "1 nodes lie in or behind a cycle"),
@@ -43,18 +43,18 @@ NODES = {
     "no size": ([t.node(1, 7, comm_type=("int64", 0))], "'comm_size' is missing"),
     "reduce": ([t.node(1, 7, **attrs(comm_type=("int64", 1)))], "comm_type REDUCE"),
     "type 77": ([t.node(1, 7, **attrs(comm_type=("int64", 77)))], "comm_type 77"),
-    "float": ([t.node(1, 7, **attrs(comm_size=("double", 8.0)))], "typed double"),
+    "float": ([t.node(1, 7, **attrs(comm_size=("double", 8.0)))], "has the type double"),
     "negative": ([t.coll(1, size=-1)], "comm_size is -1: the collective never finishes"),
     "gather 0": ([t.coll(1, kind=t.ALL_GATHER, size=0)], "comm_size is 0"),
     "pg text": ([t.node(1, 7, **attrs(pg_name=("string", "tp")))], "pg_name 'tp'"),
     "pg absent": ([t.coll(1, group=7)], "communicator 7 is not in comm_group.json"),
     "dims false": ([t.coll(1, group=0, involved_dim=("bool_list", [False]))], "no true"),
-    "dims kind": ([t.coll(1, group=0, involved_dim=("int64", 1))], "typed int64"),
+    "dims kind": ([t.coll(1, group=0, involved_dim=("int64", 1))], "has the type int64"),
     "dims short": ([t.coll(1, group=0, involved_dim=("bool_list", []))], "0 entries"),
     "cpu": ([t.node(1, 7, **attrs(is_cpu_op=("bool", True)))], "is_cpu_op is true"),
     "send 0": ([t.send(1, 1, size=0)], "comm_size is 0"),
-    "peer": ([t.send(1, 5)], "has as its peer 5, which does not exist"),
-    "self": ([t.send(1, 0)], "has as its peer itself"),
+    "peer": ([t.send(1, 5)], "the peer of device 0 is 5, which does not exist"),
+    "self": ([t.send(1, 0)], "the peer of device 0 is itself"),
     "invalid": ([t.node(1, 0), t.comp(2, [1])], "the nodes that it waits for take no time"),
     "empty": ([], "has no nodes"),
 }
@@ -100,7 +100,7 @@ def test_the_default_communicator_beside_others(tmp_path: Path) -> None:
 
 
 def test_fewer_traces_than_devices(tmp_path: Path) -> None:
-    fails(tmp_path, [[t.comp(1)]] * 2, "4 devices, and there is no trace for 2", counts=(4,))
+    fails(tmp_path, [[t.comp(1)]] * 2, "4 devices, but there is no trace for 2", counts=(4,))
 
 
 SYSTEMS: dict[str, tuple[tuple[int, ...], dict, str]] = {

@@ -272,7 +272,7 @@ def test_sent_bytes(kind, operand, sent):
 def test_errors_leave_no_file(pair, tmp_path):
     folder, simulated = pair
     path = tmp_path / "t.pftrace"
-    with pytest.raises(HespasError, match="kept no times of single nodes"):
+    with pytest.raises(HespasError, match="recorded no times of single nodes"):
         write(SimulationResult("x", simulated.devices), folder, path)
     with pytest.raises(HespasError, match="there is no device 2: devices are 0 to 1"):
         write(simulated, folder, path, devices=[0, 2])
