@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import ir
 from hespas.estimators.rules.base import to_buffer_size
-from hespas.passes.fuse.dependency_order import DependencyOrder
+from hespas.passes.fuse.dependency_order import DependencyOrder, order_topologically
 from hespas.passes.fuse.fusion_graph import has_side_effect
 from hespas.passes.fuse.op_builder import OpBuilder, get_element_type, get_static_shape
-from hespas.passes.fuse.topological_order import order_topologically
 from hespas.passes.split.blocks import list_read_values
 
 ALL_GATHER, ALL_REDUCE = "stablehlo.all_gather", "stablehlo.all_reduce"

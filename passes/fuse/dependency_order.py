@@ -1,38 +1,40 @@
-"""Which kernels need which, kept up while kernels are joined.
+"""The dependencies of numbered units: a topological order, and one that is maintained in merges.
 
-An order is kept in which each unit stands behind those that it needs, so that a search has to look
-only at what stands between two units (Pearce and Kelly, "A dynamic topological sort algorithm for
-directed acyclic graphs", 2007; joining two units is inserting an edge each way).
+Invariant of ``DependencyOrder``: a unit has a higher rank than the units that it depends on, so a
+search for a path between two units visits only units with ranks between theirs. Merging two units
+corrects the order as inserting edges between them in both directions would (Pearce and Kelly, "A
+dynamic topological sort algorithm for directed acyclic graphs", 2007).
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
 class DependencyOrder:
-    """Units, which are numbered at will, what each needs, and its place in the order."""
+    """The direct dependencies and users of each unit, and its rank in a topological order."""
 
     before: dict[int, set[int]] = field(default_factory=dict)
     after: dict[int, set[int]] = field(default_factory=dict)
     rank: dict[int, int] = field(default_factory=dict)
 
     @classmethod
-    def from_dependencies(cls, needs: Mapping[int, Iterable[int]]) -> DependencyOrder:
-        """From the direct needs of each unit, of which each comes after those that it needs."""
-        reach = cls()
-        for rank, (unit, before) in enumerate(needs.items()):
-            reach.rank[unit] = rank
-            reach.before[unit] = set(before)
-            reach.after[unit] = set()
-            for other in reach.before[unit]:
-                reach.after[other].add(unit)
-        return reach
+    def from_dependencies(cls, dependencies: Mapping[int, Iterable[int]]) -> DependencyOrder:
+        """Build the order from the direct dependencies of each unit, in topological order."""
+        order = cls()
+        for rank, (unit, before) in enumerate(dependencies.items()):
+            order.rank[unit] = rank
+            order.before[unit] = set(before)
+            order.after[unit] = set()
+            for other in order.before[unit]:
+                order.after[other].add(unit)
+        return order
 
     def depends_on(self, unit: int, other: int) -> bool:
-        """Whether ``unit`` needs ``other``, directly or not."""
+        """Return whether ``unit`` depends on ``other``, directly or indirectly."""
         rank = self.rank
         lowest = rank[other]
         if rank[unit] <= lowest:
@@ -48,11 +50,11 @@ class DependencyOrder:
         return False
 
     def has_path_between(self, a: int, b: int) -> bool:
-        """Whether one of two units needs the other."""
+        """Return whether one of two units depends on the other."""
         return self.depends_on(a, b) or self.depends_on(b, a)
 
     def merge_units(self, survivor: int, absorbed: int) -> None:
-        """``gone`` becomes a part of ``kept``; neither may need the other by way of a third."""
+        """Merge ``absorbed`` into ``survivor``; no path through a third unit may connect them."""
         low, high = sorted((survivor, absorbed), key=self.rank.__getitem__)
         rank = self.rank
         behind = self._collect_reachable(low, self.after, lambda r: r < rank[high])
@@ -70,7 +72,7 @@ class DependencyOrder:
     def _collect_reachable(
         self, unit: int, edges: Mapping[int, set[int]], within: Callable[[int], bool]
     ) -> list[int]:
-        """What is reached from a unit along edges, as far as ranks are within bounds."""
+        """Collect the units reached from a unit along edges to ranks within bounds."""
         seen: set[int] = set()
         stack = [unit]
         while stack:
@@ -83,9 +85,34 @@ class DependencyOrder:
     def _redirect_edges(
         self, edges: dict[int, set[int]], back: dict[int, set[int]], survivor: int, absorbed: int
     ) -> None:
-        """Make the edges of ``gone`` those of ``kept``."""
+        """Move the edges of ``absorbed`` to ``survivor``."""
         for other in edges.pop(absorbed):
             back[other].discard(absorbed)
             if other != survivor:
                 back[other].add(survivor)
                 edges[survivor].add(other)
+
+
+def order_topologically(
+    dependencies: Mapping[int, Iterable[int]], position: Mapping[int, int]
+) -> list[int]:
+    """Sort units so that each follows its dependencies, and by position where these allow it."""
+    missing_counts = dict.fromkeys(dependencies, 0)
+    users: dict[int, list[int]] = {unit: [] for unit in dependencies}
+    for unit, before in dependencies.items():
+        for other in set(before):
+            users[other].append(unit)
+            missing_counts[unit] += 1
+    ready = [(position[unit], unit) for unit, count in missing_counts.items() if not count]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        _, unit = heapq.heappop(ready)
+        order.append(unit)
+        for user in users[unit]:
+            missing_counts[user] -= 1
+            if not missing_counts[user]:
+                heapq.heappush(ready, (position[user], user))
+    if len(order) < len(dependencies):
+        raise ValueError("the dependencies of the units are cyclic")
+    return order

@@ -1,4 +1,9 @@
-"""Kernels onto the module: each of several ops becomes an ``mhlo.fusion``."""
+"""Rewriting of a block: each kernel of several ops becomes an ``mhlo.fusion``.
+
+Invariant: ops before ``end``, the terminator, that are already placed are in their final order.
+Units are placed in topological order; views and constants are placed before the first op that reads
+them, and ``current`` holds the value that now represents each value of the graph.
+"""
 
 from __future__ import annotations
 
@@ -8,31 +13,29 @@ from hespas.dialects.mlir import ir
 from hespas.dialects.op_bodies import list_captured_operands
 from hespas.estimators.rules.fusion import classify_kernel
 from hespas.estimators.work import find_cost_rule
+from hespas.passes.fuse.dependency_order import order_topologically
 from hespas.passes.fuse.fusion_graph import COPIED_KINDS, IN_PLACE, FusionGraph
 from hespas.passes.fuse.kernel_cost_model import FusionKernel
 from hespas.passes.fuse.op_builder import create_fusion
-from hespas.passes.fuse.topological_order import order_topologically
 
 
 @dataclass(slots=True)
 class FusionBuilder:
-    """Writes kernels into the block of a graph; ``current`` is what stands for each value now."""
+    """Writes the kernels of a graph into its block; ``dependencies`` are those of the kernels."""
 
     graph: FusionGraph
     kernels: dict[int, FusionKernel]
-    needs: dict[int, set[int]]
+    dependencies: dict[int, set[int]]
     current: list[ir.Value] = field(init=False)
     placed: set[int] = field(default_factory=set)
     end: ir.Operation = field(init=False)
-    point: ir.InsertionPoint = field(init=False)
 
     def __post_init__(self) -> None:
-        self.current = list(self.graph.ids)
+        self.current = list(self.graph.numbers)
         self.end = self.graph.ops[-1].op
-        self.point = ir.InsertionPoint(self.end)
 
     def build_fusions(self) -> int:
-        """Replace each kernel of several ops by a fusion; the number of fusions."""
+        """Replace each kernel of several ops by a fusion, and return the number of fusions."""
         fusions = 0
         for unit in self._order_units():
             kernel = self.kernels.get(unit)
@@ -47,26 +50,27 @@ class FusionBuilder:
         return fusions
 
     def _has_several_ops(self, kernel: FusionKernel) -> bool:
-        """Whether a kernel is of several ops; a constant that fills a tensor is one."""
+        """Return whether a kernel has several ops, including constants of more than one element."""
         if len(kernel.members) > 1:
             return True
         op = self.graph.ops[next(iter(kernel.members))]
-        inside = op.operands[1 if op.kind in IN_PLACE else 0 :]
-        return any(v in self.graph.constants and self.graph.sizes[v].elements > 1 for v in inside)
+        operands = op.operands[1 if op.kind in IN_PLACE else 0 :]
+        values = [self.graph.values[operand] for operand in operands]
+        return any(value.is_constant and value.size.elements > 1 for value in values)
 
     def _order_units(self) -> list[int]:
-        """Kernels and other ops, each after those that it needs, otherwise as they stood."""
+        """Sort kernels and other ops topologically, and otherwise by their previous positions."""
         position = {
-            unit: max(self.graph.producer[v] for v in self.kernels[unit].outputs)
+            unit: max(self.graph.values[v].producer for v in self.kernels[unit].outputs)
             if unit in self.kernels
             else unit
-            for unit in self.needs
+            for unit in self.dependencies
         }
-        order = order_topologically(self.needs, position)
+        order = order_topologically(self.dependencies, position)
         return order[:-1] if order and order[-1] == len(self.graph.ops) - 1 else order
 
     def _place_op(self, index: int) -> None:
-        """Move an op to where the block has got to, and before it the views that it reads."""
+        """Move an op before the terminator, after the views and constants that it reads."""
         if index in self.placed:
             return
         self.placed.add(index)
@@ -78,13 +82,13 @@ class FusionBuilder:
         op.op.move_before(self.end)
 
     def _place_copied_producer(self, value: int) -> None:
-        """Place the views and constants that a value is made of."""
-        index = self.graph.producer[value]
+        """Place the op that makes a value if it is a view or constant."""
+        index = self.graph.values[value].producer
         if index >= 0 and self.graph.ops[index].kind in COPIED_KINDS:
             self._place_op(index)
 
     def _replace_kernel(self, kernel: FusionKernel) -> None:
-        """A fusion of the kernel's ops, and its results in place of theirs."""
+        """Replace the kernel's ops by a fusion."""
         graph = self.graph
         members = sorted(kernel.members)
         inputs = self._collect_inputs(members)
@@ -93,7 +97,7 @@ class FusionBuilder:
         kind = "kLoop" if kernel.emitter in ("loop", "in_place") else "kInput"
         hero = classify_kernel({_find_work_kind(graph.ops[member].op.name) for member in members})
         results = [self.current[value].type for value in kernel.outputs]
-        location = graph.ops[graph.producer[kernel.outputs[-1]]].op.location
+        location = graph.ops[graph.values[kernel.outputs[-1]].producer].op.location
         operands = [self.current[value] for value in inputs]
         new, block = create_fusion(self.end, kind, hero, operands, results, location)
         values: dict[int, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
@@ -111,10 +115,10 @@ class FusionBuilder:
             self.current[value] = result
 
     def _collect_inputs(self, members: list[int]) -> list[int]:
-        """The values that the members read from outside, views and constants followed."""
+        """Collect the values that the members read from outside, through views and constants."""
         graph = self.graph
         known = {result for member in members for result in graph.ops[member].results}
-        # What is updated in place must be there before, be it a constant.
+        # A buffer that is updated in place must exist before, even if it is a constant.
         buffers = {graph.ops[m].operands[0] for m in members if graph.ops[m].kind in IN_PLACE}
         inputs: list[int] = []
 
@@ -122,7 +126,7 @@ class FusionBuilder:
             if value in known:
                 return
             known.add(value)
-            index = graph.producer[value]
+            index = graph.values[value].producer
             if value not in buffers and index >= 0 and graph.ops[index].kind in COPIED_KINDS:
                 for operand in graph.ops[index].operands:
                     add_input(operand)
@@ -135,24 +139,24 @@ class FusionBuilder:
         return inputs
 
     def _copy_op(self, index: int, values: dict[int, ir.Value], point: ir.InsertionPoint) -> None:
-        """Copy an op, and before it the views and constants that it reads."""
+        """Copy an op, after the views and constants that it reads."""
         op = self.graph.ops[index]
         for operand in op.operands:
             if operand not in values:
-                self._copy_op(self.graph.producer[operand], values, point)
+                self._copy_op(self.graph.values[operand].producer, values, point)
         clone = op.op.clone(point).operation
-        own_operands = len(clone.operands)
-        for position, operand in enumerate(op.operands[:own_operands]):
+        operand_count = len(clone.operands)
+        for position, operand in enumerate(op.operands[:operand_count]):
             clone.operands[position] = values[operand]
-        if len(op.operands) > own_operands:
+        if len(op.operands) > operand_count:
             for (inner, position, _), operand in zip(
-                list_captured_operands(clone), op.operands[own_operands:], strict=True
+                list_captured_operands(clone), op.operands[operand_count:], strict=True
             ):
                 inner.operands[position] = values[operand]
         values.update(zip(op.results, clone.results, strict=True))
 
     def _erase_unused_ops(self) -> None:
-        """Erase what no kernel is made of any more, users first."""
+        """Erase the ops that are no longer used, users first."""
         for op in reversed(self.graph.ops):
             if op.kind != "opaque" and not any(True for r in op.op.results for _ in r.uses):
                 op.op.erase()

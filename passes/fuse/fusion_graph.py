@@ -1,7 +1,7 @@
-"""A block as fusion sees it: what each op does with its operands, and who uses what.
+"""The graph of a block for fusion: how each op reads its operands, and which ops use a value.
 
-Views (reshape, bitcast, a transpose that layouts undo) move nothing: the value of a view counts as
-the value that it views, and views are copied into the kernels that need them.
+Views (reshapes, bitcasts, and transposes that change only the layout) move no data: the uses of a
+view count as uses of the value that it views, and views are copied into the kernels that need them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,9 @@ from hespas.passes.fuse.op_builder import has_static_shape
 
 VIEWS = frozenset(("reshape", "bitcast", "bitcast_convert"))
 SLICES = frozenset(("slice", "dynamic_slice"))
-COPIED_KINDS = frozenset(
-    ("view", "constant")
-)  # kinds that are copied into the kernels that read them
+COPIED_KINDS = frozenset(("view", "constant"))  # copied into the kernels that read them
 IN_PLACE = frozenset(("dynamic_update_slice", "scatter"))
-# What a loop can compute element by element, beside elementwise ops.
+# Ops besides elementwise ones that a loop can compute element by element.
 STRUCTURAL = (
     SLICES
     | IN_PLACE
@@ -48,7 +46,7 @@ NOT_ELEMENTWISE = frozenset(
     )
 )  # fmt: skip
 
-# Clock cycles per element where they differ from 3 of an ordinary op: XLA's table for H100, f32
+# Clock cycles per element of the ops that differ from USUAL_CYCLES: XLA's table for H100 and f32
 # (xla/service/gpu/model/hlo_op_profiles_data.h).
 CYCLES = {
     "add": 7, "subtract": 7, "divide": 19, "exponential": 79, "log": 166, "rsqrt": 75, "sqrt": 75,
@@ -61,9 +59,13 @@ USUAL_CYCLES = 3
 
 @dataclass(frozen=True, slots=True)
 class OperandUse:
-    """How an op reads one operand: elements read per element of it, and whether one by one.
+    """How an op reads one operand.
 
-    ``elementwise`` reads are shared: two of them in one kernel are one access.
+    Attributes:
+        value: The number of the value, of the viewed one if the operand is a view.
+        amount: How often each element is read on average.
+        elementwise: Whether the op reads the elements in the order of its loop. Two such reads in
+            one kernel are one memory access.
     """
 
     value: int
@@ -73,9 +75,11 @@ class OperandUse:
 
 @dataclass(slots=True)
 class FusionOp:
-    """An op of the block; ``kind`` is its name without dialect, or "elementwise", "opaque" ...
+    """An op of the block.
 
-    ``operands`` are followed by the values that its regions read.
+    ``kind`` is "view", "constant", "elementwise", "opaque" (not fusible), or the name of the op
+    without its dialect. ``operands`` end with the values that the op's regions capture. ``cycles``
+    are those of the whole result.
     """
 
     op: ir.Operation
@@ -87,91 +91,109 @@ class FusionOp:
 
 
 @dataclass(slots=True)
-class FusionGraph:
-    """A block's ops and values. Values are numbers; those from outside the block come as needed.
+class FusionValue:
+    """A value that the block defines or reads.
 
-    ``direct`` are values that an op which cannot be fused reads (or the block returns); ``viewed``
-    those that such an op reads through a view only.
+    Attributes:
+        size: Its shape and bytes.
+        producer: The index of its op; -1 if it is defined outside the block.
+        source: The number of the value that it views; its own number if it is not a view.
+        is_constant: Whether kernels that read it contain a copy of it.
+        is_permuted: Whether its elements are not in row-major order in memory.
+        is_read_by_opaque: Whether an opaque op or the block's terminator reads it.
+        is_viewed_by_opaque: Whether an opaque op or the terminator reads it through a view.
+    """
+
+    size: BufferSize
+    producer: int
+    source: int
+    is_constant: bool = False
+    is_permuted: bool = False
+    is_read_by_opaque: bool = False
+    is_viewed_by_opaque: bool = False
+
+
+@dataclass(slots=True)
+class FusionGraph:
+    """The ops and values of a block.
+
+    Ops are numbered in program order and values in the order in which they occur; values from
+    outside the block get a number when they are first read.
     """
 
     block: ir.Block
     elementwise_only: bool = False
     ops: list[FusionOp] = field(default_factory=list)
-    ids: dict[ir.Value, int] = field(default_factory=dict)
-    sizes: list[BufferSize] = field(default_factory=list)
-    producer: list[int] = field(default_factory=list)  # op, or -1 for a value from outside
-    source: list[int] = field(default_factory=list)  # the value viewed, itself if no view
-    direct: set[int] = field(default_factory=set)
-    viewed: set[int] = field(default_factory=set)
-    constants: set[int] = field(default_factory=set)  # that kernels hold themselves
-    turned: set[int] = field(default_factory=set)  # in memory in another order than row-major
+    values: list[FusionValue] = field(default_factory=list)
+    numbers: dict[ir.Value, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for index, view in enumerate(self.block.operations):
             self.ops.append(self._make_op(view.operation, index))
 
-    def _get_value_number(self, value: ir.Value) -> int:
-        """The number of a value, a new one for a value from outside."""
-        number = self.ids.get(value)
+    def _number_value(self, value: ir.Value) -> int:
+        """Return the number of a value, which is new for a value from outside the block."""
+        number = self.numbers.get(value)
         return self._add_value(value, -1) if number is None else number
 
     def _add_value(self, value: ir.Value, producer: int, source: int = -1) -> int:
-        number = len(self.sizes)
-        self.ids[value] = number
+        number = len(self.values)
+        self.numbers[value] = number
         try:
             size = to_buffer_size(value.type)
         except DynamicShape:
             size = _EMPTY_SIZE
-        self.sizes.append(size)
-        self.producer.append(producer)
-        self.source.append(number if source < 0 else source)
+        self.values.append(FusionValue(size, producer, number if source < 0 else source))
         return number
 
     def _make_op(self, op: ir.Operation, index: int) -> FusionOp:
         name = op.name
         kind = self._classify_op(op, name)
-        operands = [self._get_value_number(value) for value in op.operands]
+        operands = [self._number_value(value) for value in op.operands]
         if kind == "view":
-            results = [self._add_value(op.results[0], index, self.source[operands[0]])]
-            if name.endswith(".transpose") or operands[0] in self.turned:
-                self.turned.update(results)
-            return FusionOp(op, kind, operands, [], results)
+            viewed = self.values[operands[0]]
+            result = self._add_value(op.results[0], index, viewed.source)
+            self.values[result].is_permuted = viewed.is_permuted or name.endswith(".transpose")
+            return FusionOp(op, kind, operands, [], [result])
         results = [self._add_value(value, index) for value in op.results]
-        operands += [self._get_value_number(value) for value in _collect_captured_values(op)]
+        operands += [self._number_value(value) for value in _collect_captured_values(op)]
         if kind == "opaque":
-            return FusionOp(
-                op, kind, operands, self._collect_opaque_uses(op, name, operands), results
-            )
+            return FusionOp(op, kind, operands, self._mark_opaque_uses(op, name, operands), results)
         if kind == "constant":
-            self.constants.update(results)
+            for result in results:
+                self.values[result].is_constant = True
             return FusionOp(op, kind, operands, [], results)
         return self._make_fusible_op(op, kind, operands, results)
 
-    def _collect_opaque_uses(
+    def _mark_opaque_uses(
         self, op: ir.Operation, name: str, operands: list[int]
     ) -> list[OperandUse]:
-        matrices = _is_reshaped_to_matrices(op) if name.endswith(".dot_general") else False
-        for value in operands:
-            source = self.source[value]
-            (self.viewed if matrices or source != value else self.direct).add(source)
-        return [OperandUse(self.source[value], 1.0, False) for value in operands]
+        is_reshaped = name.endswith(".dot_general") and _is_reshaped_to_matrices(op)
+        sources = [self.values[value].source for value in operands]
+        for value, source in zip(operands, sources, strict=True):
+            if is_reshaped or source != value:
+                self.values[source].is_viewed_by_opaque = True
+            else:
+                self.values[source].is_read_by_opaque = True
+        return [OperandUse(source, 1.0, False) for source in sources]
 
     def collect_dependencies(self) -> dict[int, set[int]]:
-        """Per op that is neither view nor constant the ops that make what it reads, in order.
+        """For each op that is neither view nor constant, the ops that it depends on, in order.
 
-        Ops with side effects need the one before them.
+        An op with side effects also depends on the previous op with side effects.
         """
-        needs: dict[int, set[int]] = {}
-        last = -1
+        dependencies: dict[int, set[int]] = {}
+        last_effect = -1
         for index, op in enumerate(self.ops):
             if op.kind in COPIED_KINDS:
                 continue
-            needs[index] = {self.producer[use.value] for use in op.uses} & needs.keys()
+            producers = {self.values[use.value].producer for use in op.uses}
+            dependencies[index] = producers & dependencies.keys()
             if op.kind == "opaque" and has_side_effect(op.op):
-                if last >= 0:
-                    needs[index].add(last)
-                last = index
-        return needs
+                if last_effect >= 0:
+                    dependencies[index].add(last_effect)
+                last_effect = index
+        return dependencies
 
     def _classify_op(self, op: ir.Operation, name: str) -> str:
         short = name.partition(".")[2]
@@ -179,7 +201,7 @@ class FusionGraph:
             return "constant" if is_small_constant(op) else "opaque"
         if short in VIEWS or (short == "transpose" and is_free_op(op)):
             return "view" if _has_same_bytes(op) else "opaque"
-        if short == "broadcast_in_dim" and self.ids.get(op.operands[0]) in self.constants:
+        if short == "broadcast_in_dim" and self._is_known_constant(op.operands[0]):
             return "constant"
         if not self._can_fuse(op, name, short):
             return "opaque"
@@ -187,50 +209,52 @@ class FusionGraph:
             return "view"
         return short if short in STRUCTURAL else "elementwise"
 
+    def _is_known_constant(self, value: ir.Value) -> bool:
+        number = self.numbers.get(value)
+        return number is not None and self.values[number].is_constant
+
     def _can_fuse(self, op: ir.Operation, name: str, short: str) -> bool:
         rule = find_cost_rule(name)
         if rule is None or rule.group != "leaf":
             return False
-        elementwise = rule.kind == "loop" and short not in NOT_ELEMENTWISE
-        allowed = (
+        is_elementwise = rule.kind == "loop" and short not in NOT_ELEMENTWISE
+        is_allowed = (
             short in ("broadcast_in_dim", "iota")
             if self.elementwise_only
             else (short in STRUCTURAL)
         )
-        if not (elementwise or allowed):
+        if not (is_elementwise or is_allowed):
             return False
         if any(not has_static_shape(value.type) for value in [*op.operands, *op.results]):
             return False
-        return all(
-            self._get_value_number(value) in self.constants
-            for value in _collect_captured_values(op)
-        )
+        return all(map(self._is_known_constant, _collect_captured_values(op)))
 
     def _make_fusible_op(
         self, op: ir.Operation, kind: str, operands: list[int], results: list[int]
     ) -> FusionOp:
-        out = self.sizes[results[0]].elements
+        out = self.values[results[0]].size.elements
         uses = []
-        for position, value in enumerate(operands):
-            if self.source[value] in self.constants and (position or kind not in IN_PLACE):
+        for position, operand in enumerate(operands):
+            value = self.values[operand]
+            source = value.source
+            if self.values[source].is_constant and (position or kind not in IN_PLACE):
                 continue
-            size = self.sizes[value].elements
+            size = value.size.elements
             amount = (
                 self._count_read_elements(op, kind, position, operands, out) / size if size else 0.0
             )
-            uses.append(
-                OperandUse(self.source[value], amount, kind == "elementwise" and amount == 1.0)
-            )
-        if kind == "elementwise" and not self.turned.isdisjoint(operands):
-            self.turned.update(results)
+            uses.append(OperandUse(source, amount, kind == "elementwise" and amount == 1.0))
+        if kind == "elementwise" and any(self.values[value].is_permuted for value in operands):
+            for result in results:
+                self.values[result].is_permuted = True
         cycles = self._count_cycles(op, kind, operands, out)
         return FusionOp(op, kind, operands, uses, results, cycles)
 
     def _count_read_elements(
         self, op: ir.Operation, kind: str, position: int, operands: list[int], out: int
     ) -> float:
-        """Elements of the operand that one whole result reads, each time that it does."""
-        operand_elements = self.sizes[operands[position]].elements
+        """Count the reads of an operand's elements that computing the whole result takes."""
+        operand_elements = self.values[operands[position]].size.elements
         if kind in ("elementwise", "broadcast_in_dim"):
             return out
         if kind in SLICES or kind == "gather":
@@ -242,7 +266,7 @@ class FusionGraph:
         if kind == "dynamic_update_slice":
             return 0 if position == 0 else operand_elements
         if kind == "scatter" and position < len(op.results):
-            updates = self.sizes[operands[len(op.operands) - 1]].elements
+            updates = self.values[operands[len(op.operands) - 1]].size.elements
             return min(operand_elements, updates) if _has_combining_body(op) else 0
         return operand_elements
 
@@ -250,14 +274,14 @@ class FusionGraph:
         if kind == "elementwise":
             return float(CYCLES.get(op.name.partition(".")[2], USUAL_CYCLES) * out)
         if kind == "reduce":
-            return float(CYCLES["add"] * self.sizes[operands[0]].elements)
+            return float(CYCLES["add"] * self.values[operands[0]].size.elements)
         if kind == "reduce_window":
             return float(CYCLES["add"] * out * _count_window_elements(op))
         return float(CYCLES["concatenate"] * out) if kind == "concatenate" else 0.0
 
 
 def _collect_captured_values(op: ir.Operation) -> list[ir.Value]:
-    """What the regions of an op read from outside it."""
+    """Collect the values that the regions of an op capture."""
     return [value for _, _, value in list_captured_operands(op)] if len(op.regions) else []
 
 
@@ -270,7 +294,7 @@ def _has_combining_body(scatter: ir.Operation) -> bool:
 
 
 def has_side_effect(op: ir.Operation) -> bool:
-    """Whether an op must keep its place among others of which this is true."""
+    """Return whether an op must keep its order relative to other ops with side effects."""
     name = op.name.partition(".")[2]
     if name in ("send", "recv", "infeed", "outfeed", "rng"):
         return True
@@ -279,7 +303,7 @@ def has_side_effect(op: ir.Operation) -> bool:
 
 
 def _has_same_bytes(op: ir.Operation) -> bool:
-    """Whether a view is one: of static size, and the bytes of its operand."""
+    """Return whether an op has a static result with as many bytes as its operand."""
     source, result = op.operands[0].type, op.results[0].type
     if not (has_static_shape(source) and has_static_shape(result)):
         return False
@@ -287,14 +311,14 @@ def _has_same_bytes(op: ir.Operation) -> bool:
 
 
 def _is_unit_broadcast(op: ir.Operation) -> bool:
-    """Whether a broadcast only adds dimensions of size 1, in order."""
+    """Return whether a broadcast only adds dimensions of size 1, in order."""
     source, result = to_buffer_size(op.operands[0].type), to_buffer_size(op.results[0].type)
     dims = read_integer_list(op, "broadcast_dimensions", ())
     return source.elements == result.elements and list(dims) == sorted(dims)
 
 
 def _is_reshaped_to_matrices(dot: ir.Operation) -> bool:
-    """Whether the library gets the operands of a product reshaped to matrices."""
+    """Return whether XLA reshapes the operands of a product to matrices for the library."""
     fields = parse_number_fields(dot.attributes["dot_dimension_numbers"])
     rank = len(fields.get("lhs_batching_dimensions", ())) + 2
     return any(len(to_buffer_size(value.type).shape) != rank for value in dot.operands)

@@ -1,8 +1,8 @@
-"""Kernels under construction, and the time that decides what joins them.
+"""The cost model of kernels under construction, which decides what is fused.
 
-The model is XLA's (xla/service/gpu/model/gpu_performance_model.cc): memory at full bandwidth the
-first time a byte is read and at the cache's after that, arithmetic by the cycles of each op, and
-the two overlapped.
+The model is XLA's (xla/service/gpu/model/gpu_performance_model.cc): the first read of a byte takes
+the bandwidth of the memory, further reads that of the cache; arithmetic takes the cycles of each
+op; memory accesses and arithmetic overlap.
 """
 
 from __future__ import annotations
@@ -12,36 +12,51 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from hespas.estimators.rules.base import BufferSize, read_integer_list
-from hespas.passes.fuse.fusion_graph import IN_PLACE, FusionGraph, FusionOp
+from hespas.estimators.rules.base import read_integer_list
+from hespas.passes.fuse.fusion_graph import IN_PLACE, FusionGraph, FusionOp, FusionValue
 
+# The constants of XLA's model of an A100 SXM 40 GB; the choice of kernels depends little on them.
 LAUNCH_S = 1e-6
-# Of an A100 SXM 40 GB, from XLA's specification of it; the choice of kernels depends little on it.
 BANDWIDTH_BYTES_PER_S = 1.5552e12
 CYCLES_PER_S = 108 * 64 * 2 * 1.41e9  # cores x units x operations of one multiply-add x clock
-CACHE_SPEEDUP = 2.5  # of bytes read again
-SMALL_CACHE_SPEEDUP = 8.0  # and further, of a buffer that the first-level caches hold
+CACHE_SPEEDUP = 2.5  # for bytes that are read again
+SMALL_CACHE_SPEEDUP = 8.0  # additional factor for buffers that fit in the first-level caches
 SMALL_CACHE_BYTES = 108 * 2048
 CACHE_BYTES = 40 << 20
-OVERLAP = 0.95
-SEGMENT_BYTES = 64  # what memory transfers for one element whose neighbours are not wanted
+OVERLAP = 0.95  # share of the shorter of compute and memory time that is hidden
+SEGMENT_BYTES = 64  # bytes that memory transfers for a single element
 WARP = 32
-SIGNIFICANT_REDUCTION = 16  # elements per result, from where XLA keeps reductions apart
+SIGNIFICANT_REDUCTION = 16  # elements per result from which XLA does not fuse reductions together
 
-DimensionGroups = Sequence[
-    tuple[bool, int]
-]  # (reduced, size) of neighbouring dimensions taken together
-ReadAmounts = tuple[float, float]  # elements read per element of a value: one by one, and otherwise
+# The runs of neighbouring dimensions that are all reduced or all kept, as (is reduced, size).
+DimensionGroups = Sequence[tuple[bool, int]]
+# How often each element of a value is read on average: by elementwise reads, and by other reads.
+ReadAmounts = tuple[float, float]
 
 
 @dataclass(slots=True)
 class FusionKernel:
-    """Ops that are one launch.
+    """Ops that are launched as one kernel.
 
-    ``members`` are the ops in it, and how often their elements are computed. ``emitter`` is what
-    decides the loop: loop, reduction, transpose, concatenate, in_place, row (a normalisation);
-    ``hero`` is what two kernels of one emitter must have in common to share it. A ``unary`` kernel
-    changes the elements of one value one by one; one that ``reduces`` makes few of many.
+    Attributes:
+        index: The index of its last op.
+        members: Its ops, and how often each of their elements is computed.
+        reads: The values that it reads.
+        outputs: The values that it writes.
+        emitter: What determines its loop: loop, reduction, transpose, concatenate, in_place, or
+            row (a normalisation).
+        hero: What two kernels with the same emitter must have in common to share a loop.
+        cycles: Clock cycles of its arithmetic.
+        read_s: Time of its reads.
+        write_s: Time of its writes.
+        strided_s: Additional time of uncoalesced reads.
+        unary: Whether it is elementwise and reads one value.
+        reduces: Whether it contains a reduction of many elements to one.
+        updated: The buffer that it writes in place; -1 if there is none.
+        elements: The number of elements that it loops over.
+        reductions: The number of reductions in it.
+        shared_bytes: Bytes of shared memory that a thread block uses.
+        time_s: Its execution time.
     """
 
     index: int
@@ -53,57 +68,57 @@ class FusionKernel:
     cycles: float = 0.0
     read_s: float = 0.0
     write_s: float = 0.0
-    strided_s: float = 0.0  # what uncoalesced reads cost on top
+    strided_s: float = 0.0
     unary: bool = False
     reduces: bool = False
-    updated: int = -1  # the buffer written in place
-    elements: int = 0  # that it loops over
+    updated: int = -1
+    elements: int = 0
     reductions: int = 0
-    shared: int = 0  # bytes of a block's shared memory
+    shared_bytes: int = 0
     time_s: float = 0.0
 
 
 @dataclass(slots=True)
 class KernelCostModel:
-    """Makes and times the kernels of a graph."""
+    """Makes, times and fuses the kernels of a graph."""
 
     graph: FusionGraph
-    sizes: list[BufferSize] = field(init=False)
+    values: list[FusionValue] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.sizes = self.graph.sizes
+        self.values = self.graph.values
 
     def make_kernel(self, index: int, op: FusionOp) -> FusionKernel:
-        """The kernel that is one op alone."""
+        """Make the kernel of a single op."""
         reads: dict[int, ReadAmounts] = {}
         for use in op.uses:
-            one, other = reads.get(use.value, (0.0, 0.0))
+            elementwise, other = reads.get(use.value, (0.0, 0.0))
             if use.elementwise:
-                one = max(one, use.amount)
+                elementwise = max(elementwise, use.amount)
             else:
                 other += use.amount
-            reads[use.value] = (one, other)
+            reads[use.value] = (elementwise, other)
         emitter, hero = self._find_hero(op)
         kernel = FusionKernel(
             index, {index: 1.0}, reads, list(op.results), emitter, hero, op.cycles
         )
         written: Iterable[int] = op.results
         if emitter == "in_place":
-            kernel.updated = self.graph.source[op.operands[0]]
+            kernel.updated = self.values[op.operands[0]].source
             last = len(op.op.operands) - 1
             written = [op.operands[1 if op.kind == "dynamic_update_slice" else last]]
-        kernel.write_s = sum(self.sizes[v].bytes for v in written) / BANDWIDTH_BYTES_PER_S
+        kernel.write_s = sum(self.values[v].size.bytes for v in written) / BANDWIDTH_BYTES_PER_S
         kernel.unary = len(op.operands) == 1 and op.kind == "elementwise"
         kernel.reduces = op.kind == "reduce" and (
-            self.sizes[op.uses[0].value].elements
-            >= SIGNIFICANT_REDUCTION * self.sizes[op.results[0]].elements
+            self.values[op.uses[0].value].size.elements
+            >= SIGNIFICANT_REDUCTION * self.values[op.results[0]].size.elements
         )
         self._set_tile_sizes(kernel, op)
         self.update_time(kernel)
         return kernel
 
     def make_row_kernel(self, members: list[int]) -> FusionKernel:
-        """The kernel of a normalisation: ops of which the last makes its one result."""
+        """Make the kernel of a normalisation, whose only result is that of the last member."""
         graph = self.graph
         inside = {result for member in members for result in graph.ops[member].results}
         kernel = self.make_kernel(members[-1], graph.ops[members[-1]])
@@ -121,19 +136,20 @@ class KernelCostModel:
         return kernel
 
     def _set_tile_sizes(self, kernel: FusionKernel, op: FusionOp) -> None:
-        """The loop of a kernel, and the shared memory that XLA takes for its tiles."""
-        kernel.elements = self.sizes[op.results[0]].elements
-        width = -(-self.sizes[op.results[0]].bits // 8)
+        """Set the loop size of a kernel and the shared memory that XLA uses for its tiles."""
+        result = self.values[op.results[0]].size
+        kernel.elements = result.elements
+        width_bytes = -(-result.bits // 8)
         if kernel.emitter == "reduction":
-            kernel.elements = self.sizes[op.uses[0].value].elements
+            kernel.elements = self.values[op.uses[0].value].size.elements
             kernel.reductions = 1
-            rows = _find_reduction_groups(op, self.sizes[op.operands[0]].shape)[-1][0]
-            kernel.shared = width * (WARP if rows else 2 * WARP * (WARP + 1))
+            reduces_rows = _find_reduction_groups(op, self._get_operand_shape(op))[-1][0]
+            kernel.shared_bytes = width_bytes * (WARP if reduces_rows else 2 * WARP * (WARP + 1))
         elif kernel.emitter == "transpose":
-            kernel.shared = width * WARP * (WARP + 1)
+            kernel.shared_bytes = width_bytes * WARP * (WARP + 1)
 
     def update_time(self, kernel: FusionKernel) -> None:
-        """Time a kernel anew after its reads changed."""
+        """Recompute the times of a kernel after its reads have changed."""
         kernel.read_s = sum(self._estimate_read_s(v, reads) for v, reads in kernel.reads.items())
         memory_s = kernel.read_s + kernel.write_s + kernel.strided_s
         kernel.time_s = _overlap_times_s(kernel.cycles / CYCLES_PER_S, memory_s)
@@ -152,32 +168,32 @@ class KernelCostModel:
             return "transpose", ("transpose", groups)
         if op.kind == "concatenate":
             return "concatenate", ("concatenate", op.results[0])
-        return "loop", ("loop", self.sizes[op.results[0]].elements)
+        return "loop", ("loop", self.values[op.results[0]].size.elements)
 
     def _get_operand_shape(self, op: FusionOp) -> tuple[int, ...]:
-        return self.sizes[op.operands[0]].shape
+        return self.values[op.operands[0]].size.shape
 
     def _estimate_read_s(self, value: int, reads: ReadAmounts) -> float:
-        """Time to read a value so often: from memory once, then from the caches."""
-        size = self.sizes[value].bytes
+        """Estimate the time of reading a value: once from memory, then from the caches."""
+        size = self.values[value].size.bytes
         total = size * (reads[0] + reads[1])
         if total <= size:
             return total / BANDWIDTH_BYTES_PER_S
-        again = BANDWIDTH_BYTES_PER_S
+        cached_bytes_per_s = BANDWIDTH_BYTES_PER_S
         if size < CACHE_BYTES:
-            again *= CACHE_SPEEDUP
+            cached_bytes_per_s *= CACHE_SPEEDUP
         if size < SMALL_CACHE_BYTES:
-            again *= SMALL_CACHE_SPEEDUP
-        return size / BANDWIDTH_BYTES_PER_S + (total - size) / again
+            cached_bytes_per_s *= SMALL_CACHE_SPEEDUP
+        return size / BANDWIDTH_BYTES_PER_S + (total - size) / cached_bytes_per_s
 
     def estimate_fused_s(self, producer: FusionKernel, consumer: FusionKernel) -> float:
-        """Time of the consumer with the producer computed in it."""
+        """Estimate the time of the consumer if it also computes what it reads of the producer."""
         value = producer.outputs[0]
-        one, other = consumer.reads[value]
-        read_s = consumer.read_s - self._estimate_read_s(value, (one, other))
+        elementwise, other = consumer.reads[value]
+        read_s = consumer.read_s - self._estimate_read_s(value, (elementwise, other))
         consumer_reads = consumer.reads
         for source, reads in producer.reads.items():
-            through = _compose_reads(reads, one, other)
+            through = _compose_reads(reads, elementwise, other)
             old = consumer_reads.get(source)
             if old is None:
                 read_s += self._estimate_read_s(source, through)
@@ -185,7 +201,7 @@ class KernelCostModel:
                 read_s += self._estimate_read_s(
                     source, _merge_reads(old, through)
                 ) - self._estimate_read_s(source, old)
-        amount = one + other
+        amount = elementwise + other
         cycles = consumer.cycles + producer.cycles * amount
         strided_s = consumer.strided_s + self._estimate_strided_s(producer, consumer, amount)
         return _overlap_times_s(cycles / CYCLES_PER_S, read_s + consumer.write_s + strided_s)
@@ -193,44 +209,46 @@ class KernelCostModel:
     def _estimate_strided_s(
         self, producer: FusionKernel, consumer: FusionKernel, amount: float
     ) -> float:
-        """Extra time of the reads of a producer, where a transpose in it is no longer the hero."""
+        """Estimate the additional time of strided reads if a transpose no longer sets the loop."""
         strided_s = producer.strided_s * amount
         if producer.emitter == "transpose" and not consumer.unary:
-            width = self.sizes[producer.outputs[0]].bits / 8
-            strided_s += producer.read_s * amount * (SEGMENT_BYTES / max(width, 1) - 1)
+            width_bytes = self.values[producer.outputs[0]].size.bits / 8
+            strided_s += producer.read_s * amount * (SEGMENT_BYTES / max(width_bytes, 1) - 1)
         return strided_s
 
     def estimate_shared_gain_s(self, producer: FusionKernel, consumer: FusionKernel) -> float:
-        """Time saved where the consumer makes the producer's result too, but for a launch.
+        """Estimate the time saved if the consumer also writes the producer's result.
 
-        As XLA reckons it: the producer alone and the reading of its result, against its operations
-        and reads as the consumer does them and its writing, which is not overlapped.
+        The saved launch is not included. As in XLA, the time of the producer and of reading its
+        result is compared with the producer's operations and reads in the consumer, and with its
+        writes, which do not overlap.
         """
         value = producer.outputs[0]
-        one, other = consumer.reads[value]
+        elementwise, other = consumer.reads[value]
         read_s = sum(
-            self._estimate_read_s(source, _compose_reads(reads, one, other))
+            self._estimate_read_s(source, _compose_reads(reads, elementwise, other))
             for source, reads in producer.reads.items()
         )
-        within_s = _overlap_times_s(producer.cycles * (one + other) / CYCLES_PER_S, read_s)
-        apart_s = producer.time_s + self._estimate_read_s(value, (one, other))
-        return apart_s - within_s - producer.write_s
+        compute_s = producer.cycles * (elementwise + other) / CYCLES_PER_S
+        separate_s = producer.time_s + self._estimate_read_s(value, (elementwise, other))
+        return separate_s - _overlap_times_s(compute_s, read_s) - producer.write_s
 
     def fuse_producer(self, producer: FusionKernel, consumer: FusionKernel) -> None:
-        """Compute the producer in the consumer."""
+        """Add the producer's ops to the consumer, which then reads what the producer reads."""
         value = producer.outputs[0]
-        one, other = consumer.reads.pop(value)
-        amount = one + other
+        elementwise, other = consumer.reads.pop(value)
+        amount = elementwise + other
         for source, reads in producer.reads.items():
-            through = _compose_reads(reads, one, other)
+            through = _compose_reads(reads, elementwise, other)
             old = consumer.reads.get(source)
             consumer.reads[source] = through if old is None else _merge_reads(old, through)
-        for member, often in producer.members.items():
-            often *= amount
-            known = consumer.members.get(member)
-            if known is None or often > known:
-                consumer.cycles += self.graph.ops[member].cycles * (often - (known or 0.0))
-                consumer.members[member] = often
+        for member, repeats in producer.members.items():
+            repeats *= amount
+            known_repeats = consumer.members.get(member)
+            if known_repeats is None or repeats > known_repeats:
+                extra_repeats = repeats - (known_repeats or 0.0)
+                consumer.cycles += self.graph.ops[member].cycles * extra_repeats
+                consumer.members[member] = repeats
         consumer.strided_s += self._estimate_strided_s(producer, consumer, amount)
         if producer.emitter == "row" or (consumer.unary and producer.emitter != "loop"):
             consumer.emitter, consumer.hero = producer.emitter, producer.hero
@@ -238,20 +256,21 @@ class KernelCostModel:
         consumer.unary = consumer.unary and producer.unary
         consumer.reduces = consumer.reduces or producer.reduces
         consumer.reductions += producer.reductions
-        consumer.shared += producer.shared
+        consumer.shared_bytes += producer.shared_bytes
         self.update_time(consumer)
 
 
 def _overlap_times_s(compute_s: float, memory_s: float) -> float:
-    """Compute and memory overlapped, all but a part of the shorter."""
     return compute_s + memory_s - OVERLAP * min(compute_s, memory_s)
 
 
-def _compose_reads(reads: ReadAmounts, one: float, other: float) -> ReadAmounts:
-    return reads[0] * one, reads[0] * other + reads[1] * (one + other)
+def _compose_reads(reads: ReadAmounts, elementwise: float, other: float) -> ReadAmounts:
+    """Compute the reads of a producer's input by a consumer that reads the producer's result."""
+    return reads[0] * elementwise, reads[0] * other + reads[1] * (elementwise + other)
 
 
 def _merge_reads(a: ReadAmounts, b: ReadAmounts) -> ReadAmounts:
+    """Combine two reads of a value in one kernel; elementwise reads are shared."""
     return max(a[0], b[0]), a[1] + b[1]
 
 
@@ -260,7 +279,7 @@ def _find_reduction_groups(op: FusionOp, shape: Sequence[int]) -> DimensionGroup
 
 
 def group_reduced_dims(shape: Sequence[int], dims: Sequence[int]) -> DimensionGroups:
-    """Kept and reduced dimensions, major first; neighbours of a kind are one, units none."""
+    """Group kept and reduced dimensions, major first, without dimensions of size 1."""
     reduced = set(dims)
     marked = [(d in reduced, size) for d, size in enumerate(shape) if size > 1]
     groups: list[tuple[bool, int]] = []
@@ -270,14 +289,15 @@ def group_reduced_dims(shape: Sequence[int], dims: Sequence[int]) -> DimensionGr
 
 
 def is_tiled_reduction(groups: DimensionGroups) -> bool:
-    """Whether a block reduces tiles together: rows or columns, long enough for its threads.
+    """Return whether a thread block reduces tiles of rows or columns, which must be long enough.
 
-    The rules of IsReductionFromOrToContiguousDimensions in xla/service/gpu/reduction_utils.cc.
+    The rules are those of IsReductionFromOrToContiguousDimensions in
+    xla/service/gpu/reduction_utils.cc.
     """
-    kinds = [kind for kind, _ in groups]
-    if not any(kinds) or len(groups) > 3:
+    is_reduced = [reduced for reduced, _ in groups]
+    if not any(is_reduced) or len(groups) > 3:
         return False
-    if kinds[-1]:  # rows; a major reduced dimension is a batch of them
+    if is_reduced[-1]:  # Rows; a major reduced dimension is a batch of rows.
         size = groups[-1][1]
         return size >= WARP or WARP % size == 0
     major, minor = groups[-2][1], groups[-1][1]
@@ -290,6 +310,6 @@ def is_tiled_reduction(groups: DimensionGroups) -> bool:
 
 
 def _simplify_permutation(shape: Sequence[int], permutation: Sequence[int]) -> tuple[object, ...]:
-    """What is left of a transpose when units are dropped: sizes and order."""
+    """Return order and sizes of the dimensions of a transpose that are not of size 1."""
     wide = [d for d in permutation if shape[d] > 1]
     return tuple((d, shape[d]) for d in wide)

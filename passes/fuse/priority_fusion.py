@@ -1,8 +1,13 @@
-"""Producers into their users, the most profitable first, as XLA's PriorityFusion does.
+"""Fusion of producers into their users, the most profitable first, as in XLA's PriorityFusion.
 
-(xla/service/gpu/transforms/priority_fusion.cc.) A producer joins all users or none, so its work may
-be repeated where that is cheaper than memory. A user that only views the value is passed over: the
-producer then stays for it.
+(xla/service/gpu/transforms/priority_fusion.cc.) A producer is fused into all of its users or into
+none, so its work is repeated if that is cheaper than writing and reading its result. A library call
+that reads the result through a view does not prevent this: the producer then also remains.
+
+Invariant: a candidate has a gain for each kernel that reads its result, computed from the current
+kernels. If its fusion is allowed and saves time, the queue contains an entry with its current
+version; entries with older versions are ignored. Fusing a producer changes its users, so the gains
+of the users, and of the producers that they read from, are computed again.
 """
 
 from __future__ import annotations
@@ -16,28 +21,64 @@ from hespas.passes.fuse.kernel_cost_model import LAUNCH_S, FusionKernel, KernelC
 
 @dataclass(frozen=True, slots=True)
 class KernelLimits:
-    """Bounds of one kernel: buffers it takes and gives, and ops."""
+    """Limits of one kernel: the number of buffers that it reads and writes, and of its ops."""
 
     buffers: int = 96
     ops: int = 10000
 
 
 @dataclass(slots=True)
+class _Candidate:
+    """A producer that may be fused into its users.
+
+    Attributes:
+        gains: For each user the seconds that fusing saves; None if fusing is not allowed.
+        total_gain_s: The sum of the gains.
+        blocked_users: The number of users for which fusing is not allowed.
+        version: The version of its valid queue entry.
+    """
+
+    gains: dict[int, float | None] = field(default_factory=dict)
+    total_gain_s: float = 0.0
+    blocked_users: int = 0
+    version: int = 0
+
+    def add_user(self, user: int, gain_s: float | None) -> None:
+        self.gains[user] = gain_s
+        if gain_s is None:
+            self.blocked_users += 1
+        else:
+            self.total_gain_s += gain_s
+
+    def remove_user(self, user: int) -> None:
+        gain_s = self.gains.pop(user, 0.0)
+        if gain_s is None:
+            self.blocked_users -= 1
+        else:
+            self.total_gain_s -= gain_s
+
+
+@dataclass(slots=True)
 class PriorityFusion:
-    """The queue of producers of a graph; ``run`` leaves the kernels."""
+    """Fuses the kernels of a graph. Kernels are identified by the index of their last op.
+
+    Attributes:
+        groups: Ops that are one kernel from the start.
+        kernels: The current kernels.
+        maker_of: The kernel that makes a value, by value number.
+        users: The kernels that read a value, by value number.
+    """
 
     graph: FusionGraph
     limits: KernelLimits
-    groups: list[set[int]] = field(default_factory=list)  # ops that are one kernel from the start
+    groups: list[set[int]] = field(default_factory=list)
     model: KernelCostModel = field(init=False)
     kernels: dict[int, FusionKernel] = field(default_factory=dict)
-    maker_of: dict[int, int] = field(default_factory=dict)  # kernel that makes a value
-    users: dict[int, set[int]] = field(default_factory=dict)  # kernels that read a value
-    gains: dict[int, dict[int, float | None]] = field(default_factory=dict)  # None: cannot join
-    total: dict[int, float] = field(default_factory=dict)
-    blocked: dict[int, int] = field(default_factory=dict)
-    queue: list[tuple[float, int, int]] = field(default_factory=list)
-    version: dict[int, int] = field(default_factory=dict)
+    maker_of: dict[int, int] = field(default_factory=dict)
+    users: dict[int, set[int]] = field(default_factory=dict)
+    _candidates: dict[int, _Candidate] = field(default_factory=dict)
+    _queue: list[tuple[float, int, int]] = field(default_factory=list)  # (-gain, kernel, version)
+    _last_version: int = 0
 
     def __post_init__(self) -> None:
         self.model = KernelCostModel(self.graph)
@@ -46,77 +87,77 @@ class PriorityFusion:
             group = grouped.get(index)
             if op.kind == "opaque" or op.kind in COPIED_KINDS or (group and index != group[-1]):
                 continue
-            made = self.model.make_row_kernel(group) if group else self.model.make_kernel(index, op)
-            kernel = self.kernels[index] = made
+            if group:
+                kernel = self.model.make_row_kernel(group)
+            else:
+                kernel = self.model.make_kernel(index, op)
+            self.kernels[index] = kernel
             for result in op.results:
                 self.maker_of[result] = index
             for value in kernel.reads:
                 self.users.setdefault(value, set()).add(index)
 
     def collect_dependencies(self) -> dict[int, set[int]]:
-        """Per kernel and op apart from kernels those that it needs, by op number, in order."""
+        """For each kernel and each opaque op, the kernels and ops that it depends on, in order."""
         makers, graph = self.maker_of, self.graph
-        needs: dict[int, set[int]] = {}
-        for index, before in graph.collect_dependencies().items():
+        dependencies: dict[int, set[int]] = {}
+        for index, op_dependencies in graph.collect_dependencies().items():
             kernel = self.kernels.get(index)
-            if kernel is None and graph.ops[index].kind != "opaque":
+            op = graph.ops[index]
+            if kernel:
+                reads = set(kernel.reads)
+                opaque_ops = set()
+            elif op.kind == "opaque":
+                reads = {use.value for use in op.uses}
+                opaque_ops = {i for i in op_dependencies if graph.ops[i].kind == "opaque"}
+            else:
                 continue
-            values = kernel.reads if kernel else {use.value for use in graph.ops[index].uses}
-            ordered = set() if kernel else {i for i in before if graph.ops[i].kind == "opaque"}
-            needs[index] = ordered | {makers.get(v, graph.producer[v]) for v in values}
-        return {index: before & needs.keys() for index, before in needs.items()}
+            read_from = {makers.get(v, graph.values[v].producer) for v in reads}
+            dependencies[index] = opaque_ops | read_from
+        units = dependencies.keys()
+        return {index: read_from & units for index, read_from in dependencies.items()}
 
     def fuse_producers(self) -> None:
+        """Fuse producers until no fusion saves time."""
         for index in self.kernels:
             self._rate_producer(index)
-        while self.queue:
-            _, index, version = heapq.heappop(self.queue)
-            if version == self.version.get(index) and index in self.kernels:
+        while self._queue:
+            _, index, version = heapq.heappop(self._queue)
+            candidate = self._candidates.get(index)
+            if candidate is not None and version == candidate.version:
                 self._fuse_producer(index)
 
     def _can_produce(self, kernel: FusionKernel) -> bool:
         if len(kernel.outputs) != 1 or kernel.emitter == "in_place":
             return False
         value = kernel.outputs[0]
-        return value not in self.graph.direct and bool(self.users.get(value))
+        return not self.graph.values[value].is_read_by_opaque and bool(self.users.get(value))
 
     def _rate_producer(self, index: int) -> None:
-        """What joining each user gains, anew."""
+        """Compute the gains of a kernel as a producer."""
         kernel = self.kernels[index]
-        self.version[index] = self.version.get(index, 0) + 1
         if not self._can_produce(kernel):
-            self.gains.pop(index, None)
+            self._candidates.pop(index, None)
             return
-        gains: dict[int, float | None] = {}
-        self.total[index], self.blocked[index] = 0.0, 0
-        self.gains[index] = gains
+        candidate = self._candidates[index] = _Candidate()
         for user in self.users[kernel.outputs[0]]:
-            self._rate_user(kernel, user, gains)
+            candidate.add_user(user, self._compute_gain_s(kernel, self.kernels[user]))
         self._enqueue_producer(index)
 
-    def _rate_user(self, kernel: FusionKernel, user: int, gains: dict[int, float | None]) -> None:
-        consumer = self.kernels[user]
-        if self._can_join(kernel, consumer):
-            gain = consumer.time_s - self.model.estimate_fused_s(kernel, consumer)
-            gains[user] = gain
-            self.total[kernel.index] += gain
-        else:
-            gains[user] = None
-            self.blocked[kernel.index] += 1
-
-    def _forget_user(self, index: int, user: int) -> None:
-        gain = self.gains[index].pop(user, 0.0)
-        if gain is None:
-            self.blocked[index] -= 1
-        else:
-            self.total[index] -= gain
+    def _compute_gain_s(self, producer: FusionKernel, consumer: FusionKernel) -> float | None:
+        if not self._can_fuse(producer, consumer):
+            return None
+        return consumer.time_s - self.model.estimate_fused_s(producer, consumer)
 
     def _enqueue_producer(self, index: int) -> None:
-        gain = LAUNCH_S + self.kernels[index].time_s + self.total[index]
-        if not self.blocked[index] and gain >= 0 and self.gains[index]:
-            heapq.heappush(self.queue, (-gain, index, self.version[index]))
+        candidate = self._candidates[index]
+        self._last_version += 1
+        candidate.version = self._last_version
+        gain_s = LAUNCH_S + self.kernels[index].time_s + candidate.total_gain_s
+        if not candidate.blocked_users and gain_s >= 0 and candidate.gains:
+            heapq.heappush(self._queue, (-gain_s, index, candidate.version))
 
-    def _can_join(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
+    def _can_fuse(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
         value = producer.outputs[0]
         if producer.reduces and consumer.reduces:
             return False
@@ -133,50 +174,48 @@ class PriorityFusion:
         buffers = len(producer.reads) + len(consumer.reads) - 1 + len(consumer.outputs)
         if buffers <= self.limits.buffers:
             return True
-        together = len(producer.reads.keys() | consumer.reads.keys()) - 1
-        return together + len(consumer.outputs) <= self.limits.buffers
+        distinct_reads = len(producer.reads.keys() | consumer.reads.keys()) - 1
+        return distinct_reads + len(consumer.outputs) <= self.limits.buffers
 
     def _fuse_producer(self, index: int) -> None:
         producer = self.kernels[index]
         value = producer.outputs[0]
-        consumers = list(self.gains.pop(index))
+        consumers = list(self._candidates.pop(index).gains)
         for user in consumers:
             consumer = self.kernels[user]
             self.model.fuse_producer(producer, consumer)
             for source in producer.reads:
                 self.users[source].add(user)
         self.users[value] = set()
-        if value not in self.graph.viewed:
+        if not self.graph.values[value].is_viewed_by_opaque:
             del self.kernels[index]
             for source in producer.reads:
                 self.users[source].discard(index)
-            feeding = {self.maker_of[v] for v in producer.reads if v in self.maker_of}
-            for maker in feeding:
-                if maker in self.gains:
-                    self._forget_user(maker, index)
+            makers = {self.maker_of[v] for v in producer.reads if v in self.maker_of}
+            for maker in makers & self._candidates.keys():
+                self._candidates[maker].remove_user(index)
         self._rate_neighbours(consumers)
 
     def _rate_neighbours(self, changed: list[int]) -> None:
-        """Rate again what reads or feeds the kernels that changed."""
-        touched: dict[int, list[int]] = {}
+        """Compute the gains of changed kernels and of the producers that they read from."""
+        changed_users: dict[int, list[int]] = {}
         for user in changed:
             for value in self.kernels[user].reads:
                 maker = self.maker_of.get(value)
-                if maker is not None and maker in self.gains and maker in self.kernels:
-                    touched.setdefault(maker, []).append(user)
-        for maker, users in touched.items():
-            kernel = self.kernels[maker]
+                if maker is not None and maker in self._candidates:
+                    changed_users.setdefault(maker, []).append(user)
+        for maker, users in changed_users.items():
+            kernel, candidate = self.kernels[maker], self._candidates[maker]
             for user in users:
-                self._forget_user(maker, user)
-                self._rate_user(kernel, user, self.gains[maker])
-            self.version[maker] += 1
+                candidate.remove_user(user)
+                candidate.add_user(user, self._compute_gain_s(kernel, self.kernels[user]))
             self._enqueue_producer(maker)
         for user in changed:
             self._rate_producer(user)
 
 
 def _is_elementwise_reader(producer: FusionKernel, consumer: FusionKernel) -> bool:
-    """Whether a consumer takes the producer's elements one by one, in a loop of that shape."""
-    one, other = consumer.reads[producer.outputs[0]]
-    same = consumer.elements == producer.elements
-    return bool(one) and not other and same and consumer.emitter == "loop"
+    """Return whether a consumer reads a producer only elementwise, in a loop of the same size."""
+    elementwise, other = consumer.reads[producer.outputs[0]]
+    has_same_size = consumer.elements == producer.elements
+    return bool(elementwise) and not other and has_same_size and consumer.emitter == "loop"

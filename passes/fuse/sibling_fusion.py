@@ -1,7 +1,11 @@
-"""Kernels with several results: those that read the same value, and producers with their readers.
+"""Fusion of kernels that read the same value, and of producers that remain with one reader.
 
-As XLA's MultiOutputFusion does (xla/service/gpu/transforms/multi_output_fusion.cc): two kernels
-become one where they loop over the same shape and neither stands between the other and itself.
+The kernels get several results, as in XLA's MultiOutputFusion
+(xla/service/gpu/transforms/multi_output_fusion.cc). Two kernels are fused if they can share a loop.
+
+Invariant: ``dependencies`` is the dependency order of the current kernels and opaque ops, and is
+acyclic. Kernels that read the same value are joined only if neither depends on the other, and a
+producer is joined with a reader only if no path leads through a third kernel.
 """
 
 from __future__ import annotations
@@ -14,13 +18,13 @@ from hespas.passes.fuse.kernel_cost_model import LAUNCH_S, FusionKernel
 from hespas.passes.fuse.priority_fusion import KernelLimits, PriorityFusion
 
 MAX_REDUCTIONS = 8  # in one kernel
-SINGLE_RESULT_EMITTERS = frozenset(("concatenate", "in_place", "row"))  # kernels of one result
-MAX_SHARED_BYTES = 48 << 10  # of a block, for tiles
+SINGLE_RESULT_EMITTERS = frozenset(("concatenate", "in_place", "row"))
+MAX_SHARED_BYTES = 48 << 10  # of shared memory in a thread block
 
 
 @dataclass(slots=True)
 class SiblingFusion:
-    """Joins the kernels that ``Priority`` left."""
+    """Joins the kernels that remain after ``PriorityFusion``."""
 
     fused: PriorityFusion
     graph: FusionGraph = field(init=False)
@@ -32,9 +36,9 @@ class SiblingFusion:
         self.dependencies = DependencyOrder.from_dependencies(self.fused.collect_dependencies())
 
     def fuse_siblings(self) -> None:
-        """From the last op up: the readers of its results, then it and one of them."""
+        """Join kernels, from the last op of the block to the first."""
         kernels = self.fused.kernels
-        outside = {v for v in self.fused.users if self.graph.producer[v] < 0}
+        outside = {v for v in self.fused.users if self.graph.values[v].producer < 0}
         for index in range(len(self.graph.ops) - 1, -1, -1):
             op = self.graph.ops[index]
             if index in kernels:
@@ -45,7 +49,8 @@ class SiblingFusion:
             self._join_readers(value)
 
     def _join_readers(self, value: int) -> None:
-        if self.graph.sizes[value].elements <= 1:
+        """Join the kernels that read a value."""
+        if self.graph.values[value].size.elements <= 1:
             return
         kernels = self.fused.kernels
         readers = [
@@ -63,7 +68,7 @@ class SiblingFusion:
                     readers.append(other)
 
     def _join_producer(self, producer: FusionKernel) -> None:
-        """A producer that has other users too, and the reader of it that gains most."""
+        """Join a producer that other kernels read too with the reader that saves most time."""
         if len(producer.outputs) > 1 or producer.emitter != "loop":
             return
         value = producer.outputs[0]
@@ -76,22 +81,22 @@ class SiblingFusion:
                 continue
             if self._has_indirect_path(producer, consumer):
                 continue
-            gain = LAUNCH_S + self.fused.model.estimate_shared_gain_s(producer, consumer)
-            if gain > best_gain_s:
-                best_gain_s, best_consumer = gain, consumer
+            gain_s = LAUNCH_S + self.fused.model.estimate_shared_gain_s(producer, consumer)
+            if gain_s > best_gain_s:
+                best_gain_s, best_consumer = gain_s, consumer
         if best_consumer is not None:
             self.fused.users[value].discard(best_consumer.index)
             self.fused.model.fuse_producer(producer, best_consumer)
             self._join_kernels(best_consumer, producer)
 
     def _has_indirect_path(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
-        """Whether the consumer needs the producer by way of something else too."""
-        makers = {self.fused.maker_of.get(v, self.graph.producer[v]) for v in consumer.reads}
-        makers = {maker for maker in makers if maker in self.dependencies.rank} - {producer.index}
-        return any(self.dependencies.depends_on(maker, producer.index) for maker in makers)
+        """Return whether the consumer also depends on the producer through another kernel."""
+        makers = {self.fused.maker_of.get(v, self.graph.values[v].producer) for v in consumer.reads}
+        others = {maker for maker in makers if maker in self.dependencies.rank} - {producer.index}
+        return any(self.dependencies.depends_on(other, producer.index) for other in others)
 
     def _can_have_several_results(self, kernel: FusionKernel) -> bool:
-        """Whether XLA gives such a kernel several results; not to a lone slice or broadcast."""
+        """Return whether XLA can add results to a kernel, which a single slice does not allow."""
         if kernel.emitter in SINGLE_RESULT_EMITTERS:
             return False
         if any(len(self.graph.ops[member].results) > 1 for member in kernel.members):
@@ -102,45 +107,49 @@ class SiblingFusion:
         return self.graph.ops[member].kind == "elementwise"
 
     def _can_join_readers(self, a: FusionKernel, b: FusionKernel, value: int) -> bool:
-        one, other = (x + y for x, y in zip(a.reads[value], b.reads[value], strict=True))
-        if not one and other <= 1.0:  # parts of the value, which need not overlap
+        elementwise, other = (x + y for x, y in zip(a.reads[value], b.reads[value], strict=True))
+        if not elementwise and other <= 1.0:  # They may read different parts of the value.
             return False
         return self._can_share_loop(a, b) and not self.dependencies.has_path_between(
             a.index, b.index
         )
 
     def _can_share_loop(self, a: FusionKernel, b: FusionKernel) -> bool:
-        """Whether two kernels may share a loop, within the limits."""
-        kinds = {a.emitter, b.emitter}
-        if kinds == {"reduction", "transpose"} or not kinds.isdisjoint(SINGLE_RESULT_EMITTERS):
+        """Return whether two kernels can share a loop within the limits."""
+        emitters = {a.emitter, b.emitter}
+        if emitters == {"reduction", "transpose"}:
+            return False
+        if not emitters.isdisjoint(SINGLE_RESULT_EMITTERS):
             return False
         if a.emitter == b.emitter:
             if a.hero != b.hero:
                 return False
         elif a.elements != b.elements:
             return False
-        if a.reductions + b.reductions > MAX_REDUCTIONS or a.shared + b.shared > MAX_SHARED_BYTES:
+        if a.reductions + b.reductions > MAX_REDUCTIONS:
+            return False
+        if a.shared_bytes + b.shared_bytes > MAX_SHARED_BYTES:
             return False
         outputs = len(a.outputs) + len(b.outputs)
         return len(a.reads.keys() | b.reads.keys()) + outputs <= self.limits.buffers
 
     def _join_kernels(self, survivor: FusionKernel, absorbed: FusionKernel) -> None:
-        """Make the results of ``gone`` in ``kept``."""
+        """Add the ops and results of ``absorbed`` to ``survivor``."""
         if survivor.emitter == "loop":
             survivor.emitter, survivor.hero = absorbed.emitter, absorbed.hero
         for value, reads in absorbed.reads.items():
-            one, other = survivor.reads.get(value, (0.0, 0.0))
-            survivor.reads[value] = (max(one, reads[0]), max(other, reads[1]))
+            elementwise, other = survivor.reads.get(value, (0.0, 0.0))
+            survivor.reads[value] = (max(elementwise, reads[0]), max(other, reads[1]))
             self.fused.users[value].discard(absorbed.index)
             self.fused.users[value].add(survivor.index)
-        for member, often in absorbed.members.items():
-            if often > survivor.members.get(member, 0.0):
-                survivor.members[member] = often
+        for member, repeats in absorbed.members.items():
+            if repeats > survivor.members.get(member, 0.0):
+                survivor.members[member] = repeats
         survivor.outputs += absorbed.outputs
         for value in absorbed.outputs:
             self.fused.maker_of[value] = survivor.index
         survivor.reductions += absorbed.reductions
-        survivor.shared += absorbed.shared
+        survivor.shared_bytes += absorbed.shared_bytes
         survivor.unary = False
         survivor.write_s += absorbed.write_s
         self.fused.model.update_time(survivor)

@@ -19,8 +19,7 @@ from hespas.dialects.op_bodies import splice_block_before
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.estimators.work import compute_op_work, find_cost_rule
 from hespas.passes.base import PassRun
-from hespas.passes.fuse.dependency_order import DependencyOrder
-from hespas.passes.fuse.topological_order import order_topologically
+from hespas.passes.fuse.dependency_order import DependencyOrder, order_topologically
 from hespas.passes.fuse.tree_reductions import choose_part_count
 
 PROGRAMS = [
