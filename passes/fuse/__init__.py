@@ -1,1 +1,1 @@
-"""Fusing: ops become the kernels that a compiler would launch, as ``mhlo.fusion``."""
+"""Fusion: grouping ops into the kernels that a compiler would launch, as ``mhlo.fusion``."""

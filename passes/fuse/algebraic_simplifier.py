@@ -1,7 +1,7 @@
-"""Ops that a compiler removes before it fuses, as XLA's algebraic simplifier does.
+"""Algebraic simplification before fusion, like XLA's AlgebraicSimplifier.
 
-Only rewrites that keep every bit of the result. Each takes an op and returns the value to use in
-its place, or None.
+All rewrites preserve the result bit by bit. Each of them maps an op to the value that replaces its
+result, or to None if it does not apply.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from hespas.passes.fuse.op_builder import (
 )
 
 Rewrite = Callable[[ir.Operation], "ir.Value | None"]
-LAYOUT = "result_layout"  # where it is written, a transpose may be one in name only
+LAYOUT = "result_layout"  # XLA writes it on transposes that may change only the layout
 
 
 def simplify_module(module: ir.Module) -> list[ir.Block]:
-    """Simplify ops in program order, join equal ones, and drop what nothing needs.
+    """Simplify ops in program order, merge equal ops, and remove unused ops.
 
-    Returns the blocks that are left: loops and branches may be among what goes.
+    Returns the remaining blocks, because unused loops and branches are removed too.
     """
     for block in collect_blocks(module):
         for op in find_named_ops(block, REWRITES):
@@ -44,7 +44,7 @@ def _forward_operand(op: ir.Operation) -> ir.Value | None:
 
 
 def _find_operand_source(op: ir.Operation, name: str) -> ir.Operation | None:
-    """The op that makes the first operand, if it has that name."""
+    """Return the op that defines the first operand, if it has this name."""
     source_op = get_defining_op(op.operands[0])
     return source_op if source_op is not None and source_op.name == name else None
 
@@ -52,7 +52,7 @@ def _find_operand_source(op: ir.Operation, name: str) -> ir.Operation | None:
 def _create_unary_op(
     op: ir.Operation, name: str, operand: ir.Value, **attributes: ir.Attribute
 ) -> ir.Value:
-    """What an op of one operand makes in the place of ``op``, of the same type."""
+    """Create an op with one operand before ``op`` with the same type, and return its result."""
     return OpBuilder(op).create_op(name, [operand], [op.results[0].type], attributes).results[0]
 
 
@@ -110,7 +110,7 @@ FLOATS = {"f64": (11, 52), "f32": (8, 23), "bf16": (8, 7), "f16": (5, 10)}  # ex
 
 
 def _can_represent_type(wide: ir.Type, narrow: ir.Type) -> bool:
-    """Whether every number of one element type is one of the other."""
+    """Return whether ``wide`` represents every number of the element type ``narrow``."""
     a, b = str(wide), str(narrow)
     if a in FLOATS and b in FLOATS:
         return all(x >= y for x, y in zip(FLOATS[a], FLOATS[b], strict=True))
@@ -161,7 +161,7 @@ def _simplify_pad(op: ir.Operation) -> ir.Value | None:
 
 
 def _simplify_multiply(op: ir.Operation) -> ir.Value | None:
-    """x * 1, and 1 * x."""
+    """Simplify x * 1 and 1 * x."""
     for one, other in ((0, 1), (1, 0)):
         if read_uniform_constant(op.operands[one]) == 1:
             return op.operands[other]
@@ -169,18 +169,18 @@ def _simplify_multiply(op: ir.Operation) -> ir.Value | None:
 
 
 def _simplify_divide(op: ir.Operation) -> ir.Value | None:
-    """x / 1."""
+    """Simplify x / 1."""
     return op.operands[0] if read_uniform_constant(op.operands[1]) == 1 else None
 
 
 def _simplify_subtract(op: ir.Operation) -> ir.Value | None:
-    """x - 0, where the zero has no sign to lose."""
+    """Simplify x - 0, but not x - (-0.0), which changes the sign of a zero."""
     zero = read_uniform_constant(op.operands[1])
     return op.operands[0] if zero == 0 and str(zero) != "-0.0" else None
 
 
 def read_uniform_constant(value: ir.Value) -> float | int | None:
-    """What all elements of a constant are, or None."""
+    """Return the value that all elements of a constant or of its broadcast have, or None."""
     constant = get_defining_op(value)
     if constant is not None and constant.name == "stablehlo.broadcast_in_dim":
         constant = get_defining_op(constant.operands[0])
@@ -192,19 +192,18 @@ def read_uniform_constant(value: ir.Value) -> float | int | None:
 
 
 def _read_splat_value(constant: ir.Operation) -> float | int | None:
-    """The number that a constant of one repeats, or None."""
     try:
         attr = constant.attributes["value"]
-    except TypeError:  # complex elements: the bindings cannot hold them
+    except TypeError:  # The bindings cannot represent complex elements.
         return None
     if not isinstance(attr, ir.DenseElementsAttr) or not attr.is_splat:
         return None
-    one = attr.get_splat_value()
-    return one.value if isinstance(one, ir.FloatAttr | ir.IntegerAttr) else None
+    element = attr.get_splat_value()
+    return element.value if isinstance(element, ir.FloatAttr | ir.IntegerAttr) else None
 
 
 def _simplify_reduce(op: ir.Operation) -> ir.Value | None:
-    """A reduction along dimensions of size 1 from the value that changes nothing."""
+    """Simplify a reduction of dimensions of size 1 that starts with the neutral element."""
     if len(op.operands) != 2:
         return None
     shape = to_buffer_size(op.operands[0].type).shape
@@ -221,7 +220,7 @@ NEUTRAL = {"add": 0, "multiply": 1, "maximum": -math.inf, "minimum": math.inf}
 
 
 def _generalise_dot(op: ir.Operation) -> ir.Value | None:
-    """A product of matrices or vectors in the general form."""
+    """Replace ``dot`` by ``dot_general``."""
     last = len(to_buffer_size(op.operands[0].type).shape) - 1
     dimensions = f"lhs_contracting_dimensions = [{last}], rhs_contracting_dimensions = [0]"
     attributes = {name: op.attributes[name] for name in op.attributes}

@@ -1,7 +1,8 @@
-"""Collectives as XLA:GPU runs them: reductions that are cut become scattered ones, and gathers and
-scatters go along the dimension that is major in memory.
+"""Rewriting of collectives to the form in which XLA:GPU runs them.
 
-(xla/service/reduce_scatter_creator, xla/service/gpu/transforms/layout_assignment.cc.)
+An all-reduce whose result is sliced by rank becomes a reduce-scatter
+(xla/service/reduce_scatter_creator.cc); all-gathers and reduce-scatters run along the major
+dimension in memory (xla/service/gpu/transforms/layout_assignment.cc).
 """
 
 from __future__ import annotations
@@ -25,15 +26,12 @@ from hespas.passes.prepare.scalars import Number, ScalarEvaluator
 ALL_REDUCE, REDUCE_SCATTER = "stablehlo.all_reduce", "stablehlo.reduce_scatter"
 ALL_GATHER = "stablehlo.all_gather"
 SCATTER_DIM = "scatter_dimension"
-DIM_ATTRIBUTES = {
-    ALL_GATHER: "all_gather_dim",
-    REDUCE_SCATTER: SCATTER_DIM,
-}  # and what names the dimension
-MAX_INDEX_OPS = 32  # ops behind a start index, at most
+DIM_ATTRIBUTES = {ALL_GATHER: "all_gather_dim", REDUCE_SCATTER: SCATTER_DIM}
+MAX_INDEX_OPS = 32  # ops that compute the start index of a slice
 
 
 def scatter_reductions(block: ir.Block, target: TargetAttr) -> None:
-    """Turn each all_reduce of which every device takes its own part into a reduce_scatter."""
+    """Replace each all_reduce whose result every device slices by its rank by a reduce_scatter."""
     grid = DeviceGrid(target.replicas, target.partitions)
     for op in find_named_ops(block, (ALL_REDUCE,)):
         if len(op.results) == 1 and CommAttr.NAME in op.attributes:
@@ -75,7 +73,7 @@ def _replace_by_reduce_scatter(op: ir.Operation, grid: DeviceGrid) -> None:
 
 
 def _has_rank_offsets(start: ir.Value, size: int, groups: Groups, grid: DeviceGrid) -> bool:
-    """Whether the i-th member of each group starts at i times the size."""
+    """Return whether the start index is ``rank * size`` on every device."""
     ids, tables = _collect_device_lookups(start)
     scalars = ScalarEvaluator({}, {})
     for group in groups:
@@ -97,7 +95,10 @@ def _has_rank_offsets(start: ir.Value, size: int, groups: Groups, grid: DeviceGr
 def _collect_device_lookups(
     value: ir.Value,
 ) -> tuple[list[tuple[ir.Value, str]], list[tuple[ir.Operation, list[int]]]]:
-    """The device ids behind a value, and the numbers that are looked up in constant tables."""
+    """Collect the device ids that a value is computed from, and lookups in constant tables.
+
+    Returns the ids with their kinds, and the ops that look up with the numbers in their tables.
+    """
     ids: list[tuple[ir.Value, str]] = []
     tables: list[tuple[ir.Operation, list[int]]] = []
     seen: list[ir.Operation] = []
@@ -124,7 +125,7 @@ def _collect_device_lookups(
 
 
 def transpose_collectives_to_major(block: ir.Block) -> None:
-    """Gather and scatter along the first dimension, with transposes where it is another."""
+    """Make all-gathers and reduce-scatters run along the first dimension, between transposes."""
     for op in find_named_ops(block, DIM_ATTRIBUTES):
         _transpose_collective_to_major(op, DIM_ATTRIBUTES[op.name])
 

@@ -1,8 +1,8 @@
-"""Small collectives of one kind become one, as XLA's combiners make them.
+"""Combination of small collectives of the same kind, like XLA's combiners.
 
-(xla/service/all_reduce_combiner.cc and its likes.) Gathers become one op of several operands;
-reductions one of a buffer that holds all, which a kernel fills and others cut, as XLA:GPU does. A
-scatter of several has no form in StableHLO and stays.
+(xla/service/all_reduce_combiner.cc, xla/service/all_gather_combiner.cc.) All-gathers become one op
+with several operands. All-reduces become one all-reduce of a buffer, which one kernel fills and
+others slice, as on XLA:GPU. StableHLO cannot express a reduce-scatter of several operands.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hespas.passes.split.blocks import list_read_values
 
 ALL_GATHER, ALL_REDUCE = "stablehlo.all_gather", "stablehlo.all_reduce"
 COMBINED = (ALL_GATHER, ALL_REDUCE)
-MAX_GROUP_SIZE = 2048  # collectives in one
+MAX_GROUP_SIZE = 2048  # collectives that are combined into one
 KEY_ATTRIBUTES = ("all_gather_dim", "replica_groups", "use_global_device_ids")
 COMMUTATIVE = tuple(
     f"stablehlo.{n}" for n in ("add", "and", "maximum", "minimum", "multiply", "or")
@@ -29,33 +29,33 @@ COMMUTATIVE = tuple(
 
 @dataclass(slots=True)
 class CollectiveCombiner:
-    """Combines the collectives of a block up to ``limit_bytes`` each."""
+    """Combines the collectives of a block into collectives of at most ``limit_bytes``."""
 
     block: ir.Block
     limit_bytes: int
     ops: list[ir.Operation] = field(init=False)
-    needs: dict[int, set[int]] = field(init=False)
+    dependencies: dict[int, set[int]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.ops = [view.operation for view in self.block.operations]
 
     def combine_collectives(self) -> None:
-        """Combine."""
-        kinds = self._collect_combinable()
-        if not kinds:
+        """Combine the collectives."""
+        candidates = self._collect_combinable()
+        if not candidates:
             return
-        self.needs = self._collect_dependencies()
-        dependencies = DependencyOrder.from_dependencies(self.needs)
+        self.dependencies = self._collect_dependencies()
+        order = DependencyOrder.from_dependencies(self.dependencies)
         groups: list[list[int]] = []
-        for members in kinds:
-            groups += self._form_groups(members, dependencies)
+        for members in candidates:
+            groups += self._form_groups(members, order)
         if groups:
             self._place_groups_together(groups)
         for group in groups:
             self._combine_group([self.ops[index] for index in group])
 
     def _collect_combinable(self) -> list[list[int]]:
-        """Collectives that may go together, gathers first."""
+        """Collect the lists of collectives that may be combined, all-gathers first."""
         members_by_key: dict[object, list[int]] = {}
         for index, op in enumerate(self.ops):
             comm = CommAttr.read_from_op(op) if op.name in COMBINED else None
@@ -65,21 +65,23 @@ class CollectiveCombiner:
         return [group for _, group in sorted(several, key=lambda item: str(item[0]))]
 
     def _collect_dependencies(self) -> dict[int, set[int]]:
-        """Per op those whose results it reads; with side effects, also the one before it."""
-        number: dict[ir.Value, int] = {}
-        needs: dict[int, set[int]] = {}
-        last = -1
+        """For each op, the ops whose results it reads and the previous op with side effects."""
+        producers: dict[ir.Value, int] = {}
+        dependencies: dict[int, set[int]] = {}
+        last_effect = -1
         for index, op in enumerate(self.ops):
-            needs[index] = {number[value] for value in list_read_values(op) if value in number}
-            number.update(dict.fromkeys(op.results, index))
+            dependencies[index] = {
+                producers[value] for value in list_read_values(op) if value in producers
+            }
+            producers.update(dict.fromkeys(op.results, index))
             if has_side_effect(op):
-                if last >= 0:
-                    needs[index].add(last)
-                last = index
-        return needs
+                if last_effect >= 0:
+                    dependencies[index].add(last_effect)
+                last_effect = index
+        return dependencies
 
-    def _form_groups(self, members: list[int], dependencies: DependencyOrder) -> list[list[int]]:
-        """Runs of collectives of which none needs another, within the limits. Joins them."""
+    def _form_groups(self, members: list[int], order: DependencyOrder) -> list[list[int]]:
+        """Form groups of independent collectives within the limits, and merge them in ``order``."""
         groups: list[list[int]] = []
         size = 0
         for index in members:
@@ -87,12 +89,12 @@ class CollectiveCombiner:
             if extra > self.limit_bytes:
                 continue
             group = groups[-1] if groups else []
-            full = size + extra > self.limit_bytes or len(group) >= MAX_GROUP_SIZE
-            if not group or full or dependencies.has_path_between(index, group[0]):
+            is_full = size + extra > self.limit_bytes or len(group) >= MAX_GROUP_SIZE
+            if not group or is_full or order.has_path_between(index, group[0]):
                 groups.append([index])
                 size = extra
             else:
-                dependencies.merge_units(group[0], index)
+                order.merge_units(group[0], index)
                 group.append(index)
                 size += extra
         return [group for group in groups if len(group) > 1]
@@ -101,21 +103,21 @@ class CollectiveCombiner:
         return sum(to_buffer_size(value.type).bytes for value in self.ops[index].results)
 
     def _place_groups_together(self, groups: list[list[int]]) -> None:
-        """Move the ops so that the members of each group stand together."""
+        """Move the ops so that the members of each group are adjacent."""
         leader = {index: group[0] for group in groups for index in group}
         members = {group[0]: group for group in groups}
-        needs: dict[int, set[int]] = {}
-        for index, before in self.needs.items():
-            unit = leader.get(index, index)
-            needs.setdefault(unit, set()).update(leader.get(other, other) for other in before)
+        dependencies: dict[int, set[int]] = {}
+        for index, before in self.dependencies.items():
+            unit_dependencies = dependencies.setdefault(leader.get(index, index), set())
+            unit_dependencies.update(leader.get(other, other) for other in before)
         end = self.ops[-1]
-        for unit in order_topologically(needs, {unit: unit for unit in needs}):
+        for unit in order_topologically(dependencies, {unit: unit for unit in dependencies}):
             for index in members.get(unit, (unit,)):
                 if self.ops[index] != end:
                     self.ops[index].move_before(end)
 
     def _combine_group(self, group: list[ir.Operation]) -> None:
-        """One op in place of several that stand together."""
+        """Replace adjacent collectives by one."""
         first, builder = group[0], OpBuilder(group[-1])
         operands = [op.operands[0] for op in group]
         attributes = {name: first.attributes[name] for name in first.attributes}
@@ -147,7 +149,7 @@ class CollectiveCombiner:
 
 
 def _make_combination_key(op: ir.Operation, comm: CommAttr) -> object:
-    """Equal for collectives that may go together; of its own for one that may not."""
+    """Make a key that is equal for collectives that may be combined with each other."""
     attributes = op.attributes
     attribute_texts = [str(attributes[n]) for n in sorted(attributes) if n in KEY_ATTRIBUTES]
     shared_key = (

@@ -1,7 +1,8 @@
-"""Matrix products: those that share an operand become one, and transposes become part of them.
+"""Rewriting of matrix products, like XLA's DotMerger and TransposeFolding.
 
-As XLA's DotMerger and TransposeFolding do (xla/service/dot_merger.cc, transpose_folding.cc). Of
-products that are merged, the other operands are concatenated, and the results are slices.
+(xla/service/dot_merger.cc, xla/service/transpose_folding.cc.) Products that share an operand become
+one product of the concatenated other operands, whose slices are the results. Transposes of operands
+and results become part of the product.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from hespas.passes.split.blocks import list_read_values
 
 DOT = "stablehlo.dot_general"
 DIMENSIONS = "dot_dimension_numbers"
-MERGE_BYTES = 64 << 20  # of operands and result together; one of two products must be as small
+MERGE_BYTES = 64 << 20  # products are merged if operands and result of one are not larger
 PRECISION = "precision_config"
 KEPT_ATTRIBUTES = (PRECISION, "algorithm")
 SIDES = ("lhs", "rhs")
@@ -34,7 +35,7 @@ Dims = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class _DotOperand:
-    """The dimensions of one operand by role."""
+    """The shape of one operand, and its dimensions by role."""
 
     shape: Dims
     batch: Dims
@@ -43,7 +44,7 @@ class _DotOperand:
 
     @property
     def flat_operand(self) -> _DotOperand | None:
-        """The roles when the free dimensions are one; None where they are not neighbours."""
+        """This operand with its free dimensions as one; None if they are not adjacent."""
         if not self.free or self.free != tuple(range(self.free[0], self.free[-1] + 1)):
             return None
         less = len(self.free) - 1
@@ -62,13 +63,12 @@ class _DotOperand:
 
     @property
     def free_sizes(self) -> Dims:
-        """The sizes of the free dimensions."""
         return tuple(self.shape[d] for d in self.free)
 
 
 @dataclass(frozen=True, slots=True)
 class _DotGeneral:
-    """A product and its two sides."""
+    """A ``dot_general`` op and its operands."""
 
     op: ir.Operation
     sides: tuple[_DotOperand, _DotOperand]
@@ -90,30 +90,40 @@ class _DotGeneral:
         return sum(to_buffer_size(v.type).bytes for v in (*self.op.operands, self.op.results[0]))
 
     def make_merge_key(self, shared: int) -> object:
-        """Equal for products that merge on their operand ``shared``; None where none can."""
+        """Make a key that is equal for products that can be merged on their operand ``shared``.
+
+        Returns None if this product cannot be merged.
+        """
         shared_operand, flat_other = self.sides[shared], self.sides[1 - shared].flat_operand
         if flat_other is None:
             return None
         fixed = tuple(size for d, size in enumerate(flat_other.shape) if d != flat_other.free[0])
         attributes = self.op.attributes
         attribute_values = tuple(attributes[name] for name in KEPT_ATTRIBUTES if name in attributes)
-        values = self.op.operands[shared], self.op.operands[1 - shared]
         return (
-            values[0], shared_operand.batch, shared_operand.contracting, flat_other.batch, flat_other.contracting, flat_other.free,
-            fixed, get_element_type(values[1]), get_element_type(self.op.results[0]), attribute_values,
-        )  # fmt: skip
+            self.op.operands[shared],
+            shared_operand.batch,
+            shared_operand.contracting,
+            flat_other.batch,
+            flat_other.contracting,
+            flat_other.free,
+            fixed,
+            get_element_type(self.op.operands[1 - shared]),
+            get_element_type(self.op.results[0]),
+            attribute_values,
+        )
 
     def flatten_operand(self, side: int, builder: OpBuilder) -> ir.Value:
-        """An operand with its free dimensions as one."""
+        """Reshape an operand so that its free dimensions are one."""
         flat = self.sides[side].flat_operand
         assert flat is not None
         return builder.create_reshape(self.op.operands[side], flat.shape)
 
 
 def fold_transposes(block: ir.Block) -> None:
-    """Make the transposes of operands, and those that swap the sides of a result, part of it.
+    """Fold transposes of operands, and transposes that swap the sides of the result, into products.
 
-    Dimensions of size 1 may lie anywhere: a reshape of the result puts them where they were.
+    Dimensions of size 1 may be anywhere; a reshape of the result restores their places.
     """
     for op in find_named_ops(block, (DOT,)):
         dot = op
@@ -123,19 +133,19 @@ def fold_transposes(block: ir.Block) -> None:
 
 
 def _read_plain_permutation(op: ir.Operation | None) -> Dims | None:
-    """The permutation of a transpose that no layout undoes."""
+    """Return the permutation of a transpose that moves data, or None."""
     if op is None or op.name != "stablehlo.transpose" or LAYOUT in op.attributes:
         return None
     return read_integer_list(op, "permutation", ())
 
 
 def _drop_unit_dims(dims: Dims, shape: Sequence[int]) -> Dims:
-    """Those of the dimensions whose order matters: not those of size 1."""
+    """Drop the dimensions of size 1, whose order does not matter."""
     return tuple(d for d in dims if shape[d] != 1)
 
 
 def _fold_operand_transpose(op: ir.Operation, side: int) -> ir.Operation:
-    """The product with the transpose of that operand in it, if it can take it in."""
+    """Fold the transpose of an operand into the product if possible; return the current product."""
     transpose = get_defining_op(op.operands[side])
     order = _read_plain_permutation(transpose)
     if transpose is None or order is None:
@@ -173,7 +183,7 @@ def _fold_result_transpose(op: ir.Operation) -> None:
     if _drop_unit_dims(order, shape) != _drop_unit_dims(swapped, shape):
         return
     product = _create_product(op, users[0].results[0], [op.operands[1], op.operands[0]], (rhs, lhs))
-    if PRECISION in op.attributes:  # one for each side
+    if PRECISION in op.attributes:  # It has one entry for each operand.
         precisions = list(get_attribute(op, PRECISION))
         product.attributes[PRECISION] = ir.ArrayAttr.get(precisions[::-1], op.context)
     users[0].erase()
@@ -186,7 +196,7 @@ def _create_product(
     operands: Sequence[ir.Value],
     sides: tuple[_DotOperand, _DotOperand],
 ) -> ir.Operation:
-    """A product like ``op``, in place of ``value``: reshaped, if 1s lie elsewhere in its shape."""
+    """Create a product like ``op``, and replace ``value`` by it with a reshape if necessary."""
     lhs, rhs = sides
     shape = [*(lhs.shape[d] for d in lhs.batch), *lhs.free_sizes, *rhs.free_sizes]
     attributes = {name: op.attributes[name] for name in op.attributes}
@@ -215,9 +225,10 @@ def merge_dots(block: ir.Block) -> None:
 def _collect_mergeable(
     dots: list[_DotGeneral], shared: int
 ) -> tuple[list[_DotGeneral], list[_DotGeneral]]:
-    """The first product with those that merge with it, which are moved next to it; the others.
+    """Split products into the first with those that can be merged with it, and the others.
 
-    Other merges have moved ops, so which is the first is asked anew.
+    Moves what the mergeable products depend on before the first product. The first is determined
+    from the current order of the block, because merges move ops.
     """
     first, *others = sort_in_block_order(dots, lambda dot: dot.op)
     group, left, size = [first], [], first.total_bytes
@@ -238,7 +249,10 @@ def _collect_mergeable(
 def _collect_ops_between(
     group: list[ir.Operation], last: ir.Operation
 ) -> list[ir.Operation] | None:
-    """What ``last`` needs of the ops after the first of a group; None if it needs one of them."""
+    """Collect the ops after the first of ``group`` that ``last`` depends on, in order.
+
+    Returns None if ``last`` depends on a member of the group.
+    """
     first = group[0]
     block = first.block
     visited: dict[ir.Value, ir.Operation] = {}
@@ -265,7 +279,7 @@ def _collect_ops_between(
 
 
 def _merge_group(group: list[_DotGeneral], shared: int) -> None:
-    """One product in place of several next to each other, and slices of its result."""
+    """Replace products by slices of one product."""
     first = group[0]
     builder = OpBuilder(first.op)
     shared_operand, flat_other = first.sides[shared], first.sides[1 - shared].flat_operand
@@ -300,7 +314,7 @@ def _merge_group(group: list[_DotGeneral], shared: int) -> None:
 def _make_dimension_numbers(
     sides: tuple[_DotOperand, _DotOperand], context: ir.Context
 ) -> ir.Attribute:
-    """The attribute that says which dimensions are batch and contracting."""
+    """Make the attribute with the batch and contracting dimensions."""
     fields = [
         f"{name}_{role}_dimensions = {list(dims)}"
         for role in ("batching", "contracting")

@@ -1,8 +1,9 @@
-"""What a library does with a product before it writes it: scale it, add to it, rectify it.
+"""Epilogues: what a library applies to a product or convolution before it writes the result.
 
-As XLA's GemmRewriter gives to cuBLASLt (xla/service/gpu/transforms/gemm_rewriter.cc) and
-CudnnFusedConvRewriter to cuDNN: alpha, a matrix or vector to add, ReLU, and GELU in its tanh form.
-The product and its epilogue become an ``mhlo.fusion`` of kind ``kOutput``.
+The epilogues are those that XLA's GemmRewriter passes to cuBLASLt
+(xla/service/gpu/transforms/gemm_rewriter.cc) and CudnnFusedConvRewriter to cuDNN: scaling, addition
+of a matrix or vector, ReLU, and the tanh approximation of GELU. The product and its epilogue become
+an ``mhlo.fusion`` of kind ``kOutput``.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from hespas.passes.fuse.op_builder import find_named_ops, fuse_ops, sort_in_bloc
 
 HEROES = {"stablehlo.dot_general": "gemm", "stablehlo.convolution": "conv"}
 TYPES = ("bf16", "f16", "f32")
-VIEW = "stablehlo.reshape"  # on the way, the library does not see it
+VIEW = "stablehlo.reshape"  # may occur between the steps of an epilogue
 LONGEST_GELU = 24  # ops
-GELU_POINTS = (-4.0, -1.5, -0.5, 0.25, 1.0, 3.0)
+GELU_POINTS = (-4.0, -1.5, -0.5, 0.25, 1.0, 3.0)  # where a candidate is compared with GELU
 GELU_TOLERANCE = 2e-2
 
 Number = float | None
@@ -37,7 +38,7 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
 
 
 def fuse_epilogues(block: ir.Block) -> None:
-    """Put the products of a block together with their epilogues."""
+    """Fuse the products and convolutions of a block with their epilogues."""
     for op in find_named_ops(block, HEROES):
         if to_buffer_size(op.results[0].type).key in TYPES:
             tail = _collect_epilogue(op, HEROES[op.name])
@@ -46,7 +47,7 @@ def fuse_epilogues(block: ir.Block) -> None:
 
 
 def _collect_epilogue(hero: ir.Operation, kind: str) -> list[ir.Operation]:
-    """The product and the ops of its epilogue, in order."""
+    """Collect a product and the ops of its epilogue, in order."""
     tail = [hero]
     scaled = _follow_only_user(hero, "stablehlo.multiply") if kind == "gemm" else []
     if scaled and read_uniform_constant(_get_other_operand(hero, scaled)) is not None:
@@ -61,9 +62,9 @@ def _collect_epilogue(hero: ir.Operation, kind: str) -> list[ir.Operation]:
 
 
 def _follow_only_user(op: ir.Operation, name: str) -> list[ir.Operation]:
-    """The only user of a result, if it has that name, and the views before it.
+    """Return the views up to the only user of a result and this user, if it has this name.
 
-    It must be of the same block: a product before a loop is no part of what the loop repeats.
+    All of them must be in the same block, because a loop repeats the ops of its body.
     """
     steps: list[ir.Operation] = []
     block = op.block
@@ -80,14 +81,17 @@ def _follow_only_user(op: ir.Operation, name: str) -> list[ir.Operation]:
 
 
 def _get_other_operand(op: ir.Operation, steps: list[ir.Operation]) -> ir.Value:
-    """The operand of the last of the steps after ``op`` that does not come from it."""
+    """Return the operand of the last of the steps after ``op`` that is not computed from ``op``."""
     previous_result = [op, *steps][-2].results[0]
     first, second = steps[-1].operands
     return second if first == previous_result else first
 
 
 def _can_add_operand(value: ir.Value, kind: str, hero: ir.Operation) -> bool:
-    """Whether it is a matrix or a row vector; of convolutions, only forward ones take a matrix."""
+    """Return whether the library can add a value: a matrix, or a row vector for products only.
+
+    For convolutions it can add only a matrix, and only if the convolution is a forward one.
+    """
     if read_uniform_constant(value) is not None:
         return False
     if kind == "conv":
@@ -103,7 +107,7 @@ def _can_add_operand(value: ir.Value, kind: str, hero: ir.Operation) -> bool:
 
 
 def _match_gelu(op: ir.Operation) -> list[ir.Operation]:
-    """The ops that make the GELU of a result that nothing else reads, or none."""
+    """Return the ops that compute the GELU of a result and are its only users, or an empty list."""
     start = op.results[0]
     steps = _collect_elementwise_ops(op)
     tanhs = [i for i, step in enumerate(steps) if step.name == "stablehlo.tanh"]
@@ -124,7 +128,7 @@ def _is_gelu_value(x: float, y: Number) -> bool:
 
 
 def _collect_elementwise_ops(start: ir.Operation) -> list[ir.Operation]:
-    """Ops of the block that compute from one result and constants only, element by element."""
+    """Collect the elementwise ops of the block that read only one result and constants."""
     inside = {start.results[0]}
     block = start.block
     elementwise_ops: list[ir.Operation] = []
@@ -144,7 +148,7 @@ def _collect_elementwise_ops(start: ir.Operation) -> list[ir.Operation]:
 
 
 def _evaluate_steps(steps: list[ir.Operation], start: ir.Value, x: float) -> list[Number]:
-    """The result of each step where the start is ``x``; None where it has none."""
+    """Evaluate the steps for the value ``x`` of ``start``; None for steps that are undefined."""
     known: dict[ir.Value, Number] = {start: x}
     results: list[Number] = []
     for op in steps:
@@ -159,7 +163,7 @@ def _evaluate_steps(steps: list[ir.Operation], start: ir.Value, x: float) -> lis
 
 
 def _has_only_inner_uses(start: ir.Value, steps: list[ir.Operation]) -> bool:
-    """Whether nothing but the steps reads what they compute on the way."""
+    """Return whether only the steps read ``start`` and the intermediate results."""
     results = {step.results[0] for step in steps}
     inner = [start, *(step.results[0] for step in steps[:-1])]
     return all(

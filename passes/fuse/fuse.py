@@ -1,4 +1,4 @@
-"""``--fuse``: the kernels that a compiler would launch, as ``mhlo.fusion``."""
+"""``--fuse``: group ops into the kernels that a compiler would launch, as ``mhlo.fusion``."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from hespas.passes.fuse.dots import fold_transposes, merge_dots
 from hespas.passes.fuse.epilogues import fuse_epilogues
 from hespas.passes.fuse.fusion_builder import FusionBuilder
 from hespas.passes.fuse.fusion_graph import FusionGraph
-from hespas.passes.fuse.inline_calls import inline_calls
 from hespas.passes.fuse.priority_fusion import KernelLimits, PriorityFusion
 from hespas.passes.fuse.row_normalisations import DiamondFinder
 from hespas.passes.fuse.select_and_scatter import expand_selections
 from hespas.passes.fuse.sibling_fusion import SiblingFusion
 from hespas.passes.fuse.tree_reductions import split_reductions
+from hespas.passes.prepare.call_inlining import inline_all_calls
 from hespas.passes.split.blocks import check_not_split
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
@@ -39,12 +39,12 @@ class FusePass(Pass):
     name: ClassVar[str] = "fuse"
     prepares: ClassVar[bool] = True
 
-    model: str = option("xla", f"what the compiler fuses: {', '.join(MODELS)}")
-    max_buffers: int = option(96, "operands and results of one kernel, at most")
+    model: str = option("xla", f"model of the compiler's fusion: {', '.join(MODELS)}")
+    max_buffers: int = option(96, "maximum number of operands and results of a kernel")
     combine: int = option(
-        (30 << 20) + 7, "bytes of collectives that are combined to one, at most; 0: leave them"
+        (30 << 20) + 7, "maximum bytes of a combined collective; 0: do not combine collectives"
     )
-    max_ops: int = option(10000, "ops in one kernel, at most")
+    max_ops: int = option(10000, "maximum number of ops in a kernel")
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
         check_not_split(module, self.name)
@@ -55,10 +55,10 @@ class FusePass(Pass):
             )
         self._check_limits()
         if _has_fusions(module):
-            run.warn(f"{self.name}: the module has fusions already: it is left as it is")
+            run.warn(f"{self.name}: the module already has fusions and is not changed")
             return
         limits = KernelLimits(self.max_buffers, self.max_ops)
-        inline_calls(module)
+        inline_all_calls(module)
         blocks = simplify_module(module)
         if self.model == "xla":
             target = require_target(module)
@@ -80,28 +80,27 @@ class FusePass(Pass):
                 CollectiveCombiner(block, self.combine).combine_collectives()
 
     def _check_limits(self) -> None:
-        for spelled, value, least in (
+        for spelling, value, minimum in (
             ("max-buffers", self.max_buffers, 2),
             ("max-ops", self.max_ops, 1),
             ("combine", self.combine, 0),
         ):
-            if value < least:
-                raise UsageError(f"{self.name}: {spelled} is {value}, less than {least}")
+            if value < minimum:
+                raise UsageError(f"{self.name}: {spelling} is {value}, less than {minimum}")
 
     def _fuse_block(self, block: ir.Block, limits: KernelLimits) -> None:
         if self.model == "none":
             return
         graph = FusionGraph(block, elementwise_only=self.model == "elementwise")
         groups = DiamondFinder(graph).find_diamonds() if self.model == "xla" else []
-        fused = PriorityFusion(graph, limits, groups)
-        fused.fuse_producers()
+        fusion = PriorityFusion(graph, limits, groups)
+        fusion.fuse_producers()
         if self.model == "xla":
-            SiblingFusion(fused).fuse_siblings()
-        FusionBuilder(graph, fused.kernels, fused.collect_dependencies()).build_fusions()
+            SiblingFusion(fusion).fuse_siblings()
+        FusionBuilder(graph, fusion.kernels, fusion.collect_dependencies()).build_fusions()
 
 
 def _has_fusions(module: ir.Module) -> bool:
-    """Whether there are fusions in the module."""
     has_fusion = False
 
     def visit_op(op: ir.Operation) -> ir.WalkResult:

@@ -34,20 +34,17 @@ class FusionBuilder:
         self.current = list(self.graph.numbers)
         self.end = self.graph.ops[-1].op
 
-    def build_fusions(self) -> int:
-        """Replace each kernel of several ops by a fusion, and return the number of fusions."""
-        fusions = 0
+    def build_fusions(self) -> None:
+        """Replace each kernel of several ops by a fusion."""
         for unit in self._order_units():
             kernel = self.kernels.get(unit)
             if kernel is not None and self._has_several_ops(kernel):
                 self._replace_kernel(kernel)
-                fusions += 1
             else:
                 self._place_op(unit)
         for value in self.graph.ops[-1].operands:
             self._place_copied_producer(value)
         self._erase_unused_ops()
-        return fusions
 
     def _has_several_ops(self, kernel: FusionKernel) -> bool:
         """Return whether a kernel has several ops, including constants of more than one element."""

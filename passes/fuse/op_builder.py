@@ -1,4 +1,4 @@
-"""Short forms for the ops that the rewrites of this folder make."""
+"""Helpers for creating ops and for finding ops to rewrite."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from hespas.estimators.rules.base import to_buffer_size
 
 
 def get_element_type(value: ir.Value) -> ir.Type:
-    """The element type of a tensor."""
+    """Return the element type of a tensor."""
     kind = value.type
     assert isinstance(kind, ir.ShapedType)
     return kind.element_type
 
 
 def get_static_shape(value: ir.Value) -> tuple[int, ...]:
-    """The sizes of a tensor of static shape."""
+    """Return the sizes of the dimensions of a tensor with static shape."""
     return to_buffer_size(value.type).shape
 
 
 def make_i64_array(numbers: Sequence[int], context: ir.Context) -> ir.Attribute:
-    """The numbers as an ``array<i64>`` attribute."""
+    """Make an ``array<i64>`` attribute."""
     return ir.DenseI64ArrayAttr.get(list(numbers), context)
 
 
 def has_static_shape(kind: ir.Type) -> bool:
-    """Whether a type is that of a tensor of static shape."""
+    """Return whether a type is a ranked tensor with static shape."""
     return isinstance(kind, ir.RankedTensorType) and kind.has_static_shape
 
 
 def find_named_ops(block: ir.Block, names: Collection[str]) -> list[ir.Operation]:
-    """The ops of a block that have one of the names, and static shapes, as they stand."""
+    """Find the ops of a block with one of the names and static shapes, in program order."""
     block_ops = [view.operation for view in block.operations]
     return [
         op
@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 
 def sort_in_block_order(items: Iterable[T], op_of: Callable[[T], ir.Operation]) -> list[T]:
-    """Things by the places of their ops, which are of one block."""
+    """Sort items by the positions of their ops, which must be in one block."""
 
     def compare_positions(a: T, b: T) -> int:
         return -1 if op_of(a).is_before_in_block(op_of(b)) else 1
@@ -59,7 +59,7 @@ def sort_in_block_order(items: Iterable[T], op_of: Callable[[T], ir.Operation]) 
 
 
 def collect_blocks(module: ir.Module) -> list[ir.Block]:
-    """The blocks of a module's functions and of the control flow in them, inner ones first."""
+    """Collect the blocks of a module's functions and of their control flow, inner blocks first."""
     return [
         block
         for function in collect_functions(module).values()
@@ -80,12 +80,12 @@ def _collect_nested_blocks(op: ir.Operation) -> list[ir.Block]:
 
 @dataclass(frozen=True, slots=True)
 class OpBuilder:
-    """Makes ops before another, with its location."""
+    """Creates ops before ``place``, with its location."""
 
     place: ir.Operation
 
     def make_tensor_type(self, shape: Sequence[int], like: ir.Value) -> ir.Type:
-        """A type of this shape with the elements of ``like``."""
+        """Make a tensor type of this shape with the element type of ``like``."""
         return ir.RankedTensorType.get(list(shape), get_element_type(like), loc=self.place.location)
 
     def create_op(
@@ -96,7 +96,7 @@ class OpBuilder:
         attributes: Mapping[str, ir.Attribute],
         body: ir.Operation | None = None,
     ) -> ir.Operation:
-        """An op; with ``body`` its region is a copy of that op's."""
+        """Create an op. With ``body``, its region is a copy of the region of that op."""
         created_op = ir.Operation.create(
             name,
             results=list(results),
@@ -153,7 +153,7 @@ def create_fusion(
     results: Sequence[ir.Type],
     location: ir.Location,
 ) -> tuple[ir.Operation, ir.Block]:
-    """An ``mhlo.fusion`` with an empty body before ``place``, and that body."""
+    """Create an ``mhlo.fusion`` before ``place``; return it and its empty body."""
     attributes = {
         "fusion_kind": ir.Attribute.parse(f"#mhlo<fusion_kind {kind}>", place.context),
         KernelAttr.NAME: KernelAttr(kernel).to_dictionary_attr(place.context),
@@ -173,9 +173,9 @@ def create_fusion(
 
 
 def fuse_ops(ops: Sequence[ir.Operation], kind: str, kernel: str) -> None:
-    """Replace ops, of which only the last's results are read elsewhere, by a fusion.
+    """Replace ops by a fusion. Only the results of the last op may be read by other ops.
 
-    Small constants, and broadcasts, that they read are copied into it.
+    Small constants and broadcasts that the ops read are copied into the fusion.
     """
     inside = {result for op in ops for result in op.results}
     copied: dict[ir.Value, ir.Operation] = {}

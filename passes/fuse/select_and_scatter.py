@@ -1,6 +1,7 @@
-"""select_and_scatter as XLA:GPU runs it: the places of the selected elements, then a scatter.
+"""Expansion of select_and_scatter, the gradient of max pooling, as in XLA:GPU.
 
-(xla/service/select_and_scatter_expander.cc.) The gradient of a max pooling is such an op.
+The op becomes a reduce_window that finds the indices of the selected elements, and a scatter to
+them (xla/service/select_and_scatter_expander.cc).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ SELECT_AND_SCATTER = "stablehlo.select_and_scatter"
 
 
 def expand_selections(block: ir.Block) -> None:
-    """Expand the ops that select by a comparison and add what they scatter; others stay."""
+    """Expand the ops that select by one comparison and scatter by addition."""
     for op in find_named_ops(block, (SELECT_AND_SCATTER,)):
         bodies = [
             [inner.operation for inner in region.blocks[0].operations] for region in op.regions
@@ -38,7 +39,7 @@ def _expand_selection(op: ir.Operation, compare: ir.Operation) -> None:
 
 
 def _format_expansion(op: ir.Operation, direction: str) -> str:
-    """A function of the expansion: a window that carries indices along, and a scatter to them."""
+    """Format a function with the expansion, whose window carries the indices of its elements."""
     operand, source, init = (str(value.type) for value in op.operands)
     kind, shape = str(get_element_type(op.operands[0])), get_static_shape(op.operands[0])
     rank, out = len(shape), get_static_shape(op.operands[1])
@@ -61,7 +62,8 @@ def _format_expansion(op: ir.Operation, direction: str) -> str:
         f"%{name} = stablehlo.select %keep, %old_{name}, %new_{name} : tensor<i1>, {type_}"
         for name, type_ in zip(values, scalars, strict=True)
     )
-    results = [_format_tensor_type(out, kind), *[_format_tensor_type(out, "i32")] * rank]
+    places = _format_tensor_type(out, "i32")
+    results = [_format_tensor_type(out, kind), *[places] * rank]
     column = _format_tensor_type((*out, 1), "i32")
     all_dims = list(each)
     zero = "0" if kind[0] in "iu" else "0.0"
@@ -84,10 +86,7 @@ def _format_expansion(op: ir.Operation, direction: str) -> str:
         f"stablehlo.return {', '.join(f'%{name}' for name in values)} : {', '.join(scalars)}",
         f"}}) {{{window}}} : ({', '.join([operand, *[indices] * rank, *scalars])}) -> "
         f"({', '.join(results)})",
-        *(
-            f"%r{d} = stablehlo.reshape %w#{d + 1} : ({_format_tensor_type(out, 'i32')}) -> {column}"
-            for d in each
-        ),
+        *(f"%r{d} = stablehlo.reshape %w#{d + 1} : ({places}) -> {column}" for d in each),
         f'%places = "stablehlo.concatenate"({", ".join(f"%r{d}" for d in each)}) '
         f"{{dimension = {rank} : i64}} : ({', '.join([column] * rank)}) -> "
         f"{_format_tensor_type((*out, rank), 'i32')}",

@@ -1,7 +1,8 @@
-"""Long reductions in two steps, as XLA's TreeReductionRewriter takes them.
+"""Splitting of long reductions into two kernels, like XLA's TreeReductionRewriter.
 
-(xla/service/gpu/transforms/tree_reduction_rewriter.cc.) One block reduces so many elements without
-atomic operations; more are reduced in parts, and a second kernel reduces the parts.
+(xla/service/gpu/transforms/tree_reduction_rewriter.cc.) The number of elements that a thread block
+reduces without atomic operations is limited. Longer reductions are computed in parts, and a second
+kernel reduces the parts.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from hespas.passes.fuse.op_builder import (
 )
 
 REDUCE = "stablehlo.reduce"
-MAX_ROW_ELEMENTS = 1024 * 16  # elements that one block reduces: threads x elements of each
+# Elements that one thread block reduces: threads x elements of each thread.
+MAX_ROW_ELEMENTS = 1024 * 16
 MAX_COLUMN_ELEMENTS = 32 * 128
-MAX_BATCH_ROWS = 8  # rows that it reduces to one
+MAX_BATCH_ROWS = 8  # rows that one thread block reduces to one row
 
 
 def split_reductions(block: ir.Block) -> None:
@@ -68,13 +70,16 @@ def _split_reduction(op: ir.Operation) -> None:
 
 
 def choose_part_count(size: int) -> int:
-    """How many parts: near the square root, with the least padding, a power of two if it can be."""
+    """Choose the number of parts near the square root that needs the least padding.
+
+    Among equal candidates the smallest power of two is chosen.
+    """
     best = math.isqrt(size)
-    padding = -size % best
+    best_padding = -size % best
     for parts in range(best - 1, best // 2, -1):
-        less = -size % parts
-        if less < padding or (less == padding and not parts & (parts - 1)):
-            best, padding = parts, less
+        padding = -size % parts
+        if padding < best_padding or (padding == best_padding and not parts & (parts - 1)):
+            best, best_padding = parts, padding
     return best
 
 
@@ -90,9 +95,9 @@ def _create_reduce(
 
 
 def _create_padding(
-    builder: OpBuilder, value: ir.Value, with_: ir.Value, axis: int, amount: int
+    builder: OpBuilder, value: ir.Value, initial: ir.Value, axis: int, amount: int
 ) -> ir.Value:
-    """Filled up with the value that changes no result: a reduction starts with it."""
+    """Pad a value with the initial value of the reduction, which does not change its result."""
     shape = list(get_static_shape(value))
     shape[axis] += amount
     zeros, high = [0] * len(shape), [0] * len(shape)
@@ -103,4 +108,4 @@ def _create_padding(
         "interior_padding": make_i64_array(zeros, value.context),
     }
     kind = builder.make_tensor_type(shape, value)
-    return builder.create_op("stablehlo.pad", [value, with_], [kind], attributes).results[0]
+    return builder.create_op("stablehlo.pad", [value, initial], [kind], attributes).results[0]

@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hespas.dialects.attrs import WAIT, RegionAttr
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import (
+    collect_func_calls,
+    collect_functions,
+    get_attribute,
+    get_symbol_name,
+    ir,
+)
 from hespas.dialects.op_bodies import splice_block_before
 from hespas.dialects.op_kinds import (
     ASYNC_DONES,
     ASYNC_STARTS,
     ASYNC_UPDATES,
     CALLEE,
+    find_entry_function,
     is_collective,
 )
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.support.errors import HespasError
 
-ASYNC_MARK = "hespas.async"  # unit attribute, inside prepare only: the collective of an async pair
+ASYNC_MARK = "hespas.async"  # unit attribute on the collectives of async pairs, only in prepare
 
 
 def inline_calls(census: ModuleCensus) -> bool:
@@ -53,6 +60,35 @@ def inline_calls(census: ModuleCensus) -> bool:
         if is_communicating:
             communicates.add(name)
     return changed
+
+
+def inline_all_calls(module: ir.Module) -> None:
+    """Inline all calls from the entry function, callees first, and erase the called functions.
+
+    Raises HespasError for recursion.
+    """
+    functions = collect_functions(module)
+    entry = get_symbol_name(find_entry_function(module))
+    done: set[str] = set()
+    open_calls: list[str] = []
+
+    def inline_callees(name: str) -> None:
+        if name in done:
+            return
+        open_calls.append(name)
+        for call in list(collect_func_calls(functions[name])):
+            callee = get_attribute(call, "callee").value
+            if callee in open_calls:
+                raise HespasError(f"the function @{callee} calls itself", op=call)
+            if callee in functions and len(functions[callee].regions[0].blocks):
+                inline_callees(callee)
+                _inline_call(call, functions[callee], last=False)
+        open_calls.pop()
+        done.add(name)
+
+    inline_callees(entry)
+    for name in done - {entry}:
+        functions[name].erase()
 
 
 def _inline_call(call: ir.Operation, function: ir.Operation, last: bool) -> None:

@@ -361,7 +361,7 @@ def test_a_fused_module_is_left_as_it_is(parse):
     before = str(module)
     run = passes.run_pipeline(module, "fuse", PassRun(note=lambda text: None))
     assert str(module) == before
-    assert run.warnings == ["fuse: the module has fusions already: it is left as it is"]
+    assert run.warnings == ["fuse: the module already has fusions and is not changed"]
 
 
 def test_equal_modules_fuse_equally(parse):
