@@ -22,8 +22,7 @@ COMMAND_GROUPS = {
     },
     "look at results": {
         "show": "explain a result in the terminal, or write it as a page or plots",
-        "compare": "compare results, nodes or programs side by side",
-        "diff": "list what changed between two results",
+        "compare": "put results side by side, or show what changed between two",
     },
     "presets, traces and measurements": {
         "presets": "list nodes, systems, compile targets and schemas; create a system",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,6 @@ from hespas import frontends
 from hespas.configs.node_overrides import CUSTOM_NODE
 from hespas.dialects.attrs import SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir, make_context
-from hespas.support.errors import UsageError
 from hespas.support.text_tables import format_count
 from hespas.workflows import run_flow
 from hespas.workflows.run_config import load_json_object
@@ -48,20 +47,6 @@ class ResultRunner:
     build_plan: PlanBuilder = build_plan
     _noted_texts: set[str] = field(default_factory=set)
     _runs: int = 0
-
-    def collect_results(
-        self, sources: Sequence[str], options: Mapping[str, Any]
-    ) -> list[RunResult]:
-        """Return one result for each source.
-
-        Raises:
-            UsageError: There are options, but all sources are results already.
-            HespasError: A source cannot be read or run.
-        """
-        if options and all(map(os.path.isdir, sources)):
-            flag = next(iter(options)).replace("_", "-")
-            raise UsageError(f"--{flag} changes no result that is there: nothing is run")
-        return [self.load_or_run(source, options) for source in sources]
 
     def collect_cell_results(self, source: str, options: Mapping[str, Any]) -> list[RunResult]:
         """Return the results of the cells in a table, or the one of any other source."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -71,6 +72,38 @@ class ComparedResult:
         return (ends[0], ends[1]) if ends else None
 
 
+@contextmanager
+def open_results(
+    request: ComparisonRequest,
+    *,
+    note: TextFunction = ignore_text,
+    progress: TextFunction | None = None,
+    plan_builder: PlanBuilder = build_plan,
+) -> Iterator[list[RunResult]]:
+    """Load or run everything that a request names, and yield the results.
+
+    Runs write to a temporary folder, which is removed on exit. Wrong presets are found before the
+    first run.
+
+    Raises:
+        UsageError: The request names one result only, or its lists do not fit together.
+        HespasError: A source cannot be read or run.
+    """
+    cells = list(_expand_request(request))
+    for _, options in cells:
+        if "node" in options:
+            configs.load_node(options["node"])
+        if "system" in options:
+            configs.load_system(options["system"])
+    with tempfile.TemporaryDirectory() as scratch:
+        runner = ResultRunner(scratch, note, progress, plan_builder)
+        yield [
+            result
+            for source, options in cells
+            for result in runner.collect_cell_results(source, options)
+        ]
+
+
 def compare_sources(
     request: ComparisonRequest,
     *,
@@ -80,28 +113,12 @@ def compare_sources(
 ) -> list[ComparedResult]:
     """Load or run everything that a request names, and compare it with the first result.
 
-    Runs write to a temporary folder. Wrong presets are found before the first run.
-
     Raises:
         UsageError: The request names one result only, or its lists do not fit together.
         HespasError: A source cannot be read or run.
     """
-    cells = list(_expand_request(request))
-    for source, options in cells:
-        if options and (os.path.isdir(source) or is_table_file(source)):
-            raise UsageError("it is a result already: flags change nothing in it", where=source)
-        if "node" in options:
-            configs.load_node(options["node"])
-        if "system" in options:
-            configs.load_system(options["system"])
-    with tempfile.TemporaryDirectory() as scratch:
-        runner = ResultRunner(scratch, note, progress, plan_builder)
-        results = [
-            result
-            for source, options in cells
-            for result in runner.collect_cell_results(source, options)
-        ]
-    return compare_results(results, request.work)
+    with open_results(request, note=note, progress=progress, plan_builder=plan_builder) as results:
+        return compare_results(results, request.work)
 
 
 def _expand_request(request: ComparisonRequest) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -109,6 +126,11 @@ def _expand_request(request: ComparisonRequest) -> Iterator[tuple[str, dict[str,
     sources, nodes, systems = request.sources, request.nodes, request.systems
     if len(sources) < 2 and len(nodes) < 2 and not is_table_file(sources[0]):
         raise UsageError("there is one result only", remedy="name several, or several --nodes")
+    finished = [source for source in sources if os.path.isdir(source) or is_table_file(source)]
+    changes_runs = bool(nodes or systems or request.options)
+    if finished and (len(nodes) > 1 or (changes_runs and len(finished) == len(sources))):
+        message = "it is a result already: options of a run do not change it"
+        raise UsageError(message, where=finished[0])
     by_source = len(sources) > 1
     wanted = len(sources) if by_source else len(nodes)
     if len(systems) not in (0, 1, wanted):

@@ -86,10 +86,14 @@ class RunDifference:
     @property
     def relative_growth(self) -> float:
         """How much longer B takes by that measure, as a share of A; infinite where A takes none."""
-        before, after = (value or 0.0 for value in self.totals[self.compared_measure])
-        if not before:
-            return float("inf") if after else 0.0
-        return after / before - 1.0
+        return compute_relative_growth(*self.totals[self.compared_measure])
+
+
+def compute_relative_growth(before_s: float | None, after_s: float | None) -> float:
+    """Return how much longer the second time is, as a share of the first; inf if that is 0."""
+    if not before_s:
+        return float("inf") if after_s else 0.0
+    return (after_s or 0.0) / before_s - 1.0
 
 
 def find_run_differences(a: RunResult, b: RunResult, depth: int = 2) -> RunDifference:

@@ -105,7 +105,7 @@ def test_a_table_without_results_is_an_error(place, capsys):
     assert run("sweep", "--mlir", "step.mlir", *argv, "--output", "cells.csv") == 1
     code, out, err = compared(capsys, "cells.csv")
     assert code == 1 and not out and err.count("\n") == 1
-    for command in (("diff", "cells.csv", "step.mlir"), ("show", "cells.csv")):
+    for command in (("compare", "--changes", "cells.csv", "step.mlir"), ("show", "cells.csv")):
         assert run(*command) == 1
         said = capsys.readouterr().err
         assert "cells.csv: error: it is the table of a sweep, not one result" in said
@@ -123,7 +123,9 @@ def test_a_table_without_results_is_an_error(place, capsys):
          "no system preset is named 'A100_SXM_40GB_3GPU'"),
         (("step.mlir", "wide.mlir", "--systems", "A100_SXM_40GB_4GPU"), 1,
          "the program runs on 8 devices"),
-        ((".", "step.mlir", "--nodes", "H100_80GB"), 2, "it is a result already"),
+        ((".", "step.mlir", "--nodes", "H100_80GB,A100_SXM_40GB"), 2, "it is a result already"),
+        ((".", ".", "--nodes", "H100_80GB"), 2, "it is a result already"),
+        ((".", "step.mlir", "--nodes", "H100_80GB"), 1, "there is no run.json"),
         (("step.mlir", "wide.mlir", "--plot", "x.gif"), 1, "a plot is a file .png, .svg, .pdf"),
         (("step.mlir", "wide.mlir", "--plot", "none/x.png"), 1, "its folder does not exist"),
     ],
@@ -139,3 +141,18 @@ def test_no_time_and_no_operations_are_no_division():
     found = compare_results([RunResult("", figures), RunResult("", {**figures, "devices": 4})])
     assert [one.speed_up for one in found] == [None, None]
     assert [one.efficiency for one in found] == [None, None]
+
+
+def test_a_slower_result_fails(place, capsys):
+    nodes = ("--nodes", "H100_80GB,A100_SXM_40GB,B200_180GB", "--fail-above")
+    code, out, err = compared(capsys, "step.mlir", *nodes, "10")
+    assert code == 1 and "speed-up" in out
+    assert err.splitlines()[-1].startswith("error: A100_SXM_40GB: the compute takes ")
+    assert err.count("more than the 10 % allowed") == 1
+    assert compared(capsys, "step.mlir", *nodes, "1000000")[0] == 0
+
+
+def test_changes_of_one_program_between_two_nodes(place, capsys):
+    nodes = ("--nodes", "H100_80GB,A100_SXM_40GB")
+    code, out, _ = compared(capsys, "step.mlir", *nodes, "--changes")
+    assert code == 0 and "A  H100_80GB" in out and "By kernel" in out

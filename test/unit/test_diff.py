@@ -1,4 +1,4 @@
-"""``hespas diff``: what changed between two results."""
+"""``hespas compare --changes``: what changed between two results."""
 
 import json
 import math
@@ -31,7 +31,7 @@ def runs(tmp_path_factory):
 
 def diff(capsys, *argv):
     capsys.readouterr()
-    code = run("diff", *argv)
+    code = run("compare", "--changes", *argv)
     out, err = capsys.readouterr()
     return code, out, err
 
@@ -127,7 +127,7 @@ def test_programs_and_configurations_are_run_and_leave_nothing(runs, capsys, tmp
              "timeline": "t.perfetto-trace", "output": "here"}
         )
     )  # fmt: skip
-    flags = ("--node", "A100_SXM_40GB", "--system", "A100_SXM_40GB_4GPU", "--json")
+    flags = ("--nodes", "A100_SXM_40GB", "--systems", "A100_SXM_40GB_4GPU", "--json")
     code, out, _ = diff(capsys, runs["a"], program, *flags)
     assert code == 0 and json.loads(out)["growth"] == 0
     code, out, _ = diff(capsys, runs["a"], "run.json", "--json")
@@ -139,12 +139,12 @@ def test_programs_and_configurations_are_run_and_leave_nothing(runs, capsys, tmp
 
 def test_an_annotated_program_keeps_its_annotation(runs, capsys):
     annotated = str(Path(runs["b"], "annotated.mlirbc"))
-    system = ("--system", "H100_80GB_4GPU")
+    system = ("--systems", "H100_80GB_4GPU")
     code, out, _ = diff(capsys, runs["b"], annotated, *system, "--json")
     found = json.loads(out)
     assert code == 0 and found["growth"] == 0
     assert found["provenance"]["node"] == {"a": "H100_80GB", "b": "H100_80GB"}
-    out = diff(capsys, runs["b"], annotated, *system, "--node", "A100_SXM_40GB", "--json")[1]
+    out = diff(capsys, runs["b"], annotated, *system, "--nodes", "A100_SXM_40GB", "--json")[1]
     assert json.loads(out)["provenance"]["node"]["b"] == "A100_SXM_40GB"
 
 
@@ -154,7 +154,7 @@ def test_an_annotated_program_that_is_not_split_is_split(runs, capsys, tmp_path)
     path = str(tmp_path / "annotated.mlir")
     program = str(Path(runs["folder"], "a.mlir"))
     assert hespas_opt([program, "--roofline-annotate=node=H100_80GB", "-o", path]) == 0
-    flags = ("--system", "H100_80GB_4GPU")
+    flags = ("--systems", "H100_80GB_4GPU")
     code, out, _ = diff(capsys, path, path, *flags, "--json")
     found = json.loads(out)
     assert code == 0 and found["provenance"]["estimator"]["a"].startswith("roofline")
@@ -164,12 +164,14 @@ def test_an_annotated_program_that_is_not_split_is_split(runs, capsys, tmp_path)
 @pytest.mark.parametrize(
     ("argv", "code", "text"),
     [
-        (("{a}", "{b}", "--node", "H100_80GB"), 2, "--node changes no result that is there"),
+        (("{a}", "{b}", "--nodes", "H100_80GB"), 2, "it is a result already"),
+        (("{a}", "{b}", "--estimator", "roofline"), 2, "it is a result already"),
         (("{a}", "{folder}"), 1, "there is no run.json; name the output folder of a hespas run"),
         (("{a}", "none.mlir"), 1, "none.mlir"),
         (("{a}", "none.json"), 1, "No such file"),
-        (("{a}",), 2, "the following arguments are required: B"),
-        (("{a}", "{b}", "--top", "-1"), 2, "--top takes 0 or more"),
+        (("{a}",), 2, "there is one result only"),
+        (("{a}", "{b}", "{bare}"), 2, "--changes compares two results, and there are 3"),
+        (("{a}", "{b}", "--top", "-1"), 2, "argument --top: '-1' is not a whole number"),
         (("{a}", "{b}", "--fail-abov", "1"), 2, "did you mean '--fail-above'"),
     ],
 )

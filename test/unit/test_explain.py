@@ -140,7 +140,7 @@ def test_a_node_of_options_alone_has_no_peaks_to_show(tmp_path, capsys):
     assert run_tool_main(hespas.main, ["show", str(path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["node"] == "custom" and found["kernels"][0]["of_peak"] is None
-    assert run_tool_main(hespas.main, ["diff", str(path), str(path), "--json"]) == 0
+    assert run_tool_main(hespas.main, ["compare", "--changes", str(path), str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["growth"] == 0
 
 

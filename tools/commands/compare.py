@@ -1,90 +1,173 @@
-"""``hespas compare``: one program on several nodes, several programs, or results, side by side."""
+"""``hespas compare``: put results side by side, or show what changed between two."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hespas.tools.commands.command_parser import CommandParser
+from hespas.support.errors import UsageError
+from hespas.tools.commands.command_parser import (
+    CommandParser,
+    parse_count,
+    parse_non_negative,
+    parse_row_limit,
+)
 
 if TYPE_CHECKING:
     from hespas.support.text_tables import TextTable
-    from hespas.workflows.run_comparison import ComparedResult
+    from hespas.workflows.run_comparison import ComparedResult, ComparisonRequest
+
+    CellFormatter = Callable[[ComparedResult], str | None]
 
 DESCRIPTION = """\
-Put results side by side, normalised to the first: a program on several nodes, several programs (of
-other device counts, say), output folders of hespas run, or the cells of a table of hespas sweep. A
-system of --systems goes with each program, or, of one program, with each node; a single one goes
-with all, and {node} in its name stands for the node's.
+Put results side by side, relative to the first one. A SOURCE is an output folder of hespas run, a
+table of hespas sweep (each cell is a result), or a configuration (.json) or program, which is run
+in a temporary folder with the options given here. An annotated program keeps its annotation.
+
+With --changes, show what changed from the first to the second of two results: the step, the compute
+time by kind of kernel, kernel and layer, the collectives, and the settings of both.
+
+Several --nodes run each program on each node. --systems names one system for all programs, or one
+for each program; for a single program, one for each node. {node} in a system's name stands for the
+name of the node.
 
   hespas compare step.mlir --nodes A100_SXM_80GB,H100_80GB --systems '{node}_4GPU' --plot nodes.png
   hespas compare fsdp8.mlir fsdp32.mlir --nodes H100_80GB --systems small,large
+  hespas compare before after --changes --fail-above 2
 """
-NAMES = ("program", "node", "system", "split", "estimator", "devices")  # what a result is of
-SHARES = {  # figures of a run
+NAMES = ("program", "node", "system", "split", "estimator", "devices")  # settings of a result
+SHARES = {  # figures of a run, and their titles
     "exposed_share": "share", "flops_utilisation": "of peak", "derived.mfu": "MFU",
     "derived.hfu": "HFU",
 }  # fmt: skip
-AMOUNTS = {  # figures of a run, and their units
+AMOUNTS = {  # figures of a run, and their titles and units
     "derived.tokens_per_s": ("tokens/s", ""), "derived.samples_per_s": ("samples/s", ""),
     "derived.energy_j": ("energy", "J"), "memory.peak_bytes": ("memory", "B"),
 }  # fmt: skip
 
 
 def build_parser() -> CommandParser:
-    parser = CommandParser("hespas compare", DESCRIPTION)
-    add = parser.add_argument
-    add("sources", nargs="+", metavar="SOURCE", help="program, configuration (.json) or result")
-    add("--nodes", metavar="A,B,...", help="node presets or files")
-    add("--systems", metavar="A,B,...", help="system presets or folders: the networks")
-    add(
-        "--work", choices=("auto", "flops", "strong", "weak"), default="auto",
-        help="how much programs of other device counts do, for the scaling efficiency: as their "
-        "tokens or samples say, else their operations (default); as their operations say; all the "
-        "same; or each device the same",
-    )  # fmt: skip
-    add("--plot", metavar="FILE", help="bars of the times, as .png, .svg or .pdf")
-    add("--json", action="store_true", help="print one JSON object instead of a table")
-
     from hespas.tools.commands.run import FILE_OPTIONS
     from hespas.tools.model_flags import add_model_flags
     from hespas.workflows.run_config import RunConfig
 
-    add_model_flags(parser, RunConfig, exclude=(*FILE_OPTIONS, "node", "system"))
+    parser = CommandParser("hespas compare", DESCRIPTION)
+    add = parser.add_argument
+    add(
+        "sources", nargs="+", metavar="SOURCE",
+        help="result folder, table of a sweep, configuration (.json) or program",
+    )  # fmt: skip
+    add("--nodes", metavar="A,B,...", help="node presets or files to run programs on")
+    add("--systems", metavar="A,B,...", help="system presets or folders to simulate programs on")
+    add(
+        "--work", choices=("auto", "flops", "strong", "weak"), default="auto",
+        help="work of a step for the scaling efficiency of programs with different numbers of "
+        "devices: flops: its operations; strong: the same for all programs; weak: the same for "
+        "each device; auto (default): its tokens or samples if they are known, else flops",
+    )  # fmt: skip
+    add("--plot", metavar="FILE", help="write a bar chart of the times as .png, .svg or .pdf")
+    add(
+        "--fail-above", type=parse_non_negative, metavar="PERCENT",
+        help="exit with 1 if a result takes longer than the first by more than this",
+    )  # fmt: skip
+    add("--json", action="store_true", help="print one JSON object instead of tables")
+    changes = parser.add_argument_group("changes between two results")
+    add = changes.add_argument
+    add("--changes", action="store_true", help="show what changed from the first to the second")
+    add(
+        "--top", type=parse_row_limit, default=10, metavar="N",
+        help="show the N largest changes in each table; 0: all (default 10)",
+    )  # fmt: skip
+    add(
+        "--depth", type=parse_count, default=2, metavar="N",
+        help="number of components of a framework's name that make a layer (default 2)",
+    )  # fmt: skip
+    title = "options of the runs, as for hespas run"
+    add_model_flags(parser, RunConfig, exclude=(*FILE_OPTIONS, "node", "system"), title=title)
     return parser
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
     options = vars(build_parser().parse_args(argv))
-    sources, work, plot = (options.pop(key) for key in ("sources", "work", "plot"))
-    wants_json = options.pop("json")
+    keys = ("sources", "work", "plot", "fail_above", "json", "changes", "top", "depth")
+    sources, work, plot, limit, wants_json, changes, top, depth = map(options.pop, keys)
     nodes, systems = (_split_names(options.pop(key)) for key in ("nodes", "systems"))
 
-    from hespas.support import text_tables
     from hespas.support.output_file import check_writable_file
+    from hespas.support.text_tables import print_tables
+    from hespas.tools.commands import compare_changes
     from hespas.tools.commands.run import build_plan_from_flags
     from hespas.tools.model_flags import collect_set_flags
     from hespas.tools.report import report_plots
     from hespas.tools.terminal import print_to_stderr, show_progress
-    from hespas.workflows.run_comparison import ComparisonRequest, compare_sources
+    from hespas.workflows.run_comparison import ComparisonRequest, compare_results, open_results
+    from hespas.workflows.run_differences import find_run_differences
 
     if plot:
         report_plots.check_plot_file(plot)
         check_writable_file(plot)
     request = ComparisonRequest(sources, nodes, systems, collect_set_flags(options), work)
-    with show_progress() as progress:
-        compared_results = compare_sources(
+    if changes:
+        _check_two_results(request)
+    with (
+        show_progress() as progress,
+        open_results(
             request, note=print_to_stderr, progress=progress, plan_builder=build_plan_from_flags
-        )
+        ) as results,
+    ):
+        compared_results = compare_results(results, work)
+        difference = find_run_differences(results[0], results[1], depth) if changes else None
+    labels = _label_results(compared_results)
     if plot:
-        report_plots.write_comparison_plot(plot, compared_results, _label_results(compared_results))
+        report_plots.write_comparison_plot(plot, compared_results, labels)
+    names = sources if len({*sources}) == 2 else labels
     if wants_json:
-        print(json.dumps(_to_comparison_json(compared_results), indent=1))
+        data = (
+            _to_comparison_json(compared_results, labels)
+            if difference is None
+            else compare_changes.to_changes_json(difference, names)
+        )
+        print(json.dumps(data, indent=1))
     else:
-        text_tables.print_tables([_build_comparison_table(compared_results)])
-    return 0
+        print_tables(
+            [_build_comparison_table(compared_results)]
+            if difference is None
+            else compare_changes.build_changes_tables(difference, names, top)
+        )
+    return _check_time_limit(compared_results, labels, limit)
+
+
+def _check_two_results(request: ComparisonRequest) -> None:
+    """Raise an error, before anything is run, if there are more than two results."""
+    from hespas.workflows.run_results import reject_sweep_table
+
+    for source in request.sources:
+        reject_sweep_table(source)
+    count = len(request.sources) * max(1, len(request.nodes))
+    if count > 2:
+        raise UsageError(f"--changes compares two results, and there are {count}")
+
+
+def _check_time_limit(
+    compared_results: Sequence[ComparedResult], labels: Sequence[str], limit: float | None
+) -> int:
+    """Report each result that exceeds the first by more than ``limit`` percent; 1 if any does."""
+    from hespas.tools.terminal import print_to_stderr
+    from hespas.workflows.run_differences import compute_relative_growth
+
+    if limit is None:
+        return 0
+    first, code = compared_results[0], 0
+    unit = "step" if first.measure == "step_time_s" else "compute"
+    for compared, label in zip(compared_results[1:], labels[1:], strict=True):
+        growth = 100 * compute_relative_growth(first.time_s, compared.time_s)
+        if growth > limit:
+            message = f"the {unit} takes {growth:.2f} % longer, more than the {limit:g} % allowed"
+            print_to_stderr(f"error: {label}: {message}")
+            code = 1
+    return code
 
 
 def _split_names(text: str | None) -> list[str]:
@@ -92,7 +175,7 @@ def _split_names(text: str | None) -> list[str]:
 
 
 def _label_results(compared_results: Sequence[ComparedResult]) -> list[str]:
-    """What tells the results apart, of program, node, system, split and estimator."""
+    """Label each result with the settings that differ between the results."""
     keys = [
         key
         for key in NAMES
@@ -114,72 +197,62 @@ def _get_label_value(compared: ComparedResult, key: str) -> str:
 
 
 def _build_comparison_table(compared_results: Sequence[ComparedResult]) -> TextTable:
-    """What is the same in all is the title, what none has is left out."""
-    from hespas.support.text_tables import (
-        TextTable,
-        format_percent,
-        format_scaled,
-        format_seconds,
-    )
+    """Build the table: equal settings are in its title, and columns without values are left out."""
+    from hespas.support.text_tables import TextTable
 
-    figures = [compared.result.figures for compared in compared_results]
-    names = {
+    settings = {
         key: [_get_label_value(compared, key) for compared in compared_results] for key in NAMES
     }
-    names = {key: column for key, column in names.items() if any(column)}
-    same = [f"{key} {column[0]}" for key, column in names.items() if len({*column}) == 1]
+    settings = {key: column for key, column in settings.items() if any(column)}
+    equal = [f"{key} {column[0]}" for key, column in settings.items() if len({*column}) == 1]
     columns: dict[str, list[str | None]] = {
-        key: [*column] for key, column in names.items() if len({*column}) > 1
+        key: [*column] for key, column in settings.items() if len({*column}) > 1
     }
     left = sum(key != "devices" for key in columns)
-    measure_name = "compute" if compared_results[0].measure == "compute_s" else "step"
-    columns[measure_name] = [format_seconds(compared.time_s) for compared in compared_results]
-    columns["80 % band"] = [
-        " to ".join(map(format_seconds, compared.band_s)) if compared.band_s else None
-        for compared in compared_results
-    ]
-    columns["of first"] = [
-        _format_optional(compared.relative_time, lambda ratio: f"{ratio:.3f}")
-        for compared in compared_results
-    ]
-    columns["speed-up"] = [
-        _format_optional(compared.speed_up, lambda ratio: f"{ratio:.2f} x")
-        for compared in compared_results
-    ]
-    if measure_name == "step":
-        columns["compute"] = [format_seconds(figure["compute_s"]) for figure in figures]
-        columns["exposed"] = [
-            _format_optional(figure.get("exposed_comm_s"), format_seconds) for figure in figures
-        ]
+    for title, format_cell in _list_figure_columns(compared_results[0].measure):
+        columns[title] = [format_cell(compared) for compared in compared_results]
+    columns = {title: column for title, column in columns.items() if any(column)}
+    rows = [tuple(text or "-" for text in row) for row in zip(*columns.values(), strict=True)]
+    return TextTable("; ".join(equal) or "Compared", rows, tuple(columns), left=left)
+
+
+def _list_figure_columns(measure: str) -> Iterator[tuple[str, CellFormatter]]:
+    """Yield the title of each column of figures, and the function that formats its cells."""
+    from hespas.support.text_tables import format_percent, format_scaled, format_seconds
+
+    def format_figure(key: str, format_value: Callable[[Any], str]) -> CellFormatter:
+        return lambda compared: _format_optional(compared.result.get_figure(key), format_value)
+
+    is_step = measure == "step_time_s"
+    yield "step" if is_step else "compute", lambda compared: format_seconds(compared.time_s)
+    yield (
+        "80 % band",
+        lambda compared: _format_optional(
+            compared.band_s, lambda band: " to ".join(map(format_seconds, band))
+        ),
+    )
+    yield "of first", lambda compared: _format_optional(compared.relative_time, "{:.3f}".format)
+    yield "speed-up", lambda compared: _format_optional(compared.speed_up, "{:.2f} x".format)
+    if is_step:
+        yield "compute", format_figure("compute_s", format_seconds)
+        yield "exposed", format_figure("exposed_comm_s", format_seconds)
     for key, title in SHARES.items():
-        columns[title] = [
-            _format_optional(compared.result.get_figure(key), format_percent)
-            for compared in compared_results
-        ]
+        yield title, format_figure(key, format_percent)
     for key, (title, unit) in AMOUNTS.items():
-        values = [compared.result.get_figure(key) for compared in compared_results]
-        columns[title] = [
-            _format_optional(value, lambda v, u=unit: format_scaled(v, u).strip())
-            for value in values
-        ]
-    costs = [compared.result.get_figure("derived.cost_usd") for compared in compared_results]
-    columns["cost"] = [_format_optional(cost, lambda usd: f"{usd:.4g} USD") for cost in costs]
-    gaps = [figure.get("gaps") or None for figure in figures]
-    columns["gaps"] = [_format_optional(count, str) for count in gaps]
-    columns["efficiency"] = [
-        _format_optional(compared.efficiency, format_percent) for compared in compared_results
-    ]
-    shown = {key: column for key, column in columns.items() if any(column)}
-    rows = [tuple(text or "-" for text in row) for row in zip(*shown.values(), strict=True)]
-    return TextTable("; ".join(same) or "Compared", rows, tuple(shown), left=left)
+        yield title, format_figure(key, lambda value, unit=unit: format_scaled(value, unit).strip())
+    yield "cost", format_figure("derived.cost_usd", "{:.4g} USD".format)
+    yield "gaps", lambda compared: str(compared.result.get_figure("gaps") or "")
+    yield "efficiency", lambda compared: _format_optional(compared.efficiency, format_percent)
 
 
-def _format_optional(value: Any, spelled: Callable[[Any], str]) -> str | None:
-    return None if value is None else spelled(value)
+def _format_optional(value: Any, format_value: Callable[[Any], str]) -> str | None:
+    return None if value is None else format_value(value)
 
 
-def _to_comparison_json(compared_results: Sequence[ComparedResult]) -> dict[str, Any]:
-    """The object that ``--json`` prints: docs/how-to/compare.md."""
+def _to_comparison_json(
+    compared_results: Sequence[ComparedResult], labels: Sequence[str]
+) -> dict[str, Any]:
+    """Convert to the object that ``--json`` prints, see docs/how-to/compare.md."""
     return {
         "measure": compared_results[0].measure,
         "results": [
@@ -191,8 +264,6 @@ def _to_comparison_json(compared_results: Sequence[ComparedResult]) -> dict[str,
                 "efficiency": compared.efficiency,
                 "run": compared.result.figures,
             }
-            for label, compared in zip(
-                _label_results(compared_results), compared_results, strict=True
-            )
+            for label, compared in zip(labels, compared_results, strict=True)
         ],
     }

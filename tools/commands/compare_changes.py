@@ -1,0 +1,174 @@
+"""The tables and the JSON object of ``hespas compare --changes``: what changed from A to B."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hespas.support.text_tables import TextTable, format_scaled, format_seconds
+
+if TYPE_CHECKING:
+    from hespas.support.text_tables import TextRow
+    from hespas.workflows.run_differences import RunDifference, TimeChange
+
+AMOUNTS = {  # title and unit of each of differences.COUNTS; % for a share
+    "devices": ("devices", ""), "flops": ("operations", "FLOP"), "read_bytes": ("read", "B"),
+    "write_bytes": ("written", "B"), "comm_ops": ("collectives", ""),
+    "comm_bytes": ("operands of collectives", "B"), "gaps": ("ops without an estimate", ""),
+    "memory.peak_bytes": ("peak memory", "B"), "derived.mfu": ("MFU", "%"),
+    "derived.hfu": ("HFU", "%"), "derived.tokens_per_s": ("tokens", "/s"),
+    "derived.samples_per_s": ("samples", "/s"), "derived.energy_j": ("energy", "J"),
+    "derived.cost_usd": ("cost", "USD"),
+}  # fmt: skip
+MAX_NAME_WIDTH = 60
+
+
+def to_changes_json(difference: RunDifference, names: Sequence[str]) -> dict[str, Any]:
+    """Convert to the object that ``--json`` prints, see docs/how-to/compare.md."""
+
+    def to_change_objects(rows: list[TimeChange], *keys: str) -> list[dict[str, Any]]:
+        return [
+            {
+                **dict(zip(keys, row.name, strict=True)),
+                "a_s": row.a_s,
+                "b_s": row.b_s,
+                "difference_s": row.difference_s,
+                "a_count": row.a_count,
+                "b_count": row.b_count,
+                "only_in": row.only_in,
+            }
+            for row in rows
+        ]
+
+    def to_value_pairs(values: Any) -> dict[str, Any]:
+        return {name: {"a": a, "b": b} for name, (a, b) in values.items()}
+
+    growth = difference.relative_growth
+    return {
+        "a": names[0],
+        "b": names[1],
+        "measure": difference.compared_measure,
+        "growth": None if growth == float("inf") else growth,
+        "totals": to_value_pairs(difference.totals),
+        "counts": to_value_pairs(difference.counts),
+        "provenance": to_value_pairs(difference.provenance),
+        "kinds": to_change_objects(difference.kinds, "kind"),
+        "kernels": to_change_objects(difference.kernels, "kind", "shapes"),
+        "layers": to_change_objects(difference.layers, "layer"),
+        "collectives": to_change_objects(
+            difference.collectives, "kind", "group_size", "operand_bytes"
+        ),
+    }
+
+
+def build_changes_tables(
+    difference: RunDifference, names: Sequence[str], limit: int | None
+) -> list[TextTable]:
+    """Build the tables of all that differs, with at most ``limit`` rows for each breakdown."""
+    breakdowns = (
+        ("kind of kernel", ("kind",), difference.kinds),
+        ("kernel", ("kind", "shapes"), difference.kernels),
+        ("layer", ("layer",), difference.layers),
+        ("collective", ("kind", "group", "operand"), difference.collectives),
+    )
+    return [
+        TextTable("Compared", [("A", names[0]), ("B", names[1])], left=2),
+        _build_settings_table(difference),
+        _build_totals_table(difference),
+        *(_build_change_table(title, keys, rows, limit) for title, keys, rows in breakdowns),
+    ]
+
+
+def _build_settings_table(difference: RunDifference) -> TextTable:
+    rows: list[TextRow] = []
+    for name, (a, b) in difference.provenance.items():
+        if a != b:
+            rows += [(name, "A", _format_setting(a)), ("", "B", _format_setting(b))]
+    return TextTable("Settings that differ", rows or [("none", "", "")], left=3)
+
+
+def _build_totals_table(difference: RunDifference) -> TextTable:
+    rows = [
+        (_format_total_title(name), format_seconds(a), format_seconds(b), *_format_difference(a, b))
+        for name, (a, b) in difference.totals.items()
+        if a is not None and b is not None
+    ]
+    for name, (a, b) in difference.counts.items():
+        if a is None or b is None or a == b:
+            continue
+        title, unit = AMOUNTS[name]
+        amount = _get_sign(b - a) + _format_amount(abs(b - a), unit, " points")
+        values = (_format_amount(a, unit), _format_amount(b, unit))
+        rows.append((title, *values, amount, _format_relative_change(a, b)))
+    return TextTable("Totals, one device", rows, ("", "A", "B", "difference", "change"))
+
+
+def _format_total_title(name: str) -> str:
+    return name.removesuffix("_s").replace("_", " ").replace("comm", "communication")
+
+
+def _format_amount(value: float, unit: str, share_unit: str = " %") -> str:
+    """Format a value with its unit; ``share_unit`` follows a share in percent."""
+    if unit == "%":
+        return f"{100 * value:.1f}{share_unit}"
+    return f"{value:.4g} USD" if unit == "USD" else format_scaled(value, unit).strip()
+
+
+def _build_change_table(
+    group_name: str, keys: tuple[str, ...], changes: Sequence[TimeChange], limit: int | None
+) -> TextTable:
+    """Build the table of the rows that differ, the largest change first; equal rows are counted."""
+    unequal = [change for change in changes if not change.is_equal]
+    equal = len(changes) - len(unequal)
+    title = f"By {group_name}" + (f", {equal} equal" if equal else "")
+    rows: list[TextRow] = []
+    for change in unequal[:limit]:
+        name = [_clip_name(part) for part in change.name]
+        if "operand" in keys:
+            name[-1] = format_scaled(int(name[-1]), "B") if name[-1] else "-"
+        times = (_format_optional_seconds(change.a_s), _format_optional_seconds(change.b_s))
+        counts = ("-" if n is None else str(n) for n in (change.a_count, change.b_count))
+        rows.append((*name, *counts, *times, *_format_difference(change.a_s, change.b_s)))
+    rest = unequal[limit:] if limit else []
+    if rest:
+        difference_s = sum(change.difference_s for change in rest)
+        blank = [""] * (len(keys) + 3)
+        rows.append((f"({len(rest)} more)", *blank, _format_signed_seconds(difference_s), ""))
+    if not rows:
+        return TextTable(title, [("no difference",)])
+    header = (*keys, "A runs", "B runs", "A", "B", "difference", "change")
+    return TextTable(title, rows, header, left=len(keys))
+
+
+def _clip_name(name: str) -> str:
+    return name if len(name) <= MAX_NAME_WIDTH else f"{name[: MAX_NAME_WIDTH - 3]}..."
+
+
+def _format_difference(a: float | None, b: float | None) -> tuple[str, str]:
+    """Format the difference of two times, and the difference as a share of A."""
+    if a is None and b is None:
+        return "-", "-"
+    return _format_signed_seconds((b or 0.0) - (a or 0.0)), _format_relative_change(a, b)
+
+
+def _format_relative_change(a: float | None, b: float | None) -> str:
+    if a is None or b is None:
+        return "new" if a is None else "gone"
+    return f"{100 * (b / a - 1):+.1f} %" if a else "-"
+
+
+def _format_optional_seconds(value: float | None) -> str:
+    return "-" if value is None else format_seconds(value)
+
+
+def _format_signed_seconds(value: float) -> str:
+    return _get_sign(value) + format_seconds(abs(value))
+
+
+def _get_sign(value: float) -> str:
+    return "-" if value < 0 else "+" if value else ""
+
+
+def _format_setting(value: Any) -> str:
+    return "-" if value is None else value if isinstance(value, str) else json.dumps(value)
