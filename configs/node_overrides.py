@@ -61,7 +61,12 @@ class NodeOverrides:
         for f in fields(NodeOverrides):
             value = getattr(newer, f.name)
             values[f.name] = getattr(self, f.name) if value == f.default else value
-        values[_RATES] = ";".join(filter(None, (self.per_datatype_flops, newer.per_datatype_flops)))
+        rates: dict[str, str] = {}
+        for item in f"{self.per_datatype_flops};{newer.per_datatype_flops}".split(";"):
+            key = item.partition("=")[0].strip()
+            rates.pop(key, None)  # a later rate of both units replaces an earlier one of one unit
+            rates[key] = item.strip()
+        values[_RATES] = ";".join(filter(None, rates.values()))
         return NodeOverrides(**values)
 
     def apply_to_node(self, node: NodeSpec) -> NodeSpec:

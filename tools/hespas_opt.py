@@ -69,8 +69,12 @@ def build_parser(with_passes: bool = False) -> argparse.ArgumentParser:
 def _format_pass_help() -> str:
     lines = ["passes:"]
     for name in registry.list_pass_names():
-        cls = registry.load_pass_class(name)
         lines.append(f"  --{name}")
+        try:
+            cls = registry.load_pass_class(name)
+        except (ImportError, AttributeError, HespasError) as error:  # a package is incomplete
+            lines.append(f"      (cannot be loaded: {error})")
+            continue
         lines.append(f"      {cls.get_help_summary()}")
         for spelled, field in cls.list_spelled_options():
             value = str(field.default).lower() if field.default in (True, False) else field.default

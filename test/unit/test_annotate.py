@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.annotated_programs import ADD, BYTES, FLAT, REDUCE, X, loop, program
 
 from hespas import configs, frontends, passes
-from hespas.configs.node_overrides import load_target_node
+from hespas.configs.node_overrides import NodeOverrides, load_target_node
 from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attrs import CommAttr, Cost, KernelAttr, RegionAttr, TargetAttr
 from hespas.dialects.mlir import collect_functions, ir
@@ -269,6 +269,31 @@ def test_options_change_the_node(parse):
     assert target is not None and target.constants == (
         "A100_SXM_40GB with hbm-power-share, per-datatype-flops given"
     )
+
+
+def test_the_target_holds_the_effective_node(parse):
+    """Options replace values of the module's own node, which an annotation before may have set."""
+    custom, module = "peak-flops=1e12 memory-bandwidth=1e9", parse(program(f"%0 = {ADD}", "0"))
+    for options, name, overrides in (
+        ("node=A100_SXM_40GB memory-bandwidth=1e11", "A100_SXM_40GB", "memory-bandwidth=1e11"),
+        ("tdp=300 hbm-power-share=1", "A100_SXM_40GB", "memory-bandwidth=1e11 tdp=300 {share}"),
+        ("memory-bandwidth=2e11", "A100_SXM_40GB", "memory-bandwidth=2e11 tdp=300 {share}"),
+        (custom, "custom", custom),
+        ("per-datatype-flops=f32=1e9;f16=2e9", "custom", f"{custom} {{rates}}2e9"),
+        ("per-datatype-flops=f16=3e9", "custom", f"{custom} {{rates}}3e9"),
+        ("node=H100_80GB", "H100_80GB", ""),
+    ):
+        overrides = overrides.format(
+            share="hbm-power-share=1", rates="per-datatype-flops=f32=1e9;f16="
+        )
+        run = passes.run_pipeline(module, f"roofline-annotate{{{options}}}")
+        target = TargetAttr.read_from_op(module.operation)
+        assert target is not None and target.node == name
+        written = NodeOverrides.from_text(target.node_overrides or "")
+        assert written == NodeOverrides.from_text(overrides), target.node_overrides
+        seconds = 3 * BYTES / load_target_node(target).memory_bandwidth_bytes_per_s
+        total = run.get_artefact(Annotation).total
+        assert total.latency_ns == pytest.approx(1e9 * seconds)
 
 
 @dataclass(frozen=True)
