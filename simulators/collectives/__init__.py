@@ -1,1 +1,1 @@
-"""Collective algorithms as programs: from MSCCL XML or generated, proved, written as traces."""
+"""Collective algorithms as programs: read from MSCCL XML or generated, verified, and lowered."""

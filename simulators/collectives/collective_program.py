@@ -1,9 +1,9 @@
-"""A collective algorithm as a program: what each threadblock of each rank does, step by step.
+"""A collective algorithm as a program: the steps of each threadblock of each rank.
 
-The form is that of MSCCL's intermediate representation. A rank has three buffers of equal chunks,
-input ``i``, output ``o`` and scratch ``s``; a threadblock runs its steps in order, sends to one
-peer at most and receives from one at most; a step may wait for steps of other threadblocks of its
-rank. A connection (source, target, channel) hands messages over in order.
+The form is MSCCL's intermediate representation. A rank has three buffers of equal chunks: input
+``i``, output ``o`` and scratch ``s``. A threadblock runs its steps in order, sends to at most one
+peer, and receives from at most one. A step may wait for steps of other threadblocks of its rank. A
+connection (source, target, channel) delivers messages in order.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from hespas.support.errors import HespasError
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
-MAX_CHUNKS = 1 << 20  # chunks of one collective
+MAX_CHUNKS = 1 << 20  # of one collective
 BUFFERS = ("i", "o", "s")
-SHARE = {"all_gather": "i", "reduce_scatter": "o"}  # the side that is one rank's share
+SHARE = {"all_gather": "i", "reduce_scatter": "o"}  # the buffer that holds one rank's share
 
-# step type to (receives, reduces, writes locally, sends)
+# By step type: whether it receives, reduces, writes locally, sends.
 KINDS: dict[str, tuple[bool, bool, bool, bool]] = {
     "s": (False, False, False, True),
     "r": (True, False, True, False),
@@ -34,7 +34,7 @@ KINDS: dict[str, tuple[bool, bool, bool, bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class ChunkRef:
-    """A place in a buffer, ``offset`` in chunks."""
+    """A place in a buffer; ``offset`` is in chunks."""
 
     buffer: str
     offset: int
@@ -42,10 +42,14 @@ class ChunkRef:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveStep:
-    """One step on ``count`` chunks; ``depends`` names (threadblock id, step) of the same rank.
+    """One step on ``count`` chunks.
 
-    ``source`` is what is sent, copied or reduced with, ``target`` what is written here; where a
-    step has no such side, the field says what the peer does, and is not used.
+    Attributes:
+        kind: The step type, a key of KINDS.
+        source: The chunks that are sent, copied or reduced; unused if the step reads none here.
+        target: The chunks that are written; unused if the step writes none here.
+        count: The number of chunks.
+        depends: The steps of the same rank that it waits for, as (threadblock id, step).
     """
 
     kind: str
@@ -57,7 +61,7 @@ class CollectiveStep:
 
 @dataclass(frozen=True, slots=True)
 class Threadblock:
-    """A threadblock: peers are ranks, -1 for none."""
+    """A threadblock; ``send`` and ``recv`` are the ranks of its peers, -1 for none."""
 
     id: int
     send: int
@@ -68,7 +72,7 @@ class Threadblock:
 
 @dataclass(frozen=True, slots=True)
 class RankProgram:
-    """One rank: the chunks of its scratch buffer, its threadblocks."""
+    """One rank: the number of chunks of its scratch buffer, and its threadblocks."""
 
     scratch: int
     blocks: tuple[Threadblock, ...]
@@ -76,12 +80,15 @@ class RankProgram:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveProgram:
-    """An algorithm over ``len(ranks)`` ranks.
+    """An algorithm for ``len(ranks)`` ranks.
 
-    ``collective`` is one of COLLECTIVES, or another name, of which nothing can be proved.
-    ``parts``: into how many chunks the larger of input and output is cut. ``in_place``: input and
-    output are the same memory (of all-gather and reduce-scatter, the smaller is the rank's own
-    part of the larger).
+    Attributes:
+        name: The name of the algorithm.
+        collective: One of COLLECTIVES, or another name, whose result cannot be verified.
+        in_place: Whether input and output share memory. In an all-gather or reduce-scatter, the
+            smaller of both is the rank's own part of the larger.
+        parts: The number of chunks of the larger of input and output.
+        ranks: The program of each rank.
     """
 
     name: str
@@ -91,7 +98,7 @@ class CollectiveProgram:
     ranks: tuple[RankProgram, ...]
 
     def iterate_steps(self) -> Iterator[tuple[int, Threadblock, int, CollectiveStep]]:
-        """All steps, with their rank, threadblock and number."""
+        """Yield all steps with their rank, threadblock and number."""
         for rank, rank_program in enumerate(self.ranks):
             for block in rank_program.blocks:
                 for number, step in enumerate(block.steps):
@@ -99,7 +106,7 @@ class CollectiveProgram:
 
 
 def resolve_chunk_ref(program: CollectiveProgram, rank: int, place: ChunkRef) -> tuple[str, int]:
-    """The memory that a place is: of a program in place, input and output are one buffer."""
+    """Return the buffer and offset of a place; in-place programs have one buffer for both."""
     if place.buffer == "s" or not program.in_place:
         return place.buffer, place.offset
     share = program.parts // len(program.ranks)
@@ -110,7 +117,7 @@ def resolve_chunk_ref(program: CollectiveProgram, rank: int, place: ChunkRef) ->
 
 
 def get_buffer_size(program: CollectiveProgram, rank: int, buffer: str) -> int:
-    """How many chunks a buffer of ``resolve`` holds."""
+    """Return the number of chunks of a buffer that ``resolve_chunk_ref`` returns."""
     n, parts = len(program.ranks), program.parts
     if buffer == "s":
         return program.ranks[rank].scratch
@@ -118,13 +125,13 @@ def get_buffer_size(program: CollectiveProgram, rank: int, buffer: str) -> int:
 
 
 def compute_chunk_bytes(program: CollectiveProgram, size_bytes: int) -> int:
-    """The bytes of a chunk where each rank's operand has ``size_bytes``, rounded up."""
+    """Return the bytes of a chunk, rounded up, if the operand of a rank has ``size_bytes``."""
     total = size_bytes * (len(program.ranks) if program.collective == "all_gather" else 1)
     return -(-total // program.parts)
 
 
 def check_program(program: CollectiveProgram) -> None:
-    """Raise HespasError where a program is not well-formed: peers, dependencies, places."""
+    """Raise HespasError if the peers, dependencies or places of a program are invalid."""
     n = len(program.ranks)
     if n < 2:
         raise HespasError(f"{program.name}: a collective needs two ranks or more, not {n}")
@@ -142,7 +149,7 @@ def check_program(program: CollectiveProgram) -> None:
 def _check_rank_program(program: CollectiveProgram, rank: int, rank_program: RankProgram) -> None:
     blocks = {block.id: block for block in rank_program.blocks}
     if len(blocks) != len(rank_program.blocks):
-        raise _make_program_error(program, rank, None, "has two threadblocks of one id")
+        raise _make_program_error(program, rank, None, "has two threadblocks with one id")
     connections: set[tuple[str, int, int]] = set()
     for block in rank_program.blocks:
         for side, peer, used in (("send", block.send, 3), ("recv", block.recv, 0)):
@@ -177,7 +184,7 @@ def _check_rank_program(program: CollectiveProgram, rank: int, rank_program: Ran
 
 
 def _list_local_refs(step: CollectiveStep) -> list[ChunkRef]:
-    """The local places that a step reads or writes."""
+    """Return the local places that a step reads or writes."""
     _, reduces, writes, _ = KINDS[step.kind]
     local_refs = []
     if reduces or step.kind in ("s", "cpy"):

@@ -1,9 +1,9 @@
-"""MSCCL's XML form of a program: reading and writing.
+"""Reads and writes programs in MSCCL's XML format.
 
 The elements are ``algo`` (name, coll, ngpus, inplace, nchunksperloop), ``gpu`` (id, i_chunks,
 o_chunks, s_chunks), ``tb`` (id, send, recv, chan) and ``step`` (s, type, srcbuf, srcoff, dstbuf,
-dstoff, cnt, depid, deps). Source of names and meaning: microsoft/msccl, the interpreter's nine step
-types.
+dstoff, cnt, depid, deps).
+Source: microsoft/msccl, whose interpreter has nine step types.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _XmlElement:
 
 
 def read_program(path: Path) -> CollectiveProgram:
-    """The program in an XML file; raises HespasError with the line of a mistake."""
+    """Read a program from an XML file; raises HespasError with the line of a mistake."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -73,18 +73,18 @@ def read_program(path: Path) -> CollectiveProgram:
 
 
 def parse_program(data: bytes, where: str) -> CollectiveProgram:
-    """The program that XML text describes; ``where`` names it in errors."""
+    """Parse a program from XML text; ``where`` names the text in errors."""
     algo = _parse_elements(data, where)
     ranks: dict[int, _XmlElement] = {}
     for gpu in algo.children:
         number = gpu.get_attribute_number("id")
         if number in ranks:
-            raise HespasError(f"GPU {number} is there twice", where=gpu.where)
+            raise HespasError(f"GPU {number} is defined twice", where=gpu.where)
         ranks[number] = gpu
     count = algo.get_attribute_number("ngpus", len(ranks))
     if sorted(ranks) != list(range(count)):
         gpu_list = _abbreviate_numbers(sorted(ranks)) or "none"
-        text = f"the GPUs are {gpu_list}, where ngpus={count} means 0 to {count - 1}"
+        text = f"the GPUs are {gpu_list}, but ngpus={count} means 0 to {count - 1}"
         raise HespasError(text, where=algo.where)
     parts = max(
         algo.get_attribute_number("nchunksperloop", 0),
@@ -111,7 +111,7 @@ def parse_program(data: bytes, where: str) -> CollectiveProgram:
 
 
 def _parse_elements(data: bytes, where: str) -> _XmlElement:
-    """The tree of elements, each with its line. Declarations of entities are refused."""
+    """Parse the tree of elements with their lines; a DOCTYPE, and so entities, is an error."""
     root = _XmlElement("", {}, where)
     stack = [root]
     parser = expat.ParserCreate()
@@ -121,14 +121,14 @@ def _parse_elements(data: bytes, where: str) -> _XmlElement:
         wanted = CHILD.get(stack[-1].tag)
         if tag != wanted:
             inside = f"in <{stack[-1].tag}>" if stack[-1].tag else "first"
-            hint = f", where <{wanted}> belongs" if wanted else ""
+            hint = f", where <{wanted}> is expected" if wanted else ""
             raise HespasError(f"there is <{tag}> {inside}{hint}", where=place)
         element = _XmlElement(tag, attributes, place)
         stack[-1].children.append(element)
         stack.append(element)
 
     def refuse_doctype(*_: object) -> None:
-        raise HespasError("has a DOCTYPE, which no MSCCL program has", where=where)
+        raise HespasError("has a DOCTYPE, which MSCCL programs do not have", where=where)
 
     parser.StartElementHandler = open_element
     parser.EndElementHandler = lambda _: stack.pop()
@@ -138,7 +138,7 @@ def _parse_elements(data: bytes, where: str) -> _XmlElement:
     except expat.ExpatError as error:
         place = f"{where}:{error.lineno}:{error.offset + 1}"
         raise HespasError(f"is not XML: {expat.ErrorString(error.code)}", where=place) from None
-    except (LookupError, ValueError) as error:  # of its encoding
+    except (LookupError, ValueError) as error:  # the encoding is unknown or wrong
         raise HespasError(f"cannot be read: {error}", where=where) from None
     return root.children[0]
 
@@ -154,7 +154,7 @@ def _read_threadblock(tb: _XmlElement) -> Threadblock:
     for element in tb.children:
         number = element.get_attribute_number("s", len(steps))
         if number != len(steps):
-            text = f"step {number} comes where step {len(steps)} belongs"
+            text = f"step {number} comes where step {len(steps)} is expected"
             raise HespasError(text, where=element.where)
         steps.append(_read_step_element(element))
     return Threadblock(
@@ -192,19 +192,20 @@ def _read_chunk_ref(element: _XmlElement, side: str) -> ChunkRef:
 
 
 def _read_dependencies(element: _XmlElement) -> tuple[tuple[int, int], ...]:
-    """The (threadblock, step) pairs; lists with commas are accepted too."""
+    """Read the (threadblock, step) pairs; lists separated by commas are accepted too."""
     names = [element.get_attribute_text(name).split(",") for name in ("depid", "deps")]
     try:
         blocks, steps = [[int(word) for word in words] for words in names]
         pairs = list(zip(blocks, steps, strict=True))
     except ValueError:
-        text = f"depid='{','.join(names[0])}' and deps='{','.join(names[1])}' are not one list"
+        depid, deps = (",".join(words) for words in names)
+        text = f"depid='{depid}' and deps='{deps}' are not lists of equal length"
         raise HespasError(text, where=element.where) from None
     return tuple((block, step) for block, step in pairs if block != -1)
 
 
 def format_program(program: CollectiveProgram) -> str:
-    """The program as XML; a step that waits for several is preceded by ``nop`` steps."""
+    """Format a program as XML; a step with several dependencies is preceded by ``nop`` steps."""
     kind = {name: short for short, name in NAMES.items() if "_" not in short}
     algo = {
         "name": program.name, "proto": "Simple", "nchannels": _count_channels(program),
@@ -237,7 +238,7 @@ def format_program(program: CollectiveProgram) -> str:
 
 
 def _number_steps(block: Threadblock) -> list[int]:
-    """What number each step of a block has in XML, after the ``nop`` steps before it."""
+    """Return the number of each step of a block in XML, where ``nop`` steps are counted."""
     step_numbers, at = [], 0
     for step in block.steps:
         at += max(0, len(step.depends) - 1)

@@ -1,4 +1,4 @@
-"""The file behind ``per-node-custom-implementation``: lines ``NODE: PREFIX``, which is YAML."""
+"""Reads and writes the file of ``per-node-custom-implementation``: YAML lines ``NODE: PREFIX``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLAIN = re.compile(r"[\w/.+@=-]+")
 
 
 def read_prefixes(path: Path) -> dict[int, str]:
-    """Prefix by node of the workload; raises HespasError with the line of a mistake."""
+    """Read the prefix of each node; raises HespasError with the line of a mistake."""
     prefixes: dict[int, str] = {}
     for number, line in enumerate(read_text_file(path).splitlines(), 1):
         text = re.sub(r"(^|\s)#.*", "", line).strip()
@@ -41,7 +41,7 @@ def _unquote_text(text: str, where: str) -> str:
 
 
 def format_prefixes(prefixes: Mapping[int, str]) -> str:
-    """The file's text, nodes ascending."""
+    """Return the text of the file, with ascending nodes."""
     return "".join(
         f"{node}: {prefix if PLAIN.fullmatch(prefix) else json.dumps(prefix)}\n"
         for node, prefix in sorted(prefixes.items())

@@ -1,8 +1,8 @@
-"""Making programs: transfers and copies in order, from which threadblocks and waits follow."""
+"""Builds programs from transfers and copies, deriving threadblocks and dependencies."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hespas.simulators.collectives.collective_program import (
     KINDS,
@@ -15,22 +15,59 @@ from hespas.simulators.collectives.collective_program import (
 )
 
 At = tuple[int, int]  # threadblock, step
+_BlockKey = tuple[str, int, int]  # "send", "recv" or "local"; peer; channel
 
 
 @dataclass(slots=True)
 class _ChunkAccess:
-    """Who wrote a chunk last, and who read it since: threadblock to step."""
+    """The last step that wrote a chunk, and the steps that read it since, by threadblock."""
 
     writer: At | None = None
     readers: dict[int, int] = field(default_factory=dict)
 
 
-class CollectiveBuilder:
-    """Takes an algorithm down as if one thing happened after the other.
+@dataclass(slots=True)
+class _BlockUnderConstruction:
+    """The id and the steps of a threadblock."""
 
-    What need not happen in that order does not: each connection (peer, channel) of a rank has a
-    threadblock of its own for each direction, and local steps have one; a step waits for those
-    that wrote what it reads, and for those that use what it overwrites.
+    id: int
+    steps: list[CollectiveStep] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _RankUnderConstruction:
+    """The threadblocks of a rank, the accesses to its chunks, and its scratch size."""
+
+    blocks: dict[_BlockKey, _BlockUnderConstruction] = field(default_factory=dict)
+    accesses: dict[tuple[str, int], _ChunkAccess] = field(default_factory=dict)
+    scratch: int = 0
+
+    def get_block(self, key: _BlockKey) -> _BlockUnderConstruction:
+        """Return a threadblock, which is empty at first."""
+        return self.blocks.setdefault(key, _BlockUnderConstruction(len(self.blocks)))
+
+    def build_program(self) -> RankProgram:
+        """Return the finished rank."""
+        blocks = [
+            Threadblock(
+                block.id,
+                peer if direction == "send" else -1,
+                peer if direction == "recv" else -1,
+                channel,
+                tuple(block.steps),
+            )
+            for (direction, peer, channel), block in self.blocks.items()
+        ]
+        return RankProgram(self.scratch, tuple(blocks))
+
+
+class CollectiveBuilder:
+    """Builds a program from operations that are added as if they happened one after the other.
+
+    Invariant: the program has the result of that order, but keeps only the order that is needed.
+    Each connection (peer, channel) of a rank has one threadblock for each direction, and local
+    steps have one. A step waits for the steps that wrote what it reads or that use what it
+    overwrites.
     """
 
     def __init__(
@@ -39,12 +76,7 @@ class CollectiveBuilder:
         self._head = CollectiveProgram(
             name, collective, in_place, parts, tuple([RankProgram(0, ())] * ranks)
         )
-        self._blocks: list[dict[tuple[str, int, int], list[CollectiveStep]]] = [
-            {} for _ in range(ranks)
-        ]
-        self._ids: list[dict[tuple[str, int, int], int]] = [{} for _ in range(ranks)]
-        self._accesses: list[dict[tuple[str, int], _ChunkAccess]] = [{} for _ in range(ranks)]
-        self._scratch = [0] * ranks
+        self._ranks = [_RankUnderConstruction() for _ in range(ranks)]
 
     def add_transfer(
         self,
@@ -57,8 +89,10 @@ class CollectiveBuilder:
         reduce: bool = False,
         channel: int = 0,
     ) -> None:
-        """Send ``count`` chunks from rank ``source`` to rank ``target``, which stores them, or
-        reduces them into what it has there."""
+        """Send ``count`` chunks from rank ``source`` to rank ``target``.
+
+        The target stores them at ``to``, or reduces them into the chunks there with ``reduce``.
+        """
         self._append_step(source, ("send", target, channel), CollectiveStep("s", at, to, count))
         step = CollectiveStep("rrc" if reduce else "r", to if reduce else at, to, count)
         self._append_step(target, ("recv", source, channel), step)
@@ -72,55 +106,36 @@ class CollectiveBuilder:
         self._append_step(rank, ("local", -1, 0), CollectiveStep("re", at, into, count))
 
     def build_program(self) -> CollectiveProgram:
-        """What was taken down."""
-        ranks = [
-            RankProgram(
-                scratch,
-                tuple(
-                    Threadblock(
-                        ids[key],
-                        key[1] if key[0] == "send" else -1,
-                        key[1] if key[0] == "recv" else -1,
-                        key[2],
-                        tuple(steps),
-                    )
-                    for key, steps in blocks.items()
-                ),
-            )
-            for scratch, blocks, ids in zip(self._scratch, self._blocks, self._ids, strict=True)
-        ]
-        head = self._head
-        return CollectiveProgram(
-            head.name, head.collective, head.in_place, head.parts, tuple(ranks)
-        )
+        """Return the program."""
+        return replace(self._head, ranks=tuple(rank.build_program() for rank in self._ranks))
 
-    def _append_step(self, rank: int, key: tuple[str, int, int], step: CollectiveStep) -> None:
-        steps = self._blocks[rank].setdefault(key, [])
-        block = self._ids[rank].setdefault(key, len(self._ids[rank]))
-        me = (block, len(steps))
+    def _append_step(self, rank: int, key: _BlockKey, step: CollectiveStep) -> None:
+        block = self._ranks[rank].get_block(key)
+        number = len(block.steps)
         receives, reduces, writes, _ = KINDS[step.kind]
         waits: dict[int, int] = {}
 
         def wait_for_step(at: At | None) -> None:
-            if at is not None and at[0] != block:
+            if at is not None and at[0] != block.id:
                 waits[at[0]] = max(waits.get(at[0], 0), at[1])
 
         if reduces or not receives:
             for place in self._get_chunk_accesses(rank, step.source, step.count):
                 wait_for_step(place.writer)
-                place.readers[block] = me[1]
+                place.readers[block.id] = number
         if writes:
             for place in self._get_chunk_accesses(rank, step.target, step.count):
                 wait_for_step(place.writer)
                 for reader in place.readers.items():
                     wait_for_step(reader)
-                place.writer, place.readers = me, {}
+                place.writer, place.readers = (block.id, number), {}
         depends = tuple(sorted(waits.items()))
-        steps.append(CollectiveStep(step.kind, step.source, step.target, step.count, depends))
+        block.steps.append(replace(step, depends=depends))
 
     def _get_chunk_accesses(self, rank: int, place: ChunkRef, count: int) -> list[_ChunkAccess]:
+        building = self._ranks[rank]
         if place.buffer == "s":
-            self._scratch[rank] = max(self._scratch[rank], place.offset + count)
-        accesses = self._accesses[rank]
+            building.scratch = max(building.scratch, place.offset + count)
+        accesses = building.accesses
         buffer, offset = resolve_chunk_ref(self._head, rank, place)
         return [accesses.setdefault((buffer, offset + k), _ChunkAccess()) for k in range(count)]

@@ -1,10 +1,13 @@
-"""Proof that a program does what its collective is to do, whatever the timing.
+"""Verifies that a program computes its collective under any timing.
 
-The program runs on symbols: each chunk of each rank's input is one bit, a buffer holds the set of
-the inputs that were reduced into it. A threadblock runs as far as it can; a message waits in its
-connection. That proves the result of one schedule. That all schedules have it follows from the
-second half: any two steps that touch a place, one of them writing, must be ordered by the program
-(order within threadblocks, dependencies, messages), which vector clocks tell.
+The program runs symbolically: each chunk of each rank's input is one bit, and a chunk of a buffer
+holds the set of inputs that were reduced into it. Each threadblock runs as far as it can; messages
+wait in their connections. This proves the result of one schedule. All schedules have the same
+result if the program has no races: any two steps that access a place, at least one of them writing,
+must be ordered by threadblocks, dependencies or messages. Vector clocks check that.
+
+Invariant: the clock of a threadblock holds, for every threadblock, how many of its steps precede
+the next step in every schedule.
 """
 
 from __future__ import annotations
@@ -25,13 +28,13 @@ from hespas.simulators.collectives.collective_program import (
 )
 from hespas.support.errors import HespasError
 
-Clock = dict[int, int]  # thread to how many of its steps came before
+Clock = dict[int, int]  # by thread: how many of its steps came before
 Cell = tuple[str, int]
 
 
 @dataclass(slots=True)
 class _RunningThreadblock:
-    """A threadblock on its way."""
+    """A threadblock under execution; ``next`` is the number of its next step."""
 
     number: int
     rank: int
@@ -42,16 +45,19 @@ class _RunningThreadblock:
 
 @dataclass(slots=True)
 class _CellAccess:
-    """Who wrote a place last, and who read it since: thread to step."""
+    """The thread and step that wrote a place last, and those that read it since."""
 
     writer: tuple[int, int] | None = None
     readers: Clock = field(default_factory=dict)
 
 
 def verify_program(program: CollectiveProgram) -> None:
-    """Raise HespasError unless the program ends, without races, in its collective's result.
+    """Verify that a program ends without races in the result of its collective.
 
-    Of a collective that is not one of COLLECTIVES only the result is not checked.
+    If the collective is not one of COLLECTIVES, the result is not checked.
+
+    Raises:
+        HespasError: The program is invalid, deadlocks, races or has a wrong result.
     """
     check_program(program)
     state = _SymbolicRun(program)
@@ -72,7 +78,7 @@ class _SymbolicRun:
         ]
         self.threads_by_id = {(t.rank, t.block.id): t for t in self.threads}
         self.messages: dict[tuple[int, int, int], deque[tuple[list[int], Clock]]] = {}
-        # Within one threadblock everything is ordered: no clocks are needed.
+        # If each rank has one threadblock, its steps are ordered and no clocks are needed.
         self.ordered = all(len(rank.blocks) <= 1 for rank in program.ranks)
         self.wanted = {
             (rank, *at) for rank, _, _, step in program.iterate_steps() for at in step.depends
@@ -80,7 +86,7 @@ class _SymbolicRun:
         self.clocks: dict[tuple[int, int, int], Clock] = {}
 
     def _make_initial_memory(self, rank: int) -> dict[Cell, int]:
-        """A rank's input: bit ``rank * inputs + chunk`` for each chunk."""
+        """Return the input of a rank, with bit ``rank * inputs + chunk`` set in each chunk."""
         inputs = get_buffer_size(self.program, rank, "i")
         return {
             resolve_chunk_ref(self.program, rank, ChunkRef("i", c)): 1 << (rank * inputs + c)
@@ -88,7 +94,7 @@ class _SymbolicRun:
         }
 
     def run_threadblocks(self) -> None:
-        waiting: dict[object, list[_RunningThreadblock]] = {}  # what threads wait for
+        waiting: dict[object, list[_RunningThreadblock]] = {}  # by the awaited event
         ready = deque(self.threads)
         done = 0
         while ready:
@@ -115,7 +121,7 @@ class _SymbolicRun:
     def _find_missing_event(
         self, thread: _RunningThreadblock, step: CollectiveStep
     ) -> object | None:
-        """What a step still waits for: a step of another threadblock, or a message."""
+        """Return the step or message that a step still waits for; None if it can run."""
         for block, at in step.depends:
             if self.threads_by_id[thread.rank, block].next <= at:
                 return (thread.rank, block, at)
@@ -136,11 +142,11 @@ class _SymbolicRun:
         )
         raise self._make_program_error(
             f"rank {thread.rank}, threadblock {thread.block.id}, step {thread.next} "
-            f"({step.kind}) waits for {awaited_event} for ever"
+            f"({step.kind}) waits for {awaited_event}, which never happens"
         )
 
     def _run_step(self, thread: _RunningThreadblock, step: CollectiveStep) -> list[object]:
-        """Run one step; returns the events that others may wait for."""
+        """Run one step; return the events that other steps may wait for."""
         receives, reduces, writes, sends = KINDS[step.kind]
         rank, block = thread.rank, thread.block
         clock = thread.clock
@@ -152,8 +158,8 @@ class _SymbolicRun:
             values, sent = self.messages[block.recv, rank, block.channel].popleft()
             if len(values) != step.count:
                 raise self._make_program_error(
-                    f"{self._describe_position(thread)} receives {step.count} chunks of a message of "
-                    f"{len(values)} from rank {block.recv}"
+                    f"{self._describe_position(thread)} receives {step.count} chunks of a message "
+                    f"of {len(values)} from rank {block.recv}"
                 )
             if not self.ordered:
                 _join_vector_clocks(clock, sent)
@@ -227,7 +233,7 @@ class _SymbolicRun:
     def _check_step_order(
         self, thread: _RunningThreadblock, other: tuple[int, int], place: ChunkRef
     ) -> None:
-        """Raise unless the step that ``thread`` is at comes after ``other`` in any schedule."""
+        """Raise HespasError unless the next step of ``thread`` always follows ``other``."""
         number, step = other
         if number == thread.number or thread.clock.get(number, 0) > step:
             return
@@ -252,7 +258,7 @@ def _join_vector_clocks(clock: Clock, other: Clock) -> None:
 
 
 def _check_result(program: CollectiveProgram, memory: list[dict[Cell, int]]) -> None:
-    """Compare each rank's output with what the collective promises."""
+    """Compare the output of each rank with the result of the collective."""
     n, kind = len(program.ranks), program.collective
     share, inputs = program.parts // n, get_buffer_size(program, 0, "i")
     everyone = sum(1 << (rank * inputs) for rank in range(n))
@@ -270,13 +276,13 @@ def _check_result(program: CollectiveProgram, memory: list[dict[Cell, int]]) -> 
             actual = memory[rank].get(resolve_chunk_ref(program, rank, ChunkRef("o", chunk)))
             if actual != wanted:
                 raise HespasError(
-                    f"{program.name}: rank {rank} ends with {_format_inputs(actual, inputs)} in o[{chunk}], "
-                    f"where the {kind} has {_format_inputs(wanted, inputs)}"
+                    f"{program.name}: rank {rank} ends with {_format_inputs(actual, inputs)} in "
+                    f"o[{chunk}], where the {kind} has {_format_inputs(wanted, inputs)}"
                 )
 
 
 def _format_inputs(value: int | None, inputs: int) -> str:
-    """A set of inputs readably: ``rank 0 i[3] + rank 1 i[3]``."""
+    """Format a set of inputs, such as ``rank 0 i[3] + rank 1 i[3]``."""
     if not value:
         return "nothing"
     bits = [k for k in range(value.bit_length()) if value >> k & 1]

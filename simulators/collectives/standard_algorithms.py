@@ -1,8 +1,8 @@
-"""The standard algorithms as programs, for any number of ranks that each allows.
+"""Generates the standard collective algorithms as programs.
 
-Every algorithm runs in place, except all-to-all, which nobody does in place. Ranks of a two-level
-algorithm are numbered within nodes first: rank ``node * local + k`` is device ``k`` of its node,
-as the first dimension of a network is.
+All of them run in place except all-to-all. In a two-level algorithm, ranks are numbered within
+hosts first, as in the first dimension of a network: rank ``host * local + k`` is device ``k`` of
+its host. The builders write "node" for a host.
 """
 
 from __future__ import annotations
@@ -30,44 +30,51 @@ ABOUT = {
 def generate_program(
     algorithm: str, collective: str, ranks: int, local: int = 0
 ) -> CollectiveProgram:
-    """The program of an algorithm; ``local`` ranks a node, of the hierarchical one.
+    """Generate the program of an algorithm.
 
-    Raises HespasError where the algorithm has no such collective, or cannot do so many ranks.
+    Args:
+        algorithm: A key of ALGORITHMS.
+        collective: The kind of collective.
+        ranks: The number of ranks.
+        local: The number of ranks in a host, for the hierarchical algorithm.
+
+    Raises:
+        HespasError: The algorithm does not support the collective or the number of ranks.
     """
     if collective not in ALGORITHMS[algorithm]:
         fit = [name for name, kinds in ALGORITHMS.items() if collective in kinds]
         raise HespasError(
-            f"the {algorithm} algorithm does no {collective}", remedy=f"take {' or '.join(fit)}"
+            f"the {algorithm} algorithm has no {collective}", remedy=f"use {' or '.join(fit)}"
         )
     if ranks < 2:
         raise HespasError(f"a collective needs two ranks or more, not {ranks}")
     if algorithm == "recursive" and ranks & (ranks - 1):
         raise HespasError(
             f"recursive halving and doubling need a power of two of ranks, not {ranks}",
-            remedy="take ring or direct",
+            remedy="use ring or direct",
         )
     if algorithm != "hierarchical":
         if local:
-            raise HespasError(f"the {algorithm} algorithm has one level, so no local ranks")
+            raise HespasError(f"the {algorithm} algorithm has one level and no local ranks")
         return _FLAT[algorithm, collective](ranks)
     if not 2 <= local < ranks or ranks % local:
         raise HespasError(
             f"{ranks} ranks do not make two nodes or more of {local} ranks"
             if local
             else "the hierarchical algorithm needs the number of ranks in a node",
-            remedy="local is a divisor of ranks, between both",
+            remedy="local must be a divisor of ranks, greater than 1 and less than ranks",
         )
     return _TWO_LEVEL[collective](ranks, local)
 
 
-# Rings over blocks of chunks. ``members[k]`` is the k-th rank of the ring; ``places[j]`` where
-# block j, of ``count`` chunks, lies on every member.
+# Rings over blocks of chunks: ``members[k]`` is the k-th rank of the ring, and ``places[j]`` is the
+# place of block j, of ``count`` chunks, on every member.
 
 
 def _add_ring_scatter(
     b: CollectiveBuilder, members: Sequence[int], places: Sequence[ChunkRef], count: int
 ) -> None:
-    """Reduce block k to the ring's k-th member."""
+    """Reduce block k to the k-th member of the ring."""
     n = len(members)
     for step in range(n - 1):
         for k in range(n):
@@ -78,7 +85,7 @@ def _add_ring_scatter(
 def _add_ring_gather(
     b: CollectiveBuilder, members: Sequence[int], places: Sequence[ChunkRef], count: int
 ) -> None:
-    """Give block k, which the k-th member has, to all."""
+    """Send block k from the k-th member to all others."""
     n = len(members)
     for step in range(n - 1):
         for k in range(n):
@@ -129,7 +136,7 @@ def _make_direct_builder(collective: str) -> Callable[[int], CollectiveProgram]:
         b = CollectiveBuilder(f"{collective}_direct_{n}", collective, n, n, in_place=in_place)
         pairs = [(rank, (rank + k) % n) for k in range(1, n) for rank in range(n)]
         if collective in ("all_reduce", "reduce_scatter"):
-            for rank, peer in pairs:  # each contribution has a place of its own until it is added
+            for rank, peer in pairs:  # contributions are kept apart in scratch until they are added
                 b.add_transfer(rank, ChunkRef("i", peer), peer, ChunkRef("s", rank))
             for rank, peer in pairs:
                 b.add_local_reduction(rank, ChunkRef("s", peer), ChunkRef("i", rank))
@@ -158,18 +165,18 @@ _FLAT: dict[tuple[str, str], Callable[[int], CollectiveProgram]] = {
 }
 
 
-# Two levels. Where a rank must move many chunks that are not neighbours, it arranges them in
-# scratch first, so that they go as one message.
+# Two levels. A rank that sends many chunks that are not adjacent arranges them in scratch first, so
+# that they are sent as one message.
 
 
 def _split_into_levels(ranks: int, local: int) -> tuple[list[list[int]], list[list[int]]]:
-    """The ranks of each node, and the ranks that have one place in their nodes."""
+    """Return the ranks of each node, and the ranks that have equal places in their nodes."""
     nodes = [list(range(start, start + local)) for start in range(0, ranks, local)]
     return nodes, [list(range(k, ranks, local)) for k in range(local)]
 
 
 def _index_by_place(rank: int, local: int, count: int) -> int:
-    """Where a rank's chunk lies if those of one place in the ``count`` nodes are neighbours."""
+    """Return the place of a rank's chunk if chunks of equal places in the nodes are adjacent."""
     return rank % local * count + rank // local
 
 
@@ -233,12 +240,12 @@ def _build_two_level_scatter(ranks: int, local: int) -> CollectiveProgram:
 
 
 def _build_two_level_exchange(ranks: int, local: int) -> CollectiveProgram:
-    """Within nodes to whoever has the target's place, then between nodes."""
+    """Send within nodes to the rank that has the place of the target, then between nodes."""
     name = f"all_to_all_hierarchical_{ranks}_{local}"
     b = CollectiveBuilder(name, "all_to_all", ranks, ranks, in_place=False)
     nodes, columns = _split_into_levels(ranks, local)
     count = len(nodes)
-    sent, got, held = 0, ranks, 2 * ranks  # three parts of scratch, ordered differently
+    sent, got, held = 0, ranks, 2 * ranks  # three parts of scratch with different orders
     for rank in range(ranks):
         for other in range(ranks):
             place = ChunkRef("s", sent + _index_by_place(other, local, count))

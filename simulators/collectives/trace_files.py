@@ -1,7 +1,8 @@
-"""A custom collective on disk: ``PREFIX.RANK.et``, and the system.json that names it.
+"""Writes the traces of a custom collective, ``PREFIX.RANK.et``, and the system.json that names
+them.
 
-ASTRA-sim opens a prefix relative to where it is started, so prefixes are absolute. It plays the
-bytes that the traces say, whatever the size of the collective in the workload: one set of traces is
+Prefixes are absolute, because ASTRA-sim opens them relative to its working directory. It sends the
+bytes that the traces specify, whatever the size of the workload's collective, so a set of traces is
 for one collective, one size and one number of ranks.
 """
 
@@ -37,17 +38,21 @@ SYSTEM, FRAGMENT, PER_NODE = "system.json", "custom.json", "per_node.yml"
 _ON_DEVICE = encode_int_attr("is_cpu_op", 0, "bool")
 _SIZE, _TAG = IntAttrEncoder("comm_size", "int64"), IntAttrEncoder("comm_tag", "int32")
 _SOURCE, _TARGET = IntAttrEncoder("comm_src", "int32"), IntAttrEncoder("comm_dst", "int32")
-# The newer generation of attributes, from which a size follows that of the workload's collective.
+# Newer attributes, from which the size can be adapted to that of the workload's collective.
 _COUNT, _INDEX = IntAttrEncoder("msg_chunk_cnt", "int32"), IntAttrEncoder("msg_chunk_idx", "int32")
 _PARTS = IntAttrEncoder("total_chunk_cnt", "int32")
 
 
 @dataclass(frozen=True, slots=True)
 class TraceDestination:
-    """Where a set of traces goes: folder, name, the collective it implements.
+    """Where to write a set of traces.
 
-    ``nodes`` are the workload's nodes that it is for, all of that collective where there are none;
-    with a ``system``, its files are written beside, changed to use the traces.
+    Attributes:
+        folder: The output folder.
+        name: The name of the set.
+        collective: The kind of collective that it implements.
+        nodes: The workload nodes that use it; () for all collectives of that kind.
+        system: If set, its files are written too, changed to use the traces.
     """
 
     folder: Path
@@ -63,7 +68,7 @@ class TraceDestination:
 
 
 def _encode_trace(nodes: Sequence[CollectiveNode], parts: int) -> bytes:
-    """A trace file; ``parts`` is how many chunks the collective is cut into."""
+    """Encode a trace file; ``parts`` is the number of chunks of the collective."""
     data = [encode_metadata_record()]
     for n in nodes:
         attrs = _ON_DEVICE
@@ -82,17 +87,25 @@ def _encode_trace(nodes: Sequence[CollectiveNode], parts: int) -> bytes:
 def write_traces(
     ranks: Sequence[Sequence[CollectiveNode]], parts: int, place: TraceDestination
 ) -> list[str]:
-    """Write the traces and what names them; returns the other files' names.
+    """Write the traces and the configuration that names them.
 
-    A former set of that name is replaced, other sets that the folder has stay in its system.json.
+    An earlier set with the same name is replaced; other sets in the folder stay in its system.json.
+
+    Args:
+        ranks: The nodes of each rank.
+        parts: The number of chunks of the collective.
+        place: Where to write.
+
+    Returns:
+        The names of the files besides the traces.
     """
     if re.search(r"[/\\\0]", place.name) or not place.name:
-        raise HespasError(f"{place.name!r} is no name for traces")
+        raise HespasError(f"{place.name!r} is not a valid name for traces")
     if (place.folder / GROUPS_FILE).exists():
         raise HespasError(
-            "is a folder of workload traces, which must hold one set only",
+            "is a folder of workload traces, which may hold only one set",
             where=str(place.folder),
-            remedy="choose another for the collective",
+            remedy="use another folder for the collective",
         )
     if place.system is not None and place.system.preferred_dataset_splits > 1:
         raise HespasError(
@@ -112,7 +125,7 @@ def write_traces(
             (fresh / PER_NODE).write_text(_format_per_node(place), encoding="utf-8")
             others.append(PER_NODE)
         if place.system is not None:
-            memory = {"memory-type": "NO_MEMORY_EXPANSION"}  # there is no other
+            memory = {"memory-type": "NO_MEMORY_EXPANSION"}
             (fresh / "network.yml").write_text(place.system.render_network_text(), encoding="utf-8")
             (fresh / "remote_memory.json").write_text(json.dumps(memory) + "\n", encoding="utf-8")
             others += ["network.yml", "remote_memory.json"]
@@ -123,7 +136,7 @@ def write_traces(
 
 
 def _collect_settings(place: TraceDestination) -> dict[str, Any]:
-    """system.json, or the keys of it that name the traces, with those that are there already."""
+    """Return system.json, or its keys that name traces, including those of earlier sets."""
     settings: dict[str, Any] = {}
     if place.system is not None:
         settings = place.system.resolve_settings_paths()
@@ -139,7 +152,7 @@ def _collect_settings(place: TraceDestination) -> dict[str, Any]:
 
 
 def _format_per_node(place: TraceDestination) -> str:
-    """The map from nodes to prefixes, with what is there already."""
+    """Format the map from nodes to prefixes, including those of earlier sets."""
     former = place.folder / PER_NODE
     prefixes = per_node.read_prefixes(former) if former.exists() else {}
     return per_node.format_prefixes(prefixes | dict.fromkeys(place.nodes, place.prefix))

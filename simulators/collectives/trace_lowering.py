@@ -1,8 +1,8 @@
-"""Programs to trace nodes: sends, receives and reductions of so many bytes, and who waits for whom.
+"""Lowers programs to trace nodes: sends, receives and reductions with their dependencies.
 
-A step becomes the nodes of what it does, in this order: RECV, COMP (the reduction), SEND. It waits
-for the step before it in its threadblock and for those that it names; ``nop`` becomes nothing, and
-neither does ``cpy`` unless copies are charged: what waits for it waits for what it waits for.
+A step becomes the nodes of its actions, in this order: RECV, COMP (the reduction), SEND. It depends
+on the previous step of its threadblock and on the steps that it names. A ``nop`` has no nodes, nor
+has a ``cpy`` unless copies are charged; steps that depend on it inherit its dependencies.
 """
 
 from __future__ import annotations
@@ -26,12 +26,16 @@ Key = tuple[int, int]  # threadblock, step
 
 @dataclass(frozen=True, slots=True)
 class LocalWorkCosts:
-    """What local work costs.
+    """The costs of local work.
 
     A reduction takes ``3 * trunc(bytes / local_mem_bw)`` ns, two reads and a write, as in
-    ASTRA-sim's PacketBundle.cc; a copy two thirds of that where ``copies``, else nothing. 0 GB/s
-    (of 1e9 bytes) means that reductions take no time. Traces hold whole microseconds: ``rounding``
-    "carry" passes what is left over on to the rank's next reduction, "down" drops it.
+    ASTRA-sim's PacketBundle.cc.
+
+    Attributes:
+        local_mem_bw_gb_s: Bandwidth of local memory in 1e9 B/s; 0 if reductions take no time.
+        copies: Whether a copy takes two thirds of the time of a reduction; else it takes none.
+        rounding: How times are rounded to the whole microseconds of a trace: "carry" adds the
+            remainder to the next reduction of the rank, "down" drops it.
     """
 
     local_mem_bw_gb_s: float
@@ -39,7 +43,7 @@ class LocalWorkCosts:
     rounding: str = "carry"
 
     def compute_time_ns(self, size_bytes: int, passes: int) -> int:
-        """The time of so many passes over the local memory."""
+        """Compute the nanoseconds of a number of passes over ``size_bytes`` of local memory."""
         if not self.local_mem_bw_gb_s:
             return 0
         return passes * int(size_bytes / (self.local_mem_bw_gb_s * 1e9) * 1e9)
@@ -47,9 +51,10 @@ class LocalWorkCosts:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveNode:
-    """One node. ``count`` chunks from chunk ``index`` of the whole are its ``size_bytes``.
+    """One trace node.
 
-    ``duration_us`` of a COMP node; 0 is 1 ns to ASTRA-sim.
+    A message of ``size_bytes`` carries ``count`` chunks from chunk ``index`` of the whole data. The
+    ``duration_us`` is that of a COMP node; ASTRA-sim treats 0 as 1 ns.
     """
 
     id: int
@@ -67,7 +72,7 @@ class CollectiveNode:
 def lower_to_nodes(
     program: CollectiveProgram, size_bytes: int, costs: LocalWorkCosts, first_tag: int = 0
 ) -> list[list[CollectiveNode]]:
-    """The nodes of each rank, where each rank's operand has ``size_bytes``."""
+    """Return the nodes of each rank for operands of ``size_bytes``; raises HespasError."""
     if size_bytes < 1:
         raise HespasError(f"a collective of {size_bytes} bytes sends nothing")
     if size_bytes * len(program.ranks) >= 1 << 62:
@@ -79,8 +84,21 @@ def lower_to_nodes(
     ]
 
 
+@dataclass(slots=True)
+class _LoweredStep:
+    """A step, the types of its nodes, and the nodes that end it.
+
+    The end nodes are the last node of the step. For a step without nodes they are the end nodes of
+    the steps that it waits for, and None until they are computed.
+    """
+
+    step: CollectiveStep
+    node_types: list[NodeType]
+    end_nodes: tuple[int, ...] | None
+
+
 class _RankLowering:
-    """One rank."""
+    """Lowers one rank; node ids are the positions in the result."""
 
     def __init__(
         self,
@@ -93,19 +111,14 @@ class _RankLowering:
     ) -> None:
         self.program, self.number, self.rank = program, number, rank
         self.chunk, self.costs, self.first_tag = chunk, costs, first_tag
-        self.steps: dict[Key, CollectiveStep] = {
-            (block.id, k): step for block in rank.blocks for k, step in enumerate(block.steps)
-        }
-        self.node_types: dict[Key, list[NodeType]] = {
-            key: self._list_node_types(step) for key, step in self.steps.items()
-        }
-        self.ids: dict[Key, int] = {}  # the last node of each step that has any
+        self.steps: dict[Key, _LoweredStep] = {}
         count = 0
-        for key, parts in self.node_types.items():
-            count += len(parts)
-            if parts:
-                self.ids[key] = count - 1
-        self._ends: dict[Key, tuple[int, ...]] = {}
+        for block in rank.blocks:
+            for k, step in enumerate(block.steps):
+                types = self._list_node_types(step)
+                count += len(types)
+                end_nodes = (count - 1,) if types else None
+                self.steps[block.id, k] = _LoweredStep(step, types, end_nodes)
 
     def _list_node_types(self, step: CollectiveStep) -> list[NodeType]:
         receives, reduces, _, sends = KINDS[step.kind]
@@ -119,7 +132,7 @@ class _RankLowering:
         for block in self.rank.blocks:
             for k, step in enumerate(block.steps):
                 deps = self._collect_dependencies((block.id, k))
-                for kind in self.node_types[block.id, k]:
+                for kind in self.steps[block.id, k].node_types:
                     name = f"tb{block.id}.{k} {step.kind}"
                     if kind == NodeType.COMP_NODE:
                         node = CollectiveNode(
@@ -139,11 +152,13 @@ class _RankLowering:
         return nodes or [CollectiveNode(0, "idle", NodeType.COMP_NODE, ())]
 
     def _compute_durations_us(self) -> list[int]:
-        """The durations of the COMP nodes, in order."""
+        """Return the durations of the COMP nodes, in order."""
         times = [
-            self.costs.compute_time_ns(self.chunk * step.count, 2 if step.kind == "cpy" else 3)
-            for key, step in self.steps.items()
-            if NodeType.COMP_NODE in self.node_types[key]
+            self.costs.compute_time_ns(
+                self.chunk * lowered.step.count, 2 if lowered.step.kind == "cpy" else 3
+            )
+            for lowered in self.steps.values()
+            if NodeType.COMP_NODE in lowered.node_types
         ]
         if self.costs.rounding == "down":
             return [ns // 1000 for ns in times]
@@ -154,7 +169,7 @@ class _RankLowering:
         return [duration.micros for duration in trace_steps.round_durations(steps)]
 
     def _compute_chunk_index(self, step: CollectiveStep) -> int:
-        """The first chunk of a message, counted in the whole of the data."""
+        """Return the index of the first chunk of a message in the whole data."""
         place, parts = step.source, self.program.parts
         if self.program.collective == "all_gather" and place.buffer == "i":
             offset = self.number * (parts // len(self.program.ranks)) + place.offset
@@ -163,7 +178,7 @@ class _RankLowering:
         return min(offset % parts, parts - step.count) if step.count <= parts else 0
 
     def _collect_dependencies(self, key: Key) -> tuple[int, ...]:
-        """The nodes that a step waits for."""
+        """Return the nodes that a step waits for."""
         dependencies: set[int] = set()
         for other in self._list_awaited_steps(key):
             dependencies.update(self._find_end_nodes(other))
@@ -172,19 +187,19 @@ class _RankLowering:
     def _list_awaited_steps(self, key: Key) -> list[Key]:
         block, k = key
         before = [(block, k - 1)] if k else []
-        return [*before, *self.steps[key].depends]
+        return [*before, *self.steps[key].step.depends]
 
     def _find_end_nodes(self, key: Key) -> tuple[int, ...]:
-        """The nodes that end a step: its last, or those that it waits for where it has none."""
+        """Return the end nodes of a step, computing those of the steps that it waits for."""
         stack, under_way = [key], set()
         while stack:
             at = stack[-1]
-            if at in self.ids:
-                self._ends[at] = (self.ids[at],)
-            if at in self._ends:
+            lowered = self.steps[at]
+            if lowered.end_nodes is not None:
                 stack.pop()
                 continue
-            missing = [other for other in self._list_awaited_steps(at) if other not in self._ends]
+            awaited = self._list_awaited_steps(at)
+            missing = [other for other in awaited if self.steps[other].end_nodes is None]
             if missing and at in under_way:
                 raise HespasError(
                     f"{self.program.name}: rank {self.number}: threadblock {at[0]}, step {at[1]} "
@@ -194,7 +209,7 @@ class _RankLowering:
             if missing:
                 stack.extend(missing)
             else:
-                self._ends[at] = tuple(
-                    sorted({e for o in self._list_awaited_steps(at) for e in self._ends[o]})
+                lowered.end_nodes = tuple(
+                    sorted({end for other in awaited for end in self.steps[other].end_nodes or ()})
                 )
-        return self._ends[key]
+        return self.steps[key].end_nodes or ()

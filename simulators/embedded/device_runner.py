@@ -45,7 +45,7 @@ class CollectiveInstance:
 
 
 class SimulationEngine(Protocol):
-    """What device runners and the diagnosis of faults use of the event engine."""
+    """Interface of the event engine for device runners and the diagnosis of faults."""
 
     inputs: SimulationInputs
     options: SimulationOptions

@@ -124,7 +124,7 @@ def test_a_large_one_is_proved_in_seconds():
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("ring", "all_to_all", 4), "does no all_to_all; take direct or hierarchical"),
+        (("ring", "all_to_all", 4), "has no all_to_all; use direct or hierarchical"),
         (("recursive", "all_reduce", 6), "power of two of ranks, not 6"),
         (("ring", "all_reduce", 1), "two ranks or more, not 1"),
         (("hierarchical", "all_reduce", 8), "number of ranks in a node"),
@@ -176,13 +176,17 @@ def test_several_chunks_in_a_message():
     ("old", "new", "text"),
     [
         ('type="rrs"', 'type="rr"', r"x.xml:\d+: error: there is no step type 'rr'"),
-        ('s="1" type="re"', 's="2" type="re"', r":17: error: step 2 comes where step 1 belongs"),
+        (
+            's="1" type="re"',
+            's="2" type="re"',
+            r":17: error: step 2 comes where step 1 is expected",
+        ),
         ('<tb id="3" send="-1"', '<tb send="-1"', r":15: error: <tb> has no attribute 'id'"),
         ('cnt="1"', 'cnt="one"', r"<step cnt=\"one\"> is not a whole number"),
-        ('ngpus="3"', 'ngpus="4"', "the GPUs are 0, 1, 2, where ngpus=4 means 0 to 3"),
-        ('<gpu id="1"', '<gpu id="0"', "GPU 0 is there twice"),
+        ('ngpus="3"', 'ngpus="4"', "the GPUs are 0, 1, 2, but ngpus=4 means 0 to 3"),
+        ('<gpu id="1"', '<gpu id="0"', "GPU 0 is defined twice"),
         ('depid="2" deps="0"', 'depid="9" deps="0"', "step 0 of threadblock 9, which does not"),
-        ('depid="2" deps="0"', 'depid="2" deps="0,1"', "are not one list"),
+        ('depid="2" deps="0"', 'depid="2" deps="0,1"', "are not lists of equal length"),
         ('srcbuf="s" srcoff="0"', 'srcbuf="x" srcoff="0"', "there is no buffer 'x'"),
         ('srcbuf="i" srcoff="1"', 'srcbuf="i" srcoff="2"', r"i\[2:3\], past a buffer of 2 chunks"),
         ('<tb id="0" send="1"', '<tb id="0" send="0"', "threadblock 0: sends to itself"),
@@ -192,7 +196,7 @@ def test_several_chunks_in_a_message():
         ('<?xml version="1.0"?>', "<!DOCTYPE algo>", "has a DOCTYPE"),
         ('"1.0"?', '"1.0" encoding="none"?', "cannot be read: unknown encoding: none"),
         ('nchunksperloop="2"', 'nchunksperloop="9999999"', "are more than 1048576"),
-        ("<algo name", "<algorithm name", "there is <algorithm> first, where <algo> belongs"),
+        ("<algo name", "<algorithm name", "there is <algorithm> first, where <algo> is expected"),
     ],
 )
 def test_wrong_xml(old, new, text):
@@ -212,7 +216,7 @@ def test_wrong_xml(old, new, text):
         (
             'type="rrc" srcbuf="i" srcoff="1" dstbuf="i" dstoff="1" cnt="1" depid="-1" deps="-1"',
             'type="rrc" srcbuf="i" srcoff="1" dstbuf="i" dstoff="1" cnt="1" depid="3" deps="1"',
-            "waits for .* for ever",
+            "waits for .*, which never happens",
         ),
         ('recv="2" chan="3"', 'recv="2" chan="7"', "waits for a message from rank 2 on channel 7"),
         ('type="cpy"', 'type="nop"', r"reads s\[0\], which holds nothing yet"),

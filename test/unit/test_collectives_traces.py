@@ -225,7 +225,11 @@ def test_members_must_ascend(place):
         (("generate", "ring", "--size", 0, "--local-mem-bw", 1), 1, "a collective of 0 bytes"),
         (("generate", "ring", "--local-mem-bw", "nan"), 2, "nan is not a bandwidth"),
         (("generate", "ring", "--size", 1 << 62, "--local-mem-bw", 1), 1, "a trace can hold"),
-        (("generate", "ring", "--name", "a/b", "--local-mem-bw", 1), 1, "is no name for traces"),
+        (
+            ("generate", "ring", "--name", "a/b", "--local-mem-bw", 1),
+            1,
+            "is not a valid name for traces",
+        ),
         (("generate", "ring", "--tag", 500_000_000, "--local-mem-bw", 1), 2, "--tag is not"),
         (("generate", "ring", "--output", "w", "--local-mem-bw", 1), 1, "of workload traces"),
         (("convert", "none.xml"), 1, "none.xml: error: No such file"),
