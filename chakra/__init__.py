@@ -1,1 +1,1 @@
-"""Chakra execution traces: the schema, writing, reading and checking."""
+"""Chakra execution traces: schema, writing, reading and checking."""

@@ -1,8 +1,8 @@
-"""Checking a folder of traces before a simulator sees it, as ASTRA-sim fails in silence.
+"""Checks of a trace set, from hespas or another tool, before a simulator reads it.
 
-Files, metadata, ids, dependencies, cycles, attribute types and sizes, communicators, matching
-between ranks, and that no rank waits for ever; docs/reference/traces.md lists the rules. Any trace
-can be checked, not only ours.
+ASTRA-sim reports few errors. The checks cover files, metadata, ids, dependencies, cycles, types and
+sizes of attributes, communicators, matching between ranks, and deadlocks.
+docs/reference/traces.md lists the rules.
 """
 
 from __future__ import annotations
@@ -44,12 +44,19 @@ from hespas.chakra.trace_reader import (
 from hespas.configs import read_json
 from hespas.support.errors import HespasError
 
-SHOWN_MISSING = 10  # ranks without a trace that are named
+MAX_MISSING_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
 class TraceProblem:
-    """One finding: ``where`` it is first, and ``count``, how often. Severity: error or warning."""
+    """A problem that occurs one or more times.
+
+    Attributes:
+        severity: ``error`` or ``warning``.
+        rule: The name of the rule in docs/reference/traces.md.
+        where: The first place where it occurs.
+        count: How often it occurs.
+    """
 
     severity: str
     rule: str
@@ -64,7 +71,14 @@ class TraceProblem:
 
 @dataclass(slots=True)
 class TraceCheckReport:
-    """What a check saw: problems, errors first, and how much was checked."""
+    """The result of a check.
+
+    Attributes:
+        problems: The problems, errors first.
+        devices: The number of traces.
+        nodes: The number of nodes in all traces.
+        fixed_order: Whether dependencies fix the order of communication on every rank.
+    """
 
     problems: list[TraceProblem]
     devices: int
@@ -73,36 +87,45 @@ class TraceCheckReport:
 
     @property
     def error_count(self) -> int:
-        """How many errors there are, repetitions counted."""
+        """The number of errors, with repetitions."""
         return sum(p.count for p in self.problems if p.severity == ERROR)
 
 
 def find_trace_problems(folder: Path | str, prefix: str | None = None) -> list[TraceProblem]:
-    """The problems of a folder's traces ``PREFIX.N.et``; raises HespasError if there are none."""
+    """Return the problems of the traces ``PREFIX.N.et`` in a folder.
+
+    Raises:
+        HespasError: The folder has no traces, or several prefixes and ``prefix`` is None.
+    """
     return check_trace_folder(folder, prefix).problems
 
 
 def check_trace_folder(folder: Path | str, prefix: str | None = None) -> TraceCheckReport:
-    """``check``, with what was counted."""
+    """Check the traces ``PREFIX.N.et`` in a folder.
+
+    Raises:
+        HespasError: The folder has no traces, or several prefixes and ``prefix`` is None.
+    """
     folder = Path(folder)
-    files = find_trace_files(folder, prefix)
-    checker = _TraceChecker(folder)
-    return checker.check_files(files)
+    return _TraceChecker(folder).check_files(find_trace_files(folder, prefix))
 
 
 class _TraceChecker:
+    """Checks the traces of a folder; equal problems (severity, rule, text) are counted together."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.first: dict[tuple[str, str, str], str] = {}
+        self.first_places: dict[tuple[str, str, str], str] = {}
         self.counts: Counter[tuple[str, str, str]] = Counter()
 
     def add_problem(self, severity: str, rule: str, text: str, where: str, count: int = 1) -> None:
         key = (severity, rule, text)
-        self.first.setdefault(key, where)
+        self.first_places.setdefault(key, where)
         self.counts[key] += count
 
     def check_files(self, files: dict[int, Path]) -> TraceCheckReport:
-        missing = list(islice((r for r in range(max(files) + 1) if r not in files), SHOWN_MISSING))
+        absent = (rank for rank in range(max(files) + 1) if rank not in files)
+        missing = list(islice(absent, MAX_MISSING_SHOWN))
         for rank in missing:
             self.add_problem(ERROR, "files", f"rank {rank} has no trace", str(self.folder))
         reader = _RankReader(self)
@@ -117,13 +140,13 @@ class _TraceChecker:
         if sound and not any(severity == ERROR for severity, _, _ in self.counts):
             self.check_communication(list(ranks.values()), list(graphs.values()), files, groups)
         problems = [
-            TraceProblem(*key, self.first[key], count) for key, count in self.counts.items()
+            TraceProblem(*key, self.first_places[key], count) for key, count in self.counts.items()
         ]
         problems.sort(key=lambda p: p.severity)  # errors first, stable
         return TraceCheckReport(problems, len(files), sum(map(len, ranks.values())), fixed)
 
     def read_communicators(self, devices: int) -> dict[int, list[int]]:
-        """The communicators, the default one included."""
+        """Return the ranks of each communicator, the default one (0) included."""
         path = self.folder / GROUPS_FILE
         groups: dict[int, list[int]] = {0: list(range(devices))}
         if not path.exists():
@@ -147,11 +170,11 @@ class _TraceChecker:
     def check_ranks(
         self, ranks: Mapping[int, Sequence[TraceNode]], files: Mapping[int, Path], groups: Mapping
     ) -> None:
-        """What needs the rank of a node: membership, peers; and which groups are used together."""
+        """Check membership and peers of nodes, and which communicators are used together."""
         devices = len(ranks)
-        members = {group: set(there) for group, there in groups.items()}
-        everybody = {group for group, there in members.items() if len(there) == devices}
-        default_at, part_at = "", ""
+        members = {group: set(group_ranks) for group, group_ranks in groups.items()}
+        complete_groups = {group for group in members if len(members[group]) == devices}
+        default_place, partial_place = "", ""  # of the first collective of each sort
         for rank, nodes in ranks.items():
             for node in nodes:
                 where = f"{files[rank].name} node {node.id}"
@@ -168,21 +191,20 @@ class _TraceChecker:
                             ERROR, "group", "the rank is not in its communicator", where
                         )
                     if group == 0:
-                        default_at = default_at or where
-                    elif group not in everybody:
-                        part_at = part_at or where
+                        default_place = default_place or where
+                    elif group not in complete_groups:
+                        partial_place = partial_place or where
                 elif node.type in (SEND, RECV):
                     self.check_transfer_peer(rank, node, where, devices)
-        if default_at and part_at:
+        if default_place and partial_place:
             text = (
-                "the default communicator is used beside communicators of some ranks: tags then "
-                "differ between ranks; give all ranks together an id of their own"
+                "the default communicator is used together with communicators of some ranks: tags "
+                "then differ between ranks; define a communicator of all ranks"
             )
-            self.add_problem(ERROR, "group", text, default_at)
-        if default_at and devices == 1:
-            self.add_problem(
-                ERROR, "group", "a collective over one device never finishes", default_at
-            )
+            self.add_problem(ERROR, "group", text, default_place)
+        if default_place and devices == 1:
+            text = "a collective over one device never finishes"
+            self.add_problem(ERROR, "group", text, default_place)
 
     def check_transfer_peer(self, rank: int, node: TraceNode, where: str, devices: int) -> None:
         own_key, peer_key = (
@@ -190,11 +212,11 @@ class _TraceChecker:
         )
         own, peer = read_integer_attr(node, own_key), read_integer_attr(node, peer_key)
         if own is not None and own != rank:
-            self.add_problem(ERROR, "transfer", f"{own_key} is not the rank itself", where)
+            self.add_problem(ERROR, "transfer", f"{own_key} is not the rank of the trace", where)
         if peer == rank:
             self.add_problem(ERROR, "transfer", "the rank is its own peer", where)
         elif peer is not None and not 0 <= peer < devices:
-            self.add_problem(ERROR, "transfer", f"{peer_key} {peer} is no rank", where)
+            self.add_problem(ERROR, "transfer", f"{peer_key} {peer} is not a rank", where)
 
     def check_communication(
         self,
@@ -208,7 +230,7 @@ class _TraceChecker:
         if loose:
             text = (
                 "dependencies do not fix the order of communication: whether ranks agree on it "
-                "depends on timing, and one schedule only was checked; chain communication nodes"
+                "depends on timing, and only one schedule was checked; chain communication nodes"
             )
             self.add_problem(WARNING, "order", text, loose[0], len(loose))
         outcome = replay_communication(ranks, graphs, groups)
@@ -217,8 +239,10 @@ class _TraceChecker:
             self.add_problem(ERROR, "match", text, f"{names[rank]} node {node.id}")
         if outcome.stuck:
             rank, node = outcome.stuck[0]
-            description = f"waits for ever in node {node.id} ({node.name or 'no name'})"
-            text = f"deadlock: {len(outcome.stuck)} of {len(ranks)} ranks do not finish; this {description}"
+            text = (
+                f"deadlock: {len(outcome.stuck)} of {len(ranks)} ranks do not finish; this one "
+                f"waits in node {node.id} ({node.name or 'no name'})"
+            )
             self.add_problem(ERROR, "deadlock", text, names[rank])
         if outcome.unread:
             source, target, tag, size = outcome.unread[0]
@@ -227,14 +251,18 @@ class _TraceChecker:
 
 
 class _RankReader:
-    """Reads ranks. Records and graphs recur between ranks: each distinct one is looked at once."""
+    """Reads the traces of ranks. Equal records and equal graphs of all ranks are analysed once.
+
+    A record is identified by its bytes, and a graph by the sequence of its nodes' shapes (id,
+    dependencies and type), which are numbered in the order of their first occurrence.
+    """
 
     def __init__(self, checker: _TraceChecker) -> None:
         self.add_problem = checker.add_problem
         self.nodes: dict[bytes, TraceNode | None] = {}
-        self.findings: dict[int, list[Finding]] = {}
+        self.findings: dict[int, list[Finding]] = {}  # by id() of the interned node
         self.shapes: dict[tuple, int] = {}
-        self.shape_of: dict[int, int] = {}  # by id() of the interned node
+        self.shape_by_node: dict[int, int] = {}  # by id() of the interned node
         self.graphs: dict[bytes, DependencyGraph] = {}
 
     def read_rank_nodes(self, path: Path) -> list[TraceNode]:
@@ -260,12 +288,12 @@ class _RankReader:
                         )
                         continue
                     shape = (node.id, node.dependency_ids, node.type)
-                    self.shape_of[id(node)] = self.shapes.setdefault(shape, len(self.shapes))
+                    self.shape_by_node[id(node)] = self.shapes.setdefault(shape, len(self.shapes))
                     node_problems = list(find_node_problems(node))
                     if node_problems:
                         findings[id(node)] = node_problems
                 if count == 0:
-                    text = "has no metadata record: its first node is taken for it and lost"
+                    text = "has no metadata record: a simulator skips its first node instead"
                     self.add_problem(ERROR, "metadata", text, where)
                 rank_nodes.append(node)
                 if id(node) in findings:
@@ -280,8 +308,8 @@ class _RankReader:
         return rank_nodes
 
     def analyse_rank_graph(self, nodes: Sequence[TraceNode], path: Path) -> DependencyGraph:
-        shape_of = self.shape_of
-        key = array("q", [shape_of[id(node)] for node in nodes]).tobytes()
+        shapes = self.shape_by_node
+        key = array("q", [shapes[id(node)] for node in nodes]).tobytes()
         graph = self.graphs.get(key)
         if graph is None:
             graph = self.graphs[key] = analyse_dependencies(nodes)

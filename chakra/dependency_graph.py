@@ -1,4 +1,4 @@
-"""One device's dependency graph: ids, dangling references, cycles, order of communication."""
+"""The dependency graph of one trace: ids, missing nodes, cycles, order of communication."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from dataclasses import dataclass, field
 
 from hespas.chakra.node_rules import COMMUNICATION, ERROR, RECV, SEND, Finding
 from hespas.chakra.trace_reader import TraceNode
+from hespas.support.text_tables import format_count
 
 
 @dataclass(frozen=True, slots=True)
 class DependencyGraph:
-    """A graph by position in the list of nodes. ``findings``: position, and what is wrong there.
+    """A dependency graph, whose nodes are identified by their positions in the trace.
 
-    ``comms`` are the positions of communication by rising id; ``fixed`` says that dependencies
-    alone put them in this order, except that a SEND and the RECV after it may go together.
+    Attributes:
+        findings: Problems with the position of their node.
+        comms: Positions of the communication nodes, ordered by id.
+        fixed: Whether dependencies enforce the order of ``comms``. Only a SEND and the RECV that
+            follows it may run alongside.
+        deps: For each node, the positions of the nodes that it depends on.
+        sound: Whether there are no findings.
     """
 
     findings: list[tuple[int, Finding]] = field(default_factory=list)
@@ -26,20 +32,20 @@ class DependencyGraph:
 
 
 def analyse_dependencies(nodes: Sequence[TraceNode]) -> DependencyGraph:
-    """The graph of a device's nodes."""
+    """Build the dependency graph of a trace."""
     findings: list[tuple[int, Finding]] = []
-    place: dict[int, int] = {}
+    position_by_id: dict[int, int] = {}
     for i, node in enumerate(nodes):
-        if node.id in place:
+        if node.id in position_by_id:
             text = f"id {node.id} is used before: the earlier node is lost"
             findings.append((i, (ERROR, "ids", text)))
-        place[node.id] = i
+        position_by_id[node.id] = i
     deps = []
     for i, node in enumerate(nodes):
         positions = []
         for d in node.dependency_ids:
-            if d in place:
-                positions.append(place[d])
+            if d in position_by_id:
+                positions.append(position_by_id[d])
             else:
                 findings.append((i, (ERROR, "deps", f"depends on {d}, which does not exist")))
         deps.append(tuple(dict.fromkeys(positions)))
@@ -47,7 +53,7 @@ def analyse_dependencies(nodes: Sequence[TraceNode]) -> DependencyGraph:
     if len(order) < len(nodes):
         first = min(set(range(len(nodes))) - set(order))
         lost = len(nodes) - len(order)
-        text = f"{lost} nodes lie in or behind a cycle of dependencies and would never run"
+        text = f"{format_count(lost, 'node')} in or after a cycle of dependencies can never run"
         findings.append((first, (ERROR, "cycle", text)))
     comms = [i for i in range(len(nodes)) if nodes[i].type in COMMUNICATION]
     comms.sort(key=lambda i: nodes[i].id)
@@ -59,7 +65,7 @@ def analyse_dependencies(nodes: Sequence[TraceNode]) -> DependencyGraph:
 
 
 def collect_children(deps: Sequence[Iterable[int]]) -> list[list[int]]:
-    """Who depends on each position, ascending."""
+    """Return, for each position, the positions that depend on it, ascending."""
     children: list[list[int]] = [[] for _ in deps]
     for i, parents in enumerate(deps):
         for d in parents:
@@ -68,7 +74,7 @@ def collect_children(deps: Sequence[Iterable[int]]) -> list[list[int]]:
 
 
 def sort_topologically(deps: Sequence[Collection[int]]) -> list[int]:
-    """Positions in an order that respects dependencies; those in or behind cycles are missing."""
+    """Return the positions in topological order, without those that are in or depend on a cycle."""
     if all(not parents or max(parents) < i for i, parents in enumerate(deps)):
         return list(range(len(deps)))
     children = collect_children(deps)
@@ -88,22 +94,24 @@ def sort_topologically(deps: Sequence[Collection[int]]) -> list[int]:
 def _is_order_fixed(
     nodes: Sequence[TraceNode], deps: list[tuple[int, ...]], order: list[int], comms: list[int]
 ) -> bool:
-    """Whether each communication depends, directly or not, on the one before it.
+    """Return whether each communication node depends, directly or not, on the one before it.
 
-    A RECV may also go together with the SEND before it: then the next depends on both.
+    A RECV may run alongside the SEND before it if the next communication depends on both.
+
+    Invariant, in topological order: ``latest[i]`` is the index in ``comms`` of the last
+    communication that node ``i`` is or depends on. If that is the RECV of such a pair,
+    ``covers_both[i]`` says whether node ``i`` depends on the SEND too.
     """
-    rank = {i: k for k, i in enumerate(comms)}
-    latest = [-1] * len(nodes)  # the last communication that a node is, or depends on
-    covers_both = [True] * len(
-        nodes
-    )  # whether, of a SEND and RECV that go together, that means both
+    index_by_position = {position: index for index, position in enumerate(comms)}
+    latest = [-1] * len(nodes)
+    covers_both = [True] * len(nodes)
     for i in order:
         parents = deps[i]
         best = max((latest[d] for d in parents), default=-1)
         both = best < 0 or any(
             latest[d] == best - 1 or (latest[d] == best and covers_both[d]) for d in parents
         )
-        k = rank.get(i)
+        k = index_by_position.get(i)
         if k is None:
             latest[i], covers_both[i] = best, both
             continue

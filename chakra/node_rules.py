@@ -1,7 +1,7 @@
-"""What may be wrong with one node, whatever the others are: types, attributes, sizes.
+"""Checks of single trace nodes: types, attributes, sizes.
 
-The rules are ASTRA-sim's: what its feeders and its workload layer read, and how they fail, which is
-mostly in silence.
+The rules are those of ASTRA-sim: what its feeders and its workload layer read, and how they fail,
+usually without a message.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NETWORKED = frozenset(
 )
 MAX_TAG = 500_000_000
 
-# The one kind for each attribute that all versions of the feeder read right.
+# For each attribute, the only kind that all versions of the feeder read correctly.
 KINDS = {
     "is_cpu_op": "bool",
     "num_ops": "int64",
@@ -54,9 +54,9 @@ NUMBERS = frozenset(
 
 
 def find_node_problems(node: TraceNode) -> Iterator[Finding]:
-    """What is wrong with a node."""
+    """Iterate over the problems of a node."""
     if node.type in MEMORY:
-        yield WARNING, "type", "is a memory node: it needs a remote memory in the system"
+        yield WARNING, "type", "is a memory node: the system must define a remote memory"
     elif node.type not in (COMP, *COMMUNICATION):
         name = to_enum_name(NodeType, node.type)
         yield ERROR, "type", f"has type {name}: ASTRA-sim runs COMP, SEND, RECV and COLL nodes"
@@ -66,12 +66,12 @@ def find_node_problems(node: TraceNode) -> Iterator[Finding]:
         yield ERROR, "cycle", "depends on itself"
     yield from _check_attr_kinds(node)
     if "is_cpu_op" not in node.attrs:
-        yield WARNING, "attributes", "has no is_cpu_op: older versions then take it for a CPU op"
+        yield WARNING, "attributes", "has no is_cpu_op: older versions treat it as a CPU op"
     elif node.get_attr_value("is_cpu_op"):
         if node.type in COMMUNICATION:
-            yield ERROR, "attributes", "communicates and is_cpu_op is true"
+            yield ERROR, "attributes", "is a communication node with is_cpu_op true"
         else:
-            yield WARNING, "attributes", "is_cpu_op is true: it runs beside the device's nodes"
+            yield WARNING, "attributes", "is_cpu_op is true: it runs alongside the device's nodes"
     if node.type == COMP:
         yield from _check_compute_node(node)
     elif node.type == COLL:
@@ -97,13 +97,13 @@ def _check_attr_kinds(node: TraceNode) -> Iterator[Finding]:
 def _check_compute_node(node: TraceNode) -> Iterator[Finding]:
     ops, size = read_integer_attr(node, "num_ops"), read_integer_attr(node, "tensor_size")
     if ops is None and node.duration_us == 0:
-        yield WARNING, "duration", "has neither duration_micros nor num_ops: it takes 1 ns"
+        yield WARNING, "duration", "has neither duration_micros nor num_ops: its duration is 1 ns"
     if ops is not None and size is None:
-        yield WARNING, "duration", "has num_ops without tensor_size: roofline mode stops at it"
+        yield WARNING, "duration", "has num_ops without tensor_size: roofline mode aborts"
     if size == 0:
         yield WARNING, "duration", "tensor_size is 0: roofline mode skips it"
     if ops == 0 and size:
-        yield WARNING, "duration", "num_ops is 0: roofline mode gives it no finite time"
+        yield WARNING, "duration", "num_ops is 0: its time in roofline mode is not finite"
 
 
 def _check_collective_node(node: TraceNode) -> Iterator[Finding]:
@@ -139,11 +139,11 @@ def _check_transfer_node(node: TraceNode) -> Iterator[Finding]:
     if size is not None and size < 1:
         yield ERROR, "size", f"comm_size is {size}"
     if tag is not None and not 0 <= tag < MAX_TAG:
-        yield WARNING, "transfer", f"comm_tag {tag} is taken modulo {MAX_TAG}"
+        yield WARNING, "transfer", f"comm_tag {tag} is reduced modulo {MAX_TAG}"
 
 
 def to_enum_name(kinds: type[enum.IntEnum], value: int) -> str:
-    """The name of a value, or the number where it has none."""
+    """Return the name of a value, or the number if it has no name."""
     try:
         return kinds(value).name
     except ValueError:
@@ -151,13 +151,16 @@ def to_enum_name(kinds: type[enum.IntEnum], value: int) -> str:
 
 
 def read_integer_attr(node: TraceNode, name: str) -> int | None:
-    """An attribute's integer value; None where it is absent or not an integer."""
+    """Return the integer value of an attribute, or None if it is absent or not an integer."""
     kind, value = node.attrs.get(name, ("", None))
     return int(value) if kind in NUMBERS else None
 
 
 def read_communicator_id(node: TraceNode) -> int | None:
-    """A collective's communicator; 0 is the default one, of all ranks; None where it is no id."""
+    """Return the communicator id of a collective, or None if ``pg_name`` is not an id.
+
+    0 is the default communicator of all ranks.
+    """
     value = node.get_attr_value("pg_name", "")
     if value == "" or value is None:
         return 0

@@ -1,6 +1,6 @@
-"""Chakra records as bytes, written by hand: ten times faster than through message objects.
+"""Encoding of Chakra records, ten times faster than with message objects.
 
-Each function gives exactly what protobuf's own serialiser gives for the same message.
+The bytes are equal to those of protobuf's serialiser.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SMALL = [bytes((n,)) for n in range(128)]
 
 
 def encode_varint(number: int) -> bytes:
-    """A non-negative integer in protobuf's base-128 form."""
+    """Encode a non-negative integer in protobuf's base-128 form."""
     if number < 128:
         return _SMALL[number]
     out = bytearray()
@@ -43,7 +43,7 @@ _DATA_DEPS, _DURATION = _encode_field_key(5, _BYTES), _encode_field_key(7, _VARI
 
 
 def encode_int_attr(name: str, value: int, kind: str) -> bytes:
-    """One attribute of a node with a non-negative integer or bool value of the given kind."""
+    """Encode an attribute whose value is a non-negative integer or bool of this kind."""
     number = make_value_field(kind).number
     return _encode_bytes_field(
         _ATTR,
@@ -54,7 +54,7 @@ def encode_int_attr(name: str, value: int, kind: str) -> bytes:
 
 
 def encode_text_attr(name: str, value: str) -> bytes:
-    """One attribute of a node with a string value."""
+    """Encode an attribute whose value is a string."""
     number = make_value_field("string").number
     return _encode_bytes_field(
         _ATTR,
@@ -64,7 +64,7 @@ def encode_text_attr(name: str, value: str) -> bytes:
 
 
 class IntAttrEncoder:
-    """Encodes one attribute name and kind many times."""
+    """Encodes attributes with the same name and kind, and different values."""
 
     def __init__(self, name: str, kind: str) -> None:
         self._head = _encode_bytes_field(_NAME, name.encode()) + _encode_field_key(
@@ -77,14 +77,14 @@ class IntAttrEncoder:
 
 
 def encode_node_name(name: str) -> bytes:
-    """The ``name`` field of a node; empty strings are not written."""
+    """Encode the ``name`` field of a node; an empty name yields no bytes."""
     return _encode_bytes_field(_NODE_NAME, name.encode()) if name else b""
 
 
 def encode_node(
     number: int, name: bytes, kind: int, deps: Sequence[int], duration_us: int, attrs: bytes
 ) -> bytes:
-    """A Node without its length: ``name`` from ``node_name``, ``attrs`` encoded attributes."""
+    """Encode a Node without its length; ``name`` and ``attrs`` are encoded already."""
     head = (
         (_NODE_ID + encode_varint(number) if number else b"")
         + name
@@ -98,11 +98,11 @@ def encode_node(
     return head + attrs
 
 
-def encode_record(message: bytes, more: int = 0) -> bytes:
-    """A message preceded by its length; ``more`` bytes of it follow later."""
-    return encode_varint(len(message) + more) + message
+def encode_record(message: bytes, pending: int = 0) -> bytes:
+    """Return a message after its length, which includes ``pending`` bytes that follow later."""
+    return encode_varint(len(message) + pending) + message
 
 
 def encode_metadata_record() -> bytes:
-    """The record that each trace file starts with."""
+    """Encode the first record of a trace file."""
     return encode_record(_encode_bytes_field(_NAME, VERSION.encode()))

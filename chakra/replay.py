@@ -1,9 +1,9 @@
-"""Whether all ranks can finish: their communication replayed without time.
+"""Detection of deadlocks: a replay of the communication of all ranks without time.
 
-ASTRA-sim's resources: a device runs one collective or SEND at a time, of those ready the one with
-the lowest id; a RECV waits without holding anything; a SEND ends without its RECV. Where the
+The replay uses ASTRA-sim's resources: a device runs one collective or SEND at a time, the ready one
+with the lowest id. A RECV waits without occupying a resource, and a SEND ends without its RECV. If
 dependencies fix the order of communication on each rank, the outcome does not depend on timing, and
-the replay is a proof.
+the replay proves it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,14 @@ Message = tuple[int, int, int, int]  # source, target, tag, bytes
 
 @dataclass(slots=True)
 class ReplayOutcome:
-    """``stuck``: ranks that wait for ever, and in which node. ``mismatched``: a collective, and one
-    of another rank on the same communicator that differs. ``unread``: messages nobody receives."""
+    """The result of a replay.
+
+    Attributes:
+        stuck: The ranks that never finish, and the node in which each waits.
+        mismatched: Rank and node of a collective, and rank and node of the different collective
+            that it meets on the same communicator.
+        unread: Messages that are never received.
+    """
 
     stuck: list[tuple[int, TraceNode]] = field(default_factory=list)
     mismatched: list[tuple[int, TraceNode, int, TraceNode]] = field(default_factory=list)
@@ -39,7 +45,16 @@ class ReplayOutcome:
 
 @dataclass(slots=True)
 class _ReplayNetwork:
-    """What ranks have in common: collectives that fill up, messages under way."""
+    """The state that ranks share.
+
+    Invariant: ``joined`` holds the ranks that have started the current collective of each
+    communicator, and at least one member is missing. No message is both in ``sent`` and in
+    ``waiting``.
+
+    Attributes:
+        sent: Messages that are sent and not received yet.
+        waiting: For each message, the rank and the place of the RECVs that wait for it.
+    """
 
     groups: Mapping[int, Sequence[int]]
     outcome: ReplayOutcome
@@ -48,16 +63,16 @@ class _ReplayNetwork:
     waiting: dict[Message, deque[tuple[int, int]]] = field(default_factory=dict)
 
     def join_collective(self, rank: int, node: TraceNode) -> list[int]:
-        """A rank starts a collective; the ranks that finish it, once all are there."""
+        """Start a collective on a rank; return all its ranks if this one is the last, or none."""
         group = read_communicator_id(node) or 0
-        there = self.joined.setdefault(group, {})
-        if there:
-            other, first = next(iter(there.items()))
+        joined = self.joined.setdefault(group, {})
+        if joined:
+            other, first = next(iter(joined.items()))
             if _read_collective_signature(first) != _read_collective_signature(node):
                 self.outcome.mismatched.append((rank, node, other, first))
-        there[rank] = node
+        joined[rank] = node
         members = self.groups[group]
-        if len(there) < len(members):
+        if len(joined) < len(members):
             return []
         del self.joined[group]
         return list(members)
@@ -68,11 +83,9 @@ def _read_collective_signature(node: TraceNode) -> tuple[int | None, int | None]
 
 
 def identify_message(rank: int, node: TraceNode) -> Message:
-    """The message that a SEND or RECV on a rank is about."""
-    size, tag = (
-        read_integer_attr(node, "comm_size") or 0,
-        (read_integer_attr(node, "comm_tag") or 0) % MAX_TAG,
-    )
+    """Return the message that a SEND or RECV transfers."""
+    size = read_integer_attr(node, "comm_size") or 0
+    tag = (read_integer_attr(node, "comm_tag") or 0) % MAX_TAG
     if node.type == SEND:
         return rank, read_integer_attr(node, "comm_dst") or 0, tag, size
     return read_integer_attr(node, "comm_src") or 0, rank, tag, size
@@ -83,7 +96,10 @@ def replay_communication(
     graphs: Sequence[DependencyGraph],
     groups: Mapping[int, Sequence[int]],
 ) -> ReplayOutcome:
-    """Run all ranks as far as they get; the traces must be sound and all groups known."""
+    """Replay all ranks until none can continue.
+
+    The graphs must be sound, and ``groups`` must contain every communicator.
+    """
     if all(graph.fixed for graph in graphs):
         return _replay_in_order(ranks, graphs, groups)
     return _replay_by_priority(ranks, graphs, groups)
@@ -94,7 +110,11 @@ def _replay_in_order(
     graphs: Sequence[DependencyGraph],
     groups: Mapping[int, Sequence[int]],
 ) -> ReplayOutcome:
-    """Each rank goes through its communication by id."""
+    """Replay ranks whose order of communication is fixed: each runs its nodes in the order of ids.
+
+    Invariant: ``at[rank]`` counts the finished communication nodes of a rank, and every rank that
+    can continue is in ``active``.
+    """
     outcome = ReplayOutcome()
     network = _ReplayNetwork(groups, outcome)
     sequences = [graph.comms for graph in graphs]
@@ -136,13 +156,18 @@ def _replay_in_order(
 
 
 class _ReplayRank:
-    """A rank in the replay by priority."""
+    """The state of a rank in the replay by priority.
+
+    Invariant: a node that is not done waits for ``waits[i]`` nodes, or is in ``fresh`` (not looked
+    at yet), in ``ready`` (a collective or SEND that waits for the slot), is the ``holder`` of the
+    slot, or is a RECV that waits for its message.
+    """
 
     def __init__(self, nodes: Sequence[TraceNode], graph: DependencyGraph) -> None:
         self.nodes = nodes
         self.children = collect_children(graph.deps)
         self.waits = [len(parents) for parents in graph.deps]
-        self.ready: list[tuple[int, int]] = []  # communication that waits for the slot
+        self.ready: list[tuple[int, int]] = []  # id and position
         self.fresh = [i for i, count in enumerate(self.waits) if count == 0]
         self.holder: int | None = None
         self.done = bytearray(len(nodes))
@@ -162,7 +187,7 @@ def _replay_by_priority(
     graphs: Sequence[DependencyGraph],
     groups: Mapping[int, Sequence[int]],
 ) -> ReplayOutcome:
-    """The general case, with compute nodes that take no time: one schedule of several."""
+    """Replay one of several schedules: compute nodes take no time, and the lowest id goes first."""
     outcome = ReplayOutcome()
     network = _ReplayNetwork(groups, outcome)
     states = [_ReplayRank(nodes, graph) for nodes, graph in zip(ranks, graphs, strict=True)]
@@ -192,9 +217,9 @@ def _replay_by_priority(
                 state.holder = i
                 if node.type == COLL:
                     for member in network.join_collective(rank, node):
-                        there = states[member]
-                        if there.holder is not None:  # it holds this collective
-                            there.finish_node(there.holder)
+                        member_state = states[member]
+                        if member_state.holder is not None:  # the node of this collective
+                            member_state.finish_node(member_state.holder)
                             active.append(member)
                     continue
                 key = identify_message(rank, node)
@@ -213,7 +238,7 @@ def _replay_by_priority(
 
 
 def _find_stuck_node(state: _ReplayRank) -> TraceNode:
-    """The node that a rank waits in: what holds its slot, else its first RECV that did not end."""
+    """Return the node in which a rank waits: the holder of its slot, or its first pending RECV."""
     if state.holder is not None:
         return state.nodes[state.holder]
     return next(n for i, n in enumerate(state.nodes) if not (state.done[i] or state.waits[i]))

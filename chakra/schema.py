@@ -1,8 +1,8 @@
-"""The Chakra trace schema: names and field numbers of MLCommons Chakra 0.0.4, as one table.
+"""The Chakra trace schema as one table: names and field numbers of MLCommons Chakra 0.0.4.
 
-The message classes come from the protobuf runtime's own descriptor pool, so no generated file pins
-a protobuf version, and a private pool does not clash with Chakra's own ``et_def_pb2``. ``et.proto``
-is ``proto_text()``, for other languages; a test keeps them equal.
+The message classes are created at run time in a private descriptor pool. Thus no generated code
+depends on a version of protobuf, and there is no conflict with Chakra's own ``et_def_pb2``.
+``et.proto`` is the output of ``render_proto_text``, for other languages; a test compares them.
 Source of names and numbers: mlcommons/chakra 21585d8, schema/protobuf/et_def.proto.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 PACKAGE = "ChakraProtoMsg"
-VERSION = "0.0.4"  # what GlobalMetadata says; readers ignore it
+VERSION = "0.0.4"  # in GlobalMetadata; readers ignore it
 
 SCALARS = (
     "double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32",
@@ -25,7 +25,7 @@ FIRST_VALUE = 3  # AttributeProto: each scalar kind has a value field and, one u
 
 
 class NodeType(enum.IntEnum):
-    """What a node does."""
+    """The types of nodes."""
 
     INVALID_NODE = 0
     METADATA_NODE = 1
@@ -67,7 +67,7 @@ class MessageField:
 
 
 def make_value_field(scalar: str, *, many: bool = False) -> MessageField:
-    """The field of AttributeProto that holds a scalar of this kind, or a list of them."""
+    """Return the field of AttributeProto for a scalar of this kind, or for a list of them."""
     number = FIRST_VALUE + 2 * SCALARS.index(scalar) + many
     if many:
         return MessageField(number, f"{scalar.capitalize()}List", f"{scalar}_list", value=True)
@@ -107,7 +107,7 @@ MESSAGES: dict[str, tuple[MessageField, ...]] = {
 
 
 def render_proto_text() -> str:
-    """The schema as a .proto file."""
+    """Return the schema as a .proto file."""
     return "\n".join(_render_proto_lines()) + "\n"
 
 
@@ -137,7 +137,7 @@ def _render_field_line(f: MessageField) -> str:
 
 @functools.cache
 def get_message_class(name: str) -> Any:
-    """The protobuf class of a message of the schema."""
+    """Return the protobuf class of a message of the schema."""
     from google.protobuf import message_factory
 
     return message_factory.GetMessageClass(

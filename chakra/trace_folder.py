@@ -1,4 +1,4 @@
-"""The files of a folder of traces: ``PREFIX.RANK.et`` by rank, and the communicators."""
+"""The files of a trace set: ``PREFIX.RANK.et`` for each rank, and the communicators."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ TRACE = re.compile(r"(.+)\.(0|[1-9]\d*)\.et")
 
 
 def find_trace_files(folder: Path, prefix: str | None = None) -> dict[int, Path]:
-    """The traces of a folder by rank; raises HespasError where it is not clear which they are."""
+    """Return the trace files of a folder by rank, ascending.
+
+    Raises:
+        HespasError: The folder has no traces, or several prefixes and ``prefix`` is None.
+    """
     if not folder.is_dir():
-        raise HespasError("there is no such folder", where=str(folder))
+        raise HespasError("the folder does not exist", where=str(folder))
     files_by_prefix: dict[str, dict[int, Path]] = {}
     for path in sorted(folder.iterdir()):
         match = TRACE.fullmatch(path.name)
@@ -28,7 +32,9 @@ def find_trace_files(folder: Path, prefix: str | None = None) -> dict[int, Path]
     if prefix is None and len(files_by_prefix) > 1:
         names = ", ".join(sorted(files_by_prefix))
         raise HespasError(
-            f"there are traces of several programs: {names}", where=str(folder), remedy="name one"
+            f"there are traces of several programs: {names}",
+            where=str(folder),
+            remedy="name one",
         )
     files = (
         files_by_prefix.get(prefix, {})
@@ -41,9 +47,10 @@ def find_trace_files(folder: Path, prefix: str | None = None) -> dict[int, Path]
 
 
 def read_trace_communicators(folder: Path, devices: int) -> dict[int, tuple[int, ...]]:
-    """The communicators of a folder, the default one (0) of all devices included.
+    """Return the ranks of each communicator of a folder, the default one (0) included.
 
-    Raises HespasError for one on which a collective could not end.
+    Raises:
+        HespasError: A collective on a communicator could not finish.
     """
     communicators = {0: tuple(range(devices))}
     path = folder / GROUPS_FILE
@@ -56,14 +63,14 @@ def read_trace_communicators(folder: Path, devices: int) -> dict[int, tuple[int,
 
 
 def find_group_problems(key: str, members: object, devices: int) -> Iterator[tuple[str, str]]:
-    """(severity, text) of what is wrong with one entry of comm_group.json."""
+    """Iterate over the problems, as (severity, text), of one entry of comm_group.json."""
     if not key.isdecimal():
         yield ERROR, f"the communicator id {key!r} is not a number"
         return
     if int(key) == 0:
-        yield ERROR, "communicator id 0 is reserved for the default one"
+        yield ERROR, "communicator id 0 is reserved for the default communicator"
     if int(key) > MAX_GROUP:
-        text = f"communicator ids go above {MAX_GROUP}: tags of collectives may wrap at {MAX_TAG}"
+        text = f"communicator ids exceed {MAX_GROUP}: tags of collectives may wrap at {MAX_TAG}"
         yield WARNING, text
     if not is_rank_list(members):
         yield ERROR, f"communicator {key!r} is not a list of ranks"
@@ -79,5 +86,5 @@ def find_group_problems(key: str, members: object, devices: int) -> Iterator[tup
 
 
 def is_rank_list(members: object) -> TypeGuard[list[int]]:
-    """Whether an entry of comm_group.json is a list of numbers."""
+    """Return whether an entry of comm_group.json is a list of integers."""
     return isinstance(members, list) and all(type(m) is int for m in members)

@@ -1,4 +1,4 @@
-"""Reading a trace: records of a file, and nodes as plain Python values."""
+"""Reading of traces: the records of a file, and nodes as Python values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hespas.support.errors import HespasError
 
 @dataclass(frozen=True, slots=True)
 class TraceNode:
-    """One node. ``attrs`` maps a name to the kind it is typed as, e.g. "int64", and its value."""
+    """A trace node; ``attrs`` maps a name to the kind of its value ("int64", ...) and the value."""
 
     id: int
     name: str
@@ -25,16 +25,16 @@ class TraceNode:
 
     @property
     def dependency_ids(self) -> tuple[int, ...]:
-        """The ids of all nodes that must finish first."""
+        """The ids of the nodes that must finish first."""
         return self.data_deps + self.ctrl_deps if self.ctrl_deps else self.data_deps
 
     def get_attr_value(self, name: str, default: Any = None) -> Any:
-        """The value of an attribute, or the default where the node lacks it."""
+        """Return the value of an attribute, or ``default`` if the node lacks it."""
         return self.attrs[name][1] if name in self.attrs else default
 
 
 class TraceFileError(HespasError):
-    """A trace file that cannot be read; ``records`` of it were good."""
+    """A trace file cannot be read; ``records`` is the number of valid records before the error."""
 
     def __init__(self, message: str, path: Path, records: int) -> None:
         self.records = records
@@ -42,13 +42,17 @@ class TraceFileError(HespasError):
 
 
 def split_records(data: bytes, path: Path) -> Iterator[bytes]:
-    """The length-delimited messages in a file's bytes; raises TraceError where they break off."""
+    """Iterate over the length-delimited messages in the bytes of a file.
+
+    Raises:
+        TraceFileError: The file is truncated.
+    """
     position, end, count = 0, len(data), 0
     while position < end:
         length = shift = 0
         while True:
             if position == end or shift > 63:
-                raise TraceFileError(f"record {count} has no readable length", path, count)
+                raise TraceFileError(f"the length of record {count} is not readable", path, count)
             byte = data[position]
             position += 1
             length |= (byte & 127) << shift
@@ -56,14 +60,18 @@ def split_records(data: bytes, path: Path) -> Iterator[bytes]:
                 break
             shift += 7
         if position + length > end:
-            raise TraceFileError(f"the file breaks off in record {count}", path, count)
+            raise TraceFileError(f"the file ends within record {count}", path, count)
         yield data[position : position + length]
         position += length
         count += 1
 
 
 def parse_trace_node(record: bytes) -> TraceNode:
-    """A node from the bytes of its message; raises ValueError where they are none."""
+    """Parse the message of a node.
+
+    Raises:
+        ValueError: The bytes are not a Chakra node.
+    """
     from google.protobuf.message import DecodeError
 
     message = get_message_class("Node")()
@@ -92,17 +100,29 @@ def parse_trace_node(record: bytes) -> TraceNode:
 
 
 def is_metadata_record(first: bytes) -> bool:
-    """Whether a file's first record is a GlobalMetadata: its field 1 is text, a Node's a number."""
+    """Return whether the first record of a file is a GlobalMetadata.
+
+    Its field 1 is a string, and that of a Node a number.
+    """
     return not first or first[0] in (0x0A, 0x12)
 
 
 def read_trace_nodes(path: Path) -> Iterator[TraceNode]:
-    """The nodes of a trace file, in file order; raises TraceError and OSError."""
+    """Iterate over the nodes of a trace file.
+
+    Raises:
+        TraceFileError: The file is not a trace.
+        OSError: The file cannot be read.
+    """
     return parse_trace_nodes(path.read_bytes(), path)
 
 
 def parse_trace_nodes(data: bytes, path: Path) -> Iterator[TraceNode]:
-    """The nodes in a file's bytes, in file order; raises TraceError."""
+    """Iterate over the nodes in the bytes of a trace file.
+
+    Raises:
+        TraceFileError: The bytes are not a trace.
+    """
     for count, record in enumerate(split_records(data, path)):
         if count == 0 and is_metadata_record(record):
             continue

@@ -1,7 +1,7 @@
-"""A program's trace before it is written: the steps that all devices share, and who takes part.
+"""The trace of a program before it is written: the steps that all devices share.
 
-Every device runs the same program, so a trace is one list of steps; devices differ in the
-communicator of a collective and the peers of a transfer only. Ids are program order and equal on
+Every device runs the same program, so that a trace is one list of steps. Devices differ only in the
+communicator of a collective and in the peers of a transfer. Ids are in program order and equal on
 all devices.
 """
 
@@ -15,7 +15,12 @@ FS_PER_NS = 1_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComputeContent:
-    """A compute node: ``latency_fs`` in femtoseconds, ``attrs`` encoded further attributes."""
+    """A compute node.
+
+    Attributes:
+        latency_fs: The time in femtoseconds.
+        attrs: Further attributes, encoded.
+    """
 
     name: str
     latency_fs: int
@@ -24,7 +29,13 @@ class ComputeContent:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CollectiveContent:
-    """A collective over communicators ``groups``, of ``size`` operand bytes on each device."""
+    """A collective.
+
+    Attributes:
+        size: Operand bytes on each device.
+        groups: Communicator ids.
+        attrs: Further attributes, encoded.
+    """
 
     name: str
     comm_type: int
@@ -35,9 +46,14 @@ class CollectiveContent:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TransferContent:
-    """Messages of ``size`` bytes between ``pairs`` (source, target); a device sends one at most.
+    """A transfer: messages between pairs of devices, of which each device sends at most one.
 
-    It takes two ids: the SEND and, one up, the RECV.
+    It uses two ids: that of the SEND, and the next one for the RECV.
+
+    Attributes:
+        size: Bytes of each message.
+        pairs: Source and target of each message.
+        attrs: Further attributes, encoded.
     """
 
     name: str
@@ -51,7 +67,11 @@ StepContent = ComputeContent | CollectiveContent | TransferContent
 
 @dataclass(slots=True)
 class TraceStep:
-    """One step: ``deps`` are ids of steps, ascending; a transfer goes by the id of its SEND."""
+    """A step of the program.
+
+    Attributes:
+        deps: The ids of the steps it depends on, ascending; a transfer has the id of its SEND.
+    """
 
     id: int
     deps: tuple[int, ...]
@@ -60,10 +80,15 @@ class TraceStep:
 
 @dataclass(slots=True)
 class ProgramTrace:
-    """Steps in program order. ``groups``: the communicators, id to ascending ranks.
+    """The trace of a program.
 
-    ``chain`` numbers the chains: of the steps with equal number each depends, directly or not, on
-    the one before. Collectives and transfers are chain -1; 0 where a step is not listed.
+    Invariant: of the steps with equal numbers in ``chain``, each depends, directly or not, on the
+    one before it.
+
+    Attributes:
+        groups: Ascending ranks by communicator id.
+        steps: The steps in program order.
+        chain: Chain number by step id; -1 for collectives and transfers, 0 for absent steps.
     """
 
     devices: int
@@ -72,7 +97,7 @@ class ProgramTrace:
     chain: dict[int, int] = field(default_factory=dict)
 
     def drop_implied_deps(self, deps: Collection[int]) -> tuple[int, ...]:
-        """``deps`` without those that others of them imply: of each chain the newest, ascending."""
+        """Reduce dependencies to the last one of each chain, which implies the other ones."""
         if len(deps) < 2:
             return tuple(deps)
         last: dict[int, int] = {}
@@ -85,33 +110,34 @@ class ProgramTrace:
 
 @dataclass(frozen=True, slots=True)
 class NodeDuration:
-    """The time of one compute node: whole microseconds with carry, and exact nanoseconds."""
+    """The time of one compute node, rounded to microseconds and to nanoseconds."""
 
     micros: int
     nanos: int
 
 
 def round_durations(steps: Sequence[TraceStep]) -> list[NodeDuration]:
-    """The durations of the compute steps, in order, so rounded that the totals come out right.
+    """Round the durations of the compute steps so that rounding errors do not accumulate.
 
-    Each is the distance of the exact running total from what the nodes before it were given, hence
-    rounding never adds up. A simulator takes at least 1 ns for a node, also where it is written as
-    0 us, and that counts as given. Where the last nodes are shorter than that, and so get too much
-    with nothing after them to make up for it, nodes before them get as much less.
+    Invariant: after each step, ``exact_fs`` is the exact running total, and ``micros_total_ns`` and
+    ``nanos_total_ns`` are the times that a simulator needs for the rounded durations. The next
+    rounded duration is the difference between the exact total and that time. A simulator needs at
+    least 1 ns for a node, even if its duration is 0 us. Any excess of the totals at the end is
+    subtracted from the last durations.
     """
-    exact_fs = given_by_micros_ns = given_by_nanos_ns = exact_ns = 0
+    exact_fs = micros_total_ns = nanos_total_ns = exact_ns = 0
     micros: list[int] = []
     nanos: list[int] = []
     for step in steps:
         if isinstance(step.content, ComputeContent):
             exact_fs += step.content.latency_fs
             exact_ns = (exact_fs + FS_PER_NS // 2) // FS_PER_NS
-            micros.append(max(0, (exact_ns - given_by_micros_ns + 500) // 1000))
-            nanos.append(max(1, exact_ns - given_by_nanos_ns))
-            given_by_micros_ns += micros[-1] * 1000 or 1
-            given_by_nanos_ns += nanos[-1]
-    _shorten_latest_times(micros, (given_by_micros_ns - exact_ns) // 1000, least=1)
-    _shorten_latest_times(nanos, given_by_nanos_ns - exact_ns, least=1)
+            micros.append(max(0, (exact_ns - micros_total_ns + 500) // 1000))
+            nanos.append(max(1, exact_ns - nanos_total_ns))
+            micros_total_ns += micros[-1] * 1000 or 1
+            nanos_total_ns += nanos[-1]
+    _shorten_latest_times(micros, (micros_total_ns - exact_ns) // 1000, least=1)
+    _shorten_latest_times(nanos, nanos_total_ns - exact_ns, least=1)
     return [NodeDuration(*pair) for pair in zip(micros, nanos, strict=True)]
 
 

@@ -1,9 +1,9 @@
-"""Writing a trace: ``dev.N.et`` for each device, and ``comm_group.json``.
+"""Writing of traces: ``dev.N.et`` for each device, and ``comm_group.json``.
 
-What all devices share is encoded once. A node ends with the one attribute in which devices differ
-(the communicator, or the peers), so that a device's file is the common chunks joined with its own
-tails. Devices whose chunks differ, because a tail is longer or a node is absent, are separate
-classes; usually there is one.
+The parts that devices share are encoded once. A node ends with its *tail*, the attribute in which
+devices differ (the communicator or the peers), so that a device's file consists of common chunks
+with the device's tails between them. Devices form a class if their chunks are equal: the same
+nodes, with tails of equal lengths. Usually there is one class.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from hespas.chakra.trace_steps import (
 
 TIMES = ("both", "carry", "exact")
 
-# The kinds in rules.KINDS, which every version of ASTRA-sim since 2024 reads. A wrong kind is read
-# as 0 by the older feeder, and refused by the newer.
+# The kinds are those in node_rules.KINDS, which every version of ASTRA-sim since 2024 reads. The
+# older feeder reads another kind as 0, and the newer one rejects it.
 _ON_DEVICE = encode_int_attr("is_cpu_op", 0, "bool")
 _NUM_OPS, _TENSOR_SIZE = (
     IntAttrEncoder("num_ops", "int64"),
@@ -49,23 +49,27 @@ _COMM_TYPE, _COMM_SIZE = IntAttrEncoder("comm_type", "int64"), IntAttrEncoder("c
 _COMM_TAG = IntAttrEncoder("comm_tag", "int32")
 _COMM_SRC, _COMM_DST = IntAttrEncoder("comm_src", "int32"), IntAttrEncoder("comm_dst", "int32")
 
-Tails = dict[int, bytes]  # device to the attribute that only it has; absent devices take no part
+Tails = dict[int, bytes]  # the encoded attribute by device; other devices do not take part
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenTraces:
-    """What was written: node counts by device, and bytes of all traces."""
+    """The number of nodes written for each device, and the bytes of all traces."""
 
     nodes: tuple[int, ...]
     trace_bytes: int
 
 
 def write_traces(trace: ProgramTrace, folder: Path, time: str = "both") -> WrittenTraces:
-    """Write the trace into an existing folder. ``time`` is one of TIMES; raises OSError.
+    """Write a trace into an existing folder.
 
-    "carry" gives whole microseconds, the remainder carried to the next node; "exact" gives
-    nanoseconds by the attributes num_ops and tensor_size, which a system with roofline-enabled 1
-    and peak-perf 1 turns into exactly that time; "both" gives both.
+    Args:
+        time: How durations are written. "carry": whole microseconds, with the remainder carried to
+            the next node. "exact": nanoseconds, as num_ops and tensor_size, which a system with
+            roofline-enabled 1 and peak-perf 1 converts to exactly that time. "both": both.
+
+    Raises:
+        OSError: A file cannot be written.
     """
     groups = {str(number): list(ranks) for number, ranks in sorted(trace.groups.items())}
     text = json.dumps(groups, separators=(",", ":")).replace('],"', '],\n"')
@@ -88,7 +92,7 @@ def write_traces(trace: ProgramTrace, folder: Path, time: str = "both") -> Writt
 
 
 def write_trace_file(path: str, data: bytes) -> None:
-    """Write a new file. Python's own file objects take three times as long for many files."""
+    """Write a file, in a third of the time that a file object needs for many small files."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o666)
     try:
         view = memoryview(data)
@@ -99,10 +103,10 @@ def write_trace_file(path: str, data: bytes) -> None:
 
 
 class TailSlots:
-    """The distinct ways in which devices differ: one slot for each set of groups or of pairs.
+    """The tails of a trace: one slot for each distinct set of communicators or of pairs.
 
-    ``names`` has for each slot, by device, the communicator, or the source and target; ``tails``
-    the same as an encoded attribute.
+    Attributes:
+        names: For each slot and device, the communicator, or the source and target.
     """
 
     def __init__(self, trace: ProgramTrace) -> None:
@@ -110,20 +114,17 @@ class TailSlots:
         self.names: list[dict[int, tuple[int, ...]]] = []
         self._slot_by_key: dict[tuple[str, tuple], int] = {}
         for step in trace.steps:
-            what = step.content
-            if (
-                isinstance(what, CollectiveContent)
-                and ("group", what.groups) not in self._slot_by_key
-            ):
-                names = {
-                    device: (number,) for number in what.groups for device in trace.groups[number]
-                }
-                self._add_slot(("group", what.groups), names)
-            elif (
-                isinstance(what, TransferContent) and ("send", what.pairs) not in self._slot_by_key
-            ):
-                self._add_slot(("send", what.pairs), {s: (s, t) for s, t in what.pairs})
-                self._add_slot(("recv", what.pairs), {t: (s, t) for s, t in what.pairs})
+            content = step.content
+            if isinstance(content, CollectiveContent):
+                groups = content.groups
+                if ("group", groups) not in self._slot_by_key:
+                    names = {device: (id_,) for id_ in groups for device in trace.groups[id_]}
+                    self._add_slot(("group", groups), names)
+            elif isinstance(content, TransferContent):
+                pairs = content.pairs
+                if ("send", pairs) not in self._slot_by_key:
+                    self._add_slot(("send", pairs), {s: (s, t) for s, t in pairs})
+                    self._add_slot(("recv", pairs), {t: (s, t) for s, t in pairs})
 
     def _add_slot(self, key: tuple[str, tuple], names: dict[int, tuple[int, ...]]) -> None:
         self._slot_by_key[key] = len(self.names)
@@ -131,7 +132,7 @@ class TailSlots:
 
     @functools.cached_property
     def encoded_tails(self) -> list[Tails]:
-        """What a node ends with, by slot and device."""
+        """The encoded tails by slot and device."""
         attrs: dict[tuple[int, ...], bytes] = {}
         for names in self.names:
             for name in names.values():
@@ -144,15 +145,15 @@ class TailSlots:
         return [{device: attrs[name] for device, name in names.items()} for names in self.names]
 
     def find_group_slot(self, collective: CollectiveContent) -> int:
-        """The slot of a collective's communicators."""
+        """Return the slot of a collective's communicators."""
         return self._slot_by_key["group", collective.groups]
 
     def find_send_slot(self, transfer: TransferContent) -> int:
-        """The slot of a transfer's SENDs; that of its RECVs is the next."""
+        """Return the slot of a transfer's SENDs; the next slot is that of its RECVs."""
         return self._slot_by_key["send", transfer.pairs]
 
     def group_equal_devices(self) -> list[list[int]]:
-        """Devices whose common chunks are equal: the same slots filled, tails of equal length."""
+        """Return the classes of devices with equal chunks: tails of equal lengths in all slots."""
         devices_by_lengths: dict[tuple[int, ...], list[int]] = {}
         for device in range(self.devices):
             key = tuple(len(tails.get(device, b"")) for tails in self.encoded_tails)
@@ -163,7 +164,11 @@ class TailSlots:
 def _encode_device_class(
     trace: ProgramTrace, slots: TailSlots, device: int, times: Sequence[NodeDuration], time: str
 ) -> tuple[list[bytes], list[int], int]:
-    """The common chunks of a device's class, the slots whose tails go between, and the nodes."""
+    """Encode the chunks of a device's class.
+
+    Returns:
+        The chunks, the slots whose tails go between them, and the number of nodes.
+    """
     lengths = [len(tails.get(device, b"")) for tails in slots.encoded_tails]
     ids = DependencyIds(trace)
     names: dict[str, bytes] = {}
@@ -216,7 +221,7 @@ def _encode_device_class(
             ids.record_step_nodes(step, (step.id,) if lengths[slot] else ())
         else:
             deps = ids.list_node_ids(step)
-            tag = step.id // 2  # two steps' ids are two apart at least, so tags are unique
+            tag = step.id // 2  # ids of transfers differ by at least two, so that tags are unique
             attrs = _ON_DEVICE + _COMM_SIZE(content.size) + _COMM_TAG(tag % MAX_TAG) + content.attrs
             node_ids = []
             for k, kind in enumerate((NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)):
@@ -234,35 +239,39 @@ def _encode_device_class(
 
 
 def _encode_idle_node(time: str) -> bytes:
-    """A node of 1 ns: a device without any node makes ASTRA-sim abort."""
+    """Encode a node of 1 ns for a device without nodes, for which ASTRA-sim would abort."""
     attrs = _ON_DEVICE + (_NUM_OPS(1500) + _TENSOR_SIZE if time != "carry" else b"")
     return encode_node(1, encode_node_name("idle"), NodeType.COMP_NODE, (), 0, attrs)
 
 
 class DependencyIds:
-    """Dependencies as one class of devices has them: a step that is absent passes on its own."""
+    """The dependencies between the nodes of one class of devices.
+
+    Invariant: for every step so far that has no node in this class, ``_absent`` holds the present
+    steps that it depends on, directly or through absent steps. They replace it as a dependency.
+    """
 
     def __init__(self, trace: ProgramTrace) -> None:
         self._trace = trace
-        self._absent: dict[int, tuple[int, ...]] = {}  # step to the present steps it stands for
-        self._nodes: dict[int, tuple[int, ...]] = {}  # transfer to its nodes here
+        self._absent: dict[int, tuple[int, ...]] = {}
+        self._nodes: dict[int, tuple[int, ...]] = {}  # transfer to the ids of its nodes
 
     def list_present_steps(self, step: TraceStep) -> tuple[int, ...]:
-        """The present steps that a step depends on."""
+        """Return the present steps that a step depends on."""
         absent = self._absent
         if not absent or not any(d in absent for d in step.deps):
             return step.deps
         return self._trace.drop_implied_deps({s for d in step.deps for s in absent.get(d, (d,))})
 
     def list_node_ids(self, step: TraceStep) -> tuple[int, ...]:
-        """The ids of the nodes that a step's nodes depend on."""
+        """Return the ids of the nodes that a step's nodes depend on."""
         deps, nodes = self.list_present_steps(step), self._nodes
         if not nodes or not any(d in nodes for d in deps):
             return deps
         return tuple(n for d in deps for n in nodes.get(d, (d,)))
 
     def record_step_nodes(self, step: TraceStep, nodes: tuple[int, ...]) -> None:
-        """Note which nodes a collective or transfer became."""
+        """Record the ids of the nodes of a collective or transfer; no ids if it is absent."""
         if not nodes:
             self._absent[step.id] = self.list_present_steps(step)
         elif nodes != (step.id,):

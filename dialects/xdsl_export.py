@@ -196,7 +196,8 @@ class ModuleExporter:
         if suspect is not None:
             self.warn(
                 f"'{user}': {suspect:g} in a constant is the bit pattern of {suspects[suspect]}, "
-                "which xDSL's parser reads as a number; read the file with the pass hespas-read instead"
+                "which xDSL's parser reads as a number; read the file with the pass hespas-read "
+                "instead"
             )
 
     def export_type(self, kind: Attribute) -> ir.Type:

@@ -16,6 +16,7 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulation_steps import SimulationStep, build_step
 from hespas.simulators.trace_templates import TraceTemplate
 from hespas.support.errors import HespasError
+from hespas.support.text_tables import format_count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,8 +235,8 @@ def build_program(path: Path, nodes: Sequence[TraceNode], system: SystemSpec) ->
     if len(order) < len(nodes):
         first = min(set(range(len(nodes))) - set(order))
         raise HespasError(
-            f"{len(nodes) - len(order)} nodes lie in or behind a cycle of dependencies and never "
-            "run",
+            f"{format_count(len(nodes) - len(order), 'node')} in or after a cycle of dependencies "
+            "can never run",
             where=f"{path} node {nodes[first].id}",
         )
     steps = [build_step(path, node, system) for node in nodes]

@@ -365,7 +365,7 @@ def test_configurations(refused: Check, config: object, said: str, code: int) ->
 @pytest.mark.parametrize(
     ("argv", "said", "code"),
     [
-        (["trace", "check", "absent"], "^absent: error: there is no such folder", 1),
+        (["trace", "check", "absent"], "^absent: error: the folder does not exist", 1),
         (["trace", "check", "."], "^.: error: there are no traces", 1),
         (["trace", "print", "m"], "^m: error: ", 1),
         (["trace", "print", "."], "^.: error: Is a directory", 1),

@@ -106,7 +106,7 @@ def test_each_rule_finds_its_fault(save, rule):
 def test_a_cycle_beside_free_nodes_is_found(save):
     # ASTRA-sim runs the rest and prints "finished".
     nodes = [comp(1), comp(2, [3]), comp(3, [2]), comp(4, [3])]
-    assert found(save(nodes, [comp(1)]))["cycle"].startswith("3 nodes lie in or behind a cycle")
+    assert found(save(nodes, [comp(1)]))["cycle"].startswith("3 nodes in or after a cycle")
 
 
 WARNED = {
@@ -143,7 +143,7 @@ def test_missing_rank_empty_trace_and_truncation(save, tmp_path):
     (tmp_path / "dev.1.et").write_bytes(
         record_encoding.encode_metadata_record() + b"".join(GOOD)[:-2]
     )
-    assert "breaks off" in found(tmp_path)["files"]
+    assert "ends within record" in found(tmp_path)["files"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anything")
@@ -236,7 +236,7 @@ def test_several_programs_and_none(tmp_path, save):
     assert find_trace_problems(tmp_path, "dev") == []
     with pytest.raises(HespasError, match="no traces"):
         find_trace_problems(tmp_path, "none")
-    with pytest.raises(HespasError, match="no such folder"):
+    with pytest.raises(HespasError, match="the folder does not exist"):
         find_trace_problems(tmp_path / "none")
 
 

@@ -88,7 +88,7 @@ def test_truncated_trace_is_an_error(tmp_path, cut):
         record_encoding.encode_node(1, b"", 4, (), 5, b"")
     )
     path.write_bytes(whole[:-cut])
-    with pytest.raises(TraceFileError, match="breaks off in record 1"):
+    with pytest.raises(TraceFileError, match="ends within record 1"):
         list(read_trace_nodes(path))
 
 

@@ -362,7 +362,7 @@ def test_wrong_program_is_one_line(place, monkeypatch, usage, program, given, me
         (2, ("lama",), "unknown recipe 'lama'; did you mean 'llama'?", 1),
         (1, ("model.py:wrong", "--arg", "f32[2]"), "model.py:53: error: AttributeError:", 1),
         (1, ("model.py:crash",), "the process that runs JAX ended early: signal 11", 2),
-        (1, ("llama", "-o", "nowhere/x.mlir"), "cannot write it: there is no such folder", 1),
+        (1, ("llama", "-o", "nowhere/x.mlir"), "cannot write it: its folder does not exist", 1),
         (1, ("draw.py:f", "--spec", "none.json"), "none.json: error: cannot read it: No such", 1),
     ],
 )

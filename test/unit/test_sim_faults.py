@@ -34,8 +34,8 @@ def attrs(**more):
 NODES = {
     "id twice": ([t.comp(1), t.comp(1)], "the id 1 is used twice"),
     "dangling": ([t.comp(1, [9])], "node 1: error: depends on node 9, which does not exist"),
-    "cycle": ([t.comp(1), t.comp(2, [3]), t.comp(3, [2])], "2 nodes lie in or behind a cycle"),
-    "own cycle": ([t.comp(1, [1])], "1 nodes lie in or behind a cycle"),
+    "cycle": ([t.comp(1), t.comp(2, [3]), t.comp(3, [2])], "2 nodes in or after a cycle"),
+    "own cycle": ([t.comp(1, [1])], "1 node in or after a cycle"),
     "metadata": ([t.node(1, 1)], "has type 1"),
     "memory": ([t.node(1, 2, tensor_size=("uint64", 8))], "no remote memory"),
     "unknown": ([t.node(1, 8)], "has type 8"),

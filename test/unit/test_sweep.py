@@ -271,7 +271,7 @@ def test_columns_are_in_order_and_parents_of_others_go():
 def test_a_wrong_place_or_form_is_said_first(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match=r"ends in none of \.csv, \.json, \.parquet"):
         sweep_table.check_table_file("x.xlsx")
-    with pytest.raises(HespasError, match="there is no such folder"):
+    with pytest.raises(HespasError, match="its folder does not exist"):
         sweep_table.check_table_file(str(tmp_path / "none" / "x.csv"))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(HespasError) as caught:
