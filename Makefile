@@ -3,10 +3,12 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint types lit unit docs wheel bench format generate clean
+.PHONY: help demo test quick nightly lint types lit unit docs wheel bench format generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+PYTEST = HESPAS_SCALESIM_PYTHON=$(abspath $(VENV))/scalesim/bin/python $(BIN)/pytest -n auto --dist loadfile
 
 $(VENV)/.run: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -27,7 +29,15 @@ $(VENV)/.scalesim: pyproject.toml
 demo: $(VENV)/.run ## predict the step time of a real sharded training step
 	$(BIN)/hespas run docs/examples/llama3-100m.json
 
-test: lint types lit unit docs wheel ## everything CI runs
+test: $(VENV)/.dev $(VENV)/.scalesim ## everything CI runs
+	$(MAKE) --jobs=2 --output-sync=target types wheel lint lit
+	$(MAKE) unit
+
+quick: lint lit $(VENV)/.scalesim ## for the edit loop: lint, lit, and the fast part of pytest
+	HYPOTHESIS_PROFILE=quick $(PYTEST) -m 'not slow'
+
+nightly: $(VENV)/.dev $(VENV)/.scalesim ## pytest with twenty times as many examples of the property tests
+	HYPOTHESIS_PROFILE=nightly $(PYTEST)
 
 lint: $(VENV)/.dev ## formatting and lint
 	$(BIN)/ruff format --check .
@@ -37,10 +47,10 @@ types: $(VENV)/.dev ## static types
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 lit: $(VENV)/.dev ## FileCheck tests of the passes
-	$(BIN)/lit -q -j2 test/lit
+	$(BIN)/lit -q test/lit
 
 unit: $(VENV)/.dev $(VENV)/.scalesim ## pytest
-	HESPAS_SCALESIM_PYTHON=$(abspath $(VENV))/scalesim/bin/python $(BIN)/pytest
+	$(PYTEST)
 
 docs: $(VENV)/.dev ## build the documentation site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir build/site

@@ -1,15 +1,45 @@
-"""Fixtures: a context, a parser, and shared workloads and measurements where they are at hand."""
+"""Fixtures of many test modules, and the order and distribution of the tests."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.paths import ROOT, find_workloads
 
 from hespas.dialects.mlir import ir, make_context
+
+# The modules that take longest begin first, so that no worker is left with one of them at the end.
+LONGEST = ("test_docs", "test_recipes_run", "test_split", "test_workloads", "test_xla_optimize")
+# Their tests share no fixtures: each test, or each parametrised function, may run on any worker.
+SPREAD_BY_TEST = {"test_docs", "test_split", "test_workloads", "test_xla_optimize"}
+SPREAD_BY_FUNCTION = {"test_recipes_run"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    rank = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of a file on one worker, except those of the files named above."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            stem = Path(nodeid.partition("::")[0]).stem
+            if stem in SPREAD_BY_TEST:
+                return nodeid
+            if stem in SPREAD_BY_FUNCTION:
+                return nodeid.partition("[")[0]
+            return super()._split_scope(nodeid)
+
+    config.option.loadscopereorder = False  # in the order of collection
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)

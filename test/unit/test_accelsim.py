@@ -16,6 +16,8 @@ from hespas.passes.annotate.traverse import Annotation
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools import hespas
 
+pytestmark = pytest.mark.slow
+
 CONTEXT = make_context()
 PROGRAM = """
 func.func @main(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.annotated_programs import ADD, BYTES, FLAT, REDUCE, X, loop, program
+from support.budgets import draw_examples
 
 from hespas import configs, frontends, passes
 from hespas.configs.node_overrides import NodeOverrides, load_target_node
@@ -450,12 +451,13 @@ def check_commutes(make, node: str = "A100_SXM_40GB") -> None:
         assert regions_and_loops(after) == regions_and_loops(before)
 
 
-@settings(max_examples=25, deadline=None)
+@draw_examples(25)
 @given(programs())
 def test_annotating_and_splitting_commute(context, text):
     check_commutes(lambda: ir.Module.parse(text, context))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

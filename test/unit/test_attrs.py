@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.budgets import draw_examples
 
 from hespas.dialects import attr_codec, attrs, typed_attrs
 from hespas.dialects.attrs import (
@@ -114,7 +115,7 @@ def first_op(module: ir.Module) -> ir.Operation:
 
 @pytest.mark.parametrize("store", [text, generic_text, bytecode, portable_artifact, typed_text])
 def test_every_record_survives(store: Callable[[ir.Module], ir.Module]) -> None:
-    @settings(max_examples=40, deadline=None, derandomize=True)
+    @draw_examples(40, derandomize=True)
     @given(record=records())
     def survives(record: AttrRecord) -> None:
         module = ir.Module.parse(PROGRAM, CONTEXT)

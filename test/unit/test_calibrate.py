@@ -126,6 +126,7 @@ print(json.dumps([code, sorted({name for name in opened if name.endswith(ends)})
 """
 
 
+@pytest.mark.slow
 def test_no_end_to_end_measurement_is_read(component, tmp_path):
     """Neither fitting nor checking opens any table but those named, nor names one."""
     table, out = component("vector_f32"), str(tmp_path / "out.json")
@@ -175,6 +176,7 @@ class Ideal(RooflineEstimator):
         return replace(cost, latency_ns=cost.latency_ns + 5000.0) if cost.latency_ns else cost
 
 
+@pytest.mark.slow
 def test_micro_benchmarks_recover_an_ideal_device(tmp_path):
     node = configs.load_node("A10_24GB")
     chosen = [

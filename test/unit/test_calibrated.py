@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.budgets import draw_examples
 
 from hespas import configs, passes
 from hespas.configs import file_models
@@ -72,7 +73,7 @@ def gemm(parse, m, n, k, dtype="bf16", out=None, precision=""):
 # Surfaces
 
 
-@settings(deadline=None)
+@draw_examples()
 @given(
     st.lists(
         st.lists(st.integers(1, 99), min_size=1, max_size=4, unique=True), min_size=1, max_size=3

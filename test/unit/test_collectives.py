@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.budgets import draw_examples
 from support.collective_xml import GATHER, NINE
 
 from hespas.simulators.collectives import msccl_xml, standard_algorithms, trace_lowering
@@ -44,7 +45,7 @@ def parse(text: str) -> CollectiveProgram:
 
 
 @given(programs())
-@settings(max_examples=60, deadline=None)
+@draw_examples(60)
 def test_standard_algorithms_are_proved_and_survive_xml(program):
     verify_program(program)
     again = parse(msccl_xml.format_program(program))
@@ -63,7 +64,7 @@ def test_standard_algorithms_are_proved_and_survive_xml(program):
 
 
 @given(programs(most=6), st.randoms(use_true_random=False))
-@settings(max_examples=80, deadline=None)
+@draw_examples(80)
 def test_a_program_that_lacks_a_step_is_refused(program, random):
     found = [(rank, block, k) for rank, block, k, _ in program.iterate_steps()]
     rank, block, k = random.choice(found)
@@ -73,7 +74,7 @@ def test_a_program_that_lacks_a_step_is_refused(program, random):
 
 
 @given(programs(most=6), st.randoms(use_true_random=False))
-@settings(max_examples=80, deadline=None)
+@draw_examples(80)
 def test_a_program_that_moves_another_chunk_is_refused(program, random):
     found = [s for s in program.iterate_steps() if s[3].kind == "s"]
     rank, block, k, step = random.choice(found)
@@ -116,6 +117,7 @@ def test_what_each_rank_sends(name, kind, messages, chunks):
         assert sum(node.size_bytes for node in sent) == chunks * unit
 
 
+@pytest.mark.slow
 def test_a_large_one_is_proved_in_seconds():
     verify_program(standard_algorithms.generate_program("ring", "all_reduce", 128))
     verify_program(standard_algorithms.generate_program("hierarchical", "all_to_all", 128, 8))

@@ -7,8 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from support.budgets import draw_examples
 from support.collective_xml import NINE
 
 from hespas.chakra.trace_reader import read_trace_nodes
@@ -285,9 +286,7 @@ def test_per_node_file(tmp_path):
 
 @real
 @given(st.data())
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@draw_examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_astra_sim_agrees(place, data):
     """Mixtures of custom and native collectives, skewed, in all or half of the devices."""
     counts = data.draw(st.sampled_from([[4], [6], [2, 3], [4, 2], [8]]))

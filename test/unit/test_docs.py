@@ -33,6 +33,7 @@ def matches(expected: str, output: str) -> bool:
     return re.search(pattern, output) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda p: str(p.relative_to(ROOT)))
 def test_examples_run(page, tmp_path):
     (tmp_path / "docs").mkdir()

@@ -8,8 +8,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.budgets import draw_examples
 from support.trace_programs import DEVICES, NS, random_trace
 
 from hespas.chakra import trace_writer
@@ -36,7 +37,7 @@ class Loose(DataFlowOrder):
         return (self._append_step(activity, tuple(sorted(value))),)
 
 
-@settings(max_examples=60, deadline=None)
+@draw_examples(60)
 @given(st.integers(0, 2**32), st.sampled_from([LinearOrder, DataFlowOrder]))
 def test_any_program_gives_a_sound_trace(seed, order_class):
     with tempfile.TemporaryDirectory() as folder:
@@ -89,7 +90,7 @@ def finish(trace):
                 put(child)
 
 
-@settings(max_examples=150, deadline=None)
+@draw_examples(150)
 @given(st.integers(0, 2**32))
 def test_chaining_and_reduction_change_no_time(seed):
     assert finish(random_trace(seed, DataFlowOrder)) == finish(random_trace(seed, Loose))

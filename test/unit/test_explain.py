@@ -177,6 +177,7 @@ def test_not_annotated_is_an_error():
         kernel_rows.collect_kernel_rows(ir.Module.parse(LOOP, make_context()))
 
 
+@pytest.mark.slow
 def test_the_kernels_are_the_program(tmp_path, capsys):
     """Their times sum to the compute time of the run, split or not, and to each grouping."""
     out = tmp_path / "out"

@@ -24,6 +24,8 @@ from hespas.tools import hespas
 from hespas.tools.commands.export import encode_module
 from hespas.tools.console_scripts import run_tool_main
 
+pytestmark = pytest.mark.slow
+
 GB = 1e9
 PROGRAM = '''
 import jax
@@ -136,8 +138,7 @@ def main_text(module):
         pytest.param(
             "llama", "fsdp=4,tensor=2",
             "model=tiny,layers=1,sequence=16,compute_dtype=f32,partitioning=auto,scan=true", 38,
-            marks=pytest.mark.slow,
-        ),
+            ),
     ],
 )  # fmt: skip
 def test_computes_what_jax_computes(place, program, mesh, settings, results):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.budgets import draw_examples
 from support.execution import execute
 from support.paths import ROOT
 
@@ -68,6 +69,7 @@ def assert_same(module: ir.Module, plain: ir.Module, devices: int, tolerance: fl
                 np.testing.assert_allclose(a, b, rtol=tolerance, atol=atol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_fused_programs_compute_the_same(program, workload, context):
     path = str(workload(f"zoo/{program}/spmd.mlir"))
@@ -285,13 +287,15 @@ def programs(draw, bounded: bool = False) -> str:
     """
 
 
-@settings(deadline=None, max_examples=150)
+@pytest.mark.slow
+@draw_examples(150)
 @given(programs())
 def test_random_programs_stay_valid(program):
     passes.run_pipeline(ir.Module.parse(program, make_context()), "fuse")  # verifies
 
 
-@settings(deadline=None, max_examples=10)
+@pytest.mark.slow
+@draw_examples(10)
 @given(programs(bounded=True))
 def test_random_programs_compute_the_same(program):
     context = make_context()
@@ -317,6 +321,7 @@ def kernels_and_bytes(module: ir.Module) -> tuple[int, int]:
     return kernels, moved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "stage"),
     [

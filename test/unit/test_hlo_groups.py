@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.budgets import draw_examples
 
 from hespas.dialects import hlo_groups
 from hespas.dialects.mlir import (
@@ -90,7 +91,7 @@ def test_other_modules_are_left_alone():
         hlo_groups.expand_mesh_axis_groups(b"\x1a\xff" + hlo_groups.MARK)
 
 
-@settings(max_examples=50, deadline=None)
+@draw_examples(50)
 @given(st.data())
 def test_a_group_differs_in_the_named_axes_only(data):
     sizes = data.draw(st.lists(st.sampled_from([1, 2, 3, 4]), min_size=1, max_size=4))

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.budgets import draw_examples
 from support.execution import call, execute
 
 from hespas import frontends, passes
@@ -63,7 +64,7 @@ def bitcast_text(source: str, result: str, attributes: str = "") -> str:
       return %0 : {result} }}"""
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@draw_examples(30, derandomize=True)
 @given(bitcasts())
 def test_a_bitcast_reads_the_same_memory(found):
     """Against numpy: the bytes in the source's order in memory are those in the result's."""
@@ -172,6 +173,7 @@ WINDOWS = [  # layout, image, kernel, channels in and out, groups, stride, paddi
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", WINDOWS, ids=lambda w: "-".join(map(str, w)))
 def test_convolutions_are_those_of_jax(window):
     import jax
@@ -307,6 +309,7 @@ def test_equal_regions_give_equal_text():
     assert "hespas." not in first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["conv_block_grad", "conv_variants_spatial", "elementwise_all", "shape_ops"]
 )

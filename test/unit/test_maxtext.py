@@ -20,6 +20,8 @@ from hespas.frontends.recipes.standins import StandInFinder, StandInModule, inst
 from hespas.passes.base import PassRun
 from hespas.support.errors import HespasError
 
+pytestmark = pytest.mark.slow
+
 INSTALLED = next((n for n in ("maxtext", "MaxText") if importlib.util.find_spec(n)), None)
 
 COMPILER = '''

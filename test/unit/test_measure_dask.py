@@ -14,6 +14,8 @@ from hespas.passes.annotate.traverse import annotate_module
 from hespas.passes.base import PassRun
 from hespas.support.errors import HespasError
 
+pytestmark = pytest.mark.slow
+
 distributed = pytest.importorskip("distributed")
 
 

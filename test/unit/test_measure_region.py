@@ -184,6 +184,7 @@ def test_an_op_takes_what_it_captures(parse):
     assert f"@main(%arg0: tensor<i1>, %arg1: {X}, %arg2: {X}) -> {X}" in str(alone)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", ["split-linear", "split-individual{merge}"])
 @pytest.mark.parametrize("name", ["llama3-100m.mlir.xz", "llama3-100m-opt-a100.mlir.xz"])
 def test_the_work_of_a_region_is_that_of_its_ops(name, split):

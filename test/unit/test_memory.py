@@ -7,8 +7,9 @@ import re
 from dataclasses import asdict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.budgets import draw_examples
 
 from hespas import frontends, passes
 from hespas.dialects import verify_attrs
@@ -34,6 +35,7 @@ def annotated(module: ir.Module, *steps: str, model: str = "auto") -> MemoryAttr
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", memory_oracle.FAST)
 def test_peak_is_that_of_xla(program, workload, context):
     path = workload(f"zoo/{program}/spmd.mlir")
@@ -143,7 +145,7 @@ def direct_count(ops, returned) -> tuple[int, int]:
     return max(most, 2 + len(returned)) * BYTES, product * BYTES
 
 
-@settings(deadline=None, max_examples=60)
+@draw_examples(60)
 @given(programs())
 def test_live_bytes_are_a_direct_count(program):
     found = annotated(ir.Module.parse(text_of(*program), make_context()), model="false")
@@ -153,7 +155,7 @@ def test_live_bytes_are_a_direct_count(program):
     assert max(found.timeline_bytes) == found.live_bytes
 
 
-@settings(deadline=None, max_examples=40)
+@draw_examples(40)
 @given(programs(), st.sampled_from(["true", "false"]))
 def test_splitting_changes_nothing(program, model):
     text, context = text_of(*program), make_context()
@@ -163,6 +165,7 @@ def test_splitting_changes_nothing(program, model):
         assert without_place(annotated(module, split, model=model)) == without_place(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.budgets import draw_examples
 
 from hespas.dialects.mlir import collect_functions, ir, make_context
 from hespas.estimators.accelerators.matrix_products import collect_matrix_products
@@ -95,7 +96,7 @@ CONVOLUTION = """%x: tensor<{batch}x{height}x{height}x{features}xbf16>,
         -> tensor<{batch}x{result}x{result}x{out}xbf16>"""
 
 
-@settings(max_examples=40, deadline=None)
+@draw_examples(40)
 @given(
     batch=st.integers(1, 3),
     in_group=st.integers(1, 5),

@@ -29,6 +29,8 @@ from hespas.frontends.recipes import (
 from hespas.passes.base import PassRun
 from hespas.support.errors import UsageError
 
+pytestmark = pytest.mark.slow
+
 BUILDS = {name: importlib.import_module(place.split(":")[0]) for name, place in RECIPES.items()}
 COLLECTIVES = ("all_gather", "all_reduce", "reduce_scatter", "all_to_all", "collective_permute")
 MATRIX = ("stablehlo.dot_general", "stablehlo.convolution")

@@ -25,6 +25,8 @@ from hespas.frontends.recipes.optimisers import AdamW
 from hespas.frontends.recipes.parallel import MeshParallelism
 from hespas.frontends.recipes.transformer import make_layer_weights
 
+pytestmark = pytest.mark.slow
+
 TOKENS = MODELS["tiny"].vocab
 STEPS = 3
 

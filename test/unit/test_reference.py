@@ -93,6 +93,7 @@ def test_a_program_runs_without_its_collectives():
     np.testing.assert_allclose(second, np.tile(cut, (1, 2)), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_what_stands_for_a_collective_runs_alone():
     module = prepared()
     for found in count_collectives(find_entry_function(module)):
@@ -104,6 +105,7 @@ def test_what_stands_for_a_collective_runs_alone():
         assert (got == 1).all()
 
 
+@pytest.mark.slow
 def test_whole_and_parts():
     module = ir.Module.parse(PROGRAM, make_context())
     notes: list[str] = []
@@ -123,6 +125,7 @@ def test_whole_and_parts():
     assert low <= data["ratio"] <= high
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path, capsys):
     path = tmp_path / "step.mlir"
     path.write_text(PROGRAM)

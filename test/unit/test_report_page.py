@@ -343,6 +343,7 @@ def test_cells_with_gaps_say_so(tmp_path, capsys):
     assert "not estimated  1 op: the time is too low" in said and "no estimate" in said
 
 
+@pytest.mark.slow
 def test_plots_are_files_and_equal_for_equal_results(place, tmp_path, capsys):
     out = str(place / "step.mlir.out")
     assert run("show", out, "--plots", str(tmp_path / "a")) == 0
@@ -366,7 +367,11 @@ def test_plots_are_files_and_equal_for_equal_results(place, tmp_path, capsys):
         (("none", "--page", "x.html"), 1, "none"),
         (("{place}", "--page", "x.html"), 1, "there is no run.json"),
         (("{place}/step.mlir", "--page", "x.html"), 1, "it is no table of a sweep"),
-        (("{place}/step.mlir.out", "--page", "{place}/none/x.html"), 1, "its folder does not exist"),
+        (
+            ("{place}/step.mlir.out", "--page", "{place}/none/x.html"),
+            1,
+            "its folder does not exist",
+        ),
         (("{place}/step.mlir.out", "--plot", "x"), 2, "did you mean '--plots'"),
         (("{place}/step.mlir.out", "--page", "x.html", "--json"), 2, "--json prints tables"),
         (("{place}/cells.csv",), 1, "it is the table of a sweep, not one result"),

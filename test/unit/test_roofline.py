@@ -80,6 +80,7 @@ def test_fallbacks_are_told_and_counted():
         estimator.compute_cost(work(WorkPart("vector", "f64", 1)))
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(configs.list_node_presets()),
     st.lists(

@@ -27,6 +27,7 @@ def alone(size, bandwidth, hops=1, latency=500):
     return hops * int(latency + size / (bandwidth * 2**30 / 1e9))
 
 
+@pytest.mark.slow
 def test_every_experiment(tmp_path):
     """The 86 experiments that the congestion-aware program was run on."""
     assert len(ROWS) == 86

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.budgets import draw_examples
 
 from hespas import configs
 from hespas.configs.system_spec import SystemSpec
@@ -24,7 +25,7 @@ from hespas.simulators.simulation_result import BY_DEVICE_NUMBER, SimulationResu
 from hespas.support.errors import HespasError
 from support import sim_programs, traces
 
-QUICK = settings(max_examples=60, deadline=None)
+QUICK = draw_examples(60)
 
 
 def load(folder: Path) -> simulation_inputs.SimulationInputs:

@@ -7,8 +7,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.budgets import draw_examples
 from support.sim_programs import random_system
 from support.trace_programs import random_trace
 
@@ -56,7 +57,7 @@ def seen(device: SimulatedDevice) -> list[tuple]:
     return rows
 
 
-@settings(max_examples=60, deadline=None)
+@draw_examples(60)
 @given(st.integers(0, 2**32), st.sampled_from([LinearOrder, DataFlowOrder]))
 def test_the_input_is_that_of_the_files(seed, order):
     trace = random_trace(seed, order)

@@ -39,6 +39,7 @@ needs_scalesim = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @needs_zigzag
 def test_zigzag_is_between_ideal_and_three_times_that(tmp_path):
     program = matmul_module((1024, 1024, 1024), (512, 512, 512))
@@ -53,6 +54,7 @@ def test_zigzag_is_between_ideal_and_three_times_that(tmp_path):
     assert again.get_artefact(Annotation).measured.cached == 1
 
 
+@pytest.mark.slow
 @needs_zigzag
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (7, 13, 11), (997, 1009, 1013), (1, 1024, 1024)])
 def test_zigzag_of_any_size(sizes):
@@ -63,6 +65,7 @@ def test_zigzag_of_any_size(sizes):
     assert found["cycles"] >= 0.99 * least  # it rounds loops to whole ones
 
 
+@pytest.mark.slow
 @needs_zigzag
 def test_zigzag_searches_wider_where_it_found_little():
     found = zigzag_worker.simulate_product({**HERE, "m": 32768, "k": 4096, "n": 4096})
@@ -70,6 +73,7 @@ def test_zigzag_searches_wider_where_it_found_little():
     assert found["cycles"] < 1.1 * 32768 * 4096 * 4096 / 128**2
 
 
+@pytest.mark.slow
 @needs_zigzag
 def test_zigzags_own_accelerator():
     own = {"accelerator": {"name": "tpu_like"}, "mapping": {"name": "tpu_like"}}
@@ -112,6 +116,7 @@ def test_wrong_settings_of_zigzag(given, said):
         passes.run_pipeline(matmul_module((8, 8, 8)), f"zigzag-annotate{{node=TPUv3_core {given}}}")
 
 
+@pytest.mark.slow
 def test_zigzag_is_missing(monkeypatch):
     monkeypatch.setattr(zigzag_worker, "find_spec", lambda name: None if name == "six" else name)
     with pytest.raises(HespasError, match="no 'six'") as caught:
@@ -119,6 +124,7 @@ def test_zigzag_is_missing(monkeypatch):
     assert caught.value.remedy == "install it: pip install 'hespas[zigzag]'"
 
 
+@pytest.mark.slow
 @needs_scalesim
 @pytest.mark.parametrize("dataflow", ["ws", "os", "is"])
 def test_scalesim_gives_the_closed_form(dataflow, tmp_path):

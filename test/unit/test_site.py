@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from support.paths import ROOT
 
+pytestmark = pytest.mark.slow
+
 for package in ("material", "mkdocstrings"):
     pytest.importorskip(package, reason="pip install 'hespas[docs]'")
 

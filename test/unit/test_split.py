@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.budgets import draw_examples
 from support.execution import execute
 
 from hespas import frontends, passes
@@ -24,6 +25,7 @@ PROGRAMS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_split_programs_compute_the_same(program, workload, context):
     path = workload(f"zoo/{program}/spmd.mlir")
@@ -131,7 +133,7 @@ def needs(module: ir.Module) -> list[list[str]]:
     return result
 
 
-@settings(max_examples=60, deadline=None)
+@draw_examples(60)
 @given(text=programs(), limit=st.sampled_from([0, 1, 3]))
 def test_any_split_keeps_ops_order_and_needs(text, limit, context):
     plain = ir.Module.parse(text, context)

@@ -52,6 +52,7 @@ def test_no_estimator_is_faster_than_the_arrays(capsys):
     assert found["skipped"] == {}
 
 
+@pytest.mark.slow
 def test_what_is_not_there_is_told(capsys):
     assert run("--sizes", "64") == 0
     caught = capsys.readouterr()
@@ -80,6 +81,7 @@ def test_what_is_named_twice_is_done_once(capsys):
     assert [row["m"] for row in found["rows"]] == [64, 128]
 
 
+@pytest.mark.slow
 @needs_matplotlib
 @pytest.mark.parametrize(("kind", "begins"), [("svg", b"<?xml"), ("png", b"\x89PNG")])
 def test_plot_is_the_same_each_time(tmp_path, kind, begins, capsys):

@@ -18,6 +18,8 @@ from hespas.tools import hespas
 from hespas.tools.commands import study as command
 from hespas.workflows.studies import gemm, program_forms
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("jax")
 needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs hespas[plot]")
 needs_gpu_compiler = pytest.mark.skipif(

@@ -9,8 +9,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.budgets import draw_examples
 
 from hespas import configs
 from hespas.support.errors import HespasError, UsageError
@@ -220,7 +221,7 @@ cells = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@draw_examples(60)
 @given(
     st.lists(st.dictionaries(st.sampled_from("abcde"), cells), min_size=1, max_size=5),
     st.sampled_from([".csv", ".json"]),
@@ -237,7 +238,7 @@ def test_a_table_is_read_as_it_was_written(rows, suffix):
     ]
 
 
-@settings(max_examples=40, deadline=None)
+@draw_examples(40)
 @given(st.lists(st.dictionaries(st.sampled_from("abcde"), cells), min_size=1, max_size=5))
 def test_parquet_has_one_type_in_a_column(rows):
     pytest.importorskip("pyarrow")

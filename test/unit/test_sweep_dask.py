@@ -9,6 +9,8 @@ from hespas.support.errors import HespasError
 from hespas.workflows.sweep import sweep_grid, sweep_jobs, sweep_runner
 from support import sweep_work
 
+pytestmark = pytest.mark.slow
+
 distributed = pytest.importorskip("distributed")
 
 

@@ -24,6 +24,8 @@ from hespas.tools.console_scripts import run_tool_main
 from hespas.workflows.sweep import sweep_grid, sweep_jobs, sweep_runner, sweep_table
 from support import sweep_work
 
+pytestmark = pytest.mark.slow
+
 LLAMA = str(ROOT / "docs" / "examples" / "llama3-100m-opt-a100.mlir.xz")
 PLAIN = str(ROOT / "docs" / "examples" / "llama3-100m.mlir.xz")
 
@@ -93,7 +95,6 @@ def test_cells_are_those_of_run_small(place, capsys):
         check(capsys, row)
 
 
-@pytest.mark.slow
 def test_cells_are_those_of_run_real(place, capsys):
     cells = sweep_grid.expand_cells(
         {

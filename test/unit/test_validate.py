@@ -116,6 +116,7 @@ def test_missing_program_is_named_before_any_work(tmp_path, capsys):
     assert "m.csv:2: error: there is no optimised program of nothing" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_limits_decide_the_exit_code(tmp_path, capsys):
     """One real cell: its table, its JSON, and a limit that is met or not."""
     path = tmp_path / "m.csv"

@@ -9,20 +9,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from support.budgets import draw_examples
 
 from hespas.dialects.mlir import ir, make_context, run_xla_cost_analysis, to_canonical_text
 from hespas.estimators.work import NotALeaf, OpWork, compute_op_work, find_cost_rule
 from hespas.frontends.module_reader import read_module
 
+pytestmark = pytest.mark.slow
+
 Costs = tuple[int, int, int]  # operations, transcendentals, bytes
 CONTEXT = make_context()
-GENERATED = settings(
-    max_examples=150,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+GENERATED = draw_examples(
+    150, derandomize=True, suppress_health_check=[HealthCheck.filter_too_much]
 )
 
 

@@ -23,6 +23,8 @@ from hespas.dialects.verify_attrs import collect_attribute_problems
 from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import PassRun
 
+pytestmark = pytest.mark.slow
+
 ANNOTATE = "roofline-annotate{node=A100_SXM_40GB}"
 SPLITS = ("split-linear", "split-individual{merge}")
 GAPS = {  # what a program does not tell

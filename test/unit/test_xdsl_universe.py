@@ -109,6 +109,7 @@ def test_reading_prints_what_hespas_opt_prints(
     assert done.stdout == str(frontends.read_module(path, context))
 
 
+@pytest.mark.slow
 def test_the_how_to_runs(tmp_path: Path) -> None:
     """Each block of docs/how-to/xdsl.md runs as it stands, in order, in one folder."""
     text = (ROOT / "docs" / "how-to" / "xdsl.md").read_text()

@@ -65,6 +65,7 @@ def device():
     return open_first_device("cpu")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", [xla, iree])
 def test_times_repeat_within_what_they_say(measure):
     """Two measurements of one region: their bands, doubled, overlap; more work takes longer."""
@@ -92,6 +93,7 @@ def test_operations_are_xlas():
     assert cost.low_ns <= cost.latency_ns
 
 
+@pytest.mark.slow
 def test_the_sum_of_regions_is_near_the_whole():
     """Four regions of products each, within a factor of 3.
 
@@ -114,6 +116,7 @@ def test_the_sum_of_regions_is_near_the_whole():
     pytest.fail(f"sum of regions {least_sum_ns} ns, whole {least_whole_ns} ns")
 
 
+@pytest.mark.slow
 def test_iree_times_the_empty_program_alone(monkeypatch):
     timing, alone = [], []
     real_turn, real_launch_s = turns.hold_timing_turn, iree_worker.measure_launch_s
@@ -127,12 +130,15 @@ def test_iree_times_the_empty_program_alone(monkeypatch):
 
     monkeypatch.setattr(turns, "hold_timing_turn", running)
     monkeypatch.setattr(
-        iree_worker, "measure_launch_s", lambda *given: alone.append(bool(timing)) or real_launch_s(*given)
+        iree_worker,
+        "measure_launch_s",
+        lambda *given: alone.append(bool(timing)) or real_launch_s(*given),
     )
     iree(product(8))
     assert alone == [True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["xla", "iree"])
 def test_a_result_in_the_cache_is_not_compiled_again(name, tmp_path):
     steps = f"split-linear,{name}-annotate{{cache={tmp_path / 'times'}}}"

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.budgets import draw_examples
 
 from hespas import configs, frontends, passes
 from hespas.configs import compile_targets
@@ -349,7 +350,7 @@ def schedules(draw: st.DrawFn) -> tuple[list[int], dict[int, list[int]]]:
     return order, operands
 
 
-@settings(max_examples=60, deadline=None)
+@draw_examples(60)
 @given(schedules())
 def test_the_schedule_is_the_order_of_ops(program):
     order, operands = program
@@ -467,6 +468,7 @@ def check_flow(workload: Workload, program: str, options: str, node: str, output
     assert len(list(output.glob("dev.*.et"))) == 8
 
 
+@pytest.mark.slow
 @gpu
 @pytest.mark.parametrize("node", ["A100_SXM_40GB", "H100_80GB", "H200_141GB", "B200_180GB"])
 @pytest.mark.parametrize("program", FEW)
