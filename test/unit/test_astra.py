@@ -1,7 +1,6 @@
-"""The ASTRA-sim driver: finding it, running it, and believing nothing but its statistics.
+"""The ASTRA-sim driver: how it finds, runs and checks the program.
 
-A script that prints what the real program printed stands in for it; where the real one is on PATH,
-it is run too.
+A script that prints recorded output replaces the program; if the real one is on PATH, it runs too.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def seen(ran: AstraProgram) -> dict:
 
 @pytest.fixture
 def job(tmp_path):
-    """Two devices: a collective beside two compute nodes, then one more."""
+    """Two devices with a collective alongside two compute nodes, and one more compute node."""
     folder = t.save(
         tmp_path / "traces",
         [
@@ -246,7 +245,7 @@ def test_rotated_logs_are_read_in_order(tmp_path):
 
 
 def test_statistics_from_the_log_where_none_are_printed(tmp_path, job):
-    """An older or another front end prints that devices finish, and no more."""
+    """An older or another front end prints only that devices finish."""
     bare = "sys[0] finished, 14000 cycles\nsys[1] finished, 13775 cycles\n"
     result = astra.simulate_with_astra(
         write_astra_stub(tmp_path / "bin", bare, log=LOG, name="ns3"), job

@@ -1,4 +1,4 @@
-"""Collective programs: standard algorithms, MSCCL XML, and the proof that they are right."""
+"""Collective programs: standard algorithms, MSCCL XML, and the verification of programs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAIRS = [(name, kind) for name, kinds in standard_algorithms.ALGORITHMS.items() 
 
 @st.composite
 def programs(draw, most=12) -> CollectiveProgram:
-    """A standard algorithm, for a number of ranks that it allows."""
+    """Draw a standard algorithm with a number of ranks that it supports."""
     name, kind = draw(st.sampled_from(PAIRS))
     local = 0
     if name == "recursive":
@@ -154,7 +154,7 @@ def test_all_nine_step_types():
         ("tb1.0 rrc", (), 0),
         ("tb1.0 rrc", (3,), 3),
         ("tb2.0 r", (), 0),
-        ("tb3.1 re", (4, 5), 3),  # the nop passes on what it waits for
+        ("tb3.1 re", (4, 5), 3),  # the dependency of the nop is inherited
         ("tb4.0 s", (6,), 0),
         ("tb5.0 s", (6,), 0),
     ]
@@ -214,7 +214,7 @@ def test_wrong_xml(old, new, text):
         ('cnt="1" depid="3" deps="1"', 'cnt="1" depid="-1" deps="-1"', "race for|ends with"),
         # a chunk reduced twice
         ('type="rcs"', 'type="rrcs"', "reduces a chunk in twice"),
-        # two that wait for each other
+        # two steps that wait for each other
         (
             'type="rrc" srcbuf="i" srcoff="1" dstbuf="i" dstoff="1" cnt="1" depid="-1" deps="-1"',
             'type="rrc" srcbuf="i" srcoff="1" dstbuf="i" dstoff="1" cnt="1" depid="3" deps="1"',
@@ -232,7 +232,7 @@ def test_wrong_programs(old, new, text):
 
 
 def test_a_race_that_one_schedule_does_not_show():
-    """Rank 0 overwrites a chunk that it is yet to send: the proof finds it."""
+    """The verifier finds that rank 0 may overwrite a chunk before it has sent it."""
     b = CollectiveBuilder("racy", "all_gather", 2, 2)
     b.add_transfer(0, ChunkRef("o", 0), 1, ChunkRef("o", 0))
     b.add_transfer(1, ChunkRef("o", 1), 0, ChunkRef("o", 1))
@@ -240,7 +240,7 @@ def test_a_race_that_one_schedule_does_not_show():
     verify_program(good)
     b.add_local_copy(0, ChunkRef("o", 1), ChunkRef("o", 1))
     block = b.build_program().ranks[0].blocks[-1]
-    assert block.steps[0].depends  # the builder waits; without it:
+    assert block.steps[0].depends  # the builder adds this dependency; without it:
     loose = dataclasses.replace(
         block, steps=(CollectiveStep("cpy", ChunkRef("o", 0), ChunkRef("o", 1)),)
     )

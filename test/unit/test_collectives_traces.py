@@ -1,4 +1,4 @@
-"""Custom collectives as traces: written, played here, and by ASTRA-sim where it is on PATH."""
+"""Custom collectives as traces: written, simulated, and compared with ASTRA-sim if installed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def collective(*words) -> int:
 
 @pytest.fixture
 def place(tmp_path, monkeypatch) -> Path:
-    """A folder with ``sys``, a Ring of 4 at 100 GB/s and 500 ns, reductions at 50 GB/s."""
+    """Return a folder with ``sys``: a Ring of 4 at 100 GB/s and 500 ns, reductions at 50 GB/s."""
     monkeypatch.chdir(tmp_path)
     traces.system(tmp_path / "sys", [4], local_mem_bw=50)
     return tmp_path
@@ -61,7 +61,7 @@ def finish(folder: Path, system: str | Path = "custom") -> list[int]:
     ]
 
 
-# What ASTRA-sim takes for the traces of its own converter (facts/astrasim.md, section 5).
+# Times of ASTRA-sim for the traces of its converter (facts/astrasim.md, section 5).
 @pytest.mark.parametrize(
     ("name", "kind", "cycles"),
     [
@@ -101,7 +101,7 @@ def test_both_generations_of_attributes(place):
 
 
 def test_convert_plays_all_step_types(place, capsys):
-    """By hand: along 0, 1, 2 and around are four messages and two reductions."""
+    """Computed by hand: four messages and two reductions along ranks 0, 1, 2 and back."""
     (place / "nine.xml").write_text(NINE)
     traces.system(place / "three", [3], topology="FullyConnected", local_mem_bw=50)
     line = ("convert", "nine.xml", "--size", 2 * MIB, "--system", "three", "--output", "custom")
@@ -144,7 +144,7 @@ def test_a_system_may_say_that_it_has_no_custom_collective(place):
 
 
 def test_by_node_and_the_first_of_a_communicator(place):
-    """A communicator keeps what its first collective of a kind has; the default one does not."""
+    """The first collective of a kind decides for its communicator, except for the default one."""
     line = ("--ranks", 4, "--size", MIB, "--system", "sys", "--output", "custom")
     assert collective("generate", "ring", *line, "--node", 2) == 0
     assert per_node.read_prefixes(place / "custom" / "per_node.yml") == {
@@ -153,7 +153,7 @@ def test_by_node_and_the_first_of_a_communicator(place):
     one = [finish(workload(place / f"a{g}", 4, "all_reduce", group=g))[0] for g in (0, 1)]
     two = [finish(workload(place / f"b{g}", 4, "all_reduce", "all_reduce", group=g))[0]
            for g in (0, 1)]  # fmt: skip
-    assert one[0] == one[1]  # node 1 has none
+    assert one[0] == one[1]  # node 1 has no custom traces
     assert two[1] == 2 * one[1]
     assert two[0] == one[0] + 64646  # played: 6 messages of 2941 ns, reductions of 47 us
 
@@ -288,7 +288,7 @@ def test_per_node_file(tmp_path):
 @given(st.data())
 @draw_examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_astra_sim_agrees(place, data):
-    """Mixtures of custom and native collectives, skewed, in all or half of the devices."""
+    """Mix custom and native collectives with different starts on all or half of the devices."""
     counts = data.draw(st.sampled_from([[4], [6], [2, 3], [4, 2], [8]]))
     total = counts[0] * (counts[1] if len(counts) > 1 else 1)
     groups = data.draw(

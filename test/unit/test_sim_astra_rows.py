@@ -1,4 +1,4 @@
-"""The embedded simulator against measured runs of ASTRA-sim: every row of the table, exactly."""
+"""The embedded simulator equals recorded runs of ASTRA-sim in every row of the table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = traces.experiments()
 
 
 def prepare(folder: Path, row: dict[str, str]) -> SimulationInputs:
-    """The one collective of a row, on its system."""
+    """Write the collective and the system of a row."""
     made, system = traces.experiment(folder, row)
     return simulation_inputs.load_inputs(made, configs.load_system(str(system)))
 
@@ -46,7 +46,7 @@ def test_row(row: dict[str, str], symmetry: bool, tmp_path: Path) -> None:
     ("Ring", 341545, 166545), ("FullyConnected", 341545, 166545), ("Switch", 360545, 185545),
 ])  # fmt: skip
 def test_tiny_trace(topology: str, finish: int, exposed: int, tmp_path: Path) -> None:
-    """Compute, four kinds of collectives and a ring of messages (figures of ASTRA-sim 518bd51)."""
+    """Run compute, four kinds of collectives and a ring of messages; times of ASTRA-sim 518bd51."""
     ranks = [
         [
             traces.comp(1, micros=100),

@@ -1,4 +1,4 @@
-"""The congestion-aware mode: ASTRA-sim's times on one dimension, and what more dimensions mean."""
+"""The congestion-aware mode: ASTRA-sim's times on one dimension, and several dimensions."""
 
 import shutil
 
@@ -23,13 +23,13 @@ def finishes(folder, system, options=AWARE_OPTIONS):
 
 
 def alone(size, bandwidth, hops=1, latency=500):
-    """A message's time on free links, in ns."""
+    """Return the time of a message on free links, in ns."""
     return hops * int(latency + size / (bandwidth * 2**30 / 1e9))
 
 
 @pytest.mark.slow
 def test_every_experiment(tmp_path):
-    """The 86 experiments that the congestion-aware program was run on."""
+    """Repeat the 86 experiments that were run with the congestion-aware program."""
     assert len(ROWS) == 86
     for number, row in enumerate(ROWS):
         traces, system = t.experiment(tmp_path / str(number), row)
@@ -37,13 +37,13 @@ def test_every_experiment(tmp_path):
 
 
 def incast(folder, senders, size):
-    """Devices 1 and on send to device 0 at once."""
+    """Let all other devices send to device 0 at once."""
     receives = [t.recv(i, i, size=size) for i in range(1, senders + 1)]
     return t.save(folder, [receives] + [[t.send(i, 0, size=size)] for i in range(1, senders + 1)])
 
 
 def test_messages_wait_for_each_other_on_a_link(tmp_path):
-    """From the switch to device 0 they go one after the other."""
+    """Messages cross the link from the switch to device 0 one after the other."""
     traces = incast(tmp_path / "t", 3, 1 << 20)
     system = t.system(tmp_path / "s", [4], topology="Switch", bandwidth=100)
     once, busy = alone(1 << 20, 100), int((1 << 20) / (100 * 2**30 / 1e9))
@@ -72,7 +72,7 @@ def test_collectives_of_different_communicators_meet(tmp_path):
 
 
 def test_dimensions_are_crossed_in_order(tmp_path):
-    """Across dimension 0, then across 1, each as if it were the only one."""
+    """A message crosses dimension 0, then 1, each as if it were the only one."""
     ranks = [[t.comp(1, micros=0)] for _ in range(8)]
     ranks[0], ranks[5] = [t.send(1, 5)], [t.recv(1, 0)]
     traces = t.save(tmp_path / "t", ranks)
@@ -85,7 +85,7 @@ def test_dimensions_are_crossed_in_order(tmp_path):
 
 
 def test_collectives_of_one_dimension_are_those_of_a_network_of_one(tmp_path):
-    """Four planes of two, each reducing within itself, do not meet on the links."""
+    """Four planes of two devices, each reducing within itself, share no links."""
     ranks = [[t.coll(1, group=1 + device // 4)] for device in range(8)]
     both = t.save(tmp_path / "t", ranks, {1: range(4), 2: range(4, 8)})
     system = t.system(tmp_path / "s", [4, 2], topology="Switch", algorithm="ring")
@@ -109,7 +109,7 @@ def test_a_deadlock_is_an_error(tmp_path):
 
 
 def spans(result):
-    """When each node of each device ran, in order of issue."""
+    """Return when each node of each device ran, in order of issue."""
     return [
         [(i.node, i.start_ns, i.finish_ns) for i in result.classes[known]]
         for known in result.class_of
@@ -137,7 +137,7 @@ def test_engine_equals_plain_events(tmp_path, dims):
     [AWARE_OPTIONS, SimulationOptions(congestion=True, queues_per_dim=2, rendezvous=True)],
 )
 def test_random_traces_in_astra_sim(tmp_path, options):
-    """Node by node, what the congestion-aware program logs."""
+    """Node times equal the log of the congestion-aware program."""
     for seed in range(25):
         traces, system = t.random_case(tmp_path / str(seed), seed)
         ours = simulator_choice.simulate_folder(

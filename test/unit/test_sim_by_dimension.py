@@ -27,7 +27,7 @@ def finishes(
     system: SystemSpec, kind: str, size: int, members: Sequence[int], starts: Sequence[int],
     options: SimulationOptions, by_message: bool = False,
 ) -> list[CollectiveFinish] | str:  # fmt: skip
-    """When the devices of one collective finish, or why they do not."""
+    """Return when the devices of one collective finish, or the error."""
     planner = CollectivePlanner(
         system, AnalyticalNetwork.from_system(system, options.by_dimension), options
     )
@@ -44,7 +44,7 @@ def finishes(
 
 @pytest.mark.parametrize("seed", range(200))
 def test_a_grid_of_devices_is_a_smaller_system(seed: int, tmp_path: Path) -> None:
-    """Some rows and columns of switches: as a machine of those alone, by ASTRA-sim's rules."""
+    """Some rows and columns of a grid behave as a machine with only those, by ASTRA-sim's rules."""
     rng = random.Random(seed)
     counts = [rng.choice([2, 3, 4, 8]) for _ in range(rng.choice([1, 2, 2, 3]))]
     sim_programs.random_system(rng, tmp_path, counts)
@@ -73,7 +73,7 @@ def test_a_grid_of_devices_is_a_smaller_system(seed: int, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("seed", range(200))
 def test_recurrences_agree_with_messages(seed: int, tmp_path: Path) -> None:
-    """Of any devices of any network, in any order; all devices are in theirs."""
+    """Recurrences equal messages for any devices of any network in any order."""
     rng = random.Random(seed)
     counts = [rng.choice([2, 3, 4]) for _ in range(rng.choice([1, 2, 3]))]
     sim_programs.random_system(rng, tmp_path, counts)
@@ -108,7 +108,7 @@ def test_symmetric_is_plain(make, seed: int, tmp_path: Path) -> None:
 
 
 def test_the_order_of_a_communicator_decides_nothing(tmp_path: Path) -> None:
-    """Two nodes of four, one communicator counted from behind; its first device is late."""
+    """One of two equal communicators lists its devices in reverse; its first device is late."""
     traces.system(tmp_path / "system", [4, 2], topology="Switch", endpoint_delay=1000)
     read = configs.load_system(str(tmp_path / "system"))
     finished = []
@@ -131,7 +131,7 @@ def test_the_order_of_a_communicator_decides_nothing(tmp_path: Path) -> None:
 
 
 def test_an_algorithm_that_has_nothing_to_do_forbids_nothing(tmp_path: Path) -> None:
-    """Collectives within a line, and algorithms of the other dimension that could not do them."""
+    """A collective within a line ignores the algorithms of the other dimension."""
     traces.system(
         tmp_path, [4, 4], topology="Switch",
         all_to_all_implementation=["direct", "halvingDoubling"],
@@ -153,7 +153,7 @@ def test_an_algorithm_that_has_nothing_to_do_forbids_nothing(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("seed", range(100))
 def test_one_peer_after_another(seed: int, tmp_path: Path) -> None:
-    """``direct1``, the presets' all-to-all, by recurrences as message by message."""
+    """``direct1``, the presets' all-to-all, has equal times by recurrence and by messages."""
     rng = random.Random(seed)
     counts = [rng.randint(2, 6) for _ in range(rng.choice([1, 2]))]
     sim_programs.random_system(rng, tmp_path, counts)
@@ -174,7 +174,7 @@ def test_one_peer_after_another(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_shard_group_beside_tensor_parallel_pays_for_the_nics(kind: str) -> None:
-    """Every second device of four nodes: each device's share of the bytes crosses its own NIC."""
+    """With every second device of four hosts, each share of the bytes crosses a separate NIC."""
     system = configs.load_system("DGX_H100_SuperPOD_4")
     size = 64 << 20
     grid = finishes(system, kind, size, range(0, 32, 2), [0] * 16, BY_DIMENSION)
@@ -184,7 +184,7 @@ def test_a_shard_group_beside_tensor_parallel_pays_for_the_nics(kind: str) -> No
     times = 2 if kind == "all_reduce" else 1
     nic_ns = times * whole / 4 * 3 / 4 / (system.bandwidth_gib_s[1] * 2**30) * 1e9
     assert grid[0].end_ns > nic_ns > 0
-    # ASTRA-sim's one ring steps from (6, 0) to (0, 1), which counts as a way within the node.
+    # ASTRA-sim's one ring steps from (6, 0) to (0, 1) and charges it as a step within the host.
     if kind != "all_to_all":
         assert ring[0].end_ns < nic_ns
 

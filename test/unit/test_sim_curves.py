@@ -1,4 +1,4 @@
-"""Options beyond ASTRA-sim: measured collectives, and computing that slows down."""
+"""Options beyond ASTRA-sim: measured collectives and slowdown of compute."""
 
 import math
 
@@ -23,7 +23,7 @@ def simulate(folder, system, **options):
 
 @pytest.mark.parametrize("device", curves.list_devices())
 def test_files(device):
-    """Each file has its source, every collective, and times that make sense."""
+    """Each file has a source, every kind of collective, and plausible times."""
     data = curves.load_curves(device)
     assert "aiconfigurator" in data.source
     assert set(data.curves) == {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"}
@@ -38,7 +38,7 @@ def test_files(device):
 
 
 def test_measured_points_are_met():
-    """A100: 512 MiB gathered between 4 in 2.1 ms; all-gathers count the whole buffer."""
+    """An A100 gathers 512 MiB between 4 devices in 2.1 ms; the size is that of the whole buffer."""
     data = curves.load_curves("A100_SXM")
     for curve in data.curves["all_gather"]:
         for size, time_ns in zip(curve.sizes_bytes, curve.times_ns, strict=True):
@@ -55,7 +55,7 @@ def test_between_sizes_is_a_power_of_the_size():
 @pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
 @pytest.mark.parametrize(("devices", "low", "high"), [(3, 2, 4), (5, 4, 8), (7, 4, 8)])
 def test_between_measured_group_sizes(kind, devices, low, high):
-    """The time lies between those of the neighbours for the same buffer, and is tagged."""
+    """The time lies between those of the neighbouring group sizes, with a tag."""
     data = curves.load_curves("H100_SXM")
     whole = 840 << 18
     times = []
@@ -67,7 +67,7 @@ def test_between_measured_group_sizes(kind, devices, low, high):
 
 
 def test_a_table_becomes_curves(tmp_path):
-    """Types of equal bytes are averaged, sizes counted in bytes, and times never fall."""
+    """Element types of equal size are averaged, sizes are in bytes, and times never fall."""
     table = tmp_path / "t.csv"
     table.write_text(
         "op_name,nccl_dtype,num_gpus,message_size,latency_ms\n"
@@ -98,7 +98,7 @@ def test_unknown_device_suggests():
 
 
 def test_collectives_of_a_simulation(tmp_path):
-    """All finish together, their time after the last started; across nodes nothing is measured."""
+    """All devices finish together after the last start; no curve holds across hosts."""
     ranks = [
         [
             t.comp(1, micros=1 + device),
@@ -135,7 +135,7 @@ def test_what_is_not_measured_is_a_warning(tmp_path):
 
 @pytest.fixture
 def overlap(tmp_path):
-    """A collective beside 100 us of computing."""
+    """Return traces of a collective alongside 100 us of compute, and their system."""
     folder = t.save(tmp_path / "t", [[t.comp(1, micros=100), t.coll(2, size=4 << 20)]] * 4)
     return folder, t.system(tmp_path / "s", [4], bandwidth=150)
 
@@ -146,7 +146,7 @@ def test_slowdown_lasts_as_long_as_communication(overlap):
     assert 0 < comm < 100_000
     for slowdown in (0.18, 0.5, 1.0):
         result = simulate(*overlap, slowdown=slowdown)
-        done = comm / (1 + slowdown)  # of the work, by the end of the collective
+        done = comm / (1 + slowdown)  # work done by the end of the collective
         expected = math.ceil(comm + 100_000 - done - 1e-6)
         assert [device.finish_ns for device in result.devices] == [expected] * 4
         assert result.devices[0].compute_ns == expected
@@ -155,7 +155,7 @@ def test_slowdown_lasts_as_long_as_communication(overlap):
 
 
 def test_slowdown_is_over_before_the_node(tmp_path):
-    """Communication that ends before a node starts does not slow it; a RECV that waits neither."""
+    """Neither communication that ended before a node nor a waiting RECV slows it down."""
     ranks = [
         [t.comp(1, micros=50), t.recv(2, 1), t.comp(3, [2], micros=10)],
         [t.comp(1, micros=80), t.send(2, 0, [1])],
@@ -165,7 +165,7 @@ def test_slowdown_is_over_before_the_node(tmp_path):
 
 
 def test_slowdown_with_pauses(tmp_path):
-    """Two collectives with a pause, all beside one node: each slows its own part."""
+    """Two collectives with a pause between them each slow down a part of one node."""
     node = [t.comp(1, micros=200), t.coll(2, size=1 << 20), t.coll(3, [2], size=1 << 20)]
     folder, system = t.save(tmp_path / "t", [node] * 2), t.system(tmp_path / "s", [2])
     comm = simulate(folder, system).devices[0].comm_ns
@@ -175,7 +175,7 @@ def test_slowdown_with_pauses(tmp_path):
 
 @pytest.mark.parametrize("options", [{"slowdown": 1e-12}, {"congestion": True}])
 def test_next_to_nothing_changes_nothing(overlap, options):
-    """Links of a ring of four are free under a ring; a slowdown of nearly 0 is none."""
+    """A ring causes no congestion on a ring of four, and a slowdown near 0 has no effect."""
     assert simulate(*overlap, **options).devices == simulate(*overlap).devices
 
 
@@ -188,7 +188,7 @@ def test_all_options_together(overlap):
 
 @pytest.mark.parametrize("options", [{}, {"symmetry": False}, {"congestion": True}])
 def test_every_collective_is_counted(tmp_path, options):
-    """Each of those that are alike too, and with congestion those of the network model as well."""
+    """Symmetric collectives count each, and with congestion modelled ones count too."""
     nodes = [[t.coll(1, group=1), t.coll(2, [1], group=2 + rank // 4)] for rank in range(16)]
     groups = {1: range(16)} | {2 + k: range(4 * k, 4 * k + 4) for k in range(4)}
     folder = t.save(tmp_path / "t", nodes, groups)
@@ -198,7 +198,7 @@ def test_every_collective_is_counted(tmp_path, options):
 
 
 def test_beyond_the_bytes_of_either_neighbour_is_tagged():
-    """Between group sizes both curves must hold."""
+    """Both neighbouring curves must include the size."""
     two = curves.CollectiveCurve(2, (100, 200), (10.0, 20.0), 0.1)
     four = curves.CollectiveCurve(4, (100, 400), (10.0, 30.0), 0.1)
     data = curves.DeviceCurves("X", "made", 450.0, {"all_reduce": (two, four)})
@@ -218,7 +218,7 @@ def test_a_table_of_two_sizes_has_no_error_to_tell(tmp_path):
 
 
 def test_a_nodes_own_systems_are_those_measured():
-    """In GiB or GB, of 4 or 8 devices."""
+    """The systems of a node count as measured, in GiB or GB, with 4 or 8 devices."""
     for node in ("A100_SXM_40GB", "A100_SXM_80GB", "H100_80GB", "H200_141GB", "B200_180GB"):
         measured = curves.load_curves(configs.load_node(node).collectives)
         assert {

@@ -1,4 +1,4 @@
-"""The embedded simulator against itself in slower forms, and on its properties."""
+"""The embedded simulator equals its slower forms and has the expected properties."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def told(folder: Path, options: SimulationOptions) -> SimulationResult | str:
 
 @pytest.mark.parametrize("seed", range(400))
 def test_recurrences_agree_with_messages(seed: int, tmp_path: Path) -> None:
-    """One collective with random starts: solved at once, and message by message."""
+    """Solve one collective with random starts at once and message by message."""
     rng = random.Random(seed)
     dims = rng.choice([1, 1, 2, 3])
     counts = [rng.choice([2, 3, 4, 5, 8] if dims == 1 else [2, 3, 4]) for _ in range(dims)]
@@ -59,7 +59,7 @@ def test_recurrences_agree_with_messages(seed: int, tmp_path: Path) -> None:
         group = planner.plan_communicator(1, kind, members, len(members) < system.device_count, ())
         plan = planner.plan_collective(kind, rng.choice(sim_programs.SIZES), group, QueueTurn())
     except HespasError:
-        return  # halvingDoubling on three devices, say
+        return  # for example, halvingDoubling on three devices
     skew = rng.choice([0, 0, 5, 5000, 100000])
     starts = [rng.randint(0, skew) for _ in members]
     outcomes = []
@@ -98,7 +98,7 @@ def test_symmetric_is_plain(make, seed: int, tmp_path: Path) -> None:
 
 
 def test_devices_that_behave_alike_are_one_class(tmp_path: Path) -> None:
-    """A mesh of 8 x 16: rows and columns, and a ring of messages."""
+    """Rows, columns and a ring of messages on an 8 x 16 mesh leave one class."""
     groups = {k + 1: [8 * k + i for i in range(8)] for k in range(16)}
     groups |= {k + 17: [8 * i + k for i in range(16)] for k in range(8)}
     ranks = [
@@ -126,7 +126,7 @@ def test_devices_that_behave_alike_are_one_class(tmp_path: Path) -> None:
 @given(seed=st.integers(0, 10**6), grow=st.sampled_from(["size", "bandwidth", "latency"]))
 @QUICK
 def test_monotone(seed: int, grow: str) -> None:
-    """One collective: more bytes or latency never shorten it, more bandwidth never lengthens it."""
+    """More bytes or latency never shorten a collective; more bandwidth never lengthens it."""
     rng = random.Random(seed)
     counts = rng.choice([(4,), (8,), (2, 4), (3,), (2, 2, 2)])
     kind = rng.choice(KINDS)
@@ -148,7 +148,7 @@ def test_monotone(seed: int, grow: str) -> None:
         10,
         1600.0,
     )
-    # Even sizes, as what is left over by the splits is a whole chunk more.
+    # Sizes are even, because a remainder of the splits would add a whole chunk.
     more, size = system, 2 * rng.randint(1000, 1 << 21)
     larger = size
     if grow == "size":
@@ -174,7 +174,7 @@ def alone(system: SystemSpec, kind: str, size: int) -> int:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_never_faster_than_the_critical_path(seed: int, tmp_path: Path) -> None:
-    """No node starts before its dependencies end; compute nodes take their time, one by one."""
+    """No node starts before its dependencies end, and compute nodes run one by one."""
     sim_programs.spmd(random.Random(seed), tmp_path)
     read = load(tmp_path)
     result = run_event_simulation(read)
@@ -194,7 +194,7 @@ def test_never_faster_than_the_critical_path(seed: int, tmp_path: Path) -> None:
 
 
 def test_nodes_without_time_release_at_the_next_event(tmp_path: Path) -> None:
-    """An INVALID node is over at once, but what waits for it starts when something else ends."""
+    """An INVALID node ends at once, but its dependents start when another node ends."""
     traces.system(tmp_path / "system", [2])
     nodes = [traces.node(1, 0), traces.comp(2, micros=7), traces.comp(3, [1], micros=5)]
     traces.save(tmp_path / "traces", [nodes] * 2)
@@ -203,7 +203,7 @@ def test_nodes_without_time_release_at_the_next_event(tmp_path: Path) -> None:
 
 
 def test_roofline(tmp_path: Path) -> None:
-    """The longer of operations at peak-perf and bytes at local-mem-bw, truncated."""
+    """The time is the longer of operations at peak-perf and bytes at local-mem-bw, truncated."""
     traces.system(tmp_path / "system", [2], roofline_enabled=1, peak_perf=2, local_mem_bw=100)
     attrs: dict[str, Any] = {"tensor_size": ("uint64", 10**6)}
     bound = traces.node(1, traces.COMP, num_ops=("int64", 1000), **attrs)  # 10 us of memory
@@ -223,8 +223,8 @@ def test_cpu_nodes_run_beside_the_device(tmp_path: Path) -> None:
     assert (result.devices[0].finish_ns, result.devices[0].exposed_ns) == (9000, 2000)
 
 
-def test_an_order_that_is_not_kept_is_said(tmp_path, monkeypatch):
-    """Where a tie decides and there are too many messages to keep ASTRA-sim's order of events."""
+def test_an_order_that_is_not_kept_is_reported(tmp_path, monkeypatch):
+    """The settings report it if there are too many messages to keep ASTRA-sim's order of ties."""
     module = importlib.import_module("hespas.simulators.embedded.event_simulation")
     run = module.EventEngine.run_all_devices
 
@@ -246,7 +246,7 @@ def test_an_order_that_is_not_kept_is_said(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("symmetry", [True, False])
 def test_a_receive_after_the_own_send(symmetry: bool, tmp_path: Path) -> None:
-    """A message arrives while its sender, which stands for the receiver too, asks for it."""
+    """A message arrives while its sender, which also represents the receiver, awaits it."""
     ranks = [
         [traces.send(1, (rank + 1) % 4), traces.recv(2, (rank - 1) % 4, [1]), traces.comp(3, [2])]
         for rank in range(4)
@@ -261,7 +261,7 @@ def test_a_receive_after_the_own_send(symmetry: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("delay", [30, 300])
 def test_a_reduction_as_long_as_the_endpoint_delay(kind: str, delay: int, tmp_path: Path) -> None:
-    """3 * trunc(bytes / memory bandwidth) is ``delay`` for the message: only reductions pay it."""
+    """Only reductions take the time 3 * trunc(bytes / memory bandwidth), here ``delay``."""
     size = delay // 3 * 100  # bytes of a message, at 100 GB/s
     made = traces.system(
         tmp_path, [4], topology="FullyConnected", algorithm="direct", endpoint_delay=delay,
@@ -285,7 +285,7 @@ def test_a_reduction_as_long_as_the_endpoint_delay(kind: str, delay: int, tmp_pa
 
 
 def test_broadcasts_are_recorded_once(tmp_path: Path) -> None:
-    """Whatever the order of the communicator's devices in its list."""
+    """The order of the devices in the communicator's list does not matter."""
     nodes = [traces.node(1, traces.COLL, micros=9, comm_type=("int64", traces.BROADCAST))]
     some = traces.node(
         2,

@@ -1,4 +1,4 @@
-"""What ASTRA-sim answers with silence or a crash is an error that names file, node and key."""
+"""Inputs at which ASTRA-sim hangs or crashes raise errors that name file, node and key."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_message_without_time_at_the_start(tmp_path: Path) -> None:
 
 
 def test_chunks_that_block_each_other(tmp_path: Path) -> None:
-    """Three dimensions, more chunks than run at once, devices that start apart."""
+    """Use three dimensions, more chunks than run at once, and devices with different starts."""
     ranks = [[t.comp(1, micros=1 + 37 * rank % 11), t.coll(2, [1])] for rank in range(8)]
     error = fails(tmp_path, ranks, "block each other", None, (2, 2, 2), preferred_dataset_splits=4)
     assert "active-chunks-per-dimension" in error.remedy

@@ -1,4 +1,4 @@
-"""A simulation from memory: its input is what is read back from the written traces."""
+"""Inputs built in memory equal those that are read back from written traces."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from support import traces
 
 
 def both(trace: ProgramTrace, folder: Path, system) -> tuple[SimulationInputs, SimulationInputs]:
-    """The inputs by way of files, and those from memory."""
+    """Return the inputs read from files and those built in memory."""
     written = trace_writer.write_traces(trace, folder)
     programs = InMemoryPrograms(trace)
     assert programs.node_counts == written.nodes
@@ -40,7 +40,7 @@ def both(trace: ProgramTrace, folder: Path, system) -> tuple[SimulationInputs, S
 
 
 def seen(device: SimulatedDevice) -> list[tuple]:
-    """A device's program in its own names."""
+    """Return the program of a device with its own names."""
     program = device.program
     rows = []
     for node, step, waits, children in zip(
@@ -95,7 +95,7 @@ def test_devices_alike_share_a_program(tmp_path):
 
 
 def test_names_that_do_not_map_to_one_make_another_program(tmp_path):
-    """Devices 2 and 3 have two communicators where devices 0 and 1 have one twice."""
+    """Devices 2 and 3 have two communicators where devices 0 and 1 use one twice."""
     groups = {1: (0, 1), 2: (2, 3), 3: (2, 3)}
     steps = [
         TraceStep(1, (), CollectiveContent("a", 0, 4096, (1, 2))),

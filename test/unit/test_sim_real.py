@@ -1,4 +1,4 @@
-"""The embedded simulator against the real ASTRA-sim, where it is on PATH."""
+"""The embedded simulator equals ASTRA-sim, if it is on PATH."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FINISHED = re.compile(r"sys\[(\d+)\] finished, (\d+) cycles, exposed communicati
 
 
 def real(folder: Path, queues: int) -> dict[int, tuple[int, int]]:
-    """Finish and exposed communication of the devices that finish."""
+    """Return finish and exposed communication of the devices that finish."""
     assert PROGRAM
     ran = subprocess.run(
         [
@@ -42,7 +42,7 @@ def real(folder: Path, queues: int) -> dict[int, tuple[int, int]]:
         timeout=60,
         check=False,
     )
-    if "corrupted" in ran.stderr or "malloc" in ran.stderr:  # its own fault, now and then
+    if "corrupted" in ran.stderr or "malloc" in ran.stderr:  # a sporadic fault of ASTRA-sim
         pytest.skip("ASTRA-sim corrupted its heap")
     found = FINISHED.findall(ran.stdout + ran.stderr)
     return {int(rank): (int(finish), int(exposed)) for rank, finish, exposed in found}

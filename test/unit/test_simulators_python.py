@@ -1,4 +1,4 @@
-"""ZigZag and SCALE-Sim, run for real where they are installed; and what is said where not."""
+"""ZigZag and SCALE-Sim: runs if they are installed, and errors if they are not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def has_zigzag() -> bool:
 
 
 def scalesim_python() -> str:
-    """An interpreter that has SCALE-Sim: that of HESPAS_SCALESIM_PYTHON, or this one."""
+    """Return an interpreter with SCALE-Sim: HESPAS_SCALESIM_PYTHON or this one."""
     python = os.environ.get("HESPAS_SCALESIM_PYTHON", sys.executable)
     done = subprocess.run([python, "-c", "import scalesim"], capture_output=True, check=False)
     return python if done.returncode == 0 else ""
@@ -62,7 +62,7 @@ def test_zigzag_of_any_size(sizes):
     m, k, n = sizes
     found = zigzag_worker.simulate_product(product)
     least = max(m * k * n / 128**2, zigzag_worker.compute_least_transfer_cycles(product))
-    assert found["cycles"] >= 0.99 * least  # it rounds loops to whole ones
+    assert found["cycles"] >= 0.99 * least  # ZigZag rounds loops to integers
 
 
 @pytest.mark.slow
@@ -128,7 +128,7 @@ def test_zigzag_is_missing(monkeypatch):
 @needs_scalesim
 @pytest.mark.parametrize("dataflow", ["ws", "os", "is"])
 def test_scalesim_gives_the_closed_form(dataflow, tmp_path):
-    """With the bandwidth a whole number of eight words a cycle, which SCALE-Sim wants."""
+    """SCALE-Sim needs a bandwidth that is a multiple of eight words per cycle."""
     shapes = [(256, 256, 256), (100, 300, 200), (64, 130, 40), (1, 257, 127)]
     common = f"node=TPUv3_core arrays=1 dataflow={dataflow} memory-bandwidth=481.28e9"
     simulated, closed = matmul_module(*shapes), matmul_module(*shapes)

@@ -1,4 +1,4 @@
-"""Timelines: what the Perfetto file says, read back with Perfetto's own message classes."""
+"""Timelines: the Perfetto file is read back with Perfetto's message classes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ REDUCE = (
 
 
 def traces(folder, *programs):
-    """Trace files of nodes (id, name, type, deps, attributes)."""
+    """Write trace files of nodes (id, name, type, deps, attributes)."""
     for device, program in enumerate(programs):
         data = record_encoding.encode_metadata_record()
         for number, name, kind, deps, attrs in program:
@@ -85,7 +85,7 @@ def write(simulated, folder, path, **options):
 
 @pytest.fixture
 def pair(tmp_path):
-    """Two devices: compute, an all-reduce beside compute, and a message from 0 to 1."""
+    """Two devices with compute, an all-reduce alongside it, and a message from 0 to 1."""
     common = [
         (1, "region 1: dot_general", COMP, (), GEMM),
         (2, "all_reduce.0", COLL, (1,), REDUCE),
@@ -116,7 +116,7 @@ def read(path):
 
 
 def dump(path):
-    """The trace as lines, names resolved."""
+    """Return the trace as lines with resolved names."""
     names, tracks, lines = {}, {}, []
     for packet in read(path).packet:
         assert packet.trusted_packet_sequence_id == 1
@@ -219,7 +219,7 @@ def test_one_device_of_two(pair, tmp_path):
 
 
 def test_slices_of_a_track_never_overlap(tmp_path):
-    """Receives may wait side by side: each on a lane of its own, shown as one track."""
+    """Receives that wait at once have separate lanes, which Perfetto shows as one track."""
     program = [(n, f"r{n}", RECV, (), transfer(RECV, 0)) for n in range(1, 5)]
     times = [(0, 90), (10, 50), (20, 70), (50, 60)]
     intervals = [NodeInterval(n, *t, "recv") for n, t in enumerate(times, 1)]
@@ -265,7 +265,7 @@ def test_many_devices_are_drawn_once_a_class(tmp_path):
     ],
 )
 def test_sent_bytes(kind, operand, sent):
-    """A ring of four devices sends these, step by step."""
+    """The result equals the bytes that a ring of four devices sends step by step."""
     assert timeline.count_sent_bytes(kind, operand, 4) == sent
 
 
@@ -287,7 +287,7 @@ def test_errors_leave_no_file(pair, tmp_path):
 
 
 def mixed(folder):
-    """Compute beside collectives on halves and a message, of four devices that differ in time."""
+    """Four devices with compute, collectives of halves and a message, at different times."""
     ranks = []
     for rank in range(4):
         half = 1 + rank // 2
