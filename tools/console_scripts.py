@@ -1,4 +1,4 @@
-"""What every tool shares: error lines, exit codes, quiet pipes."""
+"""Error lines, exit codes and closed streams of the command-line tools."""
 
 from __future__ import annotations
 
@@ -14,48 +14,52 @@ from hespas.support.errors import HespasError, UsageError
 
 EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPT = 1, 2, 130
 
-# What ``Operation.walk`` makes of a ^C that comes while the function it calls runs.
+# The message that ``Operation.walk`` raises if ^C interrupts the function that it calls.
 INTERRUPTED_WALK = re.compile(r"^Exception raised in callback:.*^KeyboardInterrupt", re.S | re.M)
 
 MainFunction = Callable[[Sequence[str]], int]
 
 
 def run_tool_main(main: MainFunction, argv: Sequence[str] | None = None) -> int:
-    """Run ``main`` on the arguments; an error is one line on stderr and exit code 1, usage 2."""
+    """Run ``main`` and report its errors as one line on stderr.
+
+    Args:
+        main: The tool; it returns its exit code.
+        argv: The arguments; by default those of the process.
+
+    Returns:
+        The exit code of ``main``; 2 after a usage error, 1 after another error, 130 after ^C.
+    """
     try:
         code = main(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
         return code
-    except UsageError as error:
-        print(error, file=sys.stderr)
-        return EXIT_USAGE
     except HespasError as error:
         print(error, file=sys.stderr)
-        return EXIT_ERROR
-    except BrokenPipeError:
-        # The reader went away: let the interpreter's own flush at exit write to nowhere.
-        _discard_stdout()
-        return EXIT_ERROR
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return EXIT_INTERRUPT
-    except RuntimeError as error:
-        if INTERRUPTED_WALK.search(str(error)):
-            print("interrupted", file=sys.stderr)
-            return EXIT_INTERRUPT
-        raise
+        return EXIT_USAGE if isinstance(error, UsageError) else EXIT_ERROR
     except MemoryError:
         print("error: out of memory", file=sys.stderr)
         return EXIT_ERROR
     except OSError as error:
+        return _report_os_error(error)
+    except (KeyboardInterrupt, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not INTERRUPTED_WALK.search(str(error)):
+            raise
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPT
+
+
+def _report_os_error(error: OSError) -> int:
+    """Report a failed file or stream; a closed pipe is no error to report."""
+    if not isinstance(error, BrokenPipeError):
         where = f"{error.filename}: " if error.filename else "<stdout>: "
         print(f"{where}error: {error.strerror or error}", file=sys.stderr)
-        _discard_stdout()
-        return EXIT_ERROR
+    _discard_stdout()
+    return EXIT_ERROR
 
 
 def _discard_stdout() -> None:
-    """Let what stdout still holds, and could not write, go nowhere at exit."""
+    """Flush stdout; if that fails, let the interpreter's flush at exit write to /dev/null."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
         return
@@ -64,8 +68,8 @@ def _discard_stdout() -> None:
 
 
 def script(main: MainFunction) -> NoReturn:
-    """Run as a console script, skipping interpreter teardown: freeing a large module takes long."""
-    gc.disable()  # there are no cycles to free, and walking a million live objects takes seconds
+    """Run a tool and exit without interpreter teardown, since freeing a large module takes long."""
+    gc.disable()  # there are no cycles to free, and a collection of a million objects takes seconds
     _replace_closed_streams()
     code = run_tool_main(main)
     for stream in (sys.stdout, sys.stderr):
@@ -75,9 +79,10 @@ def script(main: MainFunction) -> NoReturn:
 
 
 def _replace_closed_streams() -> None:
-    """Put something that cannot be written in place of a stdout that was closed at the start.
+    """Replace a stdout or stderr that is closed at the start.
 
-    Else the first file that is opened would be taken for it. A closed stdin stays None.
+    Otherwise the next file that is opened would get its descriptor, and output would be written to
+    that file. Writing to the replaced stdout fails; a closed stdin remains None.
     """
     for number, name, mode in ((1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
         if getattr(sys, name) is None:

@@ -1,4 +1,4 @@
-"""``--split-input-file`` and ``--verify-diagnostics`` of the MLIR tools."""
+"""``--split-input-file`` and ``--verify-diagnostics``, as in the tools of MLIR."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ EXPECTED_ERROR = re.compile(
 
 @dataclass(frozen=True)
 class ExpectedError:
-    """An ``expected-error`` comment: the line it speaks of (None: any) and the text."""
+    """An ``expected-error`` comment; ``line`` is None if the error may be on any line."""
 
     line: int | None
     text: str
 
 
 def split_at_separators(data: bytes, name: str) -> list[tuple[int, bytes]]:
-    """(lines before it, part) for each part between ``// -----`` lines; raises HespasError."""
+    """Split at ``// -----`` lines into (number of lines before it, part); raises HespasError."""
     if data[:4] == b"ML\xefR":
-        raise HespasError("cannot be split: it is bytecode", where=name)
+        raise HespasError("bytecode cannot be split", where=name)
     parts, start = [], 0
     for match in [*SEPARATOR.finditer(data), None]:
         end = match.start() if match else len(data)
@@ -35,7 +35,7 @@ def split_at_separators(data: bytes, name: str) -> list[tuple[int, bytes]]:
 
 
 def _parse_expected_errors(chunk: bytes, first_line: int) -> list[ExpectedError]:
-    """The expected errors of a part; lines count from 1 in the whole file."""
+    """Parse the expected errors of a part; lines are counted from 1 in the whole file."""
     expected_errors = []
     for number, line in enumerate(chunk.decode(errors="replace").splitlines(), first_line + 1):
         for match in EXPECTED_ERROR.finditer(line):
@@ -49,7 +49,7 @@ def _parse_expected_errors(chunk: bytes, first_line: int) -> list[ExpectedError]
 def compare_diagnostics(
     chunk: bytes, first_line: int, name: str, reported_errors: Sequence[HespasError]
 ) -> list[str]:
-    """What was expected and not said, and what was said and not expected, a line each."""
+    """Describe each missing and each unexpected error in one line."""
     expected_errors = _parse_expected_errors(chunk, first_line)
     problems = []
     for error in reported_errors:

@@ -1,4 +1,4 @@
-"""``hespas-opt``: read a module, run passes in the order of their flags, print the module."""
+"""``hespas-opt``: read a module, run passes in the order of their flags, and print the module."""
 
 from __future__ import annotations
 
@@ -16,19 +16,23 @@ from hespas.support.errors import HespasError, UsageError
 from hespas.tools import console_scripts
 
 DESCRIPTION = """\
-Reads StableHLO (MLIR text or bytecode, portable artifact, HLO text or protobuf, also .xz or .gz)
-from a file or stdin, runs passes in the order of their flags, and prints the module.
+Read StableHLO (MLIR text or bytecode, portable artifact, HLO text or protobuf, also .xz or .gz)
+from a file or stdin, run passes in the order of their flags, and print the module.
 
   hespas-opt in.mlir --split-linear --roofline-annotate=node=A100_SXM_40GB --emit-chakra=output=out
   hespas-opt in.mlir -p "split-linear{block-limit=64},cse,roofline-annotate{node=H100_80GB}"
 
-Any pass of MLIR, StableHLO, mhlo or Shardy is a flag too: --canonicalize --cse --symbol-dce ...
-Options of a pass follow '=': several separated by commas, or by spaces within quotes.
+Passes of MLIR, StableHLO, mhlo and Shardy are flags too: --canonicalize --cse --symbol-dce ...
+The options of a pass follow '=', separated by commas, or by spaces within quotes.
 """
 
 
 def build_parser(with_passes: bool = False) -> argparse.ArgumentParser:
-    """The parser of everything but pass flags; their help is built only when it is shown."""
+    """Build the parser of all options except the passes.
+
+    Args:
+        with_passes: Whether the help lists the passes, which imports all of them.
+    """
     parser = argparse.ArgumentParser(
         "hespas-opt",
         description=DESCRIPTION,
@@ -41,28 +45,60 @@ def build_parser(with_passes: bool = False) -> argparse.ArgumentParser:
     add("input", nargs="?", default="-", help="file to read; - for stdin (default)")
     add("-h", "--help", action="store_true", help="show this help and exit")
     add("--version", action="store_true", help="show the version and exit")
-    add("-o", dest="output", default="-", metavar="FILE", help="write the module here")
+    add(
+        "-o",
+        dest="output",
+        default="-",
+        metavar="FILE",
+        help="file to write; - for stdout (default)",
+    )
     add("--disable-output", action="store_true", help="do not print the module")
     add("--emit-bytecode", action="store_true", help="write MLIR bytecode")
-    add("--mlir-print-op-generic", action="store_true", help="print the generic form")
+    add("--mlir-print-op-generic", action="store_true", help="print ops in the generic form")
     add("--mlir-print-debuginfo", action="store_true", help="print locations")
     add(
         "--mlir-elide-elementsattrs-if-larger", type=int, metavar="N",
-        help="elide constants of more than N elements",
+        help="elide the values of constants with more than N elements",
     )  # fmt: skip
-    add("--typed-attributes", action="store_true", help="print #hespas.cost<...>, not dictionaries")
+    add(
+        "--typed-attributes", action="store_true",
+        help="print #hespas.cost<...> instead of dictionaries",
+    )  # fmt: skip
     add("--allow-unregistered-dialect", action="store_true", help="accept ops of unknown dialects")
-    add("--split-input-file", action="store_true", help="treat parts between '// -----' alone")
-    add("--verify-diagnostics", action="store_true", help="check expected-error comments")
-    add("--print-pipeline", action="store_true", help="say the pipeline on stderr before it runs")
+    add(
+        "--split-input-file",
+        action="store_true",
+        help="process the parts between '// -----' separately",
+    )
+    add(
+        "--verify-diagnostics", action="store_true",
+        help="check that errors match the expected-error comments",
+    )  # fmt: skip
+    add("--print-pipeline", action="store_true", help="print the pipeline on stderr before it runs")
     add(
         "--mlir-print-ir-after", action="append", default=[], metavar="PASS",
-        help="print the module on stderr after this pass",
+        help="print the module on stderr after this pass; may be repeated",
     )  # fmt: skip
-    add("--mlir-print-ir-after-all", action="store_true", help="... after every pass")
-    add("--timing", "--mlir-timing", action="store_true", help="say seconds per pass on stderr")
-    add("--keep-going", action="store_true", help="tag and count what no rule can cost")
-    add("-p", "--pass-pipeline", metavar="TEXT", help="textual pipeline; mixes with pass flags")
+    add(
+        "--mlir-print-ir-after-all", action="store_true",
+        help="print the module on stderr after every pass",
+    )  # fmt: skip
+    add(
+        "--timing",
+        "--mlir-timing",
+        action="store_true",
+        help="print the time of each pass on stderr",
+    )
+    add(
+        "--keep-going", action="store_true",
+        help="tag and count ops without a cost rule instead of stopping",
+    )  # fmt: skip
+    add(
+        "-p",
+        "--pass-pipeline",
+        metavar="TEXT",
+        help="textual pipeline; may be combined with pass flags",
+    )
     return parser
 
 
@@ -84,7 +120,7 @@ def _format_pass_help() -> str:
 
 
 def _parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[PipelineStep]]:
-    """Options, and the steps in the order of their flags; raises UsageError."""
+    """Parse the options, and the passes in the order of their flags; raises UsageError."""
     parser = build_parser()
     own = {string for action in parser._actions for string in action.option_strings}
     steps: list[PipelineStep] = []
@@ -138,32 +174,36 @@ def main(argv: Sequence[str]) -> int:
 
     if options.output != "-" and not options.disable_output:
         output_file.check_writable_file(options.output)
-    if not (options.split_input_file or options.verify_diagnostics):
-        name = "<stdin>" if options.input == "-" else frontends.to_display_name(options.input)
-        read = functools.partial(frontends.read_module, options.input)
-        _write_module_output(options, _run_pass_pipeline(options, steps, read, name))
-        return 0
+    if options.split_input_file or options.verify_diagnostics:
+        return _process_parts(options, steps)
+    name = "<stdin>" if options.input == "-" else frontends.to_display_name(options.input)
+    read = functools.partial(frontends.read_module, options.input)
+    _write_module_output(options, _run_pass_pipeline(options, steps, read, name))
+    return 0
+
+
+def _process_parts(options: argparse.Namespace, steps: Sequence[PipelineStep]) -> int:
+    """Process each part of the input separately, and check expected errors; returns exit code."""
+    from hespas import frontends
     from hespas.tools import expected_diagnostics
 
     name, data = frontends.read_unpacked_bytes(options.input)
-    chunks = (
-        expected_diagnostics.split_at_separators(data, name)
-        if options.split_input_file
-        else [(0, data)]
-    )
+    parts = [(0, data)]
+    if options.split_input_file:
+        parts = expected_diagnostics.split_at_separators(data, name)
     outputs, failures = [], []
-    for line, chunk in chunks:
+    for line, part in parts:
+        reported_errors = []
         try:
-            # Blank lines stand for the parts before, so that locations are those of the file.
-            parse = functools.partial(frontends.parse_module, b"\n" * line + chunk, name)
+            # Blank lines replace the parts before, so that source positions are right.
+            parse = functools.partial(frontends.parse_module, b"\n" * line + part, name)
             outputs.append(_run_pass_pipeline(options, steps, parse, name))
-            reported_errors = []
         except HespasError as error:
             if not options.verify_diagnostics:
                 raise
             reported_errors = [error]
         if options.verify_diagnostics:
-            failures += expected_diagnostics.compare_diagnostics(chunk, line, name, reported_errors)
+            failures += expected_diagnostics.compare_diagnostics(part, line, name, reported_errors)
     if failures:
         print("\n".join(failures), file=sys.stderr)
         return console_scripts.EXIT_ERROR
@@ -178,9 +218,16 @@ def _run_pass_pipeline(
     read_module: Callable[[Any], Any],
     name: str,
 ) -> bytes:
-    """One module through the pipeline, to its text or bytecode; raises HespasError.
+    """Run the pipeline on one module and return its text or bytecode.
 
-    ``read`` gives the module in a context; ``name`` stands for its file in messages.
+    Args:
+        options: The options of the tool.
+        steps: The passes.
+        read_module: Reads the module into a context.
+        name: The name of the file, for messages.
+
+    Raises:
+        HespasError: The module cannot be read, or a pass fails.
     """
     from hespas.dialects.mlir import make_context
 
@@ -208,7 +255,7 @@ def _run_pass_pipeline(
 
 
 def _render_module(options: argparse.Namespace, module: Any) -> bytes:
-    """The module as bytes in the form the options ask for."""
+    """Render the module in the form that the options select."""
     if options.typed_attributes:
         from hespas.dialects import typed_attrs
 
@@ -227,7 +274,7 @@ def _render_module(options: argparse.Namespace, module: Any) -> bytes:
 
 
 def _write_module_output(options: argparse.Namespace, data: bytes) -> None:
-    """Write the output whole or not at all."""
+    """Write the output, the whole or nothing."""
     if not options.disable_output:
         from hespas.workflows import module_output
 

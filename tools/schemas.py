@@ -115,4 +115,3 @@ def _build_sweep_schema() -> dict[str, Any]:
         "title": "the file of hespas sweep",
         "type": "object",
     }
-

@@ -257,7 +257,7 @@ def test_what_follows_from_a_run_is_on_a_card(place, tmp_path):
     items = page.one("ul", class_="cards").all("li")
     cards = {item.one("span", class_="name").text: item.text for item in items}
     assert "43.2 %" in cards["MFU"] and "1.500 M/s" in cards["tokens"]
-    assert "0.001 USD" in cards["cost of a step"] and "2 USD an hour" in cards["cost of a step"]
+    assert "0.001 USD" in cards["cost of a step"] and "2 USD per hour" in cards["cost of a step"]
     assert "3 ops have no estimate" in page.one("div", role="alert").text
     assert "<i>careful</i>" in page.text
 

@@ -1,1 +1,1 @@
-"""Results as pages for the browser and as plots."""
+"""HTML pages and plots of results."""

@@ -1,4 +1,4 @@
-"""Charts as SVG: stacked bars, and areas over time. Colours are the page's, by class."""
+"""Stacked bars and area charts as SVG. The style sheet of the page defines their colours."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from hespas.support.text_tables import format_percent, format_scaled, format_seconds
 from hespas.tools.report.markup import Markup, join_markup, tag
 
-SERIES = 5  # colours for what is named; s6 is for the rest
+SERIES = 5  # number of colours for named parts; the next colour is for the rest
 REST = "the rest"
-MIN_LABEL_SHARE = 0.09  # share of a bar from which a part is named in it
+MIN_LABEL_SHARE = 0.09  # share of a bar that a part needs to be labelled in it
 
 
 @dataclass(frozen=True, slots=True)
 class BarSegment:
-    """A part of a bar; ``colour`` is the number of a series."""
+    """A part of a bar; ``colour`` is the number of a colour, from 1."""
 
     name: str
     time_s: float
@@ -24,7 +24,10 @@ class BarSegment:
 
 
 def make_bar_segments(times: Sequence[tuple[str, float]], first: int = 1) -> list[BarSegment]:
-    """Parts of a bar, colours from ``first``; the smallest together, where there are many."""
+    """Make the parts of a bar, longest first.
+
+    Colours start at ``first``. Parts without a colour of their own are added up as "the rest".
+    """
     longest_first = sorted(((n, t) for n, t in times if t > 0), key=lambda pair: -pair[1])
     most = SERIES - first + 1
     shown = [
@@ -41,13 +44,13 @@ def make_bar_segments(times: Sequence[tuple[str, float]], first: int = 1) -> lis
 def draw_stacked_bar(
     title: str, shown: Sequence[BarSegment], band_s: Sequence[float] | None = None
 ) -> Markup:
-    """A bar of parts with its legend, and the ends of a band above it."""
+    """Draw a bar with its legend, and the 80 % band above it (``band_s``: its ends in seconds)."""
     total_s = math.fsum(part.time_s for part in shown)
     whole_s = max(total_s, band_s[1] if band_s else 0.0) or 1.0
     at, drawn = 0.0, []
     for part in shown:
         width = 100.0 * part.time_s / whole_s
-        tooltip = f"{part.name}\n{format_seconds(part.time_s)}, {format_percent(part.time_s / (total_s or 1.0))}"
+        tooltip = f"{part.name}\n{_format_amount(part, total_s)}"
         inner: list[Markup] = [tag("rect", width="100%", height="100%")]
         if width >= 100 * MIN_LABEL_SHARE:
             inner.append(tag("text", part.name, x=8, y="50%"))
@@ -75,7 +78,7 @@ def _format_amount(part: BarSegment, total_s: float) -> str:
 
 
 def draw_legend(entries: Sequence[tuple[str, int, str]], shapes: Sequence[Markup] = ()) -> Markup:
-    """Names with their colours and what is said of them; squares, or ``shapes``."""
+    """Draw a legend of (name, colour number, value) entries, marked by squares or ``shapes``."""
     square = tag("rect", width=12, height=12, rx=2)
     items = []
     for i, (name, colour, value_text) in enumerate(entries):
@@ -86,7 +89,7 @@ def draw_legend(entries: Sequence[tuple[str, int, str]], shapes: Sequence[Markup
 
 
 def _draw_band_whisker(low_s: float, high_s: float, whole_s: float) -> Markup:
-    """The ends of a band above a bar of that width."""
+    """Draw the band above a bar whose full width is ``whole_s`` seconds."""
     low, high = (f"{100 * min(end / whole_s, 0.999):.3f}%" for end in (low_s, high_s))
     lines = [
         tag("line", x1=low, x2=high, y1=6, y2=6),
@@ -100,12 +103,38 @@ def _draw_band_whisker(low_s: float, high_s: float, whole_s: float) -> Markup:
 
 
 def choose_tick_values(top: float) -> list[float]:
-    """Round numbers from 0 that hold ``top``, three to six of them."""
+    """Choose three to six round numbers from 0 to at least ``top``."""
     if top <= 0:
         return [0.0, 1.0]
     step = 10.0 ** math.floor(math.log10(top))
     step = next(s for s in (step / 5, step / 2, step, 2 * step) if top / s <= 5)
     return [i * step for i in range(math.ceil(top / step - 1e-9) + 1)]
+
+
+@dataclass(frozen=True)
+class _AreaFrame:
+    """Size, margins and ranges of an area chart, in pixels and in units of the axes."""
+
+    width: int
+    height: int
+    x_range: tuple[float, float]
+    y_top: float
+    left: int = 68
+    right: int = 12
+    top: int = 16
+    bottom: int = 40
+
+    def scale_x(self, value: float) -> float:
+        first, last = self.x_range
+        inner_width = self.width - self.left - self.right
+        return self.left + (value - first) / (last - first) * inner_width
+
+    def scale_y(self, value: float) -> float:
+        return self.top + (1 - value / self.y_top) * (self.height - self.top - self.bottom)
+
+    def draw_horizontal_line(self, value: float, class_: str) -> Markup:
+        y = self.scale_y(value)
+        return tag("line", x1=self.left, x2=self.width - self.right, y1=y, y2=y, class_=class_)
 
 
 def draw_area_chart(
@@ -118,48 +147,52 @@ def draw_area_chart(
     width: int,
     height: int,
 ) -> Markup:
-    """Steps of ``points`` (x ascending, y), and a line at ``limit`` where that is near.
+    """Draw a step function as an area.
 
-    ``along`` names the horizontal axis.
+    Args:
+        title: The text for screen readers.
+        points: The (x, y) at which the function changes, x ascending.
+        limit: The capacity of the device; drawn as a line unless it is far above all points.
+        unit: The unit of y.
+        along: The title of the horizontal axis.
+        width: The width in pixels.
+        height: The height in pixels.
     """
-    left, right, top, bottom = 68, 12, 16, 40
     peak = max((y for _, y in points), default=0.0)
-    near = limit if limit is not None and limit <= 2.5 * peak else None
-    marks = choose_tick_values(max(peak, near or 0.0))
+    near_limit = limit if limit is not None and limit <= 2.5 * peak else None
+    marks = choose_tick_values(max(peak, near_limit or 0.0))
     first, last = points[0][0], max(points[-1][0], points[0][0] + 1)
-
-    def scale_x(value: float) -> float:
-        return left + (value - first) / (last - first) * (width - left - right)
-
-    def scale_y(value: float) -> float:
-        return top + (1 - value / marks[-1]) * (height - top - bottom)
-
+    frame = _AreaFrame(width, height, (first, last), marks[-1])
     drawn = []
     for mark in marks:
+        text = format_scaled(mark, unit).replace(".000", "")
+        label_x, label_y = frame.left - 8, frame.scale_y(mark) + 4
         drawn += [
-            tag("line", x1=left, x2=width - right, y1=scale_y(mark), y2=scale_y(mark), class_="grid"),
-            tag("text", format_scaled(mark, unit).replace(".000", ""), x=left - 8, y=scale_y(mark) + 4,
-                text_anchor="end", class_="quiet"),
-        ]  # fmt: skip
-    path = [f"M{scale_x(first):.1f} {scale_y(0):.1f}"]
-    for (at, value), (until, _) in zip(points, [*points[1:], (last, 0)], strict=True):
-        path.append(
-            f"L{scale_x(at):.1f} {scale_y(value):.1f}L{scale_x(until):.1f} {scale_y(value):.1f}"
-        )
-    path.append(f"L{scale_x(last):.1f} {scale_y(0):.1f}Z")
-    drawn.append(tag("path", d="".join(path), class_="area"))
-    if near is not None:
+            frame.draw_horizontal_line(mark, "grid"),
+            tag("text", text, x=label_x, y=label_y, text_anchor="end", class_="quiet"),
+        ]
+    drawn.append(tag("path", d=_format_step_path(frame, points, last), class_="area"))
+    if near_limit is not None:
+        text = f"memory of the device, {format_scaled(near_limit, unit)}"
+        label_x, label_y = frame.left + 8, frame.scale_y(near_limit) - 6
         drawn += [
-            tag("line", x1=left, x2=width - right, y1=scale_y(near), y2=scale_y(near), class_="limit"),
-            tag("text", f"memory of the device, {format_scaled(near, unit)}", x=left + 8, y=scale_y(near) - 6,
-                class_="label"),
-        ]  # fmt: skip
-    for mark in (first, last):
-        drawn.append(
-            tag("text", f"{mark:,.0f}", x=scale_x(mark), y=height - bottom + 18, class_="quiet",
-                text_anchor="start" if mark == first else "end")
-        )  # fmt: skip
-    middle = (left + width - right) / 2
+            frame.draw_horizontal_line(near_limit, "limit"),
+            tag("text", text, x=label_x, y=label_y, class_="label"),
+        ]
+    for mark, anchor in ((first, "start"), (last, "end")):
+        x, y = frame.scale_x(mark), height - frame.bottom + 18
+        drawn.append(tag("text", f"{mark:,.0f}", x=x, y=y, class_="quiet", text_anchor=anchor))
+    middle = (frame.left + width - frame.right) / 2
     drawn.append(tag("text", along, x=middle, y=height - 8, text_anchor="middle"))
-    return tag("svg", *drawn, viewBox=f"0 0 {width} {height}", class_="chart", role="img",
-               aria_label=title)  # fmt: skip
+    view_box = f"0 0 {width} {height}"
+    return tag("svg", *drawn, viewBox=view_box, class_="chart", role="img", aria_label=title)
+
+
+def _format_step_path(frame: _AreaFrame, points: Sequence[tuple[float, float]], last: float) -> str:
+    """Format the outline of the area below a step function that ends at x = ``last``."""
+    path = [f"M{frame.scale_x(points[0][0]):.1f} {frame.scale_y(0):.1f}"]
+    for (start, value), (end, _) in zip(points, [*points[1:], (last, 0)], strict=True):
+        y = frame.scale_y(value)
+        path.append(f"L{frame.scale_x(start):.1f} {y:.1f}L{frame.scale_x(end):.1f} {y:.1f}")
+    path.append(f"L{frame.scale_x(last):.1f} {frame.scale_y(0):.1f}Z")
+    return "".join(path)

@@ -1,21 +1,23 @@
-"""Tables that sort and filter in the browser, and are complete without it."""
+"""HTML tables that can be sorted and filtered; without scripts they show all rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from hespas.support.text_tables import format_percent, format_scaled, format_seconds
 from hespas.tools.report.markup import Child, Markup, join_markup, tag
 
-SHOWN = 12  # rows before "show all"
-FILTERED = 6  # rows from which a table has a filter
+SHOWN_ROWS = 12  # number of rows before "Show all" is needed
+MIN_FILTERED_ROWS = 6  # a table with more rows has a filter
+
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """``key`` names it in the page's address; ``help`` is said where the mouse rests."""
+    """A column; ``key`` stands for it in the address of the page, ``help`` is its tooltip."""
 
     key: str
     title: str
@@ -25,8 +27,14 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """``value`` sorts it where it is a number; ``share`` is drawn as a bar, beside the column's
-    largest; ``more`` stands below."""
+    """A cell of a table.
+
+    Attributes:
+        text: The content.
+        value: The number that the cell is sorted by; None to sort by the text.
+        share: The length of a bar in the cell, relative to the largest of the column.
+        more: A second line of text.
+    """
 
     text: Child
     value: float | None = None
@@ -63,10 +71,53 @@ def render_table(
     rows: Sequence[Sequence[TableCell]],
     ids: Sequence[str] = (),
 ) -> Markup:
-    """A table with its controls; ``name`` is its place in the page's address.
+    """Render a table with its controls.
 
-    ``ids`` are those of the rows, where something links to them.
+    Args:
+        name: The id of the table, which also stands for it in the address of the page.
+        caption: The text above the table.
+        columns: The columns.
+        rows: The cells of each row.
+        ids: The ids of the rows, for links to them; may be empty.
     """
+    scroller = tag(
+        "div",
+        _render_grid(name, columns, rows, ids),
+        class_="scroll",
+        tabindex=0,
+        role="region",
+        aria_labelledby=f"{name}-caption",
+    )
+    heading = tag("p", caption, id=f"{name}-caption", class_="caption")
+    tools = _render_tools(name, len(rows)) if len(rows) > MIN_FILTERED_ROWS else None
+    return tag("div", heading, tools, scroller, class_="table")
+
+
+def render_records(
+    name: str,
+    caption: str,
+    fields: Sequence[tuple[TableColumn, Callable[[Record], TableCell]]],
+    records: Sequence[Record],
+) -> Markup:
+    """Render a table with a row for each record.
+
+    Args:
+        name: The id of the table.
+        caption: The text above the table.
+        fields: The columns, each with the function that makes its cell of a record.
+        records: The records.
+    """
+    rows = [[make_cell(record) for _, make_cell in fields] for record in records]
+    return render_table(name, caption, [column for column, _ in fields], rows)
+
+
+def _render_grid(
+    name: str,
+    columns: Sequence[TableColumn],
+    rows: Sequence[Sequence[TableCell]],
+    ids: Sequence[str],
+) -> Markup:
+    """Render the table element."""
     header = tag(
         "tr",
         *(
@@ -92,17 +143,20 @@ def render_table(
         )
         for i, row in enumerate(rows)
     ]
-    title = f"{name}-caption"
-    grid = tag(
+    return tag(
         "table",
         tag("thead", header),
         tag("tbody", *body),
         id=name,
         class_="sortable",
-        data_shown=SHOWN,
-        aria_labelledby=title,
+        data_shown=SHOWN_ROWS,
+        aria_labelledby=f"{name}-caption",
     )
-    tools = tag(
+
+
+def _render_tools(name: str, row_count: int) -> Markup:
+    """Render the filter and the button of a table."""
+    return tag(
         "div",
         tag(
             "label",
@@ -110,17 +164,14 @@ def render_table(
             tag("input", type="search", aria_controls=name, placeholder="words to look for"),
         ),
         tag("button", "Show all", type="button", class_="all", aria_controls=name),
-        tag("span", f"{len(rows)} rows", class_="count", role="status"),
+        tag("span", f"{row_count} rows", class_="count", role="status"),
         class_="tools",
         hidden=True,
     )
-    scroller = tag("div", grid, class_="scroll", tabindex=0, role="region", aria_labelledby=title)
-    heading = tag("p", caption, id=title, class_="caption")
-    return tag("div", heading, tools if len(rows) > FILTERED else None, scroller, class_="table")
 
 
 def _render_cell(cell: TableCell, column: TableColumn, longest: float) -> Markup:
-    """``longest`` is the share that a whole bar stands for."""
+    """Render a cell; a bar of full length stands for the share ``longest``."""
     content: Child = cell.text
     if column.kind == "code" and cell.text not in (None, "-"):
         content = tag("code", cell.text)
@@ -140,7 +191,7 @@ def _render_cell(cell: TableCell, column: TableColumn, longest: float) -> Markup
 
 
 def render_facts(rows: Sequence[tuple[str, Child]]) -> Markup:
-    """Names and values."""
+    """Render a list of names and values."""
     return tag(
         "dl",
         join_markup(*(tag("div", tag("dt", name), tag("dd", value)) for name, value in rows)),
@@ -149,7 +200,7 @@ def render_facts(rows: Sequence[tuple[str, Child]]) -> Markup:
 
 
 def render_cards(card_texts: Sequence[tuple[str, str, str]]) -> Markup:
-    """Main figures: each a name, a value, and what more is to be said."""
+    """Render the main figures: name, value and explanation of each."""
     items = (
         tag(
             "li",

@@ -1,11 +1,11 @@
-"""HTML and SVG from Python values: what is not markup already is escaped."""
+"""Builds HTML and SVG from Python values. Text that is not markup is escaped."""
 
 from __future__ import annotations
 
 import html
 import re
 
-# What no HTML text may hold, however it is written: controls, halves of characters, non-characters.
+# Characters that HTML forbids even when escaped: controls, surrogates and non-characters.
 _FORBIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
@@ -13,7 +13,7 @@ _VOID = frozenset(("br", "input", "link", "meta"))
 
 
 class Markup(str):
-    """Text that is markup already."""
+    """Text that is markup and must not be escaped."""
 
     __slots__ = ()
 
@@ -22,20 +22,23 @@ Child = str | int | None
 
 
 def escape_markup(text: object) -> Markup:
-    """Text as it stands in an element or in a quoted attribute; markup stays as it is."""
+    """Escape text for an element or a quoted attribute; markup is returned unchanged."""
     if isinstance(text, Markup):
         return text
     return Markup(html.escape(_FORBIDDEN.sub("\ufffd", str(text))))
 
 
 def join_markup(*children: Child, between: str = "") -> Markup:
-    """Children one after the other; None is left out."""
+    """Concatenate children, with ``between`` between them; None is skipped."""
     return Markup(between.join(escape_markup(child) for child in children if child is not None))
 
 
 def tag(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
-    """An element. ``class_`` is ``class``, ``aria_label`` is ``aria-label``; True is an attribute
-    without a value, None and False are left out."""
+    """Build an element.
+
+    Attributes are named as in HTML, with ``_`` for ``-`` and ``class_`` for ``class``. The value
+    True gives an attribute without a value; None and False give no attribute.
+    """
     words = [name]
     for key, value in attributes.items():
         if value is None or value is False:

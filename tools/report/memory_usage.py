@@ -1,4 +1,4 @@
-"""The memory of a run over its step, as a page and a plot need it."""
+"""The memory of a run, for pages and plots."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hespas.workflows.run_results import RunResult
 
-PARTS = {  # of the live bytes, each followed by what is told apart in it
+PARTS = {  # of the live bytes: keys of run.json, and titles
     "argument_bytes": "arguments",
     "parameter_bytes": "of them parameters",
     "optimizer_bytes": "of them optimizer state",
@@ -19,10 +19,14 @@ PARTS = {  # of the live bytes, each followed by what is told apart in it
 
 @dataclass(frozen=True)
 class RunMemory:
-    """Bytes on one device: ``peak`` with a place for each buffer, the most that are ``live`` at one
-    point, what these are, and ``points`` of the program with the bytes live there.
+    """The memory of one device, in bytes.
 
-    ``capacity`` is that of the node, None where it is not known.
+    Attributes:
+        peak: The memory that all buffers need, placed.
+        live: The largest sum of live bytes at one point of the program.
+        parts: Title and size of the parts of ``live``.
+        points: Points of the program with the bytes that are live from there on.
+        capacity: The memory of the node; None if it is unknown.
     """
 
     peak: int
@@ -33,12 +37,12 @@ class RunMemory:
 
     @property
     def fits_capacity(self) -> bool | None:
-        """None where the capacity is not known."""
+        """Whether the peak fits the memory of the node; None if that is unknown."""
         return None if self.capacity is None else self.peak <= self.capacity
 
 
 def read_memory_usage(result: RunResult) -> RunMemory | None:
-    """What run.json says of it; None where it says nothing."""
+    """Read the memory of a run from its figures; None if they have none."""
     memory_figures = result.get_figure("memory")
     if not memory_figures:
         return None

@@ -1,4 +1,4 @@
-"""The frame of a page: one file that asks the network for nothing."""
+"""The frame of a page: one HTML file that loads nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hespas.tools.report.markup import Child, Markup, join_markup, tag
 
 @dataclass(frozen=True, slots=True)
 class PageSection:
-    """A part of a page; ``name`` is its place in the page's address."""
+    """A section of a page; ``name`` is its id, ``lead`` the text below its title."""
 
     name: str
     title: str
@@ -25,12 +25,15 @@ class PageSection:
 def render_page(
     title: str, subtitle: Child, sections: Sequence[PageSection], top: Child = None
 ) -> bytes:
-    """A whole page, UTF-8; ``top`` stands before the sections.
+    """Render a whole page in UTF-8; ``top`` is placed before the sections.
 
-    Its policy lets a browser run and apply nothing but what is in it, and load nothing at all.
+    The content security policy allows only the script and style of the page, and no loading.
     """
     style, script = (read_asset(name) for name in ("page.css", "page.js"))
-    policy = f"default-src 'none'; style-src '{_compute_policy_hash(style)}'; script-src '{_compute_policy_hash(script)}'"
+    policy = (
+        f"default-src 'none'; style-src '{_compute_policy_hash(style)}'; "
+        f"script-src '{_compute_policy_hash(script)}'"
+    )
     links = [tag("a", one.title, href=f"#{one.name}") for one in sections]
     head = tag(
         "head",
@@ -73,6 +76,7 @@ def _render_section(section: PageSection) -> Markup:
 
 
 def read_asset(name: str) -> str:
+    """Read a style sheet or script of the pages."""
     return resources.files("hespas.tools.report").joinpath(name).read_text("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Plots as files: PNG, SVG or PDF, by matplotlib."""
+"""Plots of runs, comparisons and sweeps, drawn with matplotlib."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ KINDS = ("png", "svg")
 
 
 def write_run_plots(result: RunResult, folder: str) -> list[str]:
-    """The plots of a run as files in ``folder``, which is made if need be; their paths.
+    """Write the plots of a run to ``folder``, which is created if needed; returns their paths.
 
-    Raises HespasError.
+    Raises:
+        HespasError: The result is incomplete, or a file cannot be written.
     """
     plot = build_roofline_plot(kernel_rows.merge_layers(result.kernel_rows), result.resolved_node)
     used = read_memory_usage(result)
@@ -88,7 +89,7 @@ def _draw_roofline(figure: Any, plot: RooflinePlot) -> None:
 
 
 def _draw_breakdown(figure: Any, result: RunResult) -> None:
-    """The step, and compute by kind of kernel, as bars one above the other."""
+    """Draw the step, and below it the compute time by kind of kernel, as bars."""
     from hespas.tools.report.charts import make_bar_segments
 
     figures = result.figures
@@ -132,7 +133,7 @@ def _draw_memory(figure: Any, used: RunMemory) -> None:
 def write_comparison_plot(
     path: str, comparisons: Sequence[ComparedResult], labels: Sequence[str]
 ) -> None:
-    """Bars of the times, compute and exposed communication apart, with their bands."""
+    """Write a bar chart of compute and exposed communication, with the 80 % bands."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, 1.6 + 0.45 * len(comparisons)), layout="constrained")
@@ -167,7 +168,7 @@ def write_comparison_plot(
 def write_heat_map(
     folder: str, rows: Sequence[str], columns: Sequence[str], times_s: Sequence[Sequence[Any]]
 ) -> list[str]:
-    """A heat map of times, shaded by how much longer than the best of its row; its paths."""
+    """Write a heat map of times, shaded by the ratio to the best of the row; returns the paths."""
 
     def draw_heat_map(figure: Any) -> None:
         from matplotlib.colors import LogNorm
@@ -189,14 +190,15 @@ def write_heat_map(
             for k, time_s in enumerate(row):
                 if time_s is not None:
                     dark = image.norm(shades[i][k]) > 0.5
-                    axes.text(k, i, _format_short_time(time_s), ha="center", va="center", fontsize=8,
-                              color="white" if dark else "black")  # fmt: skip
+                    colour = "white" if dark else "black"
+                    text = _format_short_time(time_s)
+                    axes.text(k, i, text, ha="center", va="center", fontsize=8, color=colour)
 
     width = 2.0 + 0.085 * max(map(len, rows), default=0) + 0.95 * len(columns)
     return _write_plots({"grid": draw_heat_map}, folder, (width, 1.8 + 0.45 * len(rows)))
 
 
 def _format_short_time(time_s: float) -> str:
-    """A time in three digits."""
+    """Format a time with three digits."""
     number, unit = format_seconds(time_s).split()
     return f"{float(f'{float(number):.3g}'):g} {unit}"

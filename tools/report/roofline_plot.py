@@ -1,9 +1,9 @@
-"""The roofline plot: what each kernel reaches beside what the device allows."""
+"""The roofline plot: the rate that each kernel reaches, below the peaks of the device."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hespas.configs.node_spec import NodeSpec
@@ -12,21 +12,23 @@ from hespas.tools.report.charts import SERIES
 from hespas.tools.report.markup import Markup, join_markup, tag
 from hespas.workflows.kernel_rows import KernelRow
 
-MAX_POINTS = 300  # points drawn, those with the most time
-MIN_TIME_SHARE = (
-    1e-4  # share of all compute time from which a kernel is drawn: tiny ones stretch the axes
-)
-SHAPES = ("circle", "square", "triangle", "diamond", "cross", "circle")  # by colour
-
-
-Scale = Callable[[float], float]
+MAX_POINTS = 300  # the kernels with the most time are drawn
+MIN_TIME_SHARE = 1e-4  # share of the compute time; smaller kernels would stretch the axes
+LABEL_HEIGHT = 14  # pixels
+SHAPES = ("circle", "square", "triangle", "diamond", "cross", "circle")  # of each colour
 
 
 @dataclass(frozen=True, slots=True)
 class RooflinePoint:
-    """A kernel: operations per byte, operations per second, and its share of all compute time.
+    """A kernel in the plot.
 
-    ``row`` is its place in the table of kernels, ``colour`` that of its kind.
+    Attributes:
+        intensity: Operations per byte.
+        rate: Operations per second.
+        share: The share of the compute time.
+        row: The index of the kernel in the table of kernels.
+        kernel: The kernel.
+        colour: The number of the colour of its kind, from 1.
     """
 
     intensity: float
@@ -39,7 +41,7 @@ class RooflinePoint:
 
 @dataclass(frozen=True, slots=True)
 class PeakRoof:
-    """A peak rate in operations per second, and the units and types that have it."""
+    """A peak rate in operations per second; ``name`` lists the units and types that have it."""
 
     rate: float
     name: str
@@ -47,10 +49,15 @@ class PeakRoof:
 
 @dataclass(frozen=True)
 class RooflinePlot:
-    """Points and roofs. ``left_out_share`` is the time of kernels that have no place in it.
+    """The content of a roofline plot.
 
-    ``bandwidth`` is in bytes per second, None where no node tells it. ``kinds`` are the kinds of
-    kernel by colour, from 1; the last stands for several where there are many.
+    Attributes:
+        points: The kernels, the one with the most time first.
+        roofs: The peak rates, the highest first.
+        bandwidth: The memory bandwidth in bytes per second; None if the node is unknown.
+        kinds: The kind of kernel of each colour; the last may stand for several kinds.
+        left_out: The number of kernels without a point.
+        left_out_share: Their share of the compute time.
     """
 
     points: list[RooflinePoint]
@@ -62,7 +69,7 @@ class RooflinePlot:
 
     @property
     def intensity_range(self) -> tuple[float, float]:
-        """Ends of the horizontal axis: whole powers of ten."""
+        """The ends of the horizontal axis, powers of ten."""
         intensities = [p.intensity for p in self.points]
         if self.bandwidth:
             intensities += [roof.rate / self.bandwidth for roof in self.roofs]
@@ -70,14 +77,14 @@ class RooflinePlot:
 
     @property
     def rate_range(self) -> tuple[float, float]:
-        """Ends of the vertical axis: whole powers of ten."""
+        """The ends of the vertical axis, powers of ten."""
         return _round_to_decades(
             [*(p.rate for p in self.points), *(roof.rate for roof in self.roofs)]
         )
 
 
 def build_roofline_plot(rows: Sequence[KernelRow], node: NodeSpec | None) -> RooflinePlot:
-    """The plot of a table of kernels: one point each that has operations and moves bytes."""
+    """Build the plot of a table of kernels: a point for each that computes and moves bytes."""
     total_ns = math.fsum(row.time_ns for row in rows) or 1.0
     placed = [
         (i, row)
@@ -113,7 +120,7 @@ def build_roofline_plot(rows: Sequence[KernelRow], node: NodeSpec | None) -> Roo
 
 
 def _collect_roofs(node: NodeSpec | None, dtypes: set[str]) -> list[PeakRoof]:
-    """The peaks of these types, equal ones together, the highest first."""
+    """Collect the peak rates of these element types, the highest first; equal rates are merged."""
     names: dict[float, list[str]] = {}
     for unit, rates in (node.peaks_flops if node else {}).items():
         for dtype, rate in rates.items():
@@ -134,104 +141,144 @@ def _round_to_decades(values: Sequence[float]) -> tuple[float, float]:
     return low, high if high > low else 10 * low
 
 
+@dataclass(frozen=True)
+class _RooflineFrame:
+    """Size, margins and ranges of a roofline plot; both axes are logarithmic."""
+
+    width: int
+    height: int
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+    left: int = 52
+    right: int = 14
+    top: int = 30
+    bottom: int = 48
+
+    def scale_x(self, intensity: float) -> float:
+        low, high = self.x_range
+        along = math.log10(intensity / low) / math.log10(high / low)
+        return self.left + along * (self.width - self.left - self.right)
+
+    def scale_y(self, rate: float) -> float:
+        low, high = self.y_range
+        along = math.log10(rate / low) / math.log10(high / low)
+        return self.top + (1 - along) * (self.height - self.top - self.bottom)
+
+
 def draw_roofline(plot: RooflinePlot, ids: Sequence[str], *, width: int, height: int) -> Markup:
-    """The plot as SVG; ``ids`` are the rows of the table of kernels, to which points link."""
-    left, right, top, bottom = 52, 14, 30, 48
-    (x_low, x_high), (y_low, y_high) = plot.intensity_range, plot.rate_range
+    """Draw the plot as SVG.
 
-    def scale_x(value: float) -> float:
-        along = math.log10(value / x_low) / math.log10(x_high / x_low)
-        return left + along * (width - left - right)
-
-    def scale_y(value: float) -> float:
-        along = math.log10(value / y_low) / math.log10(y_high / y_low)
-        return top + (1 - along) * (height - top - bottom)
-
-    crowded = math.log10(x_high / x_low) > width / 60
-    drawn = []
-    for i, mark in enumerate(_list_powers_of_ten(x_low, x_high)):
-        at = scale_x(mark)
-        drawn.append(tag("line", x1=at, x2=at, y1=top, y2=height - bottom, class_="grid"))
-        if not (crowded and i % 2):
-            drawn.append(
-                tag("text", _format_power_of_ten(mark), x=at, y=height - bottom + 18, class_="quiet",
-                    text_anchor="end" if mark == x_high else "middle")
-            )  # fmt: skip
-    for mark in _list_powers_of_ten(y_low, y_high):
-        at = scale_y(mark)
-        drawn.append(tag("line", x1=left, x2=width - right, y1=at, y2=at, class_="grid"))
-        text = format_scaled(mark, "").replace(".000", "").replace(" ", "")
-        drawn.append(tag("text", text, x=left - 8, y=at + 4, text_anchor="end", class_="quiet"))
-    lines, labels = _draw_roof_lines(plot, scale_x, scale_y, right=width - right)
-    largest = max((p.share for p in plot.points), default=1.0)
-    points = [
-        _draw_point(p, scale_x(p.intensity), scale_y(p.rate), largest, ids) for p in plot.points
-    ]
-    drawn += [*lines, *points, *labels]
-    middle = (left + width - right) / 2
-    drawn += [
+    Args:
+        plot: The content.
+        ids: The ids of the rows in the table of kernels, which the points link to.
+        width: The width in pixels.
+        height: The height in pixels.
+    """
+    frame = _RooflineFrame(width, height, plot.intensity_range, plot.rate_range)
+    lines, labels = _draw_roof_lines(plot, frame)
+    largest = max((point.share for point in plot.points), default=1.0)
+    points = [_draw_point(point, frame, largest, ids) for point in plot.points]
+    middle = (frame.left + width - frame.right) / 2
+    return tag(
+        "svg",
+        *_draw_grid(frame),
+        *lines,
+        *points,
+        *labels,
         tag("text", "operations per byte", x=middle, y=height - 8, text_anchor="middle"),
         tag("text", "operations/s", x=4, y=12),
-    ]
-    return tag(
-        "svg", *drawn, viewBox=f"0 0 {width} {height}", class_="chart points", role="group",
+        viewBox=f"0 0 {width} {height}",
+        class_="chart points",
+        role="group",
         aria_label=f"Roofline with {len(plot.points)} kernels; each links to its row of the table",
-    )  # fmt: skip
+    )
+
+
+def _draw_grid(frame: _RooflineFrame) -> list[Markup]:
+    """Draw the powers of ten of both axes."""
+    x_low, x_high = frame.x_range
+    floor = frame.height - frame.bottom
+    is_crowded = math.log10(x_high / x_low) > frame.width / 60
+    drawn = []
+    for i, mark in enumerate(_list_powers_of_ten(x_low, x_high)):
+        x = frame.scale_x(mark)
+        drawn.append(tag("line", x1=x, x2=x, y1=frame.top, y2=floor, class_="grid"))
+        if not (is_crowded and i % 2):
+            anchor = "end" if mark == x_high else "middle"
+            text = _format_power_of_ten(mark)
+            drawn.append(tag("text", text, x=x, y=floor + 18, class_="quiet", text_anchor=anchor))
+    for mark in _list_powers_of_ten(*frame.y_range):
+        y = frame.scale_y(mark)
+        end = frame.width - frame.right
+        drawn.append(tag("line", x1=frame.left, x2=end, y1=y, y2=y, class_="grid"))
+        text = format_scaled(mark, "").replace(".000", "").replace(" ", "")
+        label_x = frame.left - 8
+        drawn.append(tag("text", text, x=label_x, y=y + 4, text_anchor="end", class_="quiet"))
+    return drawn
 
 
 def _draw_roof_lines(
-    plot: RooflinePlot, x: Scale, y: Scale, *, right: float
+    plot: RooflinePlot, frame: _RooflineFrame
 ) -> tuple[list[Markup], list[Markup]]:
-    """The slope of the memory and the peaks, and their names, which do not overlap."""
-    low, high = plot.intensity_range
-    least, most = plot.rate_range
+    """Draw the slope of the memory bandwidth and the peaks; returns lines and their labels."""
     if not plot.bandwidth:
         return [], []
-    slope, lines, labels = plot.bandwidth, [], []
-    start = max(low, least / slope)
-    end = min(high, (plot.roofs[0].rate if plot.roofs else most) / slope)
+    (low, high), (least, most) = plot.intensity_range, plot.rate_range
+    lines, labels = _draw_peaks(plot.roofs, plot.bandwidth, frame)
+    start = max(low, least / plot.bandwidth)
+    end = min(high, (plot.roofs[0].rate if plot.roofs else most) / plot.bandwidth)
     if end > start:
-        lines.append(
-            tag("line", x1=x(start), y1=y(start * slope), x2=x(end), y2=y(end * slope),
-                class_="roof")
-        )  # fmt: skip
-    taken: list[float] = []
-    for roof in plot.roofs:
-        ridge = max(roof.rate / slope, low)
-        if ridge < high:
-            at = y(roof.rate)
-            lines.append(tag("line", x1=x(ridge), y1=at, x2=right, y2=at, class_="roof"))
-            text_y = at - 5
-            if taken and text_y < taken[-1] + 14:
-                text_y = at + 14 if at + 14 >= taken[-1] + 14 else taken[-1] + 14
-            taken.append(text_y)
-            labels.append(
-                tag("text", f"{roof.name} {format_rate(roof.rate)}", x=right - 4,
-                    y=text_y, text_anchor="end", class_="label")
-            )  # fmt: skip
-    if end > start:
-        at = x(start), y(start * slope)
-        turn = math.degrees(math.atan2(y(end * slope) - at[1], x(end) - at[0]))
-        place = f"translate({at[0]:.2f} {at[1]:.2f}) rotate({turn:.2f})"
-        text = f"memory {format_rate(slope)}B/s"
-        labels.append(tag("text", text, x=16, y=-7, transform=place, class_="label"))
+        x1, y1 = frame.scale_x(start), frame.scale_y(start * plot.bandwidth)
+        x2, y2 = frame.scale_x(end), frame.scale_y(end * plot.bandwidth)
+        lines = [tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_="roof"), *lines]
+        angle = math.degrees(math.atan2(y2 - y1, x2 - x1))
+        transform = f"translate({x1:.2f} {y1:.2f}) rotate({angle:.2f})"
+        text = f"memory {format_rate(plot.bandwidth)}B/s"
+        labels.append(tag("text", text, x=16, y=-7, transform=transform, class_="label"))
+    return lines, labels
+
+
+def _draw_peaks(
+    roofs: Sequence[PeakRoof], bandwidth: float, frame: _RooflineFrame
+) -> tuple[list[Markup], list[Markup]]:
+    """Draw the peak rates; returns lines, and labels that do not overlap."""
+    lines, labels = [], []
+    low, high = frame.x_range
+    right = frame.width - frame.right
+    last_label_y: float | None = None
+    for roof in roofs:
+        ridge = max(roof.rate / bandwidth, low)
+        if ridge >= high:
+            continue
+        y = frame.scale_y(roof.rate)
+        lines.append(tag("line", x1=frame.scale_x(ridge), y1=y, x2=right, y2=y, class_="roof"))
+        label_y = y - 5
+        if last_label_y is not None and label_y < last_label_y + LABEL_HEIGHT:
+            label_y = max(y, last_label_y) + LABEL_HEIGHT
+        last_label_y = label_y
+        text = f"{roof.name} {format_rate(roof.rate)}"
+        labels.append(tag("text", text, x=right - 4, y=label_y, text_anchor="end", class_="label"))
     return lines, labels
 
 
 def format_rate(value: float) -> str:
-    """Three digits and a prefix: ``19.5 T``."""
+    """Format a rate with four digits and an SI prefix, such as ``19.5 T``."""
     number, _, prefix = format_scaled(value, "").partition(" ")
     return f"{float(number):.4g} {prefix}"
 
 
 def _draw_point(
-    point: RooflinePoint, x: float, y: float, largest: float, ids: Sequence[str]
+    point: RooflinePoint, frame: _RooflineFrame, largest: float, ids: Sequence[str]
 ) -> Markup:
+    """Draw a kernel; its area is its share of the time relative to the ``largest`` share."""
     row = point.kernel
+    x, y = frame.scale_x(point.intensity), frame.scale_y(point.rate)
     radius = 3.5 + 9.0 * math.sqrt(point.share / largest)
     description = (
-        f"{row.kind_title} {row.shapes}\n{format_scaled(point.rate, 'op/s')} at {point.intensity:.3g} op/B\n"
-        f"{row.count} runs of {format_seconds(1e-9 * row.cost.latency_ns)}, {format_percent(point.share)}"
+        f"{row.kind_title} {row.shapes}\n"
+        f"{format_scaled(point.rate, 'op/s')} at {point.intensity:.3g} op/B\n"
+        f"{row.count} runs of {format_seconds(1e-9 * row.cost.latency_ns)}, "
+        f"{format_percent(point.share)}"
     )
     drawn = draw_shape(SHAPES[point.colour - 1], x, y, radius, f"point s{point.colour}")
     link = f"#{ids[point.row]}" if point.row < len(ids) else None
@@ -239,7 +286,7 @@ def _draw_point(
 
 
 def draw_shape(kind: str, x: float, y: float, r: float, class_: str | None = None) -> Markup:
-    """A mark of about the area of a circle of radius ``r``."""
+    """Draw a mark with about the area of a circle of radius ``r``."""
     if kind == "circle":
         return tag("circle", cx=x, cy=y, r=r, class_=class_)
     if kind == "square":

@@ -1,8 +1,8 @@
-"""What stands at the top of a run's page: its main figures, and what makes them doubtful."""
+"""The top of a run's page: its main figures, and warnings about their validity."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from hespas.support.text_tables import (
     format_count,
@@ -15,61 +15,74 @@ from hespas.tools.report.markup import Markup, join_markup, tag
 from hespas.tools.report.memory_usage import RunMemory
 from hespas.workflows.run_results import RunResult
 
+CardTexts = tuple[str, str, str]  # name, value and explanation
+
+DERIVED_SHARES = {  # of the peak rate
+    "mfu": ("MFU", "the model's operations, of the dense peak"),
+    "hfu": ("HFU", "operations executed, of the dense peak"),
+}
+DERIVED_AMOUNTS = {"tokens_per_s": ("tokens", "/s"), "samples_per_s": ("samples", "/s")}
+
 
 def render_figure_cards(result: RunResult, used: RunMemory | None) -> Markup:
+    """Render the main figures of a run; those that are unknown are left out."""
+    return html_table.render_cards(
+        [
+            *_list_time_cards(result),
+            *_list_utilisation_cards(result),
+            *_list_step_cards(result),
+            *_list_memory_cards(used),
+        ]
+    )
+
+
+def _list_time_cards(result: RunResult) -> Iterator[CardTexts]:
     figures = result.figures
     step, compute, exposed = (figures[f"{n}_s"] for n in ("step_time", "compute", "exposed_comm"))
-    card_texts: list[tuple[str, str, str]] = []
     if step is not None:
-        card_texts.append(
-            ("step time", format_seconds(step), format_band(figures["step_time_band_s"]))
-        )
+        yield "step time", format_seconds(step), format_band(figures["step_time_band_s"])
     share = f"{format_percent(compute / step)} of the step" if step else ""
-    card_texts.append(
-        ("compute", format_seconds(compute), share or format_band(figures["compute_band_s"]))
-    )
+    yield "compute", format_seconds(compute), share or format_band(figures["compute_band_s"])
     if exposed is not None:
-        card_texts.append(
-            (
-                "exposed communication",
-                format_seconds(exposed),
-                f"{format_percent(figures['exposed_share'])} of the step",
-            )
-        )
-    for key, name, more in (
-        ("mfu", "MFU", "the model's operations, of the dense peak"),
-        ("hfu", "HFU", "operations executed, of the dense peak"),
-    ):
+        share = f"{format_percent(figures['exposed_share'])} of the step"
+        yield "exposed communication", format_seconds(exposed), share
+
+
+def _list_utilisation_cards(result: RunResult) -> Iterator[CardTexts]:
+    for key, (name, explanation) in DERIVED_SHARES.items():
         share = result.get_figure(f"derived.{key}")
         if share is not None:
-            card_texts.append((name, format_percent(share), more))
-    if figures["flops_utilisation"] is not None:
-        bandwidth = format_percent(figures["bandwidth_utilisation"])
-        peak = format_percent(figures["flops_utilisation"])
-        card_texts.append(("of the peak, computing", peak, f"{bandwidth} of the bandwidth"))
-    for key, name, unit in (
-        ("tokens_per_s", "tokens", "/s"), ("samples_per_s", "samples", "/s"),
-        ("energy_j", "energy", "J"),
-    ):  # fmt: skip
-        amount = result.get_figure(f"derived.{key}")
-        if amount is not None:
-            more = result.get_figure("derived.energy_model") if unit == "J" else "of all devices"
-            card_texts.append((name, format_scaled(amount, unit), str(more)))
+            yield name, format_percent(share), explanation
+    if result.figures["flops_utilisation"] is not None:
+        peak = format_percent(result.figures["flops_utilisation"])
+        bandwidth = format_percent(result.figures["bandwidth_utilisation"])
+        yield "of the peak, computing", peak, f"{bandwidth} of the bandwidth"
+
+
+def _list_step_cards(result: RunResult) -> Iterator[CardTexts]:
+    """Yield rates, energy and cost of a step of all devices."""
+    for key, (name, unit) in DERIVED_AMOUNTS.items():
+        rate = result.get_figure(f"derived.{key}")
+        if rate is not None:
+            yield name, format_scaled(rate, unit), "of all devices"
+    energy = result.get_figure("derived.energy_j")
+    if energy is not None:
+        model = str(result.get_figure("derived.energy_model"))
+        yield "energy", format_scaled(energy, "J"), model
     cost = result.get_figure("derived.cost_usd")
     if cost is not None:
         price = result.get_figure("derived.price_per_hour")
-        card_texts.append(
-            ("cost of a step", f"{cost:.3g} USD", f"{price:g} USD an hour and device")
-        )
+        yield "cost of a step", f"{cost:.3g} USD", f"{price:g} USD per hour and device"
+
+
+def _list_memory_cards(used: RunMemory | None) -> Iterator[CardTexts]:
     if used is not None:
-        capacity_text = (
-            f"of {format_scaled(used.capacity, 'B')}" if used.capacity else "on one device"
-        )
-        card_texts.append(("peak memory", format_scaled(used.peak, "B"), capacity_text))
-    return html_table.render_cards(card_texts)
+        capacity = f"of {format_scaled(used.capacity, 'B')}" if used.capacity else "on one device"
+        yield "peak memory", format_scaled(used.peak, "B"), capacity
 
 
 def format_band(ends: Sequence[float] | None) -> str:
+    """Format the 80 % band, given by its ends in seconds."""
     return (
         f"80 % band {format_seconds(ends[0])} to {format_seconds(ends[1])}"
         if ends
@@ -78,18 +91,18 @@ def format_band(ends: Sequence[float] | None) -> str:
 
 
 def render_alerts(result: RunResult, used: RunMemory | None) -> Markup | None:
-    """What makes the numbers doubtful, the worst first."""
+    """Render what makes the numbers unreliable, the worst first; None if nothing does."""
     figures, problems = result.figures, []
     if used is not None and used.fits_capacity is False and used.capacity is not None:
-        needed, there = format_scaled(used.peak, "B"), format_scaled(used.capacity, "B")
-        problems.append(f"The program does not fit: it needs {needed}, the device has {there}.")
+        needed, available = format_scaled(used.peak, "B"), format_scaled(used.capacity, "B")
+        problems.append(f"The program does not fit: it needs {needed}, the device has {available}.")
     if figures["gaps"]:
         has = "has" if figures["gaps"] == 1 else "have"
         problems.append(
             f"{format_count(figures['gaps'], 'op')} {has} no estimate: the times are too low."
         )
     if figures["step_time_s"] is None:
-        problems.append("Not simulated: there is no step time. A run with --system has one.")
+        problems.append("Not simulated: there is no step time. Run with --system to get one.")
     alerts = [tag("div", one, class_="alert bad", role="alert") for one in problems]
     if figures["warnings"]:
         items = (tag("li", warning) for warning in figures["warnings"])

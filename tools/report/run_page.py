@@ -1,11 +1,11 @@
-"""The page of one run: where its step goes, and what each number rests on."""
+"""The page of one run: where the time of its step goes, and the provenance of each number."""
 
 from __future__ import annotations
 
 import math
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -28,12 +28,53 @@ from hespas.workflows.kernel_rows import KernelRow
 from hespas.workflows.program_explanation import NO_ESTIMATE, compute_peak_shares
 from hespas.workflows.run_results import RunResult
 
-MAX_KERNELS = 500  # kernels in the table
+MAX_KERNELS = 500  # rows of the table of kernels
 KERNELS = "kernels"
+
+RecordField = tuple[TableColumn, Callable[[dict[str, Any]], TableCell]]
+
+_OPERAND_FIELDS: tuple[RecordField, ...] = (
+    (
+        TableColumn("size", "Operand", help="bytes on one device"),
+        lambda row: html_table.format_size_cell(row["operand_bytes"]),
+    ),
+    (TableColumn("count", "Count"), lambda row: html_table.format_number_cell(row["count"])),
+)
+_COLLECTIVE_FIELDS: tuple[RecordField, ...] = (
+    (TableColumn("kind", "Kind", "text"), lambda row: format_text_cell(row["kind"])),
+    (
+        TableColumn("group", "Group", help="number of devices"),
+        lambda row: html_table.format_number_cell(row["group_size"]),
+    ),
+    *_OPERAND_FIELDS,
+)
+_SIMULATED_FIELDS: tuple[RecordField, ...] = (
+    (TableColumn("time", "Time"), lambda row: html_table.format_time_cell(row["time_s"])),
+    (
+        TableColumn("each", "Each"),
+        lambda row: html_table.format_time_cell(row["time_s"] / row["count"]),
+    ),
+    (
+        TableColumn("algorithm", "Algorithm BW", help="as defined by nccl-tests"),
+        lambda row: html_table.format_size_cell(row["algorithm_bandwidth_bytes_per_s"], "B/s"),
+    ),
+    (
+        TableColumn("bus", "Bus BW", help="as defined by nccl-tests: comparable with a link's"),
+        lambda row: html_table.format_size_cell(row["bus_bandwidth_bytes_per_s"], "B/s"),
+    ),
+)
 
 
 def render_run_page(result: RunResult, folder: str) -> bytes:
-    """The page, to be put into ``folder``; raises HespasError where the result lacks something."""
+    """Render the page of a run.
+
+    Args:
+        result: The run.
+        folder: The folder that the page will be in, for relative links.
+
+    Raises:
+        HespasError: The result is incomplete.
+    """
     figures = result.figures
     node = result.resolved_node
     used = read_memory_usage(result)
@@ -90,8 +131,8 @@ def _build_step_section(result: RunResult) -> PageSection:
             )
         )
     lead = (
-        "The step ends with the device that finishes last. Exposed is the part of it in which that "
-        "device does not compute; nothing off the critical path makes the step shorter."
+        "The step ends with the device that finishes last. Exposed communication is the time in "
+        "which that device does not compute. Only changes on the critical path shorten the step."
     )
     return PageSection("step", "Where the step goes", join_markup(*bars), lead if step else None)
 
@@ -104,7 +145,7 @@ def _get_group_name(row: KernelRow, attribute: str) -> str:
 
 
 def _make_path_segments(rows: Sequence[dict[str, Any]]) -> list[BarSegment]:
-    """Compute in one colour, communication by kind in others, waiting in that of the rest."""
+    """Make the parts of the critical path: compute, communication by kind, and waiting."""
     compute = [row for row in rows if row["what"] == "compute"]
     waiting = [row for row in rows if row["what"] == "waiting"]
     rest = [(r["kind"] or r["what"], r["time_s"]) for r in rows if r["what"] == "communication"]
@@ -120,35 +161,35 @@ def _build_exposed_section(result: RunResult) -> PageSection | None:
     exposed_nodes = (result.simulation or {}).get("exposed")
     if not exposed_nodes:
         return None
-    step = result.figures["step_time_s"] or 1.0
-    columns = [
-        TableColumn("node", "Node", "text"),
-        TableColumn("needed", "Needed by", "text", "the compute that waits for it"),
-        TableColumn("place", "Place", "text"),
-        TableColumn("size", "Operand", help="bytes on one device"),
-        TableColumn("count", "Count"),
-        TableColumn("exposed", "Exposed", help="time in which the device computes nothing for it"),
-        TableColumn("share", "Of step"),
-        TableColumn(
-            "waiting", "Waiting", help="of that, for a slower device: bandwidth does not help"
+    step_s = result.figures["step_time_s"] or 1.0
+    program = str(result.figures["program"])
+    waiting_help = "part of it that waits for a slower device: more bandwidth does not help"
+    fields: list[RecordField] = [
+        (TableColumn("node", "Node", "text"), lambda row: format_text_cell(row["name"])),
+        (
+            TableColumn("needed", "Needed by", "text", "the compute that waits for it"),
+            lambda row: format_text_cell(row["needed_by"] or "the end"),
+        ),
+        (
+            TableColumn("place", "Place", "text"),
+            lambda row: format_text_cell(_shorten_place(row["location"], program)),
+        ),
+        *_OPERAND_FIELDS,
+        (
+            TableColumn("exposed", "Exposed", help="time in which the device does not compute"),
+            lambda row: html_table.format_time_cell(row["exposed_s"]),
+        ),
+        (
+            TableColumn("share", "Of step"),
+            lambda row: html_table.format_share_cell(row["exposed_s"] / step_s, bar=True),
+        ),
+        (
+            TableColumn("waiting", "Waiting", help=waiting_help),
+            lambda row: html_table.format_time_cell(row["waiting_s"]),
         ),
     ]
-    rows = [
-        [
-            format_text_cell(row["name"]),
-            format_text_cell(row["needed_by"] or "the end"),
-            format_text_cell(_shorten_place(row["location"], str(result.figures["program"]))),
-            html_table.format_size_cell(row["operand_bytes"]),
-            html_table.format_number_cell(row["count"]),
-            html_table.format_time_cell(row["exposed_s"]),
-            html_table.format_share_cell(row["exposed_s"] / step, bar=True),
-            html_table.format_time_cell(row["waiting_s"]),
-        ]
-        for row in exposed_nodes
-    ]
-    grid = html_table.render_table(
-        "exposed", "Communication that the last device waits for", columns, rows
-    )
+    caption = "Communication that the last device waits for"
+    grid = html_table.render_records("exposed", caption, fields, exposed_nodes)
     return PageSection("fix", "What to fix first", grid)
 
 
@@ -156,40 +197,13 @@ def _build_collectives_section(result: RunResult) -> PageSection | None:
     collectives = (result.simulation or {}).get("collectives") or result.figures["collectives"]
     if not collectives:
         return None
-    simulated = "time_s" in collectives[0]
-    columns = [
-        TableColumn("kind", "Kind", "text"),
-        TableColumn("group", "Group", help="devices in it"),
-        TableColumn("size", "Operand", help="bytes on one device"),
-        TableColumn("count", "Count"),
-    ]
-    if simulated:
-        columns += [
-            TableColumn("time", "Time"),
-            TableColumn("each", "Each"),
-            TableColumn("algorithm", "Algorithm BW", help="as nccl-tests defines it"),
-            TableColumn("bus", "Bus BW", help="as nccl-tests defines it: held against a link's"),
-        ]
-    rows = []
-    for row in collectives:
-        cells = [
-            format_text_cell(row["kind"]),
-            html_table.format_number_cell(row["group_size"]),
-            html_table.format_size_cell(row["operand_bytes"]),
-            html_table.format_number_cell(row["count"]),
-        ]
-        if simulated:
-            cells += [
-                html_table.format_time_cell(row["time_s"]),
-                html_table.format_time_cell(row["time_s"] / row["count"]),
-                html_table.format_size_cell(row["algorithm_bandwidth_bytes_per_s"], "B/s"),
-                html_table.format_size_cell(row["bus_bandwidth_bytes_per_s"], "B/s"),
-            ]
-        rows.append(cells)
-    caption = "All of the program's" if simulated else "Of one device, all sizes of a kind together"
-    return PageSection(
-        "collectives", "Collectives", html_table.render_table("collective", caption, columns, rows)
+    is_simulated = "time_s" in collectives[0]
+    fields = (*_COLLECTIVE_FIELDS, *(_SIMULATED_FIELDS if is_simulated else ()))
+    caption = (
+        "Of the whole program" if is_simulated else "Of one device, all sizes of a kind added up"
     )
+    grid = html_table.render_records("collective", caption, fields, collectives)
+    return PageSection("collectives", "Collectives", grid)
 
 
 def _build_roofline_section(
@@ -211,14 +225,14 @@ def _build_roofline_section(
         count = format_count(plot.left_out, "kernel")
         note = tag(
             "p",
-            f"Not drawn, moving data only or taking little time: {count} with "
+            f"Not drawn, because they only move data or take little time: {count} with "
             f"{format_percent(plot.left_out_share)} of the time.",
             class_="note",
         )
     lead = (
-        "Each mark is a distinct kernel, its area the time of all its runs. The slope is the "
-        "memory bandwidth, the flat lines are dense peaks; the further below, the more there is "
-        "to win."
+        "Each mark is a distinct kernel; its area is proportional to the time of all its runs. The "
+        "slope is the memory bandwidth, the flat lines are dense peak rates. The further a kernel "
+        "is below them, the more it can be improved."
     )
     return PageSection(
         "roofline", "Roofline", join_markup(legend, tag("figure", *drawn, note)), lead
@@ -232,7 +246,7 @@ def _build_kernels_section(
     program = str(result.figures["program"])
     columns = [
         TableColumn("kind", "Kind", "text"),
-        TableColumn("shapes", "Shapes and place", "code", "the place of the first of them"),
+        TableColumn("shapes", "Shapes and place", "code", "the place of the first such kernel"),
         TableColumn("total", "Total"),
         TableColumn("share", "Share"),
         TableColumn("runs", "Runs"),
@@ -240,8 +254,8 @@ def _build_kernels_section(
         TableColumn(
             "band",
             "Band",
-            help="80 % band of a run, and what is unsure of the constants behind "
-            "it; sorted by how much it adds to the whole",
+            help="80 % band of one run, and the tag of its constants; sorted by the "
+            "contribution to the band of the whole",
         ),
         TableColumn("peak", "Of peak"),
         TableColumn("bandwidth", "Of bandwidth"),
@@ -255,7 +269,7 @@ def _build_kernels_section(
     note = None
     if rest:
         time = format_seconds(1e-9 * math.fsum(row.time_ns for row in rest))
-        note = tag("p", f"{len(rest)} more take {time} together.", class_="note")
+        note = tag("p", f"{len(rest)} more kernels take {time} in total.", class_="note")
     return PageSection("top", "Kernels", join_markup(grid, note))
 
 
@@ -289,7 +303,7 @@ def _make_kernel_row(
 
 
 def _shorten_place(place: str, program: str) -> str:
-    """A place in the program without the program's name, which is that of the page."""
+    """Shorten a source position by the name of the program, which is the title of the page."""
     for name in (program, os.path.basename(program)):
         if place.startswith(f"{name}:"):
             return f"line {place.removeprefix(f'{name}:')}"
@@ -324,9 +338,9 @@ def _build_memory_section(used: RunMemory | None) -> PageSection | None:
     if used is None:
         return None
     rows: list[tuple[str, Child]] = [
-        ("peak, a place for each buffer", format_scaled(used.peak, "B"))
+        ("peak of all buffers, placed", format_scaled(used.peak, "B")),
+        ("largest sum of live bytes", format_scaled(used.live, "B")),
     ]
-    rows.append(("most live at one point", format_scaled(used.live, "B")))
     rows += [(name, format_scaled(size, "B")) for name, size in used.parts]
     if used.capacity is not None:
         share = format_percent(used.peak / used.capacity)
@@ -364,13 +378,11 @@ def _build_provenance_section(result: RunResult, node: NodeSpec | None, folder: 
         (f"{name} constants", format_count(count, "op")) for name, count in figures["tags"].items()
     ]
     band = run_overview.format_band(figures["step_time_band_s"] or figures["compute_band_s"])
-    rows.append(
-        ("error band", band if figures["compute_band_s"] else "the estimator knows no errors")
-    )
+    rows.append(("error band", band if figures["compute_band_s"] else "unknown to the estimator"))
     rows.append(("timeline", _render_timeline_link(result, folder)))
     for key, source in (node.sources if node else {}).items():
         rows.append((f"source of {key}", source))
-    return PageSection("provenance", "What the numbers rest on", html_table.render_facts(rows))
+    return PageSection("provenance", "Provenance", html_table.render_facts(rows))
 
 
 def _render_timeline_link(result: RunResult, folder: str) -> Child:
@@ -386,7 +398,7 @@ def _render_timeline_link(result: RunResult, folder: str) -> Child:
 
 
 def _collect_network_flags(result: RunResult) -> list[str]:
-    """The flags of ``hespas simulate`` that give the run's own step time."""
+    """Collect the flags with which ``hespas simulate`` computes the step time of the run."""
     settings = (result.simulation or {}).get("settings", {})
     flags = ["--congestion"] if settings.get("congestion") == "aware" else []
     if "communicators" in settings:

@@ -1,10 +1,11 @@
-"""The page of a sweep: its programs against its nodes, and every cell."""
+"""The page of a sweep: a heat map of programs and nodes, and a table of all cells."""
 
 from __future__ import annotations
 
 import functools
 import os
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,25 +17,30 @@ from hespas.tools.report.page_frame import PageSection, render_page
 from hespas.workflows.sweep.sweep_table import CELL, ORIGIN, SweepRow, read_split_results
 
 PROGRAM, NODE = "cell.mlir", "cell.node"
-SHADES = (1.1, 1.5, 2.5, 5.0)  # ends of the heat map's levels, times over the best
+SHADES = (1.1, 1.5, 2.5, 5.0)  # upper ends of the heat map's levels, in multiples of the best
 SHARES = {
     "exposed_share": "Exposed", "flops_utilisation": "Of peak",
     "bandwidth_utilisation": "Of bandwidth", "derived.mfu": "MFU", "derived.hfu": "HFU",
 }  # fmt: skip
-AMOUNTS = {  # columns and their units
+AMOUNTS = {  # titles and units of columns
     "derived.tokens_per_s": ("Tokens", "/s"), "derived.samples_per_s": ("Samples", "/s"),
     "derived.energy_j": ("Energy", "J"),
 }  # fmt: skip
-RESTS = ("estimator", "split", "simulator", "curves")  # what figures rest on, beside ORIGIN
+RESTS = ("estimator", "split", "simulator", "curves")  # provenance, in addition to ORIGIN
 MEMORY, FITS, GAPS = "memory.peak_bytes", "memory.fits", "gaps"
 
 
 @dataclass(frozen=True)
 class SweepResults:
-    """The cells that have a result, and those that failed.
+    """The results of a sweep.
 
-    ``measure`` is the column that they are judged by; ``axes`` are the columns of what differs
-    from cell to cell.
+    Attributes:
+        name: The name of the table.
+        done: The cells with a result.
+        failed: The cells without a result.
+        measure: The column that cells are compared by: ``step_time_s``, or ``compute_s`` if any
+            cell was not simulated.
+        axes: The columns of the settings that differ between cells.
     """
 
     name: str
@@ -45,7 +51,7 @@ class SweepResults:
 
     @functools.cached_property
     def program_labels(self) -> dict[str, str]:
-        """Programs by their files: without the folders, where that tells them apart."""
+        """Labels of programs by their files: without the folder if the name is unique."""
         files = list(dict.fromkeys(str(row.get(PROGRAM)) for row in (*self.done, *self.failed)))
         names = Counter(os.path.basename(file) for file in files)
         return {f: f if names[os.path.basename(f)] > 1 else os.path.basename(f) for f in files}
@@ -65,7 +71,7 @@ class SweepResults:
         return row[self.measure]
 
     def find_memory_misfits(self) -> set[tuple[str, str]]:
-        """The programs and nodes whose memory no cell fits."""
+        """Find the (program, node) pairs whose cells all exceed the memory."""
         misfits = {
             (self.get_program_label(row), _get_node_name(row))
             for row in self.done
@@ -76,7 +82,10 @@ class SweepResults:
         }
 
     def find_best_times(self) -> tuple[list[str], list[str], list[list[float | None]]]:
-        """Programs, nodes, and the least time of each with each over all else; None: no cell."""
+        """Return programs, nodes, and their shortest times over all other settings.
+
+        A time is None if there is no such cell.
+        """
         least: dict[tuple[str, str], float] = {}
         for row in self.done:
             key = self.get_program_label(row), _get_node_name(row)
@@ -90,7 +99,7 @@ def _get_node_name(row: SweepRow) -> str:
 
 
 def read_sweep_results(path: str) -> SweepResults:
-    """The sweep whose table is in a file; raises HespasError."""
+    """Read the table of a sweep; raises HespasError."""
     done, failed = read_split_results(path)
     rows = [*done, *failed]
     measure = "step_time_s" if all("step_time_s" in row for row in done) else "compute_s"
@@ -100,7 +109,7 @@ def read_sweep_results(path: str) -> SweepResults:
 
 
 def render_sweep_page(sweep: SweepResults) -> bytes:
-    """The page of a sweep."""
+    """Render the page of a sweep."""
     sections = [
         _build_grid_section(sweep),
         _build_cells_section(sweep),
@@ -118,7 +127,7 @@ def render_sweep_page(sweep: SweepResults) -> bytes:
 
 
 def _render_gap_alert(sweep: SweepResults) -> Markup | None:
-    """What makes times too low."""
+    """Render the number of cells with ops that were not estimated; None if there are none."""
     count = sum(bool(row.get(GAPS)) for row in sweep.done)
     if not count:
         return None
@@ -131,7 +140,8 @@ def _render_sweep_cards(sweep: SweepResults) -> Markup:
     best = min(sweep.done, key=sweep.get_time_s)
     cards = [
         ("cells with a result", str(len(sweep.done)), f"{len(sweep.failed)} failed"),
-        ("programs", str(len(sweep.program_names)), f"on {format_count(len(sweep.node_names), 'node')}"),
+        ("programs", str(len(sweep.program_names)),
+         f"on {format_count(len(sweep.node_names), 'node')}"),
         (f"shortest {_get_measure_name(sweep)}", format_seconds(sweep.get_time_s(best)),
          f"{sweep.get_program_label(best)} on {_get_node_name(best)}"),
     ]  # fmt: skip
@@ -159,10 +169,10 @@ def _build_grid_section(sweep: SweepResults) -> PageSection:
     scroller = tag("div", grid, class_="scroll", tabindex=0, role="region",
                    aria_labelledby="grid-title")  # fmt: skip
     others = [n.removeprefix(CELL) for n in sweep.axes if n not in (PROGRAM, NODE)]
-    over = f", the shortest over {' and '.join(others)}" if others else ""
+    over = f", the shortest of all values of {' and '.join(others)}" if others else ""
     lead = (
-        f"The {_get_measure_name(sweep)} of each program on each node{over}; below, how many times the "
-        "program's shortest. The stronger the colour, the longer."
+        f"The {_get_measure_name(sweep)} of each program on each node{over}, and its ratio to the "
+        "shortest time of the program. Darker cells take longer."
     )
     return PageSection("grid", "Programs and nodes", scroller, lead)
 
@@ -178,63 +188,82 @@ def _render_shaded_cell(time_s: float | None, least_s: float, *, fits: bool) -> 
 
 
 def _build_cells_section(sweep: SweepResults) -> PageSection:
-    least: dict[str, float] = {}
+    order = sweep.program_names
+    rows = sorted(
+        sweep.done,
+        key=lambda row: (order.index(sweep.get_program_label(row)), sweep.get_time_s(row)),
+    )
+    fields = [*_list_setting_fields(sweep), *_list_time_fields(sweep), *_list_figure_fields(sweep)]
+    grid = html_table.render_records("cell", "By program, the shortest first", fields, rows)
+    return PageSection("cells", "Cells", grid)
+
+
+SweepField = tuple[TableColumn, Callable[[SweepRow], TableCell]]
+
+
+def _list_setting_fields(sweep: SweepResults) -> Iterator[SweepField]:
+    for name in sweep.axes:
+        title, kind = _format_column_title(name), _find_column_kind(sweep, name)
+        yield (
+            TableColumn(name.removeprefix(CELL), title, kind),
+            lambda row, name=name: _format_value_cell(sweep, row, name),
+        )
+
+
+def _list_time_fields(sweep: SweepResults) -> Iterator[SweepField]:
+    least_s: dict[str, float] = {}
     for row in sweep.done:
         name = sweep.get_program_label(row)
-        least[name] = min(least.get(name, float("inf")), sweep.get_time_s(row))
-    banded = any("compute_band_s.0" in row for row in sweep.done)
-    shares = {n: title for n, title in SHARES.items() if any(n in row for row in sweep.done)}
-    amounts = {n: pair for n, pair in AMOUNTS.items() if any(n in row for row in sweep.done)}
-    sized = any(MEMORY in row for row in sweep.done)
-    gaps = any(row.get(GAPS) for row in sweep.done)
-    columns = [
-        *(
-            TableColumn(
-                name.removeprefix(CELL), _format_column_title(name), _find_column_kind(sweep, name)
-            )
-            for name in sweep.axes
-        ),
+        least_s[name] = min(least_s.get(name, float("inf")), sweep.get_time_s(row))
+    yield (
         TableColumn("devices", "Devices"),
+        lambda row: _format_optional_cell(row.get("devices"), html_table.format_number_cell),
+    )
+    yield (
         TableColumn("time", _get_measure_name(sweep).capitalize()),
-        TableColumn("ratio", "Of shortest", help="over the shortest of the same program"),
-        *([TableColumn("band", "80 % band")] if banded else []),
-        *([] if sweep.measure == "compute_s" else [TableColumn("compute", "Compute")]),
-        *(TableColumn(name.rpartition(".")[2], title) for name, title in shares.items()),
-        *(TableColumn(name.rpartition(".")[2], title) for name, (title, _) in amounts.items()),
-        *([TableColumn("memory", "Memory", help="peak of one device")] if sized else []),
-        *([TableColumn("gaps", "Gaps", help="ops without an estimate")] if gaps else []),
-    ]
-    rows = []
-    order = sweep.program_names
-    for row in sorted(
-        sweep.done, key=lambda r: (order.index(sweep.get_program_label(r)), sweep.get_time_s(r))
-    ):
-        time_s = sweep.get_time_s(row)
-        rows.append(
-            [
-                *(_format_value_cell(sweep, row, name) for name in sweep.axes),
-                html_table.format_number_cell(row["devices"])
-                if "devices" in row
-                else TableCell("-"),
-                html_table.format_time_cell(time_s),
-                _format_ratio_cell(time_s, least[sweep.get_program_label(row)]),
-                *([_format_band_cell(row, sweep.measure)] if banded else []),
-                *(
-                    []
-                    if sweep.measure == "compute_s"
-                    else [html_table.format_time_cell(row["compute_s"])]
-                ),
-                *(html_table.format_share_cell(row.get(name)) for name in shares),
-                *(
-                    html_table.format_size_cell(row.get(name), unit)
-                    for name, (_, unit) in amounts.items()
-                ),
-                *([_format_memory_cell(row)] if sized else []),
-                *([html_table.format_number_cell(row.get(GAPS, 0))] if gaps else []),
-            ]
+        lambda row: html_table.format_time_cell(sweep.get_time_s(row)),
+    )
+    yield (
+        TableColumn("ratio", "Of shortest", help="relative to the shortest of the same program"),
+        lambda row: _format_ratio_cell(
+            sweep.get_time_s(row), least_s[sweep.get_program_label(row)]
+        ),
+    )
+    if any("compute_band_s.0" in row for row in sweep.done):
+        yield TableColumn("band", "80 % band"), lambda row: _format_band_cell(row, sweep.measure)
+    if sweep.measure != "compute_s":
+        yield (
+            TableColumn("compute", "Compute"),
+            lambda row: html_table.format_time_cell(row["compute_s"]),
         )
-    grid = html_table.render_table("cell", "By program, the shortest first", columns, rows)
-    return PageSection("cells", "Cells", grid)
+
+
+def _list_figure_fields(sweep: SweepResults) -> Iterator[SweepField]:
+    """Yield the columns of the figures that any cell has."""
+    names = {name for row in sweep.done for name in row}
+    for name, title in SHARES.items():
+        if name in names:
+            yield (
+                TableColumn(name.rpartition(".")[2], title),
+                lambda row, name=name: html_table.format_share_cell(row.get(name)),
+            )
+    for name, (title, unit) in AMOUNTS.items():
+        if name in names:
+            yield (
+                TableColumn(name.rpartition(".")[2], title),
+                lambda row, name=name, unit=unit: html_table.format_size_cell(row.get(name), unit),
+            )
+    if MEMORY in names:
+        yield TableColumn("memory", "Memory", help="peak of one device"), _format_memory_cell
+    if any(row.get(GAPS) for row in sweep.done):
+        yield (
+            TableColumn("gaps", "Gaps", help="ops without an estimate"),
+            lambda row: html_table.format_number_cell(row.get(GAPS, 0)),
+        )
+
+
+def _format_optional_cell(value: Any, make_cell: Callable[[Any], TableCell]) -> TableCell:
+    return TableCell("-") if value is None else make_cell(value)
 
 
 def _format_column_title(name: str) -> str:
@@ -275,26 +304,20 @@ def _format_band_cell(row: SweepRow, measure: str) -> TableCell:
 def _build_failures_section(sweep: SweepResults) -> PageSection | None:
     if not sweep.failed:
         return None
-    columns = [
-        *(
-            TableColumn(name.removeprefix(CELL), _format_column_title(name), "text")
-            for name in sweep.axes
-        ),
-        TableColumn("error", "Error", "text"),
+    fields: list[SweepField] = [
+        (replace(column, kind="text"), make_cell)
+        for column, make_cell in _list_setting_fields(sweep)
     ]
-    rows = [
-        [
-            *(_format_value_cell(sweep, row, name) for name in sweep.axes),
-            format_text_cell(row["error"]),
-        ]
-        for row in sweep.failed
-    ]
-    grid = html_table.render_table("failure", "Cells without a result, and why", columns, rows)
-    return PageSection("failed", f"Failed: {format_count(len(rows), 'cell')}", grid)
+    fields.append(
+        (TableColumn("error", "Error", "text"), lambda row: format_text_cell(row["error"]))
+    )
+    caption = "Cells without a result, and the reason"
+    grid = html_table.render_records("failure", caption, fields, sweep.failed)
+    return PageSection("failed", f"Failed: {format_count(len(sweep.failed), 'cell')}", grid)
 
 
 def _build_provenance_section(sweep: SweepResults) -> PageSection | None:
-    """What is the same in all cells; of what is not, how many values there are."""
+    """Build the list of settings and sources that are equal in all cells, or their values."""
     values_by_name: dict[str, set[str]] = {}
     for row in sweep.done:
         for name, value in row.items():
@@ -312,13 +335,11 @@ def _build_provenance_section(sweep: SweepResults) -> PageSection | None:
         if name not in same
     ]
     return (
-        PageSection("provenance", "What the numbers rest on", html_table.render_facts(facts))
-        if facts
-        else None
+        PageSection("provenance", "Provenance", html_table.render_facts(facts)) if facts else None
     )
 
 
 def _summarise_values(values: set[str]) -> Child:
     ordered = sorted(values)
     shown = ", ".join(ordered)
-    return shown if len(ordered) == 1 or len(shown) < 100 else f"{len(ordered)} different ones"
+    return shown if len(ordered) == 1 or len(shown) < 100 else f"{len(ordered)} different values"
