@@ -1,7 +1,7 @@
-"""Hardware as data: nodes (one accelerator) and systems (the network between them).
+"""Hardware as data: nodes (types of accelerators) and systems (networks of them).
 
-``nodes/<NAME>.json`` and ``systems/<NAME>/`` hold numbers only, each with its source. Presets are
-checked by the tests; a file that a user gives is checked here, against ``models.py``.
+``nodes/<NAME>.json`` and ``systems/<NAME>/`` contain numbers, each with its source. Tests check the
+presets; files of users are checked on reading, against ``file_models``.
 """
 
 from __future__ import annotations
@@ -22,15 +22,19 @@ _FOLDER = Path(__file__).parent
 
 
 def list_node_presets() -> list[str]:
-    """The names of all node presets, alphabetical."""
+    """Return the names of all node presets in alphabetical order."""
     return list_preset_names("nodes")
 
 
 def load_node(name_or_path: str) -> NodeSpec:
-    """The node preset of that name, or the node that a JSON file describes.
+    """Load a node preset, or a node from a JSON file.
 
-    A file has the form of a preset, or of the published tools' hardware section (``peak_flops``,
-    ``memory_bandwidth``, ``per_datatype_flops`` ...). Raises UsageError with the near name.
+    A file has the form of a preset, or of the hardware section of the published tools
+    (``peak_flops``, ``memory_bandwidth``, ``per_datatype_flops``, ...).
+
+    Raises:
+        UsageError: No preset has this name.
+        HespasError: The file is wrong.
     """
     data = read_node_json(name_or_path)
     if is_preset_name(name_or_path):
@@ -41,12 +45,12 @@ def load_node(name_or_path: str) -> NodeSpec:
 
 
 def read_node_json(name_or_path: str) -> dict[str, Any]:
-    """The JSON object of a node preset or file, as it is; raises HespasError."""
+    """Return the unchecked JSON object of a node preset or file; raises like ``load_node``."""
     return read_preset_or_file("nodes", name_or_path, "node preset")
 
 
 def list_system_presets() -> list[str]:
-    """The names of all system presets, alphabetical, numbers in them by value."""
+    """Return the names of all system presets in alphabetical order, with numbers by value."""
     from hespas.configs import system_families
 
     folders = (path.parent.name for path in (_FOLDER / "systems").glob("*/network.yml"))
@@ -54,7 +58,7 @@ def list_system_presets() -> list[str]:
 
 
 def list_systems_of_node(node: str) -> list[str]:
-    """The names of the system presets of a node preset: its families', and those named after it."""
+    """Return the names of the system presets that consist of a node preset."""
     from hespas.configs import system_families
 
     members = system_families.list_presets_of_node(node)
@@ -64,10 +68,14 @@ def list_systems_of_node(node: str) -> list[str]:
 
 
 def load_system(name_or_path: str) -> SystemSpec:
-    """The system preset of that name, or the one in a folder with ``network.yml`` and the rest.
+    """Load a system preset, or a system from a folder with ``network.yml`` and ``system.json``.
 
-    ``NAME/FILE.json``, of a preset or a folder, takes that file for system.json. Raises UsageError
-    that suggests the near name.
+    Args:
+        name_or_path: A preset or folder. ``NAME/FILE.json`` uses that file as ``system.json``.
+
+    Raises:
+        UsageError: No preset has this name.
+        HespasError: A file of the folder is wrong.
     """
     from hespas.configs import file_models, system_families
 
@@ -81,13 +89,17 @@ def load_system(name_or_path: str) -> SystemSpec:
     preset = _FOLDER / "systems" / path.name
     if not preset.is_dir():
         raise build_unknown_name_error(
-            "system preset", path.name, list_system_presets(), "give a folder for another"
+            "system preset", path.name, list_system_presets(), "or give a folder"
         )
     return file_models.read_system_folder(preset, settings)
 
 
 def read_system_files(name: str) -> dict[str, str]:
-    """The files of a system preset, with their texts; raises UsageError."""
+    """Return the texts of the files of a system preset by name.
+
+    Raises:
+        UsageError: No preset has this name.
+    """
     from hespas.configs import system_families
 
     if name in system_families.list_family_presets():
@@ -95,13 +107,13 @@ def read_system_files(name: str) -> dict[str, str]:
     folder = _FOLDER / "systems" / name
     if name not in list_system_presets():
         raise build_unknown_name_error(
-            "system preset", name, list_system_presets(), "only presets are written out"
+            "system preset", name, list_system_presets(), "only presets can be written"
         )
     return {path.name: path.read_text("utf-8") for path in sorted(folder.iterdir())}
 
 
 def read_system_provenance(system: SystemSpec) -> dict[str, Any]:
-    """Where the numbers of a system come from, with corrections and caveats; empty if not told."""
+    """Return the sources of a system's numbers, with corrections and caveats; empty if unknown."""
     from hespas.configs import system_families
 
     if (
@@ -114,7 +126,11 @@ def read_system_provenance(system: SystemSpec) -> dict[str, Any]:
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
-    """The object in a JSON file; raises HespasError with the position of a mistake."""
+    """Read the object in a JSON file.
+
+    Raises:
+        HespasError: The file cannot be read, or is not a JSON object.
+    """
     try:
         data = json.loads(read_text_file(path))
     except json.JSONDecodeError as error:
@@ -124,50 +140,63 @@ def read_json(path: str | Path) -> dict[str, Any]:
         raise HespasError("is nested too deeply", where=str(path)) from None
     if not isinstance(data, dict):
         raise HespasError("must hold a JSON object", where=str(path))
-    data.pop("$schema", None)  # where an editor finds what the keys are
+    data.pop("$schema", None)  # for editors
     return data
 
 
 def list_preset_names(folder: str) -> list[str]:
-    """The names of the JSON files in a folder of presets, alphabetical."""
+    """Return the names of the JSON files in a folder of presets in alphabetical order."""
     return sorted(path.stem for path in (_FOLDER / folder).glob("*.json"))
 
 
 def is_preset_name(name_or_path: str) -> bool:
-    """Whether a preset is meant by its name, and not a JSON file."""
+    """Return whether the argument is the name of a preset, and not the path of a JSON file."""
     return "/" not in name_or_path and not name_or_path.endswith(".json")
 
 
 def read_preset_or_file(
-    folder: str, name_or_path: str, kind: str, *, other: str = "give a .json file for another"
+    folder: str, name_or_path: str, kind: str, *, alternative: str = "or give a .json file"
 ) -> dict[str, Any]:
-    """The JSON object of the preset of that name in a folder, or in a file, as it is.
+    """Return the unchecked JSON object of a preset or a file.
 
-    Raises UsageError with the near name, and what else to do, ``other``; HespasError for a file.
+    Args:
+        folder: The folder of presets in ``configs``.
+        kind: The noun for the preset in an error message.
+        alternative: What the remedy suggests beside the most similar names.
+
+    Raises:
+        UsageError: No preset has this name.
+        HespasError: The file cannot be read.
     """
     if not is_preset_name(name_or_path):
         return read_json(name_or_path)
     path = _FOLDER / folder / f"{name_or_path}.json"
     if not path.is_file():
-        raise build_unknown_name_error(kind, name_or_path, list_preset_names(folder), other)
+        raise build_unknown_name_error(kind, name_or_path, list_preset_names(folder), alternative)
     return json.loads(path.read_text("utf-8"))
 
 
-def build_unknown_name_error(kind: str, name: str, known: list[str], other: str = "") -> UsageError:
-    """The error for a name that is none of those known, with the near one and what else to do."""
+def build_unknown_name_error(
+    kind: str, name: str, known: list[str], alternative: str = ""
+) -> UsageError:
+    """Return the error for an unknown name, which suggests similar names and ``alternative``."""
     from hespas.support.suggestions import suggest_nearest
 
-    remedy = suggest_nearest(name, known) + (f" ({other})" if other else "")
+    remedy = suggest_nearest(name, known) + (f" ({alternative})" if alternative else "")
     return UsageError(f"no {kind} is named '{name}'", remedy=remedy)
 
 
 def list_schema_names() -> list[str]:
-    """The names of all JSON Schemas, alphabetical."""
+    """Return the names of all JSON Schemas in alphabetical order."""
     return list_preset_names("schemas")
 
 
 def read_schema_text(name: str) -> str:
-    """The JSON Schema of that name; raises UsageError with the near name."""
+    """Return the text of a JSON Schema.
+
+    Raises:
+        UsageError: No schema has this name.
+    """
     if name not in list_schema_names():
         raise build_unknown_name_error("schema", name, list_schema_names())
     return (_FOLDER / "schemas" / f"{name}.json").read_text("utf-8")

@@ -1,4 +1,4 @@
-"""An accelerator's systolic arrays and vector units: ``configs/accelerators``, or a user's file."""
+"""Systolic arrays and vector units of an accelerator: ``configs/accelerators`` and user files."""
 
 from __future__ import annotations
 
@@ -14,13 +14,22 @@ Count = Annotated[int, Field(gt=0)]
 
 
 class Accelerator(BaseModel):
-    """The units that compute on one device, in ``cores`` equal cores.
+    """The compute units of one device.
 
-    Each core has ``arrays`` systolic arrays of ``rows`` x ``columns``, rows along the contracted
-    dimension where weights are stationary; an array takes in one row of ``dtype`` operands in
-    ``cycles_per_row``, 0.5 for two rows a cycle. Each core has a vector unit of ``lanes`` with
-    ``alus`` each for 32-bit elements, and ``sram_bytes`` beside it. The first data of a kernel
-    come ``first_access_cycles`` after it asks. ``sources`` says where each number is from.
+    Attributes:
+        cores: The number of cores, which are equal.
+        arrays: The number of systolic arrays of each core.
+        rows: Rows of an array, along the contracted dimension if weights are stationary.
+        columns: Columns of an array.
+        cycles_per_row: Cycles in which an array reads one row of operands; 0.5 for two rows per
+            cycle.
+        clock_hz: The clock of arrays and vector units.
+        dtype: The element type of the arrays' operands.
+        lanes: Lanes of the vector unit of each core.
+        alus: ALUs of each lane, for 32-bit elements.
+        sram_bytes: SRAM of each core.
+        first_access_cycles: Latency of the first memory access of a kernel.
+        sources: The source of each number, by key.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -44,27 +53,32 @@ class Accelerator(BaseModel):
     @classmethod
     def _check_dtype_exists(cls, dtype: str) -> str:
         if dtype not in DTYPES:
-            raise ValueError(f"no type is named '{dtype}'")
+            raise ValueError(f"no element type is named '{dtype}'")
         return dtype
 
     @property
     def matrix_flops_per_s(self) -> float:
-        """Operations per second of all arrays, each multiplying in every cell all the time."""
+        """Peak operations per second of all arrays."""
         cells = self.cores * self.arrays * self.rows * self.columns
         return 2 * cells * self.clock_hz / self.cycles_per_row
 
     @property
     def vector_ops_per_s(self) -> float:
-        """Operations per second on 32-bit elements of all lanes."""
+        """Peak operations per second of all vector units on 32-bit elements."""
         return self.cores * self.lanes * self.alus * self.clock_hz
 
 
 def list_accelerator_presets() -> list[str]:
-    """The names of all accelerator presets, which are those of their nodes."""
+    """Return the names of all accelerator presets, which are names of nodes."""
     return list_preset_names("accelerators")
 
 
 def load_accelerator(name_or_path: str) -> Accelerator:
-    """The preset of that name, or what a JSON file describes; raises HespasError."""
+    """Load an accelerator preset, or an accelerator from a JSON file.
+
+    Raises:
+        UsageError: No preset has this name.
+        HespasError: The file is wrong.
+    """
     data = read_preset_or_file("accelerators", name_or_path, "accelerator preset")
     return validate_config(Accelerator, data, name_or_path)

@@ -1,4 +1,4 @@
-"""The key ``calibration`` of a node file: measured constants of the estimator ``calibrated``."""
+"""The key ``calibration`` of a node file: constants of the estimator ``calibrated``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,15 @@ BandStep = Annotated[list[float], Field(min_length=3, max_length=3)]
 
 
 class FitErrors(StrictModel):
-    """How good a fit is: errors are relative, |estimate / measurement - 1|, on held-out shapes."""
+    """The quality of a fit.
+
+    Attributes:
+        points: The number of measurements.
+        dropped: The number of measurements that the fit ignores.
+        held_out: The number of measurements that are used only for the errors.
+        median: Median of the relative error, |estimate / measurement - 1|, on these.
+        coverage: The share of these that are in the band.
+    """
 
     source: str
     points: Annotated[int, Field(gt=0)]
@@ -37,12 +45,15 @@ class FitErrors(StrictModel):
 
 
 class FitFile(StrictModel):
-    """The constants of one class of kernels; see ``estimators.calibrated.constants.Fit``.
+    """The constants of one class of kernels; ``device_constants.KernelFit`` describes the formula.
 
-    ``eager_s`` is the launch that the measurement had in it and a compiled program has not.
-    ``residual`` holds the knots of each axis, whose ends are the range of the measurements, and the
-    logarithms of the correction in thousandths, the last axis fastest. Rows of ``band`` are: up to
-    this many seconds, low and high end of the 80 % band relative to the estimate.
+    Attributes:
+        eager_s: The launch time that is in the measurements, and not in a compiled program.
+        residual: The knots of each axis, which span the range of the measurements, and under
+            ``permille`` the logarithm of the correction at each knot in thousandths, with the last
+            axis varying fastest.
+        band: Rows of: an upper limit of the time in seconds, and the low and high end of the 80 %
+            band relative to the estimate.
     """
 
     fixed_s: NotNegative
@@ -61,28 +72,33 @@ class FitFile(StrictModel):
     def _check_band_and_residual(self) -> FitFile:
         for _, low, high in self.band:
             if not -1 < low <= 0 <= high:
-                raise ValueError("band: low is from -1 to 0, and high at least 0")
+                raise ValueError("band: low must be above -1 and at most 0, and high at least 0")
         if [row[0] for row in self.band] != sorted({row[0] for row in self.band}):
             raise ValueError("band: times must ascend")
         if self.residual is None:
             return self
         knots = {name: axis for name, axis in self.residual.items() if name != "permille"}
         if tuple(knots) not in AXES.values():
-            raise ValueError(f"residual: the axes are one of {list(AXES.values())}")
+            raise ValueError(f"residual: the axes must be one of {list(AXES.values())}")
         for name, axis in knots.items():
             if not axis or min(axis) <= 0 or axis != sorted(set(axis)):
-                raise ValueError(f"residual: {name} needs knots, ascending, above 0")
+                raise ValueError(f"residual: {name} needs ascending knots above 0")
         count = math.prod(len(axis) for axis in knots.values())
         if len(self.residual.get("permille", [])) != count:
-            raise ValueError(f"residual: permille needs {count} values, one per knot")
+            raise ValueError(f"residual: permille needs {count} values, one for each knot")
         return self
 
 
 class Calibration(StrictModel):
-    """What was measured of a device. What is missing is as on the node ``like``.
+    """The measured constants of a device.
 
-    ``same_silicon`` says that this node is the same chip, perhaps with other memory, so that what
-    is taken from it is not tagged as transferred.
+    Attributes:
+        like: The node whose constants are used for those that are missing.
+        same_silicon: Whether ``like`` is the same chip, perhaps with other memory, so that its
+            constants are not tagged as transferred.
+        launch_s: Time of a kernel launch.
+        core_bandwidth_bytes_per_s: Memory bandwidth that one core can use.
+        fits: The constants by class of kernels.
     """
 
     date: str | None = None
@@ -98,5 +114,7 @@ class Calibration(StrictModel):
         for name, fit in self.fits.items():
             axes = AXES[name.partition(".")[0]]
             if fit.residual is not None and tuple(fit.residual)[:-1] != axes:
-                raise ValueError(f"{name}: residual's axes are {', '.join(axes)}, then permille")
+                raise ValueError(
+                    f"{name}: the keys of residual must be {', '.join(axes)}, permille"
+                )
         return self

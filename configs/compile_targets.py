@@ -1,7 +1,7 @@
-"""What XLA's GPU compiler compiles for: ``targets/<NAME>.json``, in XLA's own terms.
+"""The devices that XLA can compile for: ``targets/<NAME>.json``.
 
-``config`` mirrors the GpuTargetConfigProto that XLA reads, key by key (openxla/xla
-``xla/stream_executor/device_description.proto``). A target has the name of the node that it is.
+``config`` has the keys of XLA's GpuTargetConfigProto (openxla/xla,
+``xla/stream_executor/device_description.proto``). A target has the name of its node.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hespas.configs.text_files import read_text_file
 from hespas.configs.validation import Positive, validate_config
 
 CPU = "cpu"
-ENUMS = frozenset(("feature_extension",))  # whose values are names, not strings
+ENUMS = frozenset(("feature_extension",))  # keys whose values are enum names, without quotes
 
 Count = Annotated[int, Field(gt=0, strict=True)]
 
@@ -38,7 +38,7 @@ class _CudaComputeCapability(BaseModel):
 
 
 class _GpuDeviceInfo(BaseModel):
-    """What XLA's passes and cost models ask of a device; other keys are XLA's to check."""
+    """The keys that XLA's passes and cost models need; XLA checks other keys."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -71,7 +71,7 @@ class _TargetConfig(BaseModel):
 
 
 class TargetFile(BaseModel):
-    """A target file, of the form of ``configs/targets/*.json``."""
+    """A target file, such as ``configs/targets/*.json``."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -83,7 +83,7 @@ class TargetFile(BaseModel):
 
 @dataclass(frozen=True)
 class CompileTarget:
-    """A device to compile for: ``proto`` is the text of its GpuTargetConfigProto, None of a CPU."""
+    """A device to compile for; ``proto`` is its GpuTargetConfigProto as text, None for a CPU."""
 
     name: str
     proto: str | None
@@ -91,17 +91,19 @@ class CompileTarget:
 
 
 def list_target_presets() -> list[str]:
-    """The names of all GPU targets, alphabetical."""
+    """Return the names of all GPU targets in alphabetical order."""
     return list_preset_names("targets")
 
 
 def load_compile_target(name_or_path: str) -> CompileTarget:
-    """``cpu``, the GPU target of that name, or the one in a ``.json`` or ``.txtpb`` file.
+    """Load ``cpu``, a GPU target preset, or a target from a ``.json`` or ``.txtpb`` file.
 
-    Raises UsageError with the near name, HespasError for what is wrong in a file.
+    Raises:
+        UsageError: No target has this name.
+        HespasError: The file is wrong.
     """
     if name_or_path == CPU:
-        return CompileTarget(CPU, None, "XLA's CPU compiler for the machine that runs it")
+        return CompileTarget(CPU, None, "XLA's CPU compiler for this machine")
     path = Path(name_or_path)
     if path.suffix in (".txtpb", ".pbtxt", ".textproto"):
         return CompileTarget(path.stem, read_text_file(path))
@@ -110,29 +112,30 @@ def load_compile_target(name_or_path: str) -> CompileTarget:
 
 
 def read_target_json(name_or_path: str) -> dict[str, Any]:
-    """The JSON object of a GPU target, checked; raises as ``target`` does."""
+    """Return the validated JSON object of a GPU target; raises like ``load_compile_target``."""
     if is_preset_name(name_or_path) and name_or_path not in list_target_presets():
-        other = "give a .json or .txtpb file for another"
-        raise build_unknown_name_error("target", name_or_path, [CPU, *list_target_presets()], other)
+        known = [CPU, *list_target_presets()]
+        alternative = "or give a .json or .txtpb file"
+        raise build_unknown_name_error("target", name_or_path, known, alternative)
     data = read_preset_or_file("targets", name_or_path, "target")
     validate_config(TargetFile, data, name_or_path)
     return data
 
 
-def _list_xla_flag_sets() -> list[str]:
-    """The names of the sets of XLA flags, alphabetical."""
-    return list_preset_names("xla_flags")
-
-
 def read_xla_flags(name: str) -> list[str]:
-    """The set of XLA flags of that name; raises UsageError with the near name."""
-    if name not in _list_xla_flag_sets():
-        raise build_unknown_name_error("set of XLA flags", name, _list_xla_flag_sets())
+    """Return a named set of XLA flags.
+
+    Raises:
+        UsageError: No set has this name.
+    """
+    known = list_preset_names("xla_flags")
+    if name not in known:
+        raise build_unknown_name_error("set of XLA flags", name, known)
     return read_preset_or_file("xla_flags", name, "set of XLA flags")["flags"]
 
 
 def _to_text_proto(message: Mapping[str, Any]) -> str:
-    """A message in protobuf's text format, one field a line."""
+    """Return a message in protobuf's text format, with one field on each line."""
     return "".join(_format_proto_fields(message, ""))
 
 

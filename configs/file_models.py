@@ -1,4 +1,4 @@
-"""What each key of a node or system file is, and the ``Node`` or ``System`` that it describes."""
+"""The models of node and system files, and their conversion to ``NodeSpec`` and ``SystemSpec``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Custom = Annotated[list[str], Field(min_length=1, max_length=1)] | None  # a pre
 
 
 class NodeFile(StrictModel):
-    """A node file, of the form of ``configs/nodes/*.json``; see ``Node`` for the units."""
+    """A node file, such as ``configs/nodes/*.json``; ``NodeSpec`` describes keys and units."""
 
     name: str
     memory_bandwidth_bytes_per_s: Positive
@@ -53,11 +53,13 @@ class NodeFile(StrictModel):
     def _check_rate_keys(self) -> NodeFile:
         keys = [f"{unit}.{dtype}" for unit, table in self.peaks_flops.items() for dtype in table]
         for key in (*keys, *self.fallbacks, *self.fallbacks.values()):
-            problem = find_rate_key_problem(key) or ("" if "." in key else f"'{key}' names no unit")
+            problem = find_rate_key_problem(key) or (
+                "" if "." in key else f"'{key}' has no unit, matrix or vector"
+            )
             if problem:
                 raise ValueError(problem)
         if not keys and self.default_flops is None:
-            raise ValueError("there are no peak rates: give peaks_flops or default_flops")
+            raise ValueError("peak rates are missing: give peaks_flops or default_flops")
         return self
 
     def to_node_spec(self) -> NodeSpec:
@@ -68,9 +70,9 @@ class NodeFile(StrictModel):
 
 
 class PublishedHardware(StrictModel):
-    """The hardware section of the published tools' configuration; rates hold for both units.
+    """The hardware section of a configuration of the published tools.
 
-    The cache keys are accepted and have no effect on an analytical estimator.
+    Rates apply to both units. The cache keys have no effect on analytical estimators.
     """
 
     peak_flops: Positive | None = None
@@ -89,7 +91,7 @@ class PublishedHardware(StrictModel):
     @model_validator(mode="after")
     def _check_rates_exist(self) -> PublishedHardware:
         if self.peak_flops is None and not self.per_datatype_flops:
-            raise ValueError("there are no peak rates: give peak_flops or per_datatype_flops")
+            raise ValueError("peak rates are missing: give peak_flops or per_datatype_flops")
         for name in self.per_datatype_flops:
             problem = find_rate_key_problem(_from_published_dtype(name))
             if problem:
@@ -100,7 +102,7 @@ class PublishedHardware(StrictModel):
         rates: dict[str, float] = {}
         for spelled, rate in self.per_datatype_flops.items():
             key = _from_published_dtype(spelled)
-            # Eight spellings of f8 become one: the slowest, where they differ.
+            # Eight spellings of f8 become one. If their rates differ, the slowest applies.
             rates[key] = min(rate, rates.get(key, rate))
         strict = self.error_on_unknown_type
         return NodeSpec(
@@ -116,21 +118,25 @@ class PublishedHardware(StrictModel):
 
 
 def _from_published_dtype(name: str) -> str:
-    """The element type in a published table: "ui8" is "i8", "f8E4M3FN" is "f8"."""
+    """Convert the name of an element type: "ui8" to "i8", "f8E4M3FN" to "f8"."""
     if name[:2] in ("ui", "si"):
         return name[1:]
     return name[:2] if name[:2] in ("f8", "f6", "f4") else name
 
 
 def parse_node_file(data: dict[str, Any], path: str) -> NodeSpec:
-    """The node that a file's JSON object describes, in either form; raises HespasError."""
+    """Convert the JSON object of a node file, in either form.
+
+    Raises:
+        HespasError: A key or value is wrong.
+    """
     hardware = data
     if "perf_estimator" in data:
         estimator = data["perf_estimator"]
         hardware = estimator.get("hardware") if isinstance(estimator, dict) else None
         if not isinstance(hardware, dict):
             raise HespasError("perf_estimator has no object 'hardware'", where=path)
-        if isinstance(hardware.get("roofline"), dict):  # of a simulator: for what it does not do
+        if isinstance(hardware.get("roofline"), dict):  # for the ops that a simulator rejects
             hardware = hardware["roofline"]
     if hardware.keys() & {"peak_flops", "memory_bandwidth", "per_datatype_flops"}:
         return validate_config(PublishedHardware, hardware, path).to_node_spec(Path(path).stem)
@@ -138,7 +144,7 @@ def parse_node_file(data: dict[str, Any], path: str) -> NodeSpec:
 
 
 class NetworkFile(StrictModel):
-    """``network.yml``: one entry per dimension."""
+    """``network.yml``: each key lists one entry for each dimension."""
 
     topology: Annotated[list[Literal["Ring", "FullyConnected", "Switch"]], Field(min_length=1)]
     npus_count: list[Annotated[int, Field(gt=1)]]
@@ -151,13 +157,16 @@ class NetworkFile(StrictModel):
             count = len(getattr(self, name))
             if count != len(self.topology):
                 raise ValueError(
-                    f"{name} has {count} entries, and topology {len(self.topology)} dimensions"
+                    f"{name} has {count}, not {len(self.topology)} entries, one for each dimension"
                 )
         return self
 
 
 class SystemFile(StrictModel):
-    """``system.json``: the keys that ASTRA-sim reads; the ones it defaults badly are required."""
+    """``system.json``: the keys that ASTRA-sim reads.
+
+    Keys for which ASTRA-sim has no useful default are required.
+    """
 
     scheduling_policy: Annotated[
         Literal["LIFO", "FIFO", "EXPLICIT"], Field(alias="scheduling-policy")
@@ -186,15 +195,19 @@ class SystemFile(StrictModel):
 
 
 class RemoteMemoryFile(StrictModel):
-    """``remote_memory.json``: hespas models no remote memory."""
+    """``remote_memory.json``: hespas does not model remote memory."""
 
     memory_type: Annotated[Literal["NO_MEMORY_EXPANSION"], Field(alias="memory-type")]
 
 
 def read_system_folder(folder: Path, settings: str = "system.json") -> SystemSpec:
-    """The system in a folder, checked; raises HespasError with the file and the key.
+    """Read and validate the system in a folder.
 
-    ``settings`` names the file in it that serves as system.json.
+    Args:
+        settings: The name of the file that is used as system.json.
+
+    Raises:
+        HespasError: A file cannot be read, or a key or value is wrong.
     """
     remote = folder / "remote_memory.json"
     if remote.exists():
@@ -205,44 +218,53 @@ def read_system_folder(folder: Path, settings: str = "system.json") -> SystemSpe
 
 
 def parse_system_files(
-    path: Path, network_data: dict[str, Any], data: dict[str, Any], at: str
+    path: Path, network_data: dict[str, Any], settings: dict[str, Any], network_place: str
 ) -> SystemSpec:
-    """The system of these contents of network.yml (at ``at``) and of system.json (at ``path``)."""
+    """Convert the contents of system.json and network.yml.
+
+    Args:
+        path: The path of system.json; its folder is that of the system.
+        network_data: The contents of network.yml.
+        settings: The contents of system.json.
+        network_place: The path of network.yml, for error messages.
+
+    Raises:
+        HespasError: A key or value is wrong.
+    """
     place, folder = str(path), path.parent
-    network = validate_config(NetworkFile, network_data, at)
-    keys = validate_config(SystemFile, data, place)
+    network = validate_config(NetworkFile, network_data, network_place)
+    keys = validate_config(SystemFile, settings, place)
     implementations: dict[str, tuple[str, ...]] = {}
     custom: dict[str, str] = {}
     for name in COLLECTIVES:
         algorithms = tuple(getattr(keys, name.replace("-", "_")))
         if len(algorithms) != len(network.topology):
             raise HespasError(
-                f"{name}-implementation has {len(algorithms)} entries, and network.yml "
-                f"{len(network.topology)} dimensions",
+                f"{name}-implementation has {len(algorithms)}, not {len(network.topology)} entries, "
+                "one for each dimension of network.yml",
                 where=place,
-                remedy="give one per dimension",
             )
         implementations[name] = algorithms
         traces = getattr(keys, f"custom_{name.replace('-', '_')}")
         if traces:
             custom[name] = traces[0]
     return SystemSpec(
-        folder.name,
-        folder,
-        tuple(network.topology),
-        tuple(network.npus_count),
-        tuple(network.bandwidth),
-        tuple(network.latency),
-        implementations,
-        keys.scheduling_policy,
-        keys.collective_optimization,
-        keys.active_chunks,
-        keys.preferred_dataset_splits,
-        keys.endpoint_delay,
-        keys.local_mem_bw,
-        bool(keys.roofline_enabled),
-        keys.peak_perf,
-        custom,
-        keys.per_node_custom,
-        data,
+        name=folder.name,
+        folder=folder,
+        topology=tuple(network.topology),
+        npus_count=tuple(network.npus_count),
+        bandwidth_gib_s=tuple(network.bandwidth),
+        latency_ns=tuple(network.latency),
+        implementations=implementations,
+        scheduling_policy=keys.scheduling_policy,
+        collective_optimization=keys.collective_optimization,
+        active_chunks_per_dimension=keys.active_chunks,
+        preferred_dataset_splits=keys.preferred_dataset_splits,
+        endpoint_delay_ns=keys.endpoint_delay,
+        local_mem_bw_gb_s=keys.local_mem_bw,
+        roofline_enabled=bool(keys.roofline_enabled),
+        peak_perf_tflops=keys.peak_perf,
+        custom=custom,
+        per_node_custom=keys.per_node_custom,
+        settings=settings,
     )

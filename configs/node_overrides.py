@@ -87,7 +87,7 @@ class NodeOverrides:
         if self.tdp is not None and node.hbm_power_share is None:
             raise UsageError(
                 "tdp needs hbm-power-share",
-                remedy="set the share of the power limit that memory uses, e.g. hbm-power-share=0.4",
+                remedy="set the share of the power limit that memory uses: hbm-power-share=0.4",
             )
         if self.hbm_power_share is not None and node.tdp_w is None:
             raise UsageError(f"{node.name} has no known power limit", remedy="set tdp, in watts")

@@ -1,4 +1,4 @@
-"""A node: the peak rates, memory and power of one accelerator."""
+"""A node: peak rates, memory and power of a type of accelerator."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ DTYPES = (
     "i1",
 )  # fmt: skip
 
-# What serves a type that a node has no rate for, where its own ``fallbacks`` say nothing: the type
-# that the operands are converted to, or the vector unit where the matrix unit lacks the type.
+# The general fallbacks for types without a rate: the type that operands are converted to, or the
+# vector unit if the matrix unit lacks the type.
 RULES: dict[str, str] = {
     "matrix.f64": "vector.f64",
     "matrix.f32": "vector.f32",
@@ -49,7 +49,7 @@ RULES: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class PeakRate:
-    """A peak rate, and the entry it was taken from: ``via`` is "" where that is its own."""
+    """A peak rate; ``via`` names the entry that it comes from if that is another type or unit."""
 
     flops_per_s: float
     via: str
@@ -57,17 +57,25 @@ class PeakRate:
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """One accelerator, as the compiler addresses it (a device).
+    """A type of accelerator; one of them is a device of the compiler.
 
-    ``peaks_flops`` holds dense peak rates in operations per second by unit ("matrix", "vector") and
-    element type. ``fallbacks`` maps "unit.dtype" to the "unit.dtype" that serves it, "" to none.
-    ``default_flops`` serves types without an entry, with a warning if ``warn_default``.
-    ``hbm_power_share`` is the part of ``tdp_w`` that memory takes at full bandwidth, ``idle_w`` the
-    power while nothing runs. ``price_per_hour`` is in US dollars. ``collectives`` names the
-    measured curves of its collectives (``configs/collectives``), ``overlap_slowdown`` is the share
-    by which computing takes longer beside a collective. ``calibration`` holds the constants of the
-    estimator of that name, as ``configs.calibration`` describes them. ``sources`` says where each
-    number is from, ``changed`` which ones options replaced.
+    Attributes:
+        peaks_flops: Dense peak rates in operations per second, by unit ("matrix", "vector") and
+            element type.
+        default_flops: The rate of types without an entry.
+        fallbacks: "unit.dtype" to the "unit.dtype" whose rate it has; "" if it has none.
+        memory_bytes: Capacity of the device memory.
+        l2_bytes: Capacity of the last-level cache.
+        tdp_w: Power at full load.
+        hbm_power_share: The share of ``tdp_w`` that memory uses at full bandwidth.
+        collectives: The measured curves of its collectives (``configs/collectives``).
+        overlap_slowdown: The share by which compute is slower while a collective runs alongside.
+        calibration: Constants of the estimator ``calibrated``, see ``configs.calibration``.
+        idle_w: Power while nothing runs.
+        price_per_hour: Price of one device in US dollars.
+        sources: The source of each number, by key.
+        warn_default: Whether to warn when ``default_flops`` is used.
+        changed: The labels of the numbers that options have replaced.
     """
 
     name: str
@@ -92,14 +100,17 @@ class NodeSpec:
 
     @classmethod
     def from_preset_json(cls, data: Mapping[str, Any]) -> Self:
-        """The node of a preset's JSON object."""
+        """Return the node of a preset's JSON object."""
         return cls(**data)
 
     def find_peak_rate(self, unit: str, dtype: str) -> PeakRate:
-        """The rate of ``dtype`` on ``unit``; raises HespasError where nothing gives one.
+        """Find the rate of an element type on a unit.
 
-        In this order: the entry itself; the node's own fallback; tf32 as f32; the default rate;
-        the general ``RULES``.
+        The candidates are, in this order: the entry of the type; the node's fallback; for tf32, the
+        entry of f32; the default rate; the general fallback in ``RULES``.
+
+        Raises:
+            HespasError: None of these has a rate.
         """
         key = f"{unit}.{dtype}"
         seen = []
@@ -119,11 +130,16 @@ class NodeSpec:
                 key = RULES.get(key, "")
         raise HespasError(
             f"node {self.name} has no peak rate for {dtype} on its {unit} unit",
-            remedy=f"give one, e.g. per-datatype-flops={dtype}=1e12, or peak-flops for all types",
+            remedy=f"give one with per-datatype-flops={dtype}=RATE, or peak-flops for all types",
         )
 
     def replace_peak_rates(self, rates: Mapping[str, float], *, label: str) -> Self:
-        """A copy with other rates; a key is "dtype" for both units, or "unit.dtype"."""
+        """Return a copy with other rates.
+
+        Args:
+            rates: Operations per second by "unit.dtype", or by "dtype" for both units.
+            label: The label of the change in ``changed``.
+        """
         peaks = {unit: dict(self.peaks_flops.get(unit, {})) for unit in UNITS}
         for key, rate in rates.items():
             unit, dot, dtype = key.partition(".")
@@ -132,13 +148,13 @@ class NodeSpec:
         return replace(self, peaks_flops=peaks, changed=(*self.changed, label))
 
     def describe_provenance(self) -> str:
-        """The node, and what was changed on it."""
+        """Return the name of the node, and the labels of its changes."""
         changes = f" with {', '.join(self.changed)} given" if self.changed else ""
         return f"{self.name}{changes}"
 
 
 def find_rate_key_problem(key: str) -> str:
-    """What is wrong with a rate's name ("bf16", "matrix.bf16"), or ""."""
+    """Return the problem with the key of a rate ("bf16", "matrix.bf16"), or ""."""
     from hespas.support.suggestions import suggest_nearest
 
     unit, dot, dtype = key.partition(".")
@@ -148,5 +164,5 @@ def find_rate_key_problem(key: str) -> str:
     return (
         ""
         if dtype in DTYPES
-        else f"no type is named '{dtype}', {suggest_nearest(dtype, list(DTYPES))}"
+        else f"no element type is named '{dtype}', {suggest_nearest(dtype, list(DTYPES))}"
     )

@@ -1,4 +1,4 @@
-"""The presets as a page: ``python -m hespas.configs.preset_reference > docs/reference/presets.md``."""
+"""Generates ``docs/reference/presets.md``: ``python -m hespas.configs.preset_reference``."""
 
 from __future__ import annotations
 
@@ -14,55 +14,57 @@ This page is generated from `configs/nodes` and `configs/systems` by
 Rates are dense peaks in 1e12 operations per second, bandwidth in 1e9 bytes per second, memory in
 1e9 bytes, prices in US dollars for an hour of one device. The default node is
 `{configs.DEFAULT_NODE}`. The source of each number is in the preset's own file under `sources`.
-† marks those whose source says "(remembered, not sourced)" of the number or of a part of it: the
-first to check.
+† marks numbers whose source, for the number or a part of it, is "(remembered, not sourced)": check
+them first.
 """
 
 RATES = """
-A type without a rate of its own takes, in this order: the preset's fallback (last column); f32 for
-tf32; the rate for all types that `peak-flops` gives; the general rule below. Each use is counted in
-`constants` of `hespas.target`. A type for which none of these gives a rate is an error, or a gap
-with `--keep-going`.
+A type without an entry uses, in this order: the preset's fallback (last column); for tf32, the rate
+of f32; the rate for all types from the option `peak-flops`; the general rule below. `constants` of
+`hespas.target` counts the uses. A type without any of these rates is an error, or a gap with
+`--keep-going`.
 """
 
 ARRAYS = """
 ### Systolic arrays
 
-What `--systolic-annotate` and the simulators of accelerators compute on, from
-`configs/accelerators`: per device, so many cores with so many arrays each, and a vector unit of
-lanes x ALUs in each core, with its SRAM. An array takes in a row in so many cycles.
+The units that `--systolic-annotate` and the simulators of accelerators model, from
+`configs/accelerators`: the cores of a device and the arrays of each core; the rows x columns of an
+array, and the cycles in which it reads a row; the vector unit of each core, in lanes x ALUs; the
+SRAM of each core.
 
-| node | what | cores x arrays | array | clock GHz | cycles a row | lanes x ALUs | SRAM MB |
+| node | device | cores x arrays | array | clock GHz | cycles a row | lanes x ALUs | SRAM MB |
 |---|---|---|---|---|---|---|---|
 """
 
 SYSTEMS = """
 ## Systems
 
-One entry per network dimension, the first the fastest varying digit of the device id. Bandwidth in
-GB/s of 2**30 bytes, as ASTRA-sim reads it; latency in ns per hop. `hespas presets systems NAME` prints a
-preset with its sources, corrections and caveats, and with `--output DIR` writes its files.
+Columns list one entry for each network dimension; the first dimension varies fastest in the device
+id. Bandwidth is in GB/s of 2**30 bytes, as in ASTRA-sim, and latency in ns per hop.
+`hespas presets systems NAME` prints a preset with its sources, corrections and caveats, and with
+`--output DIR` writes its files.
 
-The published presets (arXiv 2604.12090) keep their numbers. Those of the other HGX, DGX, GB200,
-MI300X_Platform and TPU systems are vendors' (1e9 bytes per second, one direction), converted:
-450 GB/s of NVLink 4 are 419.095 here.
+The published presets (arXiv 2604.12090) keep their numbers. The numbers of the other HGX, DGX,
+GB200, MI300X_Platform and TPU systems are converted from those of vendors, which are in 1e9 bytes
+per second and one direction: 450 GB/s of NVLink 4 become 419.095.
 """
 
 
 def render_preset_reference() -> str:
-    """The whole page."""
+    """Return the text of ``docs/reference/presets.md``."""
     nodes = [configs.load_node(name) for name in configs.list_node_presets()]
     parts = [HEAD, "\n## Nodes\n\n", _render_memory_table(nodes)]
     for unit in UNITS:
         parts += [f"\n### Rates of the {unit} unit\n\n", _render_rate_table(nodes, unit)]
-    parts += [RATES, "\n| type | takes the rate of |\n|---|---|\n"]
+    parts += [RATES, "\n| type | uses the rate of |\n|---|---|\n"]
     parts += [f"| {key} | {other} |\n" for key, other in RULES.items()]
     parts += [ARRAYS, _render_array_table(), SYSTEMS, "\n", _render_system_table()]
     return "".join(parts)
 
 
 def _render_memory_table(nodes: list[NodeSpec]) -> str:
-    rows = ["| node | what | bandwidth | memory | power W | price |\n|---|---|---|---|---|---|\n"]
+    rows = ["| node | device | bandwidth | memory | power W | price |\n|---|---|---|---|---|---|\n"]
     for node in nodes:
         bandwidth = _format_field_value(node, "memory_bandwidth_bytes_per_s", 1e9)
         memory = _format_field_value(node, "memory_bytes", 1e9)

@@ -1,4 +1,4 @@
-"""The small part of YAML that ``network.yml`` uses: keys with a scalar or a list of scalars."""
+"""A reader of the subset of YAML in ``network.yml``: keys with a scalar or a list of scalars."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ WORDS = {"true": True, "false": False}
 
 
 def read_simple_yaml(path: Path) -> dict[str, Any]:
-    """``key: [a, b]``, ``key: a``, ``key:`` and ``- a`` lines; raises HespasError with the line."""
+    """Read a file of lines ``key: [a, b]``, ``key: a``, ``key:`` and ``- a``.
+
+    Raises:
+        HespasError: The file cannot be read, or a line has another form.
+    """
     entries: dict[str, Any] = {}
     open_list: list[Any] | None = None
     pending, start = "", 0
@@ -31,7 +35,7 @@ def read_simple_yaml(path: Path) -> dict[str, Any]:
         key, colon, value = (part.strip() for part in text.partition(":"))
         if not colon or not key or key in entries:
             problem = (
-                f"the key '{key}' is there twice" if key in entries else "expected 'key: [values]'"
+                f"the key '{key}' occurs twice" if key in entries else "expected 'key: [values]'"
             )
             raise HespasError(problem, where=f"{path}:{start}")
         open_list = None
@@ -49,7 +53,7 @@ def read_simple_yaml(path: Path) -> dict[str, Any]:
 
 
 def parse_scalar(text: str) -> Any:
-    """A number, true, false, or text; what is in quotes is text."""
+    """Return a number, a bool, or a string; quoted values are strings."""
     text = text.strip()
     if text[:1] in ("'", '"') and text[-1:] == text[0]:
         return text[1:-1]

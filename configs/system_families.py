@@ -1,7 +1,7 @@
-"""System presets that come in sizes: one entry of ``systems/families.json`` for each family.
+"""System presets of several sizes: each family is an entry of ``systems/families.json``.
 
-An entry has ``dimensions`` as in ``layout.Dimension``, or the ``axes`` of a torus of TPU chips.
-``{0}`` in them stands for the first number of a size, and so on.
+An entry has ``dimensions`` as in ``SystemDimension``, or the ``axes`` of a torus of TPU chips. In
+them, ``{0}`` is replaced by the first number of a size, and so on.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from hespas.configs.system_spec import SystemSpec
 
 _FOLDER = Path(__file__).parent
 TORUS = (
-    "each axis is a Ring. Where it wraps around, both directions carry a ring's data, and its "
-    "bandwidth is twice a link's; where it does not, that of one link, with which a ring takes as "
-    "long as a line does"
+    "each axis is a Ring. If it wraps around, both directions carry the data of a ring, and its "
+    "bandwidth is that of two links; if not, it is that of one link, with which a ring needs as "
+    "much time as a line"
 )
 
 
 def list_family_presets() -> list[str]:
-    """The names of the presets that families make."""
+    """Return the names of the presets of all families."""
     return list(_list_family_members())
 
 
 def list_presets_of_node(node: str) -> list[str]:
-    """The names of those that are made of a node."""
+    """Return the names of the presets that consist of a node preset."""
     return [name for name, (family, _) in _list_family_members().items() if family["node"] == node]
 
 
 def load_family_preset(name: str) -> SystemSpec:
-    """The preset of that name."""
+    """Load a preset of a family."""
     family, size = _list_family_members()[name]
     local = configs.load_node(family["node"]).memory_bandwidth_bytes_per_s / 1e9
     return build_system_spec(_FOLDER / "systems" / name, _build_dimensions(family, size), local)
 
 
 def render_family_files(name: str) -> dict[str, str]:
-    """The files of the preset of that name, with their texts."""
+    """Return the texts of the files of a preset by name."""
     return render_system_files(load_family_preset(name), describe_family_provenance(name))
 
 
 def describe_family_provenance(name: str) -> dict[str, Any]:
-    """Where the numbers of a preset come from."""
+    """Return the sources of a preset's numbers."""
     family, size = _list_family_members()[name]
     texts: dict[str, str] = _read_family_file()["sources"]
     parts = family.get("dimensions") or [family["axes"]]
@@ -65,13 +65,13 @@ def describe_family_provenance(name: str) -> dict[str, Any]:
         "sources": {
             "topology": key_sources["npus_count"],
             **key_sources,
-            "implementations": "ring; direct where each device has a link to each other; for an "
-            "all-to-all through a switch direct1, one peer after the other, as ring and direct "
-            "are far too slow and too fast there",
+            "implementations": "ring; direct if each device has a link to every other device; for "
+            "an all-to-all through a switch direct1, one peer after the other, because ring is far "
+            "too slow and direct far too fast there",
             "local-mem-bw": f"node preset {family['node']}",
             "other keys of system.json": "those of the published presets, with ASTRA-sim's default "
-            "endpoint-delay; all written out, because ASTRA-sim reads uninitialised values where "
-            "they are missing",
+            "endpoint-delay; all are written, because ASTRA-sim reads uninitialised values for "
+            "missing keys",
         },
         "units": UNITS + (f". {TORUS}" if "axes" in family else ""),
     }

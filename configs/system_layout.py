@@ -1,4 +1,4 @@
-"""Writing a system: from dimensions in vendors' units to the files that ASTRA-sim reads."""
+"""Construction of a system from dimensions in vendors' units, and its files for ASTRA-sim."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ UNITS = (
 
 @dataclass(frozen=True, slots=True)
 class SystemDimension:
-    """One dimension: bandwidth in 1e9 bytes per second and direction, latency in ns per hop.
+    """One dimension of a network.
 
-    The bandwidth is that of a device into a Switch, of each link of a FullyConnected group, and of
-    the links to a neighbour in a Ring. A message takes one hop, through a Switch two.
+    Attributes:
+        bandwidth_gb_s: Bandwidth in 1e9 bytes per second and direction: of a device to a Switch, of
+            each link of a FullyConnected group, or of the links to one neighbour in a Ring.
+        latency_ns: Latency of a hop. A message makes one hop, or two through a Switch.
+        algorithm: The preferred collective algorithm; "" for the usual one.
     """
 
     topology: str
@@ -37,43 +40,51 @@ class SystemDimension:
 
     @property
     def bandwidth_gib_s(self) -> float:
-        """As network.yml has it; to the nearest of 1e-6."""
+        """The bandwidth in 2**30 bytes per second, as in network.yml, rounded to 1e-6."""
         return round(self.bandwidth_gb_s * 1e9 / GIB, 6)
 
     def choose_algorithm(self, collective: str) -> str:
-        """The algorithm of a collective: the one named where it can do that, else the usual one.
+        """Return ``algorithm`` if it supports the collective, or else the usual algorithm.
 
-        An all-to-all sends to one peer after the other through a switch (``direct1``): a ring would
-        take n/2 times as long, and ``direct`` sends to all at once, each at full bandwidth.
+        Through a switch, an all-to-all sends to one peer after the other (``direct1``): a ring
+        would need n/2 times as long, and ``direct`` would send to all peers at once, each with the
+        full bandwidth.
         """
         usual = "direct" if self.topology == "FullyConnected" else "ring"
         if collective == "all-to-all" and self.topology == "Switch":
             usual = SWITCH_ALL_TO_ALL
-        able = {
+        supported = {
             "halvingDoubling": collective != "all-to-all",
             "doubleBinaryTree": collective == "all-reduce",
             "": False,
         }
-        return self.algorithm if able.get(self.algorithm, True) else usual
+        return self.algorithm if supported.get(self.algorithm, True) else usual
 
 
 def check_dimensions(dimensions: Sequence[SystemDimension]) -> None:
-    """Raise HespasError for what ASTRA-sim cannot run."""
+    """Check that ASTRA-sim supports the dimensions.
+
+    Raises:
+        HespasError: It does not.
+    """
     for k, dimension in enumerate(dimensions):
         where = f"dimension {k}"
         if dimension.devices < 2:
-            raise HespasError(f"{where} has {dimension.devices} devices: ASTRA-sim needs 2 or more")
+            raise HespasError(
+                f"{where} has {dimension.devices} devices, but ASTRA-sim needs 2 or more"
+            )
         tree = dimension.algorithm in ("halvingDoubling", "doubleBinaryTree")
         if tree and dimension.devices & (dimension.devices - 1):
             raise HespasError(
-                f"{where} has {dimension.devices} devices: {dimension.algorithm} needs a power of two"
+                f"{where} has {dimension.devices} devices, but {dimension.algorithm} needs a power "
+                "of two"
             )
 
 
 def make_system_settings(
     dimensions: Sequence[SystemDimension], local_mem_bw_gb_s: float
 ) -> dict[str, Any]:
-    """system.json, with every key that ASTRA-sim has no good default for."""
+    """Return the contents of system.json, with every key without a useful default in ASTRA-sim."""
     data: dict[str, Any] = {
         "scheduling-policy": "LIFO",
         "endpoint-delay": 10,
@@ -93,9 +104,17 @@ def make_system_settings(
 
 
 def build_system_spec(
-    name: Path, dimensions: Sequence[SystemDimension], local_mem_bw_gb_s: float
+    folder: Path, dimensions: Sequence[SystemDimension], local_mem_bw_gb_s: float
 ) -> SystemSpec:
-    """The system of these dimensions, checked; ``name`` is the folder where it is or would be."""
+    """Build a system.
+
+    Args:
+        folder: The folder of the system, which may not exist; its name is that of the system.
+        local_mem_bw_gb_s: Memory bandwidth of a device in 1e9 bytes per second.
+
+    Raises:
+        HespasError: ASTRA-sim does not support the dimensions.
+    """
     from hespas.configs import file_models
 
     check_dimensions(dimensions)
@@ -107,16 +126,16 @@ def build_system_spec(
     }
     data = make_system_settings(dimensions, local_mem_bw_gb_s)
     return file_models.parse_system_files(
-        name / "system.json", network, data, str(name / "network.yml")
+        folder / "system.json", network, data, str(folder / "network.yml")
     )
 
 
 def render_system_files(system: SystemSpec, provenance: dict[str, Any]) -> dict[str, str]:
-    """The texts of a system's folder."""
+    """Return the texts of a system's files by name."""
     texts: dict[str, Any] = {
         "system.json": dict(system.settings),
         "remote_memory.json": {"memory-type": "NO_MEMORY_EXPANSION"},
         "provenance.json": provenance,
     }
-    written = {name: json.dumps(data, indent=2) + "\n" for name, data in texts.items()}
-    return {"network.yml": system.render_network_text(), **written}
+    json_texts = {name: json.dumps(data, indent=2) + "\n" for name, data in texts.items()}
+    return {"network.yml": system.render_network_text(), **json_texts}

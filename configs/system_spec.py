@@ -1,4 +1,4 @@
-"""A system: how many accelerators, and the network between them, in ASTRA-sim's terms."""
+"""A system: a number of devices and the network between them, as ASTRA-sim describes it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,22 @@ PER_NODE_KEY = "per-node-custom-implementation"
 
 @dataclass(frozen=True, slots=True)
 class SystemSpec:
-    """A network of ``topology`` dimensions, the first the fastest varying digit of a device id.
+    """A network of one or more dimensions.
 
-    Bandwidths in GB/s of 2**30 bytes per second per device, latencies in ns per hop, as ASTRA-sim
-    reads them; ``local_mem_bw_gb_s`` in 1e9 bytes per second. ``implementations`` names one
-    algorithm per dimension for each collective. ``folder`` holds the files themselves.
-    With ``roofline_enabled``, compute nodes take the time of their operations and bytes, not their
-    duration. ``custom`` maps a collective to the prefix of the traces of its own algorithm, and
-    ``per_node_custom`` names a file that does so by node. ``settings`` are system.json as it is.
+    Attributes:
+        folder: The folder of the system's files.
+        topology: The kind of each dimension; the first one varies fastest in a device id.
+        npus_count: The number of devices in each dimension.
+        bandwidth_gib_s: Bandwidth of a device in each dimension, in 2**30 bytes per second.
+        latency_ns: Latency of a hop in each dimension.
+        implementations: For each collective, its algorithm in each dimension.
+        local_mem_bw_gb_s: Memory bandwidth of a device in 1e9 bytes per second.
+        roofline_enabled: Whether the time of a compute node follows from its operations and bytes
+            instead of its duration.
+        peak_perf_tflops: The peak rate that ``roofline_enabled`` uses.
+        custom: For a collective, the prefix of the traces of a custom algorithm.
+        per_node_custom: A file that maps single trace nodes to custom algorithms.
+        settings: The contents of system.json.
     """
 
     name: str
@@ -45,18 +53,18 @@ class SystemSpec:
 
     @property
     def device_count(self) -> int:
-        """How many devices the system has."""
+        """The number of devices."""
         return math.prod(self.npus_count)
 
     @property
     def device_gb_s(self) -> float:
-        """What a device can send to the others in its line of dimension 0, in 1e9 bytes/s."""
+        """The bandwidth of a device in dimension 0, over all its links, in 1e9 bytes per second."""
         others = self.npus_count[0] - 1
         links = {"FullyConnected": others, "Ring": min(2, others)}.get(self.topology[0], 1)
         return links * self.bandwidth_gib_s[0] * 2**30 / 1e9
 
     def resolve_settings_paths(self) -> dict[str, Any]:
-        """``settings`` for another folder: the paths of custom collectives absolute."""
+        """Return ``settings`` with absolute paths of custom algorithms, for another folder."""
         resolved = dict(self.settings)
         for name in COLLECTIVES:
             key = f"{name}-implementation-custom"
@@ -67,7 +75,7 @@ class SystemSpec:
         return resolved
 
     def render_network_text(self) -> str:
-        """The system's network.yml."""
+        """Return the text of network.yml."""
         rows = {
             "topology": self.topology,
             "npus_count": self.npus_count,
@@ -75,10 +83,11 @@ class SystemSpec:
             "latency": self.latency_ns,
         }
         notes = {"bandwidth": "  # GB/s of 2**30 bytes", "latency": "  # ns"}
-        return "".join(
-            f"{key}: [ {', '.join(_format_network_value(value) for value in values)} ]{notes.get(key, '')}\n"
-            for key, values in rows.items()
-        )
+        lines = []
+        for key, values in rows.items():
+            listed = ", ".join(_format_network_value(value) for value in values)
+            lines.append(f"{key}: [ {listed} ]{notes.get(key, '')}\n")
+        return "".join(lines)
 
 
 def _format_network_value(value: str | float) -> str:

@@ -1,4 +1,4 @@
-"""Reading the text files that a user names."""
+"""Reading of text files that users name."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from hespas.support.errors import HespasError
 
 
 def read_text_file(path: str | Path) -> str:
-    """The text of a file in UTF-8, with or without its mark; raises HespasError with the file."""
+    """Read a UTF-8 text file, with or without a byte order mark.
+
+    Raises:
+        HespasError: The file cannot be read.
+    """
     try:
         return Path(path).read_text("utf-8-sig")
     except OSError as error:
         raise HespasError(f"{error.strerror or error}", where=str(path)) from None
     except UnicodeDecodeError:
         raise HespasError("is not UTF-8 text", where=str(path)) from None
-    except ValueError:  # a null byte, half a character
+    except ValueError:  # a null byte or a lone surrogate
         raise HespasError(f"{str(path)!r} is not a file name") from None

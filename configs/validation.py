@@ -1,7 +1,4 @@
-"""A configuration checked against its model; an error is one line that names the key.
-
-The base of the models, and what their fields have in common, are here too.
-"""
+"""Validation of configurations against their models, with errors of one line that name the key."""
 
 from __future__ import annotations
 
@@ -18,18 +15,25 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class StrictModel(BaseModel):
-    """Keys that the model does not have are wrong; a field may be given by its own name too."""
+    """A model that rejects unknown keys, and accepts the name of a field for its alias."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
 
 def validate_config(model: type[Model], values: dict[str, Any], where: str) -> Model:
-    """``values`` as a ``model``; raises HespasError for the first wrong key or value."""
+    """Validate values against a model.
+
+    Args:
+        where: The file, or the option, that error messages name.
+
+    Raises:
+        HespasError: A key or value is wrong; the message names the first one.
+    """
     try:
         return model.model_validate(values)
     except ValidationError as error:
         problems = error.errors(include_url=False)
-        # A misspelt key is missing too: its own spelling tells more.
+        # A misspelt key is also reported as missing, which is less helpful.
         first = next(
             (problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0]
         )
@@ -46,7 +50,7 @@ def _describe_problem(first: Any, model: type[BaseModel]) -> tuple[str, str]:
         )
     if first["type"] == "missing":
         return f"the key '{key}' is missing", ""
-    if first["type"] == "value_error":  # of a validator of ours, which says what is wrong with what
+    if first["type"] == "value_error":  # from a validator of hespas
         message = first["msg"].removeprefix("Value error, ")
         return f"'{key}': {message}" if key else message, ""
     message = first["msg"][0].lower() + first["msg"][1:]
@@ -54,7 +58,7 @@ def _describe_problem(first: Any, model: type[BaseModel]) -> tuple[str, str]:
 
 
 def _list_model_keys(model: type[BaseModel], place: list[str]) -> list[str]:
-    """The keys that may stand at a place of the file."""
+    """Return the keys that the model permits at a place of the file."""
     for part in place:
         field = next((f for n, f in model.model_fields.items() if part in (n, f.alias)), None)
         inner = [field.annotation, *get_args(field.annotation)] if field else []

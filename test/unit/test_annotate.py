@@ -247,7 +247,7 @@ def test_default_node_is_said(parse):
         ("node=H100_80GB hbm-power-share=2", "hbm-power-share must be more than 0 and at most 1"),
         ("node=H100_80GB tdp=300", "tdp needs hbm-power-share"),
         ("node=TPUv5e hbm-power-share=0.3", "TPUv5e has no known power limit"),
-        ("node=H100_80GB per-datatype-flops=bf61=1", "no type is named 'bf61'"),
+        ("node=H100_80GB per-datatype-flops=bf61=1", "no element type is named 'bf61'"),
         ("node=H100_80GB per-datatype-flops=tensor.f32=1", "no unit is named 'tensor'"),
         ("node=H100_80GB per-datatype-flops=f32=fast", "'f32=fast' is not type=operations/s"),
     ],

@@ -191,8 +191,8 @@ def test_published_hardware_file(tmp_path):
             "'memory_bandwidth' is -1: .*greater",
         ),
         ({**PUBLISHED, "memory_bandwidth": "fast"}, "'memory_bandwidth' is .*valid number"),
-        ({**PUBLISHED, "per_datatype_flops": {"bf61": 1}}, "no type is named 'bf61'"),
-        ({"memory_bandwidth": 1}, "there are no peak rates"),
+        ({**PUBLISHED, "per_datatype_flops": {"bf61": 1}}, "no element type is named 'bf61'"),
+        ({"memory_bandwidth": 1}, "peak rates are missing"),
         ({"name": "x", "peaks_flops": {"vector": {"f32": 1}}}, "'memory_bandwidth_bytes_per_s' is"),
         ({"peak_flops": 1, "memory_bandwith": 1}, "did you mean 'memory_bandwidth'"),
         ({"perf_estimator": 3}, "no object 'hardware'"),
@@ -237,7 +237,7 @@ def test_system_from_folder(tmp_path):
 @pytest.mark.parametrize(
     ("network", "changes", "said"),
     [
-        (NETWORK + "- 1\n", {}, "latency has 1 entries, and topology 2"),
+        (NETWORK + "- 1\n", {}, "latency has 1, not 2 entries"),
         (NETWORK.replace("4, 2", "4, 1") + LATENCY, {}, "'npus_count.1' is 1: .*greater than 1"),
         (
             NETWORK.replace("Ring", "Torus") + LATENCY,
@@ -256,7 +256,7 @@ def test_system_from_folder(tmp_path):
         (
             NETWORK + LATENCY,
             {"all_reduce_implementation": ["ring"]},
-            "1 entries, and network",
+            "1, not 2 entries, one for each dimension of network",
         ),
         (NETWORK + LATENCY, {"all_reduce_implementation": ["rings"] * 2}, "should match pattern"),
         (NETWORK + LATENCY, {"endpont_delay": 1}, "did you mean 'endpoint-delay'"),

@@ -168,7 +168,7 @@ def test_own_array_file(tmp_path):
     with pytest.raises(HespasError, match="unknown key 'row'; did you mean 'rows'"):
         cost(product(8, 8, 8), array=str(path))
     path.write_text(json.dumps({**data, "dtype": "bf61"}))
-    with pytest.raises(HespasError, match="no type is named 'bf61'"):
+    with pytest.raises(HespasError, match="no element type is named 'bf61'"):
         cost(product(8, 8, 8), array=str(path))
 
 
