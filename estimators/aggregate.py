@@ -1,4 +1,8 @@
-"""Sums of costs, independent of order and grouping, so that annotating and splitting commute."""
+"""Sums of costs.
+
+A sum does not depend on the order or grouping of its costs, so that annotating before or after a
+split gives the same result.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,15 @@ _SHOWN_GAPS = 3
 
 
 def aggregate_costs(costs: Iterable[Cost], estimator: str = "") -> Cost:
-    """The cost of running ``costs`` one after the other.
+    """Return the cost of executing ``costs`` one after the other.
 
-    Times are added exactly and rounded once, so the order does not matter. ``bound`` is the one
-    with the most time, ``dtype`` the one with the most operations, ties by name. ``estimator``
-    names the result where there are no costs. Bands add up: errors are taken to go together, since
-    kernels of a class err alike on a device; where they do not, the band is wider than it need be.
+    Times are added exactly and rounded once. The bound is the one with the most time, and the type
+    the one with the most operations; ties are resolved by name. The ends of bands are added, which
+    assumes that errors are correlated: kernels of a class have similar errors on a device. For
+    independent errors, the band is too wide.
+
+    Args:
+        estimator: The name of the estimator, used if ``costs`` is empty.
     """
     costs = list(costs)
     time_ns: dict[str, list[float]] = {}
@@ -48,7 +55,7 @@ def aggregate_costs(costs: Iterable[Cost], estimator: str = "") -> Cost:
 
 
 def repeat_cost(cost: Cost, trips: int, gap: str | None = None) -> Cost:
-    """The cost of a loop that runs ``cost`` ``trips`` times; ``gap`` says what is unsure."""
+    """Return the cost of a loop that executes ``cost`` ``trips`` times; ``gap`` is added to its gap."""
     return replace(
         cost,
         flops=cost.flops * trips,
@@ -64,10 +71,11 @@ def repeat_cost(cost: Cost, trips: int, gap: str | None = None) -> Cost:
 
 
 def select_dearest_branch(costs: Sequence[Cost], sent_bytes: Sequence[int] = ()) -> Cost:
-    """The branch that sends most; of equal ones the one that takes longest, then by operations.
+    """Return the cost of the branch that sends the most bytes.
 
-    Sending comes first because its time is not known here; the trace takes the same branch.
-    A gap in any branch counts: that one might have been the longest.
+    Ties are resolved by time, then by operations. Sent bytes come first because their time is not
+    known here; the trace contains the same branch. The gaps of all branches are kept, because a
+    branch with a gap might be the longest.
     """
     sent = sent_bytes or [0] * len(costs)
     ranked = zip(sent, costs, strict=True)
@@ -76,9 +84,9 @@ def select_dearest_branch(costs: Sequence[Cost], sent_bytes: Sequence[int] = ())
 
 
 def _sum_bands(costs: Sequence[Cost]) -> tuple[float | None, float | None]:
-    """The sums of the bands' ends, None where no cost has a band; one without adds its time.
+    """Return the sums of the low and of the high ends, or None if no cost has a band.
 
-    That is the band where errors go together, as those of one machine and one model do.
+    A cost without a band counts as exact.
     """
     if all(cost.low_ns is None or cost.high_ns is None for cost in costs):
         return None, None

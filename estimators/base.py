@@ -1,4 +1,4 @@
-"""What an estimator is: one class that turns an item (op, kernel or region) into a ``Cost``."""
+"""The base class of estimators, and builders of costs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["CostItem", "Estimator", "setting"]
 
 
 class CostItem:
-    """One thing to estimate: an op, a fusion, or a region function."""
+    """An op, a fusion, or the function of a region, to be estimated."""
 
     def __init__(self, op: ir.Operation, text: str | None = None) -> None:
         self.op = op
@@ -27,18 +27,18 @@ class CostItem:
 
     @functools.cached_property
     def work(self) -> OpWork:
-        """Operations and bytes of the op; raises UnknownCost."""
+        """The operations and bytes of the op; raises UnknownCost."""
         return compute_op_work(self.op)
 
     def render_text(self) -> str:
-        """The op's text without names and locations: equal text, equal cost."""
+        """Return the text of the op without names and locations; equal texts have equal costs."""
         if self._text is None:
             self._text = to_canonical_text(self.op)
         return self._text
 
     @property
     def digest(self) -> str:
-        """Content hash, for caches; a region has its own, which its name does not change."""
+        """A hash of the content: of a region, the digest in ``hespas.region``; else of the text."""
         region = RegionAttr.read_from_op(self.op)
         if region is not None:
             return region.digest
@@ -46,18 +46,25 @@ class CostItem:
 
 
 class Estimator(ABC):
-    """Base of all estimators; a package adds its own by the entry point ``hespas.estimators``.
+    """Base of all estimators, which turn items into costs.
 
-    The first sentence of the docstring is the help of the pass ``--NAME-annotate``. ``version``
-    changes when results change. ``Config`` is the dataclass or pydantic model that the constructor
-    takes. Its fields are the settings of the estimator and the options of its pass, declared with
-    ``setting(default, help)`` in a dataclass and with ``Field(description=...)`` in a model. A
-    field ``node`` receives the chosen ``NodeSpec``; a Config that replaces values of the node says
-    so in a property ``node_overrides`` (``hespas.configs.node_overrides``).
-    ``granularity`` "op" and "kernel" want single ops and fusions, "region" whole region functions
-    of a split module and the ops left between them. ``measures`` says that it runs code, so that
-    its results depend on the machine; ``measured_network`` that its costs are meant as real times,
-    so that collectives are simulated by what was measured, where it was, and slow down computing.
+    A package adds an estimator by the entry point group ``hespas.estimators``. The first sentence
+    of the docstring is the help of its pass ``--NAME-annotate``.
+
+    Attributes:
+        name: The name by which users select the estimator.
+        version: Changes when results change; it is part of the key of cached results.
+        granularity: ``op`` and ``kernel`` estimators receive single ops and fusions. ``region``
+            estimators receive the functions of regions, and the ops between regions.
+        measures: Whether the estimator runs code, so that results depend on the machine.
+        measured_network: Whether costs predict real times. Collectives are then simulated with
+            measured times if there are any, and they slow down compute that runs alongside.
+        Config: The dataclass or pydantic model that the constructor accepts. Its fields are the
+            settings of the estimator and the options of its pass, declared with
+            ``setting(default, help)`` in a dataclass and with ``Field(description=...)`` in a
+            model. A field ``node`` receives the selected ``NodeSpec``. A Config that replaces
+            values of the node has a property ``node_overrides``
+            (``hespas.configs.node_overrides``).
     """
 
     name: ClassVar[str]
@@ -72,7 +79,7 @@ class Estimator(ABC):
 
     @abstractmethod
     def estimate(self, item: CostItem) -> Cost:
-        """The cost of one execution of ``item``; raises UnknownCost."""
+        """Return the cost of one execution of ``item``; raises UnknownCost."""
 
     def describe_provenance(self) -> str:
         """Describe in one line where the constants of the estimates so far come from.
@@ -103,7 +110,7 @@ class Estimator(ABC):
 
 @contextmanager
 def raise_as_unknown_cost(op: ir.Operation) -> Iterator[None]:
-    """Make any HespasError inside the UnknownCost of ``op``, so that it can be a counted gap."""
+    """Convert each HespasError to UnknownCost, so that ``--keep-going`` counts it as a gap."""
     try:
         yield
     except UnknownCost:
@@ -121,7 +128,7 @@ def build_work_cost(
     trips: int | None = None,
     energy_nj: float | None = None,
 ) -> Cost:
-    """The cost of an op or region that does ``work`` in ``time_s`` seconds; ``trips`` of a loop."""
+    """Return the cost of an op or region that does ``work`` in ``time_s`` seconds."""
     flops = work.flops
     return Cost(
         estimator,
@@ -138,12 +145,12 @@ def build_work_cost(
 
 
 def determine_bound(work: OpWork, compute_s: float, memory_s: float) -> str:
-    """What an op is bound by that computes and moves bytes side by side, in so many seconds."""
+    """Return the bound of an op whose compute and memory times overlap."""
     if not compute_s and not memory_s:
         return "unknown" if work.gap else "none"
     return "compute" if compute_s > memory_s else "memory"
 
 
 def build_zero_cost(estimator: str) -> Cost:
-    """The cost of what takes no time."""
+    """Return the cost of an item that takes no time."""
     return Cost(estimator, 0, 0, 0, 0.0, "none", "none")

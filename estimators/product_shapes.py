@@ -1,8 +1,8 @@
-"""The matrix product that an op is: M x K by K x N, how many, and of what type.
+"""The shape and type of the matrix product that an op computes.
 
-A convolution is the product that im2col makes of it, one for each group: result positions times
-what a window holds, times result features. The holes of a dilated input are not multiplied: each
-result meets an element in one of ``lhs_dilation`` places of the window.
+A convolution counts as the product that im2col makes of it, one per group: M are the positions of
+the result, K the elements of a window, and N the features of the result. The holes of a dilated
+input are not multiplied, so that one in ``lhs_dilation`` places of a window counts.
 """
 
 from __future__ import annotations
@@ -33,20 +33,28 @@ from hespas.estimators.rules.library_calls import find_config_value, list_output
 from hespas.estimators.work import OpWork
 
 CONVOLUTIONS = frozenset(("convolution", "dynamic_conv"))
-PRODUCT_OPS = CONVOLUTIONS | {"dot_general", "dot", "ragged_dot", "einsum"}  # besides library calls
+PRODUCT_OPS = CONVOLUTIONS | {"dot_general", "dot", "ragged_dot", "einsum"}  # and library calls
 
-_ProductSizes = tuple[int, int, int, int]  # how many, M, K, N
+_ProductSizes = tuple[int, int, int, int]  # number of products, M, K, N
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixProduct:
-    """``count`` products of an M x K matrix, the rows that stream, with a K x N one, the weights.
+    """A number of equal matrix products.
 
-    Each takes ``passes`` products of the type ``dtype``, a key of the peak rates of ``unit``: four
-    where elements are complex, several where an algorithm splits them. ``flops`` are the operations
-    of all, two for each multiply-add; of a convolution, those with padding left out. ``in_bits`` is
-    the size of a real element of the wider operand, ``out_bits`` of the result, 0 where there is no
-    such op.
+    Attributes:
+        m: The rows of the left operand, which stream through an array.
+        k: The size that is summed over.
+        n: The columns of the right operand, the weights.
+        count: The number of products.
+        dtype: The key of the peak rate.
+        flops: The operations of all products, two per multiply-add; those with padding are left
+            out.
+        in_bits: The bits of a real element of the wider operand; 0 if unknown.
+        out_bits: The bits of a real element of the result; 0 if unknown.
+        passes: Real products of type ``dtype`` per product: four for complex elements, several for
+            an algorithm that splits elements.
+        unit: ``matrix`` or ``vector``.
     """
 
     m: int
@@ -62,15 +70,20 @@ class MatrixProduct:
 
 
 def derive_matrix_product(op: ir.Operation, work: OpWork) -> MatrixProduct:
-    """The product that one op is, ``work`` being its own; raises UnknownCost where it is none."""
+    """Return the product that an op computes.
+
+    Args:
+        work: The work of the op.
+
+    Raises:
+        UnknownCost: The op is not a matrix product.
+    """
     sizes = list_operand_sizes(op)
     if len(sizes) < 2:
-        raise UnknownCost(f"{op.name} is no matrix product", op=op)
+        raise UnknownCost(f"{op.name} is not a matrix product", op=op)
     lhs, rhs = sizes[:2]
     result = list_output_sizes(op)[0]
-    matrix_part = next(
-        (matrix_part for matrix_part in work.parts if matrix_part.unit == "matrix"), None
-    )
+    matrix_part = next((part for part in work.parts if part.unit == "matrix"), None)
     flops, dtype = (
         (matrix_part.flops, matrix_part.dtype) if matrix_part else (work.flops, work.dtype)
     )
@@ -87,7 +100,7 @@ def derive_matrix_product(op: ir.Operation, work: OpWork) -> MatrixProduct:
 def count_other_flops(
     work: OpWork, products: Sequence[MatrixProduct], unit: str = "matrix"
 ) -> dict[str, int]:
-    """Operations on a unit, by type, beyond those of the products that were found."""
+    """Return the operations of ``work`` on a unit that ``products`` do not contain, by type."""
     remaining_flops: Counter[str] = Counter()
     for part in work.parts:
         if part.unit == unit:
@@ -127,13 +140,13 @@ def _derive_product_sizes(
             return _infer_sizes_from_elements(lhs, rhs, result, multiply_adds)
         batch = dims.get("lhs_batch_dimensions", ())
         return _derive_contraction_sizes(lhs, rhs, list(map(int, batch)), list(map(int, inner)))
-    raise UnknownCost(f"{op.name} is no matrix product", op=op)
+    raise UnknownCost(f"{op.name} is not a matrix product", op=op)
 
 
 def _derive_contraction_sizes(
     lhs: BufferSize, rhs: BufferSize, batch: Sequence[int], inner: Sequence[int]
 ) -> _ProductSizes:
-    """``batch`` and ``inner`` are the dimensions of ``lhs`` that are shared, and summed over."""
+    """Derive the sizes from the batch dimensions and the contracted dimensions of ``lhs``."""
     count = math.prod([lhs.shape[d] for d in batch])
     k = math.prod([lhs.shape[d] for d in inner])
     each = max(count * k, 1)
@@ -143,7 +156,7 @@ def _derive_contraction_sizes(
 def _derive_ragged_sizes(
     groups: BufferSize, result: BufferSize, multiply_adds: int
 ) -> _ProductSizes:
-    """Rows are shared evenly by the groups: which has how many is data."""
+    """Divide the rows evenly among the groups, because the real sizes are data."""
     count = max(groups.elements, 1)
     n = max(result.shape[-1], 1)
     k = max(multiply_adds // max(result.elements, 1), 1)
@@ -153,7 +166,7 @@ def _derive_ragged_sizes(
 def _infer_sizes_from_elements(
     lhs: BufferSize, rhs: BufferSize, result: BufferSize, multiply_adds: int
 ) -> _ProductSizes:
-    """From element counts: (b m k)(b k n)(b m n), of b m n k multiply-adds."""
+    """Infer the sizes from the element counts b m k, b k n, b m n and the b m n k multiply-adds."""
     points = max(multiply_adds, 1)
     count = max(round(lhs.elements * rhs.elements * result.elements / points**2), 1)
     m, k, n = (max(round(points / max(other.elements, 1)), 1) for other in (rhs, result, lhs))
@@ -176,7 +189,7 @@ def _derive_convolution_sizes(
 def _derive_conv_call_sizes(
     op: ir.Operation, second: BufferSize, result: BufferSize, multiply_adds: int
 ) -> _ProductSizes:
-    """cuDNN's calls, whose kernels are OHWI or OIHW."""
+    """Derive the sizes of a cuDNN call, whose kernel has the layout OHWI or OIHW."""
     target = get_call_target(op)
     kernel = result if "BackwardFilter" in target else second
     if "BackwardInput" in target:

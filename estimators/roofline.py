@@ -1,14 +1,15 @@
-"""The roofline: an op takes as long as its operations at peak rate, or its bytes at full bandwidth.
+"""The roofline estimator: the longer of compute at peak rate and memory at full bandwidth.
 
     latency = max(sum over parts of operations / peak(unit, dtype), bytes / memory bandwidth)
 
-(Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009.) No launch time, no efficiency: a lower
-bound. The power model, where both constants are known, is that of the published Hespas
-(arXiv 2604.12090):
+(Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009.) The latency is a lower bound: it
+contains no launch time and no efficiency. If the node has both power constants, energy follows from
+the power model of the published Hespas (arXiv 2604.12090):
 
     power = min(tdp, compute share * tdp * (1 - r) + memory share * tdp * r)
 
-with the share of the time that each is busy at its peak, and r the memory's part of the power.
+where the shares are the parts of the time in which compute and memory are busy at their peaks, and r
+is the memory's part of the power.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class RooflineEstimator(Estimator):
             return self.compute_cost(work)
 
     def compute_cost(self, work: OpWork) -> Cost:
-        """The cost of some work; raises HespasError for a type that the node has no rate for."""
+        """Return the cost of some work; raises HespasError for a type without a rate on the node."""
         compute_s = 0.0
         for part in work.parts:
             if part.flops:
@@ -78,7 +79,7 @@ class RooflineEstimator(Estimator):
     def describe_provenance(self) -> str:
         text = self.node.describe_provenance()
         if self.fallbacks:
-            text += "; no own rate: " + ", ".join(
+            text += "; rates of other types: " + ", ".join(
                 f"{fallback} (distinct ops: {count})"
                 for fallback, count in sorted(self.fallbacks.items())
             )

@@ -102,7 +102,7 @@ class AcceleratorMachine:
             f"{unit.clock_hz / 1e9:g} GHz, {self.bandwidth / 1e9:g} GB/s"
         )
         if self.fallbacks:
-            text += f"; no own rate: {', '.join(sorted(self.fallbacks))}"
+            text += f"; rates of other types: {', '.join(sorted(self.fallbacks))}"
         return text
 
 

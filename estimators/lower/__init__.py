@@ -1,1 +1,1 @@
-"""What XLA's optimised modules hold beyond StableHLO, as plain StableHLO of the same meaning."""
+"""Rewriting modules that XLA has optimised to plain StableHLO with the same meaning."""

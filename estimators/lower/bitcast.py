@@ -1,4 +1,4 @@
-"""``mhlo.bitcast``: the same bytes read with another shape, element type or layout."""
+"""Rewriting ``mhlo.bitcast``, which reads bytes with another shape, element type or layout."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ _SOURCE_LAYOUT, _RESULT_LAYOUT = "source_layout", "result_layout"
 
 
 def expand_bitcast(op: ir.Operation) -> ir.Value:
-    """The bitcast as transposes and a reshape, put before ``op``; raises UnknownCost.
+    """Insert transposes and a reshape before ``op`` that compute the same value.
 
-    A layout lists dimensions from minor to major. The source is transposed to the order that it has
-    in memory, reshaped to the order in memory of the result, and transposed to the result's own. A
-    compiler that chooses the layouts of the original turns all three into nothing again.
+    A layout lists dimensions from minor to major. The source is transposed to its order in memory,
+    reshaped to the result's order in memory, and transposed to the logical order of the result. A
+    compiler that chooses the original layouts removes all three.
+
+    Raises:
+        UnknownCost: The bitcast cannot be expressed.
     """
     source, result = op.operands[0], op.results[0]
     if not (_is_static_tensor(source.type) and _is_static_tensor(result.type)):
@@ -35,7 +38,7 @@ def _is_static_tensor(type_: ir.Type) -> bool:
 
 
 def _read_memory_order(op: ir.Operation, name: str, type_: ir.Type) -> list[int]:
-    """The dimensions from major to minor; row-major where the op does not say."""
+    """Return the dimensions from major to minor; row-major if the op has no layout."""
     rank = ir.RankedTensorType(type_).rank
     if name not in op.attributes:
         return list(range(rank))
@@ -59,7 +62,10 @@ def _reshape_value(value: ir.Value, shape: Sequence[int]) -> ir.Value:
 
 
 def _reinterpret_elements(value: ir.Value, type_: ir.Type, op: ir.Operation) -> ir.Value:
-    """The bytes of ``value``, in memory order, as elements of the type; of any shape."""
+    """Convert ``value`` to the element type of ``type_``, keeping its bytes in memory order.
+
+    The result has any shape with the right number of elements.
+    """
     source_type, result_type = ir.RankedTensorType(value.type), ir.RankedTensorType(type_)
     source_element, result_element = source_type.element_type, result_type.element_type
     source_bits, result_bits = (

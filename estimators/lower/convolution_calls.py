@@ -1,13 +1,13 @@
-"""cuDNN's convolutions as ``stablehlo.convolution``.
+"""Rewriting cuDNN's convolutions to ``stablehlo.convolution``.
 
-The importer drops the window and the dimension numbers of these calls. They are read off the shapes
-as for the cost (``estimators/rules/library_calls.py``): NHWC with OHWI kernels or NCHW with OIHW, and
-the least padding, stride and dilation that fit.
+The importer drops the window and the dimension numbers of these calls. They are inferred from the
+shapes as in ``estimators/rules/library_calls.py``: NHWC with OHWI kernels or NCHW with OIHW, and the
+smallest padding, stride and dilation that fit.
 
-With stride s, padding p and dilation d of the forward convolution (Dumoulin and Visin, "A guide to
-convolution arithmetic for deep learning", 2016), the gradient of the image is a convolution of the
-result's gradient, dilated by s, with the reversed kernel; that of the kernel is one of the image
-with the result's gradient, dilated by s, at stride d.
+Let the forward convolution have stride s and dilation d (Dumoulin and Visin, "A guide to convolution
+arithmetic for deep learning", 2016). The gradient of the image is then a convolution of the result's
+gradient, dilated by s, with the reversed kernel. The gradient of the kernel is a convolution of the
+image with the result's gradient, dilated by s, at stride d.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hespas.estimators.rules.library_calls import (
 
 @dataclass(frozen=True, slots=True)
 class _SpatialWindow:
-    """One spatial dimension: sizes of image, kernel and result, and how they fit."""
+    """One spatial dimension: the sizes of image, kernel and result, and the window."""
 
     image: int
     kernel: int
@@ -42,17 +42,68 @@ class _SpatialWindow:
 
     @property
     def kernel_reach(self) -> int:
-        """The kernel's extent less one."""
+        """The distance between the first and the last element of the kernel."""
         return (self.kernel - 1) * self.dilation
 
     @property
     def kernel_travel(self) -> int:
-        """The distance between the first and the last place of the kernel."""
+        """The distance between the first and the last position of the kernel."""
         return (self.result - 1) * self.stride
 
 
+@dataclass(frozen=True, slots=True)
+class _ForwardConvolution:
+    """The forward convolution that a call computes, or whose gradient it computes.
+
+    ``space`` are the spatial dimensions, and ``feature`` is the feature dimension.
+    """
+
+    windows: Sequence[_SpatialWindow]
+    space: Shape
+    feature: int
+    groups: int
+
+
+@dataclass(frozen=True, slots=True)
+class _ConvolutionOp:
+    """The attributes of a ``stablehlo.convolution``; empty sequences stand for ones.
+
+    The layouts are (batch, feature) of the input, (input feature, output feature) of the kernel,
+    and (batch, feature) of the result.
+    """
+
+    space: Shape
+    input_layout: tuple[int, int]
+    kernel_layout: tuple[int, int]
+    result_layout: tuple[int, int]
+    padding: Sequence[tuple[int, int]]
+    stride: Sequence[int] = ()
+    lhs_dilation: Sequence[int] = ()
+    rhs_dilation: Sequence[int] = ()
+    is_reversed: bool = False
+    feature_groups: int = 1
+    batch_groups: int = 1
+
+    def build(self, result: ir.Type, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+        rank = len(self.space)
+        space = list(self.space)
+        numbers = stablehlo.ConvDimensionNumbers.get(
+            *self.input_layout, space, *self.kernel_layout, space, *self.result_layout, space,
+            lhs.context,
+        )  # fmt: skip
+        rows = [[low, high] for low, high in self.padding]
+        return stablehlo.ConvolutionOp(
+            result, lhs, rhs, numbers, self.feature_groups, self.batch_groups,
+            window_strides=list(self.stride) or [1] * rank,
+            padding=ir.Attribute.parse(f"dense<{rows}> : tensor<{rank}x2xi64>", lhs.context),
+            lhs_dilation=list(self.lhs_dilation) or [1] * rank,
+            rhs_dilation=list(self.rhs_dilation) or [1] * rank,
+            window_reversal=[self.is_reversed] * rank,
+        ).result  # fmt: skip
+
+
 def expand_convolution_call(op: ir.Operation) -> ir.Value:
-    """The call's first result, of ops put before ``op``; raises UnknownCost."""
+    """Insert ops before the call that compute its first result; raises UnknownCost."""
     target = get_call_target(op)
     config = read_backend_config(op)
     first, second, *others = op.operands
@@ -77,18 +128,17 @@ def expand_convolution_call(op: ir.Operation) -> ir.Value:
         for size, fit in zip(sizes, infer_least_windows(sizes) or (), strict=True)
     ]
     feature = 1 if space[0] == 2 else len(image) - 1
-    groups = image[feature] // kernel[feature]
+    forward = _ForwardConvolution(windows, space, feature, image[feature] // kernel[feature])
     with ir.InsertionPoint(op), op.location:
         if "BackwardFilter" in target:
-            value = _build_filter_gradient(result, first, second, windows, space, feature, groups)
+            convolution = _derive_filter_gradient(forward)
         elif "BackwardInput" in target:
-            if groups > 1:
+            if forward.groups > 1:
                 raise UnknownCost("the gradient of a grouped convolution cannot be compiled", op=op)
-            value = _build_input_gradient(result, first, second, windows, space, feature)
+            convolution = _derive_input_gradient(forward)
         else:
-            value = _build_forward_convolution(
-                result, first, second, windows, space, feature, groups
-            )
+            convolution = _derive_forward_op(forward)
+        value = convolution.build(result, first, second)
         section = find_config_value(config, "cudnn_conv_backend_config") or {}
         value = scale_value(value, section.get("conv_result_scale", 1))
         if others:
@@ -105,88 +155,40 @@ def _get_result_type(op: ir.Operation) -> ir.Type:
     return kind.get_type(0) if isinstance(kind, ir.TupleType) else kind
 
 
-def _build_forward_convolution(
-    result: ir.Type,
-    image: ir.Value,
-    kernel: ir.Value,
-    windows: Sequence[_SpatialWindow],
-    space: Shape,
-    feature: int,
-    groups: int,
-) -> ir.Value:
-    return _build_convolution(
-        result, image, kernel, space,
-        batch=(0, feature), kernel_dims=(feature, 0), out=(0, feature),
-        padding=[(w.padding, w.padding) for w in windows], stride=[w.stride for w in windows],
-        rhs_dilation=[w.dilation for w in windows], feature_groups=groups,
+def _derive_forward_op(forward: _ForwardConvolution) -> _ConvolutionOp:
+    windows, feature = forward.windows, forward.feature
+    return _ConvolutionOp(
+        forward.space, (0, feature), (feature, 0), (0, feature),
+        padding=[(w.padding, w.padding) for w in windows],
+        stride=[w.stride for w in windows],
+        rhs_dilation=[w.dilation for w in windows],
+        feature_groups=forward.groups,
     )  # fmt: skip
 
 
-def _build_input_gradient(
-    result: ir.Type,
-    gradient: ir.Value,
-    kernel: ir.Value,
-    windows: Sequence[_SpatialWindow],
-    space: Shape,
-    feature: int,
-) -> ir.Value:
-    return _build_convolution(
-        result, gradient, kernel, space,
-        batch=(0, feature), kernel_dims=(0, feature), out=(0, feature),
-        padding=[(w.kernel_reach - w.padding, w.image - 1 - w.kernel_travel + w.padding) for w in windows],
-        lhs_dilation=[w.stride for w in windows], rhs_dilation=[w.dilation for w in windows],
-        reversed_=True,
+def _derive_input_gradient(forward: _ForwardConvolution) -> _ConvolutionOp:
+    windows, feature = forward.windows, forward.feature
+    return _ConvolutionOp(
+        forward.space, (0, feature), (0, feature), (0, feature),
+        padding=[
+            (w.kernel_reach - w.padding, w.image - 1 - w.kernel_travel + w.padding)
+            for w in windows
+        ],
+        lhs_dilation=[w.stride for w in windows],
+        rhs_dilation=[w.dilation for w in windows],
+        is_reversed=True,
     )  # fmt: skip
 
 
-def _build_filter_gradient(
-    result: ir.Type,
-    image: ir.Value,
-    gradient: ir.Value,
-    windows: Sequence[_SpatialWindow],
-    space: Shape,
-    feature: int,
-    groups: int,
-) -> ir.Value:
-    padding = [
-        (w.padding, w.kernel_reach + w.kernel_travel + 1 - w.image - w.padding) for w in windows
-    ]
-    return _build_convolution(
-        result, image, gradient, space,
-        batch=(feature, 0), kernel_dims=(0, feature), out=(feature, 0),
-        padding=padding, stride=[w.dilation for w in windows],
-        rhs_dilation=[w.stride for w in windows], batch_groups=groups,
+def _derive_filter_gradient(forward: _ForwardConvolution) -> _ConvolutionOp:
+    windows, feature = forward.windows, forward.feature
+    return _ConvolutionOp(
+        forward.space, (feature, 0), (0, feature), (feature, 0),
+        padding=[
+            (w.padding, w.kernel_reach + w.kernel_travel + 1 - w.image - w.padding)
+            for w in windows
+        ],
+        stride=[w.dilation for w in windows],
+        rhs_dilation=[w.stride for w in windows],
+        batch_groups=forward.groups,
     )  # fmt: skip
-
-
-def _build_convolution(
-    result: ir.Type,
-    lhs: ir.Value,
-    rhs: ir.Value,
-    space: Shape,
-    *,
-    batch: tuple[int, int],
-    kernel_dims: tuple[int, int],
-    out: tuple[int, int],
-    padding: Sequence[tuple[int, int]],
-    stride: Sequence[int] = (),
-    lhs_dilation: Sequence[int] = (),
-    rhs_dilation: Sequence[int] = (),
-    reversed_: bool = False,
-    feature_groups: int = 1,
-    batch_groups: int = 1,
-) -> ir.Value:
-    """The op; the pairs are (batch, feature), (input feature, output feature), (batch, feature)."""
-    count = len(space)
-    numbers = stablehlo.ConvDimensionNumbers.get(
-        *batch, list(space), *kernel_dims, list(space), *out, list(space), lhs.context
-    )
-    rows = [[int(low), int(high)] for low, high in padding]
-    pairs = ir.Attribute.parse(f"dense<{rows}> : tensor<{count}x2xi64>", lhs.context)
-    return stablehlo.ConvolutionOp(
-        result, lhs, rhs, numbers, feature_groups, batch_groups,
-        window_strides=list(stride) or [1] * count, padding=pairs,
-        lhs_dilation=list(lhs_dilation) or [1] * count,
-        rhs_dilation=list(rhs_dilation) or [1] * count,
-        window_reversal=[reversed_] * count,
-    ).result  # fmt: skip

@@ -1,6 +1,7 @@
-"""cuBLAS's matrix products as ``stablehlo.dot_general``, with their epilogues.
+"""Rewriting cuBLAS's matrix products to ``stablehlo.dot_general`` and ops for their epilogues.
 
-``alpha * lhs . rhs + beta * C``, then a bias along the last dimension, then the activation.
+A call computes ``alpha * lhs . rhs + beta * C``, adds a bias along the last dimension, and applies
+an activation.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _DIMENSION_KINDS = ("lhs_contracting", "rhs_contracting", "lhs_batch", "rhs_batc
 
 
 def expand_gemm_call(op: ir.Operation) -> ir.Value:
-    """The call's first result, of ops put before ``op``; raises UnknownCost."""
+    """Insert ops before the call that compute its first result; raises UnknownCost."""
     config = read_backend_config(op)
     if get_call_target(op).endswith("$f8"):
         raise UnknownCost("the scales of an fp8 product cannot be compiled", op=op)
@@ -44,11 +45,11 @@ def expand_gemm_call(op: ir.Operation) -> ir.Value:
         beta = _read_config_number(config, "beta", 0.0)
         if beta:
             if not others:
-                raise UnknownCost("it adds to a matrix that is not there", op=op)
+                raise UnknownCost("it lacks the matrix that beta scales", op=op)
             value = stablehlo.AddOp(value, scale_value(others.pop(0), beta)).result
         if "BIAS" in epilogue:
             if not others:
-                raise UnknownCost("it adds a bias that is not there", op=op)
+                raise UnknownCost("it lacks the bias of its epilogue", op=op)
             bias = broadcast_value(others.pop(0), result, [kind.rank - 1])
             value = stablehlo.AddOp(value, bias).result
         for mode in ("RELU", "GELU", "SILU"):
@@ -76,7 +77,7 @@ def _build_dot_general(
     op: ir.Operation,
     precision: ir.ArrayAttr | None,
 ) -> ir.Value:
-    """The product in the element type of the result."""
+    """Build the product in the element type of the result."""
     numbers = stablehlo.DotDimensionNumbers.get(
         lhs_contracting_dimensions=dims[0],
         rhs_contracting_dimensions=dims[1],
@@ -89,7 +90,7 @@ def _build_dot_general(
     shape += [n for d, n in enumerate(left) if d not in dims[0] + dims[2]]
     shape += [n for d, n in enumerate(right) if d not in dims[1] + dims[3]]
     if math.prod(shape) != math.prod(result_type.shape):
-        raise UnknownCost(f"its product has the shape {shape}, its result {result_type}", op=op)
+        raise UnknownCost(f"its product has shape {shape}, but its result is {result_type}", op=op)
     product_type = ir.RankedTensorType.get(shape, result_type.element_type)
     value = stablehlo.DotGeneralOp(
         product_type, lhs, rhs, numbers, precision_config=precision

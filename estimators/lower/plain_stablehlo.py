@@ -1,4 +1,4 @@
-"""A module of XLA's optimiser to what any StableHLO compiler takes."""
+"""Rewriting modules of XLA's optimiser for any StableHLO compiler."""
 
 from __future__ import annotations
 
@@ -33,7 +33,11 @@ from hespas.estimators.lower.tuples import flatten_boundary_tuples, fold_tuple_e
 from hespas.estimators.measure.standalone_region import build_standalone_module
 from hespas.estimators.rules.base import KEEP_GOING, UnknownCost, list_tuple_members
 
-_FORWARDING_OPS = ("mhlo.copy", "mhlo.add_dependency", "mhlo.domain")  # their first operand
+_FORWARDING_OPS = (
+    "mhlo.copy",
+    "mhlo.add_dependency",
+    "mhlo.domain",
+)  # the result is the first operand
 _CHLO_OPS = frozenset((
     "mhlo.acos", "mhlo.acosh", "mhlo.asin", "mhlo.asinh", "mhlo.atanh", "mhlo.cosh", "mhlo.erf",
     "mhlo.sinh", "mhlo.topk",
@@ -46,25 +50,28 @@ _SHARDING_ATTRIBUTES = (*SHARDING_ATTRS, "sdy.sharding_per_value")
 
 
 def render_compilable_module(op: ir.Operation) -> str:
-    """The text of a module for a region function or any op alone, its function ``main``.
+    """Return a module whose ``main`` is a region function or a single op, as text.
 
-    Raises UnknownCost for what no compiler takes, with the op and the reason.
+    Raises:
+        UnknownCost: An op cannot be compiled.
     """
     module = build_standalone_module(op)
     for function in collect_functions(module).values():
         for inner in _list_ops(function):
             if is_collective(inner):
-                message = "a collective cannot be inside what is measured"
+                message = "a collective cannot be inside a measured region"
                 raise UnknownCost(message, op=inner, remedy="run prepare and a split pass first")
     lower_to_plain_stablehlo(module)
     return str(module)
 
 
 def lower_to_plain_stablehlo(module: ir.Module) -> None:
-    """Rewrite a module in place: no fusion, bitcast, tuple, library call, op of ``mhlo``.
+    """Remove fusions, bitcasts, tuples, library calls and ``mhlo`` ops from a module.
 
-    Fusions are inlined: the compiler at hand makes its own. ``mhlo`` ops become what they stand
-    for. Raises UnknownCost for what has no such form, with the op and the reason.
+    Fusions are inlined, because the compiler that measures makes its own.
+
+    Raises:
+        UnknownCost: An op has no StableHLO form.
     """
     for function in collect_functions(module).values():
         _inline_fusions(function)
@@ -92,7 +99,7 @@ def _list_ops(function: ir.Operation) -> list[ir.Operation]:
 
 
 def _inline_fusions(function: ir.Operation) -> None:
-    for op in _list_ops(function):  # the inner ones first
+    for op in _list_ops(function):  # nested fusions come first
         if op.name == FUSION:
             _, values = splice_block_before(op, op.operands, op.regions[0].blocks[0])
             for result, value in zip(op.results, values, strict=True):
@@ -133,7 +140,7 @@ def _rewrite_library_call(op: ir.Operation) -> None:
 
 
 def _pack_with_workspace(op: ir.Operation, value: ir.Value) -> ir.Value:
-    """What the call gave: the value, or the tuple of it and an empty workspace."""
+    """Build the result of the call: the value, or a tuple of it and an empty workspace."""
     kind = op.results[0].type
     if not isinstance(kind, ir.TupleType):
         return value
@@ -151,7 +158,7 @@ def _replace_by_chlo(op: ir.Operation) -> None:
     attributes = {}
     if op.name == "mhlo.topk":
         if "largest" in op.attributes and not get_attribute(op, "largest").value:
-            raise UnknownCost("the least elements cannot be asked for", op=op)
+            raise UnknownCost("StableHLO cannot select the smallest elements", op=op)
         name, attributes = "chlo.top_k", {"k": op.attributes["k"]}
     chlo_op = ir.Operation.create(
         name,
@@ -172,7 +179,7 @@ def _replace_op(op: ir.Operation, value: ir.Value) -> None:
 
 
 def _legalise_mhlo(module: ir.Module) -> None:
-    """The other ``mhlo`` ops to their StableHLO equals; raises UnknownCost where there is none."""
+    """Convert the remaining ``mhlo`` ops to StableHLO; raises UnknownCost for an op without a form."""
     register_passes()
     manager = PassManager.parse("builtin.module(hlo-legalize-to-stablehlo)", module.context)
     first_mhlo_op = next(

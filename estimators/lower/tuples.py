@@ -1,4 +1,4 @@
-"""Tuples taken apart: compilers take and give plain buffers."""
+"""Removing tuples, since compiled functions have plain buffers as arguments and results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hespas.estimators.rules.base import list_tuple_members
 
 
 def flatten_boundary_tuples(function: ir.Operation) -> None:
-    """Make arguments and results of a function the members of the tuples among them."""
+    """Replace tuples among the arguments and results of a function by their members."""
     block = function.regions[0].blocks[0]
     terminator = block.operations[len(block.operations) - 1].operation
     with function.context, function.location:
@@ -29,7 +29,7 @@ def flatten_boundary_tuples(function: ir.Operation) -> None:
 
 
 def fold_tuple_elements(function: ir.Operation) -> None:
-    """Replace each element of a tuple made in the same function by the value that was put in."""
+    """Replace each element of a tuple that is built in the function by the member."""
     element_ops: list[ir.Operation] = []
 
     def visit_op(op: ir.Operation) -> ir.WalkResult:
@@ -52,7 +52,7 @@ def fold_tuple_elements(function: ir.Operation) -> None:
 
 
 def _rebuild_tuple(type_: ir.Type, block: ir.Block) -> ir.Value:
-    """The tuple made of new arguments at the end of the block's."""
+    """Append the members of the tuple type as block arguments, and return the tuple of them."""
     if not isinstance(type_, ir.TupleType):
         return block.add_argument(type_, ir.Location.unknown())
     members = [_rebuild_tuple(member, block) for member in list_tuple_members(type_)]

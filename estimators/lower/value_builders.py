@@ -1,4 +1,4 @@
-"""Small pieces that rewritten library calls are made of; inserted at the current point."""
+"""Builders of values for rewritten library calls; they insert ops at the current point."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from hespas.dialects.mlir import ir, stablehlo
 from hespas.estimators.rules.base import UnknownCost
 from hespas.estimators.rules.library_calls import CallConfig, read_operand_precision
 
-FLOATS = ("f", "bf")  # how the names of such element types begin
+FLOATS = ("f", "bf")  # prefixes of the names of floating-point types
 
 
 def format_zero(element: str) -> str:
-    """Zero as MLIR writes it in a ``dense`` of this element type."""
+    """Return zero as MLIR writes it in a ``dense`` attribute of this element type."""
     if element.startswith("complex"):
         return "(0.0, 0.0)"
     if element == "i1":
@@ -21,7 +21,7 @@ def format_zero(element: str) -> str:
 
 
 def build_precision_config(config: CallConfig, context: ir.Context) -> ir.ArrayAttr | None:
-    """The precision that a library call asks for, None where it is the default."""
+    """Return the precision that a library call requests, or None for the default."""
     operand_precisions = read_operand_precision(config)
     if not set(operand_precisions) - {"DEFAULT"}:
         return None
@@ -31,14 +31,14 @@ def build_precision_config(config: CallConfig, context: ir.Context) -> ir.ArrayA
 
 
 def _build_constant(number: float, type_: ir.Type) -> ir.Value:
-    """A constant of a float tensor type, all elements alike."""
+    """Build a constant of a floating-point tensor type with equal elements."""
     kind = ir.RankedTensorType(type_)
     element = ir.FloatAttr.get(kind.element_type, number)
     return stablehlo.ConstantOp(ir.DenseElementsAttr.get_splat(kind, element)).result
 
 
 def broadcast_value(value: ir.Value, type_: ir.Type, dims: Sequence[int]) -> ir.Value:
-    """``value`` spread over the dimensions of the type other than ``dims``, and converted to it."""
+    """Broadcast ``value``, whose dimensions are ``dims`` of the result, and convert it to the type."""
     kind = ir.RankedTensorType(type_)
     own = ir.RankedTensorType(value.type)
     spread = ir.RankedTensorType.get(kind.shape, own.element_type)
@@ -47,14 +47,14 @@ def broadcast_value(value: ir.Value, type_: ir.Type, dims: Sequence[int]) -> ir.
 
 
 def scale_value(value: ir.Value, factor: float) -> ir.Value:
-    """``factor * value``."""
+    """Build ``factor * value``."""
     if factor == 1:
         return value
     return stablehlo.MulOp(value, _build_constant(float(factor), value.type)).result
 
 
 def apply_activation(value: ir.Value, mode: str, op: ir.Operation, slope: float = 0) -> ir.Value:
-    """The activation of that name, cuDNN's or cuBLAS's; raises UnknownCost for an unknown one."""
+    """Apply an activation of cuDNN or cuBLAS; raises UnknownCost for an unknown mode."""
     kind = value.type
     if mode in ("kNone", ""):
         return value

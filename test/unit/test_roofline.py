@@ -73,7 +73,7 @@ def test_fallbacks_are_told_and_counted():
     for _ in range(2):
         estimator.compute_cost(work(WorkPart("matrix", "f8", 10), WorkPart("vector", "i32", 1)))
     assert estimator.describe_provenance() == (
-        "small; no own rate: matrix.f8 at matrix.bf16 (distinct ops: 2), "
+        "small; rates of other types: matrix.f8 at matrix.bf16 (distinct ops: 2), "
         "vector.i32 at vector.f32 (distinct ops: 2)"
     )
     with pytest.raises(HespasError, match="small has no peak rate for f64"):
