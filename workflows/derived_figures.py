@@ -1,9 +1,9 @@
-"""What follows from a run's figures: utilisation of the hardware, rates, energy and cost of a step.
+"""Figures derived from those of a run: utilisation, rates, energy and cost of a step.
 
-Two utilisations are told apart and never mixed. MFU, *model* FLOPs utilisation, counts what the
-model needs: forward and backward pass, nothing twice (PaLM, arXiv 2204.02311, appendix B). HFU,
-*hardware* FLOPs utilisation, counts what the program executes, recomputation included. Both are
-shares of the dense peak of all devices over the step.
+Two utilisations are kept apart. MFU, *model* FLOPs utilisation, counts the operations of the forward
+and backward pass once (PaLM, arXiv 2204.02311, appendix B). HFU, *hardware* FLOPs utilisation, counts
+the operations that the program executes, including recomputation. Both are shares of the dense peak
+of all devices over the step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hespas.configs.node_spec import NodeSpec
 from hespas.support.errors import HespasError
 
 SECONDS_PER_HOUR = 3600.0
-# The energy of a step, by what it was made from.
+# How the energy of a step was computed.
 ANNOTATED = "power model of the node, idle power while nothing computes"
 LIMITS = "power limit while it computes, idle power else"
 AT_MOST = "at most: power limit throughout"
@@ -24,10 +24,13 @@ AT_MOST = "at most: power limit throughout"
 
 @dataclass(frozen=True)
 class StepWork:
-    """What a step does, of all devices: given, or known to the exporter; None: unknown.
+    """The work of a step, summed over all devices, and the price of a device; None if unknown.
 
-    ``model_flops`` leaves out what is computed twice; ``price_per_hour`` is in US dollars for one
-    device.
+    Attributes:
+        model_flops: Operations of the model, without recomputation.
+        tokens_per_step: Tokens processed.
+        samples_per_step: Samples processed.
+        price_per_hour: US dollars for an hour of one device.
     """
 
     model_flops: float | None = None
@@ -39,7 +42,7 @@ class StepWork:
     def from_facts(
         cls, facts: Mapping[str, Any], node: NodeSpec | None, overrides: Mapping[str, Any]
     ) -> StepWork:
-        """``given``, else what the exporter knew, else the node's price."""
+        """Use the overrides, then the facts that the exporter wrote, then the node's price."""
         known = {
             "model_flops": facts.get("flops_per_step"),
             "tokens_per_step": facts.get("tokens_per_step"),
@@ -52,11 +55,21 @@ class StepWork:
 
 @dataclass(frozen=True)
 class DerivedFigures:
-    """Figures of one step; None where something that it needs is not known.
+    """Figures of one step; None if an input is unknown.
 
-    ``executed_flops``: floating-point operations of all devices. ``peak_flops_per_s``: dense rate
-    of one device's matrix unit for ``peak_dtype``, the type that most of them have. ``energy_j``
-    and ``cost_usd`` are of all devices.
+    Attributes:
+        executed_flops: Floating-point operations on all devices.
+        model_flops: Operations of the model on all devices, without recomputation.
+        peak_dtype: The element type of most executed operations.
+        peak_flops_per_s: The dense rate of one device's matrix unit for ``peak_dtype``.
+        mfu: ``model_flops`` over the peak of all devices during the step.
+        hfu: ``executed_flops`` over the same.
+        tokens_per_s: Tokens per second.
+        samples_per_s: Samples per second.
+        energy_j: Joules, summed over all devices.
+        energy_model: How the energy was computed.
+        price_per_hour: US dollars for an hour of one device.
+        cost_usd: US dollars, summed over all devices.
     """
 
     executed_flops: int
@@ -77,7 +90,7 @@ class DerivedFigures:
 
     @property
     def has_step_figures(self) -> bool:
-        """Whether there is any figure of a step."""
+        """Whether any figure of a step is known."""
         names = ("mfu", "hfu", "tokens_per_s", "samples_per_s", "energy_j", "cost_usd")
         return any(getattr(self, name) is not None for name in names)
 
@@ -85,10 +98,14 @@ class DerivedFigures:
 def derive_step_figures(
     stats: Mapping[str, Any], step_time_s: float | None, node: NodeSpec | None, work: StepWork
 ) -> DerivedFigures:
-    """The figures of a step: ``stats`` is what module_stats.json holds, of one device.
+    """Derive the figures of a step.
 
-    ``step_time_s`` is None where it was not simulated; a program that does not communicate needs no
-    simulation.
+    Args:
+        stats: The contents of module_stats.json, which describe one device.
+        step_time_s: The simulated step time; None if the program was not simulated. The step time
+            of a program that does not communicate is its compute time.
+        node: The node; None if it is unknown.
+        work: The work of the step.
     """
     devices = stats["program"]["devices"]
     flops = {
@@ -104,7 +121,7 @@ def derive_step_figures(
     seconds = step_time_s
     if seconds is None and not stats["totals"]["comm_ops"]:
         seconds = stats["totals"]["time_ns"] * 1e-9
-    seconds = seconds or None  # an empty program takes no time, and has no rates
+    seconds = seconds or None  # an empty program has no rates
     attainable_flops = devices * peak * seconds if peak and seconds else None
     energy_j, energy_model = _estimate_step_energy(stats, seconds, node)
     return DerivedFigures(
@@ -128,10 +145,16 @@ def derive_step_figures(
 def compute_scaling_efficiency(
     devices: Sequence[int], step_time_s: Sequence[float], work: Sequence[float] | None = None
 ) -> list[float]:
-    """Work per device and second, over that of the first entry.
+    """Return the work per device and second of each entry over that of the first.
 
-    ``work`` is what a step of each does (tokens, samples); None: the same, which is strong scaling.
-    Raises HespasError where the lists differ in length, or a number is not more than 0.
+    Args:
+        devices: The number of devices of each entry.
+        step_time_s: The step time of each entry, in seconds.
+        work: The work of a step, such as tokens; None if it is the same for all entries, which
+            gives the efficiency of strong scaling.
+
+    Raises:
+        HespasError: The lists differ in length, or a number is not positive.
     """
     step_work = [1.0] * len(devices) if work is None else list(work)
     if not len(devices) == len(step_time_s) == len(step_work):
@@ -143,7 +166,7 @@ def compute_scaling_efficiency(
 
 
 def _find_peak_rate(node: NodeSpec | None, dtype: str | None) -> float | None:
-    """The dense rate of the matrix unit, or of what serves the type."""
+    """Return the dense rate of the unit that computes products of the type, in FLOP/s."""
     if node is None or dtype is None:
         return None
     try:
@@ -155,7 +178,7 @@ def _find_peak_rate(node: NodeSpec | None, dtype: str | None) -> float | None:
 def _estimate_step_energy(
     stats: Mapping[str, Any], seconds: float | None, node: NodeSpec | None
 ) -> tuple[float | None, str | None]:
-    """Joules of a step of all devices, and what they were made from."""
+    """Return the energy of a step on all devices in joules, and how it was computed."""
     if seconds is None or node is None:
         return None, None
     devices, totals = stats["program"]["devices"], stats["totals"]

@@ -1,4 +1,4 @@
-"""The kernels of an annotated program: what runs how often, for how long, and where it is from."""
+"""The kernels of an annotated program: their costs, executions, and places in the source."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hespas.dialects.attr_codec import read_trip_count
-from hespas.dialects.attrs import Cost, RegionAttr
-from hespas.dialects.attrs import KernelAttr as KernelAttr
+from hespas.dialects.attrs import Cost, KernelAttr, RegionAttr
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
 from hespas.dialects.op_kinds import (
     CALLEE,
@@ -32,7 +31,7 @@ WRAPPER = re.compile(
     r"^(jit|pjit|jvp|transpose|vmap|remat|checkpoint|shard_map|custom_\w+)\((.*)\)$"
 )
 NUMBER = re.compile(r"(\d+)")
-REGION = "region"  # the kind of what was estimated whole
+REGION = "region"  # the kind of a function, loop or branch with a single cost
 TRANSPARENT_SCOPES = frozenset(
     ("main", "", "while", "body", "cond", "closed_call", "rematted_computation")
 )
@@ -45,11 +44,17 @@ KernelKey = tuple[
 
 @dataclass(frozen=True, slots=True)
 class KernelRow:
-    """Equal kernels: same op, kind, shapes and cost; ``count`` is how often they run on one device.
+    """Equal kernels: those with the same op, kind, shapes and cost.
 
-    ``kind`` is that of a kernel (``loop``, ``gemm``), whether the op is a fusion or not; ``region``
-    for what was estimated whole. ``shapes`` are operand and result types, ``place`` and ``layer``
-    those of the first.
+    Attributes:
+        op: The name of the op.
+        kind: The kind of kernel, such as ``loop`` or ``gemm``; ``region`` for a function, loop or
+            branch that was estimated as a whole.
+        shapes: The types of operands and results.
+        cost: The cost of one execution.
+        count: The number of executions on one device in a step.
+        place: The source position of the first kernel.
+        layer: The layer of the model that the first kernel belongs to.
     """
 
     op: str
@@ -62,12 +67,12 @@ class KernelRow:
 
     @property
     def time_ns(self) -> float:
-        """All of them together."""
+        """The time of all executions in nanoseconds."""
         return self.count * self.cost.latency_ns
 
     @property
     def kind_title(self) -> str:
-        """The kind, and the op where that is a kernel by itself: ``loop (add)``."""
+        """The kind, followed by the op if it is a kernel by itself: ``loop (add)``."""
         op = _strip_dialect(self.op)
         if self.op == FUSION or self.kind in (op, REGION):
             return self.kind
@@ -75,10 +80,14 @@ class KernelRow:
 
 
 def collect_kernel_rows(module: ir.Module, depth: int = 2) -> list[KernelRow]:
-    """The kernels that take time, those with the most of it first.
+    """Collect the kernels that take time, longest first.
 
-    ``depth`` is how many components of a framework's name make a layer. Raises HespasError for a
-    module that was not annotated.
+    Args:
+        module: An annotated module.
+        depth: The number of components of a framework name that make a layer.
+
+    Raises:
+        HespasError: The module is not annotated.
     """
     first: dict[KernelKey, ir.Operation] = {}
     count: Counter[KernelKey] = Counter()
@@ -113,7 +122,7 @@ def collect_kernel_rows(module: ir.Module, depth: int = 2) -> list[KernelRow]:
 
 
 def _classify_kernel(op: ir.Operation) -> str:
-    """The kind of kernel that an op is: its fusion's, else that of its cost rule, else its name."""
+    """Return the kind of a fusion, or of the op's cost rule, or the op's name."""
     kernel = KernelAttr.read_from_op(op)
     if kernel is not None:
         return kernel.kind
@@ -121,19 +130,19 @@ def _classify_kernel(op: ir.Operation) -> str:
     if name in CALLEE or name in CONTROL:
         return REGION
     rule = find_cost_rule(name)
-    with contextlib.suppress(HespasError):  # of what has no cost, the name
+    with contextlib.suppress(HespasError):  # an op without a cost is called by its name
         if rule is not None and rule.group == "leaf":
             return compute_op_work(op).kind
     return _strip_dialect(name)
 
 
 def _strip_dialect(name: str) -> str:
-    """An op's name without its dialect."""
+    """Return an op's name without its dialect."""
     return name.partition(".")[2]
 
 
 def merge_layers(table: Iterable[KernelRow]) -> list[KernelRow]:
-    """The rows with those added up that differ in their layer only, most time first."""
+    """Merge rows that differ in their layer only; longest first."""
     merged_rows: dict[tuple[str, str, str, Cost], KernelRow] = {}
     for row in table:
         key = row.op, row.kind, row.shapes, row.cost
@@ -149,7 +158,7 @@ def merge_layers(table: Iterable[KernelRow]) -> list[KernelRow]:
 def sum_time_by(
     table: Iterable[KernelRow], group_of: Callable[[KernelRow], str]
 ) -> list[tuple[str, float, int]]:
-    """(name, ns, kernels) of what ``what`` names, most time first."""
+    """Sum (name, nanoseconds, executions) by the group of each row; longest first."""
     time_ns: dict[str, float] = {}
     count: Counter[str] = Counter()
     for row in table:
@@ -161,20 +170,24 @@ def sum_time_by(
 
 @dataclass(frozen=True, slots=True)
 class _RegionSite:
-    """Where a region is run: equal regions are one function, which has the names of the first.
+    """One call of a region.
 
-    ``first`` and ``here`` are the names of the first call and of this one.
+    Equal regions are one function, whose ops have the framework names of the first region.
+
+    Attributes:
+        first: The framework name of the first call.
+        here: The framework name of this call.
     """
 
     first: str = ""
     here: str = ""
 
     def translate_op_name(self, op_name: str) -> str:
-        """An op's name in the first region, as it is in this one.
+        """Translate the framework name of an op in the first region to this region.
 
-        Numbers in it are as far from the first's as the calls' are: ``layer_4/add`` in the region
-        of ``layer_5/dot`` is ``layer_7/add`` in that of ``layer_8/dot``. Where more than numbers
-        differs, it is the call's own.
+        Numbers are shifted by the difference between the two calls: ``layer_4/add`` in the region
+        of ``layer_5/dot`` becomes ``layer_7/add`` in that of ``layer_8/dot``. If the calls differ
+        in more than numbers, the name of this call is returned.
         """
         if self.first == self.here:
             return op_name
@@ -191,7 +204,7 @@ class _RegionSite:
 
 @functools.cache
 def _find_number_shifts(first: str, here: str) -> dict[str, int] | None:
-    """How far numbers are apart by what stands before them; None where more than them differs."""
+    """Return the shift of each number by the text before it; None if other text differs too."""
     first_parts, here_parts = NUMBER.split(first), NUMBER.split(here)
     if first_parts[::2] != here_parts[::2]:
         return None
@@ -204,16 +217,17 @@ def _find_number_shifts(first: str, here: str) -> dict[str, int] | None:
 
 
 def _split_last_fragment(text: str) -> str:
-    """The part of a name's component that stands before a number."""
+    """Return the text between the last separator and the end, which precedes a number."""
     return re.split(r"[/()]", text)[-1]
 
 
 def _iterate_executed_ops(module: ir.Module) -> Iterator[tuple[ir.Operation, Counter[_RegionSite]]]:
-    """The leaf ops of one step of one device, and how often each runs, by site.
+    """Yield the leaf ops of a step on one device, with the executions of each by region site.
 
-    Loops are multiplied by their trips, a branch is the one that its cost is of; a function that is
-    called is gone through once. Of a region that was estimated whole, it is the call, the loop or
-    the branch itself.
+    Invariant: each function is visited once; afterwards counts are propagated from callers to
+    callees in topological order. The ops in a loop are counted once for each trip, and of a branch
+    only the body that its cost is of. A function, loop or branch that was estimated as a whole is
+    a leaf itself.
     """
     table = collect_functions(module)
     is_whole = functools.cache(lambda name: is_estimated_whole(table[name]))
@@ -246,8 +260,13 @@ def _iterate_executed_ops(module: ir.Module) -> Iterator[tuple[ir.Operation, Cou
 
 @dataclass(slots=True)
 class _ExecutedBody:
-    """``calls`` counts by callee and, of a call that is a region, its name; ``is_whole`` tells of a
-    function whether it was estimated whole."""
+    """The leaf ops and calls in one function body.
+
+    Attributes:
+        is_whole: Returns whether a function was estimated as a whole.
+        leaves: Each leaf op with its executions.
+        calls: Executions by callee and, for a region, the framework name of the call.
+    """
 
     is_whole: Callable[[str], bool]
     leaves: list[tuple[ir.Operation, int]] = field(default_factory=list)
@@ -276,7 +295,7 @@ class _ExecutedBody:
 
 
 def _weigh_branch(region: ir.Region) -> tuple[int, float, int]:
-    """What a branch is chosen by, here as for its cost (``estimators.aggregate.dearest``)."""
+    """Return the key by which the costliest branch is chosen, as ``estimators.aggregate`` does."""
     costs = [
         Cost.from_dictionary_attr(view.operation.attributes[Cost.NAME])
         for block in region.blocks
@@ -288,7 +307,7 @@ def _weigh_branch(region: ir.Region) -> tuple[int, float, int]:
 
 
 def extract_layer(name: str, depth: int) -> str:
-    """The first components of a framework's name, without its transformations and the op itself.
+    """Return the first components of a framework name, without transformations and the op.
 
     ``jit(step)/jit(main)/transpose(jvp(layer_3))/mlp/dot_general`` is ``layer_3/mlp`` at depth 2.
     """

@@ -1,4 +1,4 @@
-"""A module as bytes, and bytes to a file or to stdout."""
+"""Serialising modules, and writing bytes to a file or to stdout."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from hespas.support.output_file import write_atomically
 
 
 def to_mlir_bytecode(module: ir.Module) -> bytes:
-    """MLIR bytecode, locations included."""
+    """Serialise a module to MLIR bytecode, including locations."""
     buffer = io.BytesIO()
     module.operation.write_bytecode(buffer)
     return buffer.getvalue()
 
 
 def to_mlir_text(module: ir.Module, *, locations: bool = False, **options: Any) -> bytes:
-    """MLIR text that ends in a line feed; ``options`` are those of ``get_asm``."""
+    """Serialise a module to MLIR text with a final line feed; ``options`` go to ``get_asm``."""
     data: Any = module.operation.get_asm(
         binary=True, enable_debug_info=locations, assume_verified=True, **options
     )
@@ -26,12 +26,12 @@ def to_mlir_text(module: ir.Module, *, locations: bool = False, **options: Any) 
 
 
 def write_file_or_stdout(path: str, data: bytes) -> None:
-    """Write a file whole or not at all, or to stdout for ``-``; raises HespasError."""
+    """Write a file atomically, or to stdout for ``-``; raises HespasError."""
     if path != "-":
         write_atomically(path, data)
         return
     out = getattr(sys.stdout, "buffer", None)
-    if out is None:  # something in place of stdout that takes text only
+    if out is None:  # stdout was replaced by a text stream
         sys.stdout.write(data.decode())
     else:
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Plots as files, by matplotlib: whole or not at all, and the same for equal figures."""
+"""Writing plots with matplotlib, atomically and reproducibly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DATES = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
 def check_plot_file(path: str) -> None:
-    """Raise HespasError where a plot cannot be made: before the work for it is done."""
+    """Raise HespasError if a plot cannot be made, before the work for it is done."""
     if Path(path).suffix.lower() not in KINDS:
         raise HespasError(f"a plot is a file {', '.join(KINDS)}", where=path)
     try:
@@ -27,9 +27,9 @@ def check_plot_file(path: str) -> None:
 
 
 def save_figure(figure: Any, path: str) -> None:
-    """Write a figure in the form that the file's name says; raises HespasError.
+    """Write a figure in the format of the file's suffix; raises HespasError.
 
-    It is without the date and the random ids that change from run to run.
+    Dates and random ids are left out, so that equal figures give equal files.
     """
     import matplotlib
 

@@ -1,4 +1,4 @@
-"""Two results against each other: what takes longer, what is only in one of them, and why."""
+"""The differences between two results: times, counts, and the settings behind them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,14 @@ PROVENANCE = (
 
 @dataclass(frozen=True, slots=True)
 class TimeChange:
-    """What goes by ``name`` in both results: its time on one device, and how often it runs.
+    """The time and the executions of one kernel, layer or collective in two results.
 
-    None where a result has nothing of the name, or where it tells no time.
+    Attributes:
+        name: Its name, in one or more parts.
+        a_s: Its time in A on one device, in seconds; None if A lacks it or does not time it.
+        b_s: The same in B.
+        a_count: How many times A runs it; None if A lacks it.
+        b_count: The same in B.
     """
 
     name: tuple[str, ...]
@@ -39,17 +44,17 @@ class TimeChange:
 
     @property
     def difference_s(self) -> float:
-        """B less A."""
+        """The time in B minus the time in A, in seconds."""
         return (self.b_s or 0.0) - (self.a_s or 0.0)
 
     @property
     def time_ratio(self) -> float | None:
-        """B over A; None where A takes no time or B has none of it."""
+        """The time in B over the time in A; None if A takes no time or B has no time."""
         return self.b_s / self.a_s if self.a_s and self.b_s is not None else None
 
     @property
     def only_in(self) -> str | None:
-        """``a`` or ``b`` where only one of them has it."""
+        """``a`` or ``b`` if only that result has it, else None."""
         if self.a_count is None or self.b_count is None:
             return "a" if self.b_count is None else "b"
         return None
@@ -61,11 +66,18 @@ class TimeChange:
 
 @dataclass(frozen=True)
 class RunDifference:
-    """All that differs between two results, the largest change of time first.
+    """The differences between two results, the largest change of time first.
 
-    ``totals`` are times in seconds, ``counts`` other numbers and ``provenance`` texts, each by its
-    name in run.json with both values. Kernels are named by kind and shapes, collectives by kind,
-    group size and operand bytes.
+    Attributes:
+        a: The first result.
+        b: The second result.
+        totals: Times in seconds of A and B, by their names in run.json.
+        counts: Other numbers of A and B, by their names in run.json.
+        provenance: Settings of A and B, by their names in run.json and simulation.json.
+        kinds: Changes by kind of kernel.
+        kernels: Changes by kind of kernel and shapes.
+        layers: Changes by layer of the model.
+        collectives: Changes by kind, group size and operand bytes.
     """
 
     a: RunResult
@@ -80,12 +92,12 @@ class RunDifference:
 
     @property
     def compared_measure(self) -> str:
-        """What the results are judged by: the step, or compute where one was not simulated."""
+        """``step_time_s``, or ``compute_s`` if one result was not simulated."""
         return "compute_s" if None in self.totals["step_time_s"] else "step_time_s"
 
     @property
     def relative_growth(self) -> float:
-        """How much longer B takes by that measure, as a share of A; infinite where A takes none."""
+        """B over A minus 1, by that measure; infinite if A takes no time and B does."""
         return compute_relative_growth(*self.totals[self.compared_measure])
 
 
@@ -97,7 +109,16 @@ def compute_relative_growth(before_s: float | None, after_s: float | None) -> fl
 
 
 def find_run_differences(a: RunResult, b: RunResult, depth: int = 2) -> RunDifference:
-    """Compare two results; ``depth`` is as in ``kernels.rows``. Raises HespasError."""
+    """Find the differences between two results.
+
+    Args:
+        a: The first result.
+        b: The second result.
+        depth: The number of components of a framework name that make a layer.
+
+    Raises:
+        HespasError: A result has no annotated module.
+    """
     tables = [kernel_rows.collect_kernel_rows(result.annotated_module, depth) for result in (a, b)]
 
     def compare_kernels_by(name_kernel: Callable[[KernelRow], tuple[str, ...]]) -> list[TimeChange]:
@@ -129,7 +150,7 @@ TimeSums = dict[ChangeName, tuple[float | None, int]]
 
 
 def _sum_by_name(rows: Iterable[tuple[ChangeName, float | None, int]]) -> TimeSums:
-    """Rows of one name added up, whatever their order; no time where one of them tells none."""
+    """Sum times and counts by name, independently of their order; None if a time is unknown."""
     times: dict[ChangeName, list[float | None]] = {}
     counts: Counter[ChangeName] = Counter()
     for name, time_s, count in rows:
@@ -142,6 +163,7 @@ def _sum_by_name(rows: Iterable[tuple[ChangeName, float | None, int]]) -> TimeSu
 
 
 def list_time_changes(a: TimeSums, b: TimeSums) -> list[TimeChange]:
+    """Pair the sums of two results by name, the largest change first."""
     changes = []
     for name in dict.fromkeys((*a, *b)):
         a_s, a_count = a.get(name, (None, None))
@@ -157,7 +179,7 @@ def _pair_values(
 
 
 def _sum_collectives(result: RunResult, simulated: bool) -> TimeSums:
-    """All of the program's by kind, group size and operand bytes; else one device's, untimed."""
+    """Sum the simulated collectives of all devices, or count those of one device without times."""
     if not simulated or result.simulation is None:
         return _sum_by_name(
             ((row["kind"], str(row["group_size"]), ""), None, row["count"])
@@ -174,6 +196,6 @@ def _sum_collectives(result: RunResult, simulated: bool) -> TimeSums:
 
 
 def _collect_simulation_settings(result: RunResult) -> dict[str, Any]:
-    """How it was simulated; ``system`` is told elsewhere."""
+    """Return the settings of the simulation, without the system."""
     settings = (result.simulation or {}).get("settings", {})
     return {f"simulation {name}": value for name, value in settings.items() if name != "system"}

@@ -1,4 +1,4 @@
-"""What ``hespas run`` leaves in its output folder, read back."""
+"""Writing and reading the results in the output folder of a run."""
 
 from __future__ import annotations
 
@@ -29,10 +29,16 @@ def write_run_result(
     figures: dict[str, Any],
     simulation: dict[str, Any] | None = None,
 ) -> None:
-    """Leave the annotated module and the run's figures beside its traces; raises HespasError.
+    """Write the annotated module and the figures of a run beside its traces.
 
-    ``simulation`` is what ``hespas simulate --json`` prints; without one that of an earlier run
-    goes.
+    Args:
+        folder: The output folder.
+        module: The annotated module.
+        figures: The object of run.json.
+        simulation: The object of simulation.json; None removes that of an earlier run.
+
+    Raises:
+        HespasError: A file cannot be written.
     """
     write_atomically(os.path.join(folder, MODULE), to_mlir_bytecode(module))
     write_atomically(os.path.join(folder, FIGURES), _to_json_bytes(figures))
@@ -50,10 +56,13 @@ def _to_json_bytes(values: dict[str, Any]) -> bytes:
 
 @dataclass(frozen=True)
 class RunResult:
-    """A finished run: its output folder, and what ``hespas run --json`` printed.
+    """A finished run.
 
-    ``simulation`` is what ``hespas simulate --json`` prints of its traces; None where they were
-    not simulated.
+    Attributes:
+        folder: The output folder, or the table that holds the result.
+        figures: The object that ``hespas run --json`` prints.
+        simulation: The object that ``hespas simulate --json`` prints; None if the traces were not
+            simulated.
     """
 
     folder: str
@@ -62,14 +71,17 @@ class RunResult:
 
     @classmethod
     def load_folder(cls, folder: str) -> Self:
-        """The result in a folder; raises HespasError."""
+        """Load the result in a folder; raises HespasError."""
         run_figures = read_run_figures(folder)
         path = os.path.join(folder, SIMULATION)
         simulation = configs.read_json(path) if os.path.exists(path) else None
         same = simulation is None or simulation["step_time_s"] == run_figures.get("step_time_s")
         if not same or "compute_s" not in run_figures:
-            text = f"{FIGURES} and {SIMULATION} are of different runs"
-            message = f"{FIGURES} is not of a hespas run" if same else text
+            message = (
+                f"{FIGURES} was not written by hespas run"
+                if same
+                else f"{FIGURES} and {SIMULATION} are of different runs"
+            )
             raise HespasError(message, where=folder, remedy="run hespas run again")
         return cls(folder, run_figures, simulation)
 
@@ -80,7 +92,7 @@ class RunResult:
 
     @functools.cached_property
     def kernel_rows(self) -> list[KernelRow]:
-        """The kernels that take time; raises HespasError."""
+        """The kernels that take time, longest first; raises HespasError."""
         return collect_kernel_rows(self.annotated_module)
 
     @functools.cached_property
@@ -89,7 +101,7 @@ class RunResult:
         return resolve_node(self.figures["node"], self.figures.get("node_overrides"))
 
     def get_figure(self, path: str) -> Any:
-        """A figure by the keys that lead to it, as ``derived.mfu``; None where there is none."""
+        """Return a figure by its path, such as ``derived.mfu``; None if it is missing."""
         value: Any = self.figures
         for key in path.split("."):
             value = value.get(key) if isinstance(value, dict) else None
@@ -97,7 +109,7 @@ class RunResult:
 
     @functools.cached_property
     def program_name(self) -> str:
-        """The program's name, without its folder."""
+        """The file name of the program, without its folder."""
         return os.path.basename(str(self.figures.get("program") or self.folder))
 
 
@@ -111,19 +123,22 @@ def resolve_node(name: str | None, overrides: str | None = None) -> NodeSpec | N
     try:
         return load_overridden_node(name, NodeOverrides.from_text(overrides or ""))
     except HespasError as error:
-        error.remedy = error.remedy or "a result names its node's file: call from where that is"
+        error.remedy = (
+            error.remedy
+            or "the result refers to its node's file: run this in the folder of the run"
+        )
         raise
 
 
 def read_program_name(result: str) -> str:
-    """What the program of a result folder is called, without its folder; a file is its own."""
+    """Return the file name of the program of a result folder, or of a program file."""
     if os.path.isdir(result) and os.path.exists(os.path.join(result, FIGURES)):
         result = read_run_figures(result)["program"]
     return os.path.basename(result)
 
 
 def read_run_figures(folder: str) -> dict[str, Any]:
-    """What ``hespas run --json`` printed, of an output folder; raises HespasError."""
+    """Read run.json of an output folder; raises HespasError."""
     path = os.path.join(folder, FIGURES)
     if not os.path.exists(path):
         raise HespasError(
@@ -133,14 +148,14 @@ def read_run_figures(folder: str) -> dict[str, Any]:
 
 
 def reject_sweep_table(path: str) -> None:
-    """Raise HespasError for the table of a sweep, where one result is wanted."""
+    """Raise HespasError for the table of a sweep where a single result is required."""
     if is_table_file(path):
         remedy = "hespas show --page writes it as a page, and hespas compare compares its cells"
         raise HespasError("it is the table of a sweep, not one result", where=path, remedy=remedy)
 
 
 def read_annotated_module(result: str) -> ir.Module:
-    """The annotated module of a result folder, or in a file; raises HespasError."""
+    """Read the annotated module of a result folder, or a module file; raises HespasError."""
     reject_sweep_table(result)
     path = os.path.join(result, MODULE) if os.path.isdir(result) else result
     if not os.path.exists(path):

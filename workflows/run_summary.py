@@ -1,4 +1,4 @@
-"""The result of a run: tables for people, one JSON object for programs."""
+"""The summary of a run, as tables and as a JSON object."""
 
 from __future__ import annotations
 
@@ -24,13 +24,28 @@ if TYPE_CHECKING:
     from hespas.estimators.measure.measurement_run import MeasureStatistics
     from hespas.simulators.report_rows import SimulationReport
 
-SHOWN = 8
-TABLES = {"op": "kinds", "bound": "bounds", "dtype": "dtypes"}  # by their names in the statistics
+SHOWN = 8  # rows of a table
+TABLES = {"op": "kinds", "bound": "bounds", "dtype": "dtypes"}  # keys of module_stats.json
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What is known at the end of a run."""
+    """All results of a run.
+
+    Attributes:
+        program: The name of the program's file.
+        target: The node, the number of devices, and the provenance of the constants.
+        system: The network; None if there is none.
+        split: The split strategy.
+        emitted: The traces and statistics.
+        warnings: Everything that makes the result less certain.
+        simulation: The simulation; None if the traces were not simulated.
+        timeline: The file of the timeline.
+        measured: What was measured; None if the estimator does not measure.
+        memory: The memory on one device; None if it was not computed.
+        node: The node; None if it is unknown.
+        derived: Utilisation, rates, energy and cost of a step.
+    """
 
     program: str
     target: TargetAttr
@@ -47,30 +62,30 @@ class RunSummary:
 
     @property
     def fits_memory(self) -> bool | None:
-        """Whether the program fits the node's memory; None where that is not known."""
+        """Whether the peak memory fits the node; None if either is unknown."""
         if self.memory is None or self.node is None or self.node.memory_bytes is None:
             return None
         return self.memory.peak_bytes <= self.node.memory_bytes
 
     @property
     def module_stats(self) -> dict[str, Any]:
-        """What module_stats.json holds."""
+        """The contents of module_stats.json."""
         return self.emitted.stats
 
     @property
     def time_ns(self) -> float:
-        """Compute time of one device."""
+        """Compute time of one device in nanoseconds."""
         return self.module_stats["totals"]["time_ns"]
 
     @property
     def band_ns(self) -> tuple[float, float] | None:
-        """Low and high end of the compute time of one device, where the estimator knows them."""
+        """80 % band of the compute time in nanoseconds; None if the estimator has no band."""
         totals = self.module_stats["totals"]
         return None if totals["low_ns"] is None else (totals["low_ns"], totals["high_ns"])
 
     @property
     def step_band_s(self) -> tuple[float, float] | None:
-        """Low and high end of the step: it changes by no more than its compute does."""
+        """80 % band of the step time in seconds: that of the compute time, shifted."""
         if self.band_ns is None or self.simulation is None:
             return None
         low_ns, high_ns = self.band_ns
@@ -91,23 +106,23 @@ class RunSummary:
         return totals["read_bytes"] + totals["write_bytes"]
 
     def get_utilisation(self, resource: str) -> float | None:
-        """Share of the peak ``flops`` or ``bandwidth`` in use; 0 where nothing takes time.
+        """Return the used share of the peak of ``flops`` or ``bandwidth``.
 
-        None where no node says what the peak is.
+        The share is 0 if nothing takes time, and None if no node defines the peak.
         """
         if self.target.node is None:
             return None
         return (self.module_stats["utilisation"] or {}).get(resource, 0.0)
 
     def list_time_shares(self, by: str) -> list[tuple[str, float]]:
-        """(name, ns) of what takes any time, longest first, by op, bound or dtype."""
+        """List (name, nanoseconds) by ``op``, ``bound`` or ``dtype``, longest first."""
         rows = self.module_stats[TABLES[by]].items()
         return [(name, row["time_ns"]) for name, row in rows if row["time_ns"]]
 
 
 @dataclass(frozen=True)
 class CollectiveTotals:
-    """All collectives of one kind and group size that one device takes part in."""
+    """All collectives of one kind and group size on one device."""
 
     kind: str
     group_size: int
@@ -116,7 +131,10 @@ class CollectiveTotals:
 
 
 def sum_collectives(stats: dict[str, Any]) -> Iterator[CollectiveTotals]:
-    """By kind and group size, of the device that sends most; for permutes the average device."""
+    """Sum collectives by kind and group size.
+
+    The sums are those of the device that sends most; for permutes, of the average device.
+    """
     per_device: dict[tuple[str, int], dict[int, list[int]]] = {}
     for row in stats["communicators"].values():
         for kind, sums in row["collectives"].items():
@@ -135,7 +153,7 @@ def sum_collectives(stats: dict[str, Any]) -> Iterator[CollectiveTotals]:
 
 
 def to_summary_json(summary: RunSummary) -> dict[str, Any]:
-    """The object that ``--json`` prints: docs/reference/run-json.md."""
+    """Convert a summary to the object that docs/reference/run-json.md describes."""
     totals, reuse = summary.module_stats["totals"], summary.module_stats["reuse"]
     simulated: dict[str, Any] = _collect_simulated_totals(summary.simulation)
     energy_nj = totals["energy_nj"]
@@ -244,7 +262,7 @@ def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> lis
 
 
 def _to_memory_json(summary: RunSummary) -> dict[str, Any] | None:
-    """The memory with a timeline of (point, bytes) pairs, and whether it fits."""
+    """Convert the memory, with its timeline as (point, bytes) pairs."""
     if summary.memory is None:
         return None
     values = asdict(summary.memory)
@@ -258,7 +276,7 @@ def _to_memory_json(summary: RunSummary) -> dict[str, Any] | None:
 
 
 def _build_memory_table(summary: RunSummary) -> TextTable:
-    """What the program takes on a device, the most important first: whether that is there."""
+    """Tabulate the peak memory, whether it fits, and what it consists of."""
     memory = summary.memory
     if memory is None:
         return TextTable("Memory, one device", [], left=2)
@@ -305,7 +323,7 @@ def _format_memory_share(summary: RunSummary) -> str:
 
 
 def _build_derived_table(summary: RunSummary) -> TextTable:
-    """What follows of a step: shares of the peak, rates, energy, cost."""
+    """Tabulate utilisation, rates, energy and cost of a step."""
     derived = summary.derived
     if derived is None or not derived.has_step_figures:
         return TextTable("Step, all devices", [], left=2)
@@ -371,7 +389,7 @@ def _format_share(share: float | None, reference_name: str) -> str:
 
 
 def _format_node(target: TargetAttr) -> str:
-    """The node, and where its constants are from where that says more than its name."""
+    """Format the node with the provenance of its constants if that differs from its name."""
     name, constants = target.node or "none", target.constants or "no constants known"
     return name if constants == name else f"{name} ({constants.removeprefix(f'{name}; ')})"
 
@@ -399,7 +417,7 @@ def _build_time_share_table(summary: RunSummary, by: str) -> TextTable:
 
 
 def _build_measurement_table(summary: RunSummary) -> TextTable:
-    """What was measured and what was reused, where the estimator measures."""
+    """Tabulate measurements and their reuse, for an estimator that measures."""
     measured, reuse = summary.measured, summary.module_stats["reuse"]
     if measured is None:
         return TextTable("Measurements", [], left=2)

@@ -1,4 +1,4 @@
-"""A simulation, and its report: tables for people, one JSON object for programs."""
+"""Simulating a folder of traces, and its report as tables and as a JSON object."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from hespas.support.text_tables import (
     format_seconds,
 )
 
-SHOWN = 10
-NO_INTERVALS = "the simulator tells no times of single nodes"
+SHOWN = 10  # rows of a table
+NO_INTERVALS = "the simulator reports no times of single nodes"
 
 
 def simulate_trace_folder(
@@ -44,7 +44,23 @@ def simulate_trace_folder(
     timeline: str | None = None,
     note: Callable[[str], None] = lambda text: None,
 ) -> SimulationReport:
-    """Simulate a folder of traces, and write a timeline where one is named; raises HespasError."""
+    """Simulate a folder of traces on a system.
+
+    Args:
+        traces: The folder of the traces.
+        system: The network; it must have as many devices as there are traces.
+        options: The network model.
+        simulator: ``auto``, ``embedded``, ``astra-sim`` or ``both``.
+        astra_sim: The ASTRA-sim executable; None searches PATH.
+        prefix: The name of the traces, if the folder holds several programs.
+        timeout_s: The seconds that ASTRA-sim may take.
+        exact_durations: Whether durations are nanoseconds; else they are whole microseconds.
+        timeline: A file for a Perfetto timeline; None writes none.
+        note: Receives notes, one line each.
+
+    Raises:
+        HespasError: The traces are wrong or deadlock, or do not fit the system.
+    """
     files = find_trace_files(Path(traces), prefix)
     if len(files) != system.device_count:
         counts = " x ".join(str(n) for n in system.npus_count)
@@ -64,14 +80,16 @@ def simulate_trace_folder(
         if len(drawn.devices) < drawn.device_count:
             note(
                 f"timeline: {len(drawn.devices)} of {drawn.device_count} devices, "
-                "one of each class of those that behave alike"
+                "one of each equivalence class"
             )
-    story = TracedResult(result, inputs.get_device_nodes, inputs.groups) if result.classes else None
-    return build_report(result, story)
+    traced = (
+        TracedResult(result, inputs.get_device_nodes, inputs.groups) if result.classes else None
+    )
+    return build_report(result, traced)
 
 
 def collect_step_totals(simulated: SimulationReport) -> dict[str, Any]:
-    """The totals of the device that finishes last, in seconds; keys as in run-json.md."""
+    """Return the totals of the device that finishes last, by the keys of run.json."""
     critical = simulated.critical_result
     return {
         "step_time_s": simulated.result.step_time_ns * 1e-9,
@@ -86,7 +104,7 @@ def collect_step_totals(simulated: SimulationReport) -> dict[str, Any]:
 def to_simulation_json(
     simulated: SimulationReport, *, traces: str, system: str, per_device: bool = False
 ) -> dict[str, Any]:
-    """The object that ``hespas simulate --json`` prints: docs/reference/simulate-json.md."""
+    """Convert a report to the object that docs/reference/simulate-json.md describes."""
     result = simulated.result
     values: dict[str, Any] = {
         **collect_step_totals(simulated),
@@ -162,7 +180,7 @@ def _to_device_json(device: DeviceResult) -> dict[str, Any]:
 def build_simulation_tables(
     simulated: SimulationReport, *, system: str, per_device: bool = False
 ) -> list[TextTable]:
-    """The report for people."""
+    """Build the tables of a report; ``per_device`` lists equal devices one by one."""
     result = simulated.result
     head = [
         ("system", system),
@@ -182,7 +200,7 @@ def build_simulation_tables(
 
 
 def build_step_rows(simulated: SimulationReport) -> list[TextRow]:
-    """Names and values: the step, and what the device that finishes last spends it on."""
+    """Build the rows of the step time and its parts on the device that finishes last."""
     result, critical = simulated.result, simulated.critical_result
     step = result.step_time_ns or 1
     who = f"device {result.critical_device} of {len(result.devices)} finishes last"
@@ -347,7 +365,7 @@ def _build_exposed_table(simulated: SimulationReport) -> TextTable:
 
 
 def format_id_ranges(ids: Sequence[int], max_ranges: int = 4) -> str:
-    """Ascending numbers as ranges: ``0-3,8``; what does not fit is counted."""
+    """Format ascending ids as ranges, such as ``0-3,8``; ids beyond ``max_ranges`` are counted."""
     ranges: list[tuple[int, int]] = []
     for i in ids:
         if ranges and ranges[-1][1] == i - 1:

@@ -205,10 +205,10 @@ def test_micro_benchmarks_recover_an_ideal_device(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "holds no rows"),
+        ("", "the table has no rows"),
         ("a,b\n1,2\n", "of no known form"),
         ("kernel,sizes,flops,bytes,time_s\nstream.loop,axb,0,1,1\n", "row 2 cannot be read"),
-        ("op,Device,rows,cols,latency_ms\nadd,x,8,8,1\nadd,y,8,8,1\n", "holds 2 devices"),
+        ("op,Device,rows,cols,latency_ms\nadd,x,8,8,1\nadd,y,8,8,1\n", "the table has 2 devices"),
     ],
 )
 def test_a_wrong_table_is_refused(text, message):

@@ -209,7 +209,7 @@ def test_long_tables_are_cut_and_counted():
         )
     )
     assert "(4 more: --per-device)" in text and text.count("(3 more)") == 2
-    assert "unknown  the simulator tells no times of single nodes" in text
+    assert "unknown  the simulator reports no times of single nodes" in text
     tables = simulation_report.build_simulation_tables(found, system="ring", per_device=True)
     assert sum(len(table.rows) == 14 for table in tables) == 1
     assert (

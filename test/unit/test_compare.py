@@ -109,7 +109,7 @@ def test_a_table_without_results_is_an_error(place, capsys):
         assert run(*command) == 1
         said = capsys.readouterr().err
         assert "cells.csv: error: it is the table of a sweep, not one result" in said
-    assert "cells.csv: error: no cell of the sweep has a result; the first says: step.mlir" in err
+    assert "cells.csv: error: no cell of the sweep has a result; the first error: step.mlir" in err
 
 
 @pytest.mark.parametrize(

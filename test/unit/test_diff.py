@@ -192,7 +192,7 @@ def test_files_of_different_runs_are_an_error(runs, tmp_path, capsys):
     (tmp_path / run_results.SIMULATION).unlink()
     (tmp_path / run_results.FIGURES).write_text("{}")
     code, _, err = diff(capsys, runs["a"], str(tmp_path))
-    assert code == 1 and "run.json is not of a hespas run" in err
+    assert code == 1 and "run.json was not written by hespas run" in err
 
 
 def test_a_run_without_a_system_removes_an_earlier_simulation(tmp_path):

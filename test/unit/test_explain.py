@@ -155,7 +155,10 @@ def test_a_node_file_that_is_gone_is_named(tmp_path, capsys, monkeypatch):
     for flags in ([], ["--page", "report.html"]):
         assert run_tool_main(hespas.main, ["show", ".", *flags]) == 1
         err = capsys.readouterr().err
-        assert "mine.json: error: No such file or directory; a result names its node's file" in err
+        assert (
+            "mine.json: error: No such file or directory; the result refers to its node's file"
+            in err
+        )
     assert not Path("report.html").exists()
 
 

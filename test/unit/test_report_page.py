@@ -366,7 +366,7 @@ def test_plots_are_files_and_equal_for_equal_results(place, tmp_path, capsys):
     [
         (("none", "--page", "x.html"), 1, "none"),
         (("{place}", "--page", "x.html"), 1, "there is no run.json"),
-        (("{place}/step.mlir", "--page", "x.html"), 1, "it is no table of a sweep"),
+        (("{place}/step.mlir", "--page", "x.html"), 1, "it is not the table of a sweep"),
         (
             ("{place}/step.mlir.out", "--page", "{place}/none/x.html"),
             1,

@@ -95,8 +95,8 @@ def test_plot_is_the_same_each_time(tmp_path, kind, begins, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--sizes", "12x"), "'12x' is no product"),
-        (("--sizes", "0"), "'0' is no product"),
+        (("--sizes", "12x"), "'12x' is not a product"),
+        (("--sizes", "0"), "'0' is not a product"),
         (("--sizes", ","), "--sizes is empty"),
         (("--plot", "a.gif"), "a plot is a file .png"),
         (("--estimator", "systolc"), "no estimator is named 'systolc'"),

@@ -98,26 +98,26 @@ def test_settings_may_be_an_object():
     ("given", "said"),
     [
         ({"spilt": "linear"}, "unknown key 'spilt'"),
-        ({"output": "x"}, "a cell has no 'output'"),
+        ({"output": "x"}, "a sweep has no 'output'"),
         ({"node.": 1}, "unknown key 'node.'"),
         ({"split": []}, "'split' is an empty list"),
         ({"split": {"a": 1}}, "'split' holds {'a': 1}"),
         ({"split": [["a"]]}, r"'split' holds \['a'\]"),
         ({"together": "split"}, "a group of 'split' alone"),
         ({"together": ["node", "system"]}, "a group of 'node' alone"),
-        ({"together": 3}, "is no group of keys"),
-        ({"together": "split node", "split": ["a"]}, "names 'node', which is no list here"),
-        ({"together": "split node", "split": ["a"], "node": "b"}, "'node', which is no list"),
+        ({"together": 3}, "is not a group of keys"),
+        ({"together": "split node", "split": ["a"]}, "names 'node', which is not a list"),
+        ({"together": "split node", "split": ["a"], "node": "b"}, "'node', which is not a list"),
         ({"together": "split node", "split": ["a"], "node": ["b", "c"]}, "1 of split, 2 of node"),
         ({"together": ["split node", "node split"], "split": ["a"], "node": ["b"]}, "a key twice"),
-        ({"cells": 3}, "'cells' is no list of objects"),
-        ({"cells": [{"split": ["a"]}]}, "'split' holds a list"),
-        ({"split": "b", "cells": [{"split": "a"}]}, "is in 'cells' and beside it"),
+        ({"cells": 3}, "'cells' is not a list of objects"),
+        ({"cells": [{"split": ["a"]}]}, "'split' must be a value, not a list"),
+        ({"split": "b", "cells": [{"split": "a"}]}, "is both in 'cells' and outside of it"),
         ({"split": ["a"] * 1, "block_limit": list(range(1001)), "slowdown": list(range(1001))},
          "there are 1,002,001 cells"),
-        ({"node": "Z*"}, "no node preset has a name like 'Z\\*'"),
-        ({"mlir": "none-*.mlir"}, "no file has such a name"),
-        ({"mlir": "none-{1}.mlir"}, "has a name that is none"),
+        ({"node": "Z*"}, "no node preset matches 'Z\\*'"),
+        ({"mlir": "none-*.mlir"}, "no file matches the pattern"),
+        ({"mlir": "none-{1}.mlir"}, "in the pattern is not a valid name"),
     ],
 )  # fmt: skip
 def test_wrong_sweeps_are_one_error(given, said):
@@ -130,9 +130,9 @@ def test_flags_take_the_place_of_keys():
     assert sweep_grid.merge_flags(file, {"mlir": ["b"], "split": ["c"]}) == {
         **file, "mlir": ["b"], "split": ["c"],
     }  # fmt: skip
-    with pytest.raises(UsageError, match="'node' is given by a flag"):
+    with pytest.raises(UsageError, match="a flag sets 'node'"):
         sweep_grid.merge_flags(file, {"node": ["C"]})
-    with pytest.raises(UsageError, match="'split' is given by a flag"):
+    with pytest.raises(UsageError, match="a flag sets 'split'"):
         sweep_grid.merge_flags({"cells": [{"split": "a"}]}, {"split": ["b"]})
 
 
@@ -153,7 +153,7 @@ def test_patterns_name_programs_and_numbers(tmp_path, monkeypatch):
     assert sweep_grid.expand_cells({"mlir": "m-{n}-tp{n}.mlir"} | {"mlir": ["m-2*", "m-x*"]}) == [
         {"mlir": "m-2-tp8.mlir"}, {"mlir": "m-x-tp8.mlir"},
     ]  # fmt: skip
-    with pytest.raises(HespasError, match=r"\{split\} in a program's name is the name of a sett"):
+    with pytest.raises(HespasError, match=r"\{split\} in the name of a program is an option"):
         sweep_grid.expand_cells({"mlir": "m-{split}-tp8.mlir"})
 
 
@@ -292,7 +292,7 @@ def test_what_is_no_table_is_an_error(tmp_path, name, text):
         pytest.importorskip("pyarrow")
     path = tmp_path / name
     path.write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(HespasError, match="it is no table of a sweep"):
+    with pytest.raises(HespasError, match="it is not the table of a sweep"):
         sweep_table.read_table(str(path))
     with pytest.raises(HespasError, match="cannot read it"):
         sweep_table.read_table(str(tmp_path / "none.csv"))

@@ -246,7 +246,7 @@ def test_an_error_is_a_row(place, capsys):
     errors = [row["error"] or "" for row in found.rows]
     assert found.failed == 4 and [bool(text) for text in errors] == [0, 1, 1, 1, 0, 1]
     assert "runs on 4 devices, but system HGX_H100_8 has 8" in errors[1]
-    assert errors[2] == "step.mlir: error: no system like 'TPUv4_4*' has 4 devices"
+    assert errors[2] == "step.mlir: error: no system that matches 'TPUv4_4*' has 4 devices"
     assert set(found.rows[1]) == {"cell.mlir", "cell.node", "cell.system", "error"}
     argv = ["sweep", "--mlir", "step.mlir", "step-8.mlir", "--system", "HGX_H100_8",
             "--cache", "none", "--output", "t.csv"]  # fmt: skip
@@ -270,7 +270,7 @@ def test_programs_that_cannot_be_read_are_rows(place):
     [
         ({"node": "A100"}, "no node preset is named 'A100'"),
         ({"system": "A100"}, "no system preset is named 'A100'"),
-        ({"system": "Z*"}, "no system preset has a name like"),
+        ({"system": "Z*"}, "no system preset matches 'Z"),
         ({"estimator": "roof"}, "no estimator is named 'roof'"),
         ({"split": "zigzag"}, "'split' is \"zigzag\""),
         ({"node.memory_bandwith": 1}, "unknown key 'memory_bandwith'"),
@@ -316,7 +316,7 @@ def test_a_program_that_changes_meanwhile_is_an_error(place, monkeypatch):
 
     monkeypatch.setattr(sweep_jobs.SweepJobFactory, "make_job", job)
     (row,) = sweep({"mlir": "step.mlir"}).rows
-    assert "it is not the file that the sweep began with" in row["error"]
+    assert "the file has changed since the sweep began" in row["error"]
 
 
 def many(folder: Path, count: int) -> list[str]:

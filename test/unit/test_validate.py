@@ -92,9 +92,9 @@ def test_programs_are_found_by_name(tmp_path):
     [
         ("workload,node\n", r"m.csv:1: error: there is no column devices"),
         (HEADER, "no measurement"),
-        (HEADER + "w,four,n,s,1,0,x\n", r"m.csv:2: error: a wrong row"),
-        (HEADER + "w,4,n,s,0,0,x\n", r"m.csv:2: .*more than 0"),
-        (HEADER + "w,4\n", r"m.csv:2: error: a wrong row"),
+        (HEADER + "w,four,n,s,1,0,x\n", r"m.csv:2: error: the row is wrong"),
+        (HEADER + "w,4,n,s,0,0,x\n", r"m.csv:2: .*must be positive"),
+        (HEADER + "w,4\n", r"m.csv:2: error: the row is wrong"),
     ],
 )
 def test_wrong_cells(tmp_path, text, error):

@@ -1,4 +1,4 @@
-"""How a node's calibration does on measurements, by the estimator's own functions."""
+"""Scoring a calibration on measurements, with the functions of the estimator."""
 
 from __future__ import annotations
 
@@ -26,9 +26,17 @@ from hespas.workflows.calibration.measurement_tables import (
 
 @dataclass(frozen=True, slots=True)
 class FitScore:
-    """Errors |estimate / measurement - 1| of measurements, and the share inside their bands.
+    """The errors |estimate / measurement - 1| of one class of kernels.
 
-    ``in_band`` is of the shapes that neither the fit nor its band has seen.
+    Attributes:
+        kind: The class.
+        points: The number of measurements.
+        median: The median error.
+        mean: The mean error.
+        p90: The 90th percentile of the errors.
+        bias: The median of estimate / measurement, minus 1.
+        in_band: The share of measurements inside their bands, of the shapes that neither the fit
+            nor its band has used.
     """
 
     kind: str
@@ -43,7 +51,7 @@ class FitScore:
 def estimate_measured_kernel(
     constants: DeviceConstants, measurement: KernelMeasurement
 ) -> KernelTime:
-    """The estimate of a measured kernel, without the launch by an eager framework."""
+    """Estimate a measured kernel, without the launch by an eager framework."""
     family, _, kind = measurement.kind.partition(".")
     if family == "product":
         batch, m, n, k = measurement.sizes
@@ -68,7 +76,7 @@ def score_measurements(
         measurement.split_position >= TRAIN
     ),
 ) -> list[FitScore]:
-    """A score per class, of the measurements chosen: without a choice those held out of fits."""
+    """Score each class on the selected measurements; by default those held out of fits."""
     by_kind: dict[str, list[tuple[float, bool | None]]] = {}
     for measurement in rows:
         if not is_scored(measurement) or measurement.time_s <= LEAST_S:

@@ -1,10 +1,10 @@
-"""Fits of ``Fit``'s form to measurements: five constants, then a correction table on top.
+"""Fitting the kernel model to measurements: five constants, and a correction table on top.
 
 The constants minimise the mean absolute logarithm of estimate over measurement on 60 % of the
-shapes, chosen by their hash. The correction is piecewise linear in the logarithms of the sizes; its
-values minimise the same residuals, with second differences and size held down so that a knot
-without data follows its neighbours. Of the other shapes half say how wide the band is and half test
-it; all of them say how good the fit is.
+shapes, chosen by their hash. The correction is piecewise linear in the logarithms of the sizes. Its
+values minimise the same residuals; penalties on second differences and on the values themselves make
+a knot without data follow its neighbours. The other shapes are held out: all of them give the error
+of the fit, half of them the width of the band, and the other half test the band.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hespas.workflows.calibration.measurement_tables import (
     KernelMeasurement,
 )
 
-# Knots where the data reaches so far; the ends are the range of the data.
+# Inner knots of each axis, used within the range of the data; the end knots are its range.
 _KNOTS = {
     "m": (1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 32768),
     "n": (32, 128, 512, 1024, 2048, 4096, 8192, 16384, 65536),
@@ -35,17 +35,18 @@ _KNOTS = {
     "columns": (512, 724, 1024, 1030, 1448, 2048, 4096, 8192, 16384),
     "rows": (4096, 8192, 16384, 65536, 1048576, 4194304),
 }
-_SMOOTH, _SMALL, _ROUNDS, _LEAST_RESIDUAL = 0.3, 0.03, 6, 0.02
-_BAND_STEPS_S = (3e-6, 1e-5, 3e-5, 1e-4, 1e-3)
-_BAND_POINTS = 40  # a step of the band with fewer is joined to the next
-_MOST_EAGER_S = 30e-6
-_LEAST_LOG_S = math.log(1e-13)  # per step; less than that is none
-_LEAST_KERNEL = 0.2  # of an eager measurement is the kernel, whatever its launch was
-_FASTER_THAN_PEAK = 1.03  # a row that needs more than this of the peak rate is a mistake
+_SMOOTH, _SMALL = 0.3, 0.03  # weights of second differences and of values in the correction
+_ROUNDS, _LEAST_RESIDUAL = 6, 0.02  # of reweighting; smaller residuals get equal weights
+_BAND_STEPS_S = (3e-6, 1e-5, 3e-5, 1e-4, 1e-3)  # upper ends of the steps of the band
+_BAND_POINTS = 40  # a step with fewer points is merged into the next
+_MOST_EAGER_S = 30e-6  # limit of the launch time of an eager kernel
+_LEAST_LOG_S = math.log(1e-13)  # a smaller time per serial step is treated as 0
+_LEAST_KERNEL = 0.2  # the least share of an eager measurement that is the kernel itself
+_FASTER_THAN_PEAK = 1.03  # a row that needs more than this share of the peak rate is an error
 
 
 class _FitSample:
-    """The measurements of one class as arrays, those that no device can reach left out."""
+    """The measurements of one class as arrays, without rows that exceed the peak rate."""
 
     def __init__(
         self, rows: Sequence[KernelMeasurement], peak_flops: float, bandwidth: float
@@ -66,13 +67,13 @@ class _FitSample:
 
     @property
     def serial_steps(self) -> Any:
-        """The steps that run one after the other: the inner dimension of a product."""
+        """The number of serial steps: the inner dimension of a product, else 0."""
         is_product = self.kind.startswith("product")
         return self.points[:, 2] if is_product else np.zeros(len(self.time_s))
 
 
 def _locate_point(row: KernelMeasurement) -> tuple[int, ...]:
-    """Where a measurement lies in the correction table: batches count as rows."""
+    """Return the coordinates in the correction table; a batch dimension counts as rows."""
     if row.kind.startswith("product"):
         batch, m, n, k = row.sizes
         return batch * m, n, k
@@ -80,7 +81,7 @@ def _locate_point(row: KernelMeasurement) -> tuple[int, ...]:
 
 
 def _count_moved_bytes(row: KernelMeasurement) -> float:
-    """Bytes, with those of quantising the left operand where that is in the measurement."""
+    """Count the bytes moved, including quantisation of the left operand if it was measured."""
     if not row.kind.endswith(QUANTISED):
         return row.bytes
     batch, m, _, k = row.sizes
@@ -94,9 +95,18 @@ def fit_kernel_class(
     source: str,
     launch_s: float | None = None,
 ) -> dict[str, Any]:
-    """The object of one class of ``calibration.fits``, as in ``configs.calibration.FitFile``.
+    """Fit one class of kernels.
 
-    ``launch_s`` is what a kernel of an eager table is started with in a compiled program.
+    Args:
+        rows: The measurements of the class.
+        peak_flops: The peak rate that the efficiency refers to, in FLOP/s.
+        bandwidth: The memory bandwidth in bytes/s.
+        source: The provenance of the measurements.
+        launch_s: The launch time in a compiled program, in seconds, which replaces that of an
+            eager measurement.
+
+    Returns:
+        The object of the class in ``calibration.fits``, see ``configs.calibration.FitFile``.
     """
     sample = _FitSample(rows, peak_flops, bandwidth)
     train = sample.split_position < TRAIN
@@ -131,7 +141,7 @@ def _evaluate_time_model(x: Sequence[float], compute_s: Any, memory_s: Any, step
 
 
 def _fit_constants(sample: _FitSample, train: Any) -> tuple[float, float, float, float, float]:
-    """(fixed_s, efficiency, bandwidth, power, s_per_k) that fit best."""
+    """Return the best (fixed_s, efficiency, bandwidth, power, s_per_k)."""
     from scipy.optimize import minimize
 
     compute_s, memory_s = sample.compute_s[train], sample.memory_s[train]
@@ -188,7 +198,7 @@ def _choose_axis_knots(name: str, column: Any) -> list[float]:
 
 
 def _build_interpolation_matrix(points: Any, axes: Sequence[Sequence[float]]) -> Any:
-    """The matrix that interpolates: a row per point, a column per knot of the table."""
+    """Build the matrix of multilinear interpolation: a row per point, a column per knot."""
     from scipy.sparse import csr_matrix
 
     count = len(points)
@@ -213,9 +223,16 @@ def _build_interpolation_matrix(points: Any, axes: Sequence[Sequence[float]]) ->
 def _fit_correction(
     points: Any, log_factors: Any, axes: Sequence[Sequence[float]], train: Any
 ) -> tuple[list[int], Any]:
-    """The table in thousandths, and the factor that it gives at each point.
+    """Fit the correction table.
 
-    ``wanted`` is the logarithm of the factor that each measurement would have.
+    Args:
+        points: The coordinates of each measurement.
+        log_factors: The logarithm of measured over estimated time.
+        axes: The knots of each axis.
+        train: Selects the measurements to fit.
+
+    Returns:
+        The logarithms at the knots in thousandths, and the factor at each point.
     """
     from scipy.sparse import csr_matrix, diags, identity, vstack
     from scipy.sparse.linalg import lsqr
@@ -229,7 +246,7 @@ def _fit_correction(
     zeros = np.zeros(regulariser.shape[0])
     weight = np.ones(int(train.sum()))
     values = np.zeros(matrix.shape[1])
-    for _ in range(_ROUNDS):  # of least squares, reweighted to minimise absolute residuals
+    for _ in range(_ROUNDS):  # least squares, reweighted to minimise absolute residuals
         system = csr_matrix(vstack([diags(weight) @ matrix[train], regulariser]))
         target = np.concatenate([weight * log_factors[train], zeros])
         values = np.asarray(lsqr(system, target, iter_lim=2000, atol=1e-8, btol=1e-8)[0])
@@ -256,9 +273,9 @@ def _build_second_differences(sizes: Sequence[int]) -> list[Any]:
 
 
 def _fit_band(estimate: Any, sample: _FitSample) -> list[list[float]]:
-    """Rows of (up to this time, 10th and 90th percentile of measured / estimated - 1).
+    """Return rows of (upper end in seconds, 10th and 90th percentile of measured / estimated - 1).
 
-    Where half of the held-out shapes are too few, all of them make the band, and none test it.
+    If half of the held-out shapes are too few, all of them determine the band and none test it.
     """
     band_shapes = (sample.split_position >= TRAIN) & (sample.split_position < BANDS)
     if band_shapes.sum() < _BAND_POINTS:
@@ -286,7 +303,7 @@ def _fit_band(estimate: Any, sample: _FitSample) -> list[list[float]]:
 
 
 def _compute_quantile_levels(count: int) -> tuple[float, float]:
-    """Quantiles of so many residuals that hold 80 % of new ones (split conformal prediction)."""
+    """Return the quantile levels that contain 80 % of new residuals (split conformal prediction)."""
     share = min(math.ceil((count + 1) * 0.9) / count, 1.0)
     return 1 - share, share
 
@@ -311,7 +328,7 @@ def _summarise_errors(
 
 
 def _is_in_band(estimate: Any, time_s: Any, band: Sequence[Sequence[float]]) -> Any:
-    """Whether each measurement lies inside the band of its estimate."""
+    """Return for each measurement whether it lies inside the band of its estimate."""
     rows = np.array(band)
     at = np.minimum(np.searchsorted(rows[:, 0], estimate), len(rows) - 1)
     return (time_s >= estimate * (1 + rows[at, 1])) & (time_s <= estimate * (1 + rows[at, 2]))

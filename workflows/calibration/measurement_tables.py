@@ -1,7 +1,7 @@
-"""Measured kernels from CSV files, of any of the forms in ``FORMS``, perhaps compressed with xz.
+"""Reading measured kernels from CSV files, optionally compressed with xz.
 
-A file's form is told by its columns. The forms of public tables are taken as they are; ``hespas``
-is that of our own micro-benchmarks.
+The columns of a file identify its form, see ``_FORMS``: that of the micro-benchmarks of hespas, or one
+of several public tables.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from pathlib import Path
 from hespas.estimators.calibrated.kernel_times import QUANTISED
 from hespas.support.errors import HespasError
 
-# Held out: what the hash of the shape sends beyond this share. Half of it calibrates the bands, the
-# other half tests them.
+# Positions of shapes, by their hash: below TRAIN they are fitted, up to BANDS they calibrate the bands,
+# above they test the bands.
 TRAIN, BANDS = 0.6, 0.8
-LEAST_S = 1e-6  # a time that no clock resolves, or no device can reach, is a mistake of the table
+LEAST_S = 1e-6  # a shorter time is an error of the table: no clock resolves it
 
 _TYPES = {
     "bfloat16": "bf16", "float16": "f16", "half": "f16", "fp8": QUANTISED, "int8": "i8",
     "float32": "f32", "bf16": "bf16", "f16": "f16", "f32": "f32", "f8": "f8", "i8": "i8",
     "tf32": "tf32", "f64": "f64",
 }  # fmt: skip
-# Eager kernels: reading so many operands of the size of the result.
+# Eager kernels by how many operands of the size of the result they read.
 _BINARY = frozenset(("add", "sub", "mul", "div", "pow"))
 _UNARY = frozenset(("addu", "subu", "mulu", "divu", "powu", "relu", "gelu", "tanh"))
 _ROWS = {"softmax": "softmax", "ln": "layer_norm"}
@@ -37,10 +37,16 @@ _PREFILL = "context_attention"
 
 @dataclass(frozen=True, slots=True)
 class KernelMeasurement:
-    """One kernel: ``kind`` is a class of ``configs.calibration``, ``sizes`` its point.
+    """One measured kernel.
 
-    ``sizes`` is (batch, m, n, k) of a product, (heads, queries, head size) of an attention call and
-    (columns, rows) of a stream; ``flops`` and ``bytes`` are what it must do and move.
+    Attributes:
+        kind: The class of ``configs.calibration``.
+        sizes: (batch, m, n, k) of a product, (heads, queries, head size) of attention, or
+            (columns, rows) of a stream.
+        flops: The operations.
+        bytes: The bytes read and written.
+        time_s: The measured time in seconds.
+        eager: Whether the time includes a launch by an eager framework.
     """
 
     kind: str
@@ -52,14 +58,14 @@ class KernelMeasurement:
 
     @property
     def split_position(self) -> float:
-        """Where in [0, 1) the shape falls: the same for equal shapes, on every device."""
+        """A position in [0, 1) by the hash of the shape, the same on every device."""
         text = ",".join(map(str, (self.kind.partition(".")[0], *self.sizes)))
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) / 2**32
 
 
 @dataclass(frozen=True, slots=True)
 class MeasurementTable:
-    """The measurements of one file, where they are from, and rows left out by reason."""
+    """The measurements of one file, their provenance, and the rows left out, counted by reason."""
 
     source: str
     measurements: list[KernelMeasurement]
@@ -70,9 +76,15 @@ _CsvRow = Mapping[str, str]
 
 
 def read_measurements(path: str, device: str | None = None, source: str = "") -> MeasurementTable:
-    """The measurements in a file, of one device where it holds several; raises HespasError.
+    """Read a file of measurements.
 
-    ``source`` says where they are from, if not just the file's name.
+    Args:
+        path: The file.
+        device: The device whose rows are used; required if the file holds several.
+        source: The provenance, to which the file's name is added.
+
+    Raises:
+        HespasError: The file cannot be read, or its form is unknown.
     """
     return parse_measurements(_read_text(path), path, device, source)
 
@@ -80,15 +92,15 @@ def read_measurements(path: str, device: str | None = None, source: str = "") ->
 def parse_measurements(
     text: str, path: str, device: str | None = None, source: str = ""
 ) -> MeasurementTable:
-    """``read`` of a text that is, or would be, the file at ``path``."""
+    """Parse the text of a file as :func:`read_measurements` does."""
     rows: list[_CsvRow] = list(csv.DictReader(io.StringIO(text)))
     if not rows:
-        raise HespasError("holds no rows", where=path)
+        raise HespasError("the table has no rows", where=path)
     form = next((f for columns, f in _FORMS if columns <= rows[0].keys()), None)
     if form is None:
         known = "; ".join(",".join(sorted(columns)) for columns, _ in _FORMS)
         raise HespasError(
-            f"has the columns {','.join(rows[0])}, of no known form", where=path, remedy=known
+            f"the columns {','.join(rows[0])} are of no known form", where=path, remedy=known
         )
     left_out: Counter[str] = Counter()
     rows = _select_device_rows(rows, device, path, left_out)
@@ -113,7 +125,7 @@ def _read_text(path: str) -> str:
     except OSError as error:
         raise HespasError(f"{error.strerror or error}", where=path) from None
     except (lzma.LZMAError, UnicodeDecodeError) as error:
-        raise HespasError(f"cannot be read: {error}", where=path) from None
+        raise HespasError(f"cannot read it: {error}", where=path) from None
 
 
 def _select_device_rows(
@@ -125,11 +137,11 @@ def _select_device_rows(
     names = sorted({row[column] for row in rows})
     if device is None and len(names) > 1:
         remedy = f"choose one with --device: {', '.join(names)}"
-        raise HespasError(f"holds {len(names)} devices", where=path, remedy=remedy)
+        raise HespasError(f"the table has {len(names)} devices", where=path, remedy=remedy)
     wanted = device if device in names else names[0] if len(names) == 1 else None
     if wanted is None:
         remedy = f"it has {', '.join(names)}"
-        raise HespasError(f"has nothing of the device '{device}'", where=path, remedy=remedy)
+        raise HespasError(f"the table has no device '{device}'", where=path, remedy=remedy)
     left_out["other devices"] += sum(row[column] != wanted for row in rows)
     return [row for row in rows if row[column] == wanted]
 
@@ -146,7 +158,7 @@ def _build_product_measurement(
 
 
 def _parse_gemm_row(row: _CsvRow) -> KernelMeasurement | str:
-    """Linear layers in a CUDA graph."""
+    """Parse a linear layer in a CUDA graph."""
     key = _TYPES.get(row["gemm_dtype"])
     if key is None:
         return f"products of {row['gemm_dtype']}: no model"
@@ -155,7 +167,7 @@ def _parse_gemm_row(row: _CsvRow) -> KernelMeasurement | str:
 
 
 def _parse_eager_product_row(row: _CsvRow) -> KernelMeasurement | str:
-    """Products in f32, launched one by one."""
+    """Parse a product in f32, launched eagerly."""
     batch, m, n, k = (int(row[name]) for name in "BMNK")
     return _build_product_measurement(
         "f32", batch, m, n, k, 1e-3 * float(row["latency_ms"]), eager=True
@@ -163,7 +175,7 @@ def _parse_eager_product_row(row: _CsvRow) -> KernelMeasurement | str:
 
 
 def _parse_stream_row(row: _CsvRow) -> KernelMeasurement | str:
-    """Elementwise, softmax and layer normalisation kernels in f32, launched one by one."""
+    """Parse an elementwise, softmax or layer normalisation kernel in f32, launched eagerly."""
     op, rows, columns = row["op"], int(row["rows"]), int(row["cols"])
     if op in _BINARY:
         kind, arrays = "loop", 3
@@ -179,7 +191,7 @@ def _parse_stream_row(row: _CsvRow) -> KernelMeasurement | str:
 
 
 def _parse_attention_row(row: _CsvRow) -> KernelMeasurement | str:
-    """Causal flash attention over whole prompts."""
+    """Parse causal flash attention over whole prompts."""
     if row["op_name"] != _PREFILL or int(row["step"]):
         return "attention of single tokens"
     if int(row.get("window_size", "0") or 0):
@@ -200,7 +212,7 @@ def _parse_attention_row(row: _CsvRow) -> KernelMeasurement | str:
 
 
 def _parse_own_row(row: _CsvRow) -> KernelMeasurement | str:
-    """Micro-benchmarks of our own, of bare kernels."""
+    """Parse a micro-benchmark of hespas."""
     kind = row["kernel"]
     sizes = tuple(int(n) for n in row["sizes"].split("x"))
     flops, moved = float(row["flops"]), float(row["bytes"])

@@ -1,8 +1,8 @@
-"""Micro-benchmarks: small modules that any measuring estimator can time, and what they measure.
+"""Micro-benchmarks: small modules that any measuring estimator can time.
 
-A few hundred kernels: products in each type that the matrix unit of the node has a rate for,
-additions and row reductions. Sizes are the corners and the inside of what models use, and no kernel
-needs more than a share of the device's memory. On a GPU they take minutes.
+There are a few hundred kernels: products in each element type that the matrix unit of the node has a
+rate for, additions, and row reductions. Their sizes span those of models, and no kernel uses more
+than a share of the device's memory. On a GPU they take minutes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _COLUMNS = ("kernel", "sizes", "flops", "bytes", "time_s")
 
 _ROWS = (1, 16, 64, 256, 1024, 2048, 4096, 8192, 16384)
 _INNER = (128, 512, 1024, 2048, 4096, 8192, 16384)
-_PRODUCT_STRIDE = 5  # one in so many of all products, so that types take a minute each
+_PRODUCT_STRIDE = 5  # every fifth product is measured, which takes a minute for each type
 _LEAST_BYTES, _MOST_BYTES = 1 << 16, 1 << 32
 _MOST_FLOPS = 4e13
 _MEMORY_SHARE = 0.25
@@ -33,7 +33,7 @@ _RESULT_SIZES = {"f8": 2, "i8": 4}
 
 @dataclass(frozen=True, slots=True)
 class KernelBenchmark:
-    """One kernel: its class and sizes, operations and bytes, and a module that runs just it."""
+    """One kernel: its class, sizes, operations and bytes, and the text of a module that runs it."""
 
     kernel: str
     sizes: tuple[int, ...]
@@ -43,7 +43,7 @@ class KernelBenchmark:
 
 
 def list_benchmarks(node: NodeSpec) -> list[KernelBenchmark]:
-    """The micro-benchmarks for a node, small ones first."""
+    """List the micro-benchmarks for a node by class, small ones first."""
     limit = _MOST_BYTES
     if node.memory_bytes:
         limit = min(limit, int(_MEMORY_SHARE * node.memory_bytes))
@@ -63,14 +63,14 @@ def list_benchmarks(node: NodeSpec) -> list[KernelBenchmark]:
 def _generate_products(key: str) -> Iterator[KernelBenchmark]:
     combined = itertools.product(_ROWS, _INNER, _INNER)
     for number, (m, n, k) in enumerate(combined):
-        # A step that shares no factor with the lengths of the lists visits all values of each.
+        # The factor is coprime to the lengths of the lists, so that all values of each are visited.
         if number * 11 % _PRODUCT_STRIDE:
             continue
         yield _build_product_benchmark(key, m, n, k)
 
 
 def _build_product_benchmark(key: str, m: int, n: int, k: int) -> KernelBenchmark:
-    """A linear layer: m x k by the transpose of n x k, accumulated and rounded as usual."""
+    """Build a linear layer: an m x k matrix times the transpose of an n x k matrix."""
     size, type_ = _SIZES[key], _TYPES[key]
     result = _RESULTS.get(key, type_)
     lhs, rhs, out = (
@@ -128,9 +128,15 @@ def measure_benchmarks(
     estimator: Estimator,
     report_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Iterator[tuple[KernelBenchmark, float]]:
-    """Each benchmark with its time in seconds, by an estimator that measures.
+    """Yield each benchmark with its time in seconds.
 
-    ``said`` is told how many are done, of how many. Raises what the estimator raises.
+    Args:
+        selected: The benchmarks.
+        estimator: An estimator that measures.
+        report_progress: Receives the number of finished and of all benchmarks.
+
+    Raises:
+        HespasError: A kernel cannot be measured.
     """
     from hespas import passes
     from hespas.dialects.mlir import make_context
@@ -146,7 +152,7 @@ def measure_benchmarks(
 
 
 def write_measurements(file: TextIO, measured: Iterable[tuple[KernelBenchmark, float]]) -> None:
-    """The measurements as CSV, of the form that ``tables`` calls our own."""
+    """Write measurements as CSV, in the form of hespas."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(_COLUMNS)
     for benchmark, time_s in measured:

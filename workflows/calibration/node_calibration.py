@@ -1,4 +1,4 @@
-"""A node's ``calibration`` from measurements, and its text in a node file."""
+"""Calibrating a node from measurements, and rendering its file."""
 
 from __future__ import annotations
 
@@ -15,16 +15,22 @@ from hespas.workflows.calibration.measurement_tables import (
     MeasurementTable,
 )
 
-LEAST_POINTS = 25  # of a class; fewer say nothing of shapes that were held out
+LEAST_POINTS = 25  # of a class; with fewer, too few shapes can be held out
 _ALIGNED_COLUMNS, _SINGLE_PASS_COLUMNS = 4, 1024
-# A device's own tables of 8-bit products are of linear layers that quantise what they read.
+# Public tables of 8-bit products measure linear layers that quantise their input.
 _F8, _F8_QUANTISED, _BF16 = "product.f8", "product.f8_quantised", "product.bf16"
 _F8_NOTE = "constants of product.bf16 with the efficiency of product.f8_quantised; its band"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeCalibration:
-    """``data`` is the value of the key ``calibration``; ``skipped`` the classes with few rows."""
+    """The calibration of a node.
+
+    Attributes:
+        data: The value of the key ``calibration`` of a node file.
+        fitted: The classes that were fitted.
+        skipped: The number of measurements of each class that has too few.
+    """
 
     data: dict[str, Any]
     fitted: tuple[str, ...]
@@ -34,7 +40,11 @@ class NodeCalibration:
 def calibrate_node(
     node: NodeSpec, tables: Sequence[MeasurementTable], date: str
 ) -> NodeCalibration:
-    """The node's calibration, the classes in the tables fitted anew; raises HespasError."""
+    """Fit the classes in the tables, and keep the other classes of the node.
+
+    Raises:
+        HespasError: No class has enough measurements.
+    """
     from hespas.workflows.calibration.kernel_fit import fit_kernel_class
 
     classes, sources = _group_by_class(tables)
@@ -80,7 +90,7 @@ def calibrate_node(
 def _group_by_class(
     tables: Sequence[MeasurementTable],
 ) -> tuple[dict[str, list[KernelMeasurement]], dict[str, str]]:
-    """The measurements by class, and where each class is from."""
+    """Group the measurements by class, and collect the provenance of each class."""
     rows: dict[str, list[KernelMeasurement]] = {}
     sources: dict[str, set[str]] = {}
     for table in tables:
@@ -96,7 +106,7 @@ def _group_by_class(
 
 
 def _is_single_pass_softmax(row: KernelMeasurement) -> bool:
-    """A softmax over short aligned rows reads them once, as a reduction does."""
+    """Return whether a softmax reads its rows once, as a reduction does: short, aligned rows."""
     if row.kind != "stream.softmax":
         return False
     columns, _ = row.sizes
@@ -130,7 +140,7 @@ def _derive_bare_f8_fit(bf16: Mapping[str, Any], quantised: Mapping[str, Any]) -
 
 
 def render_node_file(node: NodeSpec, calibration: Mapping[str, Any], name: str) -> str:
-    """The file of a node with this calibration, in the form of the presets."""
+    """Render the file of a node with this calibration, formatted like the presets."""
     data: dict[str, Any] = {"name": name}
     for field in fields(NodeSpec):
         value = getattr(node, field.name)
@@ -148,7 +158,7 @@ def render_node_file(node: NodeSpec, calibration: Mapping[str, Any], name: str) 
 
 
 def _format_json_lines(name: str, value: Any, depth: int) -> str:
-    """A key and its value as JSON, indented; lists stand on one line, tables on one per row."""
+    """Format a key and its value as indented JSON, with a list or a row of a table on one line."""
     pad = "  " * depth
     if name == "residual":
         return f'{pad}"residual": {_format_table(value, depth)}'

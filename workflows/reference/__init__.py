@@ -1,1 +1,1 @@
-"""A whole program measured on one device, to compare the sum of its regions with."""
+"""Comparing the measured time of a whole program with the sum of its regions."""

@@ -1,4 +1,4 @@
-"""A program of many devices on one: local ops in place of its collectives."""
+"""Running the program of many devices on one: collectives are replaced by local ops."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from hespas.estimators.lower.value_builders import format_zero
 
 TOKENS = ("!stablehlo.token", "!mhlo.token")
 
-Signature = tuple[tuple[ir.Type, ...], tuple[ir.Type, ...]]  # operands and results, no tokens
+Signature = tuple[tuple[ir.Type, ...], tuple[ir.Type, ...]]  # types of operands and results
 
 
 @dataclass(frozen=True)
 class _EqualCollectives:
-    """Collectives of equal operands and results: one of them, and how many run in all."""
+    """Collectives with equal types: the first of them, and the executions of all."""
 
     op: ir.Operation
     count: int
 
 
 def count_collectives(function: ir.Operation) -> list[_EqualCollectives]:
-    """The collectives that a prepared function runs, loops multiplied out, by signature."""
+    """Count the executions of collectives in a prepared function by signature."""
     collective_runs: list[tuple[ir.Operation, int]] = []
     _collect_collectives(function.regions[0], 1, collective_runs)
     counts: dict[str, int] = {}
@@ -37,7 +37,7 @@ def count_collectives(function: ir.Operation) -> list[_EqualCollectives]:
 
 
 def _get_collective_signature(op: ir.Operation) -> Signature:
-    """The types of what a collective takes and gives, without tokens."""
+    """Return the types of operands and results, without tokens."""
     return (
         tuple(value.type for value in op.operands if str(value.type) not in TOKENS),
         tuple(value.type for value in op.results if str(value.type) not in TOKENS),
@@ -45,11 +45,11 @@ def _get_collective_signature(op: ir.Operation) -> Signature:
 
 
 def replace_collectives(module: ir.Module) -> None:
-    """Replace each collective in ``main``, in place, by a local op that gives the same shapes.
+    """Replace each collective in ``main``, in place, by local ops with the same result types.
 
-    It is the taken alternative of a ``case``: no compiler fuses across that, as none fuses across a
-    collective. The operand is cut and repeated to the shape of the result. Which alternative is
-    taken is a new last argument, an i32, which is to be 0.
+    The operands are cut and repeated to the shapes of the results. This happens in a branch of a
+    ``case``, because compilers fuse neither across a collective nor across a ``case``. The branch is
+    selected by a new last argument of ``main``, an i32 that must be 0.
     """
     main = collect_functions(module)["main"]
     collective_runs: list[tuple[ir.Operation, int]] = []
@@ -68,7 +68,7 @@ def replace_collectives(module: ir.Module) -> None:
 
 
 def build_stand_in_module(op: ir.Operation) -> ir.Module:
-    """A module whose ``main`` does what ``make_local`` puts in place of a collective."""
+    """Build a module whose ``main`` runs the local ops that replace a collective."""
     inputs, results = _get_collective_signature(op)
     with op.context, ir.Location.unknown():
         module = ir.Module.create()
@@ -130,7 +130,7 @@ def _build_case_op(
 def _fit_values_to_types(
     values: Sequence[ir.Value], kinds: Sequence[ir.RankedTensorType]
 ) -> list[ir.Value]:
-    """For each type a value made of that with its number; zeros where none is of its rank."""
+    """Fit the value at each position to its type; zeros if rank or element type differ."""
     fitted_values: list[ir.Value] = []
     for number, kind in enumerate(kinds):
         fits = number < len(values) and _has_same_kind(values[number].type, kind)
@@ -146,7 +146,7 @@ def _has_same_kind(type_: ir.Type, kind: ir.RankedTensorType) -> bool:
 
 
 def _fit_value_to_type(value: ir.Value, kind: ir.RankedTensorType) -> ir.Value:
-    """Cut, then repeated, dimension by dimension."""
+    """Cut, then repeat a value dimension by dimension."""
     for d in range(kind.rank):
         value = _cut_dimension(
             value, d, min(kind.shape[d], ir.RankedTensorType(value.type).shape[d])

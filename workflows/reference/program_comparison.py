@@ -1,4 +1,4 @@
-"""The time of a whole program on one device, beside the sum of its regions' times."""
+"""Comparing the time of a whole program on one device with the sum of its regions' times."""
 
 from __future__ import annotations
 
@@ -28,9 +28,13 @@ from hespas.workflows.reference.local_program import (
 
 @dataclass(frozen=True)
 class ComparisonRound:
-    """One measurement of everything, in seconds; ``whole`` is that program's full answer.
+    """One measurement of the whole program and of all its parts.
 
-    ``quick_parts_s`` is the sum of the parts' 10th percentiles.
+    Attributes:
+        whole: The worker's answer for the whole program.
+        regions_s: The sum of the regions' times in seconds.
+        stand_ins_s: The sum of the times of the ops that replace collectives, in seconds.
+        quick_parts_s: The sum of the 10th percentiles of all parts in seconds.
     """
 
     whole: Answer
@@ -44,13 +48,23 @@ class ComparisonRound:
 
     @property
     def ratio(self) -> float:
-        """The sum of the parts over the whole."""
+        """The time of all parts over that of the whole program."""
         return (self.regions_s + self.stand_ins_s) / self.whole_s
 
 
 @dataclass(frozen=True)
 class ProgramComparison:
-    """The rounds, and what they were made with; ``regions`` run, of which ``distinct`` differ."""
+    """The rounds of a comparison.
+
+    Attributes:
+        rounds: The measurements.
+        regions: The number of regions.
+        distinct: The number of distinct regions.
+        collectives: The number of collectives, which were replaced.
+        devices: The number of devices of the program.
+        device: The device that measured.
+        versions: The versions of the packages that measured.
+    """
 
     rounds: tuple[ComparisonRound, ...]
     regions: int
@@ -61,12 +75,12 @@ class ProgramComparison:
     versions: dict[str, str]
 
     def compute_median(self, name: str) -> float:
-        """The median over the rounds of one of their figures."""
+        """Return the median of one figure over the rounds."""
         return statistics.median(getattr(measured_round, name) for measured_round in self.rounds)
 
     @property
     def least_ratio(self) -> float:
-        """The ratio of the least 10th percentiles of all rounds: other work only adds time."""
+        """The ratio of the least 10th percentiles of all rounds, which other load affects least."""
         parts = min(measured_round.quick_parts_s for measured_round in self.rounds)
         return parts / min(measured_round.whole["low_s"] for measured_round in self.rounds)
 
@@ -112,11 +126,22 @@ def compare_with_regions(
     rounds: int = 3,
     timeout_s: float = 600.0,
 ) -> ProgramComparison:
-    """Measure a module whole and in the regions of ``split`` (a pass), ``rounds`` times in turn.
+    """Measure a program as a whole and region by region.
 
-    The module is one device's program, with ``make_local``'s stand-ins for its collectives. Whole
-    and parts are measured one after the other, so that a machine that gets slower or faster does so
-    for both. The cache is not used. ``module`` is left split and annotated. Raises HespasError.
+    Collectives are replaced by local ops. Whole program and parts are measured alternately, so that
+    a change of the machine's speed affects both. The cache is not used.
+
+    Args:
+        module: The program; it is left split and annotated.
+        estimator: The name of an estimator that measures.
+        settings: Its settings.
+        split: The pass that divides the program into regions.
+        run: Receives notes and progress.
+        rounds: The number of measurements.
+        timeout_s: The seconds that one measurement may take.
+
+    Raises:
+        HespasError: The program computes nothing, or cannot be measured.
     """
     from hespas import passes
     from hespas.passes.annotate.traverse import annotate_module, require_target
@@ -174,7 +199,7 @@ def _build_measuring_estimator(name: str, settings: Mapping[str, Any]) -> Measur
 
 
 class _ProgramItem(CostItem):
-    """A program that is compiled as it is written, not as a region."""
+    """A program that is compiled as it is, not as a region."""
 
     def __init__(self, op: ir.Operation, program: str) -> None:
         super().__init__(op, program)
@@ -182,7 +207,7 @@ class _ProgramItem(CostItem):
 
 
 def _accept_whole_programs(cls: type[MeasuringEstimator]) -> type[MeasuringEstimator]:
-    """The estimator, taking whole programs too."""
+    """Derive an estimator that also accepts whole programs."""
 
     class WholeProgramEstimator(cls):
         def build_module_text(self, item: CostItem) -> str:

@@ -1,1 +1,1 @@
-"""Studies: one question over a range of workloads, as a table, data and a plot."""
+"""Studies: each answers one question over a range of workloads, as a table, data and a plot."""

@@ -1,4 +1,4 @@
-"""``hespas study gemm``: distributed matrix multiplications, by how they are divided."""
+"""``hespas study gemm``: distributed matrix products, divided in several ways."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from hespas.workflows.studies.study_definition import (
 )
 
 KINDS = ("all-gather", "reduce-scatter", "all-reduce", "ring", "summa")
-NODE = 8  # devices of one
+HOST_DEVICES = 8
 
 DESCRIPTION = """\
-Divide one matrix product over more and more devices, by each way of doing so, and tell what a
-device achieves: the same product each time, so that efficiency is that of strong scaling, against
+Divide one matrix product over more and more devices in several ways, and print the rate that a
+device achieves. The product stays the same, so that efficiency is that of strong scaling, relative to
 the fewest devices.
 
   hespas study gemm --devices 1,8,64 --csv gemm.csv --plot gemm.svg
 
-M x K by K x N is MxKxN, or M for a square one. The kinds are those of the recipe `gemm`; summa is
-over a grid whose rows are nodes of 8.
+M x K by K x N is MxKxN, or M for a square one. The kinds are those of the recipe `gemm`; summa
+uses a grid whose rows are hosts of 8 devices.
 """
 
 
@@ -43,11 +43,11 @@ def _generate_workloads(axis_values: AxisValues) -> Iterator[StudyWorkload]:
 
 
 def _make_gemm_mesh(kind: str, devices: int) -> dict[str, int]:
-    """A line; for summa a grid whose rows are nodes, or the one nearest to a square of fewer."""
+    """Make a line; for summa, a grid whose rows are hosts, or the squarest grid of fewer devices."""
     if kind != "summa":
         return {"x": devices}
-    if devices > NODE and devices % NODE == 0:
-        return {"x": devices // NODE, "y": NODE}
+    if devices > HOST_DEVICES and devices % HOST_DEVICES == 0:
+        return {"x": devices // HOST_DEVICES, "y": HOST_DEVICES}
     rows = max(n for n in range(1, math.isqrt(devices) + 1) if devices % n == 0)
     return {"x": rows, "y": devices // rows}
 

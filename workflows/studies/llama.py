@@ -1,4 +1,4 @@
-"""``hespas study llama``: a training step of Llama models, node by node."""
+"""``hespas study llama``: a training step of Llama models on several nodes."""
 
 from __future__ import annotations
 
@@ -15,19 +15,23 @@ from hespas.workflows.studies.study_definition import (
 )
 
 DESCRIPTION = """\
-Train Llama models of several sizes on several nodes: what a step takes, achieves and costs.
+Train Llama models of several sizes on several nodes: time, utilisation and cost of a step.
 
   hespas study llama --models 8b --node H100_80GB B200_180GB --devices 8,16 --plot llama.svg
 
-The program is the recipe `llama`: --tensor devices, neighbours, divide each layer's matrices, and
-fsdp what is left of them. For each device there is a sequence of 4096 tokens (--set batch=N: N for
-each group of tensor devices). Layers are a loop; --set scan=false writes them out.
+The program is the recipe `llama`. Groups of --tensor neighbouring devices divide each layer's
+matrices, and FSDP divides the rest over the groups. Each device has a sequence of 4096 tokens (--set
+batch=N: N sequences for each group). Layers are a loop unless --set scan=false.
 """
 TENSOR_HELP = "devices that divide each layer's matrices (tensor parallelism)"
 
 
 def generate_workloads(axis_values: AxisValues) -> Iterator[StudyWorkload]:
-    """Training steps; raises UsageError where devices do not make groups of ``tensor``."""
+    """Generate the training steps.
+
+    Raises:
+        UsageError: A number of devices is not divisible by ``tensor``.
+    """
     for model in axis_values["models"]:
         for tensor in axis_values["tensor"]:
             for devices in axis_values["devices"]:

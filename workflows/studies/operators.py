@@ -1,7 +1,7 @@
 """``hespas study operators``: matrix products by every estimator of an accelerator.
 
-The operator study of the published Hespas (arXiv 2604.12090), on one core of TPU v3 unless another
-node is named.
+This is the operator study of the published Hespas (arXiv 2604.12090), by default on one core of a
+TPU v3.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ DTYPES = ("bf16", "f16", "f32", "i8")
 
 DESCRIPTION = f"""\
 Estimate matrix products by several estimators, and print the times side by side. Simulators that
-are not installed, and products that one refuses, are told and left out, unless --estimator names
-them.
+are not installed, and products that a simulator refuses, are reported and left out, unless
+--estimator names them.
 
   hespas study operators --csv gemm.csv --plot gemm.svg
 
@@ -47,7 +47,7 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class OperatorRow:
-    """One product by one estimator; ``time_s`` is None where ``reason`` says why."""
+    """One product by one estimator; ``time_s`` is None if it failed for ``reason``."""
 
     estimator: str
     m: int
@@ -63,7 +63,15 @@ class OperatorRow:
 
 @dataclass(frozen=True)
 class OperatorResult:
-    """All rows; ``skipped`` says why an estimator has none, ``constants`` what the others used."""
+    """The result of the study.
+
+    Attributes:
+        node: The node.
+        peak_flops: Its peak rate for the element type, in FLOP/s.
+        rows: One row for each estimator and product.
+        constants: The provenance of the constants of each estimator.
+        skipped: Why each missing estimator could not be used.
+    """
 
     node: str
     peak_flops: float
@@ -81,10 +89,19 @@ def compare_estimators(
     *,
     strict: bool = False,
 ) -> OperatorResult:
-    """Each shape by each estimator, given as ``name{key=value ...}``.
+    """Estimate matrix products by several estimators.
 
-    With ``strict`` an estimator that cannot be used is an error; a product that one cannot do is
-    a row with a reason in any case. Raises HespasError.
+    Args:
+        node: The node.
+        shapes: M, K and N of each product.
+        dtype: One of ``DTYPES``.
+        estimators: Estimators with settings, as ``name{key=value ...}``.
+        options: How simulators are run.
+        strict: Whether an estimator that cannot be used raises; else it is skipped. A product that
+            an estimator refuses is a row with a reason in any case.
+
+    Raises:
+        HespasError: The node has no rate for the type, or, with ``strict``, an estimator fails.
     """
     peak_flops = _get_peak_rate(node, dtype)
     modules = [_make_product_module(shape, dtype) for shape in shapes]
@@ -106,7 +123,7 @@ def compare_estimators(
 
 
 def _build_estimator(spelled: str, node: NodeSpec) -> Estimator:
-    """The estimator of ``name{key=value ...}``; raises UsageError."""
+    """Build the estimator of ``name{key=value ...}``; raises UsageError."""
     from hespas.estimators import registry
     from hespas.passes.pipeline import parse_options
 
@@ -124,7 +141,7 @@ def _estimate_products(
     dtype: str,
     options: MeasureOptions,
 ) -> Iterator[OperatorRow]:
-    """The rows of one estimator; raises HespasError where it cannot be used at all."""
+    """Yield the rows of one estimator; raises HespasError if it cannot be used at all."""
     from hespas.estimators.measure.base import MeasuringEstimator
     from hespas.estimators.measure.measurement_run import measure_items
     from hespas.estimators.work import UnknownCost
@@ -146,7 +163,7 @@ def _estimate_products(
 
 
 def _make_product_module(shape: Shape, dtype: str) -> ir.Module:
-    """A program that is one product."""
+    """Build a program that is one product."""
     from hespas.dialects.mlir import ir, make_context
 
     m, k, n = shape
@@ -168,15 +185,15 @@ def _make_product_item(module: ir.Module) -> CostItem:
 
 
 def _get_peak_rate(node: NodeSpec, dtype: str) -> float:
-    """The node's rate for products of that type, as the roofline takes it."""
+    """Return the rate of the node for products of a type, as the roofline uses it."""
     return node.find_peak_rate("matrix", "tf32" if dtype == "f32" else dtype).flops_per_s
 
 
 def parse_product_shape(text: str) -> Shape:
-    """``MxKxN``, or ``M`` for M x M x M; raises UsageError."""
+    """Parse ``MxKxN``, or ``M`` for M x M x M; raises UsageError."""
     sizes = text.split("x")
     if len(sizes) not in (1, 3) or not all(size.isdecimal() and int(size) for size in sizes):
-        raise UsageError(f"'{text}' is no product: MxKxN, or M for a square one")
+        raise UsageError(f"'{text}' is not a product: MxKxN, or M for a square one")
     m, k, n = sizes if len(sizes) == 3 else sizes * 3
     return int(m), int(k), int(n)
 
@@ -194,7 +211,7 @@ def build_operator_output(result: OperatorResult) -> StudyOutput:
 
 
 def _make_tables(result: OperatorResult) -> list[TextTable]:
-    """The times, a product a row and an estimator a column."""
+    """Tabulate the times: a row for each product, a column for each estimator."""
     from hespas.support.text_tables import TextTable, format_seconds
 
     shown = list(result.constants)
@@ -212,14 +229,14 @@ def _make_tables(result: OperatorResult) -> list[TextTable]:
 
 
 def _shorten_spelling(spelled: str) -> str:
-    """``systolic{variant=scalesim}`` as ``systolic scalesim``; limits are left out."""
+    """Shorten ``systolic{variant=scalesim}`` to ``systolic scalesim``, without limits."""
     name, _, settings = spelled.strip("}").partition("{")
     values = [word.rpartition("=")[2] for word in settings.split() if "limit" not in word]
     return " ".join([name, *values])
 
 
 def _collect_notes(result: OperatorResult) -> list[str]:
-    """Why there are gaps in the table, each reason once."""
+    """Describe why the table has gaps, each reason once."""
     reasons: dict[str, list[str]] = {}
     for row in result.rows:
         if row.reason:
@@ -230,7 +247,7 @@ def _collect_notes(result: OperatorResult) -> list[str]:
 
 
 def _draw_achieved_rates(figure: Any, result: OperatorResult) -> None:
-    """Achieved operations per second of each product, a line an estimator, below the peak."""
+    """Draw the achieved rate of each product, a line for each estimator, below the peak."""
     sizes = {(row.flops, row.m, row.k, row.n): f"{row.m}x{row.k}x{row.n}" for row in result.rows}
     products = [sizes[key] for key in sorted(sizes)]
     axes = figure.add_subplot()

@@ -1,4 +1,4 @@
-"""In which form programs are estimated, and which of a node's systems they run on."""
+"""The forms of a study's programs, and the choice of a system for a node."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hespas.support.errors import HespasError, UsageError
 
-# What XLA makes of a program: options of the pass xla-optimize, beside its target.
+# Forms that XLA optimises, with the options of the pass xla-optimize.
 BY_XLA = {"optimised": "", "scheduled": "stage=scheduled,async-collectives=keep"}
 FORMS = {
     "optimised": "by XLA for the node: its fusions and library calls, collectives one by one",
@@ -18,7 +18,11 @@ OTHER_WAY = "--form fused makes the kernels that XLA would make, without it"
 
 
 def choose_xla_target(form: str, node: str) -> str:
-    """What XLA optimises for, "" where it does not; raises HespasError where it cannot."""
+    """Return the target that XLA optimises for, or "" if the form is not optimised.
+
+    Raises:
+        HespasError: XLA has no target for the node, or its compiler is not installed.
+    """
     if form not in BY_XLA:
         return ""
     from hespas.configs import compile_targets
@@ -35,10 +39,13 @@ def choose_xla_target(form: str, node: str) -> str:
 
 
 def choose_system(node: str, devices: int, patterns: Sequence[str]) -> str | None:
-    """The system for so many devices, None for one; raises HespasError where there is none.
+    """Choose the system for a number of devices; None for a single device.
 
-    Of ``patterns`` if there are any, else of the presets with that node; of several the one with
-    fewest dimensions, a family's before another's.
+    Candidates match ``patterns``, or are the presets of the node if there are no patterns. Systems
+    of the node come before others, then those with fewer dimensions, then those of families.
+
+    Raises:
+        UsageError: No candidate has that number of devices.
     """
     if devices == 1:
         return None

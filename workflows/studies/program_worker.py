@@ -1,4 +1,4 @@
-"""Programs in a worker process: exported, and optimised by XLA. JAX starts once for many."""
+"""Exporting and optimising programs in a worker process, which starts JAX once for many."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ from typing import Any
 
 
 def probe_device(settings: dict[str, Any]) -> dict[str, Any]:
-    """Nothing that the answers depend on: it is in the programs' names."""
+    """Return no environment, because the names of programs contain it."""
     return {"device": ""}
 
 
 def write_program_file(payload: dict[str, Any]) -> dict[str, Any]:
-    """Write ``output``: {}, or {"error": message, where, remedy, whether usage}.
+    """Write the file of a program.
 
-    ``export`` is a request of ``frontends/export/export_worker.py``; without one ``input`` is optimised
-    for ``target`` with ``options`` of xla-optimize. ``scratch`` is for files of ours.
+    Args:
+        payload: ``output`` is the file to write, ``scratch`` a folder for temporary files. ``export``
+            is a request for ``frontends.export.export_worker``. Without it the file ``input`` is
+            optimised for ``target`` with ``options`` of xla-optimize.
+
+    Returns:
+        {}, or {"error": ...} as ``describe_error`` makes it.
     """
     from hespas.frontends.export.export_worker import describe_error
     from hespas.support.output_file import write_atomically
@@ -32,14 +37,14 @@ def write_program_file(payload: dict[str, Any]) -> dict[str, Any]:
         write_atomically(payload["output"], to_mlir_bytecode(module))
     except MemoryError:
         raise
-    except Exception as error:  # whatever a recipe does
+    except Exception as error:  # a recipe may raise anything
         return {"error": describe_error(error)}
     return {}
 
 
 def _export_module(request: dict[str, Any], scratch: Path) -> Any:
-    # What process.lower sets for a process of its own. Without source lines equal programs are
-    # equal files, wherever hespas is installed.
+    # As in an export process. Without source lines, equal programs are equal files wherever hespas
+    # is installed.
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

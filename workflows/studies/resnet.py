@@ -17,8 +17,8 @@ BATCH = {"batch": "256"}
 DEPTHS = ("18", "34", "50", "101", "152", "200")
 
 DESCRIPTION = """\
-Train ResNets of several depths, data-parallel over more and more devices, each with the same number
-of images: weak scaling.
+Train ResNets of several depths, data-parallel over more and more devices, with the same number of
+images for each device: weak scaling.
 
   hespas study resnet --depths 50,152 --devices 8,64 --set batch=128 --plot resnet.svg
 

@@ -6,8 +6,8 @@ from hespas.workflows.studies import llama, study_definition
 from hespas.workflows.studies.study_definition import Study, StudyAxis, StudyPanel
 
 DESCRIPTION = """\
-Train Llama 2 7B on more and more devices, from export to simulation: by FSDP over all of them, and
-with tensor parallelism in each node. Work grows with the devices: weak scaling.
+Train Llama 2 7B on more and more devices, by FSDP over all of them, and with tensor parallelism in
+each host. Work grows with the devices: weak scaling.
 
   hespas study scale-out --devices 8,64,512 --tensor 8 --plot scale-out.svg
 

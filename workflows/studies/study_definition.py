@@ -1,6 +1,6 @@
-"""A study of programs as data: what is exported, what is told of each, what is drawn.
+"""The definition of a study of programs: its workloads, the columns of its table, and its plot.
 
-``engine.py`` runs it, ``draw.py`` draws it; ``command.py`` is its command line.
+``study_runner`` runs a study, ``study_plot`` draws it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,14 @@ AxisValues = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class StudyAxis:
-    """A flag with a list of values: ``--name A,B,...``."""
+    """A flag with a list of values: ``--name A,B,...``.
+
+    Attributes:
+        name: The name of the flag.
+        default: The values by default.
+        help: The help of the flag.
+        read: Parses one value; raises UsageError.
+    """
 
     name: str
     default: str
@@ -34,9 +41,14 @@ class StudyAxis:
 
 @dataclass(frozen=True)
 class StudyWorkload:
-    """A program: a recipe with its options over a mesh; ``labels`` tell it from the others.
+    """A program of a study.
 
-    ``defaults`` are options that --set may change.
+    Attributes:
+        recipe: The recipe that makes the program.
+        options: The options of the recipe that flags of the study set.
+        mesh: The size of each mesh axis.
+        labels: What distinguishes the program from others of the study.
+        defaults: Other options of the recipe, which ``--set`` may change.
     """
 
     recipe: str
@@ -57,7 +69,7 @@ class StudyWorkload:
 
 @dataclass(frozen=True)
 class StudyColumn:
-    """A figure of a row, as the table shows it."""
+    """A column of the table: the name of a figure, its header, and how it is formatted."""
 
     name: str
     header: str
@@ -66,9 +78,14 @@ class StudyColumn:
 
 @dataclass(frozen=True)
 class StudyPanel:
-    """Figures across the study's ``across``: the first a full line, the next dashed.
+    """A panel of the plot.
 
-    ``ideal`` adds what the first point would give if it grew with the devices.
+    Attributes:
+        names: The figures to draw: the first as full lines, the second dashed.
+        label: The label of the axis.
+        log: Whether the axis is logarithmic.
+        share: Whether the figures are shares, shown in percent.
+        ideal: Whether to add the first point scaled with the number of devices.
     """
 
     names: tuple[str, ...]
@@ -80,7 +97,21 @@ class StudyPanel:
 
 @dataclass(frozen=True)
 class Study:
-    """``series`` names the labels that have a line of their own, ``facet`` the one with a panel."""
+    """A study of programs.
+
+    Attributes:
+        name: The name on the command line.
+        title: The title of the table.
+        description: The description in the help.
+        nodes: The nodes by default.
+        axes: The flags with lists of values.
+        workloads: Generates the programs from the values of the axes.
+        columns: The columns of the table.
+        panels: The panels of the plot.
+        across: The label or figure along the horizontal axis.
+        series: The labels whose values have separate lines.
+        facet: The label whose values have separate panels; "" for none.
+    """
 
     name: str
     title: str
@@ -96,21 +127,21 @@ class Study:
 
 
 def parse_positive_count(text: str) -> int:
-    """An axis' value that is a whole number from 1; raises UsageError."""
+    """Parse a whole number from 1; raises UsageError."""
     if not text.isdecimal() or int(text) < 1:
         raise UsageError(f"'{text}' is not a whole number from 1")
     return int(text)
 
 
 def make_choice_reader(*known: str) -> Callable[[str], str]:
-    """An axis' values that are words; raises UsageError that suggests the near one."""
+    """Make a parser of words; it raises UsageError that suggests the nearest known word."""
 
     def read_choice(text: str) -> str:
         if text not in known:
             from hespas.support.suggestions import suggest_nearest
 
             raise UsageError(
-                f"there is no '{text}' here: {', '.join(known)}",
+                f"'{text}' is not one of {', '.join(known)}",
                 remedy=suggest_nearest(text, [*known]),
             )
         return text
@@ -119,14 +150,14 @@ def make_choice_reader(*known: str) -> Callable[[str], str]:
 
 
 def describe_label(name: str, value: Any) -> str:
-    """What tells a row from others, in words: names speak for themselves, numbers do not."""
+    """Describe a label in words: names as they are, numbers with the name of the label."""
     if name == "devices":
         return f"{value} device{'' if value == 1 else 's'}"
     return str(value or "") if isinstance(value, str | None) else f"{name} {value}"
 
 
 def _format_grouped(value: float) -> str:
-    """``12,345``, with three digits at least."""
+    """Format a number as ``12,345``, or with three significant digits if it is below 100."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 

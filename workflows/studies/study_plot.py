@@ -1,4 +1,4 @@
-"""A study's plot: its panels side by side, the next facet below them."""
+"""Drawing the plot of a study: panels side by side, a row for each facet."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from hespas.workflows.studies.study_definition import Study, StudyPanel, describ
 Row = Mapping[str, Any]
 
 STYLES = ("-", "--", ":")
-WIDE, HIGH = 4.6, 3.8  # inches of a panel
+WIDE, HIGH = 4.6, 3.8  # size of a panel in inches
 
 
 def compute_figure_size(study: Study, rows: Sequence[Row]) -> tuple[float, float]:
-    """Inches of the plot."""
+    """Return width and height of the plot in inches."""
     high, wide = _arrange_panels(study, _list_facets(study, rows))
     return (0.6 + WIDE * wide, 0.9 + HIGH * high)
 
 
 def draw_study(figure: Any, study: Study, rows: Sequence[Row]) -> None:
-    """Put all panels into a figure, one legend for them above."""
+    """Draw all panels into a figure, with one legend above them."""
     facets = _list_facets(study, rows)
     grid = figure.subplots(*_arrange_panels(study, facets), squeeze=False).flat
     series = _label_series(study, rows)
@@ -43,20 +43,20 @@ def draw_study(figure: Any, study: Study, rows: Sequence[Row]) -> None:
 
 
 def _arrange_panels(study: Study, facets: Sequence[Any]) -> tuple[int, int]:
-    """Rows and columns of panels: a study's one panel is repeated to the right."""
+    """Return the rows and columns of panels; the facets of a single panel are side by side."""
     if len(study.panels) == 1:
         return 1, len(facets)
     return len(facets), len(study.panels)
 
 
 def _list_facets(study: Study, rows: Sequence[Row]) -> list[Any]:
-    """The values that have panels of their own; [None] where all share them."""
+    """List the values with separate panels; [None] if all share the panels."""
     facet_values = list(dict.fromkeys(row[study.facet] for row in rows)) if study.facet else [None]
     return facet_values if len(facet_values) > 1 or len(study.panels) == 1 else [None]
 
 
 def _label_series(study: Study, rows: Sequence[Row]) -> dict[tuple[Any, ...], str]:
-    """The lines, each by its values of what tells lines apart, and its name in the legend."""
+    """Map the key of each line to its name in the legend."""
     names = list(study.series)
     if study.facet != "node" and "node" not in names and study.across != "node":
         names.append("node")
@@ -80,7 +80,7 @@ def _draw_panel(
     series: Mapping[tuple[Any, ...], str],
     places: Sequence[Any],
 ) -> None:
-    """The lines of one panel; places are as far apart as their order, or as doubled devices."""
+    """Draw the lines of one panel; the horizontal axis is ordinal, or log2 of the devices."""
     numeric = study.across == "devices"
     for number, (key, label) in enumerate(series.items()):
         series_rows = [row for row in rows if _get_series_key(study, row) == key]

@@ -1,4 +1,4 @@
-"""The programs of a study, in files named by what they depend on: each is made once."""
+"""Making the programs of a study, once each: files are named by a hash of their inputs."""
 
 from __future__ import annotations
 
@@ -29,15 +29,20 @@ WORKER, PROBE = (
     "hespas.workflows.studies.program_worker:probe_device",
 )
 PACKAGES = ("jax", "jaxlib", "jax-cuda12-pjrt", "jax-cuda13-pjrt")
-SOURCES = ("frontends", "dialects", "passes")  # what makes a program
+SOURCES = ("frontends", "dialects", "passes")  # packages that a program depends on
 TIMEOUT_S = 3600.0
 
 
 @dataclass(frozen=True)
 class StudyProgram:
-    """A workload in a form; ``target`` is what XLA optimises it for, "" where it does not.
+    """A workload in a form.
 
-    ``xla_options`` are further ones of the pass xla-optimize.
+    Attributes:
+        workload: The workload.
+        form: One of ``program_forms.FORMS``.
+        target: The target that XLA optimises for; "" if XLA does not optimise it.
+        devices_per_node: The number of devices of a host.
+        xla_options: More options of the pass xla-optimize.
     """
 
     workload: StudyWorkload
@@ -47,7 +52,7 @@ class StudyProgram:
     xla_options: str = ""
 
     def make_request(self) -> dict[str, Any]:
-        """What is to be exported, as ``frontends/export/export_worker.py`` takes it."""
+        """Make the request for ``frontends.export.export_worker``."""
         return {
             "program": self.workload.recipe,
             "options": dict(self.workload.options),
@@ -57,18 +62,18 @@ class StudyProgram:
         }
 
     def name_lowered_file(self) -> str:
-        """The name of the exported file."""
+        """Return the name of the exported file."""
         mesh = [f"{axis}{size}" for axis, size in self.workload.mesh.items() if size > 1]
         key = compute_digest([self.make_request(), _collect_environment()])
         return "-".join([self.workload.recipe, *mesh, key[:16]]) + ".mlirbc"
 
     def format_pass_options(self) -> str:
-        """Options of the pass xla-optimize."""
+        """Format the options of the pass xla-optimize."""
         ours = (BY_XLA[self.form], f"devices-per-node={self.devices_per_node}", self.xla_options)
         return ",".join(text for text in ours if text)
 
     def name_final_file(self) -> str:
-        """The name of the file that is estimated."""
+        """Return the name of the file that is estimated."""
         if not self.target:
             return self.name_lowered_file()
         lowered = self.name_lowered_file()
@@ -84,7 +89,7 @@ class StudyProgram:
 
 @functools.cache
 def _collect_environment() -> dict[str, Any]:
-    """What any program depends on besides its options."""
+    """Return what every program depends on besides its options."""
     root = Path(next(iter(hespas.__path__)))
     return {
         "hespas": hespas.__version__,
@@ -102,13 +107,13 @@ def _find_version(name: str) -> str | None:
 
 
 def get_default_folder() -> Path:
-    """Where programs are kept: beside the cache of measurements."""
+    """Return the folder that keeps programs, beside the cache of measurements."""
     return locate_default_file().parent / "programs"
 
 
 @dataclass(frozen=True)
 class ProgramFiles:
-    """Where each program is, and how many of these files were there before."""
+    """The path of each program, and how many of these files existed before."""
 
     paths: list[str]
     existing_count: int
@@ -117,9 +122,12 @@ class ProgramFiles:
 def make_program_files(
     programs: Sequence[StudyProgram], folder: Path, jobs: int, note: Callable[[str], None]
 ) -> ProgramFiles:
-    """The files of the programs, in their order; raises HespasError.
+    """Make the files of programs that do not exist yet, and return all of them in order.
 
-    What is made stays, also where a later one fails: the same command goes on from there.
+    Files stay if a later one fails, so that the same command continues from there.
+
+    Raises:
+        HespasError: A program cannot be exported or optimised.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -153,7 +161,7 @@ def make_program_files(
 
 
 def describe_workload(workload: StudyWorkload) -> str:
-    """A workload in words, for messages."""
+    """Describe a workload in words, for messages."""
     options = " ".join(f"{key}={value}" for key, value in workload.options.items())
     return f"{workload.recipe} {options} on {workload.mesh_text}"
 
@@ -161,7 +169,7 @@ def describe_workload(workload: StudyWorkload) -> str:
 def _run_workers(
     todo: Mapping[Path, dict[str, Any]], jobs: int, units: str, note: Callable[[str], None]
 ) -> None:
-    """Have workers write the files; raises HespasError for the first that cannot be made."""
+    """Let workers write the files; raises HespasError for the first that fails."""
     if not todo:
         return
     spec = WorkerSpec(worker=WORKER, probe=PROBE, turns="own", timed=False, timeout_s=TIMEOUT_S)

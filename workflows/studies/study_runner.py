@@ -1,4 +1,4 @@
-"""Running a study: programs made, each estimated and simulated as a cell of a sweep, one table."""
+"""Running a study: make its programs, run them as the cells of a sweep, and tabulate."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from hespas.workflows.studies.study_output import StudyOutput
 from hespas.workflows.sweep import sweep_runner as sweep
 
 Row = dict[str, Any]
-"""A program on a node: its labels, then its figures; None where something they need is unknown."""
+"""A program on a node: its labels, then its figures; None if an input is unknown."""
 
-# Our name of a figure, and the column of a sweep that has it.
+# The names of figures, and the columns of a sweep that have them.
 FIGURES = {
     "step_time_s": "step_time_s",
     "step_time_low_s": "step_time_band_s.0",
@@ -50,12 +50,25 @@ FIGURES = {
     "peak_bytes": "memory.peak_bytes",
     "fits": "memory.fits",
 }
-TAG = "tags."  # of columns that count what is unsure
+TAG = "tags."  # prefix of the columns that count kernels with uncertain constants
 
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """What a study is run with, beside its axes: see the flags of these names."""
+    """The options of a study besides its axes.
+
+    Attributes:
+        nodes: The nodes to run each program on.
+        systems: System presets, patterns or folders to choose from; empty for the node's presets.
+        form: One of ``program_forms.FORMS``.
+        estimator: The name of the estimator.
+        split: The split strategy; None for the one that suits the estimator.
+        changes: Other options of the recipe.
+        xla_options: More options of the pass xla-optimize.
+        jobs: The number of worker processes.
+        work_dir: The folder that keeps programs; "" for the default one.
+        cache: The file that keeps cells; "" for the default one, "none" for none.
+    """
 
     nodes: Sequence[str]
     systems: Sequence[str] = ()
@@ -71,9 +84,12 @@ class StudyOptions:
 
 @dataclass(frozen=True)
 class StudyResult:
-    """The rows, in the order of workloads, then nodes; ``notes`` say what they rest on.
+    """The result of a study.
 
-    ``labels`` are the names of those of the workloads.
+    Attributes:
+        rows: The rows, in the order of workloads, then nodes.
+        notes: What the figures are based on, one line each.
+        labels: The names of the labels of workloads.
     """
 
     rows: list[Row]
@@ -84,7 +100,17 @@ class StudyResult:
 def run_study(
     study: Study, axis_values: AxisValues, options: StudyOptions, note: Callable[[str], None]
 ) -> StudyResult:
-    """All rows of a study; raises HespasError, before any work where it can be told then."""
+    """Run a study.
+
+    Args:
+        study: The study.
+        axis_values: The values of each axis.
+        options: Everything else.
+        note: Receives notes and progress, one line each.
+
+    Raises:
+        HespasError: An option is wrong, or a program cannot be made or estimated.
+    """
     start = time.monotonic()
     plans = [
         (workload, node, program_forms.choose_system(node, workload.devices, options.systems))
@@ -136,7 +162,7 @@ def run_study(
 def _collect_workloads(
     study: Study, axis_values: AxisValues, changes: Mapping[str, str]
 ) -> Iterator[StudyWorkload]:
-    """The study's programs with the options that were changed; raises UsageError."""
+    """Yield the programs of a study with changed options; raises UsageError."""
     for one in study.workloads(axis_values):
         for key in changes:
             if key.replace("-", "_") in one.options:
@@ -159,7 +185,7 @@ def _make_program(
 def _make_figure_row(
     workload: StudyWorkload, node: str, system: str | None, cell: Mapping[str, Any]
 ) -> Row:
-    """The figures of a cell. One device alone does not communicate: its step is its compute."""
+    """Make the row of a cell. The step time of a single device is its compute time."""
     figures = {name: cell.get(column) for name, column in FIGURES.items()}
     if system is None:
         ends = [cell.get(f"compute_band_s.{i}") for i in (0, 1)]
@@ -184,10 +210,10 @@ def _make_figure_row(
 
 
 def _add_efficiency(rows: Sequence[Row], workloads: Sequence[StudyWorkload]) -> None:
-    """Work per device and second, over that on the fewest devices of the same labels and node.
+    """Add the work per device and second relative to the row with the fewest devices.
 
-    Work is the model's operations, so that it is strong scaling where these stay the same, and
-    weak scaling where they grow with the devices.
+    Rows are compared within the same labels and node. Work is the operations of the model, so that
+    this is strong scaling if they are constant and weak scaling if they grow with the devices.
     """
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row, workload in zip(rows, workloads, strict=True):
@@ -202,7 +228,7 @@ def _add_efficiency(rows: Sequence[Row], workloads: Sequence[StudyWorkload]) -> 
 
 
 def _collect_notes(study: Study, cells: Sequence[Mapping[str, Any]], measured: bool) -> list[str]:
-    """What the figures rest on: the estimator, a line for each node, each warning once."""
+    """Describe what figures are based on: the estimator, each node, and each warning once."""
     notes = [f"estimator {cell['estimator']}, split {cell['split']}" for cell in cells]
     for node in dict.fromkeys(cell["node"] for cell in cells):
         node_cells = [cell for cell in cells if cell["node"] == node]
@@ -220,7 +246,14 @@ def _collect_notes(study: Study, cells: Sequence[Mapping[str, Any]], measured: b
 def _describe_basis(
     study: Study, cells: Sequence[Mapping[str, Any]], node: NodeSpec, measured: bool
 ) -> Iterator[str]:
-    """What the figures of one node rest on; ``measured`` is of collectives, by default."""
+    """Describe what the figures of one node are based on.
+
+    Args:
+        study: The study.
+        cells: The rows of the node.
+        node: The node.
+        measured: Whether measured collectives are used by default.
+    """
     yield " / ".join(dict.fromkeys(cell["constants"].partition("; ")[0] for cell in cells))
     tags = {name for cell in cells for name in cell if name.startswith(TAG) and cell[name]}
     if tags:
@@ -228,7 +261,7 @@ def _describe_basis(
     if measured and node.collectives and any(cell.get("simulator") for cell in cells):
         yield f"collectives in a node as measured ({node.collectives}), else modelled"
     if measured and node.overlap_slowdown and any(cell.get("overlap_s") for cell in cells):
-        yield f"compute beside communication takes {format_percent(node.overlap_slowdown)} longer"
+        yield f"compute alongside communication takes {format_percent(node.overlap_slowdown)} longer"
     if any(column.name == "energy_j" for column in study.columns):
         models = dict.fromkeys(cell.get("derived.energy_model") for cell in cells)
         yield from (f"energy {model}" for model in models if model)
@@ -237,7 +270,7 @@ def _describe_basis(
 def _describe_recipes(
     workloads: Sequence[StudyWorkload], changes: Mapping[str, str]
 ) -> Iterator[str]:
-    """Each recipe with the options that the study's flags do not tell."""
+    """Describe each recipe by the options that are not flags of the study."""
     for recipe in dict.fromkeys(one.recipe for one in workloads):
         recipe_workloads = [one for one in workloads if one.recipe == recipe]
         names = dict.fromkeys(
@@ -252,7 +285,7 @@ def _describe_recipes(
 
 
 def _shorten_warning(warning: str, program: str) -> str:
-    """A warning without the file, which a study names itself, and without counts of collectives."""
+    """Remove the file and the counts of collectives from a warning, to merge equal warnings."""
     if warning.startswith(BY_CURVES):
         return re.sub(r"\b\d+ (?=[a-z])", "", warning)
     return warning.replace(f"{program}: ", "").replace(program, "the program")
@@ -278,7 +311,7 @@ def build_study_output(study: Study, result: StudyResult) -> StudyOutput:
 
 
 def make_study_table(study: Study, result: StudyResult) -> TextTable:
-    """The study's columns, after what tells rows apart; what is equal in all is in the title."""
+    """Make the table of a study: labels that differ, then figures; equal labels are in the title."""
     rows = result.rows
     names = [*result.labels, "node", "devices", "system"]
     varied = [name for name in names if len({row[name] for row in rows}) > 1]

@@ -1,1 +1,1 @@
-"""Many runs at once: the cells of a grid, estimated in parallel and kept, as one table."""
+"""Sweeps: the cells of a grid, estimated in parallel and cached, as one table."""

@@ -1,6 +1,6 @@
-"""A sweep's file and flags, and the cells that they make.
+"""The keys of a sweep, and the cells of the grid that they span.
 
-A key with one value is the same in every cell; one with a list is an axis of the grid.
+A key with one value has it in every cell; a key with a list is an axis of the grid.
 """
 
 from __future__ import annotations
@@ -25,37 +25,44 @@ NESTED = ("node.", "setting.")
 MAX_CELLS = 1_000_000
 WILD = re.compile(r"[*?\[]")
 NUMBER = re.compile(r"\{(\w+)\}")
-# What fnmatch puts around an expression, which is not the same in every Python.
+# The text that fnmatch puts around an expression; it depends on the version of Python.
 BEFORE = "(?s:"
 AFTER = fnmatch.translate("").removeprefix(BEFORE)
 
 SweepCell = dict[str, Any]
-"""Values by key: those of ``hespas run``'s file, ``node.KEY``, ``setting.KEY``, and numbers that
-the pattern of a program's name picks out."""
+"""The values of one run by key: the keys of ``RunConfig``, ``node.KEY``, ``setting.KEY``, and the
+numbers that a pattern extracts from the name of the program."""
 
 
 def read_sweep_file(path: str) -> dict[str, Any]:
-    """The keys of a sweep's file, YAML or JSON; raises HespasError with the line."""
+    """Read the file of a sweep, YAML or JSON; raises HespasError with the line."""
     if path.endswith(".json"):
         return configs.read_json(path)
     return read_simple_yaml(Path(path))
 
 
 def merge_flags(file: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a file with those of the flags in place of equal ones; raises UsageError."""
+    """Override the keys of a file by flags.
+
+    Raises:
+        UsageError: A flag overrides a key that the file ties to others.
+    """
     tied = {key for group in _parse_key_groups(file.get(TOGETHER, [])) for key in group}
     tied |= {key for cell in file.get(CELLS) or [] if isinstance(cell, dict) for key in cell}
     for key in flags:
         if key in tied:
-            raise UsageError(f"'{key}' is given by a flag, and goes with other keys in the file")
+            raise UsageError(f"a flag sets '{key}', which goes with other keys in the file")
     return {**file, **flags}
 
 
 def expand_cells(sweep_keys: Mapping[str, Any]) -> list[SweepCell]:
-    """The cells, the last axis the fastest, equal ones once; raises HespasError.
+    """Expand the keys of a sweep into its distinct cells, the last axis varying fastest.
 
-    Names of programs and nodes may be patterns. Those of systems stay: which systems of a pattern
-    are meant depends on the program.
+    Patterns of programs and nodes are expanded. Patterns of systems are not, because the matching
+    systems depend on the number of devices of the program.
+
+    Raises:
+        HespasError: A key or a value is wrong, or a pattern matches nothing.
     """
     axes = [
         [wide for row in axis for wide in _expand_patterns(row)]
@@ -65,7 +72,7 @@ def expand_cells(sweep_keys: Mapping[str, Any]) -> list[SweepCell]:
     for axis in axes:
         count *= len(axis)
     if count > MAX_CELLS:
-        raise HespasError(f"there are {count:,} cells", remedy=f"at most {MAX_CELLS:,} are run")
+        raise HespasError(f"there are {count:,} cells", remedy=f"the limit is {MAX_CELLS:,}")
     unique_cells: dict[str, SweepCell] = {}
     for rows in itertools.product(*axes):
         cell = {key: value for row in rows for key, value in row.items()}
@@ -74,7 +81,7 @@ def expand_cells(sweep_keys: Mapping[str, Any]) -> list[SweepCell]:
 
 
 def _collect_axes(sweep_keys: Mapping[str, Any]) -> list[list[SweepCell]]:
-    """The axes of the grid: rows of values that go together."""
+    """Return the axes of the grid; each is a list of rows of values that vary together."""
     flat = _flatten_keys(sweep_keys)
     groups = _parse_key_groups(sweep_keys.get(TOGETHER, []))
     group_of = {key: group for group in groups for key in group}
@@ -82,7 +89,7 @@ def _collect_axes(sweep_keys: Mapping[str, Any]) -> list[list[SweepCell]]:
         raise HespasError(f"'{TOGETHER}' names a key twice")
     for key in group_of:
         if not isinstance(flat.get(key), list):
-            raise HespasError(f"'{TOGETHER}' names '{key}', which is no list here")
+            raise HespasError(f"'{TOGETHER}' names '{key}', which is not a list")
     axes: list[list[SweepCell]] = []
     for key in flat:
         group = group_of.get(key, (key,))
@@ -93,14 +100,14 @@ def _collect_axes(sweep_keys: Mapping[str, Any]) -> list[list[SweepCell]]:
             raise HespasError(f"'{key}' is an empty list")
         if len(set(map(len, columns))) > 1:
             counts = ", ".join(f"{n} of {k}" for k, n in zip(group, map(len, columns), strict=True))
-            raise HespasError(f"what goes together is not as many: {counts}")
+            raise HespasError(f"lists that go together differ in length: {counts}")
         axes.append([dict(zip(group, row, strict=True)) for row in zip(*columns, strict=True)])
     listed = _parse_listed_cells(sweep_keys.get(CELLS, []), flat)
     return [*axes, listed] if listed else axes
 
 
 def _flatten_keys(sweep_keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys that make axes, checked; an object ``setting`` by its keys."""
+    """Check the keys that span the grid, and spell an object ``setting`` as ``setting.KEY``."""
     flat: dict[str, Any] = {}
     for key, value in sweep_keys.items():
         if key in (TOGETHER, CELLS, "$schema"):
@@ -116,10 +123,10 @@ def _flatten_keys(sweep_keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_values(key: str, values: Iterable[Any]) -> None:
-    """Raise HespasError for a key that no cell has, or a value that is no single value."""
+    """Raise HespasError if a key is unknown or a value is not a scalar."""
     known = [k for k in RunConfig.model_fields if k not in (*OUTPUTS, "setting")]
     if key in OUTPUTS:
-        raise HespasError(f"a cell has no '{key}': a sweep keeps figures, not traces")
+        raise HespasError(f"a sweep has no '{key}': it keeps figures, not files")
     if key not in known and not (key.startswith(NESTED) and key.partition(".")[2]):
         names = [*known, TOGETHER, CELLS]
         remedy = f"{suggest_nearest(key, names)} also node.KEY and setting.KEY"
@@ -130,11 +137,11 @@ def _check_values(key: str, values: Iterable[Any]) -> None:
 
 
 def _parse_key_groups(together: Any) -> list[tuple[str, ...]]:
-    """``node system`` or ``["node system", "split estimator"]`` to groups of keys."""
+    """Parse ``node system`` or ``["node system", "split estimator"]`` into groups of keys."""
     texts = [together] if isinstance(together, str) else together
     remedy = f"write {TOGETHER}: node system, or a list of such groups"
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise HespasError(f"'{TOGETHER}' is no group of keys", remedy=remedy)
+        raise HespasError(f"'{TOGETHER}' is not a group of keys", remedy=remedy)
     groups = [tuple(text.replace(",", " ").split()) for text in texts]
     for group in groups:
         if len(group) < 2:
@@ -144,23 +151,23 @@ def _parse_key_groups(together: Any) -> list[tuple[str, ...]]:
 
 
 def _parse_listed_cells(cell_list: Any, flat: Mapping[str, Any]) -> list[SweepCell]:
-    """The cells that are given one by one."""
+    """Parse the cells that are listed one by one."""
     if not isinstance(cell_list, list) or not all(isinstance(cell, dict) for cell in cell_list):
-        raise HespasError(f"'{CELLS}' is no list of objects")
+        raise HespasError(f"'{CELLS}' is not a list of objects")
     rows = []
     for cell in cell_list:
         row = _flatten_keys(cell)
         for key, value in row.items():
             if key in flat:
-                raise HespasError(f"'{key}' is in '{CELLS}' and beside it")
+                raise HespasError(f"'{key}' is both in '{CELLS}' and outside of it")
             if isinstance(value, list):
-                raise HespasError(f"'{CELLS}': '{key}' holds a list, where a value is wanted")
+                raise HespasError(f"'{CELLS}': '{key}' must be a value, not a list")
         rows.append(row)
     return rows
 
 
 def _expand_patterns(row: SweepCell) -> list[SweepCell]:
-    """A row for each program and each node that its patterns name."""
+    """Return a row for each program and each node that match the row's patterns."""
     programs = _find_programs(row["mlir"]) if isinstance(row.get("mlir"), str) else [{}]
     nodes = _find_nodes(row["node"]) if isinstance(row.get("node"), str) else [{}]
     for numbers in programs:
@@ -169,13 +176,13 @@ def _expand_patterns(row: SweepCell) -> list[SweepCell]:
         ]
         if clashing_names:
             raise HespasError(
-                f"{{{clashing_names[0]}}} in a program's name is the name of a setting"
+                f"{{{clashing_names[0]}}} in the name of a program is an option of a run"
             )
     return [{**row, **program, **node} for program in programs for node in nodes]
 
 
 def _find_programs(pattern: str) -> list[SweepCell]:
-    """The programs of a pattern, in order of the numbers that ``{NAME}`` in it stands for."""
+    """Find the programs of a pattern, sorted by the numbers that match its ``{NAME}`` parts."""
     if os.path.exists(pattern) or not (WILD.search(pattern) or NUMBER.search(pattern)):
         return [{"mlir": pattern}]
     expression, seen = "", set()
@@ -188,7 +195,7 @@ def _find_programs(pattern: str) -> list[SweepCell]:
     try:
         exact = re.compile(expression, re.DOTALL)
     except re.error:
-        raise HespasError("the pattern has a name that is none", where=pattern) from None
+        raise HespasError("{NAME} in the pattern is not a valid name", where=pattern) from None
     programs = []
     for path in glob.glob(NUMBER.sub("*", pattern)):
         match = exact.fullmatch(path)
@@ -196,7 +203,7 @@ def _find_programs(pattern: str) -> list[SweepCell]:
             numbers = {name: int(text) for name, text in match.groupdict().items()}
             programs.append({"mlir": path, **numbers})
     if not programs:
-        raise HespasError("no file has such a name", where=pattern)
+        raise HespasError("no file matches the pattern", where=pattern)
     return sorted(programs, key=lambda cell: (*list(cell.values())[1:], cell["mlir"]))
 
 
@@ -207,16 +214,20 @@ def _find_nodes(pattern: str) -> list[SweepCell]:
 
 
 def is_pattern(system: Any) -> bool:
-    """Whether a system is given by a pattern."""
+    """Return whether the name of a system is a pattern."""
     return isinstance(system, str) and bool(WILD.search(system)) and not os.path.exists(system)
 
 
 def find_systems(pattern: str) -> list[str]:
-    """The system presets, or folders, of a pattern; raises HespasError where there are none."""
+    """Find the system presets or folders that match a pattern.
+
+    Raises:
+        HespasError: Nothing matches.
+    """
     if os.sep in pattern:
         folders = sorted(str(Path(p).parent) for p in glob.glob(f"{pattern}/network.yml"))
         if not folders:
-            raise HespasError("no folder of such a name has a network.yml", where=pattern)
+            raise HespasError("no folder that matches has a network.yml", where=pattern)
         return folders
     return _match_presets("system", pattern, configs.list_system_presets())
 
@@ -224,5 +235,5 @@ def find_systems(pattern: str) -> list[str]:
 def _match_presets(kind: str, pattern: str, names: Sequence[str]) -> list[str]:
     matches = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
     if not matches:
-        raise HespasError(f"no {kind} preset has a name like '{pattern}'")
+        raise HespasError(f"no {kind} preset matches '{pattern}'")
     return matches

@@ -1,4 +1,4 @@
-"""What a cell is to a worker, and the key that its result is kept under."""
+"""The cells of a sweep as jobs for workers, with the cache keys of their results."""
 
 from __future__ import annotations
 
@@ -26,15 +26,23 @@ from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.run_config import MEASURING, RunConfig
 from hespas.workflows.sweep.sweep_grid import SweepCell
 
-RESULT, DEVICES = "sweep", "sweep: devices"  # what a key is of
+RESULT, DEVICES = "sweep", "sweep: devices"  # the kinds of cache keys
+# Options that the key does not contain by value: it has the contents of the files that they name,
+# and those of measurements do not change a result.
 NAMED = ("mlir", "node", "system", "output", "timeline", "astra_sim", *MEASURING)
 
 
 @dataclass(frozen=True)
 class SweepJob:
-    """A cell for a worker. ``key`` is "" where the result is not to be kept.
+    """A cell for a worker.
 
-    ``estimator`` and ``version`` are what the cache lists it under.
+    Attributes:
+        program: The file of the program.
+        payload: The data that the worker receives.
+        key: The cache key of the result; "" if it is not cached.
+        estimator: The estimator that the cache lists the result under.
+        version: The version of the estimator.
+        provenance: Content hashes of program, node and system.
     """
 
     program: str
@@ -47,7 +55,7 @@ class SweepJob:
 
 @functools.cache
 def collect_environment() -> dict[str, str]:
-    """What any result depends on: the versions of hespas and jaxlib, and hespas' own files."""
+    """Return what every result depends on: versions, and a hash of the files of hespas."""
     return {
         "hespas": hespas.__version__,
         "source": compute_source_digest(Path(next(iter(hespas.__path__)))),
@@ -56,7 +64,7 @@ def collect_environment() -> dict[str, str]:
 
 
 def compute_source_digest(folder: Path) -> str:
-    """A hash of the files of a package, so that a changed one never answers from the cache."""
+    """Hash the files of a package, so that a change of any of them invalidates the cache."""
     hasher = hashlib.sha256()
     for place, folders, files in os.walk(folder, followlinks=True):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
@@ -68,7 +76,7 @@ def compute_source_digest(folder: Path) -> str:
 
 
 def compute_program_digest(path: str) -> str:
-    """A hash of a program's file; raises HespasError."""
+    """Hash the file of a program; raises HespasError."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -78,7 +86,7 @@ def compute_program_digest(path: str) -> str:
 
 
 def _compute_system_digest(system: SystemSpec) -> str:
-    """A hash of a system: its numbers, and the files of its own collectives."""
+    """Hash a system: its numbers, and the files of its custom collectives."""
     values = {k: v for k, v in asdict(system).items() if k != "folder"}
     files = {}
     if system.custom or system.per_node_custom:
@@ -88,12 +96,12 @@ def _compute_system_digest(system: SystemSpec) -> str:
 
 
 def compute_digest(values: Any) -> str:
-    """A hash of plain data."""
+    """Hash plain data."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 class SweepJobFactory:
-    """Makes jobs, looking at each file, preset and estimator once."""
+    """Makes jobs, and reads each file and preset once."""
 
     def __init__(self) -> None:
         self._program_digest = functools.cache(compute_program_digest)
@@ -104,7 +112,7 @@ class SweepJobFactory:
         self._identify_simulator = functools.cache(_identify_simulator)
 
     def make_job(self, cell: SweepCell) -> SweepJob:
-        """The job of a cell; raises HespasError for what is wrong with its values."""
+        """Make the job of a cell; raises HespasError if one of its values is wrong."""
         config = _read_config(cell)
         program = _get_program_path(config)
         estimator = registry.load_estimator_class(config.estimator)
@@ -139,7 +147,7 @@ class SweepJobFactory:
         return SweepJob(program, payload, key, estimator.name, estimator.version, provenance)
 
     def make_device_count_job(self, cell: SweepCell) -> SweepJob:
-        """The job that tells how many devices a cell's program runs on; raises HespasError."""
+        """Make the job that counts the devices of a cell's program; raises HespasError."""
         config = _read_config(cell)
         program = _get_program_path(config)
         parts = {"program": self._program_digest(program), "keep_going": config.keep_going}
@@ -148,7 +156,7 @@ class SweepJobFactory:
 
 
 def _read_config(cell: SweepCell) -> RunConfig:
-    """The configuration of a cell; raises HespasError for a wrong value."""
+    """Build the configuration of a cell; raises HespasError for a wrong value."""
     values: dict[str, Any] = {k: v for k, v in cell.items() if k in RunConfig.model_fields}
     setting = {k.partition(".")[2]: v for k, v in cell.items() if k.startswith("setting.")}
     return validate_config(RunConfig, {**values, **({"setting": setting} if setting else {})}, "")
@@ -162,9 +170,12 @@ def _get_program_path(config: RunConfig) -> str:
 
 @dataclass(frozen=True)
 class _NodeChoice:
-    """A node: the name of a ``preset``, or a file's ``stem``, ``data`` and what rows call it.
+    """The node of a cell.
 
-    Both are None where no node is named, which is for the estimator to mind.
+    Attributes:
+        preset: The name of a preset, or None.
+        file: The ``stem``, ``data`` and ``label`` of a node file, or None.
+        digest: The hash of the node; "" if no node is named, so that the estimator chooses.
     """
 
     preset: str | None = None
@@ -195,7 +206,7 @@ def _resolve_node(name: str | None, changes_json: str) -> _NodeChoice:
 
 
 def _set_nested_value(data: dict[str, Any], path: list[str], value: Any, where: str) -> None:
-    """Set a value in a node's JSON object, by the keys that lead to it."""
+    """Set a value in the JSON object of a node by its path; raises HespasError."""
     for i, key in enumerate(path[:-1]):
         data = data.setdefault(key, {})
         if not isinstance(data, dict):
@@ -214,7 +225,7 @@ def _to_plain_data(value: Any) -> Any:
 
 
 def _identify_simulator(simulator: str, astra_sim: str | None) -> list[Any]:
-    """What tells the ASTRA-sim that is to run from another; empty for the embedded simulator."""
+    """Identify the ASTRA-sim executable; empty for the embedded simulator."""
     choice = SimulatorChoice(simulator, astra_sim=astra_sim)
     program = simulator_choice.select_astra_program(choice)
     if program is None:

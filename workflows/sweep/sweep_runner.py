@@ -1,4 +1,9 @@
-"""Running the cells: from the cache, in worker processes, or on a Dask cluster."""
+"""Running the cells of a sweep: from the cache, in worker processes, or on a Dask cluster.
+
+Invariants: a cell that fails is a row with an error, never an exception; a finished cell is stored in
+the cache at once, so that an interrupted sweep continues; cells are sorted so that those that share
+work follow each other in one worker.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +28,8 @@ from hespas.workflows.sweep.sweep_grid import SweepCell
 from hespas.workflows.sweep.sweep_jobs import SweepJob, SweepJobFactory, collect_environment
 from hespas.workflows.sweep.sweep_table import SweepRow, flatten_figures
 
-MAX_CHUNK_CELLS = 16  # cells that a worker is given at once: some seconds of work
-MAX_CHUNK_BYTES = 16_000_000  # of the programs of a chunk: large ones are slow
+MAX_CHUNK_CELLS = 16  # cells that a worker receives at once: some seconds of work
+MAX_CHUNK_BYTES = 16_000_000  # size of program times cells: large programs are slow
 TIMEOUT_S = 3600.0
 WORKER, PROBE = (
     "hespas.workflows.sweep.sweep_worker:compute_cells",
@@ -36,15 +41,18 @@ ESTIMATE_KEYS = ("estimator", "setting", "node")
 
 Note = Callable[[str], None]
 Answer = dict[str, Any]
-"""{"figures": ..., "created": ...} or {"error": ...}."""
+"""The answer of a worker: {"figures": ..., "created": ...} or {"error": ...}."""
 
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """How cells are run; nothing here changes a result.
+    """How cells are run; no option changes a result.
 
-    ``jobs`` worker processes on this machine, or the workers of the Dask cluster at ``dask``.
-    ``cache`` is a file, "" the default one, "none" for none; ``timeout_s`` is of one cell.
+    Attributes:
+        jobs: The number of worker processes on this machine.
+        dask: The address of a Dask cluster that runs the cells instead.
+        cache: The file that keeps finished cells; "" for the default one, "none" for none.
+        timeout_s: The seconds that one cell may take.
     """
 
     jobs: int = 1
@@ -55,7 +63,15 @@ class SweepOptions:
 
 @dataclass
 class SweepOutcome:
-    """The rows, in the order of the cells, and how they came about."""
+    """The result of a sweep.
+
+    Attributes:
+        rows: One row for each cell, in their order.
+        cached: The number of cells from the cache.
+        computed: The number of cells that were computed now.
+        failed: The number of cells with an error.
+        elapsed_s: The time of the sweep in seconds.
+    """
 
     rows: list[SweepRow] = field(default_factory=list)
     cached: int = 0
@@ -65,9 +81,10 @@ class SweepOutcome:
 
 
 def run_sweep(cells: Sequence[SweepCell], options: SweepOptions, note: Note) -> SweepOutcome:
-    """Every cell's row; an error of one is a row that says so.
+    """Run the cells and return a row for each; a failed cell has a row with ``error``.
 
-    Raises HespasError for what is wrong before any work, as a preset of no such name.
+    Raises:
+        HespasError: A value is wrong, such as an unknown preset. No cell has been run then.
     """
     start, outcome, maker = time.monotonic(), SweepOutcome(), SweepJobFactory()
     with MeasurementCache(options.cache) as cache, _open_scratch_folder(options) as scratch:
@@ -80,7 +97,8 @@ def run_sweep(cells: Sequence[SweepCell], options: SweepOptions, note: Note) -> 
             runner.run_jobs(jobs, answers)
         except KeyboardInterrupt:
             note(
-                f"{_count_results(answers)} of {len(cells)} cells are kept: the same command goes on"
+                f"{_count_results(answers)} of {len(cells)} cells are kept: "
+                "run the same command to continue"
             )
             raise
     answers |= {i: {"error": text} for i, text in errors.items()}
@@ -97,13 +115,13 @@ def _count_results(answers: Mapping[int, Answer]) -> int:
 
 
 def _open_scratch_folder(options: SweepOptions) -> AbstractContextManager[str]:
-    """A folder for the workers' files; on a cluster, they have their own."""
+    """Open a folder for the files of local workers; those of a cluster use their own."""
     return nullcontext("") if options.dask else tempfile.TemporaryDirectory()
 
 
 @dataclass
 class _SweepJobRunner:
-    """Runs jobs, and keeps each answer as soon as it is there."""
+    """Runs jobs, and stores each answer as soon as it arrives."""
 
     options: SweepOptions
     cache: MeasurementCache
@@ -111,14 +129,21 @@ class _SweepJobRunner:
     scratch: str
 
     def recall_answers(self, jobs: Mapping[int, SweepJob]) -> dict[int, Answer]:
-        """What the cache has."""
+        """Return the answers that the cache has."""
         cached_answers = {i: self.cache.find_outcome(job.key) for i, job in jobs.items() if job.key}
         return {i: answer for i, answer in cached_answers.items() if isinstance(answer, dict)}
 
     def run_jobs(
         self, jobs: Mapping[int, SweepJob], answers: dict[int, Answer], units: str = "cells done"
     ) -> None:
-        """Put the answers that are missing; raises HespasError where no worker can be had."""
+        """Compute the missing answers.
+
+        The chunks are run without retries first. The cells of a chunk that lost its worker are then
+        run one by one, so that one crash costs a single cell.
+
+        Raises:
+            HespasError: No worker can be started.
+        """
         todo = sorted(jobs.keys() - answers.keys(), key=lambda i: (_make_sort_key(jobs, i), i))
         if not todo:
             return
@@ -137,7 +162,7 @@ class _SweepJobRunner:
         retries: int,
         progress: ProgressCounter,
     ) -> None:
-        """One round; without retries, chunks that took their worker along are left out."""
+        """Run chunks; without retries, chunks that lost their worker get no answer."""
         payloads = [
             {
                 "folder": os.getcwd(),
@@ -194,14 +219,15 @@ class _SweepJobRunner:
             for name, value in collect_environment().items():
                 if worker_environment.get(name) != value:
                     raise HespasError(
-                        f"the Dask workers have another {name}: {worker_environment.get(name)}, here {value}",
+                        f"the Dask workers have another {name}: {worker_environment.get(name)}, "
+                        f"here {value}",
                         remedy="install the same version of hespas there",
                     )
             yield cluster
 
 
 def _make_sort_key(jobs: Mapping[int, SweepJob], number: int) -> tuple[str, ...]:
-    """Cells that share most work are neighbours: program, split, node, then the rest."""
+    """Return a key that sorts cells by shared work: program, split, then estimate and node."""
     config = jobs[number].payload.get("config", {})
     node = jobs[number].payload.get("node")
     first = [repr(config.get(name)) for name in SPLIT_KEYS]
@@ -210,7 +236,7 @@ def _make_sort_key(jobs: Mapping[int, SweepJob], number: int) -> tuple[str, ...]
 
 
 def _split_into_chunks(todo: Sequence[int], jobs: Mapping[int, SweepJob]) -> list[list[int]]:
-    """Jobs of the same program, a few at a time, and the fewer the larger it is."""
+    """Split jobs into chunks of one program each; larger programs have smaller chunks."""
     chunks: list[list[int]] = []
     for program, members in itertools.groupby(todo, key=lambda i: jobs[i].program):
         numbers = list(members)
@@ -226,9 +252,11 @@ def _limit_chunk_size(program: str) -> int:
 def _expand_systems(
     cells: Sequence[SweepCell], maker: SweepJobFactory, runner: _SweepJobRunner
 ) -> tuple[list[SweepCell], dict[int, str]]:
-    """Cells with the systems that a pattern means: those with as many devices as the program.
+    """Replace each pattern of systems by the systems with as many devices as the program.
 
-    The errors by position: of programs that cannot be prepared, and where no system fits.
+    Returns:
+        The cells, and errors by position, for programs that cannot be read and patterns without a
+        system of the right size.
     """
     pattern_cells = [cell for cell in cells if sweep_grid.is_pattern(cell.get("system"))]
     named = {
@@ -251,10 +279,10 @@ def _expand_systems(
         fitting = [name for name, size in named[pattern] if size == count]
         expanded_cells += [{**cell, "system": name} for name in fitting]
         if not fitting:
-            none = HespasError(
-                f"no system like '{pattern}' has {count} devices", where=cell["mlir"]
+            mismatch = HespasError(
+                f"no system that matches '{pattern}' has {count} devices", where=cell["mlir"]
             )
-            errors[len(expanded_cells)] = answer.get("error") or str(none)
+            errors[len(expanded_cells)] = answer.get("error") or str(mismatch)
             expanded_cells.append(cell)
     return expanded_cells, errors
 
@@ -262,7 +290,7 @@ def _expand_systems(
 def _count_devices(
     cells: Sequence[SweepCell], maker: SweepJobFactory, runner: _SweepJobRunner
 ) -> dict[tuple[str, str], Answer]:
-    """How many devices the programs of these cells run on."""
+    """Count the devices of the programs of these cells."""
     jobs: dict[tuple[str, str], SweepJob] = {}
     for cell in cells:
         job = maker.make_device_count_job(cell)
@@ -274,13 +302,13 @@ def _count_devices(
 
 
 def _make_row(cell: SweepCell, job: SweepJob | None, answer: Answer) -> SweepRow:
-    """A cell's row: what was asked for, the figures or the error, and where they come from."""
-    asked = {f"cell.{key}": value for key, value in cell.items()}
+    """Make the row of a cell: its keys, the figures or the error, and their provenance."""
+    cell_columns = {f"cell.{key}": value for key, value in cell.items()}
     if job is None or "error" in answer:
-        return {**asked, "error": answer["error"]}
+        return {**cell_columns, "error": answer["error"]}
     figures = answer["figures"]
     program, node = frontends.to_display_name(job.program), job.payload["node"]
-    # The same program may have been estimated under another name.
+    # The cache may hold the same program under another name.
     figures["warnings"] = [
         text.replace(figures["program"], program) for text in figures["warnings"]
     ]
@@ -289,4 +317,4 @@ def _make_row(cell: SweepCell, job: SweepJob | None, answer: Answer) -> SweepRow
         figures["node"] = node["label"]
     origin = {**collect_environment(), **job.provenance, "created": answer["created"]}
     provenance = {f"provenance.{key}": value for key, value in origin.items()}
-    return {**asked, "error": None, **flatten_figures(figures), **provenance}
+    return {**cell_columns, "error": None, **flatten_figures(figures), **provenance}

@@ -1,4 +1,4 @@
-"""What a sweep prints: the best cell of each program, how a family scales, and the errors."""
+"""The summary of a sweep: the best cell of each program, scaling, and errors."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from hespas.workflows.sweep.sweep_grid import NESTED
 from hespas.workflows.sweep.sweep_runner import SweepOutcome
 from hespas.workflows.sweep.sweep_table import CELL, SweepRow, collect_columns, unflatten_figures
 
-SHOWN = 20
+SHOWN = 20  # rows of a table
 
 
 def make_summary_tables(outcome: SweepOutcome, output: str | None) -> list[TextTable]:
-    """The summary."""
+    """Build the tables of the summary; ``output`` is the file of the whole table, if any."""
     counts = [
         ("cells", str(len(outcome.rows))),
         ("computed", f"{outcome.computed} in {format_seconds(outcome.elapsed_s)}"),
         ("from the cache", str(outcome.cached)),
         ("errors", str(outcome.failed)),
         *_summarise_gaps(outcome.rows),
-        ("table", output or "none: --output FILE keeps one"),
+        ("table", output or "not kept: use --output FILE"),
     ]
     shown = [
         TextTable("Sweep", counts, left=2),
@@ -54,7 +54,7 @@ def _summarise_gaps(rows: Sequence[SweepRow]) -> list[tuple[str, str]]:
 
 
 def select_columns(rows: Sequence[SweepRow], patterns: Sequence[str]) -> TextTable:
-    """The columns of these names or patterns, a row for each cell; raises UsageError."""
+    """Select columns by names or patterns; raises UsageError if one matches nothing."""
     known = collect_columns(rows)
     names: list[str] = []
     for pattern in patterns:
@@ -78,19 +78,19 @@ def _select_successful(rows: Sequence[SweepRow]) -> list[SweepRow]:
 
 
 def _find_varied_keys(rows: Sequence[SweepRow], excluded: Sequence[str] = ("mlir",)) -> list[str]:
-    """The keys of cells that have several values."""
+    """Find the keys that differ between cells."""
     keys = dict.fromkeys(name for row in rows for name in row if name.startswith(CELL))
     names = [name for name in keys if name.removeprefix(CELL) not in excluded]
     return [name for name in names if len({_format_value(row.get(name)) for row in rows}) > 1]
 
 
 def _choose_measure(rows: Sequence[SweepRow]) -> str:
-    """The column that cells are compared by."""
+    """Return the column that cells are compared by."""
     return "step_time_s" if all(row.get("step_time_s") is not None for row in rows) else "compute_s"
 
 
 def _tabulate_best_cells(rows: Sequence[SweepRow]) -> TextTable:
-    """For each program the cell that takes least, beside the one that takes longest."""
+    """Tabulate the fastest cell of each program, and the time of the slowest."""
     good = _select_successful(rows)
     varied = [name for name in _find_varied_keys(good) if not _is_pattern_number(name)]
     by_program: dict[str, list[SweepRow]] = {}
@@ -111,15 +111,16 @@ def _tabulate_best_cells(rows: Sequence[SweepRow]) -> TextTable:
 
 
 def _is_pattern_number(name: str) -> bool:
-    """Whether a column is a number that a pattern has picked out of a program's name."""
+    """Return whether a column is a number that a pattern extracted from a program's name."""
     key = name.removeprefix(CELL)
     return key not in RunConfig.model_fields and not key.startswith(NESTED)
 
 
 def _tabulate_scaling(rows: Sequence[SweepRow]) -> TextTable:
-    """Programs of a family, told by numbers in their names, against the one on fewest devices.
+    """Tabulate how programs of a family scale, relative to the one on the fewest devices.
 
-    Of the systems for a program, that with the least time.
+    A family is a set of programs whose names differ in the numbers of a pattern. For each program
+    the fastest system is used.
     """
     good = [row for row in _select_successful(rows) if any(map(_is_pattern_number, row))]
     varied = _find_varied_keys(good, ("mlir", "system"))
@@ -161,7 +162,7 @@ def _tabulate_errors(rows: Sequence[SweepRow]) -> TextTable:
 
 
 def _shorten_table(table: TextTable) -> TextTable:
-    """At most so many rows, the rest counted."""
+    """Truncate a table to ``SHOWN`` rows and a count of the others."""
     rest = len(table.rows) - SHOWN
     if rest <= 0:
         return table

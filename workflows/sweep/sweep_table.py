@@ -1,4 +1,4 @@
-"""The table of a sweep: rows of single values by column, written and read as CSV, JSON, Parquet."""
+"""The table of a sweep: writing and reading rows of scalars as CSV, JSON or Parquet."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from hespas.support.errors import HespasError, UsageError
 from hespas.support.output_file import check_writable_file, write_atomically
 
 SweepRow = dict[str, Any]
-"""Values by column; None, and a column that is absent, is no value."""
+"""Values by column; None and an absent column both mean that there is no value."""
 
 CELL, ORIGIN = "cell.", "provenance."
 FORMATS = (".csv", ".json", ".parquet")
-DEPTH = {"compute_s_by": 3}  # parts of a column's name: what follows is one key, dots and all
-LISTS = ("collectives", "warnings")  # in JSON: they have any number of items
+DEPTH = {"compute_s_by": 3}  # number of keys in a column's name; the last one may contain dots
+LISTS = ("collectives", "warnings")  # columns that hold JSON, because their length varies
 EXTRA = "pip install 'hespas[parquet]'"
 MAX_INT = 2**63 - 1
 
 
 def flatten_figures(figures: Mapping[str, Any]) -> SweepRow:
-    """The object of run.json as single values, the keys that lead to each joined by dots.
+    """Flatten the object of run.json into scalars, named by the path of keys joined with dots.
 
-    A list of numbers gives a column for each place in it, other lists are JSON.
+    A list of numbers becomes a column for each element; the lists in ``LISTS`` become JSON.
     """
     row: SweepRow = {}
     for key, value in figures.items():
@@ -50,9 +50,9 @@ def _flatten_value(name: str, value: Any, row: SweepRow) -> None:
 
 
 def unflatten_figures(row: SweepRow) -> dict[str, Any]:
-    """The object of run.json that a row was made of; what is empty in it is left out.
+    """Restore the object of run.json from a row, without empty values.
 
-    ``flattened`` of it is the row again, less what the sweep has added.
+    Flattening it again gives the row without the columns that the sweep has added.
     """
     figures: dict[str, Any] = {}
     for name, value in row.items():
@@ -70,15 +70,15 @@ def unflatten_figures(row: SweepRow) -> dict[str, Any]:
 
 
 def _restore_list(value: Any) -> Any:
-    """A list where the keys are the places in one."""
+    """Restore a list from a dictionary whose keys are the indices."""
     if isinstance(value, dict) and list(value) == [str(i) for i in range(len(value))]:
         return list(value.values())
     return value
 
 
 def collect_columns(rows: Iterable[SweepRow]) -> list[str]:
-    """All columns: cells, error, figures by their first name, provenance; others have none."""
-    seen: dict[str, bool] = {}  # whether a row has a value there
+    """Collect all columns: keys of cells, error, figures grouped by first key, provenance."""
+    seen: dict[str, bool] = {}  # column -> whether any row has a value in it
     for row in rows:
         for name, value in row.items():
             seen[name] = seen.get(name, False) or value is not None
@@ -86,7 +86,9 @@ def collect_columns(rows: Iterable[SweepRow]) -> list[str]:
     for name in seen:
         order.setdefault(_get_first_key(name), len(order))
     groups = {CELL: -2, "error": -1, ORIGIN: len(order)}
-    parents = {name.rpartition(".")[0] for name in seen}  # no column for what has its own
+    parents = {
+        name.rpartition(".")[0] for name in seen
+    }  # no column for an object whose members have columns
     shown_columns = [name for name, filled in seen.items() if filled or name not in parents]
     return sorted(
         shown_columns,
@@ -100,17 +102,19 @@ def _get_first_key(name: str) -> str:
 
 
 def check_table_file(path: str) -> None:
-    """Raise HespasError where a table cannot be written: before the work for it is done."""
+    """Raise HespasError if a table cannot be written, before the work for it is done."""
     if Path(path).suffix not in FORMATS:
         known = ", ".join(FORMATS)
-        raise UsageError(f"--output: {path} ends in none of {known}", remedy="name the format so")
+        raise UsageError(
+            f"--output: {path} ends in none of {known}", remedy="the suffix selects the format"
+        )
     if Path(path).suffix == ".parquet":
         _import_pyarrow()
     check_writable_file(path)
 
 
 def write_table(path: str, rows: Sequence[SweepRow], about: Mapping[str, str]) -> None:
-    """Write a table, whole or not at all; raises HespasError. ``about`` is for Parquet's head."""
+    """Write a table atomically; raises HespasError. ``about`` is metadata of a Parquet file."""
     names = collect_columns(rows)
     forms: dict[str, Callable[[], bytes]] = {
         ".csv": lambda: _format_as_csv(rows, names),
@@ -121,7 +125,7 @@ def write_table(path: str, rows: Sequence[SweepRow], about: Mapping[str, str]) -
 
 
 def format_as_json(rows: Sequence[SweepRow]) -> str:
-    """A list of objects, each with all columns."""
+    """Format rows as a JSON list of objects that all have the same keys."""
     names = collect_columns(rows)
     lines = [json.dumps({name: row.get(name) for name in names}) for row in rows]
     return "[\n" + ",\n".join(lines) + "\n]\n"
@@ -136,10 +140,10 @@ def _format_as_csv(rows: Sequence[SweepRow], names: Sequence[str]) -> bytes:
 
 
 def _format_csv_value(value: Any) -> str:
-    """A value as CSV has it: that of JSON, strings as they are unless they read as another."""
+    """Format a value as JSON; strings that cannot be mistaken for another value stay as they are."""
     if value is None:
         return ""
-    if not isinstance(value, str) or "\r" in value:  # which Python's writer does not quote
+    if not isinstance(value, str) or "\r" in value:  # Python's writer does not quote \r
         return json.dumps(value)
     return value if _parse_csv_value(value) == value else json.dumps(value)
 
@@ -167,7 +171,7 @@ def _format_as_parquet(
 
 
 def _unify_types(values: list[Any]) -> list[Any]:
-    """Values of one type: numbers as floats where one is, all as text where they do not agree."""
+    """Convert values to one type: floats if any number is one, text if types are mixed."""
     kinds = {type(value) for value in values if value is not None}
     if kinds <= {int, float}:
         large = any(isinstance(value, int) and abs(value) > MAX_INT for value in values)
@@ -179,7 +183,7 @@ def _unify_types(values: list[Any]) -> list[Any]:
 
 
 def _import_pyarrow() -> tuple[Any, Any]:
-    """pyarrow and its part for Parquet; raises HespasError where it is not installed."""
+    """Import pyarrow and pyarrow.parquet; raises HespasError if they are not installed."""
     try:
         import pyarrow
         from pyarrow import parquet
@@ -189,35 +193,36 @@ def _import_pyarrow() -> tuple[Any, Any]:
 
 
 def read_table(path: str) -> list[SweepRow]:
-    """The rows of a table, without the values that are None; raises HespasError."""
+    """Read the rows of a table, without values that are None; raises HespasError."""
     try:
         rows = _read_rows(path)
     except OSError as error:
         raise HespasError(f"cannot read it: {error.strerror or error}", where=path) from None
     except (ValueError, csv.Error) as error:
         first = str(error).split("\n", 1)[0]
-        raise HespasError(f"it is no table of a sweep: {first}", where=path) from None
+        raise HespasError(f"it is not the table of a sweep: {first}", where=path) from None
     if not rows or not all(any(name.startswith(CELL) for name in row) for row in rows):
-        raise HespasError("it is no table of a sweep", where=path)
+        raise HespasError("it is not the table of a sweep", where=path)
     return rows
 
 
 def read_split_results(path: str) -> tuple[list[SweepRow], list[SweepRow]]:
-    """The rows of a table that have a result, and those that say why they have none.
+    """Read the rows of a table with a result, and those with an error.
 
-    Raises HespasError, too where none has a result.
+    Raises:
+        HespasError: The file is not a table, or no row has a result.
     """
     rows = read_table(path)
     failed = [row for row in rows if "error" in row]
     done = [row for row in rows if "error" not in row and "compute_s" in row]
     if not done:
-        first = f"the first says: {failed[0]['error']}" if failed else "it has no times"
+        first = f"the first error: {failed[0]['error']}" if failed else "it has no times"
         raise HespasError(f"no cell of the sweep has a result; {first}", where=path)
     return done, failed
 
 
 def is_table_file(path: str) -> bool:
-    """Whether a file is a table: JSON with a list, where a configuration has keys."""
+    """Return whether a file is a table: a JSON list, while a configuration is an object."""
     if path.endswith((".csv", ".parquet")):
         return True
     if not path.endswith(".json") or not os.path.isfile(path):
@@ -236,7 +241,7 @@ def _read_rows(path: str) -> list[SweepRow]:
     elif suffix == ".json":
         rows = json.loads(Path(path).read_text("utf-8"))
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            raise ValueError("it is no list of objects")
+            raise ValueError("it is not a list of objects")
     else:
         with open(path, newline="", encoding="utf-8") as file:
             names, *lines = csv.reader(file)

@@ -1,8 +1,9 @@
-"""The cells in a worker process: what is equal in several of them is done once.
+"""Computing cells in a worker process, with the work that consecutive cells share done once.
 
-A program is read and prepared once, split once for each way of splitting, and annotated once for
-each node, if its cells come one after the other. Traces stay in memory, unless ASTRA-sim is to read
-them. The passes, the simulator and the figures are those of ``hespas run``.
+A program is read and prepared once, split once for each way of splitting, and annotated once for each
+node. Each of these stages keeps its latest value only, under a key that contains everything that
+the value depends on; this suffices because the runner sorts the cells. Traces stay in memory unless
+ASTRA-sim reads them. The passes, the simulator and the figures are those of ``hespas run``.
 """
 
 from __future__ import annotations
@@ -40,19 +41,23 @@ Value = TypeVar("Value")
 
 
 def probe_environment(settings: dict[str, Any]) -> dict[str, Any]:
-    """What results depend on here."""
+    """Return what results depend on in this process."""
     return {"device": "", **sweep_jobs.collect_environment()}
 
 
 def compute_cells(payload: dict[str, Any]) -> dict[str, Any]:
-    """The cells of a payload: {"cells": [{"figures" or "error": ...}]} in their order.
+    """Compute the cells of a payload.
 
-    ``folder`` is what their paths are relative to, ``scratch`` is for files of ours, "" for the
-    system's own place.
+    Args:
+        payload: ``cells``, the ``folder`` that their paths are relative to, and the folder
+            ``scratch`` for temporary files, or "" for the default one.
+
+    Returns:
+        {"cells": [{"figures": ...} or {"error": ...}]}, in the order of the cells.
     """
-    with contextlib.suppress(FileNotFoundError):  # what is missing is said file by file
+    with contextlib.suppress(FileNotFoundError):  # missing files are reported one by one
         os.chdir(payload["folder"])
-    gc.disable()  # a look at all that lives, which takes long, once for several cells is enough
+    gc.disable()  # one collection for several cells is enough
     with tempfile.TemporaryDirectory(dir=payload["scratch"] or None) as scratch:
         answers = [_compute_answer(cell, scratch) for cell in payload["cells"]]
     gc.collect()
@@ -71,7 +76,7 @@ def _compute_answer(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
 
 
 class _SingleEntryCache(Generic[Value]):
-    """The latest value by its key: cells come in an order in which that is enough."""
+    """A cache of the latest value."""
 
     def __init__(self) -> None:
         self._key: Hashable = None
@@ -79,7 +84,7 @@ class _SingleEntryCache(Generic[Value]):
 
     def get_or_make(self, key: Hashable, make: Callable[[], Value]) -> Value:
         if key != self._key or self._value is None:
-            self._key = self._value = None  # so that two large modules are not there at once
+            self._key = self._value = None  # frees the old module before the new one is made
             self._value = make()
             self._key = key
         return self._value
@@ -87,27 +92,30 @@ class _SingleEntryCache(Generic[Value]):
 
 @dataclass(frozen=True)
 class _ModuleStage:
-    """A module on its way, and what its passes have said so far.
+    """A module between two passes.
 
-    ``heard`` counts the warnings before it was found out how much memory the program takes, which
-    is where ``hespas run`` says that it does not fit.
+    Attributes:
+        module: The module.
+        run: The state of its pipeline.
+        early_warnings: The number of warnings up to the memory analysis, after which ``hespas run``
+            warns that the program does not fit.
     """
 
     module: ir.Module
     run: PassRun
-    heard: int = 0
+    early_warnings: int = 0
 
     @property
     def compile_target(self) -> TargetAttr:
         return run_flow.read_module_target(self.module)
 
     def copy_stage(self) -> _ModuleStage:
-        """A stage of its own, for further passes."""
+        """Copy the stage, so that further passes leave this one as it is."""
         old = self.run
         run = replace(
             old, warnings=[*old.warnings], artefacts=[*old.artefacts], texts={**old.texts}
         )
-        return _ModuleStage(clone_module(self.module), run, self.heard)
+        return _ModuleStage(clone_module(self.module), run, self.early_warnings)
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,7 @@ _estimated: _SingleEntryCache[_EstimatedProgram] = _SingleEntryCache()
 
 
 def _compute_figures(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
-    """What ``hespas run --json`` prints of a cell, but for its files; raises HespasError."""
+    """Compute the figures of a cell, as in run.json but without files; raises HespasError."""
     config = _read_config(cell, scratch)
     plan = build_run_plan(config)
     emit = next(step for step in plan.steps if isinstance(step, EmitChakraPass))
@@ -157,7 +165,7 @@ def _compute_figures(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
 
 
 def _count_devices(cell: dict[str, Any]) -> dict[str, Any]:
-    """How many devices a program runs on; raises HespasError."""
+    """Count the devices of a program; raises HespasError."""
     plan = RunPlan(cell["devices_of"], (), keep_going=cell["keep_going"])
     key = (plan.mlir, cell["program"], plan.keep_going, "")
     prepared = _prepared.get_or_make(key, lambda: _read_program(plan, cell["program"], ()))
@@ -165,7 +173,7 @@ def _count_devices(cell: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_config(cell: dict[str, Any], scratch: str) -> RunConfig:
-    """A cell's configuration, its node's data in a file of ours."""
+    """Read the configuration of a cell, and write the data of its node to a temporary file."""
     config = RunConfig.model_validate(cell["config"])
     node = cell["node"]
     if node is None:
@@ -179,7 +187,7 @@ def _read_config(cell: dict[str, Any], scratch: str) -> RunConfig:
 
 
 def _split_steps(steps: Sequence[Pass]) -> tuple[Sequence[Pass], Sequence[Pass], Sequence[Pass]]:
-    """The steps before ``prepare``, those of the program alone, those that know the node."""
+    """Split the steps into those before ``prepare``, those without a node, and those with one."""
     first = next((i for i, step in enumerate(steps) if step.prepares), len(steps))
     later = range(first, len(steps))
     last = next((i for i in later if hasattr(steps[i], "node")), len(steps))
@@ -187,12 +195,12 @@ def _split_steps(steps: Sequence[Pass]) -> tuple[Sequence[Pass], Sequence[Pass],
 
 
 def _read_program(plan: RunPlan, digest: str, first: Sequence[Pass]) -> _ModuleStage:
-    """The program, prepared; raises HespasError."""
+    """Read and prepare the program; raises HespasError."""
     if sweep_jobs.compute_program_digest(plan.mlir) != digest:
         raise HespasError(
-            "it is not the file that the sweep began with",
+            "the file has changed since the sweep began",
             where=plan.mlir,
-            remedy="leave programs as they are, the same on each worker, while a sweep runs",
+            remedy="keep programs unchanged, and equal on all workers, while a sweep runs",
         )
     run = PassRun(frontends.to_display_name(plan.mlir), plan.keep_going, note=lambda text: None)
     module = frontends.read_module(plan.mlir, make_context())
@@ -204,22 +212,22 @@ def _read_program(plan: RunPlan, digest: str, first: Sequence[Pass]) -> _ModuleS
 
 
 def _apply_node_free_steps(stage: _ModuleStage, steps: Sequence[Pass]) -> _ModuleStage:
-    """The program after what does not depend on the node; raises HespasError."""
+    """Apply the steps that do not depend on the node; raises HespasError."""
     new = stage.copy_stage()
-    heard = 0
+    early_warnings = 0
     for step in steps:
         pipeline.run_pipeline(new.module, [step], new.run)
         if isinstance(step, MemoryAnnotatePass):
-            heard = len(new.run.warnings)
-    return replace(new, heard=heard)
+            early_warnings = len(new.run.warnings)
+    return replace(new, early_warnings=early_warnings)
 
 
 def _annotate_stage(plan: RunPlan, stage: _ModuleStage, steps: Sequence[Pass]) -> _ModuleStage:
-    """The program after what does; raises HespasError."""
+    """Apply the steps that depend on the node; raises HespasError."""
     new = stage.copy_stage()
-    warnings, count = new.run.warnings, len(new.run.warnings)
+    warnings, count, early = new.run.warnings, len(new.run.warnings), new.early_warnings
     run_flow.check_memory_fit(new.run, run_flow.find_planned_node(plan, new.compile_target))
-    warnings[:] = [*warnings[: new.heard], *warnings[count:], *warnings[new.heard : count]]
+    warnings[:] = [*warnings[:early], *warnings[count:], *warnings[early:count]]
     for step in steps:
         pipeline.run_pipeline(new.module, [step], new.run)
     return new
@@ -228,7 +236,7 @@ def _annotate_stage(plan: RunPlan, stage: _ModuleStage, steps: Sequence[Pass]) -
 def _estimate_program(
     plan: RunPlan, split: _ModuleStage, last: Sequence[Pass]
 ) -> _EstimatedProgram:
-    """The traces and statistics of an annotated program; raises HespasError."""
+    """Annotate a program, and make its traces and statistics; raises HespasError."""
     stage = _annotate_stage(plan, split, last)
     built = trace_program.build_trace_program(stage.module, stage.run)
     statistics = module_stats.collect_stats(stage.module, built)
@@ -244,7 +252,7 @@ def _simulate_from_files(
     emit: EmitChakraPass,
     scratch: str,
 ) -> dict[str, Any]:
-    """The figures where a simulator reads the traces from files; raises HespasError."""
+    """Compute the figures with a simulator that reads traces from files; raises HespasError."""
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         traces = replace(emit, output=os.path.join(folder, "traces"))
         stage = _annotate_stage(plan, split, [*last, traces])

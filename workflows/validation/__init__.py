@@ -1,1 +1,1 @@
-"""Predictions against measured step times: the cells, the flows, the scores, the plot."""
+"""Validation of predictions against measured step times."""

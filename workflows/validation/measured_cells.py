@@ -1,4 +1,4 @@
-"""Measured step times, and the programs that they were measured on."""
+"""Reading measured step times, and finding the programs that they were measured on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,18 @@ SUFFIXES = (".mlir", ".mlir.xz", ".mlir.gz", ".mlirbc")
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCell:
-    """One measured step time in seconds, give or take ``uncertainty_s``; ``line`` is its row's."""
+    """One measured step time.
+
+    Attributes:
+        workload: The name of the program.
+        devices: The number of devices.
+        node: The node.
+        system: The network.
+        measured_s: The step time in seconds.
+        uncertainty_s: Its uncertainty in seconds, to either side.
+        source: The provenance of the measurement.
+        line: The line in the file.
+    """
 
     workload: str
     devices: int
@@ -31,7 +42,7 @@ class MeasuredCell:
 
 
 def read_measured_cells(path: str) -> list[MeasuredCell]:
-    """The cells of a CSV file with the columns ``COLUMNS``; raises HespasError with the line."""
+    """Read a CSV file with the columns ``COLUMNS``; raises HespasError with the line."""
     try:
         with open(path, newline="", encoding="utf-8") as file:
             rows = csv.DictReader(file)
@@ -46,9 +57,9 @@ def read_measured_cells(path: str) -> list[MeasuredCell]:
     except OSError as error:
         raise HespasError(f"cannot read it: {error.strerror}", where=path) from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise HespasError(f"it is no CSV file: {error}", where=path) from None
+        raise HespasError(f"it is not a CSV file: {error}", where=path) from None
     if not cells:
-        raise HespasError("it holds no measurement", where=path)
+        raise HespasError("it has no measurement", where=path)
     return cells
 
 
@@ -65,14 +76,14 @@ def _parse_cell(row: dict[str, str], where: str, line: int) -> MeasuredCell:
             line,
         )
     except (TypeError, ValueError) as error:
-        raise HespasError(f"a wrong row: {error}", where=where) from None
+        raise HespasError(f"the row is wrong: {error}", where=where) from None
     if not (cell.measured_s > 0 and cell.uncertainty_s >= 0 and cell.devices > 0):
-        raise HespasError("devices and measured_s must be more than 0", where=where)
+        raise HespasError("devices and measured_s must be positive", where=where)
     return cell
 
 
 def find_programs(folders: Sequence[str]) -> dict[str, Path]:
-    """The programs in these folders and below by name without suffix; raises HespasError."""
+    """Find the programs in folders, recursively, by name without suffix; raises HespasError."""
     programs_by_name: dict[str, Path] = {}
     for folder in folders:
         if not os.path.isdir(folder):
@@ -87,11 +98,11 @@ def find_programs(folders: Sequence[str]) -> dict[str, Path]:
 def find_cell_program(
     cell: MeasuredCell, start: str, programs_by_name: dict[str, Path]
 ) -> Path | None:
-    """The program that a cell measured, or None.
+    """Find the program of a cell; returns None if there is none.
 
-    Unoptimised: WORKLOAD or WORKLOAD_N_devices. Optimised: that with ``-opt-cudnn-GPU``, which has
-    the convolutions of the GPU's library, else ``-opt-GPU``, where GPU is the first word of the
-    node's name ("a100" of A100_SXM_40GB).
+    An unoptimised program is called WORKLOAD or WORKLOAD_N_devices. An optimised one has the suffix
+    ``-opt-cudnn-GPU``, if convolutions call the GPU's library, or ``-opt-GPU``. GPU is the first
+    word of the node's name, such as "a100" for A100_SXM_40GB.
     """
     gpu = cell.node.split("_")[0].lower()
     ends = [""] if start == UNOPTIMISED else [f"-opt-cudnn-{gpu}", f"-opt-{gpu}"]

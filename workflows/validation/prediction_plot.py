@@ -1,4 +1,4 @@
-"""Predicted against measured, as a picture."""
+"""A plot of predicted against measured step times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hespas.workflows.validation.prediction_scores import StepPrediction
 
 
 def draw_predictions(path: str, by_flow: Mapping[str, Sequence[StepPrediction]]) -> None:
-    """Write the plot, both axes in milliseconds and logarithmic; raises HespasError."""
+    """Write the plot, with logarithmic axes in milliseconds; raises HespasError."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 6.0), layout="constrained")

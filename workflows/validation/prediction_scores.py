@@ -1,4 +1,4 @@
-"""How good predictions are: errors, bias, order, and the share inside the band."""
+"""Scoring predictions: errors, bias, order, and the share inside the band."""
 
 from __future__ import annotations
 
@@ -11,9 +11,16 @@ from hespas.workflows.validation.measured_cells import MeasuredCell
 
 @dataclass(frozen=True, slots=True)
 class StepPrediction:
-    """A cell's predicted step time in seconds, its 80 % band where the flow has one, its parts.
+    """The predicted step time of a cell.
 
-    ``program`` names what was estimated.
+    Attributes:
+        cell: The measurement.
+        step_s: The predicted step time in seconds.
+        low_s: The lower end of the 80 % band in seconds; None if the flow has no band.
+        high_s: The upper end.
+        compute_s: The predicted compute time in seconds; NaN if unknown.
+        exposed_s: The predicted exposed communication in seconds; NaN if unknown.
+        program: The name of the estimated program.
     """
 
     cell: MeasuredCell
@@ -26,12 +33,12 @@ class StepPrediction:
 
     @property
     def relative_error(self) -> float:
-        """Predicted over measured, less 1."""
+        """Predicted over measured time, minus 1."""
         return self.step_s / self.cell.measured_s - 1
 
     @property
     def is_inside_band(self) -> bool | None:
-        """Whether measurement, give or take its uncertainty, and band meet; None without band."""
+        """Whether the band overlaps the measurement with its uncertainty; None without a band."""
         if self.low_s is None or self.high_s is None:
             return None
         low, high = self.low_s - self.cell.uncertainty_s, self.high_s + self.cell.uncertainty_s
@@ -40,10 +47,15 @@ class StepPrediction:
 
 @dataclass(frozen=True, slots=True)
 class PredictionScore:
-    """Of the cells of a size and more; errors are shares.
+    """The score of the predictions of one flow; errors are shares of the measured time.
 
-    ``mape`` is the mean absolute error, ``bias`` the mean error, ``inside`` the share within the
-    band, None without bands. ``order`` is of all cells: see ``order``.
+    Attributes:
+        cells: The number of cells that count.
+        mape: The mean absolute error.
+        bias: The mean error.
+        worst: The error of the largest magnitude.
+        order: The rank agreement of all cells, see :func:`compute_pair_order`.
+        inside: The share of measurements inside the band; None without bands.
     """
 
     cells: int
@@ -57,7 +69,7 @@ class PredictionScore:
 def score_predictions(
     predictions: Sequence[StepPrediction], *, at_least_s: float = 0.0
 ) -> PredictionScore | None:
-    """The score, None where there is no such cell."""
+    """Score the cells of at least ``at_least_s`` seconds; returns None if there are none."""
     counted = [p for p in predictions if p.cell.measured_s >= at_least_s]
     if not counted:
         return None
@@ -74,9 +86,10 @@ def score_predictions(
 
 
 def compute_pair_order(predictions: Sequence[StepPrediction]) -> float:
-    """Share of pairs in the right order less that in the wrong one; 1 where all are right.
+    """Return the share of pairs in the right order minus that of pairs in the wrong order.
 
-    Pairs whose measurements overlap within their uncertainties are left out; 1 without pairs.
+    Pairs whose measurements overlap within their uncertainties do not count. Without pairs the result
+    is 1.
     """
     right = wrong = 0
     for i, a in enumerate(predictions):
