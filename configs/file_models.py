@@ -240,8 +240,8 @@ def parse_system_files(
         algorithms = tuple(getattr(keys, name.replace("-", "_")))
         if len(algorithms) != len(network.topology):
             raise HespasError(
-                f"{name}-implementation has {len(algorithms)}, not {len(network.topology)} entries, "
-                "one for each dimension of network.yml",
+                f"{name}-implementation has {len(algorithms)}, not {len(network.topology)} "
+                "entries, one for each dimension of network.yml",
                 where=place,
             )
         implementations[name] = algorithms
