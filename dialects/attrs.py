@@ -89,7 +89,7 @@ class AttrRecord:
         """Return the dictionary attribute, without the fields that are ``None``."""
         from hespas.dialects import attr_codec
 
-        # pyright sees this module under two paths, and takes its classes for different ones.
+        # pyright sees this module under two paths and treats its classes as different.
         return attr_codec.build_dictionary_attr(self, context)  # pyright: ignore[reportArgumentType]
 
     def write_to_op(self, op: ir.Operation) -> None:

@@ -95,7 +95,7 @@ class TypedRecordAttr(ParametrizedAttribute):
         def parse_field() -> None:
             name = parser.parse_identifier()
             if name in entries:
-                parser.raise_error(f"{cls.name}: field '{name}' is given twice")
+                parser.raise_error(f"{cls.name}: field '{name}' occurs twice")
             parser.parse_punctuation("=")
             entries[name] = parser.parse_attribute()
 

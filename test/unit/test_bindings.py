@@ -1,4 +1,4 @@
-"""The contract with jaxlib: every private name we use is there and does what we rely on."""
+"""The contract with jaxlib: every private name that hespas uses exists and behaves as needed."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_op_text_tells_content_not_place(parse):
 
 
 def test_hash_of_operations_is_structural(parse):
-    """Why nothing may be keyed by an operation: its hash changes with its attributes."""
+    """Operations cannot be dictionary keys: their hashes change with their attributes."""
     module = parse(TEXT)
     op = collect_functions(module)["main"].regions[0].blocks[0].operations[1].operation
     before = hash(op)

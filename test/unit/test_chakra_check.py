@@ -1,4 +1,4 @@
-"""``hespas trace check``: each rule finds its fault, and a good trace has none."""
+"""Each rule of ``hespas trace check`` finds its fault, and a correct trace has none."""
 
 import json
 import os
@@ -14,7 +14,7 @@ COMP, SEND, RECV, COLL = 4, 5, 6, 7
 
 
 def node(number, kind, deps=(), micros=0, ctrl=(), **attrs):
-    """A node message; attribute values are (kind, value), None leaves an attribute out."""
+    """Build a node message; attribute values are (kind, value), or None for an absent one."""
     defaults = {"is_cpu_op": ("bool", False)}
     if kind == COLL:
         defaults |= {"comm_type": ("int64", 0), "comm_size": ("int64", 1024)}

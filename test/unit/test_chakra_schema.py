@@ -1,4 +1,4 @@
-"""The schema, the hand-written encoder and the reader agree with protobuf."""
+"""The schema, the encoder and the reader agree with protobuf."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Node and system presets: complete, sourced, dense, readable; and files that users give."""
+"""Node and system presets are complete and have sources; files of users are validated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dialects/hespas.irdl`` in a tool that loads IRDL: torch-mlir's bindings, or mlir-opt."""
+"""Tools that load IRDL, torch-mlir's bindings or mlir-opt, accept ``dialects/hespas.irdl``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ with ir.Context():
 
 
 def load(module: str) -> subprocess.CompletedProcess[str]:
-    """Parse ``module`` where only the IRDL file defines the dialect."""
+    """Parse ``module`` in a tool that knows the dialect only from the IRDL file."""
     mlir_opt = shutil.which("mlir-opt") or shutil.which("mlir-opt-22")
     if importlib.util.find_spec("torch_mlir"):
         command = [sys.executable, "-c", LOADER, str(IRDL)]
@@ -45,7 +45,7 @@ def load(module: str) -> subprocess.CompletedProcess[str]:
 
 
 def attributes(*, unset: bool) -> str:
-    """One positional attribute of each record."""
+    """Return a module with one positional attribute of each record."""
     entries = []
     for record in RECORDS:
         words = [

@@ -1,4 +1,4 @@
-"""Verification: a right module passes, each single fault is named with its place."""
+"""The verifier accepts a correct module, and names each single fault with its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bridge loses nothing: text, generic text and locations come back byte for byte."""
+"""Conversion to xDSL and back preserves text, generic text and locations byte for byte."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ module @m attributes {mhlo.num_partitions = 8 : i32, a.native = dense<0x7F800000
 
 
 def everything() -> Context:
-    """A context with all that xDSL ships, as in xdsl-opt."""
+    """Return a context with all dialects of xDSL, as in xdsl-opt."""
     context = Context(allow_unregistered=True)
     for name, dialect in XDSL_UNIVERSE.all_dialects.items():
         context.register_dialect(name, dialect)

@@ -1,4 +1,4 @@
-"""The xDSL definition: held to the schema, syntax, verification."""
+"""The xDSL dialect follows the schema, and parses, prints and verifies attributes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_order_of_fields_is_free() -> None:
     [
         ("#hespas.kernel<>", "lacks the field 'kind'"),
         ('#hespas.kernel<kind = "gemm", size = 1 : i64>', "no field 'size'"),
-        ('#hespas.kernel<kind = "gemm", kind = "copy">', "given twice"),
+        ('#hespas.kernel<kind = "gemm", kind = "copy">', "occurs twice"),
         ('#hespas.kernel<kind = "gem">', "'gem', not one of"),
         ("#hespas.kernel<kind = 4 : i64>", "parameter 'kind' does not verify"),
         ('#hespas.region<id = 0 : i32, ops = 3 : i64, digest = "5f">', "'id' does not verify"),

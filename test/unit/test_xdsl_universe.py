@@ -1,4 +1,4 @@
-"""``xdsl-opt`` with what hespas adds, through its command line."""
+"""The dialect, passes and targets that hespas adds to ``xdsl-opt``, on its command line."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_reading_prints_what_hespas_opt_prints(
 
 @pytest.mark.slow
 def test_the_how_to_runs(tmp_path: Path) -> None:
-    """Each block of docs/how-to/xdsl.md runs as it stands, in order, in one folder."""
+    """The blocks of docs/how-to/xdsl.md run unchanged, in order, in one folder."""
     text = (ROOT / "docs" / "how-to" / "xdsl.md").read_text()
     blocks = [part.split("```")[0] for part in text.split("```")[1::2]]
     for block in blocks:
