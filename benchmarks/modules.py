@@ -65,4 +65,4 @@ LAYER = f"""\
 stablehlo.return %r : tensor<bf16>
 }}) : ({T}) -> {T}
 %x@ = stablehlo.add %o@, %PREVIOUS : {T}
-"""
+"""  # noqa: E501

@@ -101,8 +101,9 @@ HEAD = """\
 # Sums of regions beside whole programs
 
 How well does the sum of the times of regions, each compiled and run alone, stand for the time of
-the whole program? `hespas measure reference` measures both in turn, on one device. Collectives are replaced
-by local operations that give results of the same shape; what those take is in the sum. The *ratio*
+the whole program? `hespas measure reference` measures both in turn, on one device.
+Collectives are replaced by local operations with results of the same shape, whose time is part of
+the sum. The *ratio*
 is the sum over the whole, the median of the rounds; its range is that of the rounds. *Least
 disturbed* is the ratio of the least times that were seen, of the sum and of the whole: other work
 on the machine only adds time.

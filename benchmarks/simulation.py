@@ -21,7 +21,8 @@ CASES = (
 _RUN = (
     "import sys; from hespas.simulators import simulation_inputs; "
     "from hespas.simulators.embedded import run_event_simulation; "
-    "r = run_event_simulation(simulation_inputs.load_inputs(sys.argv[1], sys.argv[2])); assert r.step_time_ns; "
+    "inputs = simulation_inputs.load_inputs(sys.argv[1], sys.argv[2]); "
+    "r = run_event_simulation(inputs); assert r.step_time_ns; "
     "status = open('/proc/self/status').read(); "
     "open(sys.argv[3], 'w').write(status.partition('VmHWM:')[2].split()[0])"
 )  # the peak that wait4 tells is at least that of the process that started it

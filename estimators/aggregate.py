@@ -55,7 +55,7 @@ def aggregate_costs(costs: Iterable[Cost], estimator: str = "") -> Cost:
 
 
 def repeat_cost(cost: Cost, trips: int, gap: str | None = None) -> Cost:
-    """Return the cost of a loop that executes ``cost`` ``trips`` times; ``gap`` is added to its gap."""
+    """Return the cost of a loop that executes ``cost`` ``trips`` times; ``gap`` joins its gap."""
     return replace(
         cost,
         flops=cost.flops * trips,

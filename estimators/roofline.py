@@ -8,8 +8,8 @@ the power model of the published Hespas (arXiv 2604.12090):
 
     power = min(tdp, compute share * tdp * (1 - r) + memory share * tdp * r)
 
-where the shares are the parts of the time in which compute and memory are busy at their peaks, and r
-is the memory's part of the power.
+where the shares are the parts of the time in which compute and memory are busy at their peaks, and
+r is the memory's part of the power.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class RooflineEstimator(Estimator):
             return self.compute_cost(work)
 
     def compute_cost(self, work: OpWork) -> Cost:
-        """Return the cost of some work; raises HespasError for a type without a rate on the node."""
+        """Return the cost of work; raises HespasError for a type without a rate."""
         compute_s = 0.0
         for part in work.parts:
             if part.flops:

@@ -1,4 +1,4 @@
-"""The passes and the pipeline that runs them: ``hespas.passes.run_pipeline(module, "split-linear,...")``."""
+"""Passes, and the pipeline that runs them: ``run_pipeline(module, "split-linear,...")``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["run_pipeline"]
 
 
 def __getattr__(name: str) -> Any:
-    """``run_pipeline``, imported when asked for: the names of passes are needed without the bindings."""
+    """Import ``run_pipeline`` when it is used: pass names are needed without the bindings."""
     if name == "run_pipeline":
         from hespas.passes.pipeline import run_pipeline
 

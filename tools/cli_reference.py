@@ -73,7 +73,8 @@ def _format_parser_section(parser: argparse.ArgumentParser, level: str) -> Itera
             ]
         elif action.help != argparse.SUPPRESS and "--help" not in action.option_strings:
             rows.append(
-                f"| {_format_argument_spelling(action)} | {_escape_table_cell(_format_argument_help(action))} |\n"
+                f"| {_format_argument_spelling(action)} "
+                f"| {_escape_table_cell(_format_argument_help(action))} |\n"
             )
     if rows:
         yield "\n| argument | meaning |\n|---|---|\n"

@@ -1,4 +1,4 @@
-"""The options of a run as a page: ``python -m hespas.tools.run_reference > docs/reference/run-config.md``."""
+"""Generate docs/reference/run-config.md: ``python -m hespas.tools.run_reference``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ HEAD = """# Options of a run
 
 This page is generated from `RunConfig` by `python -m hespas.tools.run_reference`.
 
-Each option is a flag of `hespas run`, a key of its [configuration file](../how-to/run.md), a keyword
-argument of `hespas.run` and `hespas.estimate`, and, with the exceptions below, a key of a
+Each option is a flag of `hespas run`, a key of its [configuration file](../how-to/run.md), a
+keyword argument of `hespas.run` and `hespas.estimate`, and, with the exceptions below, a key of a
 [sweep](sweep.md). The JSON Schema is `hespas presets schema run`.
 
 | key | flag | default | meaning |

@@ -1,4 +1,4 @@
-"""JSON Schemas for editors, from the models that check the files; ``configs/schemas`` ships them."""
+"""Generate the JSON Schemas in ``configs/schemas`` from the models that validate the files."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hespas.workflows.sweep.sweep_runner import SweepOutcome
 
 Program = Union[str, bytes, "os.PathLike[str]", ir.Module, Any]
-"""MLIR or HLO as text or bytes, the path of a file, an ``ir.Module``, or a ``jax.stages.Lowered``."""
+"""MLIR or HLO text or bytes, a file, an ``ir.Module``, or a ``jax.stages.Lowered``."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Figures derived from those of a run: utilisation, rates, energy and cost of a step.
 
-Two utilisations are kept apart. MFU, *model* FLOPs utilisation, counts the operations of the forward
-and backward pass once (PaLM, arXiv 2204.02311, appendix B). HFU, *hardware* FLOPs utilisation, counts
-the operations that the program executes, including recomputation. Both are shares of the dense peak
-of all devices over the step.
+Two utilisations are kept apart. MFU, *model* FLOPs utilisation, counts the operations of the
+forward and backward pass once (PaLM, arXiv 2204.02311, appendix B). HFU, *hardware* FLOPs
+utilisation, counts the operations that the program executes, including recomputation. Both are
+shares of the dense peak of all devices over the step.
 """
 
 from __future__ import annotations

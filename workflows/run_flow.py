@@ -210,7 +210,8 @@ def check_device_count(target: TargetAttr, plan: RunPlan) -> None:
         sizes = plan.system.npus_count
         counts = f" ({' x '.join(str(n) for n in sizes)})" if len(sizes) > 1 else ""
         raise HespasError(
-            f"{program_devices}, but system {plan.system.name} has {plan.system.device_count}{counts}",
+            f"{program_devices}, "
+            f"but system {plan.system.name} has {plan.system.device_count}{counts}",
             where=plan.mlir,
             remedy="use a system of that size: hespas presets systems lists the presets, and "
             "hespas presets new makes another",

@@ -215,7 +215,8 @@ def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> lis
         summary.target,
         summary.module_stats["reuse"],
     )
-    layout = f"{format_count(target.replicas, 'replica')} x {format_count(target.partitions, 'partition')}"
+    replicas = format_count(target.replicas, "replica")
+    layout = f"{replicas} x {format_count(target.partitions, 'partition')}"
     head = [
         ("program", summary.program),
         ("devices", f"{target.devices} ({layout})"),
@@ -337,7 +338,8 @@ def _build_derived_table(summary: RunSummary) -> TextTable:
             ("HFU", derived.hfu, derived.executed_flops, "executed"),
         ):
             if share is not None and flops is not None:
-                text = f"{format_percent(share)} of the {peak}: {format_scaled(flops, 'FLOP')} {flops_kind}"
+                operations = f"{format_scaled(flops, 'FLOP')} {flops_kind}"
+                text = f"{format_percent(share)} of the {peak}: {operations}"
                 rows.append((name, text))
     for name, rate in (("tokens", derived.tokens_per_s), ("samples", derived.samples_per_s)):
         if rate is not None:
@@ -429,7 +431,8 @@ def _build_measurement_table(summary: RunSummary) -> TextTable:
         ("not measured", str(measured.failed)),
         (
             "time taken",
-            f"{format_seconds(measured.elapsed_s)}, {format_seconds(measured.uncached_s)} without reuse",
+            f"{format_seconds(measured.elapsed_s)}, "
+            f"{format_seconds(measured.uncached_s)} without reuse",
         ),
         ("block reuse", format_percent(reuse["basic_block_reuse_rate"])),
         ("operator reuse", format_percent(reuse["operator_reuse_factor"])),

@@ -85,7 +85,7 @@ class AccelsimEstimator(Estimator):
             raise UnknownCost(
                 f"there is no report {path}",
                 op=item.op,
-                remedy="hespas measure accelsim writes the regions to be simulated, by the same names",
+                remedy="hespas measure accelsim writes the regions under the same names",
             )
         try:
             report = parse_accelsim_report(path.read_text(errors="replace"))

@@ -31,9 +31,8 @@ def probe_simulator(settings: dict[str, Any]) -> dict[str, Any]:
     program = COCOSSIM.configure_environment(settings["binary"], settings["time_limit"])
     home = _find_cocossim_home(program, settings["home"])
     os.environ[HOME_VARIABLE] = str(home)
-    return {
-        "device": f"COCOSSim {hash_file_contents(program, home / MEMORY_CONFIG)} with {MEMORY_CONFIG.stem}"
-    }
+    contents = hash_file_contents(program, home / MEMORY_CONFIG)
+    return {"device": f"COCOSSim {contents} with {MEMORY_CONFIG.stem}"}
 
 
 def _find_cocossim_home(program: Path, home_setting: str) -> Path:

@@ -92,7 +92,8 @@ class ExternalProgram:
             error_text = errors.read()
         if completed.returncode == 0:
             return completed.stdout
-        text = f"{self.name} {describe_exit_code(completed.returncode)}{format_last_lines(error_text or completed.stdout)}"
+        last_lines = format_last_lines(error_text or completed.stdout)
+        text = f"{self.name} {describe_exit_code(completed.returncode)}{last_lines}"
         raise (
             HespasError(text)
             if completed.returncode in EXTERNAL_EXIT_CODES

@@ -57,7 +57,8 @@ def simulate_product(payload: dict[str, Any]) -> dict[str, Any]:
         message = f"SCALE-Sim took more than {limit_s:g} s"
         raise HespasError(message, remedy="allow more with time-limit") from None
     if completed.returncode:
-        text = f"SCALE-Sim {describe_exit_code(completed.returncode)}{format_last_lines(completed.stderr)}"
+        last_lines = format_last_lines(completed.stderr)
+        text = f"SCALE-Sim {describe_exit_code(completed.returncode)}{last_lines}"
         raise HespasError(text) if completed.returncode < 0 else UnsupportedError(text)
     answer = json.loads(completed.stdout)
     return {**answer, "median_s": answer["cycles"] / payload["clock_hz"]}

@@ -202,6 +202,7 @@ def _build_array_description(machine: dict[str, Any]) -> dict[str, Any]:
     part = machine["sum_bits"]
     inputs, weights, sums = rows * word, columns * word, columns * part
     device = machine["bits_per_cycle"]
+    sram_bits = 8 * machine["sram_bytes"]
     directions = ("fh", "tl", "fl", "th")
     return {
         "name": "array",
@@ -216,7 +217,7 @@ def _build_array_description(machine: dict[str, Any]) -> dict[str, Any]:
                 _build_port_entry("w_port_1", "write", part, ["O, fh"]),
                 _build_port_entry("w_port_2", "write", part, ["O, fl"]),
             ]),
-            "sram": _build_memory_entry(8 * machine["sram_bytes"], ["I1", "I2", "O"], ["D1", "D2"], [
+            "sram": _build_memory_entry(sram_bits, ["I1", "I2", "O"], ["D1", "D2"], [
                 _build_port_entry("r_port_1", "read", inputs, ["I1, tl"]),
                 _build_port_entry("r_port_2", "read", weights, ["I2, tl"]),
                 _build_port_entry("r_port_3", "read", sums, ["O, tl", "O, th"]),

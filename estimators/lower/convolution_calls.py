@@ -1,13 +1,13 @@
 """Rewriting cuDNN's convolutions to ``stablehlo.convolution``.
 
 The importer drops the window and the dimension numbers of these calls. They are inferred from the
-shapes as in ``estimators/rules/library_calls.py``: NHWC with OHWI kernels or NCHW with OIHW, and the
-smallest padding, stride and dilation that fit.
+shapes as in ``estimators/rules/library_calls.py``: NHWC with OHWI kernels or NCHW with OIHW, and
+the smallest padding, stride and dilation that fit.
 
-Let the forward convolution have stride s and dilation d (Dumoulin and Visin, "A guide to convolution
-arithmetic for deep learning", 2016). The gradient of the image is then a convolution of the result's
-gradient, dilated by s, with the reversed kernel. The gradient of the kernel is a convolution of the
-image with the result's gradient, dilated by s, at stride d.
+Let the forward convolution have stride s and dilation d (Dumoulin and Visin, "A guide to
+convolution arithmetic for deep learning", 2016). The gradient of the image is then a convolution of
+the result's gradient, dilated by s, with the reversed kernel. The gradient of the kernel is a
+convolution of the image with the result's gradient, dilated by s, at stride d.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ def _replace_op(op: ir.Operation, value: ir.Value) -> None:
 
 
 def _legalise_mhlo(module: ir.Module) -> None:
-    """Convert the remaining ``mhlo`` ops to StableHLO; raises UnknownCost for an op without a form."""
+    """Convert the remaining ``mhlo`` ops to StableHLO; raises UnknownCost if one has no form."""
     register_passes()
     manager = PassManager.parse("builtin.module(hlo-legalize-to-stablehlo)", module.context)
     first_mhlo_op = next(

@@ -38,7 +38,7 @@ def _build_constant(number: float, type_: ir.Type) -> ir.Value:
 
 
 def broadcast_value(value: ir.Value, type_: ir.Type, dims: Sequence[int]) -> ir.Value:
-    """Broadcast ``value``, whose dimensions are ``dims`` of the result, and convert it to the type."""
+    """Broadcast ``value`` from ``dims`` of the result, and convert it to the type."""
     kind = ir.RankedTensorType(type_)
     own = ir.RankedTensorType(value.type)
     spread = ir.RankedTensorType.get(kind.shape, own.element_type)

@@ -1,8 +1,9 @@
 """What a measuring estimator is: a module to compile, a worker function, and the cost of an answer.
 
-The parent makes a ``Job`` of each distinct item: JSON data that say completely what is measured.
-A worker process runs ``worker(payload)`` and answers JSON data. The cache, the processes, Dask,
-progress and counters (``hespas.estimators.measure.measurement_run``) are the same for every estimator.
+The parent makes a ``Job`` of each distinct item: JSON data that say completely what is measured. A
+worker process runs ``worker(payload)`` and answers JSON data. The cache, the processes, Dask,
+progress and counters (``hespas.estimators.measure.measurement_run``) are the same for every
+estimator.
 """
 
 from __future__ import annotations

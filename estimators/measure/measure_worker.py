@@ -1,8 +1,8 @@
 """A worker process: reads one request a line on stdin, answers one line each.
 
-``python -m hespas.estimators.measure.measure_worker``. A process started by our own program, rather than
-one of ``multiprocessing``, which would run the user's script again, keeps what it prints together
-with what other workers print, and can end only itself and not what it has started.
+``python -m hespas.estimators.measure.measure_worker``. A process started by our own program, rather
+than one of ``multiprocessing``, which would run the user's script again, keeps what it prints
+together with what other workers print, and can end only itself and not what it has started.
 
 The first line is the start: {"path": sys.path, "worker": "module:function", "probe": ...,
 "packages": [...], "turns": ..., "timed": ..., "settings": {...}, "memory_limit_bytes": ...}; the

@@ -232,7 +232,7 @@ def build_vector_parts(key: str, flops: int) -> tuple[WorkPart, ...]:
 
 
 def build_matrix_parts(key: str, flops: int) -> tuple[WorkPart, ...]:
-    """Return one part on the matrix units, or on the vector units for types without matrix units."""
+    """Return one part on the matrix units, or on the vector units for other types."""
     if not flops:
         return ()
     unit = "vector" if key in ("i64", "i32", "i16", "i2", "i1") else "matrix"

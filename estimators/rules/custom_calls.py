@@ -121,7 +121,7 @@ def _compute_top_k_work(op: ir.Operation, _: CallConfig) -> OpWork:
 
 
 def _compute_radix_sort_work(op: ir.Operation, _: CallConfig) -> OpWork:
-    """Count CUB's radix sort: passes of 8 bits that read and write all data, and one over the keys."""
+    """Count CUB's radix sort: passes of 8 bits over all data, and one over the keys."""
     sizes = list_operand_sizes(op)
     data = [size for size in sizes if size.elements > 1] or sizes
     total = sum(size.bytes for size in data)
@@ -137,7 +137,7 @@ def _compute_threefry_work(op: ir.Operation, _: CallConfig) -> OpWork:
 
 
 def _compute_norm_work(op: ir.Operation, _: CallConfig) -> OpWork:
-    """Count 8 operations per element for cuDNN's layer normalisation, as for batch_norm_training."""
+    """Count 8 operations per element of a layer normalisation, as for batch_norm_training."""
     data = to_buffer_size(op.operands[0].type)
     return OpWork(
         "reduction",

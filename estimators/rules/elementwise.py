@@ -19,8 +19,8 @@ from hespas.estimators.rules.base import (
 )
 
 # Real operations per complex element; 2 for the ops that are not listed.
-# multiply: (ac-bd, ad+bc). divide: 6 multiplications, 3 additions, 2 divisions. abs: two squares and
-# their sum. square: ((a+b)(a-b), 2ab), where the doubling is an addition.
+# multiply: (ac-bd, ad+bc). divide: 6 multiplications, 3 additions, 2 divisions. abs: two squares
+# and their sum. square: ((a+b)(a-b), 2ab), where the doubling is an addition.
 _COMPLEX_FLOPS = {
     "multiply": 6, "divide": 11, "abs": 3, "square": 5, "complex": 1, "conj": 1, "real": 1,
     "imag": 1,

@@ -202,7 +202,7 @@ def _is_elementwise_or_view(node: _FusedOp) -> bool:
 
 
 def _find_in_place_update(output: _FusedValue, params: Sequence[_FusedValue]) -> _FusedOp | None:
-    """Return the dynamic_update_slice or scatter that writes an output into a parameter, or None."""
+    """Return the dynamic_update_slice or scatter that writes into a parameter, or None."""
     node = _skip_views(output).producer
     if node is None or node.name not in ("dynamic_update_slice", "scatter"):
         return None

@@ -156,7 +156,7 @@ def compute_convolution_work(op: ir.Operation, config: CallConfig) -> OpWork:
 
 
 def find_spatial_dims(image: Shape, kernel: Shape, result: Shape) -> tuple[int, ...]:
-    """Return the spatial dimensions of an NHWC/OHWI or NCHW/OIHW convolution; () if it is neither."""
+    """Return the spatial dimensions of an NHWC/OHWI or NCHW/OIHW convolution, else ()."""
     rank = len(image)
     if len(kernel) != rank or len(result) != rank or image[0] != result[0]:
         return ()

@@ -57,7 +57,7 @@ _ROUTINES: tuple[tuple[str, Callable[[int, int], float]], ...] = (
 
 
 def compute_linalg_work(op: ir.Operation, _: Mapping[str, Any]) -> OpWork:
-    """Compute the work of a routine on a batch of matrices, the operand with the most dimensions."""
+    """Compute the work of a routine on a batch: the operand with the most dimensions."""
     target = get_call_target(op)
     sizes = list_operand_sizes(op)
     read = sum(size.bytes for size in sizes)

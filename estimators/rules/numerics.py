@@ -24,16 +24,16 @@ from hespas.estimators.rules.body_tally import tally_block
 
 COMPLEX_FACTOR = 4  # operations of a complex factorisation relative to a real one
 
-# Integer operations per random 32-bit word (Salmon et al., "Parallel random numbers: as easy as 1, 2,
-# 3", 2011). Philox4x32-10 makes 4 words in 10 rounds of 2 low and 2 high products, 4 xors and 2 key
-# additions. Threefry2x32 makes 2 words in 20 rounds of one addition, one rotation (3 operations) and
-# one xor, with 5 key injections of 3 additions.
+# Integer operations per random 32-bit word (Salmon et al., "Parallel random numbers: as easy as 1,
+# 2, 3", 2011). Philox4x32-10 makes 4 words in 10 rounds of 2 low and 2 high products, 4 xors and 2
+# key additions. Threefry2x32 makes 2 words in 20 rounds of one addition, one rotation (3
+# operations) and one xor, with 5 key injections of 3 additions.
 _PHILOX_OPS_PER_WORD = 25
 _THREEFRY_OPS_PER_WORD = 58
 
 
 def _compute_fft_work(op: ir.Operation) -> OpWork:
-    """Count 5 N log2 N per complex transform (radix 2, Cooley and Tukey), half of it per real one."""
+    """Count 5 N log2 N per complex transform (radix 2, Cooley and Tukey), half per real one."""
     source, out = list_operand_sizes(op)[0], list_result_sizes(op)[0]
     length = math.prod(read_integer_list(op, "fft_length", ()))
     real = not (source.is_complex and out.is_complex)

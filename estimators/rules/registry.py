@@ -122,7 +122,8 @@ def load_package_rules() -> PackageRules:
                         )
                     if name in table:
                         raise UsageError(
-                            f"{owners[kind, name]} and {value} define the cost of the {kind} {name}",
+                            f"{owners[kind, name]} and {value} define "
+                            f"the cost of the {kind} {name}",
                             remedy="uninstall one of the two packages",
                         )
                     table[name], owners[kind, name] = rule, value

@@ -97,7 +97,10 @@ def _check_device_memory(device: PjrtDevice, needed_bytes: int) -> None:
         host.read_available_bytes() if device.platform == "cpu" else device.query_memory_limit()
     )
     if available_bytes is not None and needed_bytes > available_bytes:
-        message = f"it needs {needed_bytes / GIB:.1f} GiB of memory, of which {available_bytes / GIB:.1f} are there"
+        message = (
+            f"it needs {needed_bytes / GIB:.1f} GiB of memory, "
+            f"of which {available_bytes / GIB:.1f} are there"
+        )
         raise HespasError(message)
 
 

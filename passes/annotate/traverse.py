@@ -141,7 +141,8 @@ class Annotator:
         for reason, count in sorted(self.gap_counts.items()):
             ops = "op" if count == 1 else "ops"
             self.run.warn(
-                f"{count} {ops} without a full cost, first {self.first_gap_places[reason]}: {reason}"
+                f"{count} {ops} without a full cost, "
+                f"first {self.first_gap_places[reason]}: {reason}"
             )
         return total
 

@@ -81,8 +81,8 @@ def compile_module(module: ir.Module, request: CompileRequest) -> CompiledModule
         with (folder / "stderr").open("wb") as stderr:
             try:
                 process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, env=environment,
-                    start_new_session=True,
+                    command, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr,
+                    env=environment, start_new_session=True,
                 )  # fmt: skip
             except OSError as error:
                 raise CompileFailure(str(error)) from None

@@ -2,8 +2,8 @@
 
 XLA has no entry for part of its pipeline: a compile is started, XLA dumps the HLO between its
 passes, and the process ends when the dump after the wanted one tells that that is complete.
-``python -m hespas.passes.compile.compiler_worker FOLDER`` reads ``FOLDER/request.json`` and bytecode from
-``FOLDER/in``, and writes ``FOLDER/out``: StableHLO bytecode. Errors go to stderr.
+``python -m hespas.passes.compile.compiler_worker FOLDER`` reads ``FOLDER/request.json`` and
+bytecode from ``FOLDER/in``, and writes ``FOLDER/out``: StableHLO bytecode. Errors go to stderr.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``hespas measure calibrate``: what is read and fitted, and that the shipped constants are the fits."""
+"""``hespas measure calibrate``: reading, fitting, and the shipped constants."""
 
 from __future__ import annotations
 

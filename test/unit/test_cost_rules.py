@@ -26,7 +26,8 @@ PROGRAM = """
 func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.custom_call @my_kernel(%a) : (tensor<4xf32>) -> tensor<4xf32>
   %1 = math.exp %0 : tensor<4xf32>
-  %2 = stablehlo.custom_call @my_kernel(%1) {backend_config = "{\\22cost_estimate\\22: {\\22flops\\22: 7}}"}
+  %2 = stablehlo.custom_call @my_kernel(%1)
+    {backend_config = "{\\22cost_estimate\\22: {\\22flops\\22: 7}}"}
     : (tensor<4xf32>) -> tensor<4xf32>
   %3 = stablehlo.add %2, %a : tensor<4xf32>
   return %3 : tensor<4xf32>

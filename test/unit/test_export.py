@@ -307,9 +307,9 @@ WRONG = [
     (USAGE, "llama", {"options": {"layers": "x"}}, "'layers' takes int | none, not 'x'"),
     (USAGE, "llama", {"options": {"model": "9b"}}, "not '9b'; did you mean '8b'?"),
     (USAGE, "llama", {"options": {"scan": "maybe"}}, "'scan' takes bool, not 'maybe'"),
-    (USAGE, "llama", {"spec": {"args": ["f32"]}}, "'llama' is a recipe, which defines its own arguments"),
+    (USAGE, "llama", {"spec": {"args": ["f32"]}}, "'llama' is a recipe, which defines"),
     (USAGE, "model.py:step", {}, "step needs the option 'params'; add --set params=..., or export"),
-    (USAGE, "model.py:three", {"mesh": {"a": 2}}, "three makes its own mesh and does not accept --mesh"),
+    (USAGE, "model.py:three", {"mesh": {"a": 2}}, "three makes its own mesh and does not accept"),
     (
         USAGE, "model.py:draw", {"spec": {"args": ["key"], "static": {"n": 1}}},
         "draw has no argument 'n'; known: count, key",

@@ -29,7 +29,8 @@ NODE = {
     "memory_bandwidth_bytes_per_s": 2e12, "memory_bytes": 10**9,
 }  # fmt: skip
 PROGRAM = program(
-    f"%0 = {ADD}\n%1 = stablehlo.dot_general %0, %y, contracting_dims = [1] x [0] : ({X}, {X}) -> {X}"
+    f"%0 = {ADD}\n%1 = stablehlo.dot_general %0, %y, contracting_dims = [1] x [0] "
+    f": ({X}, {X}) -> {X}"
     f"\n{REDUCE.format('2', '1')}{loop('w', 3, f'%b = stablehlo.tanh %acc : {X}', 'b', '2')}",
     "w#1",
 )
@@ -38,8 +39,9 @@ MORE = (
     "split-linear,roofline-annotate{node=A100_SXM_40GB memory-bandwidth=1e11},"
     "emit-chakra{output=out}",
     # A node that options alone describe, and a second annotation that inherits it.
-    'split-linear,roofline-annotate{peak-flops=1e12 memory-bandwidth=1e11 per-datatype-flops="f32=1e9;'
-    'matrix.bf16=2e9"},roofline-annotate{tdp=300 hbm-power-share=0.4},emit-chakra{output=out}',
+    "split-linear,roofline-annotate{peak-flops=1e12 memory-bandwidth=1e11 "
+    'per-datatype-flops="f32=1e9;matrix.bf16=2e9"},roofline-annotate{'
+    "tdp=300 hbm-power-share=0.4},emit-chakra{output=out}",
     "split-linear,systolic-annotate{node=TPUv4 memory-bandwidth=1e11},emit-chakra{output=out}",
     "fuse,memory-annotate,split-individual{merge},calibrated-annotate{node=H100_80GB},cse,"
     "emit-chakra",

@@ -46,7 +46,7 @@ module attributes {{
     return %0 : tensor<4xf32>
   }}
 }}
-"""
+"""  # noqa: E501
 
 
 def test_a_right_module_passes(parse: Callable[[str], ir.Module]) -> None:
@@ -58,8 +58,8 @@ def test_a_right_module_passes(parse: Callable[[str], ir.Module]) -> None:
     [
         ("hespas.wait", "hespas.weight", "'hespas.weight' is not a hespas attribute"),
         ("{hespas.wait}", "{hespas.wait = 1 : i64}", "hespas.wait is a unit attribute"),
-        ("{hespas.wait}", "{hespas.trips = 3 : i64}", "hespas.trips is an attribute of: stablehlo.while"),
-        ("{hespas.wait}", '{hespas.split = {strategy = "linear"}}', "hespas.split is an attribute of: module"),
+        ("{hespas.wait}", "{hespas.trips = 3 : i64}", "hespas.trips is an attribute of: stablehlo.while"),  # noqa: E501
+        ("{hespas.wait}", '{hespas.split = {strategy = "linear"}}', "hespas.split is an attribute of: module"),  # noqa: E501
         ("hespas.trips = 3", "hespas.trips = -3", "hespas.trips must be an i64 of at least 0"),
         ("devices = 4", "devices = 8", "8 devices are not 1 replicas x 4 partitions"),
         ("i64: 2, 3>}", "i64: 3, 2>}", "communicator 2 is not ascending: 3, 2"),

@@ -257,7 +257,8 @@ def _print_export_report(
     words = [f"{devices} device{'s' if devices != 1 else ''}{f' ({shape})' if shape else ''}"]
     words += [f"{name} {_format_fact(value)}" for name, value in exported.facts.items()]
     words.append(
-        f"lowered in {format_seconds(exported.lower_s)} with {format_scaled(exported.peak_bytes, 'B')} of memory"
+        f"lowered in {format_seconds(exported.lower_s)} "
+        f"with {format_scaled(exported.peak_bytes, 'B')} of memory"
     )
     print(f"{exported.name}: {', '.join(words)}", file=sys.stderr)
 

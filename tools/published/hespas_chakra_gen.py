@@ -85,7 +85,8 @@ def _format_results(summary: RunSummary) -> list[str]:
     lines = [
         f"Cache hits: {hits}",
         f"Basic block reuse rate: {_format_share(hits, reuse['regions'])}",
-        f"Operator reuse factor: {_format_share(reuse['ops'] - reuse['distinct_ops'], reuse['ops'])}",
+        "Operator reuse factor: "
+        f"{_format_share(reuse['ops'] - reuse['distinct_ops'], reuse['ops'])}",
         *_format_utilisation("FLOPS/s", summary.get_utilisation("flops")),
         *_format_utilisation("Memory bandwidth", summary.get_utilisation("bandwidth")),
         f"Average FLOPS/s: {format_scaled(totals['flops'] / seconds, 'FLOPS/s')}",

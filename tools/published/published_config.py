@@ -134,8 +134,12 @@ def find_method_name(values: dict[str, Any], path: str) -> str:
             if method in registry.list_estimator_names()
             else suggest_nearest(requested_method, [*METHODS])
         )
-        message = f"'perf_estimator.method' is '{requested_method}', which is no estimator of the published"
-        raise HespasError(f"{message} tools", where=path, remedy=remedy)
+        raise HespasError(
+            f"'perf_estimator.method' is '{requested_method}', "
+            "which is no estimator of the published tools",
+            where=path,
+            remedy=remedy,
+        )
     return method
 
 
@@ -283,7 +287,8 @@ def build_run_from_values(
     method = METHODS[find_method_name(values, path)]
     if "estimator" in run_flags.model_fields_set and run_flags.estimator != method.estimator:
         raise UsageError(
-            f"--estimator {run_flags.estimator} does not go with the published configuration {path}",
+            f"--estimator {run_flags.estimator} does not go "
+            f"with the published configuration {path}",
             remedy="remove the flag; the file selects the estimator with perf_estimator.method",
         )
     run_flags = run_flags.model_copy(update={"estimator": method.estimator})

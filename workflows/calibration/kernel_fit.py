@@ -2,9 +2,9 @@
 
 The constants minimise the mean absolute logarithm of estimate over measurement on 60 % of the
 shapes, chosen by their hash. The correction is piecewise linear in the logarithms of the sizes. Its
-values minimise the same residuals; penalties on second differences and on the values themselves make
-a knot without data follow its neighbours. The other shapes are held out: all of them give the error
-of the fit, half of them the width of the band, and the other half test the band.
+values minimise the same residuals; penalties on second differences and on the values themselves
+make a knot without data follow its neighbours. The other shapes are held out: all of them give the
+error of the fit, half of them the width of the band, and the other half test the band.
 """
 
 from __future__ import annotations
@@ -303,7 +303,7 @@ def _fit_band(estimate: Any, sample: _FitSample) -> list[list[float]]:
 
 
 def _compute_quantile_levels(count: int) -> tuple[float, float]:
-    """Return the quantile levels that contain 80 % of new residuals (split conformal prediction)."""
+    """Return quantile levels that contain 80 % of new residuals (split conformal prediction)."""
     share = min(math.ceil((count + 1) * 0.9) / count, 1.0)
     return 1 - share, share
 

@@ -1,7 +1,7 @@
 """Reading measured kernels from CSV files, optionally compressed with xz.
 
-The columns of a file identify its form, see ``_FORMS``: that of the micro-benchmarks of hespas, or one
-of several public tables.
+The columns of a file identify its form, see ``_FORMS``: that of the micro-benchmarks of hespas, or
+one of several public tables.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 from hespas.estimators.calibrated.kernel_times import QUANTISED
 from hespas.support.errors import HespasError
 
-# Positions of shapes, by their hash: below TRAIN they are fitted, up to BANDS they calibrate the bands,
-# above they test the bands.
+# Positions of shapes, by their hash: below TRAIN they are fitted, up to BANDS they calibrate the
+# bands, above they test the bands.
 TRAIN, BANDS = 0.6, 0.8
 LEAST_S = 1e-6  # a shorter time is an error of the table: no clock resolves it
 

@@ -1,7 +1,7 @@
 """Micro-benchmarks: small modules that any measuring estimator can time.
 
-There are a few hundred kernels: products in each element type that the matrix unit of the node has a
-rate for, additions, and row reductions. Their sizes span those of models, and no kernel uses more
+There are a few hundred kernels: products in each element type that the matrix unit of the node has
+a rate for, additions, and row reductions. Their sizes span those of models, and no kernel uses more
 than a share of the device's memory. On a GPU they take minutes.
 """
 

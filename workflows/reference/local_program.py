@@ -48,8 +48,8 @@ def replace_collectives(module: ir.Module) -> None:
     """Replace each collective in ``main``, in place, by local ops with the same result types.
 
     The operands are cut and repeated to the shapes of the results. This happens in a branch of a
-    ``case``, because compilers fuse neither across a collective nor across a ``case``. The branch is
-    selected by a new last argument of ``main``, an i32 that must be 0.
+    ``case``, because compilers fuse neither across a collective nor across a ``case``. The branch
+    is selected by a new last argument of ``main``, an i32 that must be 0.
     """
     main = collect_functions(module)["main"]
     collective_runs: list[tuple[ir.Operation, int]] = []

@@ -185,10 +185,11 @@ def compare_with_regions(
             )
         )
     assert counted is not None
+    environment = estimator_instance.environment
     return ProgramComparison(
         tuple(finished_rounds), counted.regions, counted.distinct,
         sum(collective.count for collective in collectives), devices,
-        str(estimator_instance.environment.get("device", "")), dict(estimator_instance.environment.get("versions", {})),
+        str(environment.get("device", "")), dict(environment.get("versions", {})),
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from hespas.workflows.studies import study_definition
+from hespas.workflows.studies import study_definition as base
 from hespas.workflows.studies.operators import parse_product_shape
 from hespas.workflows.studies.study_definition import (
     AxisValues,
@@ -20,8 +20,8 @@ HOST_DEVICES = 8
 
 DESCRIPTION = """\
 Divide one matrix product over more and more devices in several ways, and print the rate that a
-device achieves. The product stays the same, so that efficiency is that of strong scaling, relative to
-the fewest devices.
+device achieves. The product stays the same, so that efficiency is that of strong scaling, relative
+to the fewest devices.
 
   hespas study gemm --devices 1,8,64 --csv gemm.csv --plot gemm.svg
 
@@ -43,7 +43,7 @@ def _generate_workloads(axis_values: AxisValues) -> Iterator[StudyWorkload]:
 
 
 def _make_gemm_mesh(kind: str, devices: int) -> dict[str, int]:
-    """Make a line; for summa, a grid whose rows are hosts, or the squarest grid of fewer devices."""
+    """Make a line; for summa, a grid whose rows are hosts, or the squarest grid."""
     if kind != "summa":
         return {"x": devices}
     if devices > HOST_DEVICES and devices % HOST_DEVICES == 0:
@@ -58,13 +58,14 @@ STUDY = Study(
     description=DESCRIPTION,
     nodes=("H100_80GB",),
     axes=(
-        StudyAxis("kinds", ",".join(KINDS), "ways to divide the product", study_definition.make_choice_reader(*KINDS)),
+        StudyAxis("kinds", ",".join(KINDS), "ways to divide the product",
+                  base.make_choice_reader(*KINDS)),
         StudyAxis("sizes", "8192,16384", "products, MxKxN or M"),
-        StudyAxis("devices", "1,8,16,32,64", "numbers of devices", study_definition.parse_positive_count),
+        StudyAxis("devices", "1,8,16,32,64", "numbers of devices", base.parse_positive_count),
     ),
     workloads=_generate_workloads,
     columns=(
-        study_definition.STEP, study_definition.COMPUTE, study_definition.EXPOSED, study_definition.RATE, study_definition.PEAK_SHARE, study_definition.EFFICIENCY,
+        base.STEP, base.COMPUTE, base.EXPOSED, base.RATE, base.PEAK_SHARE, base.EFFICIENCY,
     ),
     panels=(StudyPanel(("mfu",), "share of peak", share=True),),
     across="devices",

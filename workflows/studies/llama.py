@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hespas.support.errors import UsageError
-from hespas.workflows.studies import study_definition
+from hespas.workflows.studies import study_definition as base
 from hespas.workflows.studies.study_definition import (
     AxisValues,
     Study,
@@ -20,8 +20,8 @@ Train Llama models of several sizes on several nodes: time, utilisation and cost
   hespas study llama --models 8b --node H100_80GB B200_180GB --devices 8,16 --plot llama.svg
 
 The program is the recipe `llama`. Groups of --tensor neighbouring devices divide each layer's
-matrices, and FSDP divides the rest over the groups. Each device has a sequence of 4096 tokens (--set
-batch=N: N sequences for each group). Layers are a loop unless --set scan=false.
+matrices, and FSDP divides the rest over the groups. Each device has a sequence of 4096 tokens
+(--set batch=N: N sequences for each group). Layers are a loop unless --set scan=false.
 """
 TENSOR_HELP = "devices that divide each layer's matrices (tensor parallelism)"
 
@@ -50,13 +50,13 @@ STUDY = Study(
     nodes=("A100_SXM_40GB", "H100_80GB", "H200_141GB", "B200_180GB"),
     axes=(
         StudyAxis("models", "1b,3b,8b", "models of the recipe"),
-        StudyAxis("devices", "8", "numbers of devices", study_definition.parse_positive_count),
-        StudyAxis("tensor", "1", TENSOR_HELP, study_definition.parse_positive_count),
+        StudyAxis("devices", "8", "numbers of devices", base.parse_positive_count),
+        StudyAxis("tensor", "1", TENSOR_HELP, base.parse_positive_count),
     ),
     workloads=generate_workloads,
     columns=(
-        study_definition.STEP, study_definition.COMPUTE, study_definition.EXPOSED, study_definition.TOKENS, study_definition.MFU, study_definition.MEMORY, study_definition.FITS,
-        study_definition.ENERGY, study_definition.COST,
+        base.STEP, base.COMPUTE, base.EXPOSED, base.TOKENS, base.MFU, base.MEMORY, base.FITS,
+        base.ENERGY, base.COST,
     ),
     panels=(
         StudyPanel(("tokens_per_s",), "tokens/s"),

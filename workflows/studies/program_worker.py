@@ -17,7 +17,8 @@ def write_program_file(payload: dict[str, Any]) -> dict[str, Any]:
     """Write the file of a program.
 
     Args:
-        payload: ``output`` is the file to write, ``scratch`` a folder for temporary files. ``export``
+        payload: ``output`` is the file to write, ``scratch`` a folder for temporary files.
+        ``export``
             is a request for ``frontends.export.export_worker``. Without it the file ``input`` is
             optimised for ``target`` with ``options`` of xla-optimize.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hespas.workflows.studies import study_definition
+from hespas.workflows.studies import study_definition as base
 from hespas.workflows.studies.study_definition import (
     AxisValues,
     Study,
@@ -40,13 +40,13 @@ STUDY = Study(
     description=DESCRIPTION,
     nodes=("H100_80GB",),
     axes=(
-        StudyAxis("depths", "18,34,50,101,152", "layers", study_definition.make_choice_reader(*DEPTHS)),
-        StudyAxis("devices", "8,64", "numbers of devices", study_definition.parse_positive_count),
+        StudyAxis("depths", "18,34,50,101,152", "layers", base.make_choice_reader(*DEPTHS)),
+        StudyAxis("devices", "8,64", "numbers of devices", base.parse_positive_count),
     ),
     workloads=_generate_workloads,
     columns=(
-        study_definition.STEP, study_definition.COMPUTE, study_definition.EXPOSED, study_definition.IMAGES, study_definition.MFU, study_definition.EFFICIENCY,
-        study_definition.MEMORY, study_definition.FITS,
+        base.STEP, base.COMPUTE, base.EXPOSED, base.IMAGES, base.MFU, base.EFFICIENCY,
+        base.MEMORY, base.FITS,
     ),
     panels=(
         StudyPanel(("samples_per_s",), "images/s", log=True),

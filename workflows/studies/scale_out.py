@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hespas.workflows.studies import llama, study_definition
+from hespas.workflows.studies import llama
+from hespas.workflows.studies import study_definition as base
 from hespas.workflows.studies.study_definition import Study, StudyAxis, StudyPanel
 
 DESCRIPTION = """\
@@ -21,13 +22,14 @@ STUDY = Study(
     nodes=("H100_80GB",),
     axes=(
         StudyAxis("models", "llama2-7b", "models of the recipe"),
-        StudyAxis("devices", ",".join(str(2**n) for n in range(3, 13)), "devices", study_definition.parse_positive_count),
-        StudyAxis("tensor", "1,8", llama.TENSOR_HELP, study_definition.parse_positive_count),
+        StudyAxis("devices", ",".join(str(2**n) for n in range(3, 13)), "devices",
+                  base.parse_positive_count),
+        StudyAxis("tensor", "1,8", llama.TENSOR_HELP, base.parse_positive_count),
     ),
     workloads=llama.generate_workloads,
     columns=(
-        study_definition.STEP, study_definition.COMPUTE, study_definition.EXPOSED, study_definition.TOKENS, study_definition.MFU, study_definition.EFFICIENCY,
-        study_definition.MEMORY, study_definition.FITS,
+        base.STEP, base.COMPUTE, base.EXPOSED, base.TOKENS, base.MFU, base.EFFICIENCY,
+        base.MEMORY, base.FITS,
     ),
     panels=(
         StudyPanel(("tokens_per_s",), "tokens/s (dashed: ideal)", log=True, ideal=True),

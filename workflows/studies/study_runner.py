@@ -153,7 +153,8 @@ def run_study(
         *_collect_notes(
             study, done.rows, registry.load_estimator_class(options.estimator).measured_network
         ),
-        f"{count} programs, {count - program_files.existing_count} made now, in {folder}; {len(cells)} cells, "
+        f"{count} programs, {count - program_files.existing_count} made now, in {folder}; "
+        f"{len(cells)} cells, "
         f"{done.computed} computed now; {format_seconds(time.monotonic() - start)}",
     ]
     return StudyResult(rows, notes, list(plans[0][0].labels))
@@ -233,7 +234,8 @@ def _collect_notes(study: Study, cells: Sequence[Mapping[str, Any]], measured: b
     for node in dict.fromkeys(cell["node"] for cell in cells):
         node_cells = [cell for cell in cells if cell["node"] == node]
         notes.append(
-            f"{node}: {'; '.join(_describe_basis(study, node_cells, configs.load_node(node), measured))}"
+            f"{node}: "
+            f"{'; '.join(_describe_basis(study, node_cells, configs.load_node(node), measured))}"
         )
     for cell in cells:
         notes += [
@@ -261,7 +263,8 @@ def _describe_basis(
     if measured and node.collectives and any(cell.get("simulator") for cell in cells):
         yield f"collectives in a node as measured ({node.collectives}), else modelled"
     if measured and node.overlap_slowdown and any(cell.get("overlap_s") for cell in cells):
-        yield f"compute alongside communication takes {format_percent(node.overlap_slowdown)} longer"
+        slowdown = format_percent(node.overlap_slowdown)
+        yield f"compute alongside communication takes {slowdown} longer"
     if any(column.name == "energy_j" for column in study.columns):
         models = dict.fromkeys(cell.get("derived.energy_model") for cell in cells)
         yield from (f"energy {model}" for model in models if model)
@@ -311,7 +314,7 @@ def build_study_output(study: Study, result: StudyResult) -> StudyOutput:
 
 
 def make_study_table(study: Study, result: StudyResult) -> TextTable:
-    """Make the table of a study: labels that differ, then figures; equal labels are in the title."""
+    """Make the table of a study: labels that differ, then figures."""
     rows = result.rows
     names = [*result.labels, "node", "devices", "system"]
     varied = [name for name in names if len({row[name] for row in rows}) > 1]

@@ -1,8 +1,8 @@
 """Running the cells of a sweep: from the cache, in worker processes, or on a Dask cluster.
 
-Invariants: a cell that fails is a row with an error, never an exception; a finished cell is stored in
-the cache at once, so that an interrupted sweep continues; cells are sorted so that those that share
-work follow each other in one worker.
+Invariants: a cell that fails is a row with an error, never an exception; a finished cell is stored
+in the cache at once, so that an interrupted sweep continues; cells are sorted so that those that
+share work follow each other in one worker.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def _format_as_csv(rows: Sequence[SweepRow], names: Sequence[str]) -> bytes:
 
 
 def _format_csv_value(value: Any) -> str:
-    """Format a value as JSON; strings that cannot be mistaken for another value stay as they are."""
+    """Format a value as JSON; unambiguous strings stay as they are."""
     if value is None:
         return ""
     if not isinstance(value, str) or "\r" in value:  # Python's writer does not quote \r

@@ -1,9 +1,9 @@
 """Computing cells in a worker process, with the work that consecutive cells share done once.
 
-A program is read and prepared once, split once for each way of splitting, and annotated once for each
-node. Each of these stages keeps its latest value only, under a key that contains everything that
-the value depends on; this suffices because the runner sorts the cells. Traces stay in memory unless
-ASTRA-sim reads them. The passes, the simulator and the figures are those of ``hespas run``.
+A program is read and prepared once, split once for each way of splitting, and annotated once for
+each node. Each of these stages keeps its latest value only, under a key that contains everything
+that the value depends on; this suffices because the runner sorts the cells. Traces stay in memory
+unless ASTRA-sim reads them. The passes, the simulator and the figures are those of ``hespas run``.
 """
 
 from __future__ import annotations

@@ -88,8 +88,8 @@ def score_predictions(
 def compute_pair_order(predictions: Sequence[StepPrediction]) -> float:
     """Return the share of pairs in the right order minus that of pairs in the wrong order.
 
-    Pairs whose measurements overlap within their uncertainties do not count. Without pairs the result
-    is 1.
+    Pairs whose measurements overlap within their uncertainties do not count. Without pairs the
+    result is 1.
     """
     right = wrong = 0
     for i, a in enumerate(predictions):
