@@ -39,7 +39,8 @@ A package can [add the cost of an op or custom call](#ops-and-custom-calls-of-pa
   contains: product, convolution, sort, scatter, scan, reduction, transpose, gather, loop, copy.
 - The operations of a body (reducer, comparator, scatter computation) are counted per application.
   A loop in a body runs `hespas.trips` times; a branch counts as its branch with the most
-operations. 
+  operations.
+
 Classes: a *leaf* has work; a *free* op has none; the bodies of *control* ops are estimated; a
 *collective* is simulated; the time of a *host* op is unknown, which is an error, or a counted gap
 with `--keep-going`. An op without a rule is an error too.
