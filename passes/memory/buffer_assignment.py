@@ -1,8 +1,8 @@
-"""What the lives of a program take when each value has a place, after XLA's buffer assignment.
+"""Buffer assignment: the memory that a program allocates, after XLA's BufferAssigner.
 
-The results are there from the start, as the caller must get them; before one is made, its place
-serves a value that fits and is gone by then. What finds no such place shares the rest, without
-gaps.
+Result buffers are allocated throughout, because the caller receives them. Before a result is
+written, its buffer may hold temporary values that fit and are dead by then. Temporaries without
+room in a result buffer share the remaining memory, which is modelled without fragmentation.
 """
 
 from __future__ import annotations
@@ -12,82 +12,89 @@ from itertools import accumulate
 
 import numpy as np
 
-from hespas.passes.memory.liveness import ValueLifetimes
+from hespas.passes.memory.liveness import ProgramLifetimes
 
-MIN_SEARCHED_BYTES = 4096  # not worth a search
+MIN_SEARCHED_BYTES = 4096  # smaller temporaries are not placed in result buffers
 
 
 def compute_allocated_bytes(
-    lifetimes: ValueLifetimes, sizes: Sequence[int], replaced: Mapping[int, int]
+    program: ProgramLifetimes, sizes: Sequence[int], replaced: Mapping[int, int]
 ) -> int:
-    """The bytes that the lives take; ``replaced`` maps arguments to the results in their places.
+    """Compute the bytes that a program allocates.
 
-    As in XLA's BufferAssigner, the largest value is placed first, in the smallest place that is
-    free while it lives. A result that is made before the argument is gone whose place it gets is
-    copied there.
+    As in XLA's BufferAssigner, values are placed from the largest to the smallest, each in the
+    smallest buffer that is free during its lifetime. A result that is computed while the argument
+    in its buffer is still live is a temporary first, and is copied later.
+
+    Args:
+        program: The lifetimes.
+        sizes: The bytes of each value.
+        replaced: Maps each donated argument to the result that uses its buffer.
     """
-    end = 2 * len(lifetimes.points) - 2
-    freed_places = {
+    end = program.end
+    argument_deaths = {
         replaced[value]: death
-        for value, birth, death in zip(
-            lifetimes.values, lifetimes.births, lifetimes.deaths, strict=True
-        )
+        for value, birth, death in program.lifetimes
         if birth == 0 and replaced.get(value, value) != value
     }
-    fixed = 0
-    requests: list[tuple[int, bool, int, int]] = []  # size, whether a temporary, first, last time
-    for value, birth, death in zip(
-        lifetimes.values, lifetimes.births, lifetimes.deaths, strict=True
-    ):
+    result_bytes = 0
+    # Negative size, whether it is a temporary and not a free buffer, first time, last time.
+    requests: list[tuple[int, bool, int, int]] = []
+    for value, birth, death in program.lifetimes:
         size = sizes[value]
         if death < end:
             if birth or value not in replaced:
                 requests.append((-size, True, birth, death))
             continue
-        fixed += size
-        last = freed_places.get(value, -1)
-        if last >= birth:
-            requests.append((-size, True, birth, last))
-        elif last + 1 < birth:
-            requests.append((-size, False, last + 1, birth - 1))
+        result_bytes += size
+        occupied_until = argument_deaths.get(value, -1)
+        if occupied_until >= birth:
+            requests.append((-size, True, birth, occupied_until))
+        elif occupied_until + 1 < birth:
+            requests.append((-size, False, occupied_until + 1, birth - 1))
     free_intervals = _FreeIntervals(2 * len(requests))
     changes = [0] * (end + 3)
-    for negative, is_temporary, first, last in sorted(requests):
+    for negative_size, is_temporary, first, last in sorted(requests):
         if not is_temporary:
             free_intervals.add_interval(first, last)
-        elif -negative < MIN_SEARCHED_BYTES or not free_intervals.reserve_interval(first, last):
-            changes[first] -= negative
-            changes[last + 1] += negative
-    return fixed + max(accumulate(changes))
+        elif -negative_size < MIN_SEARCHED_BYTES or not free_intervals.reserve(first, last):
+            changes[first] -= negative_size
+            changes[last + 1] += negative_size
+    return result_bytes + max(accumulate(changes))
 
 
 class _FreeIntervals:
-    """The times in which the results' places are free, the places numbered from the largest."""
+    """The intervals in which result buffers are free.
 
-    def __init__(self, most: int) -> None:
-        self.first, self.last, self.place = np.zeros((3, most), np.int64)
+    Invariant: buffers are added from the largest to the smallest, so a higher buffer number means a
+    smaller buffer. The intervals are three arrays (first time, last time, buffer number), which
+    makes the search for a buffer fast.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.first, self.last, self.buffer = np.zeros((3, capacity), np.int64)
         self.count = 0
-        self.places = 0
+        self.buffers = 0
 
     def add_interval(self, first: int, last: int) -> None:
-        """A place that is free from ``first`` to ``last``."""
-        self.places += 1
-        self._append_interval(first, last, self.places)
+        """Add a buffer that is free from ``first`` to ``last``."""
+        self.buffers += 1
+        self._append_interval(first, last, self.buffers)
 
-    def reserve_interval(self, birth: int, death: int) -> bool:
-        """Take a life's time out of the smallest place that is free for it; whether one is."""
+    def reserve(self, birth: int, death: int) -> bool:
+        """Reserve the smallest buffer that is free during a lifetime; return False if none is."""
         n = self.count
         fits = np.flatnonzero((self.first[:n] <= birth) & (self.last[:n] >= death))
         if not len(fits):
             return False
-        interval = fits[self.place[fits].argmax()]
-        last, place = int(self.last[interval]), int(self.place[interval])
+        interval = fits[self.buffer[fits].argmax()]
+        last, buffer = int(self.last[interval]), int(self.buffer[interval])
         self.last[interval] = birth - 1
         if death < last:
-            self._append_interval(death + 1, last, place)
+            self._append_interval(death + 1, last, buffer)
         return True
 
-    def _append_interval(self, first: int, last: int, place: int) -> None:
+    def _append_interval(self, first: int, last: int, buffer: int) -> None:
         n = self.count
-        self.first[n], self.last[n], self.place[n] = first, last, place
+        self.first[n], self.last[n], self.buffer[n] = first, last, buffer
         self.count += 1

@@ -1,4 +1,4 @@
-"""What an op does to memory: which values are the same buffer, which results may take one over."""
+"""The rules of buffer sharing: which results of an op may be written over an operand."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _INSIDE_VIEWS = VIEWS | BARRIERS | TUPLES
 
 @functools.cache
 def is_elementwise(name: str) -> bool:
-    """Whether element i of the result is made of elements i of the operands."""
+    """Return whether element i of the result depends only on the elements i of the operands."""
     rule = find_cost_rule(name)
     return rule is not None and rule.kind == "loop" and rule.read == "operands"
 
 
 def find_results_over(op: ir.Operation, operand: int) -> Collection[int]:
-    """The results that may be written over an operand which nothing else reads any more.
+    """Find the results that may be written over an operand which no other op reads any more.
 
     The rules are those of XLA's ``HloDataflowAnalysis::CanShareOperandBufferWithUser`` and of its
-    in-place ops. Sizes are the caller's to compare.
+    in-place ops. The caller must compare the sizes.
     """
     name = op.name
     if name == FUSION:
@@ -57,18 +57,17 @@ def find_results_over(op: ir.Operation, operand: int) -> Collection[int]:
 
 
 def _find_declared_aliases(op: ir.Operation, operand: int) -> list[int]:
-    """The results that the attribute ``output_operand_aliases`` names with an operand."""
+    """Find the results that the attribute ``output_operand_aliases`` pairs with an operand."""
     if "output_operand_aliases" not in op.attributes:
         return []
-    aliases = [_read_alias(attr) for attr in get_attribute(op, "output_operand_aliases")]
-    return [result for other, result in aliases if other == operand]
-
-
-def _read_alias(attr: Any) -> tuple[int, int]:
-    """(operand, result)."""
-    alias: Any = stablehlo.OutputOperandAlias(attr)
-    outputs = list(alias.output_tuple_indices)
-    return alias.operand_index, outputs[0] if outputs else 0
+    aliases: list[Any] = [
+        stablehlo.OutputOperandAlias(attr) for attr in get_attribute(op, "output_operand_aliases")
+    ]
+    return [
+        next(iter(alias.output_tuple_indices), 0)
+        for alias in aliases
+        if alias.operand_index == operand
+    ]
 
 
 def _find_fusion_results_over(fusion: ir.Operation, operand: int) -> Collection[int]:
@@ -77,14 +76,13 @@ def _find_fusion_results_over(fusion: ir.Operation, operand: int) -> Collection[
     if operand >= len(arguments):
         return ()
     argument = arguments[operand]
-    ends = block.operations[len(block.operations) - 1].operands
-    makers = [get_defining_op(value) for value in ends]
-    # What the only result is made of gives the answer early where that is not elementwise.
-    first = makers[0] if len(makers) == 1 else None
-    if (first is None or _is_elementwise_or_view(first.name)) and _has_only_elementwise_uses(
-        argument
-    ):
-        return range(len(ends))
+    results_inside = block.operations[len(block.operations) - 1].operands
+    makers = [get_defining_op(value) for value in results_inside]
+    # The walk over all uses is avoided if the op of the only result is not elementwise.
+    only_maker = makers[0] if len(makers) == 1 else None
+    may_be_elementwise = only_maker is None or _is_elementwise_or_view(only_maker.name)
+    if may_be_elementwise and _has_only_elementwise_uses(argument):
+        return range(len(makers))
     results = _find_declared_aliases(fusion, operand)
     for result, maker in enumerate(makers):
         target = _find_updated_value(maker)
@@ -94,7 +92,7 @@ def _find_fusion_results_over(fusion: ir.Operation, operand: int) -> Collection[
 
 
 def _find_updated_value(op: ir.Operation | None) -> ir.Value | None:
-    """The value that an in-place update at the end of a fusion writes into, through views."""
+    """Find the value that an in-place update at the end of a fusion updates, through views."""
     while op is not None and op.name in VIEWS:
         op = get_defining_op(op.operands[0])
     if op is None or not (op.name in _UPDATES or op.name == _SCATTER):
@@ -106,7 +104,7 @@ def _find_updated_value(op: ir.Operation | None) -> ir.Value | None:
 
 
 def _has_only_elementwise_uses(argument: ir.Value) -> bool:
-    """Whether all that a fusion makes of an argument is elementwise, as in XLA's rule."""
+    """Return whether all ops of a fusion that depend on an argument are elementwise."""
     pending, seen = [argument], {argument}
     elements = to_buffer_size(argument.type).elements
     while pending:

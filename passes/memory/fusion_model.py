@@ -1,8 +1,12 @@
-"""Which ops of a program that XLA has not fused yet would be one kernel: a model of its fusion.
+"""A model of XLA's fusion, for the memory of programs that are not fused yet.
 
-An elementwise op, or one that picks or repeats elements, makes no buffer where kernels take it in:
-one that holds all that read it, or several where doing it again in each moves fewer bytes than
-writing and reading its result, and is cheap. A kernel stands where its last op does.
+An elementwise op, or one that selects or repeats elements, needs no buffer if it is computed inside
+the kernels that read it. This is the case if only one kernel reads it, or if computing it in each
+kernel moves fewer bytes than writing and reading its result. A kernel is at the place of its last
+op.
+
+Invariant: the walk goes from the last op to the first, so the kernels of all readers of an op are
+final when the op is assigned to kernels.
 """
 
 from __future__ import annotations
@@ -26,112 +30,117 @@ _SELECTING_OPS = frozenset(
     )
     + qualify_op_names("mhlo", "copy")
 )
-_KERNEL_ENDS = frozenset(  # that take in others, and are taken in by none
+_KERNEL_ENDS = frozenset(  # ops that end a kernel: their producers may be fused into it
     qualify_op_names(
         "stablehlo",
         "reduce reduce_window select_and_scatter dynamic_update_slice scatter",
     )
 )
-_OUTSIDE = -1  # the number of what stands for the end of a block
+_TERMINATOR = -1  # stands for the index of the terminator of a block
 
 
 def fuse_kernels(body: LivenessBody, sizes: Sequence[int]) -> None:
-    """Put the ops of each kernel together in ``body`` and what is nested in it, in place."""
+    """Merge the ops of each kernel, in ``body`` and in nested bodies, in place.
+
+    Args:
+        body: The body to change.
+        sizes: The bytes of each value.
+    """
     for item in body.items:
-        for inside in item.bodies:
-            fuse_kernels(inside, sizes)
+        for inner_body in item.bodies:
+            fuse_kernels(inner_body, sizes)
     items = body.items
-    traffic = _compute_read_bytes(items, sizes)
+    read_bytes = _compute_read_bytes(items, sizes)
     readers = _collect_readers(body)
     kernels: list[frozenset[int]] = [frozenset()] * len(items)
     joins = [_can_join_kernel(item.op.name) for item in items]
     for i in range(len(items) - 1, -1, -1):
         item = items[i]
         users: set[int] = set()
-        for value in item.makes:
+        for value in item.results:
             for reader in readers.get(value, ()):
-                users.update((_OUTSIDE,) if reader == _OUTSIDE else kernels[reader])
-        inside = _can_be_absorbed(item.op.name) and _OUTSIDE not in users
-        if inside and len(users) > 1 and item.op.name not in _REPEATING_OPS:
-            inside = _is_recompute_cheaper(item, traffic[i], sizes, len(users))
-        inside = inside and all(joins[user] for user in users)
-        kernels[i] = frozenset(users) if inside else frozenset((i,))
+                users.update((_TERMINATOR,) if reader == _TERMINATOR else kernels[reader])
+        is_fused = _can_be_absorbed(item.op.name) and _TERMINATOR not in users
+        if is_fused and len(users) > 1 and item.op.name not in _REPEATING_OPS:
+            is_fused = _is_recompute_cheaper(item, read_bytes[i], sizes, len(users))
+        is_fused = is_fused and all(joins[user] for user in users)
+        kernels[i] = frozenset(users) if is_fused else frozenset((i,))
     body.items = _merge_into_kernels(items, kernels)
 
 
 def _is_recompute_cheaper(
-    item: LivenessOp, read_bytes: int, sizes: Sequence[int], times: int
+    item: LivenessOp, read_bytes: int, sizes: Sequence[int], kernels: int
 ) -> bool:
-    """Whether doing an op in each of so many kernels moves fewer bytes than doing it once."""
-    written_bytes = sum(sizes[value] for value in item.makes)
-    return times * read_bytes <= read_bytes + (1 + times) * written_bytes
+    """Return whether computing an op in each of its kernels moves fewer bytes than once."""
+    written_bytes = sum(sizes[value] for value in item.results)
+    return kernels * read_bytes <= read_bytes + (1 + kernels) * written_bytes
 
 
 def _compute_read_bytes(items: Sequence[LivenessOp], sizes: Sequence[int]) -> list[int]:
-    """The bytes that each item reads, where what only repeats elements is written in place."""
+    """Compute the bytes that each op reads. Ops that only repeat elements are always recomputed."""
     repeated: dict[int, int] = {}
     read_bytes = []
     for item in items:
         read = sum(repeated.get(value, sizes[value]) for value in dict.fromkeys(item.reads))
         read_bytes.append(read)
         if item.op.name in _REPEATING_OPS:
-            repeated[item.makes[0]] = read
+            repeated[item.results[0]] = read
     return read_bytes
 
 
 def _collect_readers(body: LivenessBody) -> dict[int, list[int]]:
-    """The items that read each value, by index; ``_OUTSIDE`` for the end of the block."""
+    """Collect the indices of the ops that read each value."""
     readers: dict[int, list[int]] = {}
     for i, item in enumerate(body.items):
         for value in item.reads:
             readers.setdefault(value, []).append(i)
     for value in body.results:
-        readers.setdefault(value, []).append(_OUTSIDE)
+        readers.setdefault(value, []).append(_TERMINATOR)
     return readers
 
 
 def _merge_into_kernels(items: list[LivenessOp], kernels: list[frozenset[int]]) -> list[LivenessOp]:
-    """The items that are kernels, each with what it took in."""
+    """Merge each op into its kernels; ``kernels`` are the indices of their last ops, by op."""
     members: dict[int, list[LivenessOp]] = {}
     for i, item in enumerate(items):
         for kernel in kernels[i]:
             members.setdefault(kernel, []).append(item)
-    result = []
+    merged_items = []
     for i, item in enumerate(items):
-        inside = members.get(i, ())
         if i not in kernels[i]:
             continue
-        if len(inside) > 1:
-            internal_values = {value for member in inside for value in member.makes}
-            reads = dict.fromkeys(value for member in inside for value in member.reads)
+        fused_ops = members[i]
+        if len(fused_ops) > 1:
+            internal_values = {value for member in fused_ops for value in member.results}
+            reads = dict.fromkeys(value for member in fused_ops for value in member.reads)
             item.reads = [value for value in reads if value not in internal_values]
-            item.inside = list(inside)
-        result.append(item)
-    return result
+            item.fused_ops = fused_ops
+        merged_items.append(item)
+    return merged_items
 
 
 def find_kernel_results_over(item: LivenessOp, value: int) -> Collection[int]:
-    """The results that a kernel may write over a value which nothing else reads any more."""
-    if not item.inside:
-        places = [operand for operand, read in enumerate(item.operands) if read == value]
-        result_sets = [find_results_over(item.op, operand) for operand in places]
+    """Find the results that a kernel may write over a value which no other op reads any more."""
+    if not item.fused_ops:
+        operands = [operand for operand, read in enumerate(item.operands) if read == value]
+        result_sets = [find_results_over(item.op, operand) for operand in operands]
         return (
             result_sets[0]
             if len(result_sets) == 1
             else {result for result_set in result_sets for result in result_set}
         )
-    *_, last = item.inside
-    passing = {value}
-    for member in item.inside:
-        read = [operand for operand, read in enumerate(member.operands) if read in passing]
-        if not read:
+    last = item.fused_ops[-1]
+    derived_values = {value}
+    for member in item.fused_ops:
+        operands = [i for i, read in enumerate(member.operands) if read in derived_values]
+        if not operands:
             continue
-        if member is last and len(read) == 1:
-            return find_results_over(member.op, read[0])
+        if member is last and len(operands) == 1:
+            return find_results_over(member.op, operands[0])
         if not is_elementwise(member.op.name):
             return ()
-        passing.update(member.makes)
-    return range(len(item.makes))
+        derived_values.update(member.results)
+    return range(len(item.results))
 
 
 def _can_join_kernel(name: str) -> bool:

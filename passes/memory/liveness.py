@@ -1,8 +1,13 @@
-"""When each value is live, and the bytes that are live at each point of a program.
+"""Liveness analysis: when each value is live, and how many bytes are live at each program point.
 
-Times are even numbers for points of the program, twice the point's number; an odd number is just
-after it. A result that takes an operand's buffer over is live from the odd number on, so that the
-bytes at any time are a sum over the values live then.
+A program point is an op that the program executes; a loop and a branch have several. Time ``2 * p``
+is during point ``p`` and time ``2 * p + 1`` directly after it. A result that is written over an
+operand is live from the odd time on, so the bytes at any time are the sum over the live values.
+
+Invariant of the walk: ``_birth_times`` contains exactly the values that are live and may still be
+read. A value leaves it, and gets its lifetime, once: after the last op that reads it, when a result
+takes its buffer, or at the end of the body that owns it. Only a body's own values and the values
+that its caller passed to it end inside it.
 """
 
 from __future__ import annotations
@@ -10,46 +15,56 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import NamedTuple
 
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import LOOPS
 from hespas.passes.memory.liveness_program import LivenessBody, LivenessOp
 
-FOREVER = -1
+# Finds the results of an op that may be written over a value which no other op reads any more.
 ResultsOver = Callable[[LivenessOp, int], Collection[int]]
 
 
-@dataclass(slots=True)
-class ValueLifetimes:
-    """The lives of the values of a program: value, first and last time; the op of each point."""
+class ValueLifetime(NamedTuple):
+    """The first and last time at which a value is live."""
 
-    values: list[int] = field(default_factory=list)
-    births: list[int] = field(default_factory=list)
-    deaths: list[int] = field(default_factory=list)
+    value: int
+    birth: int
+    death: int
+
+
+@dataclass(slots=True)
+class ProgramLifetimes:
+    """The lifetimes of the values of a program, and the op at each program point."""
+
+    lifetimes: list[ValueLifetime] = field(default_factory=list)
     points: list[ir.Operation] = field(default_factory=list)
 
+    @property
+    def end(self) -> int:
+        """The time of the last point."""
+        return 2 * len(self.points) - 2
+
     def compute_bytes_over_time(self, sizes: Sequence[int]) -> list[int]:
-        """Live bytes at each time."""
-        changes = [0] * (2 * len(self.points))
-        for value, birth, death in zip(self.values, self.births, self.deaths, strict=True):
+        """Compute the live bytes at each time, from the bytes of each value."""
+        changes = [0] * (self.end + 2)
+        for value, birth, death in self.lifetimes:
             changes[birth] += sizes[value]
             changes[death + 1] -= sizes[value]
         return list(accumulate(changes[:-1]))
 
-    def find_live_at(self, time: int) -> list[int]:
-        """The lives, by index, that hold a time."""
-        pairs = zip(self.births, self.deaths, strict=True)
-        return [i for i, (birth, death) in enumerate(pairs) if birth <= time <= death]
+    def find_live_at(self, time: int) -> list[ValueLifetime]:
+        """Find the lifetimes that include a time."""
+        return [lifetime for lifetime in self.lifetimes if lifetime.birth <= time <= lifetime.death]
 
 
 @dataclass(slots=True)
 class LivenessAnalysis:
-    """Walks the items of a program in order. ``results_over``: the results of an item that may
-    be written over a value which nothing else reads any more."""
+    """Walks the ops of a program in order; ``sizes`` are the bytes of the values."""
 
     sizes: Sequence[int]
     results_over: ResultsOver
-    lifetimes: ValueLifetimes = field(default_factory=ValueLifetimes)
+    program: ProgramLifetimes = field(default_factory=ProgramLifetimes)
     _birth_times: dict[int, int] = field(default_factory=dict)
 
     def analyse_program(
@@ -57,60 +72,59 @@ class LivenessAnalysis:
         permanent: Iterable[int],
         donated: Iterable[int],
         body: LivenessBody,
-        end: ir.Operation,
-    ) -> ValueLifetimes:
-        """The lives of a whole program that ends with ``end``.
+        terminator: ir.Operation,
+    ) -> ProgramLifetimes:
+        """Compute the lifetimes of the values of a program.
 
-        ``always`` live throughout: constants, and the arguments, which are the caller's, but for
-        the ``donated``, whose memory may be used again. Each result is a buffer of its own.
+        Args:
+            permanent: Values that are live throughout: constants, and arguments whose buffers
+                belong to the caller.
+            donated: Arguments whose buffers may be used again.
+            body: The ops of the program. Each result is a separate buffer.
+            terminator: The op of the last point.
         """
-        for value in permanent:
-            self._add_lifetime(value, 0, FOREVER)
         donated_values = list(donated)
         self._birth_times.update(dict.fromkeys(donated_values, 0))
         self._analyse_body(body, donated_values)
-        time = self._add_point(end)
+        end = self._add_point(terminator)
         for value in body.results:
-            self._add_lifetime(value, self._birth_times.pop(value, time), time)
-        lifetimes = self.lifetimes
-        lifetimes.deaths = [time if death == FOREVER else death for death in lifetimes.deaths]
-        return lifetimes
+            self._add_lifetime(value, self._birth_times.pop(value, end), end)
+        for value in permanent:
+            self._add_lifetime(value, 0, end)
+        return self.program
 
     def _add_point(self, op: ir.Operation) -> int:
-        self.lifetimes.points.append(op)
-        return 2 * len(self.lifetimes.points) - 2
+        """Add a program point, and return its time."""
+        self.program.points.append(op)
+        return 2 * len(self.program.points) - 2
 
     def _add_lifetime(self, value: int, birth: int, death: int) -> None:
-        if not self.sizes[value]:
-            return
-        lifetimes = self.lifetimes
-        lifetimes.values.append(value)
-        lifetimes.births.append(birth)
-        lifetimes.deaths.append(death)
+        if self.sizes[value]:
+            self.program.lifetimes.append(ValueLifetime(value, birth, death))
 
     def _end_lifetime(self, value: int, time: int) -> None:
         self._add_lifetime(value, self._birth_times.pop(value), time)
 
     def _analyse_body(self, body: LivenessBody, arguments: Iterable[int]) -> None:
-        """The items of a body; it leaves the values that the body ends with alive.
+        """Walk the ops of a body. The values that the body returns remain live.
 
-        ``arguments`` are values from outside that are the body's to end.
+        ``arguments`` are values from outside that end inside the body.
         """
-        last: dict[int, int] = {}
+        last_readers: dict[int, int] = {}
         for i, item in enumerate(body.items):
             for value in item.reads:
-                last[value] = i
+                last_readers[value] = i
         body_results = set(body.results)
         for value in arguments:
-            if value not in last and value not in body_results:
-                self._end_lifetime(value, 2 * len(self.lifetimes.points))
+            if value not in last_readers and value not in body_results:
+                self._end_lifetime(value, 2 * len(self.program.points))
         owned_values = set(arguments)
         for i, item in enumerate(body.items):
             time = self._add_point(item.op)
             dying = [
                 value
                 for value in dict.fromkeys(item.reads)
-                if last[value] == i and value not in body_results and value in owned_values
+                if last_readers[value] == i and value not in body_results and value in owned_values
             ]
             if not item.bodies:
                 self._analyse_kernel(item, dying, time)
@@ -118,16 +132,17 @@ class LivenessAnalysis:
                 self._analyse_loop(item, dying, time)
             else:
                 self._analyse_branch(item, dying)
-            for value in item.makes:
-                if value not in last and value not in body_results:
-                    self._end_lifetime(value, 2 * len(self.lifetimes.points) - 2)
+            for value in item.results:
+                if value not in last_readers and value not in body_results:
+                    self._end_lifetime(value, self.program.end)
                 else:
                     owned_values.add(value)
 
     def _analyse_kernel(self, item: LivenessOp, dying: list[int], time: int) -> None:
+        """Let each result take the buffer of a dying operand of its size, if the op allows it."""
         sizes, birth_times = self.sizes, self._birth_times
         overwritable: dict[int, Collection[int]] = {}
-        for result, result_value in enumerate(item.makes):
+        for result, result_value in enumerate(item.results):
             size = sizes[result_value]
             birth_times[result_value] = time
             if size and dying:
@@ -145,10 +160,13 @@ class LivenessAnalysis:
             self._end_lifetime(value, time)
 
     def _analyse_loop(self, item: LivenessOp, dying: list[int], time: int) -> None:
-        """A loop carries its values in the buffers that it was given, or in copies of them."""
+        """Walk condition and body once. Carried values use the buffers of the initial values.
+
+        They use copies instead if the initial value is read later or inside the loop.
+        """
         birth_times = self._birth_times
-        cond, step = item.bodies
-        captured = cond.outer | step.outer
+        condition, step = item.bodies
+        captured = condition.captured | step.captured
         for carry in item.carries:
             birth_times[carry.argument] = time
             if carry.before in dying and carry.before not in captured:
@@ -158,34 +176,34 @@ class LivenessAnalysis:
         for value in dying:
             if value not in captured:
                 self._end_lifetime(value, time)
-        self._analyse_body(cond, ())
-        self._end_body_values(cond.results, cond, 2 * len(self.lifetimes.points) - 2)
+        self._analyse_body(condition, ())
+        self._end_body_values(condition, self.program.end)
         arguments = [carry.argument for carry in item.carries]
         self._analyse_body(step, arguments)
         end = self._add_point(item.op)
-        loop_arguments = {*arguments}
-        for carry, out in zip(item.carries, step.results, strict=True):
+        loop_arguments = set(arguments)
+        for carry, yielded in zip(item.carries, step.results, strict=True):
             birth_times[carry.after] = end
-            if out in birth_times and (out >= step.first or out in loop_arguments):
-                self._end_lifetime(out, end)
+            if yielded in birth_times and (yielded >= step.first or yielded in loop_arguments):
+                self._end_lifetime(yielded, end)
                 birth_times[carry.after] = end + 1
         for value in dying:
             if value in captured:
                 self._end_lifetime(value, end)
 
     def _analyse_branch(self, item: LivenessOp, dying: list[int]) -> None:
-        """Of several alternatives one runs: each has its own points of the program."""
-        for inside in item.bodies:
-            self._analyse_body(inside, ())
-            self._end_body_values(inside.results, inside, self._add_point(item.op))
+        """Walk all alternatives. Each has its own program points, since only one of them runs."""
+        for alternative in item.bodies:
+            self._analyse_body(alternative, ())
+            self._end_body_values(alternative, self._add_point(item.op))
         time = self._add_point(item.op)
-        for value in item.makes:
+        for value in item.results:
             self._birth_times[value] = time
         for value in dying:
             self._end_lifetime(value, time)
 
-    def _end_body_values(self, values: Iterable[int], inside: LivenessBody, time: int) -> None:
-        """End those of the values that are the body's own."""
-        for value in values:
-            if value >= inside.first and value in self._birth_times:
+    def _end_body_values(self, body: LivenessBody, time: int) -> None:
+        """End the results of a body that are defined in it."""
+        for value in body.results:
+            if value >= body.first and value in self._birth_times:
                 self._end_lifetime(value, time)

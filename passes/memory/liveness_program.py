@@ -1,7 +1,7 @@
-"""A program as its kernels in program order, each with the values it reads and makes.
+"""The liveness program: the kernels of a program in order, with the values they read and define.
 
-Values are numbers. A view of a value has the value's number, and a call is what its function does,
-so a program reads the same before and after it was split.
+Values are numbered. A view has the number of the value that it views, and a call is replaced by the
+ops of its function, so the liveness program is the same before and after a split.
 """
 
 from __future__ import annotations
@@ -25,31 +25,36 @@ from hespas.estimators.work import is_free_op
 from hespas.passes.memory import buffer_sharing
 from hespas.support.errors import HespasError
 
-_PLAIN, _VIEW, _TUPLE, _PART, _BARRIER, _CONSTANT, _NOTHING = range(7)
-_CALL, _LOOP, _BRANCH, _END, _TRANSPOSE, _COLLECTIVE = range(7, 13)
+_PLAIN, _VIEW, _TUPLE, _TUPLE_ELEMENT, _BARRIER, _CONSTANT, _NO_MEMORY = range(7)
+_CALL, _LOOP, _BRANCH, _TERMINATOR, _TRANSPOSE, _COLLECTIVE = range(7, 13)
 
 
 @dataclass(slots=True)
 class LivenessOp:
     """A kernel, a collective, a loop or a branch.
 
-    ``operands`` are the values by operand, ``reads`` what must be there until it is done,
-    ``makes`` its results. ``inside`` are the ops that a kernel was made of, itself last, where
-    ``fuse`` put some together.
+    Attributes:
+        op: The op; of a fused kernel the last one.
+        operands: The values by operand number.
+        reads: The values that must be live until the op is done.
+        results: The values that it defines.
+        bodies: The bodies of a loop (condition and body) or of a branch.
+        carries: The values that a loop changes.
+        fused_ops: The ops of a kernel that ``fuse_kernels`` has formed, with this op last.
     """
 
     op: ir.Operation
     operands: list[int]
     reads: list[int]
-    makes: list[int]
+    results: list[int]
     bodies: list[LivenessBody] = field(default_factory=list)
     carries: list[LoopCarry] = field(default_factory=list)
-    inside: list[LivenessOp] = field(default_factory=list)
+    fused_ops: list[LivenessOp] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class LoopCarry:
-    """One value that a loop changes: before, inside (condition and body), and after."""
+    """The numbers of a value that a loop changes: before, inside and after the loop."""
 
     before: int
     argument: int
@@ -58,35 +63,41 @@ class LoopCarry:
 
 @dataclass(slots=True)
 class LivenessBody:
-    """The items of a block, and the values that it ends with.
+    """The ops of a block.
 
-    ``first`` is the number from which values are its own; ``outer`` are those that it reads of
-    others.
+    Attributes:
+        first: The smallest number of a value that is defined in the body.
+        items: Its ops in order.
+        results: The values that its terminator returns.
+        captured: The values from outside that it reads.
     """
 
     first: int
     items: list[LivenessOp] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
-    outer: set[int] = field(default_factory=set)
+    captured: set[int] = field(default_factory=set)
 
-    def collect_outer_values(self) -> None:
-        """Find ``outer``, once all is read."""
+    def collect_captured_values(self) -> None:
+        """Set ``captured``; call it when all ops are read."""
         reads = {value for item in self.items for value in item.reads}
-        self.outer = {value for value in reads.union(self.results) if value < self.first}
+        self.captured = {value for value in reads.union(self.results) if value < self.first}
 
 
 @dataclass(slots=True)
 class LivenessProgramReader:
-    """Reads a program.
+    """Reads a module into a liveness program.
 
-    ``sizes`` are the bytes of the values; ``constants`` are those that are always there, by what
-    they hold. ``fused`` says that there is an ``mhlo.fusion``: XLA has decided what is a kernel.
+    Attributes:
+        module: The module.
+        sizes: The bytes of each value, by number.
+        constants: The numbers of the constants that are always in memory, by their contents.
+        has_fusions: Whether there is an ``mhlo.fusion``, so that XLA has formed the kernels.
     """
 
     module: ir.Module
     sizes: list[int] = field(default_factory=list)
     constants: dict[object, int] = field(default_factory=dict)
-    fused: bool = False
+    has_fusions: bool = False
     _tuple_members: dict[int, list[int]] = field(default_factory=dict)
     _functions: dict[str, ir.Operation] = field(init=False)
     _open_calls: list[str] = field(default_factory=list)
@@ -96,7 +107,10 @@ class LivenessProgramReader:
         self._functions = collect_functions(self.module)
 
     def read_program(self, entry: ir.Operation) -> tuple[list[int], LivenessBody]:
-        """The arguments of the entry function, and its body; raises HespasError."""
+        """Read the entry function; return the numbers of its arguments, and its body.
+
+        Raises HespasError for dynamic shapes and recursion.
+        """
         block = entry.regions[0].blocks[0]
         known: dict[ir.Value, int] = {}
         arguments = [self._number_value(value, known, entry) for value in block.arguments]
@@ -105,13 +119,13 @@ class LivenessProgramReader:
         return arguments, body
 
     def flatten_tuples(self, values: Iterable[int]) -> list[int]:
-        """Tuples among the values as their members."""
+        """Replace tuples by their members."""
         return self._flatten_tuple_values(list(values))
 
     def _read_block(
         self, block: ir.Block, known: dict[ir.Value, int], body: LivenessBody
     ) -> list[int]:
-        """Read a block into ``body``; the values that it ends with."""
+        """Read a block into ``body``, and return the values that its terminator returns."""
         for view in block.operations:
             op = view.operation
             name = op.name
@@ -127,7 +141,7 @@ class LivenessProgramReader:
                     LivenessOp(op, operands, self._flatten_tuple_values(operands), result_numbers)
                 )
                 if name == FUSION:
-                    self.fused = True
+                    self.has_fusions = True
                 elif kind == _COLLECTIVE and name not in buffer_sharing.PAIRWISE and _is_async(op):
                     self._operands_in_flight.update(dict.fromkeys(result_numbers, operands))
             elif kind == _VIEW:
@@ -150,12 +164,12 @@ class LivenessProgramReader:
                 self._read_loop(op, operands, known, body)
             elif kind == _BRANCH:
                 self._read_branch(op, operands, known, body)
-            elif kind == _END:
+            elif kind == _TERMINATOR:
                 return operands
             elif kind == _TUPLE:
                 number = known[op.results[0]] = self._allocate_number(0)
                 self._tuple_members[number] = operands
-            elif kind == _PART:
+            elif kind == _TUPLE_ELEMENT:
                 index = get_attribute(op, "index").value
                 known[op.results[0]] = self._tuple_members[operands[0]][index]
             else:
@@ -164,26 +178,21 @@ class LivenessProgramReader:
         return []
 
     def _read_wait(self, op: ir.Operation, operands: list[int], body: LivenessBody) -> None:
-        """A collective that is under way reads its operands until it is waited for, where its
-        results do not take their place."""
-        flying = [
-            self._operands_in_flight[value]
-            for value in operands
-            if value in self._operands_in_flight
-        ]
-        reads = [*operands, *(value for values in flying for value in values)]
+        """Read a wait: an asynchronous collective reads its operands until the wait is done."""
+        in_flight = self._operands_in_flight
+        reads = [*operands, *(read for value in operands for read in in_flight.get(value, ()))]
         body.items.append(LivenessOp(op, operands, self._flatten_tuple_values(reads), []))
 
     def _read_call(
         self, op: ir.Operation, name: str, operands: list[int], body: LivenessBody
     ) -> list[int] | None:
-        """What the function that an op calls ends with; None where that is not in the module."""
+        """Read a called function into ``body``, and return its results; None for a declaration."""
         callee = get_attribute(op, CALLEE[name]).value
         function = self._functions.get(callee)
         if function is None:
-            raise HespasError(f"there is no function @{callee}", op=op)
+            raise HespasError(f"the function @{callee} is not defined", op=op)
         if callee in self._open_calls:
-            raise HespasError(f"@{callee} calls itself", op=op)
+            raise HespasError(f"the function @{callee} calls itself", op=op)
         if not len(function.regions[0].blocks):
             return None
         self._open_calls.append(callee)
@@ -195,34 +204,36 @@ class LivenessProgramReader:
     def _read_loop(
         self, op: ir.Operation, operands: list[int], known: dict[ir.Value, int], body: LivenessBody
     ) -> None:
-        cond, step = (region.blocks[0] for region in op.regions)
-        last = step.operations[len(step.operations) - 1].operation
+        """Read a loop. A value that its body forwards unchanged keeps its number."""
+        condition, step = (region.blocks[0] for region in op.regions)
+        terminator = step.operations[len(step.operations) - 1].operation
         carries = []
         for number, before in enumerate(operands):
-            inner, yielded = step.arguments[number], last.operands[number]
+            inner, yielded = step.arguments[number], terminator.operands[number]
             if _trace_through_views(yielded) == inner or _is_without_memory(inner.type):
-                known[inner] = known[cond.arguments[number]] = before
+                known[inner] = known[condition.arguments[number]] = before
                 known[op.results[number]] = before
                 continue
-            argument = known[cond.arguments[number]] = self._number_value(inner, known, op)
+            argument = known[condition.arguments[number]] = self._number_value(inner, known, op)
             carries.append((number, before, argument))
         item = LivenessOp(op, operands, [], [])
         first = len(self.sizes)
-        for block in (cond, step):
-            inside = LivenessBody(first)
-            inside.results = self._flatten_tuple_values(self._read_block(block, known, inside))
-            inside.collect_outer_values()
-            item.bodies.append(inside)
-        ends = [known[value] for value in last.operands]
-        item.bodies[1].results = [ends[number] for number, _, _ in carries]
+        for block in (condition, step):
+            inner_body = LivenessBody(first)
+            results = self._read_block(block, known, inner_body)
+            inner_body.results = self._flatten_tuple_values(results)
+            inner_body.collect_captured_values()
+            item.bodies.append(inner_body)
+        yielded_values = [known[value] for value in terminator.operands]
+        item.bodies[1].results = [yielded_values[number] for number, _, _ in carries]
         for number, before, argument in carries:
             after = self._number_value(op.results[number], known, op)
             item.carries.append(LoopCarry(before, argument, after))
-        outer = set().union(*(inside.outer for inside in item.bodies))
+        captured = set().union(*(inner_body.captured for inner_body in item.bodies))
         arguments = {carry.argument for carry in item.carries}
-        before = [carry.before for carry in item.carries]
-        item.reads = self._flatten_tuple_values([*before, *sorted(outer - arguments)])
-        item.makes = [carry.after for carry in item.carries]
+        initial_values = [carry.before for carry in item.carries]
+        item.reads = self._flatten_tuple_values([*initial_values, *sorted(captured - arguments)])
+        item.results = [carry.after for carry in item.carries]
         body.items.append(item)
 
     def _read_branch(
@@ -230,15 +241,14 @@ class LivenessProgramReader:
     ) -> None:
         item = LivenessOp(op, operands, [], [])
         for region in op.regions:
-            inside = LivenessBody(len(self.sizes))
-            inside.results = self._flatten_tuple_values(
-                self._read_block(region.blocks[0], known, inside)
-            )
-            inside.collect_outer_values()
-            item.bodies.append(inside)
-        item.makes = self._number_results(op, known)
-        outer = set().union(*(inside.outer for inside in item.bodies))
-        item.reads = self._flatten_tuple_values([*operands, *sorted(outer)])
+            alternative = LivenessBody(len(self.sizes))
+            results = self._read_block(region.blocks[0], known, alternative)
+            alternative.results = self._flatten_tuple_values(results)
+            alternative.collect_captured_values()
+            item.bodies.append(alternative)
+        item.results = self._number_results(op, known)
+        captured = set().union(*(alternative.captured for alternative in item.bodies))
+        item.reads = self._flatten_tuple_values([*operands, *sorted(captured)])
         body.items.append(item)
 
     def _number_results(self, op: ir.Operation, known: dict[ir.Value, int]) -> list[int]:
@@ -267,25 +277,25 @@ class LivenessProgramReader:
         return len(self.sizes) - 1
 
     def _flatten_tuple_values(self, values: list[int]) -> list[int]:
-        parts = self._tuple_members
-        if not parts:
+        members = self._tuple_members
+        if not members:
             return values
         flattened: list[int] = []
         for value in values:
-            flattened += self._flatten_tuple_values(parts[value]) if value in parts else [value]
+            flattened += self._flatten_tuple_values(members[value]) if value in members else [value]
         return flattened
 
     def _number_constant(self, op: ir.Operation) -> int:
-        """One number for equal constants: splitting repeats them.
+        """Give equal constants one number, because a split clones constants.
 
-        Those that compilers write where they are read get a number that no item makes: it is never
-        live, and a loop that starts from it has a buffer of its own.
+        A small constant, which compilers write into the code that reads it, gets a new number that
+        no op defines. It is never live, and a loop that starts from it needs a separate buffer.
         """
         if is_small_constant(op):
             return self._allocate_number(to_buffer_size(op.results[0].type).bytes)
         try:
             key: object = op.attributes["value"]
-        except TypeError:  # complex elements: the bindings cannot hold them
+        except TypeError:  # The bindings cannot represent complex elements.
             key = to_canonical_text(op)
         if key not in self.constants:
             self.constants[key] = self._allocate_number(to_buffer_size(op.results[0].type).bytes)
@@ -298,7 +308,7 @@ def _is_async(op: ir.Operation) -> bool:
 
 
 def _is_without_memory(kind: ir.Type) -> bool:
-    """Whether a value takes no memory, as a token does."""
+    """Return whether values of a type use no memory, such as tokens."""
     return not isinstance(kind, ir.ShapedType | ir.TupleType)
 
 
@@ -317,15 +327,15 @@ def _classify_op(name: str) -> int:
     table: Sequence[tuple[Iterable[str], int]] = (
         (op_kinds.VIEWS, _VIEW),
         (op_kinds.BARRIERS, _BARRIER),
-        (op_kinds.NO_MEMORY_OPS, _NOTHING),
+        (op_kinds.NO_MEMORY_OPS, _NO_MEMORY),
         (LOOPS, _LOOP),
         (BRANCHES, _BRANCH),
         (CALLEE, _CALL),
-        (TERMINATORS, _END),
+        (TERMINATORS, _TERMINATOR),
         (MAYBE_COLLECTIVE, _COLLECTIVE),
         (op_kinds.CONSTANTS, _CONSTANT),
         (op_kinds.TUPLES, _TUPLE),
-        (op_kinds.TUPLE_ELEMENTS, _PART),
+        (op_kinds.TUPLE_ELEMENTS, _TUPLE_ELEMENT),
         ((buffer_sharing.TRANSPOSE,), _TRANSPOSE),
     )
     return next((kind for members, kind in table if name in members), _PLAIN)

@@ -1,4 +1,4 @@
-"""``--memory-annotate``: how much memory the program takes on one device, and what for."""
+"""``--memory-annotate``: compute how much memory a program uses on one device, and for what."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from hespas.dialects.op_kinds import find_entry_function
 from hespas.passes.base import Pass, PassRun, option
 from hespas.passes.memory.buffer_assignment import compute_allocated_bytes
 from hespas.passes.memory.fusion_model import find_kernel_results_over, fuse_kernels
-from hespas.passes.memory.liveness import LivenessAnalysis, ResultsOver, ValueLifetimes
+from hespas.passes.memory.liveness import (
+    LivenessAnalysis,
+    ProgramLifetimes,
+    ResultsOver,
+    ValueLifetime,
+)
 from hespas.passes.memory.liveness_program import LivenessProgramReader
 from hespas.passes.memory.value_roles import (
     ACTIVATION,
@@ -35,14 +40,15 @@ from hespas.support.errors import (
 )
 
 FUSION_MODELS = ("auto", "true", "false")
-MAX_TIMELINE_POINTS = 512  # of a timeline
+MAX_TIMELINE_POINTS = 512
 
 
 @dataclass(frozen=True)
 class MemoryAnnotatePass(Pass):
-    """Write how much memory the program takes on one device, from what lives when.
+    """Write how much memory the program uses on one device, from the lifetimes of its values.
 
-    Program order counts, so it belongs before a split that merges regions, which moves ops.
+    The result depends on program order: run this pass before a split that merges regions, because
+    the split reorders ops.
     """
 
     name: ClassVar[str] = "memory-annotate"
@@ -51,7 +57,8 @@ class MemoryAnnotatePass(Pass):
 
     model_fusion: str = option(
         "auto",
-        "ops that a compiler would fuse make no buffer: true, false; auto: if nothing is fused",
+        "model the compiler's fusion, which needs fewer buffers: true, false; "
+        "auto: if the module has no fusions",
     )
 
     def apply(self, module: ir.Module, run: PassRun) -> MemoryAttr:
@@ -71,90 +78,88 @@ def compute_memory_use(
     model_fusion: bool | None = None,
     results_over: ResultsOver = find_kernel_results_over,
 ) -> MemoryAttr:
-    """The memory of a prepared program; raises HespasError.
+    """Compute the memory that a prepared program uses.
 
-    ``model_fusion``: whether ops that a compiler would fuse make no buffer; None: where the module
-    has no fusions. ``results_over`` says which results may be written over an operand.
+    Args:
+        module: The module.
+        model_fusion: Whether ops that a compiler would fuse need no buffer. None: only if the
+            module has no fusions.
+        results_over: Finds the results that may be written over an operand.
+
+    Raises:
+        HespasError: A shape is dynamic, or a function calls itself.
     """
     function = find_entry_function(module)
     reader = LivenessProgramReader(module)
     arguments, body = reader.read_program(function)
-    if model_fusion or (model_fusion is None and not reader.fused):
+    if model_fusion or (model_fusion is None and not reader.has_fusions):
         fuse_kernels(body, reader.sizes)
     result_by_argument = find_replaced_arguments(module, function, len(body.results))
-    roles = classify_arguments(function)
-    replacing = {
+    argument_roles = classify_arguments(function)
+    replaced = {
         arguments[number]: body.results[result] for number, result in result_by_argument.items()
     }
     constants = list(reader.constants.values())
-    owners = dict.fromkeys(body.results, RESULT) | dict.fromkeys(constants, CONSTANT)
+    roles = dict.fromkeys(body.results, RESULT) | dict.fromkeys(constants, CONSTANT)
     for number, value in enumerate(arguments):
-        role = roles[number] if roles else OTHER
-        owners |= dict.fromkeys(reader.flatten_tuples([value]), role)
-        if value in replacing:
-            owners[replacing[value]] = role
-    lasting_values = reader.flatten_tuples(v for v in arguments if v not in replacing)
-    analysis = LivenessAnalysis(reader.sizes, results_over)
-    lifetimes = analysis.analyse_program(
-        [*constants, *lasting_values], replacing, body, _get_terminator(function)
+        role = argument_roles[number] if argument_roles else OTHER
+        roles |= dict.fromkeys(reader.flatten_tuples([value]), role)
+        if value in replaced:
+            roles[replaced[value]] = role
+    permanent_arguments = reader.flatten_tuples(v for v in arguments if v not in replaced)
+    program = LivenessAnalysis(reader.sizes, results_over).analyse_program(
+        [*constants, *permanent_arguments], replaced, body, _get_terminator(function)
     )
-    over_time = lifetimes.compute_bytes_over_time(reader.sizes)[::2]
-    peak_point = max(range(len(over_time)), key=over_time.__getitem__)
-    bytes_by_owner = _sum_bytes_by_owner(lifetimes, reader.sizes, peak_point, owners)
-    arguments_bytes = {role: bytes_by_owner.get(role, 0) for role in (PARAMETER, OPTIMIZER, OTHER)}
-    points, live = _thin_timeline(over_time)
-    op = lifetimes.points[peak_point]
+    bytes_by_point = program.compute_bytes_over_time(reader.sizes)[::2]
+    peak_point = max(range(len(bytes_by_point)), key=bytes_by_point.__getitem__)
+    bytes_by_role = _sum_bytes_by_role(program, reader.sizes, peak_point, roles)
+    timeline_points = _choose_timeline_points(bytes_by_point)
+    op = program.points[peak_point]
     place = format_source_position(op.location)
     return MemoryAttr(
-        peak_bytes=compute_allocated_bytes(lifetimes, reader.sizes, replacing),
-        live_bytes=over_time[peak_point],
-        argument_bytes=sum(arguments_bytes.values()),
-        result_bytes=bytes_by_owner.get(RESULT, 0),
-        constant_bytes=bytes_by_owner.get(CONSTANT, 0),
-        temporary_bytes=bytes_by_owner.get(TEMPORARY, 0) + bytes_by_owner.get(ACTIVATION, 0),
-        parameter_bytes=arguments_bytes[PARAMETER] if roles else None,
-        optimizer_bytes=arguments_bytes[OPTIMIZER] if roles else None,
-        activation_bytes=bytes_by_owner.get(ACTIVATION),
+        peak_bytes=compute_allocated_bytes(program, reader.sizes, replaced),
+        live_bytes=bytes_by_point[peak_point],
+        argument_bytes=sum(bytes_by_role.get(role, 0) for role in (PARAMETER, OPTIMIZER, OTHER)),
+        result_bytes=bytes_by_role.get(RESULT, 0),
+        constant_bytes=bytes_by_role.get(CONSTANT, 0),
+        temporary_bytes=bytes_by_role.get(TEMPORARY, 0) + bytes_by_role.get(ACTIVATION, 0),
+        parameter_bytes=bytes_by_role.get(PARAMETER, 0) if argument_roles else None,
+        optimizer_bytes=bytes_by_role.get(OPTIMIZER, 0) if argument_roles else None,
+        activation_bytes=bytes_by_role.get(ACTIVATION),
         op=op.name,
         location=fill_in_file_name(place, find_source_file(module.operation.location))
         if place
         else find_framework_name(op.location) or None,
-        points=len(over_time),
-        timeline_points=points,
-        timeline_bytes=live,
+        points=len(bytes_by_point),
+        timeline_points=timeline_points,
+        timeline_bytes=tuple(bytes_by_point[point] for point in timeline_points),
     )
 
 
-def _sum_bytes_by_owner(
-    lifetimes: ValueLifetimes, sizes: Sequence[int], point: int, owners: Mapping[int, str]
+def _sum_bytes_by_role(
+    program: ProgramLifetimes, sizes: Sequence[int], point: int, roles: Mapping[int, str]
 ) -> dict[str, int]:
-    """Bytes live at a point by what they are for; ``owners`` says so of all but temporaries."""
-    bytes_by_owner: dict[str, int] = {}
-    for i in lifetimes.find_live_at(2 * point):
-        value = lifetimes.values[i]
-        owner = owners.get(value) or _classify_temporary(lifetimes, i)
-        bytes_by_owner[owner] = bytes_by_owner.get(owner, 0) + sizes[value]
-    return bytes_by_owner
+    """Sum the bytes live at a point by role; ``roles`` has the roles of all but temporaries."""
+    bytes_by_role: dict[str, int] = {}
+    for lifetime in program.find_live_at(2 * point):
+        role = roles.get(lifetime.value) or _classify_temporary(program, lifetime)
+        bytes_by_role[role] = bytes_by_role.get(role, 0) + sizes[lifetime.value]
+    return bytes_by_role
 
 
-def _classify_temporary(lifetimes: ValueLifetimes, i: int) -> str:
-    """An activation is made before the backward pass and read in it."""
-    birth_location, death_location = (
-        lifetimes.points[time // 2].location for time in (lifetimes.births[i], lifetimes.deaths[i])
+def _classify_temporary(program: ProgramLifetimes, lifetime: ValueLifetime) -> str:
+    """Return ACTIVATION for a value that is made before the backward pass and read in it."""
+    birth, death = (program.points[t // 2].location for t in (lifetime.birth, lifetime.death))
+    return ACTIVATION if is_backward(death) and not is_backward(birth) else TEMPORARY
+
+
+def _choose_timeline_points(bytes_by_point: Sequence[int]) -> tuple[int, ...]:
+    """Choose the points of the timeline: the highest of each sequence of points of equal length."""
+    step = -(-len(bytes_by_point) // MAX_TIMELINE_POINTS)
+    return tuple(
+        max(range(start, min(start + step, len(bytes_by_point))), key=bytes_by_point.__getitem__)
+        for start in range(0, len(bytes_by_point), step)
     )
-    return (
-        ACTIVATION if is_backward(death_location) and not is_backward(birth_location) else TEMPORARY
-    )
-
-
-def _thin_timeline(over_time: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The points of a timeline and the bytes there: of so many points in a row the highest."""
-    step = -(-len(over_time) // MAX_TIMELINE_POINTS)
-    points = tuple(
-        max(range(start, min(start + step, len(over_time))), key=over_time.__getitem__)
-        for start in range(0, len(over_time), step)
-    )
-    return points, tuple(over_time[point] for point in points)
 
 
 def _get_terminator(function: ir.Operation) -> ir.Operation:
