@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -30,9 +31,12 @@ assert b"<script>" in render_page("it", "has its style and script", [])
 
 
 def run(*command: str | Path, cwd: Path) -> str:
+    """Run a command without the caller's ``PYTHONPATH``; returns what it printed."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [str(word) for word in command], cwd=cwd, capture_output=True, text=True, check=False
-    )
+        [str(word) for word in command],
+        cwd=cwd, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -44,9 +48,11 @@ def main() -> None:
         run(sys.executable, "-m", "build", "--outdir", folder, ROOT, cwd=folder)
         wheel = next(folder.glob("*.whl"))
         assert list(folder.glob("*.tar.gz")), "no sdist"
-        venv.create(folder / "env", with_pip=True)
+        venv.create(folder / "env", symlinks=True)
         python = folder / "env" / "bin" / "python"
-        run(python, "-m", "pip", "install", "--quiet", wheel, cwd=folder)
+        # This environment's pip installs into the empty one, and compiles nothing that is not used.
+        pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile")
+        run(*pip, wheel, cwd=folder)
         run(python, "-c", CHECK, cwd=folder)
         example = ROOT / "docs" / "examples" / "llama3-100m-opt-a100.mlir.xz"
         bin_ = folder / "env" / "bin"
