@@ -51,7 +51,16 @@ def main() -> None:
         venv.create(folder / "env", symlinks=True)
         python = folder / "env" / "bin" / "python"
         # This environment's pip installs into the empty one, and compiles nothing that is not used.
-        pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile")
+        pip = (
+            sys.executable,
+            "-m",
+            "pip",
+            "--python",
+            python,
+            "install",
+            "--quiet",
+            "--no-compile",
+        )
         run(*pip, wheel, cwd=folder)
         run(python, "-c", CHECK, cwd=folder)
         example = ROOT / "docs" / "examples" / "llama3-100m-opt-a100.mlir.xz"

@@ -10,7 +10,7 @@ from pathlib import Path
 import lit.formats
 
 here = Path(__file__).resolve().parent
-sys.path.insert(0, str(here))
+sys.path[:0] = [str(here), str(here.parent)]
 
 from inprocess import InProcess  # noqa: E402
 

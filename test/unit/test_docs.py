@@ -1,8 +1,8 @@
 """The examples in the README and the docs run, and the output they show is what comes out.
 
-Fenced blocks: ``sh`` runs in bash, ``python`` in a process, both in one folder a page; a ``text``
-block after one shows (part of) its output, ``...`` standing for anything; ``LANGUAGE=FILE`` writes
-the file. ``sh norun`` is not run.
+Fenced blocks: ``sh`` runs commands of hespas, or a script in bash, ``python`` runs in a process,
+both in one folder for each page. A ``text`` block after one shows (part of) its output, where
+``...`` stands for anything. ``LANGUAGE=FILE`` writes the file. ``sh norun`` is not run.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from support.paths import ROOT
+from support.tool_commands import ToolOutput, parse_pipe, run_command
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"^```(\w[^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -35,24 +36,61 @@ def matches(expected: str, output: str) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda p: str(p.relative_to(ROOT)))
-def test_examples_run(page, tmp_path):
+def test_examples_run(page, tmp_path, monkeypatch):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "examples").symlink_to(ROOT / "docs" / "examples")
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     output = ""
     for kind, text in blocks(page):
         if kind in ("sh", "python"):
-            command = ["bash", "-euo", "pipefail", "-c"] if kind == "sh" else [sys.executable, "-c"]
-            done = subprocess.run(
-                [*command, text], cwd=tmp_path, capture_output=True, text=True, timeout=300,
-                env={**os.environ, "PATH": path, "COLUMNS": "100"},
-            )  # fmt: skip
-            output = done.stdout + done.stderr
-            assert done.returncode == 0, f"{text}\n{output}"
+            done = run_script(text) if kind == "sh" else run_process([sys.executable, "-c", text])
+            output = done.out + done.err
+            assert done.code == 0, f"{text}\n{output}"
         elif "=" in kind:
-            (tmp_path / kind.split("=")[1]).write_text(text)
+            Path(kind.split("=")[1]).write_text(text)
         elif kind == "text" and output:
             assert matches(text, output), f"expected\n{text}\nbut\n{output}"
+
+
+# What concerns the lines after it, so that bash has to run all of them at once.
+SHELL_STATE = re.compile(r"<<|^\s*(export|cd|set|if|for|while)\b|^\w+=", re.MULTILINE)
+
+
+def run_script(text: str) -> ToolOutput:
+    """Run plain commands of hespas in this process, and all others in bash."""
+    lines = [text] if SHELL_STATE.search(text) else text.replace("\\\n", " ").splitlines()
+    out = err = ""
+    for line in lines:
+        if line.strip() and not line.startswith("#"):
+            done = run_line(line)
+            out, err = out + done.out, err + done.err
+            if done.code:
+                return ToolOutput(done.code, out, err)
+    return ToolOutput(0, out, err)
+
+
+def run_line(line: str) -> ToolOutput:
+    command, _, file = line.partition(" > ")
+    pipe = parse_pipe(command)
+    if pipe is None or len(file.split()) > 1:
+        return run_process(["bash", "-euo", "pipefail", "-c", line])
+    data = err = ""
+    for stage in pipe:
+        done = run_command(stage, data)
+        data, err = done.out, err + done.err
+        if done.code:
+            return ToolOutput(done.code, data, err)
+    if file:
+        Path(file.strip()).write_text(data)
+        data = ""
+    return ToolOutput(0, data, err)
+
+
+def run_process(command: list[str]) -> ToolOutput:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    return ToolOutput(done.returncode, done.stdout, done.stderr)
 
 
 def test_links_point_to_files():
