@@ -1,4 +1,4 @@
-"""The commands as a page: ``python -m hespas.tools.cli_reference > docs/reference/cli.md``."""
+"""Generates ``docs/reference/cli.md``, the page of the command line."""
 
 from __future__ import annotations
 
@@ -72,10 +72,8 @@ def _format_parser_section(parser: argparse.ArgumentParser, level: str) -> Itera
                 for name in subparsers
             ]
         elif action.help != argparse.SUPPRESS and "--help" not in action.option_strings:
-            rows.append(
-                f"| {_format_argument_spelling(action)} "
-                f"| {_escape_table_cell(_format_argument_help(action))} |\n"
-            )
+            meaning = _escape_table_cell(_format_argument_help(action))
+            rows.append(f"| {_format_argument_spelling(action)} | {meaning} |\n")
     if rows:
         yield "\n| argument | meaning |\n|---|---|\n"
         yield from rows

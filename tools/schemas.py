@@ -19,18 +19,18 @@ SCHEMA_FOLDER = Path(__file__).resolve().parents[1] / "configs" / "schemas"
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 SCALAR = {"type": ["string", "number", "boolean", "null"]}
 MODELS: dict[str, tuple[type[BaseModel], str]] = {
-    "accelerator": (Accelerator, "an accelerator's file: systolic arrays and vector units"),
+    "accelerator": (Accelerator, "the file of an accelerator: systolic arrays and vector units"),
     "export": (ExportSpec, "the spec file of hespas export"),
     "module-stats": (ModuleStats, "module_stats.json, which hespas run writes"),
     "network": (NetworkFile, "network.yml of a system"),
-    "node": (NodeFile, "a node's file: what a device can do"),
+    "node": (NodeFile, "the file of a node: peak rates, memory and other constants of a device"),
     "run": (RunConfig, "the configuration file of hespas run"),
     "system": (SystemFile, "system.json of a system, as ASTRA-sim reads it"),
 }
 
 
 def build_schemas() -> dict[str, dict[str, Any]]:
-    """All schemas by name."""
+    """Build all schemas by name."""
     schemas_by_name = {
         name: _build_model_schema(model, title) for name, (model, title) in MODELS.items()
     }
@@ -39,7 +39,7 @@ def build_schemas() -> dict[str, dict[str, Any]]:
 
 
 def format_schema_files() -> dict[str, str]:
-    """The files, by name."""
+    """Format the files by name."""
     return {
         f"{name}.json": json.dumps(schema, indent=2) + "\n"
         for name, schema in build_schemas().items()
@@ -56,7 +56,7 @@ def _build_model_schema(model: type[BaseModel], title: str) -> dict[str, Any]:
 
 
 def _clean_model_schema(model: dict[str, Any]) -> None:
-    """Plain text for a docstring, and no titles that only repeat the keys."""
+    """Convert docstrings to plain text, and remove titles that only repeat the keys."""
     if "description" in model:
         model["description"] = " ".join(model["description"].replace("``", "`").split())
     model.pop("title", None)
@@ -65,7 +65,7 @@ def _clean_model_schema(model: dict[str, Any]) -> None:
 
 
 def _build_sweep_schema() -> dict[str, Any]:
-    """A sweep's file: each key of a run as a value, or a list of values for an axis of the grid."""
+    """Build the schema of a sweep: each key of a run has a value, or a list as an axis."""
     run = RunConfig.model_json_schema()["properties"]
     cell: dict[str, Any] = {}
     for key, value in run.items():

@@ -38,7 +38,7 @@ def test_analyzer_prints_the_published_lines(place, capsys):
     assert run_tool_main(hespas_mlir_analyzer.main, ["-f", "csv", "-e", "-s", "step.mlir"]) == 0
     assert "stablehlo.all_reduce(tensor<64x256xbf16>),1" in capsys.readouterr().out
     assert run_tool_main(hespas_mlir_analyzer.main, ["-f", "xml", "step.mlir"]) == 2
-    assert capsys.readouterr().err == "error: there is no format 'xml'; known: table, csv\n"
+    assert capsys.readouterr().err == "error: unknown format 'xml'; known: table, csv\n"
 
 
 def test_splitter_writes_pieces_that_parse(place, capsys, context):
@@ -86,7 +86,7 @@ def test_chakra_gen_prints_results_on_stdout_and_log_on_stderr(place, capsys):
     assert run_tool_main(hespas_chakra_gen.main, argv) == 0
     out, err = capsys.readouterr()
     found = lines(out)
-    assert "disable_cache: nothing is cached" in err and "num_threads" in err
+    assert "disable_cache: no effect, because equal regions" in err and "num_threads" in err
     assert found["Basic block reuse rate"] == "0.500 (1/2)"
     assert found["Operator reuse factor"] == "0.500 (2/4)"
     # Each dot: 2*64*256*256 FLOP, (2*64*256 + 256*256) * 2 B; each tanh: 64*256*2*2 B.
@@ -137,7 +137,7 @@ def test_presets_configuration_needs_only_flags(place, capsys):
         ({"estimator": {"method": "xla"}},
          "unknown key 'perf_estimator.hardware.peak_flops'"),
         ({"estimator": {"method": "systolic"}},
-         "which is no estimator of the published tools; hespas run --estimator systolic has it"),
+         "which is not an estimator of the published tools; hespas run --estimator systolic uses it"),
         ({"estimator": {"method": "xla", "hardware": {"translate": {"target-backends": "tpu"}}}},
          "'perf_estimator.hardware.translate.target-backends' is \"tpu\""),
         ({"estimator": {"method": "cocossim", "hardware": {}}},
@@ -171,7 +171,7 @@ def test_keys_without_effect_are_said(place):
         block_lim=3,
     )  # fmt: skip
     notes = "\n".join(published_config.read_published_config(config, {}).notes)
-    assert "cache_dir, in_memory_only_cache: nothing is cached" in notes
+    assert "cache_dir, in_memory_only_cache: no effect, because equal regions" in notes
     assert "block_lim: no effect on individual_split" in notes
 
 
@@ -299,7 +299,7 @@ def test_flags_of_run_are_heeded(place, capsys):
     assert run_tool_main(hespas.main, ["run", config, "--jobs", "2"]) == 2
     assert "roofline does not" in capsys.readouterr().err
     assert run_tool_main(hespas.main, ["run", config, "--estimator", "xla"]) == 2
-    assert "does not go with the published configuration" in capsys.readouterr().err
+    assert "does not go with the published file" in capsys.readouterr().err
 
 
 # The published run on its own export: 268 blocks, FLOP/s 0.362 and bandwidth 0.847 of the peak.

@@ -133,7 +133,7 @@ def test_a_timeline_is_written(place, capsys):
 @pytest.mark.parametrize(
     ("argv", "code", "message"),
     [
-        ([], 2, "the following arguments are required: traces, --system"),
+        ([], 2, "the following arguments are required: TRACES, --system"),
         (["traces", "--system", "ringg"], 2, "no system preset is named 'ringg'"),
         (["no", "--system", "ring"], 1, "no: error: the folder does not exist"),
         (["traces", "--system", "V100_32GB_8GPU"], 1,

@@ -276,19 +276,22 @@ def test_list(capsys, monkeypatch):
 
 LINE = [
     ((), "the program is missing; see hespas export --list"),
-    (("llama", "--set", "layers"), "--set takes KEY=VALUE, not 'layers'"),
-    (("llama", "--mesh", "fsdp=0"), "'fsdp=0' is not AXIS=N with N from 1"),
-    (("llama", "--mesh", "a=2,a=2"), "the axis 'a' is there twice"),
-    (("llama", "--target", "cpu"), "--target has no use for --stage lowered"),
+    (("llama", "--set", "layers"), "--set: 'layers' is not KEY=VALUE"),
+    (("llama", "--mesh", "fsdp=0"), "'fsdp=0' is not AXIS=N with N of at least 1"),
+    (("llama", "--mesh", "a=2,a=2"), "the axis 'a' is repeated"),
+    (("llama", "--target", "cpu"), "--target has no effect on --stage lowered"),
     (("llama", "--stage", "optimised"), "--stage optimised needs --target"),
     (("llama", "--stage", "optimised", "--target", "H100_80"), "did you mean 'H100_80GB'"),
-    (("llama", "-o", "x.foo"), "'x.foo' does not say its format; end it in .mlir,"),
-    (("llama", "--json"), "--json and the module both go to stdout; name a file with -o"),
-    (("llama", "--set", "a=b", "--arg", "f32"), "--set has no use beside --arg and --spec"),
+    (("llama", "-o", "x.foo"), "the name 'x.foo' has no known ending; known: .mlir,"),
+    (("llama", "--json"), "--json and the module are both written to stdout; name a file with -o"),
+    (("llama", "--set", "a=b", "--arg", "f32"), "--set does not go with --arg and --spec"),
     (("model.py:draw", "--arg", "f33[2]"), "'f33[2]': unknown type 'f33'; did you mean"),
     (("model.py:draw", "--arg", "f32[2,a]"), "'a' is not a dimension size; write it as bf16[1024"),
     (("model.py:draw", "--arg", "f32[2]@a,b"), "2 shardings for 1 dimensions"),
-    (("model.py:draw", "--arg", "f32", "--donate", "x"), "--donate takes numbers of arguments"),
+    (
+        ("model.py:draw", "--arg", "f32", "--donate", "x"),
+        "--donate: 'x' is not the number of an argument",
+    ),
     (("model.py:draw", "--static", "count=4"), "the arguments are missing; give --arg"),
 ]
 

@@ -436,7 +436,7 @@ def test_a_family_scales(place, capsys):
     ("argv", "code", "said"),
     [
         ((), 2, "no program is given"),
-        (("--mlir", "step.mlir", "--dask", "tcp://x:1"), 2, "exclude each other"),
+        (("--mlir", "step.mlir", "--dask", "tcp://x:1"), 2, "--jobs does not go with --dask"),
         (("--mlir", "step.mlir", "--set", "split"), 2, "is not KEY=VALUE"),
         (("--mlir", "step.mlir", "--set", "spilt=a"), 2, "unknown key 'spilt'"),
         (("--mlir", "step.mlir", "--output", "t.xls"), 2, "ends in none of"),

@@ -179,7 +179,7 @@ def test_new_system_of_one_node_or_of_single_devices(tmp_path):
         (["--devices-per-node=1"], "a system needs at least 2 devices"),
         (["--devices-per-node=8"], "--link-bandwidth is missing"),
         ([*FLAGS[:3]], "--nic-bandwidth is missing"),
-        ([FLAGS[0], *FLAGS[2:]], "--nic-bandwidth has no use: --nodes is 1"),
+        ([FLAGS[0], *FLAGS[2:]], "--nic-bandwidth has no effect: --nodes is 1"),
         ([*FLAGS, "--topology=Swich"], "has no value .Swich'; did you mean 'Switch'"),
         ([*FLAGS, "--algorithm=ring,ring,ring"], "has 3 names, but the system has 2 dimensions"),
         ([*FLAGS, "--node=H100"], "no node preset is named 'H100'"),

@@ -1,4 +1,4 @@
-"""``hespas export``: a JAX program to StableHLO, for devices that need not be there."""
+"""``hespas export``: export a JAX program as StableHLO; no devices needed."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from hespas.frontends.export.program_source import ExportRequest
 
 DESCRIPTION = """\
-Export a JAX program as StableHLO. No accelerator is needed, nor are the devices of its mesh, and
-its arrays are never allocated.
+Export a JAX program as StableHLO. Neither accelerators nor the devices of the mesh are needed, and
+no array is allocated.
 
   hespas export --list
   hespas export llama --model 8b --mesh fsdp=4,tensor=2 --set scan=true -o llama.mlir.xz
   hespas export llama --mesh fsdp=8 --stage partitioned -o llama.mlir
   hespas export model.py:step --mesh data=8 --arg f32[512,512] --arg f32[64,512]@data -o step.mlir
 
-PROGRAM is a recipe's name, module:function or FILE.py:function. A function is lowered itself where
---arg or --spec say its arguments; else it is called, with --mesh and --set, and gives an Exportable
-or a Lowered of JAX (FILE.py alone stands for FILE.py:build).
+PROGRAM is the name of a recipe, module:function or FILE.py:function. If --arg or --spec describe
+the arguments of the function, it is lowered. Otherwise it is called with --mesh and --set, and must
+return an Exportable or JAX's Lowered (FILE.py alone means FILE.py:build).
 """
 FORMATS = (".mlir", ".mlirbc")
 PACKED = ("", ".xz", ".gz")
@@ -38,44 +38,67 @@ PACKED = ("", ".xz", ".gz")
 def build_parser() -> CommandParser:
     parser = CommandParser("hespas export", DESCRIPTION)
     add = parser.add_argument
-    add("program", nargs="?", metavar="PROGRAM", help="what to export")
-    add("--list", action="store_true", help="list the recipes, or one with its options")
-    add("--stage", choices=STAGES, default="lowered", help="how far to take it (default lowered)")
+    add("program", nargs="?", metavar="PROGRAM", help="recipe or function to export")
+    add("--list", action="store_true", help="list the recipes, or the options of one")
+    add("--stage", choices=STAGES, default="lowered", help="stage to export (default lowered)")
     add(
         "--target", metavar="NAME",
-        help="what XLA partitions and optimises for: cpu (default), or a GPU's description",
+        help="device that XLA partitions and optimises for: cpu (default), or a target of hespas "
+        "presets targets",
     )  # fmt: skip
     add(
         "-o", "--output", default="-", metavar="FILE",
-        help=".mlir text or .mlirbc bytecode, also with .xz or .gz; default: text on stdout",
+        help="file to write: .mlir text or .mlirbc bytecode, optionally .xz or .gz; default: text "
+        "on stdout",
     )  # fmt: skip
-    add("--mesh", type=_parse_mesh, metavar="AXIS=N,...", help="devices, major axis first")
-    add("--model", "--config", metavar="NAME", help="short for --set model=NAME")
-    add("--set", action="append", default=[], metavar="KEY=VALUE", help="an option of a recipe")
+    add("--mesh", type=_parse_mesh, metavar="AXIS=N,...", help="mesh of devices, major axis first")
+    add("--model", "--config", metavar="NAME", help="short form of --set model=NAME")
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="option of the recipe; may be repeated",
+    )
     add(
         "--arg", action="append", default=[], metavar="ARRAY",
-        help="the function's next argument, as bf16[1024,4096]@fsdp,tensor (- whole, @ replicated)",
+        help="type and sharding of the next argument, such as bf16[1024,4096]@fsdp,tensor (-: "
+        "dimension not sharded, @: replicated)",
     )  # fmt: skip
-    add("--spec", metavar="FILE", help="arguments that are trees, and the rest: YAML or JSON")
+    add(
+        "--spec",
+        metavar="FILE",
+        help="YAML or JSON file with arguments that are trees, and all other options",
+    )
     add(
         "--out-sharding", action="append", default=[], metavar="@AXIS,...",
-        help="of the function's next result",
+        help="sharding of the next result; may be repeated",
     )  # fmt: skip
     add(
         "--static", action="append", default=[], metavar="KEY=VALUE",
-        help="a keyword argument that is a value, in JSON or as text",
+        help="static keyword argument, as JSON or text; may be repeated",
     )  # fmt: skip
-    add("--donate", default="", metavar="N,...", help="arguments whose memory results may take")
-    add("--platform", choices=("cpu", "cuda", "rocm", "tpu"), help="what JAX lowers for")
+    add(
+        "--donate",
+        default="",
+        metavar="N,...",
+        help="numbers of the arguments whose memory results may reuse",
+    )
+    add("--platform", choices=("cpu", "cuda", "rocm", "tpu"), help="platform that JAX lowers for")
     add(
         "--devices",
         type=parse_count,
         metavar="N",
-        help="devices that a program finds; default: --mesh",
+        help="number of devices that the program sees; default: that of --mesh",
     )
-    add("--xla-optimize", default="", metavar="OPTIONS", help="options of that pass, for optimised")
-    add("--no-source", action="store_true", help="keep names in locations, but no source lines")
-    add("--json", action="store_true", help="say what was exported as one JSON object on stdout")
+    add(
+        "--xla-optimize",
+        default="",
+        metavar="OPTIONS",
+        help="options of the pass xla-optimize, for --stage optimised",
+    )
+    add("--no-source", action="store_true", help="write names but no source lines in locations")
+    add("--json", action="store_true", help="print a summary as one JSON object on stdout")
     add("--traceback", action="store_true", help="show the traceback of an error in the program")
     return parser
 
@@ -116,27 +139,29 @@ def _check_output_options(options: argparse.Namespace) -> None:
     if options.output == "-":
         if options.json:
             raise UsageError(
-                "--json and the module both go to stdout", remedy="name a file with -o"
+                "--json and the module are both written to stdout", remedy="name a file with -o"
             )
     elif not options.output.endswith(tuple(endings)) and options.output != "/dev/null":
         raise UsageError(
-            f"'{options.output}' does not say its format", remedy=f"end it in {', '.join(endings)}"
+            f"the name '{options.output}' has no known ending",
+            remedy=f"known: {', '.join(endings)}",
         )
 
 
 def _select_compile_target(options: argparse.Namespace) -> str:
     if options.stage == "lowered" and options.target is not None:
-        raise UsageError("--target has no use for --stage lowered", remedy="say another stage")
+        raise UsageError("--target has no effect on --stage lowered", remedy="name another stage")
     if options.stage == "optimised" and options.target is None:
-        raise UsageError("--stage optimised needs --target", remedy="--target cpu, or a GPU's name")
+        raise UsageError(
+            "--stage optimised needs --target", remedy="add --target cpu, or the name of a GPU"
+        )
     if options.stage != "optimised" and options.xla_optimize:
-        raise UsageError("--xla-optimize has a use for --stage optimised only")
+        raise UsageError("--xla-optimize has an effect on --stage optimised only")
     if options.target is not None:
         from hespas.configs import compile_targets
 
-        compile_targets.load_compile_target(
-            options.target
-        )  # a wrong one is better known before the program is lowered
+        # Find a wrong target before the program is lowered, which may take long.
+        compile_targets.load_compile_target(options.target)
     return options.target or CPU
 
 
@@ -148,26 +173,35 @@ def _build_export_request(options: argparse.Namespace, target: str) -> ExportReq
         recipe_options.setdefault("model", options.model)
     spec = _build_export_spec(options)
     if spec is not None and recipe_options:
-        raise UsageError("--set has no use beside --arg and --spec", remedy="see --static")
+        raise UsageError("--set does not go with --arg and --spec", remedy="see --static")
     platform = options.platform or ("cpu" if target == CPU else "cuda")
     return ExportRequest(options.program, recipe_options, options.mesh, spec, platform)
 
 
 def _build_export_spec(options: argparse.Namespace) -> ExportSpec | None:
-    """The spec file with the flags put over it; None where neither is given."""
+    """Build the spec of the file and of the flags, which override it; None without either."""
     flags = (options.arg, options.out_sharding, options.static, options.donate)
     if options.spec is None and not any(flags):
         return None
     from hespas.configs.validation import validate_config
     from hespas.frontends.export import array_text, export_spec
 
-    for text in options.arg:
-        array_text.parse_array_spec(text)  # here a wrong one is a wrong command line
+    for text in options.arg:  # checked here to report a wrong command line, not a wrong file
+        array_text.parse_array_spec(text)
     for text in options.out_sharding:
         array_text.parse_sharding_axes(text)
-    values = (
-        export_spec.read_export_spec(options.spec).model_dump() if options.spec is not None else {}
-    )
+    values = {}
+    if options.spec is not None:
+        values = export_spec.read_export_spec(options.spec).model_dump()
+    values |= _collect_spec_flags(options, values.get("static", {}))
+    if "args" not in values:
+        raise UsageError("the arguments are missing", remedy="give --arg for each, or --spec")
+    return validate_config(export_spec.ExportSpec, values, options.spec or "the flags")
+
+
+def _collect_spec_flags(options: argparse.Namespace, static: dict[str, Any]) -> dict[str, Any]:
+    """Collect the keys of a spec that flags set; ``static`` are the values of the file."""
+    values: dict[str, Any] = {}
     if options.arg:
         values["args"] = options.arg
     if options.mesh is not None:
@@ -177,21 +211,17 @@ def _build_export_spec(options: argparse.Namespace) -> ExportSpec | None:
         values["out_shardings"] = shardings[0] if len(shardings) == 1 else shardings
     if options.static:
         texts = dict(_parse_key_value("--static", text) for text in options.static)
-        values["static"] = {
-            **values.get("static", {}),
-            **{k: _parse_json_or_text(v) for k, v in texts.items()},
-        }
+        flags = {key: _parse_json_or_text(text) for key, text in texts.items()}
+        values["static"] = {**static, **flags}
     if options.donate:
         values["donate"] = [_parse_argument_number(part) for part in options.donate.split(",")]
-    if "args" not in values:
-        raise UsageError("the arguments are missing", remedy="give --arg for each, or --spec")
-    return validate_config(export_spec.ExportSpec, values, options.spec or "the flags")
+    return values
 
 
 def _advance_to_stage(
     exported: ExportedModule, options: argparse.Namespace, target: str
 ) -> tuple[bytes, list[str]]:
-    """The module at the wanted stage, in the form of the output; and the warnings on the way."""
+    """Advance the module to the requested stage; returns its encoded form and the warnings."""
     from hespas.dialects.attr_codec import write_program_facts
     from hespas.dialects.mlir import ir, make_context
     from hespas.frontends.export import stages
@@ -206,7 +236,7 @@ def _advance_to_stage(
 
 
 def encode_module(module: Any, output: str) -> bytes:
-    """The module in the form that the file's name asks for; text carries locations too."""
+    """Encode the module in the form that the file name selects; text includes locations."""
     from hespas.workflows.module_output import to_mlir_bytecode, to_mlir_text
 
     base, _, packing = output.rpartition(".")
@@ -256,10 +286,8 @@ def _print_export_report(
     shape = " x ".join(f"{axis} {size}" for axis, size in exported.mesh.items() if size > 1)
     words = [f"{devices} device{'s' if devices != 1 else ''}{f' ({shape})' if shape else ''}"]
     words += [f"{name} {_format_fact(value)}" for name, value in exported.facts.items()]
-    words.append(
-        f"lowered in {format_seconds(exported.lower_s)} "
-        f"with {format_scaled(exported.peak_bytes, 'B')} of memory"
-    )
+    memory = format_scaled(exported.peak_bytes, "B")
+    words.append(f"lowered in {format_seconds(exported.lower_s)} with {memory} of memory")
     print(f"{exported.name}: {', '.join(words)}", file=sys.stderr)
 
 
@@ -284,25 +312,25 @@ def _print_recipes(name: str | None, *, as_json: bool) -> int:
     elif name is None:
         cells = [(row["name"], row["summary"] or row["problem"]) for row in rows]
         text_tables.print_tables([text_tables.TextTable("", cells, ("recipe", "program"), left=2)])
-        print("\nhespas export --list RECIPE tells a recipe's options.")
+        print("\nhespas export --list RECIPE lists the options of a recipe.")
     else:
         print(rows[0]["summary"] or rows[0]["problem"])
         cells = [(o["name"], o["form"], o["default"], o["help"]) for o in rows[0]["options"]]
         text_tables.print_tables(
-            [text_tables.TextTable("", cells, ("option", "takes", "default", ""), left=4)]
+            [text_tables.TextTable("", cells, ("option", "value", "default", ""), left=4)]
         )
     return 0
 
 
 def _parse_mesh(text: str) -> dict[str, int]:
-    """``fsdp=4,tensor=2``."""
+    """Parse a mesh such as ``fsdp=4,tensor=2``."""
     mesh: dict[str, int] = {}
     for part in text.split(","):
         axis, equals, size = (word.strip() for word in part.partition("="))
         if not equals or not axis or not size.isdecimal() or int(size) < 1:
-            raise argparse.ArgumentTypeError(f"'{part}' is not AXIS=N with N from 1")
+            raise argparse.ArgumentTypeError(f"'{part}' is not AXIS=N with N of at least 1")
         if axis in mesh:
-            raise argparse.ArgumentTypeError(f"the axis '{axis}' is there twice")
+            raise argparse.ArgumentTypeError(f"the axis '{axis}' is repeated")
         mesh[axis] = int(size)
     return mesh
 
@@ -310,12 +338,12 @@ def _parse_mesh(text: str) -> dict[str, int]:
 def _parse_key_value(flag: str, text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise UsageError(f"{flag} takes KEY=VALUE, not '{text}'")
+        raise UsageError(f"{flag}: '{text}' is not KEY=VALUE")
     return key, value
 
 
 def _parse_json_or_text(text: str) -> Any:
-    """JSON where it is that, else the text."""
+    """Parse JSON; text that is not JSON is returned unchanged."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:
@@ -324,5 +352,5 @@ def _parse_json_or_text(text: str) -> Any:
 
 def _parse_argument_number(text: str) -> int:
     if not text.strip().isdecimal():
-        raise UsageError(f"--donate takes numbers of arguments, not '{text}'")
+        raise UsageError(f"--donate: '{text}' is not the number of an argument")
     return int(text)

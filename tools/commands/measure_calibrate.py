@@ -169,8 +169,8 @@ def _print_benchmarks(node: NodeSpec) -> None:
     print("kernel,sizes,flops,bytes")
     for benchmark in list_benchmarks(node):
         print(
-            f"{benchmark.kernel},{'x'.join(map(str, benchmark.sizes))},"
-            f"{benchmark.flops:g},{benchmark.bytes:g}"
+            f"{benchmark.kernel},{'x'.join(map(str, benchmark.sizes))},{benchmark.flops:g},"
+            f"{benchmark.bytes:g}"
         )
 
 

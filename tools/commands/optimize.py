@@ -1,4 +1,4 @@
-"""``hespas optimize``: what XLA makes of a program, for a device that need not be there."""
+"""``hespas optimize``: optimise a program with XLA for a target device; no device needed."""
 
 from __future__ import annotations
 
@@ -13,23 +13,29 @@ if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
 
 DESCRIPTION = """\
-Optimise a program by XLA itself, for a CPU or a GPU that need not be there, and write the module:
-fusions as mhlo.fusion, cuBLAS and cuDNN as custom calls, collectives combined. Global shapes are
-partitioned on the way. GPUs need: pip install 'hespas[gpu-compiler]'.
+Optimise a program with XLA for a CPU or a target GPU, and write the module: fusions as mhlo.fusion,
+cuBLAS and cuDNN kernels as custom calls, combined collectives. Programs with global shapes are
+partitioned. No GPU is needed, but its compiler is: pip install 'hespas[gpu-compiler]'.
 
   hespas optimize program.mlir --target H100_80GB -o optimised.mlir
 """
-SHOWN = 4
+MAX_LISTED_KINDS = 4  # kinds of ops in the summary
 
 
 def build_parser() -> CommandParser:
-    """The parser: a flag for each option of the pass ``xla-optimize``."""
+    """Build the parser, with a flag for each option of the pass ``xla-optimize``."""
     from hespas.passes.optimize.xla_optimize import XlaOptimizePass
 
     parser = CommandParser("hespas optimize", DESCRIPTION)
     add = parser.add_argument
     add("input", nargs="?", default="-", help="module to read; - for stdin (default)")
-    add("-o", dest="output", default="-", metavar="FILE", help="write the module here")
+    add(
+        "-o",
+        dest="output",
+        default="-",
+        metavar="FILE",
+        help="file to write; - for stdout (default)",
+    )
     add("--emit-bytecode", action="store_true", help="write MLIR bytecode")
     add("--mlir-print-debuginfo", action="store_true", help="print locations")
     for spelled, field in XlaOptimizePass.list_spelled_options():
@@ -89,10 +95,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _summarise_ops(module: ir.Module) -> str:
-    """How many ops the entry has, and of which kinds most."""
+    """Format the number of ops in the entry function, and its most frequent kinds."""
     from hespas.dialects.op_kinds import find_entry_function
 
     block = find_entry_function(module).regions[0].blocks[0]
     counts = Counter(view.operation.name for view in block.operations)
-    most = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:SHOWN]
+    most = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MAX_LISTED_KINDS]
     return f"{counts.total()} ops, {', '.join(f'{count} {name}' for name, count in most)}"

@@ -109,7 +109,7 @@ def _build_dimensions(options: argparse.Namespace) -> list[SystemDimension]:
             raise UsageError(f"--{name}-bandwidth is missing")
         if not needed and bandwidth is not None:
             other = "--nodes" if name == "nic" else "--devices-per-node"
-            raise UsageError(f"--{name}-bandwidth has no use: {other} is 1")
+            raise UsageError(f"--{name}-bandwidth has no effect: {other} is 1")
     topologies = _parse_dimension_names(
         "--topology", options.topology, TOPOLOGIES, len(parts), "Switch"
     )

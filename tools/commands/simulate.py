@@ -1,4 +1,4 @@
-"""``hespas simulate``: the step time of a folder of Chakra traces on a network."""
+"""``hespas simulate``: simulate Chakra traces on a network and print the step time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hespas.tools.commands.command_parser import (
 )
 
 DESCRIPTION = """\
-Simulate Chakra traces on a network: step time, compute, communication total and exposed, the
-collectives with their bandwidths, the critical path, and what to fix first. TRACES is a folder of
-PREFIX.N.et files with comm_group.json, of hespas or of any other tool.
+Simulate Chakra traces on a network, and print the step time, compute, total and exposed
+communication, the collectives with their bandwidths, the critical path, and what to fix first.
+TRACES is a folder of PREFIX.N.et files with comm_group.json, written by hespas or any other tool.
 
   hespas simulate out --system A100_SXM_40GB_4GPU --timeline step.perfetto-trace
 """
@@ -25,76 +25,64 @@ SIMULATORS = ("auto", "embedded", "astra-sim", "both")
 def build_parser() -> CommandParser:
     parser = CommandParser("hespas simulate", DESCRIPTION)
     add = parser.add_argument
-    add("traces", help="folder with PREFIX.N.et files and comm_group.json")
+    add("traces", metavar="TRACES", help="folder with PREFIX.N.et files and comm_group.json")
     add(
-        "--system",
-        required=True,
-        metavar="NAME",
-        help="system preset (hespas presets systems), or folder with network.yml and system.json",
-    )
-    add("--prefix", help="the traces' name, where the folder has several programs")
+        "--system", required=True, metavar="NAME",
+        help="system preset (hespas presets systems lists them), or folder with network.yml and "
+        "system.json",
+    )  # fmt: skip
+    add("--prefix", help="name of the traces, if the folder contains several trace sets")
     add(
-        "--simulator",
-        choices=SIMULATORS,
-        default="auto",
-        help="embedded; astra-sim, which must be installed; auto (default): astra-sim where it is "
-        "found and can do it; both: fail where they disagree",
-    )
-    add("--astra-sim", metavar="PATH", help="the ASTRA-sim program, where it is not on PATH")
+        "--simulator", choices=SIMULATORS, default="auto",
+        help="embedded; astra-sim, which must be installed; auto (default): astra-sim if it is "
+        "installed and supports the traces; both: run both, and fail if they differ",
+    )  # fmt: skip
+    add("--astra-sim", metavar="PATH", help="ASTRA-sim executable; by default searched on PATH")
     add(
-        "--timeout", type=parse_positive, metavar="S", help="seconds that ASTRA-sim may take (3600)"
-    )
+        "--timeout", type=parse_positive, metavar="S",
+        help="time limit of ASTRA-sim in seconds (default 3600)",
+    )  # fmt: skip
     add("--json", action="store_true", help="print one JSON object instead of tables")
-    add("--per-device", action="store_true", help="one row a device, not one for equal ones")
+    add("--per-device", action="store_true", help="print a row for each device, also equal ones")
     add("--timeline", metavar="FILE", help="write a timeline for https://ui.perfetto.dev")
-    model = parser.add_argument_group("what is modelled (ASTRA-sim's congestion-unaware otherwise)")
-    add = model.add_argument
-    add("--congestion", action="store_true", help="messages share links")
-    add(
-        "--by-dimension",
-        action="store_true",
-        help="collectives between some devices go dimension by dimension, and messages pay for "
-        "all dimensions that they cross",
-    )
-    add(
-        "--curves",
-        metavar="DEVICE",
-        default="",
-        help="collectives take what was measured on this device, where it was",
-    )
-    add(
-        "--slowdown",
-        type=parse_non_negative,
-        metavar="X",
-        default=0.0,
-        help="compute takes longer by this share while communication runs, e.g. 0.18",
-    )
-    add(
-        "--micros",
-        action="store_true",
-        help="durations in whole microseconds, as ASTRA-sim reads the files as they are",
-    )
-    add(
-        "--queues-per-dim",
-        type=parse_count,
-        metavar="N",
-        default=1,
-        help="as ASTRA-sim's --num-queues-per-dim (default 1)",
-    )
-    add(
-        "--injection-scale",
-        type=parse_positive,
-        metavar="X",
-        default=1.0,
-        help="as ASTRA-sim's: times the endpoint delay (default 1)",
-    )
-    add("--rendezvous", action="store_true", help="as ASTRA-sim's --rendezvous-protocol")
-    add(
-        "--no-symmetry",
-        action="store_true",
-        help="simulate each device, also those that behave alike: the same result, slower",
-    )
+    _add_model_options(parser)
     return parser
+
+
+def _add_model_options(parser: CommandParser) -> None:
+    title = "network model (default: that of ASTRA-sim's congestion-unaware backend)"
+    add = parser.add_argument_group(title).add_argument
+    add("--congestion", action="store_true", help="messages on a link share its bandwidth")
+    add(
+        "--by-dimension", action="store_true",
+        help="run collectives between some of the devices dimension by dimension, and charge "
+        "messages for all dimensions that they cross",
+    )  # fmt: skip
+    add(
+        "--curves", metavar="DEVICE", default="",
+        help="use collective timings measured on DEVICE where they exist",
+    )  # fmt: skip
+    add(
+        "--slowdown", type=parse_non_negative, metavar="X", default=0.0,
+        help="share by which compute takes longer while communication runs, such as 0.18",
+    )  # fmt: skip
+    add(
+        "--micros", action="store_true",
+        help="use durations in whole microseconds, as ASTRA-sim reads them from unmodified traces",
+    )  # fmt: skip
+    add(
+        "--queues-per-dim", type=parse_count, metavar="N", default=1,
+        help="ASTRA-sim's --num-queues-per-dim (default 1)",
+    )  # fmt: skip
+    add(
+        "--injection-scale", type=parse_positive, metavar="X", default=1.0,
+        help="ASTRA-sim's --injection-scale: a factor of the endpoint delay (default 1)",
+    )  # fmt: skip
+    add("--rendezvous", action="store_true", help="ASTRA-sim's --rendezvous-protocol")
+    add(
+        "--no-symmetry", action="store_true",
+        help="simulate equivalent devices one by one: the same result, slower",
+    )  # fmt: skip
 
 
 def main(argv: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""``hespas sweep``: many runs at once, as one table."""
+"""``hespas sweep``: run the combinations of several options, and write one table."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hespas.support.errors import UsageError
 from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_positive
 
 DESCRIPTION = """\
-Run every combination of programs, nodes, systems, splits, estimators and any other value that
-hespas run knows, in parallel, and write one table of the results. FILE is YAML or JSON: a key with
-one value is the same in every cell, one with a list is an axis of the grid; flags take the place of
-its keys. Finished cells are kept, so that the same command goes on where it was stopped.
+Run all combinations of programs, nodes, systems, splits, estimators and other options of hespas run
+in parallel, and write one table of the results. FILE is YAML or JSON: a key with one value is the
+same in every cell, a key with a list is an axis of the grid. Flags replace the keys of the file.
+Results of cells are cached, so repeating an interrupted command continues it.
 
   hespas sweep --mlir steps/*.mlir --node A100_SXM_40GB H100_80GB --system '*_4GPU' \\
     --estimator roofline --set node.memory_bandwidth_bytes_per_s=1.5e12,2e12 --output cells.csv
@@ -25,41 +25,49 @@ AXES = ("mlir", "node", "system", "split", "estimator")
 def build_parser() -> CommandParser:
     parser = CommandParser("hespas sweep", DESCRIPTION)
     add = parser.add_argument
-    add("file", nargs="?", metavar="FILE", help="the sweep: YAML, or JSON (.json)")
+    add("file", nargs="?", metavar="FILE", help="definition of the sweep: YAML, or JSON (.json)")
     add(
         "--mlir", nargs="+", action="extend", metavar="PROGRAM",
-        help="programs, or patterns; {NAME} in one stands for a number, which becomes a column",
+        help="programs, or patterns of them; "
+        "{NAME} in a pattern matches a number, and becomes a column",
     )  # fmt: skip
     add("--node", nargs="+", action="extend", help="node presets, patterns of them, or files")
     add(
         "--system", nargs="+", action="extend",
-        help="system presets or folders; of a pattern, those with the program's number of devices",
+        help="system presets, patterns of them, or folders; a pattern selects the systems with the "
+        "number of devices of the program",
     )  # fmt: skip
-    add("--split", nargs="+", action="extend", help="linear, individual, individual-merge")
-    add("--estimator", nargs="+", action="extend", help="estimators")
+    add("--split", nargs="+", action="extend", help="linear, individual or individual-merge")
+    add("--estimator", nargs="+", action="extend", help="names of estimators")
     add(
         "--set", nargs="+", action="extend", metavar="KEY=VALUE[,VALUE...]", dest="values",
-        help="any other key: of hespas run's file, node.KEY, setting.KEY",
+        help="values of another option of hespas run, of node.KEY, or of setting.KEY",
     )  # fmt: skip
-    add("--output", metavar="FILE", help="the table: .csv, .json or .parquet")
+    add("--output", metavar="FILE", help="table to write: .csv, .json or .parquet")
     add(
-        "--jobs", type=parse_count, metavar="N", help="worker processes; default: one for each core"
+        "--jobs",
+        type=parse_count,
+        metavar="N",
+        help="number of worker processes; default: one for each core",
     )
-    add("--dask", metavar="ADDRESS", help="run on a Dask cluster instead, tcp://host:port")
-    add("--cache", metavar="FILE", default="", help="where cells are kept; none: nowhere")
+    add("--dask", metavar="ADDRESS", help="run on this Dask cluster, tcp://host:port")
+    add(
+        "--cache", metavar="FILE", default="",
+        help="file for the results of cells (none: keep none)",
+    )  # fmt: skip
     add(
         "--timeout",
         type=parse_positive,
         metavar="S",
         default=3600.0,
-        help="of a cell; default: 3600",
+        help="time limit of a cell in seconds (default 3600)",
     )
     add(
         "--columns", metavar="NAME[,NAME...]",
-        help="print these columns, or patterns of them, of every cell",
+        help="print these columns (names or patterns) for every cell",
     )  # fmt: skip
     add("--json", action="store_true", help="print the rows as JSON instead of tables")
-    add("--keep-going", action="store_true", help="exit with 0 though cells have errors")
+    add("--keep-going", action="store_true", help="exit with 0 even if cells have errors")
     return parser
 
 
@@ -67,7 +75,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
     command_line = build_parser().parse_args(argv)
     if command_line.dask and command_line.jobs:
-        raise UsageError("--jobs and --dask exclude each other: the cluster has its own workers")
+        raise UsageError("--jobs does not go with --dask: the cluster has its own workers")
     if not command_line.file and not command_line.mlir:
         raise UsageError("no program is given", remedy="name it with --mlir, or in a file")
 
@@ -105,7 +113,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _expand_sweep_cells(command_line: Any) -> list[dict[str, Any]]:
-    """The cells of the file and the flags; raises HespasError that names the file."""
+    """Expand the file and the flags to cells; an error names the file if there is one."""
     from hespas.support.errors import HespasError
     from hespas.workflows.sweep import sweep_grid
 
@@ -124,7 +132,7 @@ def _expand_sweep_cells(command_line: Any) -> list[dict[str, Any]]:
 
 
 def _parse_value_lists(texts: Sequence[str]) -> dict[str, Any]:
-    """``key=1,2`` each, to lists of values; raises UsageError."""
+    """Parse ``key=1,2`` items to lists of values; raises UsageError."""
     from hespas.configs.simple_yaml import parse_scalar
 
     values_by_key: dict[str, Any] = {}

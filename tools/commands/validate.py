@@ -1,9 +1,11 @@
-"""``hespas validate``: predicted step times against measured ones."""
+"""``hespas validate``: compare predicted step times with measured ones."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hespas.tools.commands.command_parser import CommandParser, parse_non_negative
@@ -13,13 +15,14 @@ if TYPE_CHECKING:
     from hespas.workflows.validation.prediction_scores import PredictionScore, StepPrediction
 
 DESCRIPTION = """\
-Predict every step time in a CSV file of measured ones, and print how far off the predictions are:
-per cell, mean absolute error (MAPE), bias, order, and the share of cells inside the 80 % band;
-beside the pure roofline, and the trivial baseline that scales one node's measurement by the ratio
-of memory bandwidths. Columns: workload, devices, node, system, measured_s, uncertainty_s, source.
+Predict the step times in a CSV file of measured step times, and print the errors: of each cell, the
+mean absolute percentage error (MAPE), the bias, the share of pairs in the right order, and the
+share of cells inside the 80 % band. Two baselines are scored too: the roofline, and the time
+measured on one node, scaled by the ratio of memory bandwidths.
 
-A cell's program is WORKLOAD.mlir or WORKLOAD_N_devices.mlir (.xz, .gz) in a folder of --programs;
-optimised for a GPU, that name with -opt-cudnn-a100 or -opt-a100.
+The columns of the file are workload, devices, node, system, measured_s, uncertainty_s and source.
+The program of a cell is WORKLOAD.mlir or WORKLOAD_N_devices.mlir (optionally .xz or .gz) in a
+folder of --programs. If it is optimised for a GPU, its name ends in -opt-cudnn-a100 or -opt-a100.
 
   hespas validate measured.csv --programs workloads --max-mape 8
 """
@@ -28,37 +31,42 @@ optimised for a GPU, that name with -opt-cudnn-a100 or -opt-a100.
 def build_parser() -> CommandParser:
     parser = CommandParser("hespas validate", DESCRIPTION)
     add = parser.add_argument
-    add("cells", metavar="CSV", help="the measured step times")
+    add("cells", metavar="CSV", help="table of measured step times")
     add(
         "--programs", action="append", required=True, metavar="DIR",
-        help="folder with the programs, searched with those below it; may be repeated",
+        help="folder with the programs, searched recursively; may be repeated",
     )  # fmt: skip
-    add("--estimator", default="calibrated", help="the estimator to validate (calibrated)")
+    add("--estimator", default="calibrated", help="estimator to validate (default calibrated)")
     add(
         "--start", choices=("optimised", "unoptimised", "both"), default="both",
-        help="estimate programs that XLA optimised, or others after --fuse, or both (default)",
+        help="estimate programs optimised by XLA, unoptimised programs after --fuse, or both "
+        "(default)",
     )  # fmt: skip
     add(
         "--at-least",
         type=parse_non_negative,
         default=0.1,
         metavar="S",
-        help="cells that the scores count (0.1)",
+        help="score only cells with a measured step time of at least S seconds (default 0.1)",
     )
     add(
         "--max-mape",
         type=parse_non_negative,
         metavar="PERCENT",
-        help="exit with 1 where a MAPE is above",
+        help="exit with 1 if a MAPE is larger",
     )
     add(
         "--max-bias",
         type=parse_non_negative,
         metavar="PERCENT",
-        help="exit with 1 where a bias is beyond",
+        help="exit with 1 if the absolute value of a bias is larger",
     )
-    add("--no-baselines", dest="baselines", action="store_false", help="leave the baselines out")
-    add("--plot", metavar="FILE", help="predicted against measured, as .png, .svg or .pdf")
+    add("--no-baselines", dest="baselines", action="store_false", help="do not score the baselines")
+    add(
+        "--plot",
+        metavar="FILE",
+        help="plot predicted against measured times, as .png, .svg or .pdf",
+    )
     add("--markdown", metavar="FILE", help="write the tables as Markdown")
     add("--json", action="store_true", help="print one JSON object instead of tables")
     return parser
@@ -159,59 +167,53 @@ def _format_prediction_row(prediction: StepPrediction) -> tuple[str, ...]:
 def _to_validation_json(
     by_flow: dict[str, list[StepPrediction]], scores: dict[str, PredictionScore], at_least_s: float
 ) -> dict[str, Any]:
-    from dataclasses import asdict
-
+    """Convert to the object that ``--json`` prints."""
     return {
         "at_least_s": at_least_s,
         "flows": {
             name: {
                 "score": asdict(scores[name]) if name in scores else None,
-                "cells": [
-                    {
-                        **asdict(prediction.cell),
-                        "predicted_s": prediction.step_s,
-                        "low_s": prediction.low_s,
-                        "high_s": prediction.high_s,
-                        "compute_s": None
-                        if prediction.compute_s != prediction.compute_s
-                        else prediction.compute_s,
-                        "exposed_comm_s": None
-                        if prediction.exposed_s != prediction.exposed_s
-                        else prediction.exposed_s,
-                        "error": prediction.relative_error,
-                        "inside": prediction.is_inside_band,
-                        "program": prediction.program,
-                    }
-                    for prediction in predictions
-                ],
+                "cells": [_to_prediction_json(prediction) for prediction in predictions],
             }
             for name, predictions in by_flow.items()
         },
     }
 
 
+def _to_prediction_json(prediction: StepPrediction) -> dict[str, Any]:
+    return {
+        **asdict(prediction.cell),
+        "predicted_s": prediction.step_s,
+        "low_s": prediction.low_s,
+        "high_s": prediction.high_s,
+        "compute_s": _replace_nan(prediction.compute_s),
+        "exposed_comm_s": _replace_nan(prediction.exposed_s),
+        "error": prediction.relative_error,
+        "inside": prediction.is_inside_band,
+        "program": prediction.program,
+    }
+
+
+def _replace_nan(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
 def _check_error_limits(
     scores: dict[str, PredictionScore | None], max_mape: float | None, max_bias: float | None
 ) -> int:
-    """1 where a flow misses a limit, given in percent, or has no cell to be judged by; else 0."""
+    """Report each flow that exceeds a limit in percent, or has no scored cell; 1 if any does."""
     from hespas.tools.terminal import print_to_stderr
 
     code = 0
-    for name, flow_score in scores.items():
-        if max_mape is not None and (flow_score is None or 100 * flow_score.mape > max_mape):
-            problem = (
-                "no cell is counted"
-                if flow_score is None
-                else f"MAPE {100 * flow_score.mape:.1f} %"
-            )
-            print_to_stderr(f"error: {name}: {problem}, the limit is {max_mape:g} %")
-            code = 1
-        if max_bias is not None and (flow_score is None or 100 * abs(flow_score.bias) > max_bias):
-            problem = (
-                "no cell is counted"
-                if flow_score is None
-                else f"bias {100 * flow_score.bias:+.1f} %"
-            )
-            print_to_stderr(f"error: {name}: {problem}, the limit is {max_bias:g} %")
+    for name, score in scores.items():
+        limits = (
+            ("MAPE", max_mape, "{:.1f}", score and 100 * score.mape),
+            ("bias", max_bias, "{:+.1f}", score and 100 * score.bias),
+        )
+        for title, limit, number, value in limits:
+            if limit is None or (value is not None and abs(value) <= limit):
+                continue
+            problem = "no cell is scored" if value is None else f"{title} {number.format(value)} %"
+            print_to_stderr(f"error: {name}: {problem}, the limit is {limit:g} %")
             code = 1
     return code

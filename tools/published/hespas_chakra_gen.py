@@ -1,4 +1,4 @@
-"""``hespas_chakra_gen CONFIG``: the whole flow, driven and reported as by the published tool."""
+"""``hespas_chakra_gen CONFIG``: write the traces of a program, like the published tool."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from hespas.workflows.run_summary import RunSummary
 
 DESCRIPTION = """\
-Estimate a program and write its Chakra traces. CONFIG gives mlir_file, output_dir, how to split and
-the constants of the device; flags override it. Paths are relative to where you are.
-hespas run does the same with presets, a system and a fuller summary.
+Estimate a program and write its Chakra traces. CONFIG contains mlir_file, output_dir, the split and
+the constants of the device; flags override it. Paths are relative to the current folder. hespas run
+does the same with presets, a network, and a more detailed summary.
 """
 
 
@@ -27,14 +27,19 @@ def build_parser() -> CommandParser:
     add = parser.add_argument
     add("config", help="configuration file (JSON)")
     add("--clean", action="store_true", default=None, help="remove the outputs of earlier runs")
-    add("--mlir_file", help="the program, in any form that hespas reads")
-    add("--num_npus", type=int, help="number of devices, checked against the program")
+    add("--mlir_file", help="program in any format that hespas reads")
+    add("--num_npus", type=int, help="number of devices; must be that of the program")
     add("--split_fn", dest="split_strategy", help="linear_split (default) or individual_split")
     add("--block_lim", type=int, help="most ops in a block of linear_split (default 1024)")
     add("--merge", action="store_true", default=None, help="merge blocks of individual_split")
     add("--no-merge", dest="no_merge", action="store_true", help="do not merge blocks")
     add("--output", dest="output_dir", help="output folder")
-    add("--threads", dest="num_threads", type=int, help="accepted; splitting takes one thread")
+    add(
+        "--threads",
+        dest="num_threads",
+        type=int,
+        help="accepted without effect: splitting uses one thread",
+    )
     log_options.add_log_options(parser)
     return parser
 
@@ -43,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the tool; returns its exit code, raises HespasError."""
     options = build_parser().parse_args(argv)
     if options.merge and options.no_merge:
-        raise UsageError("--merge and --no-merge exclude each other")
+        raise UsageError("--merge does not go with --no-merge")
 
     from hespas.tools.published import published_config
 
@@ -78,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _format_results(summary: RunSummary) -> list[str]:
-    """The result lines under the published names."""
+    """Format the result lines of the published tool."""
     totals, reuse = summary.module_stats["totals"], summary.module_stats["reuse"]
     hits = reuse["regions"] - reuse["distinct_regions"]
     seconds = summary.time_ns * 1e-9 or 1.0
@@ -104,7 +109,7 @@ def _format_results(summary: RunSummary) -> list[str]:
 
 
 def _format_utilisation(label: str, share: float | None) -> list[str]:
-    """No line where no node says what the peak is."""
+    """Format a utilisation; no line if the peak is unknown."""
     return [] if share is None else [f"{label} utilisation: {share:.3f}"]
 
 

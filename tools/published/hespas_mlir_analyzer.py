@@ -1,4 +1,4 @@
-"""``hespas_mlir_analyzer FILE``: the op census of a program, under the published tool's name."""
+"""``hespas_mlir_analyzer FILE``: print the op census of a program, like the published tool."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.published import log_options
 
 DESCRIPTION = """\
-Count the ops of a program by kind. hespas-opt --op-stats does the same with more formats.
+Count the ops of a program by kind. hespas-opt --op-stats offers more formats.
 """
 
 
 def build_parser() -> CommandParser:
     parser = CommandParser("hespas_mlir_analyzer", DESCRIPTION)
     add = parser.add_argument
-    add("mlir_file", help="the program, in any form that hespas reads; - for stdin")
+    add("mlir_file", help="program in any format that hespas reads; - for stdin")
     add(
         "-s", "--input_sensitive", action="store_true",
-        help="tell ops of different operand types apart",
+        help="count ops with different operand types separately",
     )  # fmt: skip
-    add("-f", "--format", default="table", help="table (default) or csv (rows op,count)")
+    add("-f", "--format", default="table", help="table (default), or csv (rows op,count)")
     add(
         "-e", "--expand_func_calls", action="store_true",
-        help="count what calls and fusions hold instead of the call or fusion",
+        help="count the ops in called functions and fusions instead of calls and fusions",
     )  # fmt: skip
     log_options.add_log_options(parser)
     return parser
@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
     options = build_parser().parse_args(argv)
     kind = options.format.lower()
     if kind not in ("table", "csv"):
-        raise UsageError(f"there is no format '{options.format}'", remedy="known: table, csv")
+        raise UsageError(f"unknown format '{options.format}'", remedy="known: table, csv")
 
     from hespas import frontends
     from hespas.dialects.mlir import make_context

@@ -1,4 +1,4 @@
-"""``hespas_mlir_splitter CONFIG``: the pieces of a program as files, as the published tool does."""
+"""``hespas_mlir_splitter CONFIG``: write the parts of a program, like the published tool."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.published import log_options
 
 DESCRIPTION = """\
-Split a program at its collectives, and write each piece as mini_module_<i>.mlir and .json.
-CONFIG gives mlir_file and output_dir; flags override it. Paths are relative to where you are.
+Split a program at its collectives, and write each part as mini_module_<i>.mlir and .json.
+CONFIG contains mlir_file and output_dir; flags override it. Paths are relative to the current
+folder.
 """
 
 
@@ -20,8 +21,8 @@ def build_parser() -> CommandParser:
     add = parser.add_argument
     add("config", help="configuration file (JSON)")
     add("--split_fn", dest="split_strategy", help="linear_split (default) or individual_split")
-    add("--block_lim", type=int, help="most ops in a piece of linear_split (default 1024)")
-    add("--print_meta", action="store_true", help="print the metadata of each piece")
+    add("--block_lim", type=int, help="most ops in a part of linear_split (default 1024)")
+    add("--print_meta", action="store_true", help="print the metadata of each part")
     log_options.add_log_options(parser)
     return parser
 

@@ -1,4 +1,4 @@
-"""``--log-level`` and ``--log-path`` of the published tools."""
+"""The flags ``--log-level`` and ``--log-path`` of the published tools."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ QUIET = ("results", "warning", "error", "critical")  # log levels without progre
 
 
 def add_log_options(parser: argparse.ArgumentParser) -> None:
-    """``--log-level`` and ``--log-path``."""
-    parser.add_argument("--log-path", help="append the log to this file; default: stderr")
+    """Add ``--log-level`` and ``--log-path`` to a parser."""
+    parser.add_argument("--log-path", help="file to append the log to; default: stderr")
     parser.add_argument(
         "--log-level", default="info", type=str.lower, choices=LEVELS,
-        help="info: notes and warnings; progress to warning: warnings; error, critical: neither",
+        help="debug, info: log notes and warnings; progress, results, warning: warnings; error, "
+        "critical: nothing",
     )  # fmt: skip
 
 
 @contextlib.contextmanager
 def open_log(options: argparse.Namespace) -> Iterator[Callable[[str], None]]:
-    """A function that logs one line at the level and place that the flags ask for.
+    """Yield a function that logs one line, subject to the flags.
 
-    Results are no log: they go to stdout at any level.
+    Results are printed on stdout at any level.
     """
     rank = LEVELS.index(options.log_level)
     with contextlib.ExitStack() as stack:

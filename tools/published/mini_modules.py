@@ -1,4 +1,4 @@
-"""The pieces of a split module as modules of their own, with what the published splitter tells."""
+"""Writes the parts of a split module as separate modules, like the published splitter."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ MINI_MODULE_FILES = re.compile(rf"{STEM}\d+\.(mlir|json)")
 
 @dataclass(frozen=True)
 class MiniModule:
-    """One piece: its text, and its metadata with the published keys."""
+    """One part of a module: its text, and its metadata with the published keys."""
 
     text: str
     metadata: dict[str, Any]
 
 
 def build_mini_modules(module: ir.Module, parent: str) -> Iterator[MiniModule]:
-    """Regions, collectives and loops around collectives of the entry function, in program order."""
+    """Build the regions, collectives and loops with collectives of the entry function, in order."""
     table = collect_functions(module)
     builder = _MiniModuleBuilder(module, table)
     number = 0
@@ -53,7 +53,7 @@ def build_mini_modules(module: ir.Module, parent: str) -> Iterator[MiniModule]:
 
 
 def _classify_block(op: ir.Operation) -> str:
-    """The block type, or "" for what is no piece: waits, constants that are cloned, the return."""
+    """Return the block type, or "" for ops that are not written: waits, constants, the return."""
     attributes = op.attributes
     if RegionAttr.NAME in attributes:
         return "COMP_NODE"
@@ -91,7 +91,7 @@ class _MiniModuleBuilder:
         return self._finish_module_text(new, main, {name})
 
     def _build_around_op(self, op: ir.Operation) -> str:
-        """A module whose main function holds a copy of ``op`` alone."""
+        """Build a module whose main function contains only a copy of ``op``."""
         from hespas.dialects.op_bodies import list_captured_operands
 
         new, point = self._create_empty_module()
@@ -121,7 +121,7 @@ class _MiniModuleBuilder:
         return new, ir.InsertionPoint(new.body)
 
     def _finish_module_text(self, new: ir.Module, main: ir.Operation, present: set[str]) -> str:
-        """Add the functions that ``main`` needs, and print."""
+        """Add the functions that ``main`` calls, and print the module."""
         point = ir.InsertionPoint(new.body)
         waiting = list(_collect_callees(main))
         while waiting:
@@ -148,9 +148,10 @@ def _collect_callees(op: ir.Operation) -> Iterator[str]:
 
 
 def write_mini_modules(folder: Path, mini_modules: list[MiniModule]) -> None:
-    """Write ``mini_module_<i>.mlir`` and ``.json``, all or none; those of an earlier split go.
+    """Write ``mini_module_<i>.mlir`` and ``.json``, all or none; earlier ones are removed.
 
-    Raises HespasError.
+    Raises:
+        HespasError: A file cannot be written.
     """
     with open_output_folder(folder, stale=MINI_MODULE_FILES) as fresh:
         for piece in mini_modules:
@@ -160,5 +161,5 @@ def write_mini_modules(folder: Path, mini_modules: list[MiniModule]) -> None:
 
 
 def to_metadata_json(piece: MiniModule) -> str:
-    """The metadata as text."""
+    """Format the metadata as JSON."""
     return json.dumps(piece.metadata, indent=4)

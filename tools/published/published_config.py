@@ -1,4 +1,4 @@
-"""The configuration files and flags of the published tools, read into what hespas does."""
+"""Reads the configuration files of the published tools and builds the plans of their runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SEPARATORS = {
     "is_return_op": "return",
 }
 POLICIES = ("isolated", "end_block", "start_block")
-# What hespas and the published tools write into an output folder; ``clean`` removes nothing else.
+# The files that hespas and the published tools write; ``clean`` removes no others.
 OUTPUTS = (
     "dev.*.et", "comm_group.json", "module_stats.json", "mini_module_*.mlir",
     "mini_module_*.json", "private_functions.mlir", "dependency_graph.*",
@@ -56,7 +56,7 @@ class PerfEstimatorSection(_CachedSection, Generic[HardwareSection]):
 
 
 class PublishedConfig(_CachedSection, Generic[HardwareSection]):
-    """A published configuration file; the method decides what its ``hardware`` is."""
+    """A published configuration file; its method selects the model of ``hardware``."""
 
     mlir_file: str | None = None
     output_dir: str | None = None
@@ -73,9 +73,14 @@ class PublishedConfig(_CachedSection, Generic[HardwareSection]):
 
 @dataclass(frozen=True)
 class PublishedConfigFile:
-    """A configuration, the file it came from, and what has to be said about it.
+    """A configuration that was read from a file.
 
-    ``method`` is its section ``hardware``; None where the file has no ``perf_estimator``.
+    Attributes:
+        config: The content.
+        path: The name of the file.
+        notes: One note for each key that has no effect or another effect.
+        num_npus: The number of devices; None if the file has none.
+        method: The section ``hardware``; None if the file has no ``perf_estimator``.
     """
 
     config: PublishedConfig[Any]
@@ -85,17 +90,22 @@ class PublishedConfigFile:
     method: PublishedMethod | None = None
 
     def with_device_count(self, num_npus: int) -> PublishedConfigFile:
-        """A copy with another device count than the file's."""
+        """Return a copy with another device count."""
         return replace(self, num_npus=num_npus)
 
 
 def read_published_config(
     path: str, overrides: dict[str, Any], *, estimates: bool = True
 ) -> PublishedConfigFile:
-    """The configuration file ``path``, with flags that override it; raises HespasError.
+    """Read a configuration file; keys without effect in hespas are accepted with a note.
 
-    Keys that hespas has no use for (caches, threads) are accepted with a note. A tool that does not
-    estimate takes any ``perf_estimator``.
+    Args:
+        path: The file.
+        overrides: Values of flags, which replace keys of the file unless they are None.
+        estimates: Whether the tool uses ``perf_estimator``; otherwise it is not checked.
+
+    Raises:
+        HespasError: The file cannot be read, or has a wrong key or value.
     """
     values = load_json_object(path)
     if not estimates:
@@ -106,7 +116,7 @@ def read_published_config(
 def parse_published_config(
     values: dict[str, Any], path: str, overrides: dict[str, Any]
 ) -> PublishedConfigFile:
-    """As ``read``, for a file that was loaded already."""
+    """Check the content of a configuration file; see ``read_published_config``."""
     hardware = METHODS[find_method_name(values, path)]
     explicit_overrides = {name: value for name, value in overrides.items() if value is not None}
     config = validate_config(PublishedConfig[hardware], {**values, **explicit_overrides}, path)
@@ -119,27 +129,23 @@ def parse_published_config(
 
 
 def find_method_name(values: dict[str, Any], path: str) -> str:
-    """The method that a file names, else ``roofline``; raises HespasError for one that is none."""
+    """Return the method that a file names, by default ``roofline``; raises HespasError."""
     estimator = values.get("perf_estimator")
     requested_method = estimator.get("method") if isinstance(estimator, dict) else None
-    if not isinstance(requested_method, str):  # which the check of the whole file will say
+    if not isinstance(requested_method, str):  # the check of the whole file reports it
         return "roofline"
     method = requested_method.lower()
     if method not in METHODS:
         from hespas.estimators import registry
 
-        suggestion = f"hespas run --estimator {method} has it"
-        remedy = (
-            suggestion
-            if method in registry.list_estimator_names()
-            else suggest_nearest(requested_method, [*METHODS])
+        remedy = suggest_nearest(requested_method, [*METHODS])
+        if method in registry.list_estimator_names():
+            remedy = f"hespas run --estimator {method} uses it"
+        message = (
+            f"'perf_estimator.method' is '{requested_method}', which is not an estimator of the "
+            "published tools"
         )
-        raise HespasError(
-            f"'perf_estimator.method' is '{requested_method}', "
-            "which is no estimator of the published tools",
-            where=path,
-            remedy=remedy,
-        )
+        raise HespasError(message, where=path, remedy=remedy)
     return method
 
 
@@ -157,7 +163,7 @@ def _check_named_choices(config: PublishedConfig[Any], path: str) -> None:
     node_type = (config.separator_node_type or "").lower()
     is_comm = config.separator.lower() == "is_communication_op"
     if node_type not in ("", "comm_coll_node" if is_comm else "comp_node"):
-        reason = "collectives are communication" if is_comm else "such ops are compute"
+        reason = "collectives are communication" if is_comm else "these ops are compute"
         raise HespasError(
             f"'separator_node_type' is '{config.separator_node_type}', but {reason}",
             where=path,
@@ -171,18 +177,18 @@ def _describe_ignored_keys(config: PublishedConfig[Any]) -> Iterator[str]:
     cache = [key for key in CACHE_KEYS if any(key in part.model_fields_set for part in parts)]
     if cache and not _has_measuring_estimator(config):
         yield (
-            f"{', '.join(cache)}: nothing is cached on disk; equal regions are one function and "
-            "are estimated once"
+            f"{', '.join(cache)}: no effect, because equal regions are one function and are "
+            "estimated once"
         )
     if "num_threads" in config.model_fields_set:
-        yield "num_threads: splitting uses one thread"
+        yield "num_threads: no effect, because splitting uses one thread"
     if estimator and estimator.hardware.type is not None:
-        yield "type: a label, without effect"
+        yield "type: a label without effect"
     if estimator:
         yield from estimator.hardware.describe_ignored_keys()
     if config.split_strategy.lower() == "linear_split":
         if config.merge:
-            yield "merge: has no effect on linear_split"
+            yield "merge: no effect on linear_split"
     else:
         unused = {"block_lim", "separator", "separator_policy"} & config.model_fields_set
         if unused:
@@ -190,7 +196,7 @@ def _describe_ignored_keys(config: PublishedConfig[Any]) -> Iterator[str]:
 
 
 def _list_cache_sections(config: PublishedConfig[Any]) -> list[Any]:
-    """The sections that may say how results are kept, the one that counts first."""
+    """List the sections that may have cache keys, the one with the highest precedence first."""
     estimator = config.perf_estimator
     return [estimator.hardware, estimator, config] if estimator else [config]
 
@@ -206,7 +212,7 @@ def _has_measuring_estimator(config: PublishedConfig[Any]) -> bool:
 
 
 def _select_cache_options(config: PublishedConfig[Any]) -> dict[str, str]:
-    """Where the results of an estimator that measures are kept; empty: at the usual place."""
+    """Return the cache option of a measuring estimator; empty for the default cache."""
     cache_values = {
         key: next(
             (v for part in _list_cache_sections(config) if (v := getattr(part, key)) is not None),
@@ -224,7 +230,7 @@ def _select_cache_options(config: PublishedConfig[Any]) -> dict[str, str]:
 
 
 def build_split_pass(config: PublishedConfig[Any]) -> Pass:
-    """The pass that does the configured split."""
+    """Build the split pass of a configuration."""
     from hespas.passes.split.split_individual import SplitIndividualPass
     from hespas.passes.split.split_linear import SplitLinearPass
 
@@ -240,10 +246,14 @@ def build_split_pass(config: PublishedConfig[Any]) -> Pass:
 def build_published_plan(
     config_file: PublishedConfigFile, run_flags: RunConfig | None = None
 ) -> RunPlan:
-    """What a configuration asks for, to be run by ``flow.execute``; raises HespasError.
+    """Build the plan of a configuration.
 
-    ``given`` are flags of ``hespas run`` that go before the file's keys, or add to them. A file
-    with rates is the node itself; ``given.node`` names another.
+    Args:
+        config_file: The configuration. If its method has peak rates, the file itself is the node.
+        run_flags: The flags of ``hespas run``; they override or add to the keys of the file.
+
+    Raises:
+        HespasError: A key is missing, or a preset does not exist.
     """
     from hespas.workflows import run_plan
 
@@ -287,8 +297,7 @@ def build_run_from_values(
     method = METHODS[find_method_name(values, path)]
     if "estimator" in run_flags.model_fields_set and run_flags.estimator != method.estimator:
         raise UsageError(
-            f"--estimator {run_flags.estimator} does not go "
-            f"with the published configuration {path}",
+            f"--estimator {run_flags.estimator} does not go with the published file {path}",
             remedy="remove the flag; the file selects the estimator with perf_estimator.method",
         )
     run_flags = run_flags.model_copy(update={"estimator": method.estimator})
@@ -301,18 +310,18 @@ def build_run_from_values(
     config_file = parse_published_config(values, path, overrides)
     notes = list(config_file.notes)
     if config_file.config.clean:
-        notes.append("clean: traces are always replaced; other files stay")
+        notes.append("clean: traces are always replaced; other files are kept")
     plan = build_published_plan(config_file, run_flags)
     return run_plan.add_requested_figures(plan, run_flags), notes
 
 
 def _to_explicit_path(path: str) -> str:
-    """The path in a form that is not taken for a preset's name."""
+    """Return the path in a form that cannot be the name of a preset."""
     return path if "/" in path or path.endswith(".json") else f"./{path}"
 
 
 def require_config_value(config: PublishedConfig[Any], key: str, flag: str, path: str) -> str:
-    """The value of a key that the tool cannot do without."""
+    """Return the value of a required key; raises HespasError if it is missing."""
     value = getattr(config, key)
     if not value:
         raise HespasError(f"the key '{key}' is missing", where=path, remedy=flag)
@@ -320,7 +329,7 @@ def require_config_value(config: PublishedConfig[Any], key: str, flag: str, path
 
 
 def remove_stale_outputs(folder: Path, keep: re.Pattern[str]) -> None:
-    """Remove outputs of earlier runs but those that ``keep`` matches; other files stay."""
+    """Remove the outputs of earlier runs, except those that ``keep`` matches."""
     for pattern in OUTPUTS:
         for path in folder.glob(pattern):
             if path.is_file() and not keep.fullmatch(path.name):

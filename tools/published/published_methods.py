@@ -1,7 +1,7 @@
-"""The estimators of the published tools' configuration: the keys of each, and what they are here.
+"""The estimators in the configuration of the published tools.
 
-A ``hardware`` section is checked by the model of its method. That says which estimator stands for
-the method, with which settings, and what of the section has no effect.
+The model of a method checks its section ``hardware``, and tells which estimator of hespas replaces
+the method, with which settings, and which keys have no effect.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from hespas.configs.file_models import PublishedHardware
 
-# The unit beside a simulator: as the published tool has it in COCOSSim, one array of TPU v3.
+# The unit that a simulator models: one array of TPU v3, as in the published COCOSSim backend.
 SYSTOLIC_UNIT = {"rows": 128, "columns": 128, "lanes": 1024, "sram_bytes": 8 << 20}
-PLATFORMS = {"gpu": "cuda", "host": "cpu"}  # XLA's other names
+PLATFORMS = {"gpu": "cuda", "host": "cpu"}  # alternative names in XLA
 
 
 def _normalise_choice(value: Any) -> Any:
-    """The one item of a list, in small letters."""
+    """Return a word, or the only item of a list, in lower case."""
     value = value[0] if isinstance(value, list) and len(value) == 1 else value
     return value.lower() if isinstance(value, str) else value
 
 
 def _drop_empty_settings(**settings: Any) -> dict[str, Any]:
-    """The settings that a section has."""
+    """Select the settings that have a value."""
     return {name: value for name, value in settings.items() if value}
 
 
@@ -35,33 +35,38 @@ class _HardwareModel(BaseModel):
 
 
 class PublishedMethod:
-    """What a section is here: an ``estimator`` of ours; whether it ``is_node``, with rates."""
+    """How hespas runs a method.
+
+    Attributes:
+        estimator: The name of the estimator that replaces the method.
+        is_node: Whether the section has peak rates, so that its file is a node.
+    """
 
     estimator: ClassVar[str]
     is_node: ClassVar[bool] = False
 
     def to_estimator_settings(self) -> dict[str, Any]:
-        """The settings of our estimator."""
+        """Return the settings of the estimator."""
         return {}
 
     def describe_ignored_keys(self) -> Iterator[str]:
-        """What of the section has no effect, or another one, a line each."""
+        """Yield one line for each key that has no effect or another effect."""
         return iter(())
 
 
 class RooflineSection(PublishedHardware, PublishedMethod):
-    """``roofline``: the rates of a device."""
+    """The method ``roofline``: peak rates of a device."""
 
     estimator: ClassVar[str] = "roofline"
     is_node: ClassVar[bool] = True
 
     def describe_ignored_keys(self) -> Iterator[str]:
         if not self.warn_on_unknown_type:
-            yield "warn_on_unknown_type: a type without a rate of its own is said at any rate"
+            yield "warn_on_unknown_type: types without a peak rate are always reported"
 
 
 class _MethodSection(_HardwareModel, PublishedMethod):
-    """Base of the other sections: the keys of every method."""
+    """Base of the other sections, with the keys that all methods have."""
 
     type: str | None = None
     num_npus: Annotated[int, Field(gt=0)] | None = None
@@ -77,7 +82,7 @@ class _XlaTranslateSection(_HardwareModel):
 
 
 class XlaSection(_MethodSection):
-    """``xla``: regions compiled and run, here in process by jaxlib's XLA."""
+    """The method ``xla``: regions are compiled and run by the XLA of jaxlib."""
 
     estimator: ClassVar[str] = "xla"
 
@@ -94,7 +99,7 @@ class XlaSection(_MethodSection):
     def describe_ignored_keys(self) -> Iterator[str]:
         paths = {"xla_translate_path", "hlo_runner_main_path"} & self.model_fields_set
         if paths:
-            yield f"{', '.join(sorted(paths))}: not needed, XLA is that of jaxlib"
+            yield f"{', '.join(sorted(paths))}: not needed, because jaxlib contains XLA"
 
 
 class _IreeCompileSection(_HardwareModel):
@@ -108,7 +113,7 @@ class _IreeCompileSection(_HardwareModel):
 
 
 class IreeSection(_MethodSection):
-    """``iree``: regions compiled by IREE and run."""
+    """The method ``iree``: regions are compiled by IREE and run."""
 
     estimator: ClassVar[str] = "iree"
 
@@ -127,13 +132,13 @@ class IreeSection(_MethodSection):
 
     def describe_ignored_keys(self) -> Iterator[str]:
         if self.mlir_function_name is not None:
-            yield "mlir_function_name: a region has one function"
+            yield "mlir_function_name: no effect, because a region has one function"
         if self.compile.extra_runtime_args:
             yield "extra-runtime-args: no effect, regions are run in process"
 
 
 class _SimulatorSection(_MethodSection):
-    """Base of the simulators: ``frequency`` in GHz, ``roofline`` for what is no matrix product."""
+    """Base of the simulators; ``frequency`` is in GHz, ``roofline`` has rates for other ops."""
 
     is_node: ClassVar[bool] = True
 
@@ -145,13 +150,13 @@ class _SimulatorSection(_MethodSection):
 
     def describe_ignored_keys(self) -> Iterator[str]:
         yield (
-            "roofline: gives the rates of types and the bandwidth; what is no matrix product runs "
-            f"on a vector unit of {SYSTOLIC_UNIT['lanes']} lanes"
+            "roofline: supplies peak rates and bandwidth; ops that are not matrix products run on "
+            f"a vector unit of {SYSTOLIC_UNIT['lanes']} lanes"
         )
 
 
 class CocossimSection(_SimulatorSection):
-    """``cocossim``: ``chips`` arrays of 128 x 128 in COCOSSim."""
+    """The method ``cocossim``: ``chips`` arrays of 128 x 128 in COCOSSim."""
 
     estimator: ClassVar[str] = "cocossim"
 
@@ -166,7 +171,7 @@ class CocossimSection(_SimulatorSection):
 
 
 class OnnximSection(_SimulatorSection):
-    """``onnxim``: ``device_path`` describes the cores to ONNXim."""
+    """The method ``onnxim``: ``device_path`` is the file that describes the cores to ONNXim."""
 
     estimator: ClassVar[str] = "onnxim"
 
@@ -183,11 +188,11 @@ class OnnximSection(_SimulatorSection):
 
     def describe_ignored_keys(self) -> Iterator[str]:
         yield from super().describe_ignored_keys()
-        yield "frequency: of the vector unit; ONNXim's cores have the core_freq of device_path"
+        yield "frequency: of the vector unit only; ONNXim's cores use core_freq of device_path"
 
 
 class ZigzagSection(_SimulatorSection):
-    """``zigzag_onnx``: ``accelerator`` and ``mapping`` are ZigZag's files, or names it ships."""
+    """The method ``zigzag_onnx``: ``accelerator`` and ``mapping`` are files or names of ZigZag."""
 
     estimator: ClassVar[str] = "zigzag"
 
