@@ -13,7 +13,7 @@ from hespas.dialects.attrs import Cost, RegionAttr
 from hespas.dialects.mlir import ir, to_canonical_text
 from hespas.estimators.work import OpWork, UnknownCost, compute_op_work
 from hespas.support.errors import HespasError
-from hespas.support.settings import setting
+from hespas.support.settings import list_settings, setting
 
 __all__ = ["CostItem", "Estimator", "setting"]
 
@@ -86,8 +86,6 @@ class Estimator(ABC):
 
         By default the settings, if the constructor keeps its argument as ``self.config``.
         """
-        from hespas.estimators.registry import list_settings
-
         config = getattr(self, "config", None)
         parts = []
         for declared in list_settings(self.Config) if config is not None else ():

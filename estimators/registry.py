@@ -8,10 +8,11 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from dataclasses import MISSING, is_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 from hespas.support.errors import UsageError
+from hespas.support.settings import Setting, list_settings
 from hespas.support.suggestions import suggest_nearest
 
 if TYPE_CHECKING:
@@ -48,48 +49,6 @@ def load_estimator_class(name: str) -> type[Estimator]:
         )
     module, _, cls = import_path.partition(":")
     return getattr(importlib.import_module(module), cls)
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A field of an estimator's ``Config`` class.
-
-    ``default`` is ``dataclasses.MISSING`` for a field that must be set.
-    """
-
-    name: str
-    type: Any
-    default: Any
-    help: str
-
-    @property
-    def spelled(self) -> str:
-        """The name as command lines spell it."""
-        return self.name.replace("_", "-")
-
-
-def list_settings(config: Any) -> list[Setting]:
-    """List the fields of the ``Config`` class of an estimator, ``node`` included."""
-    hints = get_type_hints(config, include_extras=True)
-    if is_dataclass(config):
-        return [
-            Setting(f.name, hints[f.name], _get_default(f), f.metadata.get("help", ""))
-            for f in fields(config)
-            if f.init
-        ]
-    return [
-        Setting(
-            name,
-            hints[name],
-            MISSING if f.is_required() else f.get_default(call_default_factory=True),
-            f.description or "",
-        )
-        for name, f in config.model_fields.items()
-    ]
-
-
-def _get_default(field: Any) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def convert_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:

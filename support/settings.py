@@ -1,9 +1,9 @@
-"""Declare a setting once: a dataclass field with its default and its help text."""
+"""Settings: fields of configuration classes, declared once with their defaults and help texts."""
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import Any
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from typing import Any, get_type_hints
 
 
 def setting(default: Any, help: str) -> Any:
@@ -17,3 +17,45 @@ def setting(default: Any, help: str) -> Any:
         help: One phrase for ``--help`` and the reference pages, with the unit of the value.
     """
     return field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A field of an estimator's ``Config`` class.
+
+    ``default`` is ``dataclasses.MISSING`` for a field that must be set.
+    """
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+
+    @property
+    def spelled(self) -> str:
+        """The name as command lines spell it."""
+        return self.name.replace("_", "-")
+
+
+def list_settings(config: Any) -> list[Setting]:
+    """List the fields of the ``Config`` class of an estimator, ``node`` included."""
+    hints = get_type_hints(config, include_extras=True)
+    if is_dataclass(config):
+        return [
+            Setting(f.name, hints[f.name], _get_default(f), f.metadata.get("help", ""))
+            for f in fields(config)
+            if f.init
+        ]
+    return [
+        Setting(
+            name,
+            hints[name],
+            MISSING if f.is_required() else f.get_default(call_default_factory=True),
+            f.description or "",
+        )
+        for name, f in config.model_fields.items()
+    ]
+
+
+def _get_default(field: Any) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()

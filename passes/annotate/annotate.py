@@ -20,6 +20,7 @@ from hespas.estimators import registry
 from hespas.estimators.measure.measure_options import MeasureOptions
 from hespas.passes.base import Pass, PassRun, option
 from hespas.support.errors import UsageError
+from hespas.support.settings import list_settings
 
 if TYPE_CHECKING:
     from hespas.dialects.attrs import TargetAttr
@@ -112,7 +113,7 @@ class EstimatorPass(Pass):
                 )
         if target.node:
             return target.node, NodeOverrides.from_text(target.node_overrides or "")
-        if all(setting.name != "node" for setting in registry.list_settings(cls.Config)):
+        if all(setting.name != "node" for setting in list_settings(cls.Config)):
             return "", NodeOverrides()
         node = configs.DEFAULT_NODE
         other = run.spell_option("node", "NAME")
@@ -180,7 +181,7 @@ def load_annotate_pass(estimator: str) -> type[EstimatorPass]:
 def _generate_annotate_pass(name: str, cls: type[Estimator]) -> type[EstimatorPass]:
     bases = (MeasureOptions, EstimatorPass) if cls.measures else (EstimatorPass,)
     reserved = {f.name for base in bases for f in fields(base)}
-    settings = registry.list_settings(cls.Config)
+    settings = list_settings(cls.Config)
     options: list[tuple[str, Any, Any]] = []
     if all(setting.name != "node" for setting in settings):
         options.append(("node", str, option("", REPORTED_NODE_HELP)))
