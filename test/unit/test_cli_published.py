@@ -137,7 +137,7 @@ def test_presets_configuration_needs_only_flags(place, capsys):
         ({"estimator": {"method": "xla"}},
          "unknown key 'perf_estimator.hardware.peak_flops'"),
         ({"estimator": {"method": "systolic"}},
-         "which is not an estimator of the published tools; hespas run --estimator systolic uses it"),
+         "is not an estimator of the published tools; hespas run --estimator systolic uses it"),
         ({"estimator": {"method": "xla", "hardware": {"translate": {"target-backends": "tpu"}}}},
          "'perf_estimator.hardware.translate.target-backends' is \"tpu\""),
         ({"estimator": {"method": "cocossim", "hardware": {}}},
