@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from hespas.simulators.simulation_inputs import SimulatedDevice, SimulationInputs
 from hespas.simulators.simulation_options import SimulationOptions
@@ -24,8 +24,7 @@ from .equivalence_classes import AmbiguousOrder, CommunicatorClass, EquivalenceC
 from .events import DeviceEndpoint, EventQueue, MessageTransport
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedDevice:
+class JoinedDevice(NamedTuple):
     """A device that has reached a collective: its node's position, the time, and its plan."""
 
     position: int

@@ -186,12 +186,10 @@ class _ClassRefiner:
         """
         known: dict[tuple, int] = {}
         communicator_classes, symmetric = [], []
-        devices = self.devices
+        class_of = [device.device_class for device in self.devices]
         for communicator in self.communicators:
             slots = communicator.slots
-            members = tuple(
-                [(devices[m].device_class, slots.get(m, -1)) for m in communicator.members]
-            )
+            members = tuple([(class_of[m], slots.get(m, -1)) for m in communicator.members])
             is_symmetric = members.count(members[0]) == len(members)
             symmetric.append(is_symmetric)
             key = ((members[0], len(members)) if is_symmetric else members, communicator.links_form)
@@ -201,27 +199,26 @@ class _ClassRefiner:
     def refine_classes(self) -> bool:
         """Split the classes once by what their devices meet; return whether any was split."""
         communicator_classes, symmetric = self.classify_communicators()
-        devices = self.devices
-        before = max(device.device_class for device in devices)
+        class_of = [device.device_class for device in self.devices]
         signatures = []
-        for rank, device in enumerate(devices):
+        for rank, device in enumerate(self.devices):
             meets = tuple([
                 (communicator_classes[at], place if self.by_position or not symmetric[at] else -1)
                 for at, place in device.memberships
             ])  # fmt: skip
             sends = tuple([
                 (
-                    devices[peer].device_class,
+                    class_of[peer],
                     self.network.find_route(rank, peer),
                     self._find_reverse_peer(peer, rank),
                 )
                 for peer in device.peers
             ])  # fmt: skip
             signatures.append((device.device_class, meets, sends))
-        device_classes = _number_distinct(signatures)
-        for device, device_class in zip(devices, device_classes, strict=True):
+        refined = _number_distinct(signatures)
+        for device, device_class in zip(self.devices, refined, strict=True):
             device.device_class = device_class
-        return max(device_classes) > before
+        return max(refined) > max(class_of)
 
     def _find_reverse_peer(self, peer: int, rank: int) -> int:
         """Return the index of ``rank`` among the peers of ``peer``; -1 if it is not one of them."""

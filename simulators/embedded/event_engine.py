@@ -268,7 +268,7 @@ class EventEngine:
         """Time a collective that all devices have joined, and schedule their finishes."""
         class_of, now = self.classes.class_of, self.queue.now
         joined_classes = {class_of[rank]: joined for rank, joined in instance.joined.items()}
-        first_start = min(joined.start_ns for joined in joined_classes.values())
+        first_start = min([joined.start_ns for joined in instance.joined.values()])
         self.check_start_time(instance.communicator, first_start)
         try:
             finishes = self._compute_class_finishes(instance, joined_classes)
