@@ -19,7 +19,7 @@ from hespas.dialects.mlir_diagnostics import capture_diagnostics, to_hespas_erro
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.dialects.protobuf import extract_hlo_module
 from hespas.frontends import input_attributes
-from hespas.support.errors import HespasError, find_source_file, format_source_position
+from hespas.support.errors import HespasError, find_source_file
 
 FORMATS = "MLIR text or bytecode, a portable artifact, HLO text or an HLO protobuf"
 HEAD_BYTES = 4096
@@ -106,10 +106,10 @@ def parse_module(data: bytes, name: str, context: ir.Context) -> ir.Module:
     location = module.operation.location
     if find_source_file(location) == "-":
         # MLIR names no file in locations of text from memory. Later processes read the name here.
-        line, _, column = format_source_position(location).removeprefix("-:").partition(":")
-        module.operation.location = ir.Location.file(
-            name, int(line or 1), int(column or 1), context
-        )
+        line, column = 0, 0
+        if isinstance(location, ir.FileLineColLoc):
+            line, column = location.start_line, location.start_col
+        module.operation.location = ir.Location.file(name, line, column, context)
     return module
 
 

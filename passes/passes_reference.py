@@ -1,4 +1,4 @@
-"""The passes as a page: ``python -m hespas.passes.passes_reference > docs/reference/passes.md``."""
+"""Generate ``docs/reference/passes.md``: ``python -m hespas.passes.passes_reference``."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from hespas.passes.base import Pass
 
 HEAD = """# Passes
 
-This page is generated from `passes/registry.py` by `python -m hespas.passes.passes_reference`.
+This page is generated from the classes of the passes by `python -m hespas.passes.passes_reference`.
 
-Each is a flag of `hespas-opt` (`--split-linear=block-limit=64`), and a step of a textual pipeline,
-in which passes of MLIR, StableHLO, mhlo and Shardy may stand beside it:
+Each pass is a flag of `hespas-opt` (`--split-linear=block-limit=64`) and a step of a textual pipeline. A
+pipeline can contain passes of MLIR, StableHLO, MHLO and Shardy too:
 
     hespas-opt in.mlir -p "split-linear{block-limit=64},cse,roofline-annotate{node=H100_80GB}"
 
-`hespas-opt --help` lists these and those of installed packages (entry point `hespas.passes`).
+`hespas-opt --help` lists these passes and those of installed packages: the entry points of `hespas.passes`, and
+a pass `NAME-annotate` for each entry point of `hespas.estimators`. The options of a pass `NAME-annotate` are the
+settings of the estimator, and options that all of these passes have.
 
-| pass | what it does |
+| pass | description |
 |---|---|
 """
 TYPES = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 
 
 def render_markdown() -> str:
-    """The whole page: the passes of hespas itself."""
+    """Render the page of the passes of hespas itself."""
     classes = [registry.load_pass_class(name) for name in registry.list_builtin_pass_names()]
     rows = [
         f"| [`{cls.name}`](#{cls.name}) | {_escape_cell(cls.get_help_summary())} |\n"
@@ -39,11 +41,11 @@ def render_markdown() -> str:
 def _render_section(cls: type[Pass]) -> str:
     parts = [f"\n## {cls.name}\n\n{inspect.cleandoc(cls.__doc__ or '').replace('``', '`')}\n"]
     if cls.prepares:
-        parts.append("\n`prepare` runs before it, unless it has run.\n")
+        parts.append("\n`prepare` runs before this pass, unless it has run.\n")
     if cls.only_marks:
-        parts.append("\nIt changes no op, but for attributes `hespas.*`.\n")
+        parts.append("\nThis pass only adds or changes `hespas.*` attributes.\n")
     if cls.list_spelled_options():
-        parts.append("\n| option | takes | default | meaning |\n|---|---|---|---|\n")
+        parts.append("\n| option | value | default | meaning |\n|---|---|---|---|\n")
         hints = get_type_hints(cls)
         parts += [
             _render_option_row(spelled, hints[f.name], f)

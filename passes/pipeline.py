@@ -1,4 +1,4 @@
-"""Textual pipelines, ours and MLIR's own passes mixed, run by MLIR's PassManager."""
+"""Textual pipelines of hespas' and MLIR's own passes, run by MLIR's PassManager."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ from hespas.support.suggestions import suggest_nearest
 
 @dataclass(frozen=True)
 class NativePass:
-    """A pass of MLIR, StableHLO, mhlo or Shardy, in MLIR's own textual form."""
+    """A pass of MLIR, StableHLO, MHLO or Shardy, in MLIR's own textual form."""
 
     text: str
 
     @property
     def name(self) -> str:
+        """The name, without options and nested passes."""
         return re.split(r"[({]", self.text, maxsplit=1)[0]
 
     def to_pipeline_text(self) -> str:
+        """Return the text as it was written."""
         return self.text
 
 
@@ -84,7 +86,7 @@ def run_pipeline(
 
 
 def insert_prepare(module: ir.Module, steps: Sequence[PipelineStep]) -> list[PipelineStep]:
-    """The steps with ``prepare`` put before the first that wants it, unless it is there already."""
+    """Insert ``prepare`` before the first step that requires it, unless it runs or has run."""
     prepared = TargetAttr.NAME in module.operation.attributes
     result: list[PipelineStep] = []
     for step in steps:
@@ -101,9 +103,9 @@ def _run_pipeline_step(module: ir.Module, step: PipelineStep, run: PassRun) -> N
     with module.context as context:
         manager = PassManager("builtin.module", context)
         if isinstance(step, Pass):
-            # A Python pass must not name its op: it could not be scheduled.
+            # MLIR cannot schedule a Python pass that is restricted to an op.
             manager.add(lambda _op, _pass: _apply_python_pass(step, module, run), step.name)
-            manager.enable_verifier(False)  # ``run`` verifies once, before results are written
+            manager.enable_verifier(False)  # run_pipeline verifies before results are written
         else:
             _add_native_pass(manager, step)
         try:
@@ -113,21 +115,20 @@ def _run_pipeline_step(module: ir.Module, step: PipelineStep, run: PassRun) -> N
 
 
 def _verify_module(module: ir.Module, name: str) -> str:
-    """Verify what the passes up to ``name`` made, if there are any; returns ""."""
+    """Verify the module after the pass ``name``, unless the name is empty. Returns ""."""
     try:
         if name:
             module.operation.verify()
         return ""
     except ir.MLIRError as error:
-        message = f"up to '{name}' the passes made a module that is not valid: {error}"
+        message = f"the passes up to '{name}' produced an invalid module: {error}"
         raise HespasError(message, remedy="please report it") from None
 
 
 def _add_native_pass(manager: PassManager, step: NativePass) -> None:
-    """Add a pass that MLIR knows; raises UsageError for an unknown one and wrong options."""
-    with (
-        capture_native_stderr() as stderr_lines
-    ):  # where LLVM prints what is wrong with the value of an option
+    """Add a pass of MLIR. Raises UsageError for an unknown pass and for wrong options."""
+    # LLVM prints to stderr why it rejects the value of an option.
+    with capture_native_stderr() as stderr_lines:
         try:
             manager.add(step.text)
             return
@@ -141,11 +142,11 @@ def _add_native_pass(manager: PassManager, step: NativePass) -> None:
         line.rpartition("error: ")[2] for line in text.splitlines() if "error: " in line
     ]
     reason = reasons[0] if reasons else extract_first_line(text)
-    raise UsageError(f"MLIR does not take the pass '{step.text}': {reason}")
+    raise UsageError(f"MLIR rejects the pass '{step.text}': {reason}")
 
 
 def _to_hespas_error(error: ir.MLIRError, step: PipelineStep, run: PassRun) -> HespasError:
-    """What a failed pass reported, at the place it named."""
+    """Convert the first diagnostic of a failed pass of MLIR."""
     diagnostics = error.error_diagnostics
     where = fill_in_file_name(
         format_source_position(diagnostics[0].location) if diagnostics else "", run.input_name
@@ -166,12 +167,12 @@ def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun) -> None:
 
 
 def format_pipeline(steps: Sequence[PipelineStep]) -> str:
-    """The pipeline's text, as ``--print-pipeline`` shows it and ``parse`` reads it."""
+    """Format a pipeline as ``--print-pipeline`` shows it and ``parse_pipeline`` reads it."""
     return ",".join(step.to_pipeline_text() for step in steps)
 
 
 def parse_pipeline(text: str) -> list[PipelineStep]:
-    """Steps of a textual pipeline; raises UsageError for bad syntax and HespasError for options."""
+    """Parse a textual pipeline. Raises UsageError for bad syntax and wrong options."""
     text = text.strip()
     outer = re.fullmatch(r"(?:builtin\.module|any)\((.*)\)", text, re.DOTALL)
     return [
@@ -185,12 +186,12 @@ def _parse_pipeline_step(item: str) -> PipelineStep:
     if "(" in name or not registry.is_pass_name(name):
         return NativePass(item)
     if brace and not rest.endswith("}"):
-        raise UsageError(f"in '{item}': the options' '}}' is missing")
+        raise UsageError(f"the options in '{item}' have no closing '}}'")
     return build_pass(registry.load_pass_class(name), parse_options(rest[:-1] if brace else ""))
 
 
 def parse_options(text: str) -> dict[str, str | bool]:
-    """``a=1 b="x y" flag`` to a dictionary; a word alone is a flag; commas separate too."""
+    """Parse ``a=1 b="x y" flag``. A word without a value is a flag; commas separate too."""
     options: dict[str, str | bool] = {}
     pattern = re.compile(
         r"""\s*,?\s*([A-Za-z0-9_-]+)(?:=(?:"([^"]*)"|'([^']*)'|\{([^}]*)\}|([^\s,]*)))?"""
@@ -202,7 +203,7 @@ def parse_options(text: str) -> dict[str, str | bool]:
             raise UsageError(f"cannot read the options from '{text[position:]}'")
         key = match[1].replace("_", "-")
         if key in options:
-            raise UsageError(f"option '{key}' is given twice")
+            raise UsageError(f"option '{key}' is set twice")
         value = next((g for g in match.groups()[1:] if g is not None), None)
         options[key] = True if value is None else value
         position = match.end()
@@ -210,7 +211,7 @@ def parse_options(text: str) -> dict[str, str | bool]:
 
 
 def _split_pipeline_steps(text: str) -> list[str]:
-    """Items between commas that stand outside brackets and quotes."""
+    """Split at the commas outside brackets and quotes."""
     items, depth, quote, start = [], 0, "", 0
     for i, char in enumerate(text):
         if quote:

@@ -1,4 +1,4 @@
-"""What a program runs, as items for an estimator that measures: regions, and ops between them."""
+"""Collect the regions of a program, and the ops between them, for estimators that measure."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 def collect_items(module: ir.Module) -> Iterator[CostItem]:
-    """Each region and each op between regions that takes time, in program order; equal ones too.
+    """Yield each region, and each op between regions that takes time, in program order.
 
-    Control flow that is a region is one item; into other control flow, and functions that are no
-    regions, it goes. What a loop or a function runs is there once for each place in the program.
+    Equal items are yielded each time. A loop or branch that is a region is one item. The bodies of
+    other control flow and functions are visited once for each place that runs them.
     """
     table = collect_functions(module)
     yield from _collect_region_items(find_entry_function(module).regions[0], table, ())
@@ -53,7 +53,7 @@ def measure_program(
     if not isinstance(estimator, MeasuringEstimator):
         return None
     if estimator.granularity == "region" and SplitAttr.read_from_op(module.operation) is None:
-        run.warn("the module is not split: each op is measured on its own, launch included")
+        run.warn("the module is not split: each op is measured separately, launch time included")
     return measure_items(
         estimator,
         collect_items(module),

@@ -1,4 +1,9 @@
-"""Writing ``hespas.cost`` on a module: the walk that every annotate pass shares."""
+"""The walk that writes ``hespas.cost`` on a module for all annotate passes.
+
+Invariant: ops with equal text have equal costs, so each distinct op, function and region is
+estimated once. The costs that a call, loop or branch adds to its parent are those of the ops it
+runs, multiplied by trip counts, so that the total of a program does not depend on how it is split.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _EstimatedOp:
-    """What is written on equal ops, made once."""
+    """The cost and the attributes of all ops with one text."""
 
     cost: Cost
     attr: ir.DictAttr
@@ -48,19 +53,28 @@ class _EstimatedOp:
 
 @dataclass(frozen=True, slots=True)
 class _AnnotatedFunction:
-    """``costs`` is what a call adds to its caller: for a region its ops one by one.
+    """An annotated function.
 
-    A sum over regions then rounds once, like the sum over the same ops before splitting.
+    Attributes:
+        costs: The costs that a call adds to its caller. For a region, these are the costs of its
+            ops, so that their sum is rounded once, as before splitting.
+        attr: The cost of one call.
+        gap: Why a region that is estimated as a whole has no full cost.
     """
 
     costs: list[Cost]
     attr: ir.DictAttr
-    gap: str | None = None  # of a region that was estimated whole
+    gap: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """What an annotate pass returns: the cost of the program, and what was measured for it."""
+    """The artefact of an annotate pass.
+
+    Attributes:
+        total: The cost of the program.
+        measured: The statistics of measuring, for an estimator that measures.
+    """
 
     total: Cost
     measured: MeasureStatistics | None = None
@@ -94,8 +108,9 @@ def annotate_module(
     if estimator.measures:
         from hespas.passes.annotate.measured_items import measure_program
 
-        going = keep_going or run.keep_going
-        measured = measure_program(module, estimator, run, options, keep_going=going)
+        measured = measure_program(
+            module, estimator, run, options, keep_going=keep_going or run.keep_going
+        )
     total = Annotator(module, estimator, run, keep_going).annotate_program()
     replace(
         require_target(module),
@@ -108,7 +123,7 @@ def annotate_module(
 
 
 def require_target(module: ir.Module) -> TargetAttr:
-    """What the module runs on; raises HespasError where ``prepare`` has not been run."""
+    """Read ``hespas.target``. Raises HespasError if ``prepare`` has not run."""
     target = TargetAttr.read_from_op(module.operation)
     if target is None:
         message = f"the module has no {TargetAttr.NAME}"
@@ -118,7 +133,7 @@ def require_target(module: ir.Module) -> TargetAttr:
 
 @dataclass(slots=True)
 class Annotator:
-    """Writes the estimator's costs on the ops that run, each distinct op estimated once."""
+    """Writes the costs of an estimator on everything that the entry function runs."""
 
     module: ir.Module
     estimator: Estimator
@@ -135,7 +150,7 @@ class Annotator:
         self.functions = collect_functions(self.module)
 
     def annotate_program(self) -> Cost:
-        """Annotate everything that the entry function runs; the cost of the whole program."""
+        """Annotate the program, warn of gaps, and return the cost of the program."""
         costs = self._annotate_region(find_entry_function(self.module).regions[0])
         total = aggregate_costs(costs, self.estimator.name)
         for reason, count in sorted(self.gap_counts.items()):
@@ -147,7 +162,12 @@ class Annotator:
         return total
 
     def _annotate_region(self, region: ir.Region, texts: Sequence[str] = ()) -> list[Cost]:
-        """The costs of the ops of a region; ``texts`` are theirs where they are known already."""
+        """Annotate the ops of a region and return their costs.
+
+        Args:
+            region: A body, or the body of a function.
+            texts: The canonical texts of the ops, if they are known.
+        """
         costs: list[Cost] = []
         for block in region.blocks:
             for view, text in itertools.zip_longest(block.operations, texts):
@@ -191,14 +211,14 @@ class Annotator:
         return costs
 
     def _is_region_item(self, op: ir.Operation) -> bool:
-        """Whether a loop or a branch is one item: a region, for an estimator that takes those."""
+        """Whether a loop or branch is estimated as a whole, as a region."""
         return self.estimator.granularity == "region" and RegionAttr.NAME in op.attributes
 
     def _sum_region_costs(self, region: ir.Region) -> Cost:
         return aggregate_costs(self._annotate_region(region), self.estimator.name)
 
     def _annotate_loop(self, op: ir.Operation) -> Cost:
-        """The trips of a loop; the last look at the condition, which ends it, is not charged."""
+        """Compute the cost of all trips. The last evaluation of the condition is not charged."""
         once = aggregate_costs(
             [cost for region in op.regions for cost in self._annotate_region(region)],
             self.estimator.name,
@@ -206,9 +226,9 @@ class Annotator:
         trips = read_trip_count(op)
         if trips is None:
             error = UnknownCost(
-                "the loop's trip count is not known",
+                "the trip count of the loop is not known",
                 op=op,
-                remedy="run prepare, which finds it or takes a default",
+                remedy="run prepare, which determines it or uses a default",
             )
             reason = self._tolerate_gap(op, error)
             self._count_gap_op(op, reason)
@@ -244,7 +264,7 @@ class Annotator:
         return self.annotated_functions[name]
 
     def _annotate_leaf(self, op: ir.Operation, name: str, text: str | None) -> Cost:
-        # The text of a free op can be long (a constant's values) and changes nothing.
+        # The text of a free op can be long, such as the values of a constant, and costs nothing.
         text = name if _is_free_op(name) else text or to_canonical_text(op)
         estimated = self.estimated_ops.get(text)
         if estimated is None:
@@ -270,7 +290,7 @@ class Annotator:
         return _EstimatedOp(cost, cost.to_dictionary_attr(context), kernel)
 
     def _tolerate_gap(self, op: ir.Operation, error: UnknownCost) -> str:
-        """The reason for the tag where the user wants to go on; else raises."""
+        """Return the reason of a gap, or raise the error without ``keep_going``."""
         if not (self.keep_going or self.run.keep_going):
             raise error
         return f"{op.name}: {error.message}"
@@ -282,7 +302,7 @@ class Annotator:
 
 
 def _clear_inner_costs(op: ir.Operation) -> None:
-    """Remove the costs inside an op, which another estimator has left: it has one of its own."""
+    """Remove the costs that another estimator has written inside an op with one cost."""
 
     def clear_op_costs(inner: ir.Operation) -> ir.WalkResult:
         for name in (Cost.NAME, KernelAttr.NAME):
@@ -294,7 +314,7 @@ def _clear_inner_costs(op: ir.Operation) -> None:
 
 
 def _read_text_attr(op: ir.Operation, name: str) -> str:
-    """A string or symbol attribute."""
+    """Read a string or symbol attribute."""
     attribute: Any = op.attributes[name]
     return attribute.value
 

@@ -1,4 +1,4 @@
-"""``--emit-chakra``: Chakra traces, communicators and statistics of a split, annotated module."""
+"""``--emit-chakra``: write Chakra traces, communicators and statistics of an annotated module."""
 
 from __future__ import annotations
 
@@ -26,7 +26,15 @@ SUFFIXES = frozenset(
 
 @dataclass(frozen=True)
 class EmittedTraces:
-    """What was written: ``nodes`` counts by device, ``stats`` is what module_stats.json holds."""
+    """The artefact of the pass.
+
+    Attributes:
+        folder: The folder of the traces.
+        trace: The steps that all devices execute.
+        nodes: The number of trace nodes of each device.
+        trace_bytes: The size of all trace files.
+        stats: The content of module_stats.json.
+    """
 
     folder: Path
     trace: ProgramTrace
@@ -36,7 +44,7 @@ class EmittedTraces:
 
     @property
     def nodes_per_device(self) -> int:
-        """Nodes in the longest trace."""
+        """The number of nodes in the longest trace."""
         return max(self.nodes)
 
 
@@ -47,17 +55,19 @@ class EmitChakraPass(Pass):
     name: ClassVar[str] = "emit-chakra"
     only_marks: ClassVar[bool] = True
 
-    output: str = option("", "folder to write; default: the module's name, in the current folder")
-    time: str = option(
-        "both", "durations in us with carry, in ns for roofline mode: carry, exact, both"
+    output: str = option(
+        "", "folder to write; default: the name of the module, in the current folder"
     )
-    stats: bool = option(True, f"write {STATS_FILE} too")
-    clean: bool = option(False, "empty the folder first, of other files too")
+    time: str = option(
+        "both", "durations: carry (in us, fractions carried over), exact (in ns), both"
+    )
+    stats: bool = option(True, f"also write {STATS_FILE}")
+    clean: bool = option(False, "first remove everything in the folder, other files included")
 
     def apply(self, module: ir.Module, run: PassRun) -> EmittedTraces:
         if self.time not in trace_writer.TIMES:
             raise UsageError(
-                f"{self.name}: there is no time '{self.time}'",
+                f"{self.name}: no duration is named '{self.time}'",
                 remedy=suggest_nearest(self.time, list(trace_writer.TIMES)),
             )
         program = build_trace_program(module, run)
@@ -84,13 +94,13 @@ class EmitChakraPass(Pass):
             run.note(f"{self.name}: traces in {destination} ({other} chooses another)")
         if "empty" in str(destination.absolute()):
             run.warn(
-                f"{destination}: ASTRA-sim reads no communicators from a path with 'empty' in it"
+                f"{destination}: ASTRA-sim reads no communicators from a path that contains 'empty'"
             )
         return destination
 
 
 def warn_of_gaps(statistics: dict[str, Any], run: PassRun) -> None:
-    """Warn where statistics tell of ops without an estimate."""
+    """Warn if the statistics count ops without an estimate."""
     gaps = statistics["totals"]["gaps"]
     if gaps:
         ops = "op" if gaps == 1 else "ops"

@@ -1,6 +1,7 @@
-"""``module_stats.json``: what a program costs, by op kind, dtype, region and communicator.
+"""``module_stats.json``: the cost of a program by op kind, dtype, region and communicator.
 
-The schema is described in docs/reference/module-stats.md; a change of meaning raises ``SCHEMA``.
+docs/reference/module-stats.md describes the schema. If the meaning of a key changes, increase the
+version in ``SCHEMA``.
 """
 
 from __future__ import annotations
@@ -30,13 +31,12 @@ StatsRow = dict[str, Any]
 
 def collect_stats(module: ir.Module, program: TraceProgram) -> StatsRow:
     """Collect the statistics of an emitted program."""
-    target, split = (
-        TargetAttr.read_from_op(module.operation),
-        SplitAttr.read_from_op(module.operation),
-    )
+    target = TargetAttr.read_from_op(module.operation)
+    split = SplitAttr.read_from_op(module.operation)
     assert target is not None and split is not None
     leaves = _LeafCounter(module)
     executed = [task for task in program.tasks if task.runs]
+    communication = [(task, task.comm) for task in executed if task.comm and task.activities]
     counts: Counter[LeafCost] = Counter()
     for task in executed:
         if task.cost is not None:
@@ -61,9 +61,9 @@ def collect_stats(module: ir.Module, program: TraceProgram) -> StatsRow:
         },
         "totals": {
             **_sum_costs((cost, count) for _, cost, count in ops),
-            "comm_ops": sum(t.runs for t in executed if t.comm and t.activities),
+            "comm_ops": sum(task.runs for task, _ in communication),
             "comm_operand_bytes": sum(
-                t.runs * t.comm.operand_bytes for t in executed if t.comm and t.activities
+                task.runs * comm.operand_bytes for task, comm in communication
             ),
             "energy_nj": _sum_energy(ops),
             **_compute_time_band(ops),
@@ -81,7 +81,7 @@ def collect_stats(module: ir.Module, program: TraceProgram) -> StatsRow:
 
 
 def render_stats(statistics: StatsRow) -> str:
-    """The statistics as JSON, in a fixed order, rows of a table one a line."""
+    """Render the statistics as JSON in a fixed order, with one table row per line."""
     parts = []
     for key, value in statistics.items():
         if key in ("kinds", "dtypes", "bounds", "communicators") and value:
@@ -96,7 +96,10 @@ def render_stats(statistics: StatsRow) -> str:
 
 
 class _LeafCounter:
-    """The ops that one execution of an op runs: calls followed, loops multiplied, each once."""
+    """Counts the leaf ops that one execution of an op runs: in callees, and once per loop trip.
+
+    Each function is counted once.
+    """
 
     def __init__(self, module: ir.Module) -> None:
         self._functions = collect_functions(module)
@@ -104,11 +107,13 @@ class _LeafCounter:
         self._costs: dict[ir.Attribute, Cost] = {}
 
     def read_cost_attr(self, attr: ir.Attribute) -> Cost:
+        """Read a cost; equal attributes are read once."""
         if attr not in self._costs:
             self._costs[attr] = Cost.from_dictionary_attr(attr)
         return self._costs[attr]
 
     def count_leaves(self, op: ir.Operation) -> Counter[LeafCost]:
+        """Count the leaf ops that one execution of ``op`` runs, by name and cost."""
         name = op.name
         if name in CONTROL and RegionAttr.NAME in op.attributes and is_estimated_whole(op):
             return Counter({(name, op.attributes[Cost.NAME]): 1})
@@ -132,7 +137,7 @@ class _LeafCounter:
         return leaves
 
     def _count_branch(self, op: ir.Operation) -> Counter[LeafCost]:
-        """The dearest branch, and the gap of another where it has none itself."""
+        """Count the most expensive branch; if only another branch has a gap, count the gap too."""
         dearest = max(
             (self._count_blocks([region]) for region in op.regions), key=self._weigh_leaves
         )
@@ -143,14 +148,14 @@ class _LeafCounter:
         return dearest
 
     def make_gap_leaf(self, op: ir.Operation) -> LeafCost:
-        """A cost of nothing, for the gap of control flow itself: its body is counted in ops."""
+        """Build a zero cost with the gap of control flow, whose body is counted by its ops."""
         attributes = op.attributes
         estimator, reason = "", None
         if Cost.NAME in attributes:
             cost = self.read_cost_attr(attributes[Cost.NAME])
             estimator, reason = cost.estimator, cost.gap
-        nothing = Cost(estimator, 0, 0, 0, 0.0, "unknown", "none", gap=reason or ASSUMED)
-        return op.name, nothing.to_dictionary_attr(op.context)
+        zero_cost = Cost(estimator, 0, 0, 0, 0.0, "unknown", "none", gap=reason or ASSUMED)
+        return op.name, zero_cost.to_dictionary_attr(op.context)
 
     def _count_callee(self, name: str) -> Counter[LeafCost]:
         if name not in self._called:
@@ -176,7 +181,7 @@ class _LeafCounter:
 
 
 def is_estimated_whole(op: ir.Operation) -> bool:
-    """Whether a function, a loop or a branch has a cost and the ops in it have none."""
+    """Whether a function, loop or branch has a cost, and the ops inside have none."""
     inside = [view.operation for region in op.regions for view in region.blocks[0].operations]
     costs = [Cost.NAME in inner.attributes for inner in inside if inner.name not in TERMINATORS]
     return Cost.NAME in op.attributes and bool(costs) and not any(costs)
@@ -196,7 +201,7 @@ def _sum_costs(costs: Iterable[tuple[Cost, int]]) -> StatsRow:
 def _group_costs(
     ops: list[tuple[str, Cost, int]], key: Callable[[str, Cost], str]
 ) -> dict[str, StatsRow]:
-    """Sums by key, most time first."""
+    """Sum the costs by key, most time first."""
     groups: dict[str, list[tuple[Cost, int]]] = {}
     for name, cost, count in ops:
         groups.setdefault(key(name, cost), []).append((cost, count))
@@ -210,7 +215,7 @@ def _sum_energy(ops: list[tuple[str, Cost, int]]) -> float | None:
 
 
 def _compute_time_band(ops: list[tuple[str, Cost, int]]) -> StatsRow:
-    """The ends of the band of the time, null without one, and how many ops have which tag."""
+    """Sum the ends of the time band, None without one, and count ops by tag."""
     tags: Counter[str] = Counter()
     for _, cost, count in ops:
         for tag in (cost.tag or "").split():
@@ -229,7 +234,7 @@ def _compute_time_band(ops: list[tuple[str, Cost, int]]) -> StatsRow:
 
 
 def _load_node(target: TargetAttr) -> NodeSpec | None:
-    """The node that the module was annotated for; None if its file cannot be read any more."""
+    """Rebuild the node of the annotation; None if its file cannot be read any more."""
     with contextlib.suppress(HespasError):
         return load_target_node(target)
     return None
@@ -238,7 +243,10 @@ def _load_node(target: TargetAttr) -> NodeSpec | None:
 def _compute_utilisation(
     ops: list[tuple[str, Cost, int]], node: NodeSpec | None
 ) -> StatsRow | None:
-    """Shares of the node's peak rates over the compute time, each op at its type's peak."""
+    """Compute the shares of the compute time that the work would take at the peak rates.
+
+    The operations of an op count at the peak rate of its element type.
+    """
     time_ns = math.fsum(cost.latency_ns * count for _, cost, count in ops)
     if node is None or not time_ns:
         return None
@@ -249,7 +257,7 @@ def _compute_utilisation(
             with contextlib.suppress(HespasError):
                 rates.append(node.find_peak_rate(unit, cost.dtype).flops_per_s)
         if cost.flops and max(rates):
-            # A fusion of several types has one here: its own time is the most it can be busy.
+            # A fusion of several types has only one here; it is busy for its own time at most.
             busy_ns.append(min(cost.flops / max(rates) * 1e9, cost.latency_ns) * count)
         bytes_moved += (cost.read_bytes + cost.write_bytes) * count
     memory_ns = bytes_moved / node.memory_bandwidth_bytes_per_s * 1e9
@@ -257,7 +265,7 @@ def _compute_utilisation(
 
 
 def _collect_regions(executed: list[TraceTask]) -> list[StatsRow]:
-    """One row for each distinct region, in order of first appearance."""
+    """Build one row for each distinct region, in order of first appearance."""
     rows: dict[str, StatsRow] = {}
     for task in executed:
         region, cost = task.region, task.cost
@@ -286,7 +294,7 @@ def _collect_regions(executed: list[TraceTask]) -> list[StatsRow]:
 
 
 def _compute_region_reuse(executed: list[TraceTask]) -> StatsRow:
-    """Shares of regions, and of their ops, whose equal was there before: as if profiled once."""
+    """Compute the shares of regions, and of their ops, that repeat an earlier region."""
     regions = [task.region for task in executed if task.region is not None]
     distinct = {region.digest: region.ops for region in regions}
     ops, distinct_ops = sum(region.ops for region in regions), sum(distinct.values())
@@ -301,7 +309,7 @@ def _compute_region_reuse(executed: list[TraceTask]) -> StatsRow:
 
 
 def _collect_communicators(program: TraceProgram, executed: list[TraceTask]) -> dict[str, StatsRow]:
-    """By communicator: its ranks, and collectives by kind with one device's operand bytes."""
+    """List the ranks of each communicator, and its collectives with one device's operand bytes."""
     used: dict[int, dict[str, StatsRow]] = {}
     for task in executed:
         if task.comm is not None and task.activities:
@@ -321,7 +329,7 @@ def _collect_communicators(program: TraceProgram, executed: list[TraceTask]) -> 
 
 
 def _count_transfers(executed: list[TraceTask]) -> StatsRow:
-    """Permutes: how many, their messages, and the bytes of all messages together."""
+    """Count the permutes, their messages, and the bytes of all messages."""
     counts = {"count": 0, "messages": 0, "message_bytes": 0}
     for task in executed:
         if task.comm is not None and task.comm.kind == "permute" and task.activities:

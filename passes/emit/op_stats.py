@@ -1,4 +1,4 @@
-"""``op-stats``: how many ops of which kind a program has."""
+"""``--op-stats``: count the ops of a program by name."""
 
 from __future__ import annotations
 
@@ -26,16 +26,24 @@ from hespas.support.suggestions import suggest_nearest
 
 OpKey = tuple[str, tuple[str, ...]]
 
-NAME_WIDTH, COUNT_WIDTH = 30, 5  # of the table's columns, as the published analyzer has them
+NAME_WIDTH, COUNT_WIDTH = 30, 5  # columns of the table, as in the published analyzer
 RULE = "-" * (NAME_WIDTH + COUNT_WIDTH)
 
-# ``expand`` counts what these hold, as what ``CALLEE`` ops call, in place of the op itself.
+# ``expand`` counts the bodies of these ops, and the functions that ``CALLEE`` ops call, instead of
+# the op itself.
 REPLACED_BY_BODY = (FUSION, MANUAL_COMPUTATION)
 
 
 @dataclass(frozen=True)
 class OpCensus:
-    """Ops of a program by name, and by operand types where asked; most frequent first."""
+    """The number of ops of each kind in a program.
+
+    Attributes:
+        function: The name of the entry function.
+        expanded: Whether ops inside fusions, calls and control flow are counted.
+        counts: Counts by op name and operand types, most frequent first. The types are empty
+            unless ops are distinguished by them.
+    """
 
     function: str
     expanded: bool
@@ -43,16 +51,16 @@ class OpCensus:
 
     @property
     def total_op_count(self) -> int:
-        """How many ops there are."""
+        """The number of ops."""
         return sum(self.counts.values())
 
     @property
     def unique_op_count(self) -> int:
-        """How many kinds of ops there are."""
+        """The number of kinds of ops."""
         return len(self.counts)
 
     def iterate_rows(self) -> Iterator[tuple[str, int]]:
-        """(name, or name with operand types; count)."""
+        """Yield (name, count); the name includes operand types if they are distinguished."""
         for (name, operands), count in self.counts.items():
             yield (f"{name}({', '.join(operands)})" if operands else name), count
 
@@ -62,8 +70,12 @@ def count_program_ops(
 ) -> OpCensus:
     """Count the ops of the entry function, each once however often it runs.
 
-    ``expand`` counts what fusions and calls hold in place of the fusion or call, and the bodies of
-    control flow besides, all with their terminators. Reducer and comparator bodies never count.
+    Args:
+        module: The module.
+        expand: Count the ops inside fusions and calls instead of the fusion or call, and the
+            bodies of control flow too, all with their terminators. The bodies of reducers and
+            comparators are never counted.
+        by_operands: Count ops with different operand types separately.
     """
     main = find_entry_function(module)
     counts = _OpCounter(collect_functions(module), expand, by_operands).count_function(main)
@@ -130,7 +142,7 @@ class _OpCounter:
 
 
 def render_census_table(op_census: OpCensus) -> str:
-    """Lines ``  name....: count``, most frequent first, between a head and the total."""
+    """Render lines ``  name....: count``, most frequent first, between a head and the total."""
     lines = [RULE, f"{'Unique Operators':<{NAME_WIDTH}}: {op_census.unique_op_count}", ""]
     lines += [_format_table_line(name, count) for name, count in op_census.iterate_rows()]
     lines += [RULE, _format_table_line("Total Operators", op_census.total_op_count)]
@@ -142,7 +154,7 @@ def _format_table_line(name: str, count: int) -> str:
 
 
 def render_census_csv(op_census: OpCensus, *, header: bool = True) -> str:
-    """A header ``op,count`` and one row per kind."""
+    """Render a header ``op,count`` and one row for each kind."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     if header:
@@ -152,7 +164,7 @@ def render_census_csv(op_census: OpCensus, *, header: bool = True) -> str:
 
 
 def render_census_json(op_census: OpCensus) -> str:
-    """One object: function, expanded, total, unique, and the list ``ops``."""
+    """Render an object with ``function``, ``expanded``, ``total``, ``unique`` and ``ops``."""
     ops = []
     for (name, operands), count in op_census.counts.items():
         row: dict[str, object] = {"op": name, "count": count}
@@ -178,7 +190,7 @@ RENDERERS: dict[str, Callable[[OpCensus], str]] = {
 
 @dataclass(frozen=True)
 class OpStatsPass(Pass):
-    """Count the ops of the program by kind, and leave it as it is.
+    """Count the ops of the program by name, without changing it.
 
     The census goes to stderr, because stdout carries the IR. ``apply`` returns the ``OpCensus``.
     """
@@ -186,10 +198,10 @@ class OpStatsPass(Pass):
     name: ClassVar[str] = "op-stats"
     only_marks: ClassVar[bool] = True
 
-    expand: bool = option(False, "count inside fusions, calls and control flow too")
+    expand: bool = option(False, "count the ops inside fusions, calls and control flow")
     format: str = option("table", "table, csv or json")
-    input_sensitive: bool = option(False, "tell ops of different operand types apart")
-    output: str = option("", "file to write, - for stdout; default stderr")
+    input_sensitive: bool = option(False, "count ops with different operand types separately")
+    output: str = option("", "file to write; -: stdout; default: stderr")
 
     def apply(self, module: ir.Module, run: PassRun) -> OpCensus:
         if self.format not in RENDERERS:

@@ -1,7 +1,7 @@
-"""What ``module_stats.json`` holds, as models: its JSON Schema is made of them.
+"""The models of ``module_stats.json``, from which its JSON Schema is generated.
 
-docs/reference/module-stats.md tells the meaning of each key. Keys may be added without a new
-``schema``, so that a reader must not refuse them.
+docs/reference/module-stats.md describes the keys. Keys may be added without a new ``schema``, so
+readers must accept unknown keys.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _OpenModel(BaseModel):
 
 
 class CostSums(_OpenModel):
-    """Over ops executed: time in ns, sizes in bytes."""
+    """Sums over executed ops: time in ns, sizes in bytes."""
 
     count: Count
     time_ns: Time
@@ -30,7 +30,7 @@ class CostSums(_OpenModel):
 
 
 class CostTotals(CostSums):
-    """Over all ops; ``low_ns`` and ``high_ns`` are the 80 % band of the time."""
+    """Sums over all ops; ``low_ns`` and ``high_ns`` are the 80 % band of the time."""
 
     comm_ops: Count
     comm_operand_bytes: Count
@@ -42,7 +42,7 @@ class CostTotals(CostSums):
 
 
 class ProgramStats(_OpenModel):
-    """What was estimated, how it was split, and where the numbers come from."""
+    """The devices, the split and the annotation of the program."""
 
     devices: Count
     replicas: Count
@@ -57,14 +57,14 @@ class ProgramStats(_OpenModel):
 
 
 class UtilisationStats(_OpenModel):
-    """Shares of the compute time at the node's peak rates."""
+    """Shares of the compute time that the work would take at the peak rates of the node."""
 
     flops: Share
     bandwidth: Share
 
 
 class RegionStats(_OpenModel):
-    """A distinct region; figures are of one run."""
+    """A distinct region; times and sizes are those of one execution."""
 
     id: int
     digest: str
@@ -82,7 +82,7 @@ class RegionStats(_OpenModel):
 
 
 class ReuseStats(_OpenModel):
-    """How often regions repeat."""
+    """How often regions repeat; rates are shares of regions and ops that repeat an earlier one."""
 
     regions: Count
     distinct_regions: Count
@@ -93,21 +93,21 @@ class ReuseStats(_OpenModel):
 
 
 class CollectiveStats(_OpenModel):
-    """Collectives of a kind, with the operand bytes of one device."""
+    """Collectives of one kind, with the operand bytes of one device."""
 
     count: Count
     operand_bytes: Count
 
 
 class CommunicatorStats(_OpenModel):
-    """Devices that communicate, and what they do."""
+    """A communicator: its devices, and its collectives by kind."""
 
     ranks: list[Count]
     collectives: dict[str, CollectiveStats]
 
 
 class TransferStats(_OpenModel):
-    """Permutes; the bytes are over all devices."""
+    """Permutes; messages and bytes are those of all devices."""
 
     count: Count
     messages: Count
@@ -115,7 +115,7 @@ class TransferStats(_OpenModel):
 
 
 class ModuleStats(_OpenModel):
-    """What one step of the program costs on one device: times in ns, sizes in bytes."""
+    """The cost of one step of the program on one device: times in ns, sizes in bytes."""
 
     version: Literal["hespas.module_stats/1"] = Field(alias="schema")
     program: ProgramStats

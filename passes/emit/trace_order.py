@@ -1,7 +1,8 @@
-"""Which nodes depend on which: program order for ``linear``, data flow for ``individual``.
+"""The dependencies between trace nodes: program order for ``linear``, data flow for ``individual``.
 
-In both, communication is one chain in program order: a device runs one at a time, and ranks must
-agree on the order. A *value* says which steps a tensor comes from; each order has its own kind.
+Invariant of both orders: communication is one chain in program order, because a device runs one
+communication at a time and all ranks must agree on the order. A *value* represents the steps that a
+tensor depends on; each order has its own representation.
 """
 
 from __future__ import annotations
@@ -25,30 +26,30 @@ Value = TypeVar("Value")
 
 
 class TraceOrder(Protocol[Value]):
-    """How a trace grows. ``NOTHING`` is the value of what needs no waiting for."""
+    """A trace that grows by steps. ``NOTHING`` is the value that depends on no step."""
 
     NOTHING: Value
 
     def join_values(self, values: Iterable[Value]) -> Value:
-        """The value of what comes from all of ``values`` without taking time."""
+        """Return the value that depends on all of ``values``."""
         ...
 
     def add_compute_step(self, activity: ComputeContent, value: Value) -> Value:
-        """Add a compute step that needs ``value``; the value of its results."""
+        """Append a compute step that depends on ``value``; return the value of its results."""
         ...
 
     def add_communication_step(
         self, activity: CollectiveContent | TransferContent, value: Value, is_async: bool
     ) -> Value:
-        """Add a communication step that needs ``value``; the value of its results."""
+        """Append a communication step that depends on ``value``; return that of its results."""
         ...
 
     def wait_for_value(self, value: Value) -> Value:
-        """The point in the program where ``value`` must be there."""
+        """Wait for ``value`` at this point of the program; return the value after the wait."""
         ...
 
     def get_latest_communication(self) -> Value:
-        """The value of the latest communication."""
+        """Return the value of the latest communication."""
         ...
 
 
@@ -64,8 +65,8 @@ class _TraceBuilder:
         number = self._next
         if len(self.trace.steps) >= MAX_STEPS:
             raise HespasError(
-                f"the trace has over {MAX_STEPS:,} nodes a device",
-                remedy="merge regions, or shorten the loops that hold collectives",
+                f"the trace has over {MAX_STEPS:,} nodes per device",
+                remedy="merge regions, or reduce the trip counts of loops that contain collectives",
             )
         self.trace.steps.append(TraceStep(number, deps, activity))
         self._next += 2 if isinstance(activity, TransferContent) else 1
@@ -76,15 +77,18 @@ class _TraceBuilder:
 
 
 class LinearOrder(_TraceBuilder):
-    """Each step waits for the one before, except that an asynchronous one holds up nothing until
-    its ``wait`` or first use. A value is the latest asynchronous step it comes from, or 0."""
+    """Program order: each step depends on the one before.
+
+    An asynchronous communication delays no other step until its ``wait`` or first use. A value is
+    the latest asynchronous communication that it depends on, or 0.
+    """
 
     NOTHING = 0
 
     def __init__(self, trace: ProgramTrace) -> None:
         super().__init__(trace)
-        self._last: tuple[int, ...] = ()  # what the next step waits for
-        self._waited = 0  # communication up to here is implied by that
+        self._last: tuple[int, ...] = ()  # dependencies of the next step
+        self._waited = 0  # these imply all communication up to this step
 
     def join_values(self, values: Iterable[int]) -> int:
         return max(values, default=0)
@@ -102,8 +106,8 @@ class LinearOrder(_TraceBuilder):
             number = self._append_step(activity, self._last)
             self._last, self._waited = (number,), number
             return 0
-        before = max(value, self._comm)
-        return self._append_step(activity, self._depend_on_communication(before))
+        latest = max(value, self._comm)
+        return self._append_step(activity, self._depend_on_communication(latest))
 
     def wait_for_value(self, value: int) -> int:
         self._last = self._depend_on_communication(value)
@@ -114,23 +118,27 @@ class LinearOrder(_TraceBuilder):
         return self._comm
 
     def _depend_on_communication(self, comm: int) -> tuple[int, ...]:
-        """What the next step waits for, and communication up to ``comm``."""
+        """Return the dependencies of the next step together with communication up to ``comm``."""
         return (
             self.trace.drop_implied_deps({*self._last, comm}) if comm > self._waited else self._last
         )
 
 
 class DataFlowOrder(_TraceBuilder):
-    """A step waits for the steps that its operands come from. A value is the tuple of their ids.
+    """Data flow: a step depends on the steps of its operands. A value is the tuple of their ids.
 
-    Compute steps are chained too, as far as that changes nothing: ASTRA-sim runs one at a time, of
-    those ready the one with the lowest id. Call *level* the latest communication that a step
-    depends on; as communication is one chain, at that moment all up to it are done. Let c come
-    before b with level(c) <= level(b). When b is ready, the first unfinished step of c and what c
-    depends on is ready too (its communication is done, as its level is at most level(b)), and has a
-    lower id than b, so it goes first: c ends before b starts anyway. The edge to the nearest such c
-    is therefore free, and keeps the set of ready steps small, which ASTRA-sim scans on each event.
-    The candidates form a stack of rising levels.
+    Compute steps get edges between each other too, where these change no time. ASTRA-sim runs one
+    compute step at a time, of the ready steps the one with the lowest id. Let the *level* of a step
+    be the latest communication that it depends on. Since communication is one chain, all
+    communication up to that level is done when the step starts.
+
+    Let c come before b with level(c) <= level(b). When b is ready, consider c and the steps that c
+    depends on. The first of them that is unfinished is ready too: its level is at most level(b), so
+    its communication is done. It has a lower id than b, so it runs first, and c ends before b
+    starts. The edge from the nearest such c to b is therefore free. It keeps the set of ready steps
+    small, which ASTRA-sim scans on each event.
+
+    Invariant: ``_stack`` holds the candidates for c, with increasing levels.
     """
 
     NOTHING: tuple[int, ...] = ()
@@ -170,7 +178,7 @@ class DataFlowOrder(_TraceBuilder):
         return (self._append_step(activity, self._reduce_dependencies(deps)),)
 
     def _reduce_dependencies(self, deps: set[int]) -> tuple[int, ...]:
-        """``deps`` without what others imply, as communication that a compute step waited for."""
+        """Remove the dependencies that others imply, such as communication before a compute step."""
         newest = self.trace.drop_implied_deps(deps)
         levels = self._level
         level = max((levels[d] for d in newest if d in levels), default=0)

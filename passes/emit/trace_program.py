@@ -1,4 +1,9 @@
-"""From a split module to the steps of a trace: loops are expanded, branches chosen."""
+"""Build the steps of a trace from a split module: expand loops and choose branches.
+
+Each block is read once into ``_ProgramBlock``, in which values are numbers. Expanding it then
+appends the steps of one execution to the trace. Invariant: ``values[i]`` is the value, in the sense
+of ``trace_order``, of the latest definition of number i.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +32,12 @@ from hespas.support.errors import HespasError
 
 @dataclass(slots=True)
 class TraceProgram:
-    """The trace, and the ops that it was made from with how often each ran.
+    """A trace and its ops.
 
-    ``assumed`` are the loops around collectives that ran and whose trip count nobody gave.
+    Attributes:
+        trace: The steps that all devices execute.
+        tasks: The ops of the trace, with their numbers of executions.
+        assumed: Executed loops around collectives whose trip count is assumed.
     """
 
     trace: ProgramTrace
@@ -39,14 +47,18 @@ class TraceProgram:
 
 @dataclass(slots=True)
 class _BlockOp:
-    """One op in a block: what to do with the values ``reads``, to get the values ``makes``."""
+    """One op in a block, which reads and defines values.
+
+    Attributes:
+        task: The task of the op. None for a wait, a branch, and a loop with a known trip count.
+        body: Condition and body of a loop, or the chosen branch.
+        trips: The trip count of a loop; -1 for other ops.
+    """
 
     reads: list[int]
     makes: list[int]
-    task: TraceTask | None = (
-        None  # none: a wait, a branch, or a loop whose trip count is not assumed
-    )
-    body: list[_ProgramBlock] | None = None  # a loop: condition and body; a branch: the chosen one
+    task: TraceTask | None = None
+    body: list[_ProgramBlock] | None = None
     trips: int = -1
 
 
@@ -58,11 +70,9 @@ class _ProgramBlock:
 
 
 def build_trace_program(module: ir.Module, run: PassRun) -> TraceProgram:
-    """The program of a split and annotated module; raises HespasError, naming the missing pass."""
-    split, target = (
-        SplitAttr.read_from_op(module.operation),
-        TargetAttr.read_from_op(module.operation),
-    )
+    """Build the trace of a split and annotated module. Raises HespasError that names a missing pass."""
+    split = SplitAttr.read_from_op(module.operation)
+    target = TargetAttr.read_from_op(module.operation)
     if split is None:
         raise HespasError(
             "emit-chakra: the module is not split",
@@ -98,7 +108,7 @@ def _check_communicators(groups: dict[int, tuple[int, ...]], devices: int) -> No
 
 @dataclass(slots=True)
 class _BlockReader:
-    """Reads blocks once, so that expanding a loop is quick. Values go by number."""
+    """Reads each block once and numbers the values."""
 
     maker: TraceTaskBuilder
     run: PassRun
@@ -147,9 +157,9 @@ class _BlockReader:
         trips = read_trip_count(op)
         if trips is None:
             raise HespasError(
-                "the loop holds collectives and its trip count is not known",
+                "the loop contains collectives and its trip count is not known",
                 op=op,
-                remedy="run prepare, which finds it or takes a default",
+                remedy="run prepare, which determines it or uses a default",
             )
         item = self._read_block_op(op)
         item.body = [self.read_block(region.blocks[0]) for region in op.regions]
@@ -163,7 +173,7 @@ class _BlockReader:
         branches = [self.read_block(region.blocks[0]) for region in op.regions]
         number = max(range(len(branches)), key=lambda i: _weigh_block(branches[i]))
         self.run.warn(
-            f"{op.name} holds collectives and its branch is chosen at run time: the trace takes "
+            f"{op.name} contains collectives and selects its branch at run time: the trace contains "
             f"branch {number}, which communicates most"
         )
         return _BlockOp(
@@ -174,9 +184,9 @@ class _BlockReader:
 
 
 def _weigh_block(block: _ProgramBlock) -> tuple[int, float, int]:
-    """What a branch is chosen by, here as for its cost (``estimators.aggregate.dearest``).
+    """Return the bytes sent, the compute time in ns and the operations of one run of a block.
 
-    Bytes sent, nanoseconds and operations computed in one run of a block.
+    The branch with the largest weight is chosen, as ``select_dearest_branch`` does for costs.
     """
     sent, time_ns, flops = 0, 0.0, 0
     for item in block.items:
@@ -187,20 +197,24 @@ def _weigh_block(block: _ProgramBlock) -> tuple[int, float, int]:
                 time_ns += item.task.cost.latency_ns
                 flops += item.task.cost.flops
         for inner in item.body or ():
-            more, longer, harder = _weigh_block(inner)
-            times = item.trips if item.trips >= 0 else 1  # a branch runs once
-            sent += more * times
-            time_ns += longer * times
-            flops += harder * times
+            inner_sent, inner_ns, inner_flops = _weigh_block(inner)
+            runs = item.trips if item.trips >= 0 else 1  # a branch runs once
+            sent += inner_sent * runs
+            time_ns += inner_ns * runs
+            flops += inner_flops * runs
     return sent, time_ns, flops
 
 
 def _expand_block(
     block: _ProgramBlock, order: TraceOrder[Any], values: list[Any], after: Any
 ) -> None:
-    """Add the steps of one run of a block; ``values`` holds what each value comes from.
+    """Append the steps of one run of a block.
 
-    In a branch all of them wait for ``after``, what its choice comes from; else that is NOTHING.
+    Args:
+        block: The block.
+        order: The trace, in its order.
+        values: What each numbered value depends on; updated.
+        after: What all steps of a branch depend on: its selector. NOTHING outside branches.
     """
     for item in block.items:
         inputs = [values[i] for i in item.reads]
@@ -230,10 +244,10 @@ def _expand_block(
 def _expand_control_flow(
     item: _BlockOp, order: TraceOrder[Any], values: list[Any], inputs: list[Any], after: Any
 ) -> list[Any]:
-    """Run a loop its number of times, or a branch once; what its results come from.
+    """Expand all trips of a loop, or a branch once, and return what the results depend on.
 
-    Each trip of a loop looks at the condition once, as its cost is counted. What comes after does
-    not wait for the condition: the number of trips is known.
+    Each trip evaluates the condition once, as for the cost. Later ops do not wait for the
+    condition, because the number of trips is known.
     """
     assert item.body is not None
     if item.trips < 0:

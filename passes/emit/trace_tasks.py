@@ -1,4 +1,4 @@
-"""What each op of a split module becomes in a trace: its nodes, their names and attributes."""
+"""Convert the ops of a split module to the contents of trace nodes, with names and attributes."""
 
 from __future__ import annotations
 
@@ -32,9 +32,13 @@ _READ, _WRITE = IntAttrEncoder("read_bytes", "int64"), IntAttrEncoder("write_byt
 
 @dataclass(slots=True, eq=False)
 class TraceTask:
-    """One op of the program; ``runs`` counts its executions, ``whats`` are its steps, in order.
+    """One op of the program and its steps in the trace.
 
-    An op that takes no time has no steps: what depends on it depends on what it depends on.
+    An op that takes no time has no steps. Its users then depend on its operands.
+
+    Attributes:
+        activities: The contents of the steps of one execution, in order.
+        runs: The number of executions.
     """
 
     op: ir.Operation
@@ -47,14 +51,14 @@ class TraceTask:
 
     @property
     def is_receive(self) -> bool:
-        """Whether it is a recv: the bytes are those of its send, the communication before it."""
+        """Whether the op is a receive. Its send, the communication before it, has the step."""
         comm = self.comm
         return comm is not None and not self.activities and comm.operand_bytes < comm.result_bytes
 
 
 @dataclass(slots=True)
 class TraceTaskBuilder:
-    """Makes tasks, reading each distinct attribute and region function once."""
+    """Builds tasks. Each distinct attribute and region function is read once."""
 
     module: ir.Module
     groups: dict[int, tuple[int, ...]]
@@ -69,7 +73,7 @@ class TraceTaskBuilder:
         self.source_file = find_source_file(self.module.operation.location)
 
     def build_compute_task(self, op: ir.Operation, name: str) -> TraceTask:
-        """The task of a region call or of an op left in place."""
+        """Build the task of a region call, or of an op outside regions."""
         attributes = op.attributes
         if Cost.NAME not in attributes:
             raise HespasError(
@@ -100,7 +104,7 @@ class TraceTaskBuilder:
         )
 
     def build_comm_task(self, op: ir.Operation) -> TraceTask:
-        """The task of a collective. It has no steps where no data moves between devices."""
+        """Build the task of a collective. It has no steps if no data moves between devices."""
         comm = CommAttr.read_from_op(op)
         assert comm is not None
         self._counts[comm.kind] = number = self._counts.get(comm.kind, 0) + 1
@@ -110,7 +114,7 @@ class TraceTaskBuilder:
         attrs = encode_text_attr("location", place) if place else b""
         for group in comm.groups:
             if group not in self.groups:
-                raise HespasError(f"there is no communicator {group}", op=op)
+                raise HespasError(f"communicator {group} is not defined", op=op)
         if comm.operand_bytes == 0:
             return TraceTask(op, (), comm=comm)
         if comm.kind in COMM_TYPES:
@@ -133,10 +137,10 @@ class TraceTaskBuilder:
         return TraceTask(op, tuple(transfers), comm=comm)
 
     def _plan_broadcast_rounds(self, comm: CommAttr) -> list[tuple[tuple[int, int], ...]]:
-        """A broadcast as a binomial tree: in round r the 2^r devices that have the data send it on.
+        """Plan a broadcast as a binomial tree: in round r, the 2^r devices with the data send it.
 
-        The source of a group is the member that ``pairs`` name as a source, else the lowest rank:
-        communicators are sorted and do not keep it.
+        The root of a group is its member among the sources of ``pairs``, or else its lowest device:
+        communicators are sorted, so their order does not tell the root.
         """
         sources = {source for source, _ in _list_transfer_pairs(comm)}
         rounds: list[list[tuple[int, int]]] = []
@@ -144,12 +148,12 @@ class TraceTaskBuilder:
             ranks = self.groups[group]
             root = next((rank for rank in ranks if rank in sources), ranks[0])
             order = [root, *(rank for rank in ranks if rank != root)]
-            have, k = 1, 0
-            while have < len(order):
+            holders, k = 1, 0
+            while holders < len(order):
                 if k == len(rounds):
                     rounds.append([])
-                rounds[k] += zip(order[:have], order[have : 2 * have], strict=False)
-                have, k = 2 * have, k + 1
+                rounds[k] += zip(order[:holders], order[holders : 2 * holders], strict=False)
+                holders, k = 2 * holders, k + 1
         return [tuple(pairs) for pairs in rounds]
 
     def _read_cost_attr(self, attr: ir.Attribute, op: ir.Operation) -> tuple[Cost, int, bytes]:
@@ -168,7 +172,7 @@ class TraceTaskBuilder:
         return cached
 
     def _format_location(self, location: ir.Location) -> str:
-        """``file:line:col``; the input file without its folder, so that moving it has no effect."""
+        """Format ``file:line:col``, without the folder of the input file, which may be moved."""
         place = format_source_position(location)
         if place:
             place = fill_in_file_name(place, self.source_file)
@@ -177,7 +181,7 @@ class TraceTaskBuilder:
         return place
 
     def _find_naming_op(self, callee: str) -> str:
-        """The op that names a region: the first heavy one, else the first."""
+        """Find the op that names a region: the first heavy op, or else the first op."""
         if callee not in self._heroes:
             names = [view.operation.name for view in self.functions[callee].regions[0].blocks[0]]
             self._heroes[callee] = _strip_dialect(next(filter(HEAVY_OP.search, names), names[0]))
@@ -185,7 +189,7 @@ class TraceTaskBuilder:
 
 
 def has_assumed_trips(loop: ir.Operation) -> bool:
-    """Whether nobody gave the trip count of a loop, so that its time has a gap."""
+    """Whether the trip count of a loop is assumed, so that its time has a gap."""
     attributes = loop.attributes
     return TRIPS_NOTE in attributes and ASSUMED in ir.StringAttr(attributes[TRIPS_NOTE]).value
 
@@ -195,7 +199,7 @@ def _strip_dialect(name: str) -> str:
 
 
 def _list_transfer_pairs(comm: CommAttr) -> tuple[tuple[int, int], ...]:
-    """(source, target) of a permute; a device that keeps its own data sends nothing."""
+    """List (source, target) of a permute, without devices that send to themselves."""
     pairs = zip(comm.pairs[::2], comm.pairs[1::2], strict=True)
     return tuple((source, target) for source, target in pairs if source != target)
 
@@ -203,4 +207,4 @@ def _list_transfer_pairs(comm: CommAttr) -> tuple[tuple[int, int], ...]:
 def _check_transfer_pairs(op: ir.Operation, pairs: tuple[tuple[int, int], ...]) -> None:
     for role, ends in (("source", [s for s, _ in pairs]), ("target", [t for _, t in pairs])):
         if len(set(ends)) < len(ends):
-            raise HespasError(f"a device is {role} of several pairs", op=op)
+            raise HespasError(f"a device is the {role} of several pairs", op=op)

@@ -257,7 +257,7 @@ def test_a_branch_with_collectives_takes_the_one_that_communicates_most(emit):
       {large}
       stablehlo.return %l : tensor<4xf32>
     }}) : (tensor<i1>) -> tensor<4xf32>"""
-    nodes = emit(module(text, result="r"), warned="takes branch 1")[0]
+    nodes = emit(module(text, result="r"), warned="the trace contains branch 1")[0]
     assert [n.get_attr_value("comm_size") for n in nodes] == [32]
 
 
@@ -315,7 +315,7 @@ def test_wrong_order_names_the_missing_pass(parse, tmp_path):
         emitted(text)
     with pytest.raises(HespasError, match="run split-linear or split-individual first"):
         emitted("func.func public @main() { return }")
-    with pytest.raises(HespasError, match="no communicator 9"):
+    with pytest.raises(HespasError, match="communicator 9 is not defined"):
         emitted(module(op("a", "x", comm=comm(groups=(9,)))))
     with pytest.raises(HespasError, match="device 7, and there are 4"):
         emitted(module(groups={"1": [0, 7]}))
@@ -466,7 +466,7 @@ def test_a_former_run_is_replaced_and_other_files_stay(emit):
 def test_clean_spares_folders_that_are_not_ours(emit):
     emit.out.mkdir()
     (emit.out / "notes.txt").write_text("mine")
-    with pytest.raises(HespasError, match="no run of hespas has written"):
+    with pytest.raises(HespasError, match="hespas has not written"):
         emit(module(devices=1), "clean")
     assert os.listdir(emit.out) == ["notes.txt"]
 
@@ -540,7 +540,7 @@ def test_what_a_recv_gives_waits_for_the_message(emit):
 def test_a_trace_too_long_to_write_is_refused(emit, monkeypatch):
     monkeypatch.setattr("hespas.passes.emit.trace_order.MAX_STEPS", 2)
     body = LOOP.replace("COND", cost(2)).replace("BODY", op("b", "i", comm=comm()))
-    with pytest.raises(HespasError, match="over 2 nodes a device"):
+    with pytest.raises(HespasError, match="over 2 nodes per device"):
         emit(module(body, result="r"))
     assert not emit.out.exists()
 

@@ -245,7 +245,7 @@ def test_an_unsplit_module_is_measured_by_op_with_a_warning(parse):
     options = MeasureOptions(cache="none")
     annotation = annotate_module(module, Fake(FakeConfig()), run, options=options)
     assert counts(annotation.measured)[:4] == (6, 0, 4, 4)
-    assert "each op is measured on its own" in run.warnings[0]
+    assert "each op is measured separately" in run.warnings[0]
 
 
 def test_costs_of_another_estimator_do_not_stay_inside(parse):

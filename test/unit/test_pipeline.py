@@ -66,7 +66,7 @@ def test_option_syntax(text, options):
         ("split-individual{merge=perhaps}", "takes true or false"),
         ("split-linear{block-limit=1", "unbalanced"),
         ("split-linear,,cse", "an empty pass name"),
-        ("split-linear{a=1 a=2}", "given twice"),
+        ("split-linear{a=1 a=2}", "set twice"),
         ("split-linear{=}", "cannot read the options"),
     ],
 )
