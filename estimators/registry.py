@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
@@ -51,33 +51,34 @@ def load_estimator_class(name: str) -> type[Estimator]:
     return getattr(importlib.import_module(module), cls)
 
 
-def convert_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the names of settings, and convert values from text.
+def find_settings(name: str, keys: Iterable[str]) -> list[Setting]:
+    """Find settings of the estimator ``name``, as command lines or as Python spells them.
 
-    Args:
-        name: The name of the estimator.
-        settings: Values or their text, by name as command lines or as Python spells it.
-
-    Raises:
-        UsageError: An unknown name, or a value of the wrong type.
+    Raises UsageError for an unknown setting.
     """
-    cls = load_estimator_class(name)
-    known = {
-        setting.name: setting for setting in list_settings(cls.Config) if setting.name != "node"
-    }
-    values = {}
-    for key, value in settings.items():
+    config = load_estimator_class(name).Config
+    known = {setting.name: setting for setting in list_settings(config) if setting.name != "node"}
+    settings = []
+    for key in keys:
         setting = known.get(key.replace("-", "_"))
         if setting is None:
             spellings = [setting.spelled for setting in known.values()]
             raise UsageError(
                 f"{name} has no setting '{key}'", remedy=suggest_nearest(key, spellings)
             )
-        # A pydantic model converts its fields itself.
-        values[setting.name] = (
-            _convert_value(name, setting, value) if is_dataclass(cls.Config) else value
-        )
-    return values
+        settings.append(setting)
+    return settings
+
+
+def convert_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert the values of settings from text, by the names of the fields of ``Config``.
+
+    Raises UsageError for an unknown setting, and for a value of the wrong type.
+    """
+    pairs = zip(find_settings(name, settings), settings.values(), strict=True)
+    if not is_dataclass(load_estimator_class(name).Config):  # a pydantic model converts its fields
+        return {setting.name: value for setting, value in pairs}
+    return {setting.name: _convert_value(name, setting, value) for setting, value in pairs}
 
 
 def _convert_value(name: str, setting: Setting, value: Any) -> Any:

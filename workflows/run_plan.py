@@ -219,6 +219,6 @@ def build_annotate_step(
         key.replace("_", "-"): str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in (settings or {}).items()
     }
-    estimators.load_estimator_class(estimator)  # reports a wrong name as that of an estimator
+    estimators.find_settings(estimator, texts)  # reports wrong names as those of a setting
     cls = registry.load_pass_class(f"{estimator}-annotate")
     return build_pass(cls, {**options, **texts}, owner=estimator, noun="setting")

@@ -16,7 +16,7 @@ from hespas.estimators import registry as estimators
 from hespas.passes import registry
 from hespas.passes.base import PassRun
 from hespas.support.errors import UsageError
-from hespas.tools import hespas_opt
+from hespas.tools import hespas, hespas_opt
 
 PACKAGE = '''
 from dataclasses import dataclass
@@ -162,3 +162,19 @@ def test_names_are_listed_without_bindings_and_estimators():
         "assert loaded == ['hespas.estimators', 'hespas.estimators.registry'], loaded"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_notes_spell_options_as_the_tool_does(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.mlir").write_text(program(f"%0 = {ADD}", "0"))
+    assert hespas.main(["run", "--mlir", "in.mlir"]) == 0
+    notes = capsys.readouterr().err
+    assert "(the default; --node NAME chooses another)" in notes
+    assert "traces in in (--output FOLDER chooses another)" in notes
+    run = ["run", "--mlir", "in.mlir", "--estimator", "roofline", "--setting"]
+    with pytest.raises(UsageError, match="roofline has no setting 'tdq'; did you mean 'tdp'"):
+        hespas.main([*run, "tdq=1"])
+    with pytest.raises(UsageError, match="roofline has no setting 'keep-going'"):
+        hespas.main([*run, "keep-going=1"])
+    with pytest.raises(UsageError, match="roofline: setting 'tdp' takes a number, not 'x'"):
+        hespas.main([*run, "tdp=x"])
