@@ -13,14 +13,15 @@ HEAD = """# Passes
 
 This page is generated from the classes of the passes by `python -m hespas.passes.passes_reference`.
 
-Each pass is a flag of `hespas-opt` (`--split-linear=block-limit=64`) and a step of a textual pipeline. A
-pipeline can contain passes of MLIR, StableHLO, MHLO and Shardy too:
+Each pass is a flag of `hespas-opt` (`--split-linear=block-limit=64`) and a step of a textual
+pipeline. A pipeline can contain passes of MLIR, StableHLO, MHLO and Shardy too:
 
     hespas-opt in.mlir -p "split-linear{block-limit=64},cse,roofline-annotate{node=H100_80GB}"
 
-`hespas-opt --help` lists these passes and those of installed packages: the entry points of `hespas.passes`, and
-a pass `NAME-annotate` for each entry point of `hespas.estimators`. The options of a pass `NAME-annotate` are the
-settings of the estimator, and options that all of these passes have.
+`hespas-opt --help` lists these passes and those of installed packages: the entry points of
+`hespas.passes`, and a pass `NAME-annotate` for each entry point of `hespas.estimators`. The options
+of a pass `NAME-annotate` are the settings of the estimator, and options that all of these passes
+have.
 
 | pass | description |
 |---|---|

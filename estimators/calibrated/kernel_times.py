@@ -100,10 +100,11 @@ def _build_kernel_time(
 
 
 def _locate_in_table(fit: KernelFit, m: float, n: float, k: float) -> tuple[float, float, float]:
-    """Where a product lies in the correction table.
+    """Return the sizes at which the correction table is read for a product.
 
-    A product by a thin matrix is as one of a thin matrix. Of rows beyond the table, half go to the
-    columns (in the logarithm), and the other way round: the tiles that fill the device are m n.
+    A product with a thin right operand takes as long as its transpose, which has a thin left operand,
+    so m and n are exchanged. Half of the rows beyond the table count as columns (in the logarithm), and
+    vice versa, because m n tiles fill the device.
     """
     if fit.residual is None:
         return m, n, k

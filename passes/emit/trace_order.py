@@ -178,7 +178,7 @@ class DataFlowOrder(_TraceBuilder):
         return (self._append_step(activity, self._reduce_dependencies(deps)),)
 
     def _reduce_dependencies(self, deps: set[int]) -> tuple[int, ...]:
-        """Remove the dependencies that others imply, such as communication before a compute step."""
+        """Remove implied dependencies, such as communication before a compute step."""
         newest = self.trace.drop_implied_deps(deps)
         levels = self._level
         level = max((levels[d] for d in newest if d in levels), default=0)

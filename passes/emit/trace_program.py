@@ -70,7 +70,7 @@ class _ProgramBlock:
 
 
 def build_trace_program(module: ir.Module, run: PassRun) -> TraceProgram:
-    """Build the trace of a split and annotated module. Raises HespasError that names a missing pass."""
+    """Build the trace of a split and annotated module; an error names a missing pass."""
     split = SplitAttr.read_from_op(module.operation)
     target = TargetAttr.read_from_op(module.operation)
     if split is None:
@@ -173,7 +173,8 @@ class _BlockReader:
         branches = [self.read_block(region.blocks[0]) for region in op.regions]
         number = max(range(len(branches)), key=lambda i: _weigh_block(branches[i]))
         self.run.warn(
-            f"{op.name} contains collectives and selects its branch at run time: the trace contains "
+            f"{op.name} contains collectives and selects its branch at run time: "
+            "the trace contains "
             f"branch {number}, which communicates most"
         )
         return _BlockOp(

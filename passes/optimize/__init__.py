@@ -1,1 +1,1 @@
-"""XLA's own optimisation, for a device that need not be there."""
+"""Optimisation of a program with XLA for a target device, without that device."""

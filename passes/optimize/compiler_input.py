@@ -1,4 +1,4 @@
-"""A module in the form that XLA's compilers take: StableHLO with an entry @main."""
+"""Conversion of a module to the form that XLA's compilers accept: StableHLO with an entry @main."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALLOWED_MHLO_OPS = ("mhlo.return",)
 def prepare_for_compiler(
     module: ir.Module, dims: str, devices: int, run: PassRun
 ) -> tuple[ModuleCensus, CompilationSettings]:
-    """Make the module one that XLA takes, and say how it is to be compiled; raises HespasError."""
+    """Convert a module for XLA and choose the compilation settings; raises HespasError."""
     if TargetAttr.NAME in module.operation.attributes:
         raise HespasError(
             "the module is prepared for estimation already",
@@ -57,7 +57,7 @@ def prepare_for_compiler(
 
 
 def _legalise_mhlo(module: ir.Module) -> bool:
-    """mhlo ops to StableHLO, or to the custom calls that XLA reads as those ops."""
+    """Convert mhlo ops to StableHLO, or to the custom calls that XLA reads as those ops."""
     mhlo_ops: list[ir.Operation] = []
 
     def collect_mhlo_op(op: ir.Operation) -> ir.WalkResult:
@@ -72,7 +72,7 @@ def _legalise_mhlo(module: ir.Module) -> bool:
             raise HespasError(
                 "XLA has optimised this module already",
                 op=op,
-                remedy="give the module as it was before, after SPMD partitioning at the latest",
+                remedy="use the module before optimisation, at most partitioned",
             )
     if not mhlo_ops:
         return False
@@ -83,6 +83,6 @@ def _legalise_mhlo(module: ir.Module) -> bool:
     except ir.MLIRError as error:
         reason = extract_first_diagnostic(error).split(":", 1)[0]
         raise HespasError(
-            f"XLA's compilers do not take this op: {reason}", op=mhlo_ops[0]
+            f"XLA's compilers do not accept this op: {reason}", op=mhlo_ops[0]
         ) from None
     return True

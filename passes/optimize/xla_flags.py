@@ -1,4 +1,4 @@
-"""XLA's flags for an optimisation, and the dump of it that is wanted."""
+"""XLA flags of an optimisation, and of the HLO dump that it needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hespas.support.errors import HespasError, UsageError
 
 DISABLE = "--xla_disable_hlo_passes"
-# The importer has no form for what these make: a reduce-scatter or permute of several operands.
+# The importer cannot represent the output: a reduce-scatter or permute of several operands.
 INEXPRESSIBLE = ("gpu-reduce-scatter-combiner", "collective-permute-combiner")
 ASYNC_PASS = "async-collective-conversion"
 PARTITIONER = ("spmd-partitioning", "spmd-partitioner", "spmd_partitioner")
@@ -16,7 +16,7 @@ PARTITIONER = ("spmd-partitioning", "spmd-partitioner", "spmd_partitioner")
 
 @dataclass(frozen=True)
 class CompileStage:
-    """A place in XLA's pipeline: see ``Request`` of ``passes/compile/compiler_process.py``."""
+    """A stage of XLA's pipeline at which the HLO is dumped; see ``compiler_process.py``."""
 
     passes: str
     wanted: str
@@ -40,21 +40,21 @@ CPU_STAGE = CompileStage(
 
 
 def split_xla_flags(text: str) -> list[str]:
-    """Flags of a line, quoted as in a shell; raises UsageError."""
+    """Split a line of flags, quoted as in a shell; raises UsageError."""
     try:
         flags = shlex.split(text)
     except ValueError as error:
         raise UsageError(f"xla-optimize: cannot read flags={text}: {error}") from None
     for flag in flags:
         if not flag.startswith("--"):
-            raise UsageError(f"xla-optimize: '{flag}' is no flag of XLA: they start with --xla_")
+            raise UsageError(f"xla-optimize: '{flag}' is not an XLA flag: these start with --xla_")
     return flags
 
 
 def join_xla_flags(flags: list[str], disabled: list[str]) -> str:
-    """The value of XLA_FLAGS. XLA takes the last of each flag, so disabled passes are put together.
+    """Build the value of XLA_FLAGS. XLA uses the last of each flag, so disabled passes are joined.
 
-    Raises HespasError for a flag that the line form of XLA_FLAGS cannot hold.
+    Raises HespasError for a flag that XLA_FLAGS cannot represent.
     """
     enabled_flags = []
     for flag in flags:

@@ -1,4 +1,4 @@
-"""``--xla-optimize``: XLA's own optimisation, for a device that need not be there."""
+"""``--xla-optimize``: optimisation with XLA for a target device, without that device."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_TIMEOUT_S = 1e7
 
 @dataclass(frozen=True)
 class XlaOptimization:
-    """What the pass returns: the target's name, the number of devices, and XLA's seconds."""
+    """What the pass did: the name of the target, the number of devices, and XLA's time in seconds."""
 
     target: str
     devices: int
@@ -38,10 +38,10 @@ class XlaOptimization:
 
 @dataclass(frozen=True)
 class XlaOptimizePass(Pass):
-    """Replace the program by what XLA makes of it for a CPU, or a GPU that need not be there.
+    """Optimise the program with XLA for a CPU or a target GPU; no GPU is needed.
 
-    Real XLA, in a process of its own: fusion, library calls, combined collectives. Global shapes
-    are partitioned on the way. Goes before the other passes.
+    XLA runs in a separate process: fusion, library calls, combined collectives. A program with global
+    shapes is partitioned first. This pass must precede all others.
     """
 
     name: ClassVar[str] = "xla-optimize"
@@ -50,19 +50,19 @@ class XlaOptimizePass(Pass):
         "", "device to compile for: cpu, a name of `hespas presets targets`, or a file"
     )
     stage: str = option(
-        "hlo", "hlo: optimised, not scheduled; scheduled: what runs, every kernel in its order"
+        "hlo", "hlo: optimised, not scheduled; scheduled: every kernel in its order"
     )
-    async_collectives: str = option("remove", "keep or remove the asynchrony of collectives")
-    triton_gemm: bool = option(True, "Triton for matrix products; false: cuBLAS, where XLA can")
-    autotune: bool = option(False, "let XLA choose by its tables; it cannot measure here")
-    disable: str = option("", "XLA's passes to leave out, separated by commas")
+    async_collectives: str = option("remove", "keep or remove asynchronous collectives")
+    triton_gemm: bool = option(True, "use Triton for matrix products; false: cuBLAS where possible")
+    autotune: bool = option(False, "let XLA choose kernels by its tables; it cannot measure")
+    disable: str = option("", "passes of XLA to disable, separated by commas")
     preset: str = option("", "a named set of XLA flags: maxtext-tutorial")
     flags: str = option("", "further XLA flags, separated by spaces")
-    dims: str = option("", "sizes of symbolic dimensions, as of prepare")
-    devices: int = option(0, "devices that the module must be for; 0: what the module says")
-    devices_per_node: int = option(DEVICES_PER_NODE, "devices of a node, at most")
-    timeout: float = option(1800.0, "seconds after which to stop XLA")
-    keep_hlo: str = option("", "folder to write XLA's HLO text to")
+    dims: str = option("", "sizes of symbolic dimensions, as in prepare")
+    devices: int = option(0, "required number of devices; 0: the module's own")
+    devices_per_node: int = option(DEVICES_PER_NODE, "maximum number of devices of a host")
+    timeout: float = option(1800.0, "seconds after which XLA is stopped")
+    keep_hlo: str = option("", "folder for XLA's HLO text")
 
     def apply(self, module: ir.Module, run: PassRun) -> XlaOptimization:
         from hespas.configs import compile_targets  # it adds to every start-up
@@ -117,7 +117,7 @@ class XlaOptimizePass(Pass):
             raise UsageError(f"xla-optimize: option 'timeout' is {self.timeout:g} seconds")
 
     def _build_xla_flags(self, cpu: bool, compilation: CompilationSettings) -> str:
-        """XLA_FLAGS: ours, those of the preset, then the user's, which win."""
+        """Build XLA_FLAGS from the flags of hespas, then those of the preset, then the user's."""
         from hespas.configs import compile_targets
 
         disabled = [name.strip() for name in self.disable.split(",")]

@@ -51,7 +51,7 @@ def test_the_rows_are_those_of_this_machine(cluster, cells, tmp_path):
     assert (there.computed, there.failed) == (here.computed, here.failed) == (6, 2)
     assert rows(there) == rows(here)
     good = [cell for cell, row in zip(cells, there.rows, strict=False) if row["error"] is None]
-    assert good  # of the cache, nothing is asked of a cluster, which need not be there
+    assert good  # cells in the cache need no cluster
     again = sweep_runner.run_sweep(
         good[:1],
         sweep_runner.SweepOptions(dask="tcp://127.0.0.1:9", cache=cache),

@@ -146,7 +146,7 @@ def test_target_files(tmp_path):
         ("target=cpu,stage=final", "'stage' takes hlo or scheduled, not 'final'"),
         ("target=cpu,async-collectives=off", "takes keep or remove, not 'off'"),
         ("target=cpu,preset=maxtext", "no set of XLA flags is named 'maxtext'; did you mean"),
-        ("target=cpu,flags=fast", "'fast' is no flag of XLA"),
+        ("target=cpu,flags=fast", "'fast' is not an XLA flag"),
         ('target=cpu,flags="--xla_no_such_flag=1"', "Unknown flag in XLA_FLAGS: --xla_no_such"),
         ("target=cpu,timeout=0", "'timeout' is 0 seconds"),
         ("target=cpu,timeout=0.01", "it was not done in 0.01 s"),
