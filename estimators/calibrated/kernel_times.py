@@ -102,9 +102,9 @@ def _build_kernel_time(
 def _locate_in_table(fit: KernelFit, m: float, n: float, k: float) -> tuple[float, float, float]:
     """Return the sizes at which the correction table is read for a product.
 
-    A product with a thin right operand takes as long as its transpose, which has a thin left operand,
-    so m and n are exchanged. Half of the rows beyond the table count as columns (in the logarithm), and
-    vice versa, because m n tiles fill the device.
+    A product with a thin right operand takes as long as its transpose, which has a thin left
+    operand, so m and n are exchanged. Half of the rows beyond the table count as columns (in the
+    logarithm), and vice versa, because m n tiles fill the device.
     """
     if fit.residual is None:
         return m, n, k

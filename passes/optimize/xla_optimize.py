@@ -29,7 +29,7 @@ MAX_TIMEOUT_S = 1e7
 
 @dataclass(frozen=True)
 class XlaOptimization:
-    """What the pass did: the name of the target, the number of devices, and XLA's time in seconds."""
+    """The result of the pass: target name, number of devices, and XLA's time in seconds."""
 
     target: str
     devices: int
@@ -40,8 +40,8 @@ class XlaOptimization:
 class XlaOptimizePass(Pass):
     """Optimise the program with XLA for a CPU or a target GPU; no GPU is needed.
 
-    XLA runs in a separate process: fusion, library calls, combined collectives. A program with global
-    shapes is partitioned first. This pass must precede all others.
+    XLA runs in a separate process: fusion, library calls, combined collectives. A program with
+    global shapes is partitioned first. This pass must precede all others.
     """
 
     name: ClassVar[str] = "xla-optimize"

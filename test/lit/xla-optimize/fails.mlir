@@ -1,7 +1,7 @@
 // RUN: hespas-opt %s --xla-optimize=target=cpu --split-input-file --verify-diagnostics
 
 func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{XLA has optimised this module already; give the module as it was before}}
+  // expected-error @+1 {{XLA has optimised this module already; use the module before optimisation}}
   %0 = "mhlo.fusion"(%x) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
   ^bb0(%y: tensor<4xf32>):
     %1 = stablehlo.negate %y : tensor<4xf32>
@@ -22,7 +22,7 @@ module attributes {hespas.target = {devices = 1 : i64, partitions = 1 : i64, rep
 // -----
 
 func.func public @main(%x: tensor<4xf32>, %t: !stablehlo.token) -> tensor<4xf32> {
-  // expected-error @+1 {{XLA's compilers do not take this op: failed to legalize operation 'mhlo.add_dependency'}}
+  // expected-error @+1 {{XLA's compilers do not accept this op: failed to legalize operation 'mhlo.add_dependency'}}
   %0 = "mhlo.add_dependency"(%x, %t) : (tensor<4xf32>, !stablehlo.token) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
