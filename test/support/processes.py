@@ -2,23 +2,52 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from support.paths import ROOT
+
+
+def environment_with_support() -> dict[str, str]:
+    """Return this process's environment, in which Python also finds ``support``."""
+    path = os.pathsep.join(filter(None, [str(ROOT / "test"), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path}
 
 
 def run_support_module(
     name: str, *arguments: str, timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
     """Run ``support.NAME`` as a program in a process of its own, and capture its output."""
-    path = os.pathsep.join(filter(None, [str(ROOT / "test"), os.environ.get("PYTHONPATH")]))
     return subprocess.run(
         [sys.executable, "-m", f"support.{name}", *arguments],
-        env={**os.environ, "PYTHONPATH": path},
+        env=environment_with_support(),
         capture_output=True,
         text=True,
         timeout=timeout_s,
         check=False,
     )
+
+
+@contextlib.contextmanager
+def start_process(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """Start a process that ^C interrupts, and kill it in the end if it still runs.
+
+    A shell starts background jobs with SIGINT ignored, which processes inherit and Python leaves as
+    it is; the default is therefore set here.
+    """
+    process = subprocess.Popen(
+        command,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        text=True,
+        **options,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()

@@ -214,9 +214,9 @@ def test_huge_constant(context: ir.Context, tmp_path: Path) -> None:
         )
         file.write("0A" * size)
         file.write(f'"> : tensor<{size}xi8>\n  return %0 : tensor<{size}xi8>\n}}\n')
-    start = time.perf_counter()
+    start_s = time.process_time()
     frontends.read_module(path, context)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start_s < 5
 
 
 def test_from_jax() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 from support.measuring import PROGRAM, Fake, FakeConfig, OwnTurns, X, calls
 from support.paths import ROOT
+from support.processes import start_process
 
 from hespas import passes
 from hespas.dialects import verify_attrs
@@ -408,18 +408,17 @@ sys.argv[1:] = ["run", "--mlir", "in.mlir", "--estimator", "fake", "--cache", "c
     "--setting", "mark=pid", "--setting", "log=log"]
 script()
 """
-    done = subprocess.Popen(
-        [sys.executable, "-c", script], cwd=tmp_path, stderr=subprocess.PIPE, text=True
-    )
-    end = time.monotonic() + 60
-    while not ((tmp_path / "pid").exists() and (tmp_path / "pid").read_text()):
-        assert time.monotonic() < end and done.poll() is None
-        time.sleep(0.05)
-    pids = [int((tmp_path / "pid").read_text()), int(calls(tmp_path / "log")[0].split()[0])]
-    assert all(map(alive, pids))
-    os.kill(done.pid, sent)
-    _, said = done.communicate(timeout=30)
-    assert done.returncode == code
+    command = [sys.executable, "-c", script]
+    with start_process(command, cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        end = time.monotonic() + 120
+        while not ((tmp_path / "pid").exists() and (tmp_path / "pid").read_text()):
+            assert time.monotonic() < end and process.poll() is None
+            time.sleep(0.05)
+        pids = [int((tmp_path / "pid").read_text()), int(calls(tmp_path / "log")[0].split()[0])]
+        assert all(map(alive, pids))
+        process.send_signal(sent)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == code
     if sent == signal.SIGINT:
         assert said.splitlines()[-1] == "interrupted" and "Traceback" not in said
     while any(map(alive, pids)):

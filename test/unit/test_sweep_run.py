@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from support.astra_stub import finished, write_astra_stub
 from support.paths import ROOT
+from support.processes import start_process
 from support.published_inputs import EIGHT, HARDWARE, PROGRAM
 
 from hespas import configs
@@ -339,18 +340,18 @@ def test_a_stopped_sweep_goes_on(place, how):
     (place / "tmp").mkdir()
     env = {**os.environ, "TMPDIR": str(place / "tmp")}
     command = many(place, 80)
-    process = subprocess.Popen(command, cwd=place, env=env, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while kept(place / "c.sqlite") < 16 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(how)
-    _, said = process.communicate(timeout=30)
+    with start_process(command, cwd=place, env=env, stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 120
+        while kept(place / "c.sqlite") < 16 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(how)
+        _, said = process.communicate(timeout=60)
     before = kept(place / "c.sqlite")
     assert 16 <= before < 80 and not (place / "t.json").exists()
     if how == signal.SIGINT:
         assert process.returncode == 130 and f"{before} of 80 cells are kept" in said
         assert list((place / "tmp").iterdir()) == []
-    done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     rows = sweep_table.read_table(str(place / "t.json"))
     assert len(rows) == 80 and len({row["compute_s"] for row in rows}) == 80
