@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test quick nightly lint types lit unit docs wheel bench format generate clean
+.PHONY: help demo test versions quick nightly lint types lit unit docs wheel bench format generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -32,6 +32,14 @@ demo: $(VENV)/.run ## predict the step time of a real sharded training step
 test: $(VENV)/.dev $(VENV)/.scalesim ## everything CI runs
 	$(MAKE) --jobs=2 --output-sync=target types wheel lint lit
 	$(MAKE) unit
+
+OLDEST ?= python3.11
+NEWEST ?= python3.13
+versions: ## lit and pytest on the oldest and the newest Python and JAX, where both are installed
+	for python in $(OLDEST) $(NEWEST); do \
+	  command -v $$python > /dev/null || { echo "$$python is not installed: skipped"; continue; }; \
+	  $(MAKE) lit unit PYTHON=$$python VENV=build/venv-$$python || exit 1; \
+	done
 
 quick: lint lit $(VENV)/.scalesim ## for the edit loop: lint, lit, and the fast part of pytest
 	HYPOTHESIS_PROFILE=quick $(PYTEST) -m 'not slow'

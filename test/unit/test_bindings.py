@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import subprocess
 import sys
 
@@ -28,6 +29,24 @@ module @m {
   func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }
 }
 """
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "_hlo.HloModule", "_hlo.HloPrintOptions", "_hlo.hlo_module_from_text", "_jax.hlo_module_cost_analysis",
+        "_jax.mlir.hlo_to_stablehlo", "_jax.mlir.mlir_module_to_xla_computation",
+        "_jax.mlir.refine_polymorphic_shapes", "_profile_data.ProfileData", "_profiler.ProfileOptions",
+        "_profiler.ProfilerSession",
+        "cpu._lapack.initialize", "mlir._mlir_libs._jax_mlir_ext.register_dialects",
+        "xla_client.CompileOptions", "xla_client.DeviceAssignment", "xla_client.DeviceList",
+        "xla_client.load_pjrt_plugin_dynamically", "xla_client.make_c_api_device_topology",
+        "xla_client.make_cpu_client", "xla_client.register_custom_call_target",
+    ],
+)  # fmt: skip
+def test_every_name_of_jaxlib_is_there(name):
+    """A release of jaxlib that moves a name which hespas uses fails here, by that name."""
+    pkgutil.resolve_name(f"jaxlib.{name}")
 
 
 def test_every_dialect_is_there(context):
