@@ -1,1 +1,1 @@
-"""XLA in a process of its own: what ``prepare`` and ``xla-optimize`` share."""
+"""Compilation with XLA in a separate process, used by ``prepare`` and ``xla-optimize``."""

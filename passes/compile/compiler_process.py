@@ -1,4 +1,4 @@
-"""The worker, from the side of who wants a module compiled."""
+"""Starting the compiler worker, and reading its result or the reason of its failure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hespas.support.errors import HespasError, extract_first_diagnostic
 
 WORKER = "hespas.passes.compile.compiler_worker"
 DEVICES_PER_NODE = 8
-# What XLA and absl put before a message: severity, date, time, thread, file and line.
+# The prefix of a log line of XLA and absl: severity, date, time, thread, file and line.
 LOG_LINE = re.compile(r"^([IWEF])\d{4,} [\d:.]+ +\d+ \S+\] (.*)")
 STATUS_PREFIX = re.compile(r"^(?:error: )?(?:[A-Z_]{4,}: )?(?:-:\d+:\d+: error: )?")
 NO_PLUGIN = "pip install 'hespas[gpu-compiler]'"
@@ -28,12 +28,18 @@ NO_PLUGIN = "pip install 'hespas[gpu-compiler]'"
 
 @dataclass(frozen=True)
 class CompileRequest:
-    """A compile, and which dump of it is wanted.
+    """A compilation, and the HLO dump to return.
 
-    ``target``: the text of a GpuTargetConfigProto, None for the CPU. ``passes``: a regular
-    expression on the names of XLA's passes after which it dumps; ``wanted`` and ``complete``: on
-    names of dumps: of the one to return, and of one that is written after it. ``scheduled``: keep
-    the order of its instructions.
+    Attributes:
+        compilation: The compilation settings.
+        passes: A regular expression for the names of XLA's passes after which XLA writes a dump.
+        wanted: A regular expression for the name of the dump to return.
+        complete: A regular expression for the name of a dump that XLA writes after the wanted one.
+        scheduled: Whether to keep the order of the instructions.
+        target: The text of a GpuTargetConfigProto; None for the CPU.
+        devices_per_node: The maximum number of devices of a host.
+        flags: The value of XLA_FLAGS.
+        timeout_s: Seconds after which the compilation is stopped.
     """
 
     compilation: CompilationSettings
@@ -49,20 +55,22 @@ class CompileRequest:
 
 @dataclass(frozen=True)
 class CompiledModule:
-    """A module, and what it was converted from: a HloModuleProto."""
+    """A module, and the serialised HloModuleProto that it was converted from."""
 
     module: ir.Module
     hlo: bytes
 
 
 class CompileFailure(Exception):
-    """XLA did not compile a module; the text says why, in one line."""
+    """Raised if XLA does not compile a module. The message is one line."""
 
 
 def compile_module(module: ir.Module, request: CompileRequest) -> CompiledModule:
-    """Compile a module in a process of its own.
+    """Compile a module in a separate process.
 
-    Raises CompileFailure, and HespasError where the compiler is not installed.
+    Raises:
+        CompileFailure: XLA failed or timed out, or StableHLO cannot express the result.
+        HespasError: The compiler is not installed.
     """
     import subprocess  # these two add to every start-up, and few modules come here
     import tempfile
@@ -75,7 +83,7 @@ def compile_module(module: ir.Module, request: CompileRequest) -> CompiledModule
     with tempfile.TemporaryDirectory(prefix="hespas-") as name:
         folder = Path(name)
         _write_request(folder, module, request, library)
-        # -P: what lies in the current folder must not stand in for a package.
+        # -P: a file in the current folder must not be imported instead of a package.
         command = [sys.executable, "-P", "-m", WORKER, name]
         environment = {**os.environ, "XLA_FLAGS": request.flags, "TF_CPP_MIN_LOG_LEVEL": "2"}
         with (folder / "stderr").open("wb") as stderr:
@@ -89,7 +97,7 @@ def compile_module(module: ir.Module, request: CompileRequest) -> CompiledModule
             try:
                 code = process.wait(request.timeout_s)
             except subprocess.TimeoutExpired:
-                raise CompileFailure(f"it was not done in {request.timeout_s:g} s") from None
+                raise CompileFailure(f"it did not finish in {request.timeout_s:g} s") from None
             finally:
                 _kill_process_group(process.pid)
                 process.wait()
@@ -117,14 +125,14 @@ def _write_request(
 
 
 def _kill_process_group(group: int) -> None:
-    """End the worker and what it started (XLA starts ptxas)."""
-    # Gone already; macOS says "permission" of a zombie.
+    """Kill the worker and its child processes (XLA starts ptxas)."""
+    # The group may have ended already; macOS raises PermissionError for a zombie.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
 
 
 def explain_failure(stderr: str, code: int) -> str:
-    """Why XLA failed, in one line: what ended it, else its last error, else the exit code."""
+    """Explain in one line why XLA failed: its error, the last logged error, or the exit code."""
     lines = [line for line in stderr.splitlines() if line.strip()]
     for line in reversed(lines):
         if line.startswith("error: "):

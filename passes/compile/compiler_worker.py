@@ -1,7 +1,7 @@
-"""XLA in a process of its own, which ends as soon as the wanted HLO is there.
+"""The compiler worker: a process that runs XLA until the wanted HLO is dumped.
 
-XLA has no entry for part of its pipeline: a compile is started, XLA dumps the HLO between its
-passes, and the process ends when the dump after the wanted one tells that that is complete.
+XLA cannot run a part of its pipeline. The worker therefore starts a compilation, lets XLA dump HLO
+between its passes, and ends the process when a later dump shows that the wanted one is complete.
 ``python -m hespas.passes.compile.compiler_worker FOLDER`` reads ``FOLDER/request.json`` and
 bytecode from ``FOLDER/in``, and writes ``FOLDER/out``: StableHLO bytecode. Errors go to stderr.
 """
@@ -34,14 +34,14 @@ _exit_lock = threading.Lock()
 
 
 def main(folder: Path) -> None:
-    """Compile, and end the process: with 0 where the output was written, else 1."""
+    """Compile, and end the process with exit code 0 if the output was written, otherwise 1."""
     request = json.loads((folder / REQUEST).read_text())
     (folder / DUMPS).mkdir()
     threading.Thread(target=_watch_dumps, args=(folder, request), daemon=True).start()
     try:
         _compile_request(folder, request)
     except Exception as error:
-        # Past the wanted dump a failure does not matter.
+        # A failure after the wanted dump does not matter.
         if _find_wanted_dump(folder, request) is None:
             _exit_with_error(str(error))
     _convert_and_exit(folder, request)
@@ -68,13 +68,13 @@ def _watch_dumps(folder: Path, request: dict[str, Any]) -> None:
             if os.getppid() != parent:
                 raise FileNotFoundError
             time.sleep(POLL_S)
-    except FileNotFoundError:  # who asked was killed, or has cleared up: nobody waits
+    except FileNotFoundError:  # The parent process has ended or has removed the folder.
         os._exit(1)
     _convert_and_exit(folder, request)
 
 
 def _find_wanted_dump(folder: Path, request: dict[str, Any]) -> Path | None:
-    """The first dump whose name matches; XLA numbers them in order."""
+    """Find the first dump whose name matches; XLA numbers dumps in order."""
     wanted = re.compile(request["wanted"])
     dumps = (path for path in (folder / DUMPS).iterdir() if wanted.search(path.name))
     return min(dumps, default=None)
@@ -82,7 +82,7 @@ def _find_wanted_dump(folder: Path, request: dict[str, Any]) -> Path | None:
 
 def _convert_and_exit(folder: Path, request: dict[str, Any]) -> None:
     """Convert the wanted dump, write the output and end the process."""
-    _exit_lock.acquire()  # never released: whoever comes second waits for the end
+    _exit_lock.acquire()  # Never released: the second thread waits until the process ends.
     dump = _find_wanted_dump(folder, request)
     if dump is None:
         _exit_with_error(f"it did not dump {request['wanted']}")

@@ -1,6 +1,6 @@
-"""HLO text, changed so that XLA's importer keeps what it would lose: order, and tuples in flight.
+"""Rewriting of HLO text, to preserve what XLA's importer loses: the schedule and async tuples.
 
-XLA prints one instruction a line, which makes this a matter of lines.
+XLA prints one instruction on each line, so the rewriting works on lines.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-IN_FLIGHT = "hespas_async"  # frontend attribute of both ends of a collective that is under way
+IN_FLIGHT = "hespas_async"  # frontend attribute on both ends of an asynchronous collective
 _INSTRUCTION = re.compile(r"^  (?:ROOT )?%(?P<name>\S+) = (?P<rest>.*)$")
 _OPCODE = re.compile(r"[ )}\]]([a-z][a-z0-9-]*)\(")
 _START = re.compile(r"(all-gather|all-reduce|all-to-all)-start")
@@ -17,14 +17,14 @@ _SOURCE = re.compile(
     r"(?:[^}]*? source_column=(?P<column>\d+))?"
 )
 _UNORDERED = ("parameter", "constant")
-_TRAILING_ATTRIBUTES = (", metadata={", ", backend_config=")  # attributes go before these
+_TRAILING_ATTRIBUTES = (", metadata={", ", backend_config=")  # new attributes precede these
 
 
 def add_schedule_dependencies(text: str) -> str:
-    """Each instruction made to follow the one before it, as scheduled.
+    """Add a control dependency of each instruction on the previous one in the schedule.
 
-    The importer takes instructions by need, not in the schedule's order, but heeds control
-    dependencies, of which nothing is left in what it makes.
+    The importer orders instructions by their dependencies and not by the schedule. It respects
+    control dependencies, and its output does not contain them.
     """
     lines, before = [], ""
     for line in text.split("\n"):
@@ -51,10 +51,10 @@ def _add_attribute(line: str, attribute: str) -> str:
 
 
 def replace_async_tuples(text: str) -> str:
-    """Asynchronous collectives of several operands as the collective itself and a barrier.
+    """Replace asynchronous collectives with several operands by a collective and a barrier.
 
-    The importer has no form for a tuple in flight. The collective stands where it starts, the
-    barrier where it must be done; ``IN_FLIGHT`` on both, with the same number, tells them apart.
+    The importer does not support tuples of asynchronous collectives. The collective is placed at
+    its start and the barrier at its end; ``IN_FLIGHT`` marks both with the same number.
     """
     lines = text.split("\n")
     starts: dict[str, int] = {}
@@ -96,7 +96,7 @@ def _add_async_mark(line: str, mark: str) -> str:
 
 
 def parse_sources(text: str) -> Iterator[tuple[str, str, int, int]]:
-    """Name, file, line and column of the instructions that have no name of the framework's."""
+    """Find name, file, line and column of the instructions without a name from the framework."""
     for line in text.split("\n"):
         instruction = _INSTRUCTION.match(line)
         if instruction and 'op_name="' not in line:
@@ -107,6 +107,6 @@ def parse_sources(text: str) -> Iterator[tuple[str, str, int, int]]:
 
 
 def _parse_opcode(rest: str) -> str:
-    """The opcode: what stands before the first bracket after the type."""
+    """Parse the opcode, which precedes the first parenthesis after the type."""
     match = _OPCODE.search(rest)
     return match[1] if match else ""

@@ -1,4 +1,4 @@
-"""HLO to StableHLO, with the order of the schedule, collectives under way, and locations."""
+"""Conversion of HLO to StableHLO that keeps the schedule, async collectives and locations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FRONTEND = "mhlo.frontend_attributes"
 
 
 def convert_hlo_to_stablehlo(proto: bytes, *, scheduled: bool = False) -> bytes:
-    """A serialised HloModuleProto to StableHLO bytecode; raises RuntimeError."""
+    """Convert a serialised HloModuleProto to StableHLO bytecode; raises RuntimeError."""
     text = hlo_proto_to_text(proto, constants=scheduled or b"-start" in proto)
     changed = hlo_text.replace_async_tuples(text)
     if scheduled:
@@ -34,7 +34,7 @@ def convert_hlo_to_stablehlo(proto: bytes, *, scheduled: bool = False) -> bytes:
 
 
 def _restore_locations(module: ir.Module, text: str) -> None:
-    """Give file and line to the ops that the importer has named after their instruction only."""
+    """Add file and line to the locations of ops that have only the name of their instruction."""
     places = {
         name: (file, line, column) for name, file, line, column in hlo_text.parse_sources(text)
     }
@@ -58,7 +58,7 @@ def _restore_locations(module: ir.Module, text: str) -> None:
 
 
 def _restore_async_tuples(module: ir.Module) -> None:
-    """The marked collectives and barriers as the two ends of an asynchronous collective."""
+    """Replace marked collectives and barriers by the two ends of asynchronous collectives."""
     starts: dict[str, ir.Operation] = {}
     dones: dict[str, ir.Operation] = {}
 
@@ -78,7 +78,7 @@ def _restore_async_tuples(module: ir.Module) -> None:
 
 
 def _remove_async_mark(op: ir.Operation) -> str:
-    """The number that marks an end, taken off the op; empty where there is none."""
+    """Remove the mark from an op and return its number; an empty string if there is no mark."""
     items = {item.name: item.attr for item in op.attributes[FRONTEND]}  # type: ignore[attr-defined]
     mark = items.pop(hlo_text.IN_FLIGHT, None)
     if mark is None:
@@ -93,7 +93,7 @@ def _remove_async_mark(op: ir.Operation) -> str:
 def _create_async_pair(
     module: ir.Module, collective: ir.Operation, done: ir.Operation, name: str
 ) -> None:
-    """An async pair of mhlo, for StableHLO's has one result, before the two ops it stands for."""
+    """Create an async pair of mhlo before the two ops; StableHLO's pair has only one result."""
     context = module.context
     kinds = [operand.type for operand in collective.operands]
     results = [result.type for result in collective.results]
@@ -115,7 +115,7 @@ def _create_async_pair(
 
 
 def _outline_collective(module: ir.Module, name: str, collective: ir.Operation) -> ir.Operation:
-    """A private function that runs a copy of the collective on its arguments."""
+    """Create a private function that applies a copy of the collective to its arguments."""
     kind = ir.FunctionType.get(
         [operand.type for operand in collective.operands],
         [result.type for result in collective.results],

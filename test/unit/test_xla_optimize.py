@@ -149,7 +149,7 @@ def test_target_files(tmp_path):
         ("target=cpu,flags=fast", "'fast' is not an XLA flag"),
         ('target=cpu,flags="--xla_no_such_flag=1"', "Unknown flag in XLA_FLAGS: --xla_no_such"),
         ("target=cpu,timeout=0", "'timeout' is 0 seconds"),
-        ("target=cpu,timeout=0.01", "it was not done in 0.01 s"),
+        ("target=cpu,timeout=0.01", "it did not finish in 0.01 s"),
         ("target=cpu,devices=-1", "'devices' is -1"),
         ("target=cpu,devices-per-node=0", "less than 1"),
         ("target=cpu,dims=b=3", "no symbolic dimensions"),
