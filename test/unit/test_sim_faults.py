@@ -106,8 +106,12 @@ def test_fewer_traces_than_devices(tmp_path: Path) -> None:
 SYSTEMS: dict[str, tuple[tuple[int, ...], dict, str]] = {
     "halving on 3": ((3,), {"algorithm": "halvingDoubling"}, "a power of two of devices"),
     "tree on 3": ((3,), {"algorithm": "doubleBinaryTree"}, "a power of two of devices"),
-    "longer": ((4,), {"algorithm": ["ring", "ring"]}, "all-reduce-implementation has 2 entries"),
-    "shorter": ((2, 2), {"algorithm": ["ring"]}, "all-reduce-implementation has 1 entries"),
+    "longer": (
+        (4,),
+        {"algorithm": ["ring", "ring"]},
+        "all-reduce-implementation has 2, not 1 entries",
+    ),
+    "shorter": ((2, 2), {"algorithm": ["ring"]}, "all-reduce-implementation has 1, not 2 entries"),
     "splits 0": ((4,), {"preferred_dataset_splits": 0}, "preferred-dataset-splits"),
     "memory 0": ((4,), {"local_mem_bw": 0}, "local-mem-bw"),
     "endpoint 0": ((4,), {"endpoint_delay": 0}, "endpoint-delay"),
