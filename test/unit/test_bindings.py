@@ -34,9 +34,11 @@ module @m {
 @pytest.mark.parametrize(
     "name",
     [
-        "_hlo.HloModule", "_hlo.HloPrintOptions", "_hlo.hlo_module_from_text", "_jax.hlo_module_cost_analysis",
+        "_hlo.HloModule", "_hlo.HloPrintOptions", "_hlo.hlo_module_from_text",
+        "_jax.hlo_module_cost_analysis",
         "_jax.mlir.hlo_to_stablehlo", "_jax.mlir.mlir_module_to_xla_computation",
-        "_jax.mlir.refine_polymorphic_shapes", "_profile_data.ProfileData", "_profiler.ProfileOptions",
+        "_jax.mlir.refine_polymorphic_shapes", "_profile_data.ProfileData",
+        "_profiler.ProfileOptions",
         "_profiler.ProfilerSession",
         "cpu._lapack.initialize", "mlir._mlir_libs._jax_mlir_ext.register_dialects",
         "xla_client.CompileOptions", "xla_client.DeviceAssignment", "xla_client.DeviceList",
