@@ -302,7 +302,7 @@ def test_command_lines(refused: Check, argv: list[str], said: str) -> None:
         (["--split-linear", "--emit-chakra=output=out"],
          "^m:3:10: error: 'stablehlo.dot_general': .*no hespas.cost; run an annotate pass first"),
         (["--split-linear", "--split-individual"], "already split; run one split pass only"),
-        (["--prepare=devices=8"], "^m:1:1: error: .* for 1 x 4 devices .*, not 8; leave out dev"),
+        (["--prepare=devices=8"], "^m:1:1: error: .* for 1 x 4 devices .*, not 8; omit the opt"),
         (["--prepare=dims=b=3"], "^m: error: prepare: dims=b=3, but .* no symbolic dimensions"),
     ],
 )  # fmt: skip
@@ -338,7 +338,7 @@ CONFIGS: list[tuple[object, str, int]] = [
     ({"mlir": "m", "node": "no.json"}, "^no.json: error: No such file", 1),
     ({"mlir": "m", "system": "H100"}, "no system preset is named 'H100'; did you mean 'H100_", 2),
     ({"mlir": "m", "system": "A100_SXM_40GB_8GPU"},
-     "^m: error: .* runs on 4 devices, but system A100_SXM_40GB_8GPU has 8; take a system", 1),
+     "^m: error: .* runs on 4 devices, but system A100_SXM_40GB_8GPU has 8; use a system", 1),
     ({"mlir": "m", "estimator": "rofline"}, "no estimator .*; did you mean 'roofline'?", 2),
     ({**PUBLISHED, "mlir_file": None}, "^c: error: the key 'mlir_file' is missing", 1),
     ({**PUBLISHED, "split_strategy": "x"}, "^c: error: 'split_strategy' is 'x'; known", 1),

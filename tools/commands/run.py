@@ -76,7 +76,8 @@ def build_plan_from_flags(path: str | None, flags: dict[str, Any]) -> RunPlan:
         for text in notes:
             print_to_stderr(f"note: {text}")
         return plan
-    return run_plan.build_run_plan(run_plan.merge_run_config(values, flags, path or "hespas run"))
+    config = run_plan.merge_run_config(values, flags, path or "hespas run")
+    return run_plan.build_run_plan(config, path or "")
 
 
 def _validate_flags(flags: dict[str, Any]) -> RunConfig:
