@@ -19,7 +19,7 @@ from hespas.dialects.mlir_diagnostics import capture_diagnostics, to_hespas_erro
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.dialects.protobuf import extract_hlo_module
 from hespas.frontends import input_attributes
-from hespas.support.errors import HespasError, find_source_file
+from hespas.support.errors import HespasError, format_source_position
 
 FORMATS = "MLIR text or bytecode, a portable artifact, HLO text or an HLO protobuf"
 HEAD_BYTES = 4096
@@ -103,13 +103,13 @@ def parse_module(data: bytes, name: str, context: ir.Context) -> ir.Module:
     module = input_attributes.load_verified_module(
         lambda: _parse_by_format(data, name, context), ours, name, context
     )
-    location = module.operation.location
-    if find_source_file(location) == "-":
+    position = format_source_position(module.operation.location)
+    if position.partition(":")[0] == "-":
         # MLIR names no file in locations of text from memory. Later processes read the name here.
-        line, column = 0, 0
-        if isinstance(location, ir.FileLineColLoc):
-            line, column = location.start_line, location.start_col
-        module.operation.location = ir.Location.file(name, line, column, context)
+        line, _, column = position.removeprefix("-").removeprefix(":").partition(":")
+        module.operation.location = ir.Location.file(
+            name, int(line or 0), int(column or 0), context
+        )
     return module
 
 
