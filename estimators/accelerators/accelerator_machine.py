@@ -1,4 +1,4 @@
-"""What an accelerator estimator is set up with: a node, its arrays and vector unit, and changes."""
+"""The simulated hardware of an accelerator estimator: a node with systolic arrays and lanes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ if TYPE_CHECKING:
 
 INTEGER_FIELDS = ("cores", "arrays", "rows", "columns", "lanes", "alus", "sram_bytes")
 REAL_FIELDS = ("cycles_per_row", "clock_hz")
-REQUIRED_FIELDS = ("rows", "columns", "clock_hz", "lanes", "sram_bytes")  # what there must be
+REQUIRED_FIELDS = ("rows", "columns", "clock_hz", "lanes", "sram_bytes")  # without a preset
 
 
 @dataclass(frozen=True)
 class AcceleratorMachineConfig:
-    """``node`` gives rates and memory bandwidth, ``array`` names the systolic arrays.
+    """The configuration of the hardware: ``node`` gives the rates, ``array`` the systolic arrays.
 
-    ``array`` is a preset or .json file, "" the preset of the node's name; the other fields, where
-    they are not None, take the place of its numbers and of the node's ``memory_bandwidth``, in
-    bytes/s (see ``configs.accelerator.Accelerator``).
+    Fields that are not None replace the numbers of the array (``configs.accelerator.Accelerator``)
+    and the memory bandwidth of the node.
     """
 
     node: NodeSpec
@@ -56,7 +55,10 @@ class AcceleratorMachineConfig:
 
 
 class AcceleratorMachine:
-    """The units of one device, with rates by type; ``fallbacks`` says which are not its own."""
+    """The units of one device, with rates by type.
+
+    ``fallbacks`` collects the types that used the rate of another type.
+    """
 
     def __init__(self, config: AcceleratorMachineConfig) -> None:
         self.node = config.node
@@ -66,10 +68,13 @@ class AcceleratorMachine:
         self._peak_rate_ratios: dict[str, tuple[float, str]] = {}
 
     def compute_peak_rate_ratio(self, dtype: str) -> float:
-        """How much longer products of ``dtype`` take than those of the array's own type.
+        """Return how many times longer products of ``dtype`` take than those of the arrays' type.
 
-        The ratio of the node's peak rates; f32 at six passes of bf16 takes six times as long.
-        Raises HespasError for a type that the node has no rate for.
+        This is the ratio of the node's peak rates. For example, f32 in six passes of bf16 takes six
+        times as long.
+
+        Raises:
+            HespasError: The node has no rate for the type.
         """
         if dtype == self.unit.dtype:
             return 1.0
@@ -83,18 +88,18 @@ class AcceleratorMachine:
         return factor
 
     def compute_cycles_per_row(self, dtype: str) -> float:
-        """Cycles that an array takes in all for one row of ``dtype`` operands."""
+        """Return the cycles of an array for one row of ``dtype`` operands, with all its passes."""
         return self.unit.cycles_per_row * self.compute_peak_rate_ratio(dtype)
 
     def compute_full_rate_time_s(self, flops: Mapping[str, int]) -> float:
-        """Seconds of matrix operations, by type, with every cell busy all the time."""
+        """Return the seconds of matrix operations, by type, if every cell is always busy."""
         return sum(
             n * self.compute_peak_rate_ratio(dtype) / self.unit.matrix_flops_per_s
             for dtype, n in flops.items()
         )
 
     def describe_provenance(self) -> str:
-        """The units in words, and which types took the rate of another."""
+        """Describe the units, and list the types that used the rate of another type."""
         unit = self.unit
         text = (
             f"{self.node.describe_provenance()}: {_format_count(unit.cores, 'core')} with "
@@ -121,8 +126,8 @@ def _configure_accelerator(config: AcceleratorMachineConfig) -> Accelerator:
     if missing:
         raise UsageError(
             f"node {name} has no systolic array",
-            remedy=f"take one of {', '.join(list_accelerator_presets())}, name a preset or file by "
-            f"array=..., or give {', '.join(field.replace('_', '-') for field in missing)}",
+            remedy=f"use one of {', '.join(list_accelerator_presets())}, name a preset or file by "
+            f"array=..., or set {', '.join(field.replace('_', '-') for field in missing)}",
         )
     return Accelerator(name=name, **changes)
 

@@ -1,8 +1,8 @@
 """The ``accelsim`` estimator: the cycles of each region from a report that Accel-Sim wrote.
 
-Accel-Sim runs traces of SASS, which NVBit takes on a GPU; nothing here can make those. ``hespas
-accelsim`` writes each region as a program to be traced (``accelsim_export``), and this reads what
-Accel-Sim then printed, ``REPORTS/<digest>.log`` for the region of that digest.
+Accel-Sim simulates traces of SASS, which NVBit records on a GPU. ``hespas measure accelsim`` writes
+each region as a program to be traced (``accelsim_export``). The estimator reads what Accel-Sim
+printed for it from ``REPORTS/<digest>.log``, where the digest is that of the region.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CLOCK_DOMAINS = re.compile(r"^-gpgpu_clock_domains\s+([\d.]+):", re.MULTILINE)
 
 @dataclass(frozen=True)
 class AccelsimReport:
-    """What a report says: cycles of all kernels, how many they are, the core's clock if told."""
+    """The total cycles and number of kernels of a report, and the core clock if it contains one."""
 
     cycles: int
     kernels: int
@@ -36,7 +36,7 @@ class AccelsimReport:
 
 
 def parse_accelsim_report(text: str) -> AccelsimReport:
-    """The report of a whole run of Accel-Sim; raises HespasError for one that stopped before."""
+    """Parse the report of a complete run of Accel-Sim; raises HespasError for an incomplete one."""
     totals = TOTAL_CYCLES.findall(text)
     if not totals:
         raise HespasError("it has no gpu_tot_sim_cycle: is it what Accel-Sim printed?")
@@ -49,7 +49,7 @@ def parse_accelsim_report(text: str) -> AccelsimReport:
 
 @dataclass(frozen=True)
 class AccelsimConfig:
-    """``reports`` is the folder of reports. ``clock_hz``, if given, counts and not theirs."""
+    """The configuration of ``AccelsimEstimator``."""
 
     reports: str = setting("", "folder with the output of Accel-Sim, one REGION.log per region")
     clock_hz: float | None = setting(None, "core clock in Hz; default: that of each report")
@@ -58,7 +58,7 @@ class AccelsimConfig:
         if not Path(self.reports).is_dir() or not self.reports:
             raise UsageError(
                 f"reports: there is no folder '{self.reports}'",
-                remedy="give the folder of what Accel-Sim printed, REGION.log each",
+                remedy="set reports to the folder with the output of Accel-Sim, a REGION.log each",
             )
         if self.clock_hz is not None and not 0 < self.clock_hz < float("inf"):
             raise UsageError(f"clock-hz must be more than 0, not {self.clock_hz}")
@@ -95,7 +95,9 @@ class AccelsimEstimator(Estimator):
             raise UnknownCost(f"{path}: {error.message}", op=item.op, remedy=error.remedy) from None
         clock_hz = self.clock_hz or report.clock_hz
         if clock_hz is None:
-            raise UnknownCost(f"{path} does not tell the clock", op=item.op, remedy="give clock-hz")
+            raise UnknownCost(
+                f"{path} does not contain the clock", op=item.op, remedy="set clock-hz"
+            )
         self.clocks.add(clock_hz)
         time_s = report.cycles / clock_hz
         return build_work_cost(

@@ -1,7 +1,8 @@
-"""Regions as PTX, by IREE's compiler: what is run on a GPU under NVBit to get Accel-Sim's traces.
+"""Exporting regions as PTX, to be run on a GPU under NVBit for Accel-Sim's traces.
 
-IREE compiles for NVIDIA GPUs up to sm_89, and no product of bf16 with a bf16 result; Accel-Sim's
-own configurations end at sm_86. What IREE does not compile is told, with its own words.
+IREE compiles the regions. It supports NVIDIA GPUs up to sm_89, and no product of bf16 with a bf16
+result. Accel-Sim has configurations up to sm_86. A region that IREE cannot compile is reported with
+IREE's message.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ MISSING = "install it: pip install 'hespas[iree]'"
 
 @dataclass(frozen=True)
 class ExportedRegion:
-    """A distinct region: its ``digest``, how many ``kernels`` it has, or why there are none."""
+    """A distinct region of a program.
+
+    ``count`` is how often the program contains it; ``problem`` says why it has no kernels.
+    """
 
     digest: str
     kernels: int
@@ -41,8 +45,8 @@ def export_regions(
 ) -> Iterator[ExportedRegion]:
     """Write each distinct item that takes time to ``folder``; raises HespasError without IREE.
 
-    ``<digest>.mlir`` is its module, ``<digest>.0.ptx`` and so on its kernels, and ``<digest>.vmfb``
-    the module for IREE's runtime.
+    ``<digest>.mlir`` is the module, ``<digest>.0.ptx`` and so on are its kernels, and
+    ``<digest>.vmfb`` is the module for IREE's runtime.
     """
     if target not in TARGETS:
         raise UsageError(f"target is {target}", remedy=f"IREE's are {', '.join(TARGETS)}")
@@ -64,7 +68,7 @@ def export_regions(
 
 
 def _find_iree_compiler() -> str:
-    """The program ``iree-compile`` beside this interpreter, or on PATH."""
+    """Return the path of ``iree-compile``, beside this interpreter or on PATH."""
     beside = Path(sys.executable).with_name("iree-compile")
     compiler_path = str(beside) if beside.is_file() else shutil.which("iree-compile")
     if not compiler_path:
@@ -73,7 +77,7 @@ def _find_iree_compiler() -> str:
 
 
 def _compile_to_ptx(compiler: str, module: Path, target: str) -> int:
-    """Compile a module to files beside it; how many kernels it has. Raises UnknownCost."""
+    """Compile a module to files beside it. Returns the number of kernels; raises UnknownCost."""
     with tempfile.TemporaryDirectory(prefix="hespas-") as scratch:
         command = [
             compiler, str(module), "--iree-hal-target-device=cuda", f"--iree-cuda-target={target}",
@@ -88,7 +92,7 @@ def _compile_to_ptx(compiler: str, module: Path, target: str) -> int:
             raise UnknownCost(f"IREE took more than {COMPILE_LIMIT_S:g} s to compile it") from None
         if completed.returncode:
             errors = re.findall(r"error: (.*)", completed.stderr)
-            why = errors[0] if errors else f"it ended with code {completed.returncode}"
+            why = errors[0] if errors else f"it exited with code {completed.returncode}"
             raise UnknownCost(f"IREE does not compile it for {target}: {why}")
         kernels = sorted(Path(scratch, "kernels").glob("*.ptx"))
         for number, kernel in enumerate(kernels):

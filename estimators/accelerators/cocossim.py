@@ -1,4 +1,4 @@
-"""The ``cocossim`` estimator: matrix products in COCOSSim, by a program that the user has built."""
+"""The ``cocossim`` estimator: matrix products in COCOSSim, a program that the user has built."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class CocossimEstimator(ExternalSimulatorEstimator):
         if unit.rows != unit.columns:
             raise HespasError(
                 f"COCOSSim's arrays are square, not {unit.rows} x {unit.columns}",
-                remedy="give rows and columns that are equal",
+                remedy="set rows and columns to equal numbers",
             )
         cores = unit.cores * unit.arrays
-        n = -(-product.n // cores) * cores  # it drops the remainder that no core gets
+        n = -(-product.n // cores) * cores  # COCOSSim drops a remainder
         if max(product.m * product.k, product.k * n, product.m * n) > MAX_INT:
             raise HespasError("COCOSSim counts elements in 32 bits, and this product has more")
         payload: Payload = {

@@ -1,7 +1,7 @@
-"""Running COCOSSim, in a worker process.
+"""Running COCOSSim in a worker process.
 
-It reads the DRAM's description at ``../dramsim3/configs`` of the folder it runs in, and leaves four
-files there; so each run has a folder of its own with a link to that.
+COCOSSim reads the description of the DRAM from ``../dramsim3/configs`` and writes four files to its
+working folder. So each run has a temporary folder with a link to that description.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MEMORY_CONFIG = Path("dramsim3", "configs", "HBM2_8Gb_x128.ini")
 
 
 def probe_simulator(settings: dict[str, Any]) -> dict[str, Any]:
-    """The program and its memory's description, by content; raises HespasError."""
+    """Identify the program and the description of its memory by a hash; raises HespasError."""
     program = COCOSSIM.configure_environment(settings["binary"], settings["time_limit"])
     home = _find_cocossim_home(program, settings["home"])
     os.environ[HOME_VARIABLE] = str(home)
@@ -36,7 +36,10 @@ def probe_simulator(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _find_cocossim_home(program: Path, home_setting: str) -> Path:
-    """The folder that holds ``dramsim3``: given, of the variable, or one above the program's."""
+    """Return the folder that contains ``dramsim3``.
+
+    It is the setting, that of the environment variable, or a parent folder of the program.
+    """
     named = home_setting or os.environ.get(HOME_VARIABLE, "")
     folders = [Path(named).expanduser().absolute()] if named else list(program.resolve().parents)
     for folder in folders:
@@ -45,15 +48,15 @@ def _find_cocossim_home(program: Path, home_setting: str) -> Path:
     where = str(folders[0]) if named else f"no folder above {program}"
     verb = "has no" if named else "has a"
     raise HespasError(
-        f"COCOSSim's memory is not found: {where} {verb} {MEMORY_CONFIG}",
+        f"the memory of COCOSSim is not described: {where} {verb} {MEMORY_CONFIG}",
         remedy=f"name the folder that holds dramsim3 by home=... or {HOME_VARIABLE}",
     )
 
 
 def simulate_product(payload: dict[str, Any]) -> dict[str, Any]:
-    """Simulate the product ``payload`` says; raises Unsupported, HespasError.
+    """Simulate a product; raises UnsupportedError, HespasError.
 
-    The answer has ``cycles``, ``utilisation`` of the arrays, and ``median_s``.
+    The answer contains ``cycles``, the ``utilisation`` of the arrays, and ``median_s``.
     """
     with create_private_folder() as folder:
         (folder / "dramsim3").symlink_to(Path(os.environ[HOME_VARIABLE]) / "dramsim3")

@@ -1,7 +1,7 @@
-"""Cycles of a matrix product on systolic arrays, in closed form.
+"""Cycles of a matrix product on systolic arrays in closed form.
 
-A product M x K by K x N is cut into folds that fit the array of R rows and C columns: two of its
-dimensions lie on the array, the third streams through.
+A product M x K by K x N is divided into folds that fit an array of R rows and C columns. Two of its
+dimensions are mapped to the array, and the third streams through.
 
 | dataflow | on rows | on columns | streams |
 |---|---|---|---|
@@ -9,13 +9,14 @@ dimensions lie on the array, the third streams through.
 | input-stationary, ``is`` | K | M | N |
 | output-stationary, ``os`` | M | N | K |
 
-With F folds, and T cycles to stream (the streamed size, times the cycles that a row takes):
+With F folds and T cycles to stream (the streamed size times the cycles per row), the variants are:
 
-- ``scalesim``: folds one after the other, each filled, streamed and drained. F (2R + C + T - 2) - 1
-  for ws and is, F (R + C + T - 2) - 1 for os: SCALE-Sim v3's compute cycles, to the cycle.
-- ``pipelined``: the next fold is loaded, R cycles, while one streams; F max(T, R) + R + C - 2.
-- ``cocossim``: weight-stationary, two cycles a row, and a fill and a drain of R cycles for each
-  fold: F (2T + 2R), what COCOSSim's units take without stalls of its memory.
+- ``scalesim``: each fold is filled, streamed and drained before the next. It takes
+  F (2R + C + T - 2) - 1 cycles for ws and is, and F (R + C + T - 2) - 1 for os. These are exactly
+  the compute cycles of SCALE-Sim v3.
+- ``pipelined``: the next fold is loaded in R cycles while one streams: F max(T, R) + R + C - 2.
+- ``cocossim``: weight-stationary with two cycles per row, and a fill and a drain of R cycles per
+  fold: F (2T + 2R). This is what COCOSSim's units take if its memory never stalls.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ COCOSSIM_ROW = 2  # its systolic_fpu_latency
 
 @dataclass(frozen=True, slots=True)
 class _ArrayFolds:
-    """How a product lies on an array: folds along rows and columns, and the size that streams."""
+    """The folds of a product along the rows and columns of an array, and the size that streams."""
 
     along_rows: int
     along_columns: int
@@ -49,7 +50,7 @@ class _ArrayFolds:
 def _compute_folds(
     dataflow: Dataflow, m: int, k: int, n: int, rows: int, columns: int
 ) -> _ArrayFolds:
-    """The folds of an M x K by K x N product on an array of ``rows`` x ``columns``."""
+    """Divide an M x K by K x N product into folds for an array of ``rows`` x ``columns``."""
     on_rows, on_columns, streamed = {"ws": (k, n, m), "is": (k, m, n), "os": (m, n, k)}[dataflow]
     return _ArrayFolds(-(-on_rows // rows), -(-on_columns // columns), streamed)
 
@@ -62,10 +63,14 @@ def count_product_cycles(
     columns: int,
     cycles_per_row: float = 1.0,
 ) -> float:
-    """Cycles of a product of ``sizes`` (M, K, N) on one array, its memory never stalling.
+    """Return the cycles of a product on one array whose memory never stalls.
 
-    ``row`` is how many cycles the array takes for one row of what streams. ``cocossim`` is
-    weight-stationary only; raises ValueError for another dataflow.
+    Args:
+        sizes: (M, K, N).
+        cycles_per_row: The cycles of the array for one streamed row.
+
+    Raises:
+        ValueError: The variant is ``cocossim``, and the dataflow is not ``ws``.
     """
     product_folds = _compute_folds(dataflow, *sizes, rows, columns)
     stream_cycles = cycles_per_row * product_folds.streamed
@@ -82,12 +87,12 @@ def count_product_cycles(
 def count_traffic_cycles(
     dataflow: Dataflow, sizes: tuple[int, int, int], rows: int, columns: int, words_per_cycle: float
 ) -> int:
-    """Cycles that SCALE-Sim v3 adds for a memory of ``words`` elements a cycle, to the cycle.
+    """Return the cycles that SCALE-Sim v3 adds for a memory of ``words_per_cycle`` elements.
 
-    Before the first fold it fetches the operands, each by a port of its own and padded to whole
-    folds along the dimension that lies on the array; after the last it writes the results, partial
-    sums of each fold along K too. That is where its buffers hold the operands; where they do not,
-    it fetches while it computes, with stalls that this does not know.
+    Before the first fold, SCALE-Sim fetches each operand through a separate port, padded to whole
+    folds along the dimension on the array. After the last fold it writes the results, and the
+    partial sums of each fold along K. The count is exact if the buffers hold the operands. If they
+    do not, SCALE-Sim fetches while it computes, and stalls that are not counted here.
     """
     m, k, n = sizes
     product_folds = _compute_folds(dataflow, m, k, n, rows, columns)
@@ -106,7 +111,7 @@ def count_traffic_cycles(
 
 @functools.lru_cache(maxsize=64)
 def _list_array_divisions(arrays: int) -> tuple[tuple[int, int, int], ...]:
-    """Ways to share products among arrays: into so many (counts, parts of M, parts of N)."""
+    """List the even divisions among arrays: (groups of products, parts of M, parts of N)."""
     return tuple(
         (counts, rows, arrays // counts // rows)
         for counts in range(1, arrays + 1)
@@ -126,10 +131,12 @@ def share_products(
     columns: int,
     cycles_per_row: float = 1.0,
 ) -> tuple[float, int, tuple[int, int, int]]:
-    """``count`` equal products on ``arrays`` arrays, shared out the best even way.
+    """Divide ``count`` equal products among ``arrays`` arrays in the fastest even way.
 
-    Products go to different arrays, or M or N of each is cut. Returns the cycles of the largest
-    share, and the share: how many products, and their (M, K, N).
+    Products are assigned to different arrays, or M or N of each product is divided.
+
+    Returns:
+        The cycles of the largest share, its number of products, and their sizes (M, K, N).
     """
     m, k, n = sizes
 
@@ -149,6 +156,6 @@ def share_products(
 
 
 def count_first_tile_bits(sizes: tuple[int, int, int], rows: int, columns: int, bits: int) -> int:
-    """Bits of the weights of one fold and as many rows to stream, which an array starts with."""
+    """Return the bits that an array needs to start: the weights of a fold and as many rows."""
     m, k, n = sizes
     return bits * min(k, rows) * (min(n, columns) + min(m, rows))

@@ -1,4 +1,4 @@
-"""What the estimators share whose simulator is a program that the user has built."""
+"""The base of estimators whose simulator is a program that the user has built."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ from hespas.support.settings import setting
 
 @dataclass(frozen=True)
 class ExternalSimulatorConfig(AcceleratorMachineConfig):
-    """``binary`` is the simulator's program, else that of its environment variable, or of PATH.
-
-    ``home`` is the folder with the files that it reads. It may take ``time_limit`` seconds for a
-    product.
-    """
+    """The configuration of an estimator that runs an external program."""
 
     binary: str = setting(
         "", "the simulator's program; default: that of its environment variable, else of PATH"
@@ -33,7 +29,10 @@ class ExternalSimulatorConfig(AcceleratorMachineConfig):
 
 
 class ExternalSimulatorEstimator(SimulatingEstimator):
-    """Base of the estimators that run a program for each product; results are kept by its hash."""
+    """Base of the estimators that run a program per product.
+
+    A hash of the program is part of the key of cached results.
+    """
 
     def __init__(self, config: ExternalSimulatorConfig) -> None:
         super().__init__(config)

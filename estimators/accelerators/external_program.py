@@ -1,7 +1,7 @@
-"""Simulators that are programs of their own: finding one, and running it in a private folder.
+"""Finding simulators that are external programs, and running them in temporary folders.
 
-For worker processes: what ``use`` has found is kept in the process's environment, so that payloads,
-which are keys of the cache, hold no paths.
+These functions run in worker processes. ``configure_environment`` stores the path of the program in
+environment variables, so that payloads, which are keys of the cache, contain no paths.
 """
 
 from __future__ import annotations
@@ -23,15 +23,21 @@ from hespas.support.errors import HespasError
 
 LAST_LINES, LAST_CHARACTERS = 3, 300
 LIMIT_VARIABLE = "HESPAS_SIMULATOR_LIMIT_S"
-TIMESTAMP = re.compile(r"^\[\d{4}-\d\d-\d\d [\d:.]+\] ")  # spdlog's, of the time of day
-# not the product's fault: killed by somebody else, or not loaded for want of a library
+TIMESTAMP = re.compile(r"^\[\d{4}-\d\d-\d\d [\d:.]+\] ")  # of spdlog
+# Not caused by the product: the program was killed, or a library is missing.
 EXTERNAL_EXIT_CODES = (-signal.SIGKILL, -signal.SIGTERM, 127)
 
 
 @dataclass(frozen=True)
 class ExternalProgram:
-    """A simulator: its ``name`` in messages, its file ``names`` on PATH, the environment
-    ``variable`` that names its file, and ``source``, where it is to be had."""
+    """A simulator.
+
+    Attributes:
+        name: Its name in messages.
+        names: Names of its file on PATH.
+        variable: The environment variable with the path of its file.
+        source: Where it is published.
+    """
 
     name: str
     names: tuple[str, ...]
@@ -39,7 +45,13 @@ class ExternalProgram:
     source: str
 
     def find_executable(self, binary_setting: str = "") -> Path:
-        """The program's file: the one given, the variable's, or from PATH; raises HespasError."""
+        """Return the path of the program.
+
+        It is the setting, the value of the environment variable, or a file on PATH.
+
+        Raises:
+            HespasError: The program is not found or not executable.
+        """
         for origin, named in (
             ("binary", binary_setting),
             (self.variable, os.environ.get(self.variable)),
@@ -47,20 +59,20 @@ class ExternalProgram:
             if named:
                 path = Path(named).expanduser().absolute()
                 if not (path.is_file() and os.access(path, os.X_OK)):
-                    raise HespasError(f"{origin}: {path} is not a program that can be run")
+                    raise HespasError(f"{origin}: {path} is not an executable program")
                 return path
         for name in self.names:
             executable_path = shutil.which(name)
             if executable_path:
                 return Path(executable_path).absolute()
         raise HespasError(
-            f"{self.name} is not found: neither binary nor {self.variable} is given, and "
+            f"{self.name} is not found: neither binary nor {self.variable} is set, and "
             f"{' or '.join(self.names)} is not on PATH",
             remedy=f"build it from {self.source}",
         )
 
     def configure_environment(self, binary_setting: str, limit_s: float) -> Path:
-        """Find the program, and keep it and its time limit for ``run`` in this process."""
+        """Find the program, and store its path and time limit for ``run_in_folder``."""
         path = self.find_executable(binary_setting)
         os.environ[self.variable] = str(path)
         os.environ[LIMIT_VARIABLE] = str(limit_s)
@@ -69,9 +81,12 @@ class ExternalProgram:
     def run_in_folder(
         self, arguments: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None
     ) -> str:
-        """Run it in ``folder``; what it prints. Raises Unsupported for one that fails by itself.
+        """Run the program in ``folder`` and return its output.
 
-        HespasError is for what may go well another time: a lack of time or of a library, a kill.
+        Raises:
+            UnsupportedError: The program fails, and would fail again.
+            HespasError: The program may succeed another time: it was killed, took too long, or
+                lacked a library.
         """
         limit_s = float(os.environ[LIMIT_VARIABLE])
         with tempfile.TemporaryFile("w+", errors="replace") as errors:
@@ -103,13 +118,13 @@ class ExternalProgram:
 
 @contextmanager
 def create_private_folder() -> Iterator[Path]:
-    """A folder that is gone afterwards."""
+    """Create a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="hespas-") as name:
         yield Path(name)
 
 
 def hash_file_contents(*files: Path) -> str:
-    """The hash of the contents of files, in order, shortened; raises HespasError."""
+    """Return a short hash of the contents of files; raises HespasError."""
     contents_hash = hashlib.sha256()
     for file in files:
         try:
@@ -120,7 +135,7 @@ def hash_file_contents(*files: Path) -> str:
 
 
 def format_last_lines(text: str) -> str:
-    """The last lines of what a program said, unstamped, after a colon; "" where it said nothing."""
+    """Return ``: `` and the last lines of a program's output without timestamps, if any."""
     lines = [TIMESTAMP.sub("", line.strip()) for line in text.splitlines() if line.strip()]
     words = " | ".join(lines[-LAST_LINES:])[-LAST_CHARACTERS:]
     return f": {words}" if words else ""

@@ -1,6 +1,6 @@
-"""The matrix products that an op, or a fusion, gives to the matrix unit.
+"""The matrix products that an op or fusion computes on the matrix unit.
 
-Padding of a convolution is multiplied like any element: an array does not tell it from others.
+The padding of a convolution counts like other elements, because an array multiplies it too.
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ PRODUCT_KINDS = ("gemm", "conv")
 
 
 def collect_matrix_products(op: ir.Operation) -> list[MatrixProduct]:
-    """The products that one run of an op, or of a fusion's body, does on a matrix unit.
+    """List the products that one execution of an op or fusion computes on the matrix unit.
 
-    Empty where it does none, or only such as have no shape of this kind (attention calls, ragged
-    products): ``other_flops`` tells. Raises UnknownCost for a loop of unknown trips in a fusion.
+    Products without a static shape of this form (attention calls, ragged products) are not in the
+    list; ``count_other_flops`` counts their operations.
+
+    Raises:
+        UnknownCost: A loop in a fusion has no trip count.
     """
     return [
         matrix_product

@@ -1,7 +1,7 @@
-"""An ONNX model with one matrix product in it: sizes only, no data.
+"""Building an ONNX model of one matrix product, with sizes but without data.
 
-The message classes come from the protobuf runtime's own descriptor pool, with the names and numbers
-of the ONNX schema (onnx/onnx.proto3, IR version 8); the ``onnx`` package is not needed.
+The message classes are built by the protobuf runtime from the names and numbers of the ONNX schema
+(onnx/onnx.proto3, IR version 8), so that the ``onnx`` package is not needed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 FLOAT_DATA_TYPE = 1  # TensorProto.DataType
 IR_VERSION, OPSET = 8, 13
 
-# message: {field: (number, type or message, repeated)}
+# Message name to {field: (number, type or message, repeated)}.
 ONNX_MESSAGES: dict[str, dict[str, tuple[int, str, bool]]] = {
     "Dimension": {"dim_value": (1, "int64", False)},
     "TensorShapeProto": {"dim": (1, "Dimension", True)},
@@ -48,7 +48,7 @@ ONNX_MESSAGES: dict[str, dict[str, tuple[int, str, bool]]] = {
 
 
 def build_matmul_model(m: int, k: int, n: int) -> bytes:
-    """The model of an M x K input times K x N weights, which are an initializer without data."""
+    """Return a model of an M x K input times K x N weights, an initializer without data."""
     model = _get_message_class("ModelProto")(ir_version=IR_VERSION, producer_name="hespas")
     model.opset_import.add(version=OPSET)
     graph = model.graph

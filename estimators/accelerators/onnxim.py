@@ -1,4 +1,4 @@
-"""The ``onnxim`` estimator: matrix products in ONNXim, by a program that the user has built."""
+"""The ``onnxim`` estimator: matrix products in ONNXim, a program that the user has built."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hespas.support.settings import setting
 
 @dataclass(frozen=True)
 class OnnximConfig(ExternalSimulatorConfig):
-    """``config`` is ONNXim's description of the cores and memory, a .json file.
+    """The configuration of ``OnnximEstimator``.
 
-    By default that of ONNXim's ``home`` for TPU v4, with a core for each of the node's arrays, of
-    its size and clock; memory (614 GB/s) and network stay. With a ``config`` what the node's arrays
-    are is of no account. A type that takes longer on them is simulated at that much lower a clock.
+    The default ``config`` is modified: it gets one core per array of the node, with the size and
+    clock of the array; its memory (614 GB/s) and network are kept. With another ``config``, the
+    arrays of the node are ignored. A type with a lower rate is simulated at a lower clock.
     """
 
     config: str = setting("", "ONNXim's .json file; default: that for TPU v4 in its home folder")

@@ -1,7 +1,7 @@
-"""Running ONNXim, in a worker process.
+"""Running ONNXim in a worker process.
 
-Its home has ``configs``, and a folder for each model; so each run has a home of its own, with a
-link to the configurations and a model that holds one product.
+The home folder of ONNXim contains ``configs`` and a folder per model. So each run has a temporary
+home with a link to ``configs`` and a model of one product.
 """
 
 from __future__ import annotations
@@ -26,21 +26,18 @@ ONNXIM = ExternalProgram(
 )
 HOME_VARIABLE, CONFIG_VARIABLE = "ONNXIM_HOME", "HESPAS_ONNXIM_CONFIG"
 DEFAULT_CONFIG = "systolic_ws_128x128_c4_simple_noc_tpuv4.json"
-REFERENCED_FILE_KEYS = (
-    "dram_config_path",
-    "icnt_config_path",
-)  # files that a configuration names, from configs/
+REFERENCED_FILE_KEYS = ("dram_config_path", "icnt_config_path")  # of files in configs/
 MODEL_NAME = "product"
 
 
 def probe_simulator(settings: dict[str, Any]) -> dict[str, Any]:
-    """The program and its configuration, by content; raises HespasError."""
+    """Identify the program and its configuration by a hash; raises HespasError."""
     program = ONNXIM.configure_environment(settings["binary"], settings["time_limit"])
     named = settings["home"] or os.environ.get(HOME_VARIABLE, "")
     if not named:
         raise HespasError(
-            "ONNXim's home, the folder that holds its configs, is not given",
-            remedy=f"name it by home=... or {HOME_VARIABLE}",
+            "the home folder of ONNXim, which contains configs, is not set",
+            remedy=f"set it by home=... or {HOME_VARIABLE}",
         )
     configs = Path(named).expanduser().absolute() / "configs"
     if not configs.is_dir():
@@ -61,9 +58,9 @@ def probe_simulator(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def simulate_product(payload: dict[str, Any]) -> dict[str, Any]:
-    """Simulate the product ``payload`` says; raises Unsupported, HespasError.
+    """Simulate a product; raises UnsupportedError, HespasError.
 
-    The answer has ``cycles`` of the core's clock, and ``median_s``.
+    The answer contains ``cycles`` of the core clock, and ``median_s``.
     """
     config = _read_config(Path(os.environ[CONFIG_VARIABLE]))
     if "cores" in payload:
@@ -71,7 +68,7 @@ def simulate_product(payload: dict[str, Any]) -> dict[str, Any]:
     try:
         clock_mhz = max(round(config["core_freq"] / payload["slower"]), 1)
     except (KeyError, TypeError):
-        raise HespasError("ONNXim's configuration has no number core_freq") from None
+        raise HespasError("the configuration of ONNXim has no number core_freq") from None
     config |= {"core_freq": clock_mhz, "precision": payload["element_bytes"]}
     with create_private_folder() as home:
         (home / "configs").symlink_to(Path(os.environ[HOME_VARIABLE]) / "configs")
@@ -89,19 +86,19 @@ def simulate_product(payload: dict[str, Any]) -> dict[str, Any]:
         ]
         printed_text = ONNXIM.run_in_folder(arguments, home, {HOME_VARIABLE: str(home)})
     if "returned dummy operator" in printed_text:
-        raise UnsupportedError("ONNXim does not know the operator, and takes no time for it")
+        raise UnsupportedError("ONNXim does not support the operator and simulates nothing")
     cycles = [int(number) for number in re.findall(r"Total compute time (\d+)", printed_text)]
     if len(cycles) != 1:
-        raise UnsupportedError(f"ONNXim told {len(cycles)} times of one product")
+        raise UnsupportedError(f"ONNXim printed {len(cycles)} times for one product")
     return {"cycles": cycles[0], "median_s": cycles[0] / (1e6 * clock_mhz)}
 
 
 def _replace_core_config(config: dict[str, Any], core_settings: dict[str, Any]) -> dict[str, Any]:
-    """The keys of a configuration for so many cores like its first, of another size and clock."""
+    """Return the keys of a configuration with copies of its first core, resized and re-clocked."""
     try:
         first = config["core_config"]["core_0"]
     except (KeyError, TypeError):
-        raise HespasError("ONNXim's configuration has no core_0 in core_config") from None
+        raise HespasError("the configuration of ONNXim has no core_0 in core_config") from None
     core = first | {"core_width": core_settings["columns"], "core_height": core_settings["rows"]}
     return {
         "num_cores": core_settings["count"],

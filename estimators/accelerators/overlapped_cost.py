@@ -1,4 +1,4 @@
-"""The cost of an op whose matrix products a model of its own has timed."""
+"""The cost of an op whose matrix products are timed by a separate model."""
 
 from __future__ import annotations
 
@@ -16,12 +16,17 @@ def compute_overlapped_cost(
     matrix_s: float,
     other_flops: dict[str, int],
 ) -> Cost:
-    """The cost of an op whose products take ``matrix_s`` seconds on the arrays.
+    """Return the cost of an op whose products take ``matrix_s`` seconds on the arrays.
 
-    ``other`` are matrix operations beyond them, by type, which run at full rate. The arrays, the
-    vector unit and the memory work side by side, so the longest counts. It is bound by computing
-    where that would take longer than memory even with every cell busy all the time, or where only
-    the vector unit computes and takes longest. Raises HespasError for a type without a rate.
+    The arrays, the vector unit and the memory run alongside each other, so that the longest time
+    counts. The bound is ``compute`` if compute takes longer than memory even when every cell is
+    always busy.
+
+    Args:
+        other_flops: Matrix operations outside the products, by type, which run at full rate.
+
+    Raises:
+        HespasError: The node has no rate for a type.
     """
     vector_time_s, memory_time_s = (
         compute_vector_time_s(work, machine.unit),

@@ -1,7 +1,7 @@
 """The ``scalesim`` estimator: matrix products in SCALE-Sim v3, one array at a time.
 
-It is slow, and keeps every cycle of every port in memory: ``systolic`` with ``variant=scalesim``
-gives the same cycles in closed form. It is here to check that.
+SCALE-Sim is slow, and keeps every cycle of every port in memory. The ``systolic`` estimator with
+``variant=scalesim`` computes the same cycles in closed form; this estimator checks it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,15 @@ from hespas.support.errors import HespasError, UsageError
 from hespas.support.settings import setting
 
 BUFFER_COUNT = 3  # of inputs, weights, results
-CLOSED_FORM = "take the same closed form: --systolic-annotate=variant=scalesim"
+CLOSED_FORM = "use the closed form: --systolic-annotate=variant=scalesim"
 
 
 @dataclass(frozen=True)
 class ScalesimConfig(AcceleratorMachineConfig):
-    """``dataflow`` says which matrix stays in the arrays. ``python`` is an interpreter that has
-    the package scalesim, by default this one or that of HESPAS_SCALESIM_PYTHON.
+    """The configuration of ``ScalesimEstimator``.
 
-    A product of more than ``largest`` cycles is refused, and one that takes ``time_limit`` seconds.
-    An array's share of the memory bandwidth is rounded to a multiple of 8 elements a cycle; less
-    than that is refused.
+    An array's share of the memory bandwidth is rounded to a multiple of 8 elements per cycle; a
+    share below 8 is an error.
     """
 
     dataflow: Literal["ws", "os", "is"] = setting(
@@ -72,7 +70,7 @@ class ScalesimEstimator(ArraySimulatingEstimator):
             raise HespasError(
                 f"an array's share of the memory is {words:.3g} elements a cycle, and SCALE-Sim's "
                 f"memory gives {BANKS} or more",
-                remedy=f"give more memory-bandwidth, or {CLOSED_FORM}",
+                remedy=f"increase memory-bandwidth, or {CLOSED_FORM}",
             )
         buffer_bits = 8 * share["sram_bytes"] / BUFFER_COUNT
         sizes = (share["m"], share["k"], share["n"])
@@ -81,8 +79,8 @@ class ScalesimEstimator(ArraySimulatingEstimator):
         )
         if cycles > self.largest:
             raise HespasError(
-                f"the product takes {cycles:.0f} cycles, and SCALE-Sim keeps all that happens in "
-                f"each; the limit is {self.largest}",
+                f"the product takes {cycles:.0f} cycles, of which SCALE-Sim keeps every one in "
+                f"memory; the limit is {self.largest}",
                 remedy=f"allow more by largest, or {CLOSED_FORM}",
             )
         share_keys = ("m", "k", "n", "rows", "columns", "clock_hz")

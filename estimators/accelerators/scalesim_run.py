@@ -1,6 +1,7 @@
-"""One matrix product in SCALE-Sim v3: JSON on stdin, JSON on stdout.
+"""Simulate one matrix product in SCALE-Sim v3: JSON on stdin, JSON on stdout.
 
-Run by whatever interpreter has the package (it needs numpy < 2.4), so it imports nothing of hespas.
+The script runs in an interpreter with the package scalesim (which needs numpy < 2.4), so it imports
+nothing of hespas.
 """
 
 import contextlib
@@ -9,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-BANKS = 8  # a bank's bandwidth must be a multiple of their number
+BANKS = 8  # memory banks; the bandwidth of a bank must be a multiple of their number
 
 CONFIGURATION = """\
 [general]
@@ -49,12 +50,16 @@ UseRamulatorTrace = False
 
 
 def simulate_product(product: dict) -> dict:
-    """Cycles of an M x K by K x N product.
+    """Simulate an M x K by K x N product.
 
-    ``job``: ``m``, ``k``, ``n``, ``rows``, ``columns``, ``dataflow`` (ws, os, is), ``sram_kb`` of
-    each of three buffers of one-byte words, and ``words_per_cycle`` to memory, a multiple of 8, or
-    0 for a memory that never stalls. Returns ``cycles`` (prefetch, compute, stalls, drain),
-    ``compute_cycles`` (without the prefetch), ``stall_cycles``, ``utilisation`` of the array.
+    Args:
+        product: ``m``, ``k``, ``n``, ``rows``, ``columns``, ``dataflow`` (ws, os, is), ``sram_kb``
+            of each of three buffers of one-byte words, and ``words_per_cycle`` to memory: a
+            multiple of 8, or 0 for a memory that never stalls.
+
+    Returns:
+        ``cycles`` (prefetch, compute, stalls, drain), ``compute_cycles`` (without the prefetch),
+        ``stall_cycles``, and the ``utilisation`` of the array.
     """
     from scalesim.scale_sim import scalesim  # pyright: ignore[reportMissingImports]
 
@@ -69,7 +74,7 @@ def simulate_product(product: dict) -> dict:
         (folder_path / "core.cfg").write_text(text)
         size = f"{product['m']},{product['n']},{product['k']}"
         (folder_path / "gemm.csv").write_text(f"Layer,M,N,K,\nproduct,{size},\n")
-        (folder_path / "layout.csv").write_text("Layer\n")  # read in any case
+        (folder_path / "layout.csv").write_text("Layer\n")  # SCALE-Sim always reads it
         simulator = scalesim(
             save_disk_space=True,
             verbose=False,

@@ -1,4 +1,4 @@
-"""Running SCALE-Sim by an interpreter that has it, in a worker process."""
+"""Running SCALE-Sim in a worker process, by an interpreter that has it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ START_S = 60.0
 
 
 def probe_simulator(settings: dict[str, Any]) -> dict[str, Any]:
-    """The versions of SCALE-Sim and of numpy that it runs with; raises HespasError."""
+    """Return the versions of SCALE-Sim and of its numpy; raises HespasError."""
     python = settings["python"] or os.environ.get(PYTHON_VARIABLE) or sys.executable
     os.environ[PYTHON_VARIABLE], os.environ[LIMIT_VARIABLE] = python, str(settings["time_limit"])
     try:
@@ -34,7 +34,7 @@ def probe_simulator(settings: dict[str, Any]) -> dict[str, Any]:
     except OSError as error:
         raise HespasError(f"{python} cannot be run: {error.strerror}", remedy=REMEDY) from None
     except subprocess.TimeoutExpired:
-        message = f"{python} did not tell its packages within {START_S:g} s"
+        message = f"{python} did not list its packages within {START_S:g} s"
         raise HespasError(message, remedy=REMEDY) from None
     if completed.returncode:
         raise HespasError(f"SCALE-Sim is not installed in {python}", remedy=REMEDY)
@@ -45,9 +45,9 @@ def probe_simulator(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def simulate_product(payload: dict[str, Any]) -> dict[str, Any]:
-    """Simulate the product ``payload`` says; raises Unsupported, HespasError.
+    """Simulate a product; raises UnsupportedError, HespasError.
 
-    The answer is that of ``scalesim_run``, and ``median_s``.
+    The answer is that of ``scalesim_run`` with ``median_s``.
     """
     limit_s = float(os.environ[LIMIT_VARIABLE])
     product = {key: value for key, value in payload.items() if key != "clock_hz"}

@@ -1,7 +1,7 @@
-"""What estimators share that give matrix products to a simulator, and the rest to a vector unit.
+"""The bases of estimators that simulate matrix products and estimate other ops on a vector unit.
 
-Each distinct product of a program is simulated once, in a worker process, and kept in the cache of
-measurements by its shape and the simulated hardware.
+Each distinct product of a program is simulated once, in a worker process. Its result is cached by
+the shape of the product and the simulated hardware.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Payload = dict[str, Any]
 
 
 class ProductItem(CostItem):
-    """One matrix product of an op: what is simulated, whatever op it comes from."""
+    """One matrix product of an op; equal products of different ops have equal digests."""
 
     def __init__(self, op: ir.Operation, payload: Payload) -> None:
         super().__init__(op)
@@ -52,12 +52,14 @@ class ProductItem(CostItem):
 class SimulatingEstimator(MeasuringEstimator):
     """Base of the estimators whose matrix products a simulator times.
 
-    A subclass names the ``worker`` that runs its simulator and says in ``simulated`` what it is
-    given; the worker answers with ``median_s``, the seconds of the product on the hardware.
+    A subclass names the ``worker`` that runs its simulator, and defines ``build_product_payload``.
+    The worker answers with ``median_s``, the seconds of the product on the hardware.
     """
 
     granularity: ClassVar[Literal["op", "kernel", "region"]] = "op"
-    turns: ClassVar[Literal["whole", "own"]] = "own"  # nothing is timed: all may run side by side
+    turns: ClassVar[Literal["whole", "own"]] = (
+        "own"  # nothing is timed, so workers may run alongside
+    )
 
     def __init__(self, config: AcceleratorMachineConfig) -> None:
         super().__init__(config)
@@ -66,13 +68,16 @@ class SimulatingEstimator(MeasuringEstimator):
 
     @abstractmethod
     def build_product_payload(self, product: MatrixProduct) -> tuple[Payload, float]:
-        """What the worker is given for a product, and how many times that takes place.
+        """Return the payload of a product, and how many times it is executed.
 
-        JSON data that say all that the result depends on. Raises HespasError.
+        The payload is JSON data with everything that the result depends on.
+
+        Raises:
+            HespasError: The simulator does not support the product.
         """
 
     def list_measured_items(self, item: CostItem) -> Iterator[CostItem]:
-        """The products of all ops of an item; what cannot be told is for ``estimate`` to say."""
+        """Yield the products of all ops of an item; ``estimate`` raises other errors."""
         if isinstance(item, ProductItem):
             yield item
             return
@@ -121,7 +126,7 @@ class SimulatingEstimator(MeasuringEstimator):
             return [self.build_product_payload(product) for product in collect_matrix_products(op)]
 
     def _measure_missing_items(self, items: Iterable[CostItem]) -> None:
-        """Simulate those that nobody has simulated yet."""
+        """Simulate the items that have no answer yet."""
         missing = [item for item in items if item.digest not in self.answers]
         if missing:
             from hespas.estimators.measure.measurement_run import measure_items
@@ -130,10 +135,9 @@ class SimulatingEstimator(MeasuringEstimator):
 
 
 class ArraySimulatingEstimator(SimulatingEstimator):
-    """Base of those that simulate one array, with its share of products and of the bandwidth.
+    """Base of the estimators that simulate one array, with its share of products and bandwidth.
 
-    Where a row takes more or less than one cycle, for its type or for all, it is simulated at a
-    clock that is that much lower or higher.
+    If a row does not take exactly one cycle, the clock of the simulated array is scaled instead.
     """
 
     def compute_array_share(
@@ -142,10 +146,10 @@ class ArraySimulatingEstimator(SimulatingEstimator):
         variant: flow.Variant = "pipelined",
         dataflow: flow.Dataflow = "ws",
     ) -> tuple[Payload, float]:
-        """The share of one array, and how many times that takes place.
+        """Return the share of one array as a payload, and how many times it is executed.
 
-        Shared out as is best in that closed form. The share has its sizes, the array, ``clock_hz``,
-        ``bits_per_cycle`` to memory, and ``sram_bytes``.
+        The division is the fastest in the closed form of ``variant``. The payload contains the
+        sizes, the array, ``clock_hz``, ``bits_per_cycle`` to memory, and ``sram_bytes``.
         """
         unit = self.machine.unit
         cycles_per_row, arrays = (
@@ -173,7 +177,7 @@ class ArraySimulatingEstimator(SimulatingEstimator):
 
 
 def _iterate_leaf_ops(op: ir.Operation) -> Iterator[ir.Operation]:
-    """The ops that an op, a region function or control flow runs, calls followed."""
+    """Yield the leaf ops that an op, the function of a region, or control flow executes."""
     name = op.name
     if name in CALLEE:
         yield from _iterate_leaf_ops(find_callee(op))

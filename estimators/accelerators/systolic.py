@@ -1,14 +1,15 @@
-"""The ``systolic`` estimator: matrix products on systolic arrays in closed form, the rest on lanes.
+"""The ``systolic`` estimator: matrix products on systolic arrays in closed form.
 
-Products take the cycles of ``dataflow``. For ``pipelined`` and ``cocossim`` the memory works beside
-the arrays, as they are double-buffered:
+Products take the cycles of ``dataflow``. For ``pipelined`` and ``cocossim``, which are
+double-buffered, memory runs alongside the arrays:
 
     latency = max(cycles / clock + fill, bytes / bandwidth + first access)
 
-where the fill is the time until the first tiles are there. For ``scalesim`` fetching and writing
-come before and after, as in SCALE-Sim. A type that the node multiplies at a lower rate than the
-arrays' own takes that many times the cycles: f32 in six passes of bf16, six times. What is no
-product goes to the vector unit (``vector``); both work side by side in a fusion.
+where the fill is the time until the first tiles arrive. For ``scalesim``, operands are fetched
+before and results are written after the computation, as in SCALE-Sim. A type with a lower rate on
+the node than the arrays' type takes proportionally more cycles: f32 in six passes of bf16 takes six
+times as many. Other operations run on the vector unit (``vector_unit``), alongside the arrays in a
+fusion.
 """
 
 from __future__ import annotations
@@ -37,11 +38,7 @@ from hespas.support.settings import setting
 
 @dataclass(frozen=True)
 class SystolicConfig(AcceleratorMachineConfig):
-    """``dataflow`` says which matrix stays in the arrays, "best" for the fastest of the three.
-
-    ``variant``: "pipelined" (double-buffered), "scalesim" or "cocossim". ``first_access_cycles``
-    pass before the first data of a kernel come.
-    """
+    """The configuration of ``SystolicEstimator``; the dataflow ``best`` is the fastest of all."""
 
     dataflow: Literal["ws", "os", "is", "best"] = setting(
         "ws", "matrix that stays in the arrays: ws (weights), is (inputs), os (outputs), best"
@@ -58,7 +55,7 @@ class SystolicConfig(AcceleratorMachineConfig):
         if self.variant == "cocossim" and self.dataflow != "ws":
             raise UsageError(
                 f"variant cocossim is weight-stationary only, not '{self.dataflow}'",
-                remedy="leave dataflow out, or take another variant",
+                remedy="omit dataflow, or use another variant",
             )
         if self.first_access_cycles is not None and not self.first_access_cycles >= 0:
             raise UsageError("first-access-cycles must be at least 0")
@@ -106,7 +103,7 @@ class SystolicEstimator(Estimator):
         return text
 
     def _compute_matrix_time_s(self, matrix_products: list[MatrixProduct], work: OpWork) -> float:
-        """Seconds of an op's products, waiting for memory included."""
+        """Return the seconds of an op's products, with the time that they wait for memory."""
         if not matrix_products:
             return 0.0
         compute_s = sum(map(self.count_array_cycles, matrix_products)) / self.machine.unit.clock_hz
@@ -116,7 +113,7 @@ class SystolicEstimator(Estimator):
         return max(compute_s + self._compute_fill_time_s(matrix_products[0], work), waited_s)
 
     def count_array_cycles(self, product: MatrixProduct) -> float:
-        """Cycles of products on all arrays; with their memory traffic for ``scalesim`` only."""
+        """Return the cycles of products on all arrays; ``scalesim`` adds memory traffic."""
         return min(self._count_dataflow_cycles(product, each) for each in self.dataflows)
 
     def _count_dataflow_cycles(self, product: MatrixProduct, dataflow: flow.Dataflow) -> float:
@@ -136,7 +133,7 @@ class SystolicEstimator(Estimator):
         return product_cycles + product.count * traffic_cycles
 
     def _compute_fill_time_s(self, first: MatrixProduct, work: OpWork) -> float:
-        """Seconds until the arrays have the tiles that they start with."""
+        """Return the seconds until the arrays have their first tiles."""
         unit = self.machine.unit
         sizes = (first.m, first.k, first.n)
         bits = flow.count_first_tile_bits(sizes, unit.rows, unit.columns, first.in_bits)

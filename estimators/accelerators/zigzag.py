@@ -15,11 +15,10 @@ from hespas.support.settings import setting
 
 @dataclass(frozen=True)
 class ZigzagConfig(AcceleratorMachineConfig):
-    """The machine's array is described to ZigZag, unless an ``accelerator`` is given.
+    """The configuration of ``ZigzagEstimator``.
 
-    That is a .yaml file of ZigZag's form, or the name of one that it ships, and computes each
-    product whole; ``mapping`` is its file or name too, by default the one of the same name.
-    ``lpf_limit`` bounds the loops whose order is searched, a partial sum has ``sum_bits``.
+    By default ZigZag simulates one array of the node. With ``accelerator`` it simulates that
+    hardware, which computes each product whole; the default mapping has the same name.
     """
 
     accelerator: str = setting(
@@ -35,9 +34,9 @@ class ZigzagConfig(AcceleratorMachineConfig):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name.replace('_', '-')} is {getattr(self, name)}, less than 1")
         if self.mapping and not self.accelerator:
-            raise UsageError("mapping goes with an accelerator of ZigZag's", remedy="give both")
+            raise UsageError("mapping needs accelerator", remedy="set both")
         if _is_file_name(self.accelerator) and not self.mapping:
-            raise UsageError(f"there is no mapping for {self.accelerator}", remedy="give mapping")
+            raise UsageError(f"{self.accelerator} needs a mapping", remedy="set mapping")
 
 
 class ZigzagEstimator(ArraySimulatingEstimator):
@@ -72,12 +71,16 @@ class ZigzagEstimator(ArraySimulatingEstimator):
 
 
 def _is_file_name(name: str) -> bool:
-    """Whether this names a file, and not something that ZigZag ships."""
+    """Return whether this names a file, and not a configuration that ZigZag ships."""
     return "/" in name or name.endswith((".yaml", ".yml"))
 
 
 def _read_source(name: str) -> dict[str, str]:
-    """``{"text": ...}`` of a file, ``{"name": ...}`` of what ZigZag ships; raises UsageError."""
+    """Return ``{"text": ...}`` of a file, ``{"name": ...}`` of a configuration that ZigZag ships.
+
+    Raises:
+        UsageError: The file cannot be read.
+    """
     if not _is_file_name(name):
         return {"name": name}
     try:

@@ -1,4 +1,7 @@
-"""Matrix products in ZigZag's cost model, in a worker process: it sets up logging as it likes."""
+"""Simulating matrix products in ZigZag's cost model, in a worker process.
+
+A separate process is used because ZigZag configures the logging of the whole process.
+"""
 
 from __future__ import annotations
 
@@ -13,36 +16,30 @@ from typing import Any
 from hespas.estimators.measure.failure import UnsupportedError
 from hespas.support.errors import HespasError, extract_first_line
 
-PRODUCT_LOOPS = (
-    "D",
-    "K",
-    "C",
-)  # of a product in ZigZag: rows of the result, its columns, what is summed
+PRODUCT_LOOPS = ("D", "K", "C")  # rows of the result, its columns, the size that is summed over
 MISSING = "install it: pip install 'hespas[zigzag]'"
-RETRY_FACTOR = 2.0  # times the least possible cycles: search again
-SHIPPED_FOLDERS = {"accelerator": "hardware", "mapping": "mapping"}  # folders
-PRODUCT_ENTRY_NAMES = (
-    "product",
-    "Gemm",
-    "default",
-)  # of entries of a mapping that are for a product
+RETRY_FACTOR = 2.0  # a result above this multiple of the least possible cycles is searched again
+SHIPPED_FOLDERS = {"accelerator": "hardware", "mapping": "mapping"}
+PRODUCT_ENTRY_NAMES = ("product", "Gemm", "default")  # entries of a mapping that apply to products
 
 
 def probe_simulator(settings: dict[str, Any]) -> dict[str, Any]:
-    """Raises HespasError where ZigZag, or ``six``, which it needs and does not ask for, is not."""
+    """Raise HespasError if ZigZag or ``six``, its undeclared dependency, is not installed."""
     for package in ("zigzag", "six"):
         if find_spec(package) is None:
-            raise HespasError(f"ZigZag is not installed: there is no '{package}'", remedy=MISSING)
+            raise HespasError(
+                f"ZigZag is not installed: package '{package}' is missing", remedy=MISSING
+            )
     return {"device": "ZigZag's model"}
 
 
 def simulate_product(payload: dict[str, Any]) -> dict[str, Any]:
-    """Simulate the product ``payload`` says; raises Unsupported, HespasError.
+    """Simulate a product; raises UnsupportedError, HespasError.
 
-    The answer has ``cycles``, data on- and off-loading included, ``compute_cycles`` without,
-    ``ideal_cycles`` with every cell busy, and ``median_s``, the time at ``clock_hz``. Where the
-    search has found nothing near what is possible, it is done once more with a wider limit: large
-    products come out several times too slow without.
+    The answer contains ``cycles`` with the loading and storing of data, ``compute_cycles`` without,
+    ``ideal_cycles`` with every cell busy, and ``median_s``, the time at ``clock_hz``. If the best
+    mapping is far slower than the least possible time, a second search uses a wider limit; without
+    it, large products are several times too slow.
     """
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         accelerator, mapping = Path(folder) / "accelerator.yaml", Path(folder) / "mapping.yaml"
@@ -67,7 +64,7 @@ def simulate_product(payload: dict[str, Any]) -> dict[str, Any]:
 def _search_mappings(
     product: dict[str, Any], accelerator: str, mapping: str, limit: int
 ) -> dict[str, Any]:
-    """The cycles of the best mapping that ZigZag finds; raises Unsupported."""
+    """Return the cycles of the best mapping that ZigZag finds; raises UnsupportedError."""
     from zigzag.mapping.temporal_mapping import TemporalMappingType
     from zigzag.stages.evaluation.cost_model_evaluation import CostModelStage
     from zigzag.stages.main import MainStage
@@ -99,9 +96,9 @@ def _search_mappings(
             temporal_mapping_type=TemporalMappingType("uneven"),
         )  # fmt: skip
         evaluation: Any = main.run()[0][0]
-    except (MemoryError, OSError):  # the machine's fault
+    except (MemoryError, OSError):  # caused by the machine
         raise
-    except Exception as error:  # whatever else it raises, it will again
+    except Exception as error:  # caused by the product, so it would be raised again
         why = f"{type(error).__name__}: {extract_first_line(str(error))}"
         raise UnsupportedError(f"ZigZag fails: {why}") from None
     return {
@@ -113,7 +110,7 @@ def _search_mappings(
 
 
 def compute_least_transfer_cycles(product: dict[str, Any]) -> float:
-    """Cycles to move each matrix once, where the memory is of our own description; else 0."""
+    """Return the cycles to move each matrix once; 0 for a memory that the user describes."""
     if "bits_per_cycle" not in product:
         return 0.0
     m, k, n = product["m"], product["k"], product["n"]
@@ -122,7 +119,7 @@ def compute_least_transfer_cycles(product: dict[str, Any]) -> float:
 
 
 def _read_source_text(payload: dict[str, Any], kind: str) -> str:
-    """The text of the accelerator or mapping of the payload, "" if it has none."""
+    """Return the text of the accelerator or mapping of the payload, "" if it has none."""
     source = payload.get(kind)
     if not source or "text" in source:
         return source["text"] if source else ""
@@ -139,7 +136,7 @@ def _read_source_text(payload: dict[str, Any], kind: str) -> str:
 
 
 def _check_mapping_loops(mapping: str) -> None:
-    """Refuse loops that a product does not have: ZigZag would leave them out and say nothing."""
+    """Raise HespasError for loops that a product lacks, which ZigZag would ignore silently."""
     import yaml
 
     try:
@@ -152,7 +149,7 @@ def _check_mapping_loops(mapping: str) -> None:
             for loop in along
         }
     except (yaml.YAMLError, TypeError, KeyError, AttributeError):
-        raise HespasError("the mapping is not of ZigZag's form") from None
+        raise HespasError("the mapping does not have the format of ZigZag") from None
     if not product_entries:
         raise HespasError(
             f"the mapping has no entry for products: {' or '.join(PRODUCT_ENTRY_NAMES)}"
@@ -161,12 +158,12 @@ def _check_mapping_loops(mapping: str) -> None:
     if wrong:
         raise HespasError(
             f"the mapping names loops that a product does not have: {', '.join(wrong)}",
-            remedy="D are the rows of the result, K its columns, C what is summed",
+            remedy="use D (rows of the result), K (its columns) and C (the summed size)",
         )
 
 
 def _describe_layer(product: dict[str, Any]) -> dict[str, Any]:
-    """The product as ZigZag's description of a layer: O[d][k] += I[d][c] * W[c][k]."""
+    """Describe the product as a layer of ZigZag: O[d][k] += I[d][c] * W[c][k]."""
     return {
         "id": 0,
         "name": "product",
@@ -186,17 +183,17 @@ def _describe_layer(product: dict[str, Any]) -> dict[str, Any]:
 
 
 def _build_array_mapping(machine: dict[str, Any]) -> list[dict[str, Any]]:
-    """Weights stay: what is summed lies along the array's rows, columns along its columns."""
+    """Build a weight-stationary mapping: the summed size is on the rows."""
     spatial = {"D1": [f"C, {machine['rows']}"], "D2": [f"K, {machine['columns']}"]}
     links = {"O": "O", "W": "I2", "I": "I1"}
     return [{"name": "default", "spatial_mapping": spatial, "memory_operand_links": links}]
 
 
 def _build_array_description(machine: dict[str, Any]) -> dict[str, Any]:
-    """One array with its registers, on-chip memory as wide as the array, and device memory.
+    """Describe one array with its registers, on-chip memory and device memory.
 
-    A cell has two weights, one in use and one that comes, and a partial sum. Energies are not
-    reported, and 0.
+    A cell holds two weights, the current and the next, and a partial sum. Energies are 0, because
+    they are not reported.
     """
     word, rows, columns = machine["in_bits"], machine["rows"], machine["columns"]
     part = machine["sum_bits"]

@@ -1,1 +1,1 @@
-"""Time of a kernel from first principles, with constants measured per device and type."""
+"""The ``calibrated`` estimator: kernel times with constants that were measured on the device."""

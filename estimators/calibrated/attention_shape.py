@@ -1,4 +1,4 @@
-"""The shape of a fused attention call, read off the op."""
+"""The shape of a fused attention call."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from hespas.estimators.work import OpWork
 
 @dataclass(frozen=True, slots=True)
 class AttentionShape:
-    """One call: ``heads`` is batch x heads, ``flops`` the operations of its products.
+    """The shape of one call.
 
-    ``dtype`` is the key of the peak rate that they run at.
+    Attributes:
+        heads: Batch size x heads.
+        dtype: The key of the peak rate of the products.
+        flops: The operations of the products.
     """
 
     heads: int
@@ -27,7 +30,7 @@ class AttentionShape:
 
 
 def read_attention_shape(op: ir.Operation, work: OpWork) -> AttentionShape:
-    """The shape of cuDNN's call, whose scores are in its configuration, as its rule has checked."""
+    """Read the shape of a cuDNN call, whose configuration its cost rule has checked."""
     shape = find_config_value(read_backend_config(op), "intermediate_tensor_shape")
     batch, heads, queries, _ = (int(d) for d in shape["dimensions"])
     part = next(part for part in work.parts if part.unit == "matrix")

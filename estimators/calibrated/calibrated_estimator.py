@@ -1,13 +1,13 @@
-"""``calibrated``: kernels timed from first principles, with constants measured on the device.
+"""The ``calibrated`` estimator: kernel times with constants that were measured on the device.
 
-A matrix product, convolution or attention call takes what the fit of its class says (``Fit``), with
-the operations of its epilogue beside it. Any other kernel takes
+The time of a matrix product, convolution or attention call is that of the fit of its class
+(``KernelFit``), with the operations of its epilogue alongside. Any other kernel takes
 
     launch + memory + compute - 0.95 min(memory, compute)
 
-with the overlap of XLA's ``gpu_performance_model_base``. ``memory`` is bytes, and sectors read for
-nothing, over the bandwidth that such a kernel reaches, or over what the few cores can move that a
-reduction with few results runs on; ``compute`` is issue slots (``traits``).
+with the overlap of XLA's ``gpu_performance_model_base``. ``memory`` is the bytes, with the unused
+parts of sectors, over the bandwidth that this class of kernels reaches; a reduction with few
+results uses few cores, which limits its bandwidth. ``compute`` is issue slots (``kernel_traits``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ from hespas.estimators.calibrated.data_passes import (
     count_data_passes,
     get_compute_share,
 )
-from hespas.estimators.calibrated.device_constants import ASSUMED, DeviceConstants
+from hespas.estimators.calibrated.device_constants import (
+    ASSUMED,
+    EXTRAPOLATED,
+    TRANSFERRED,
+    DeviceConstants,
+)
 from hespas.estimators.calibrated.kernel_times import (
     OVERLAP,
     KernelTime,
@@ -43,19 +48,15 @@ from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
 from hespas.estimators.work import OpWork
 
 TAG_MEANINGS = {
-    "assumed": "no measurements of such kernels, the band is wider",
-    "extrapolated": "beyond the sizes that were measured, the band is wider",
-    "transferred": "with constants of another device or type, the band is wider",
+    ASSUMED: "kernels of this class were not measured, the band is wider",
+    EXTRAPOLATED: "beyond the measured sizes, the band is wider",
+    TRANSFERRED: "with constants of another device or type, the band is wider",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class CalibratedConfig:
-    """``node`` gives the constants, under ``calibration`` in its file.
-
-    ``quantise`` says that products of 8-bit types quantise their left operand themselves, as the
-    dynamic linear layers of inference engines do.
-    """
+    """The configuration of ``CalibratedEstimator``; ``node`` contains the constants."""
 
     node: NodeSpec
     quantise: bool = setting(
@@ -88,7 +89,7 @@ class CalibratedEstimator(Estimator):
         return self._build_cost(base, timed)
 
     def estimate_kernel_time(self, op: ir.Operation, work: OpWork) -> KernelTime:
-        """The time of one execution of a leaf op or fusion; raises HespasError."""
+        """Return the time of one execution of a leaf op or fusion; raises HespasError."""
         kernel_traits = collect_traits(op, work)
         slots = kernel_traits.slots + sum(
             count_other_flops(work, kernel_traits.products, "vector").values()
@@ -124,7 +125,7 @@ class CalibratedEstimator(Estimator):
         ]
 
     def _estimate_products(self, shapes: list[MatrixProduct], moved: int, kind: str) -> KernelTime:
-        """The products of one kernel: the largest decides on the fit, the others add to it."""
+        """Return the time of the products of one kernel, as one product with the largest shape."""
         largest = max(shapes, key=lambda shape: shape.flops)
         shape = replace(largest, flops=sum(shape.flops for shape in shapes))
         if kind == "conv":
@@ -154,7 +155,7 @@ class CalibratedEstimator(Estimator):
         )
 
     def _build_cost(self, base: Cost, timed: KernelTime | None) -> Cost:
-        """The roofline's cost with the time of the kernel and its band."""
+        """Return the cost of the roofline with the time of the kernel and its band."""
         if timed is None:
             return replace(
                 base, estimator=self.name, low_ns=base.latency_ns, high_ns=base.latency_ns

@@ -1,4 +1,4 @@
-"""A correction table: natural logarithms at knots, linear between them in log2 of each axis."""
+"""Correction tables: natural logarithms at knots, interpolated linearly in log2 of each axis."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-_VALUES_KEY = (
-    "permille"  # the key of the table itself: logarithms in thousandths, last axis fastest
-)
+_VALUES_KEY = "permille"  # the values: logarithms in thousandths, last axis fastest
 
 
 @dataclass(frozen=True, slots=True)
 class CorrectionSurface:
-    """``knots`` by axis (log2, ascending), ``values`` (natural log) with the last axis fastest.
+    """A correction as a function of one or more sizes; constant beyond the outer knots.
 
-    Beyond the first and last knot a value stays what it is there.
+    Attributes:
+        names: The names of the axes.
+        knots: The knots of each axis, in log2, ascending.
+        values: Natural logarithms of factors at the knots, with the last axis fastest.
     """
 
     names: tuple[str, ...]
@@ -27,13 +28,13 @@ class CorrectionSurface:
 
     @classmethod
     def from_preset(cls, data: Mapping[str, Any]) -> Self:
-        """The table of a preset: one list of knots per axis, and ``permille``."""
+        """Build the table of a preset, which has a list of knots per axis, and ``permille``."""
         axes = {name: knots for name, knots in data.items() if name != _VALUES_KEY}
         logs = tuple(tuple(math.log2(knot) for knot in knots) for knots in axes.values())
         return cls(tuple(axes), logs, tuple(value / 1000 for value in data[_VALUES_KEY]))
 
     def interpolate_at(self, *point: float) -> float:
-        """The correction at a point, in the order of the axes; its exponential is the factor."""
+        """Return the logarithm of the factor at a point, in the order of the axes."""
         cells = [_locate_cell(knots, x) for knots, x in zip(self.knots, point, strict=True)]
         total = 0.0
         for corner in itertools.product((0, 1), repeat=len(cells)):
@@ -46,7 +47,7 @@ class CorrectionSurface:
         return total
 
     def list_axes_outside(self, *point: float) -> list[str]:
-        """The axes on which a point lies beyond the knots."""
+        """Return the axes on which a point lies outside the knots."""
         return [
             name
             for name, knots, x in zip(self.names, self.knots, point, strict=True)
@@ -55,7 +56,7 @@ class CorrectionSurface:
 
 
 def _locate_cell(knots: Sequence[float], x: float) -> tuple[int, float]:
-    """The knot below a coordinate, and how far towards the next one it lies, 0 to 1."""
+    """Return the index of the knot below a coordinate, and its fraction of the interval."""
     if len(knots) == 1:
         return 0, 0.0
     log2_x = min(max(math.log2(x), knots[0]), knots[-1]) if x > 0 else knots[0]

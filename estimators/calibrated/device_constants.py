@@ -1,8 +1,8 @@
-"""The measured constants of a device, as a node preset holds them under ``calibration``.
+"""The measured constants of a device, from ``calibration`` in the file of its node.
 
-Efficiencies are shares of the node's own peak rates and bandwidth, so that constants fitted on one
-device say something about another: a node without measurements takes those of the one that it is
-``like``, and what is estimated with them is tagged ``transferred``.
+Efficiencies are shares of the peak rates and bandwidth of the node, so that constants of one device
+can be used for another. A node without measurements uses those of the node that it is ``like``, and
+the estimates have the tag ``transferred``.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.estimators.calibrated.correction_surface import CorrectionSurface
 
-TRANSFERRED = "transferred"  # from another device or type, by the data sheet
-ASSUMED = "assumed"  # no table of such kernels: bytes and operations as in XLA's own cost model
-EXTRAPOLATED = "extrapolated"  # beyond the measured shapes
-_GENERIC_NODE = "A100_SXM_80GB"  # what a node without calibration is like
+TRANSFERRED = "transferred"  # from another device or type, scaled by its data sheet
+ASSUMED = "assumed"  # without a table for the class; as in XLA's cost model
+EXTRAPOLATED = "extrapolated"  # outside the measured shapes
+_GENERIC_NODE = "A100_SXM_80GB"  # source of the constants that no other node provides
 
-# A tagged estimate has a band this many times as wide, and at least this wide to either side, in
-# the logarithm. No measurement stands behind these two [a guess].
+# The band of a tagged estimate is wider by this factor, and has at least this half width, in the
+# logarithm. Neither number was measured [a guess].
 _TAGGED_WIDENING = 2.0
 _LEAST_HALF_WIDTH = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorBand:
-    """The 80 % interval of measured over estimated time, by the time estimated.
+    """The 80 % interval of measured over estimated time, as a function of the estimated time.
 
-    ``steps`` is (up to this many seconds, low, high) ascending, as logarithms of factors.
+    ``steps`` are (upper limit in seconds, low, high), ascending, with logarithms of factors.
     """
 
     steps: tuple[tuple[float, float, float], ...]
 
     @classmethod
     def from_preset_rows(cls, rows: Sequence[Sequence[float]]) -> Self:
-        """From a preset's rows, in which low and high are relative: -0.1 is 10 % less."""
+        """Build the band from the rows of a preset, whose ends are relative: -0.1 is 10 % less."""
         return cls(tuple((up_to, math.log1p(low), math.log1p(high)) for up_to, low, high in rows))
 
     def get_factors_at(self, time_s: float, tagged: bool = False) -> tuple[float, float]:
-        """Factors for the low and the high end."""
+        """Return the factors of the low and the high end."""
         _, low, high = next((step for step in self.steps if time_s <= step[0]), self.steps[-1])
         if tagged:
             low = min(low * _TAGGED_WIDENING, -_LEAST_HALF_WIDTH)
@@ -52,14 +52,18 @@ class ErrorBand:
 
 @dataclass(frozen=True, slots=True)
 class KernelFit:
-    """The time of one class of kernels, in seconds:
+    """The time of one class of kernels.
 
-        fixed + ((F / (efficiency P))^p + (B / (bandwidth W))^p + (k s_per_k)^p)^(1/p)
+    In seconds, a kernel takes
 
-    for F operations and B bytes at the node's peak rate P and bandwidth W, and k steps that run
-    one after the other; times the exponential of ``residual`` at the kernel's sizes. ``eager_s`` is
-    the launch that the measurement had in it besides, ``error`` the median error of held-out
-    shapes, a share.
+        fixed_s + ((F / (efficiency P))^p + (B / (bandwidth W))^p + (k s_per_k)^p)^(1/p)
+
+    for F operations and B bytes at the node's peak rate P and bandwidth W, and k sequential steps.
+    The result is multiplied by the exponential of ``residual`` at the sizes of the kernel.
+
+    Attributes:
+        eager_s: Additional launch time, in seconds, that the measurements contain.
+        error: The median relative error of held-out shapes.
     """
 
     name: str
@@ -77,7 +81,7 @@ class KernelFit:
 
     @classmethod
     def from_preset(cls, name: str, data: Mapping[str, Any], tags: frozenset[str]) -> Self:
-        """From a preset's object."""
+        """Build the fit from the object of a preset."""
         fit_report = data.get("fit") or {}
         return cls(
             name,
@@ -95,7 +99,7 @@ class KernelFit:
         )
 
     def compute_busy_s(self, compute_s: float, memory_s: float, steps: float = 0.0) -> float:
-        """Without the fixed time and the correction; the arguments are at peak rates."""
+        """Return the time without the fixed time and the correction, from times at peak rates."""
         p = self.power
         parts = (compute_s / self.efficiency, memory_s / self.bandwidth, steps * self.s_per_k)
         if p == 1.0:
@@ -104,23 +108,26 @@ class KernelFit:
         return largest and largest * sum((part / largest) ** p for part in parts) ** (1 / p)
 
     def apply_correction(self, time_s: float, *point: float) -> tuple[float, bool]:
-        """The time times the correction, and whether the point lies outside the measured ones."""
+        """Return the corrected time, and whether the sizes lie outside the measured ones."""
         if self.residual is None:
             return time_s, False
         outside = bool(self.residual.list_axes_outside(*point))
         return time_s * math.exp(self.residual.interpolate_at(*point)), outside
 
     def with_tags(self, *tags: str) -> Self:
-        """A copy that says more of what is unsure."""
+        """Return a copy with more tags."""
         return replace(self, tags=self.tags | set(tags))
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceConstants:
-    """What is known of a device: fits by class, e.g. ``product.bf16``, ``stream.loop``.
+    """The measured constants of a device.
 
-    ``launch_s`` is the least time from one kernel to the next in a stream,
-    ``core_bandwidth_bytes_per_s`` what one core can move, ``text`` where all this is from.
+    Attributes:
+        launch_s: The least time from one kernel to the next in a stream, in seconds.
+        core_bandwidth_bytes_per_s: The bytes per second that one core can move.
+        fits: The fits by class, such as ``product.bf16`` and ``stream.loop``.
+        provenance: The source of the constants.
     """
 
     node: NodeSpec
@@ -131,9 +138,10 @@ class DeviceConstants:
 
     @classmethod
     def from_node(cls, node: NodeSpec) -> Self:
-        """The constants of a node; those that it lacks are of the node that it is like.
+        """Collect the constants of a node, and those that it lacks from nodes that it is like.
 
-        Raises HespasError where that node cannot be read.
+        Raises:
+            HespasError: The file of a node cannot be read.
         """
         fits: dict[str, KernelFit] = {}
         launch_s = core_bandwidth = 0.0
@@ -154,7 +162,7 @@ class DeviceConstants:
             if not data.get("same_silicon"):
                 tags = frozenset((TRANSFERRED,))
             name = data.get("like", _GENERIC_NODE)
-            if name in visited:  # files that are like each other
+            if name in visited:  # the nodes refer to each other
                 name = _GENERIC_NODE
             data = configs.load_node(name).calibration or {}
         origins = [f"calibrated {own_calibration['date']}"] if "date" in own_calibration else []

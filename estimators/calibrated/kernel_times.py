@@ -1,4 +1,4 @@
-"""The time of each class of kernels, from the constants of a device and the kernel's sizes."""
+"""The time of each class of kernels, from the constants of a device and the sizes of the kernel."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hespas.estimators.calibrated.device_constants import (
 from hespas.estimators.product_shapes import MatrixProduct
 
 QUANTISED = "f8_quantised"  # the class of 8-bit products that quantise their left operand
-QUANTISE_BYTES = 4  # per element of it: two bytes read for the scale, and again to convert
+QUANTISE_BYTES = 4  # per element: two bytes are read for the scale, and again to convert
 OVERLAP = 0.95  # kMemoryComputeParallelism of XLA's gpu_performance_model_base
-_BITS = {  # of an element
+_BITS = {  # bits of an element
     "f64": 64, "f32": 32, "tf32": 32, "bf16": 16, "f16": 16, "f8": 8, "f6": 6, "f4": 4,
     "i64": 64, "i32": 32, "i16": 16, "i8": 8, "i4": 4, "i2": 2, "i1": 8,
 }  # fmt: skip
@@ -28,7 +28,7 @@ _BITS = {  # of an element
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """A time, what it is made of at peak rates, and the fit that it is from."""
+    """The time of a kernel, its components, and the fit that it was computed with."""
 
     time_s: float
     compute_s: float
@@ -39,12 +39,12 @@ class KernelTime:
 
     @property
     def tags(self) -> frozenset[str]:
-        """What is unsure of it."""
+        """The tags of the estimate."""
         return self.fit.tags | {EXTRAPOLATED} if self.extrapolated else self.fit.tags
 
     @property
     def bound(self) -> str:
-        """What most of the time is spent on."""
+        """The bound of the kernel."""
         if self.launch_s > self.time_s / 2:
             return "launch"
         return "compute" if self.compute_s > self.memory_s else "memory"
@@ -53,10 +53,13 @@ class KernelTime:
 def estimate_product_time(
     constants: DeviceConstants, shape: MatrixProduct, moved_bytes: float, quantise: bool = False
 ) -> KernelTime:
-    """The time of a matrix product, and of what else is read and written in its kernel.
+    """Return the time of the kernel of a matrix product.
 
-    A type without a table takes that of bf16, whose inner dimension is as long in bytes. With
-    ``quantise`` the left operand of an 8-bit product is quantised first.
+    A type without a table uses that of bf16 with an inner dimension of the same size in bytes.
+
+    Args:
+        moved_bytes: The bytes that the kernel reads and writes.
+        quantise: Whether the kernel of an 8-bit product first quantises its left operand.
     """
     unit, key = _resolve_rate(constants.node, shape.dtype)
     fit, bits = _select_product_fit(constants.fits, unit, key, quantise)
@@ -75,9 +78,10 @@ def estimate_product_time(
 def estimate_convolution_time(
     constants: DeviceConstants, shape: MatrixProduct, moved_bytes: float
 ) -> KernelTime:
-    """The time of a convolution: that of its implicit product, without the correction table.
+    """Return the time of a convolution, as that of its implicit product.
 
-    The table is of linear layers; there is none of convolutions, so the estimate is ``assumed``.
+    The correction table, which contains linear layers, is not applied. The tag is ``assumed``,
+    because convolutions were not measured.
     """
     fit, _ = _select_product_fit(constants.fits, *_resolve_rate(constants.node, shape.dtype), False)
     compute_s = shape.flops / constants.node.find_peak_rate("matrix", shape.dtype).flops_per_s
@@ -87,7 +91,7 @@ def estimate_convolution_time(
 
 
 def _resolve_rate(node: NodeSpec, key: str) -> tuple[str, str]:
-    """The unit and the type whose rate products of a type run at; their own at a default rate."""
+    """Return the unit and the type whose peak rate products of a type use."""
     unit, dot, rate_key = node.find_peak_rate("matrix", key).via.partition(".")
     return (unit, rate_key) if dot else ("matrix", key)
 
@@ -100,11 +104,11 @@ def _build_kernel_time(
 
 
 def _locate_in_table(fit: KernelFit, m: float, n: float, k: float) -> tuple[float, float, float]:
-    """Return the sizes at which the correction table is read for a product.
+    """Return the sizes (m, n, k) at which the correction table is read for a product.
 
-    A product with a thin right operand takes as long as its transpose, which has a thin left
-    operand, so m and n are exchanged. Half of the rows beyond the table count as columns (in the
-    logarithm), and vice versa, because m n tiles fill the device.
+    If n is below the table and m is not, they are exchanged: the transposed product has the same
+    tiles, and so takes the same time. If m or n exceeds the table, half of the excess, in the
+    logarithm, is moved to the other, because the number of tiles depends on m n.
     """
     if fit.residual is None:
         return m, n, k
@@ -123,7 +127,7 @@ def _locate_in_table(fit: KernelFit, m: float, n: float, k: float) -> tuple[floa
 def _select_product_fit(
     fits: Mapping[str, KernelFit], unit: str, key: str, quantise: bool
 ) -> tuple[KernelFit, int]:
-    """The fit for products of a type on a unit, and the bits of the type that was measured."""
+    """Return the fit for products of a type on a unit, and the bits of the measured type."""
     bits = _BITS[key]
     if quantise and bits == 8 and f"product.{QUANTISED}" in fits:
         return fits[f"product.{QUANTISED}"], bits
@@ -137,8 +141,10 @@ def _select_product_fit(
 
 
 def estimate_shapeless_s(constants: DeviceConstants, flops: Mapping[str, int]) -> float:
-    """Seconds of operations on the matrix unit, by type, of products that nothing tells the shape
-    of: at the share of the peak rate that large products reach."""
+    """Return the seconds of matrix operations, by type, of products without a known shape.
+
+    They run at the share of the peak rate that large products reach.
+    """
     total_s = 0.0
     for key, count in flops.items():
         fit, _ = _select_product_fit(constants.fits, *_resolve_rate(constants.node, key), False)
@@ -151,7 +157,7 @@ def estimate_shapeless_s(constants: DeviceConstants, flops: Mapping[str, int]) -
 def estimate_attention_time(
     constants: DeviceConstants, shape: AttentionShape, moved_bytes: float
 ) -> KernelTime:
-    """The time of one fused attention call; a backward call runs at the forward's rate."""
+    """Return the time of one fused attention call, forward or backward at one rate."""
     fit = constants.fits["attention"]
     peak = constants.node.find_peak_rate("matrix", shape.dtype)
     compute_s = shape.flops / peak.flops_per_s
@@ -166,7 +172,7 @@ def estimate_attention_time(
 def estimate_row_time(
     constants: DeviceConstants, kind: str, columns: int, rows: int, moved: float
 ) -> KernelTime:
-    """The time of one kernel over rows: ``softmax`` or ``layer_norm``."""
+    """Return the time of a ``softmax`` or ``layer_norm`` kernel over rows of ``columns``."""
     fit = constants.fits[f"stream.{kind}"]
     memory_s = moved / constants.node.memory_bandwidth_bytes_per_s
     time_s, outside = fit.apply_correction(
@@ -184,10 +190,12 @@ def estimate_stream_time(
     blocks: int | None = None,
     launches: int = 1,
 ) -> KernelTime:
-    """The time of a kernel that reads, computes and writes: launches, memory and compute.
+    """Return the time of a kernel that streams data, from its launches, memory and compute.
 
-    Memory and compute overlap as in XLA's model. ``blocks`` is how many blocks can run at once
-    where that is few: each moves no more than one core can.
+    Memory and compute overlap as in XLA's model.
+
+    Args:
+        blocks: How many blocks run at the same time, each on one core; None if all cores are used.
     """
     bandwidth = constants.node.memory_bandwidth_bytes_per_s * fit.bandwidth
     if blocks is not None:

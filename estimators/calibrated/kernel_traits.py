@@ -1,12 +1,14 @@
-"""What of an op or fusion decides its time beside operations and bytes, in one walk over its body.
+"""Properties of an op or fusion that determine its time besides its operations and bytes.
 
-- Instruction cost. A kernel whose arithmetic takes longer than its bytes is bound by issue slots.
-  An addition takes one slot, which is two operations of the peak rate, that of multiply-adds. The
-  slots of other functions are the clock cycles that XLA measured (``hlo_op_profiles_data.h``, f32,
-  mean of the Hopper and Blackwell columns) over those of an addition.
-- Coalescing. Memory is read in sectors of 64 bytes (XLA's ``gpu_performance_model_base``), so a run
-  of fewer contiguous bytes wastes the rest. A transpose through shared memory wastes nothing.
-- Parallelism. A reduction with few results runs on few cores.
+- Instruction cost: a kernel whose arithmetic takes longer than its bytes is bound by issue slots.
+An
+  addition takes one slot, which is two operations of the peak rate, since that counts
+  multiply-adds. The slots of other functions are the clock cycles that XLA measured
+  (``hlo_op_profiles_data.h``, f32, mean of the Hopper and Blackwell columns) over those of an
+  addition.
+- Coalescing: memory is read in sectors of 64 bytes (XLA's ``gpu_performance_model_base``), so fewer
+  contiguous bytes waste the rest of a sector. A transpose through shared memory wastes nothing.
+- Parallelism: a reduction with few results runs on few cores.
 """
 
 from __future__ import annotations
@@ -36,23 +38,28 @@ _CYCLES = {
     "tanh": 302.0, "power": 486.5, "logistic": 176.0, "sine": 985.0, "cosine": 985.0,
     "tan": 985.0, "erf": 161.0,
 }  # fmt: skip
-_OTHER_CYCLES = 302.0  # any other transcendental function: as tanh
-_COUNTED = frozenset(("divide", "remainder"))  # one of their slots is counted as an operation
+_OTHER_CYCLES = 302.0  # any other transcendental function, like tanh
+_COUNTED = frozenset(("divide", "remainder"))  # the work counts one slot of these as an operation
 
-# A transpose goes through shared memory where both dimensions that swap are this large.
+# A transpose uses shared memory if both exchanged dimensions are at least this large.
 _TILE, _SMALL_TILE, _SMALL_TILE_ELEMENTS = 16, 8, 8192
-# One block of XLA's column reduction covers this many columns, of a tree at most so many rows.
+# A block of XLA's column reduction covers this many columns, and a tree at most this many rows.
 _BLOCK_COLUMNS, _TREE_ROWS = 32, 4096
 _TREE_COLUMNS = 16384  # elements of a row that one pass reduces
 
 
 @dataclass(slots=True)
 class KernelTraits:
-    """``slots`` beyond the operations of the work; ``wasted_bytes`` of sectors read in part.
+    """The properties of a kernel.
 
-    ``blocks`` is how many blocks can run at once where that is few; ``launches`` the kernels that
-    it takes. ``rows`` is (``softmax`` or ``layer_norm``, columns, rows) of one kernel that reduces
-    rows and goes over them again.
+    Attributes:
+        slots: Issue slots beyond the operations of the work.
+        wasted_bytes: Unused bytes of sectors that are read.
+        blocks: How many blocks run at the same time; None if all cores are used.
+        launches: The number of kernels.
+        rows: (``softmax`` or ``layer_norm``, columns, rows) of a kernel that reduces rows and then
+            reads them again.
+        products: The matrix products.
     """
 
     slots: float = 0.0
@@ -64,7 +71,7 @@ class KernelTraits:
 
 
 def collect_traits(op: ir.Operation, work: OpWork) -> KernelTraits:
-    """The traits of a leaf op or fusion."""
+    """Return the traits of a leaf op or fusion."""
     kernel_traits = KernelTraits()
     if op.name == FUSION:
         for region in op.regions:
@@ -108,7 +115,7 @@ def _collect_from_op(op: ir.Operation, name: str, kernel_traits: KernelTraits) -
 
 
 def _match_softmax_rows(fusion: ir.Operation) -> tuple[str, int, int] | None:
-    """The rows of XLA's fused softmax: the sums of whole rows, and results of the same shape."""
+    """Return the rows of a fused softmax, which reduces rows and returns their shape, or None."""
     out = to_buffer_size(fusion.results[0].type)
     for view in fusion.regions[0].blocks[0].operations:
         op = view.operation
@@ -124,7 +131,7 @@ def _is_row_reduction(reduce: ir.Operation, size: BufferSize) -> bool:
 
 
 def _count_wasted_bytes(size: BufferSize, run_bytes: float) -> float:
-    """Bytes read for nothing where ``size`` is read in runs of so many bytes."""
+    """Return the wasted bytes if a buffer is read in runs of ``run_bytes`` contiguous bytes."""
     sectors = math.ceil(run_bytes / _SECTOR_BYTES)
     return size.bytes * (sectors * _SECTOR_BYTES / max(run_bytes, 1) - 1)
 
@@ -145,8 +152,8 @@ def _add_transpose_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
     least = min(first, last)
     if least >= _TILE or (least >= _SMALL_TILE and first * last >= _SMALL_TILE_ELEMENTS):
         return
-    # Neighbouring results are ``first`` elements apart; where few results are neighbours (``last``
-    # is small), those that use the rest of a sector are near enough to find it in the cache.
+    # Neighbouring results are ``first`` elements apart in the source. If ``last`` is small, the
+    # results that use the rest of a sector are computed soon, and find it in the cache.
     kernel_traits.wasted_bytes += min(
         first - 1, _count_wasted_bytes(out, run * size.bits / 8) / out.bytes
     ) * (out.bytes if last >= first else 0)
@@ -197,7 +204,7 @@ def _add_gather_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
 
 
 def _count_contiguous_elements(table: BufferSize, sizes: tuple[int, ...]) -> int:
-    """Elements in a row of a slice of these sizes."""
+    """Return the number of contiguous elements of a slice with these sizes."""
     run = 1
     for extent, part in zip(reversed(table.shape), reversed(sizes), strict=False):
         run *= part
@@ -213,7 +220,7 @@ def _add_scatter_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
     dimension_fields = parse_number_fields(op.attributes["scatter_dimension_numbers"])
     window = dimension_fields.get("update_window_dims", ())
     run = updates.shape[-1] if window and window[-1] == len(updates.shape) - 1 else 1
-    # Old values are read and new ones written, sector by sector.
+    # Old values are read and new values are written by whole sectors.
     kernel_traits.wasted_bytes += 2 * _count_wasted_bytes(
         updates, min(run, table.elements) * table.bits / 8
     )

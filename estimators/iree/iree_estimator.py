@@ -1,4 +1,4 @@
-"""The ``iree`` estimator: regions compiled by IREE and run on the device that is there."""
+"""The ``iree`` estimator: regions are compiled with IREE and run on an available device."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from hespas.support.settings import setting
 
 @dataclass(frozen=True)
 class IreeConfig:
-    """``target`` is the compiler's backend, ``driver`` the runtime's device; empty: the target's.
-
-    ``flags`` are iree-compile's, separated by blanks. A batch has so many ``repetitions``.
-    """
+    """The configuration of ``IreeEstimator``; ``flags`` are separated by spaces."""
 
     target: Literal["llvm-cpu", "vmvx", "cuda", "rocm", "vulkan"] = setting(
         "llvm-cpu", "compiler backend: llvm-cpu, vmvx, cuda, rocm, vulkan"
@@ -31,7 +28,7 @@ class IreeConfig:
     def __post_init__(self) -> None:
         for word in self.flags.split():
             if not word.startswith("--"):
-                raise UsageError(f"flags: '{word}' is no flag of iree-compile")
+                raise UsageError(f"flags: '{word}' is not a flag of iree-compile")
         if self.repetitions < 1:
             raise UsageError(f"repetitions is {self.repetitions}, less than 1")
 

@@ -1,4 +1,4 @@
-"""IREE's compiler and runtime, in process: for worker processes, as the compiler may abort."""
+"""IREE's compiler and runtime, for worker processes only, because the compiler may abort."""
 
 from __future__ import annotations
 
@@ -15,11 +15,7 @@ from hespas.support.errors import HespasError, extract_first_line
 
 MISSING = "install it: pip install 'hespas[iree]'"
 LOCAL_TARGETS = ("llvm-cpu", "vmvx")  # compiler backends of the runtime's local devices
-TARGET_DRIVERS = {
-    "cuda": "cuda",
-    "rocm": "hip",
-    "vulkan": "vulkan",
-}  # targets, as the runtime calls them
+TARGET_DRIVERS = {"cuda": "cuda", "rocm": "hip", "vulkan": "vulkan"}  # target to runtime driver
 ELEMENT_TYPE_NAMES = {
     "f64": "FLOAT_64", "f32": "FLOAT_32", "f16": "FLOAT_16", "bf16": "BFLOAT_16",
     "f8E4M3FN": "FLOAT_8_E4M3_FN", "f8E4M3FNUZ": "FLOAT_8_E4M3_FNUZ", "f8E5M2": "FLOAT_8_E5M2",
@@ -29,12 +25,17 @@ ELEMENT_TYPE_NAMES = {
 
 
 def choose_default_driver(target: str) -> str:
-    """The runtime device that code of a target runs on."""
+    """Return the runtime device that runs the code of a target."""
     return "local-task" if target in LOCAL_TARGETS else TARGET_DRIVERS[target]
 
 
 def compile_to_bytecode(text: str, target: str, flags: Sequence[str]) -> bytes:
-    """A StableHLO module to IREE's bytecode; raises Unsupported, or HespasError for a flag."""
+    """Compile a StableHLO module to bytecode of IREE.
+
+    Raises:
+        UnsupportedError: IREE cannot compile the module.
+        HespasError: IREE is not installed, or a flag is wrong.
+    """
     try:
         from iree.compiler import api
     except ImportError:
@@ -44,7 +45,7 @@ def compile_to_bytecode(text: str, target: str, flags: Sequence[str]) -> bytes:
         session.set_flags(*_list_target_flags(target), *flags)
     except ValueError as error:
         lines = [line for line in str(error).splitlines() if line.strip()]
-        raise HespasError(f"IREE does not take the flags: {lines[-1].strip()}") from None
+        raise HespasError(f"IREE rejects the flags: {lines[-1].strip()}") from None
     with capture_native_stderr() as printed_lines:
         invocation = session.invocation()
         invocation.enable_console_diagnostics()
@@ -52,7 +53,7 @@ def compile_to_bytecode(text: str, target: str, flags: Sequence[str]) -> bytes:
         done = invocation.parse_source(source) and invocation.execute()
     if not done:
         errors = [line.partition("error:")[2].strip() for line in printed_lines if "error:" in line]
-        why = errors[0] if errors else "it does not say why"
+        why = errors[0] if errors else "it gives no reason"
         raise UnsupportedError(f"IREE does not compile it: {why}")
     output = api.Output.open_membuffer()
     invocation.output_vm_bytecode(output)
@@ -72,25 +73,25 @@ class IreeRuntime:
         try:
             with capture_native_stderr():
                 self.config = runtime.Config(driver)
-        except Exception as error:  # ValueError, RuntimeError and others, by driver
+        except Exception as error:  # the class depends on the driver
             known = ", ".join(runtime.query_available_drivers())
             message = f"IREE has no device '{driver}' here: {extract_first_line(str(error))}"
             raise HespasError(message, remedy=f"its drivers are {known}") from None
 
     def query_device_name(self) -> str:
-        """The name of the device as its driver gives it."""
+        """Return the name of the device that its driver reports."""
         devices = self.api.get_driver(self.driver.partition(":")[0]).query_available_devices()
         return str(devices[0].get("name", self.driver)) if devices else self.driver
 
     def load_bytecode(self, bytecode: bytes) -> tuple[Any, Any]:
-        """The context of a compiled module, and its function ``main``."""
+        """Load a compiled module, and return its context and function ``main``."""
         instance = self.config.vm_instance
         module = self.api.VmModule.copy_buffer(instance, bytecode)
         context = self.api.VmContext(instance, [*self.config.default_vm_modules, module])
         return context, module.lookup_function("main")
 
     def allocate_zeros(self, type_: ir.Type) -> Any:
-        """A buffer of zeros on the device for a tensor type; raises Unsupported."""
+        """Allocate a buffer of zeros on the device; raises UnsupportedError for an unknown type."""
         import numpy
 
         kind = ir.RankedTensorType(type_)
@@ -105,7 +106,7 @@ class IreeRuntime:
         )
 
     def measure_run_s(self, loaded: tuple[Any, Any], inputs: Sequence[Any]) -> float:
-        """The wall time of one run, until its results are ready."""
+        """Return the wall time of one run until its results are ready, in seconds."""
         context, function = loaded
         argument_list = self.api.VmVariantList(len(inputs))
         for value in inputs:
@@ -119,7 +120,7 @@ class IreeRuntime:
         spelled = str(type_)
         name = ELEMENT_TYPE_NAMES.get(spelled)
         if name is None and isinstance(type_, ir.IntegerType):
-            name = f"INT_{type_.width}"  # signless, as IREE's own modules have them
+            name = f"INT_{type_.width}"  # signless, as in IREE's modules
         element_type = getattr(self.api.HalElementType, name or "", None)
         if element_type is None:
             raise UnsupportedError(f"IREE's runtime has no type for {spelled}")
@@ -128,7 +129,7 @@ class IreeRuntime:
 
 @functools.lru_cache(maxsize=4)
 def open_runtime(driver: str) -> IreeRuntime:
-    """The device of that name, opened once; raises HespasError."""
+    """Open a device, once per process; raises HespasError."""
     return IreeRuntime(driver)
 
 

@@ -1,4 +1,4 @@
-"""Compiling a region by IREE and timing it, in a worker process."""
+"""Compiling a region with IREE and timing it, in a worker process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EMPTY_RUNS = 200
 
 
 def probe_device(settings: dict[str, Any]) -> dict[str, Any]:
-    """The device that the settings choose; raises HespasError, for a wrong flag too."""
+    """Describe the selected device, and check the flags; raises HespasError."""
     device = open_runtime(settings["driver"] or choose_default_driver(settings["target"]))
     compile_to_bytecode(EMPTY_MODULE, settings["target"], settings["flags"].split())
     is_local = device.driver.startswith("local")
@@ -35,11 +35,11 @@ def probe_device(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure_region(payload: dict[str, Any]) -> dict[str, Any]:
-    """Compile and time ``payload["module"]``; raises Unsupported, HespasError.
+    """Compile and time ``payload["module"]``; raises UnsupportedError, HespasError.
 
-    The rest of the payload is the estimator's configuration. Beside the figures of
-    ``timing.measure``, the answer has ``clock``: "host", wall time of one run until its results are
-    ready, less that of an empty program (``launch_s``), and ``compile_s``.
+    The rest of the payload is the configuration of the estimator. The answer contains the results
+    of ``time_batches``, ``compile_s``, and ``clock``: ``host``, the wall time of one run until its
+    results are ready, less that of an empty program (``launch_s``).
     """
     target = payload["target"]
     driver = payload["driver"] or choose_default_driver(target)

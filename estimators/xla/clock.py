@@ -1,9 +1,9 @@
-"""The clocks that a region is timed with: the device's own where the runtime offers it.
+"""The clocks that time a region.
 
-- ``host``: wall time of one run on the processor, less that of an empty program.
-- ``device``: time in which kernels run, from the profiler that the GPU's runtime has (CUPTI).
-- ``amortised``: (t(R) - t(1)) / (R - 1) for R launches in a row, where it has none: time between
-  the ends of runs, which is the device's where that takes longer than a launch.
+- ``host``: the wall time of one run on the CPU, less that of an empty program. - ``device``: the
+time in which kernels run, from the profiler of the GPU's runtime (CUPTI). - ``amortised``: (t(R) -
+t(1)) / (R - 1) for R launches in a row, for a GPU without a profiler. It is
+  the time of the device if that exceeds the time of a launch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_LAUNCHES = 200
 def choose_clock(
     device: PjrtDevice, program: PjrtProgram, arguments: Sequence[Any]
 ) -> tuple[str, Batch]:
-    """The name of the best clock for the program on the device, and batches by it."""
+    """Return the name of the best clock for a program, and a function that times batches by it."""
     if device.platform == "cpu":
         empty_s = measure_launch_s(device)
         return "host", lambda count: [
@@ -49,15 +49,19 @@ def choose_clock(
 
 @functools.lru_cache(maxsize=4)
 def measure_launch_s(device: PjrtDevice) -> float:
-    """What it takes to run an empty program and to see that it is done."""
+    """Return the seconds to run an empty program and to wait for its end."""
     empty = compile_for_device(device, EMPTY_MODULE)
     return statistics.median(empty.measure_launch_time_s([]) for _ in range(EMPTY_RUNS))
 
 
 def compute_device_times_s(kernels_ns: Sequence[tuple[float, float]], runs: int) -> list[float]:
-    """Of ``runs`` equal runs, the time in which at least one kernel ran, in seconds.
+    """Return for each of ``runs`` equal runs the seconds in which at least one kernel ran.
 
-    ``kernels_ns`` are (start, end), by start. [] where they do not make ``runs`` equal shares.
+    Args:
+        kernels_ns: (start, end) of each kernel in nanoseconds, sorted by start.
+
+    Returns:
+        The seconds of each run; empty if the kernels cannot be divided evenly among the runs.
     """
     each, rest = divmod(len(kernels_ns), runs)
     if rest or not each:
@@ -80,7 +84,7 @@ def _time_by_profiler(
         extract_kernel_times_ns(profile_launches(device, program, arguments, count)), count
     )
     if not times:
-        raise RuntimeError("the profiler saw runs of one program with different kernels")
+        raise RuntimeError("the profiler recorded different kernels for runs of one program")
     return times
 
 

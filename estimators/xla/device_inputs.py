@@ -1,4 +1,4 @@
-"""Inputs made on the device by the device, and no two in one buffer."""
+"""Creating the inputs of a program on the device, each in a separate buffer."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from hespas.estimators.lower.value_builders import FLOATS, format_zero
 
 
 def create_device_inputs(device: PjrtDevice, types: Sequence[ir.Type], kind: str) -> list[Any]:
-    """A buffer for each type. "normal": floats are random normal, other types still zero.
+    """Create a buffer for each type.
 
-    Memory that was never written would be one page of zeros to the processor, in its cache; hence
-    they are written by a program. The power that a GPU draws, and so its clock, depends on values.
+    A program writes the buffers. Memory that was never written is one page of zeros to a CPU, which
+    stays in its cache. The power of a GPU, and so its clock, depends on the values.
+
+    Args:
+        kind: ``zeros``, or ``normal`` for random normal values in floating-point buffers.
     """
     buffers = []
     for type_ in types:

@@ -1,4 +1,4 @@
-"""XLA's flags as the user writes them: ``xla_a=true xla_b=2``."""
+"""Parsing XLA flags, written as ``xla_a=true xla_b=2``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ FlagValue = bool | int | float | str
 
 
 def parse_xla_flags(text: str) -> dict[str, FlagValue]:
-    """Names without leading dashes, and values in their types; raises UsageError."""
+    """Return typed values by name, without leading dashes; raises UsageError."""
     flags: dict[str, FlagValue] = {}
     for word in text.split():
         name, equals, value = word.lstrip("-").partition("=")
         if not name.startswith("xla_"):
-            raise UsageError(f"flags: '{word}' is no flag of XLA, whose names begin with xla_")
+            raise UsageError(f"flags: '{word}' is not a flag of XLA, whose names begin with xla_")
         flags[name] = _parse_flag_value(value) if equals else True
     return flags
 

@@ -1,4 +1,4 @@
-"""The ``xla`` estimator: regions compiled by XLA and run on the device that is there."""
+"""The ``xla`` estimator: regions are compiled with XLA and run on an available device."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from hespas.support.settings import setting
 
 @dataclass(frozen=True)
 class XlaConfig:
-    """``device`` to run on, "auto": a GPU where there is one, else the processor.
+    """The configuration of ``XlaEstimator``.
 
-    ``flags`` are XLA's (``xla_a=true xla_b=2``), beside those of the variable XLA_FLAGS. A batch
-    has so many ``repetitions``. ``inputs`` are "zeros" or, in floats, random "normal"; "auto":
-    normal on a GPU, whose power and clock depend on values.
+    By default, inputs on a GPU are random, because its power and clock depend on the values.
     """
 
     device: Literal["auto", "cpu", "cuda", "rocm"] = setting(

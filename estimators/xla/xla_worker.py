@@ -1,4 +1,4 @@
-"""Compiling a region by XLA and timing it, in a worker process."""
+"""Compiling a region with XLA and timing it, in a worker process."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ open_cached_device = functools.lru_cache(maxsize=4)(open_first_device)
 
 
 def probe_device(settings: dict[str, Any]) -> dict[str, Any]:
-    """The device and what else of the environment a time depends on; raises HespasError.
+    """Describe the device and the environment that times depend on; raises HespasError.
 
-    The flags are tried, so that a wrong one is said before anything is measured.
+    An empty program is compiled with the flags, so that a wrong flag is reported at the start.
     """
     device = open_cached_device(settings["device"])
     _compile_program(device, clock.EMPTY_MODULE, parse_xla_flags(settings["flags"]))
@@ -37,11 +37,11 @@ def probe_device(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure_region(payload: dict[str, Any]) -> dict[str, Any]:
-    """Compile and time ``payload["module"]``; raises Unsupported, HespasError, MemoryError.
+    """Compile and time ``payload["module"]``; raises UnsupportedError, HespasError, MemoryError.
 
-    The rest of the payload is the estimator's configuration. Beside the figures of
-    ``timing.measure``, the answer has ``clock`` (hespas.estimators.xla.clock), ``launch_s`` of an
-    empty program, ``compile_s``, XLA's ``flops`` and ``bytes``, and ``memory_bytes``.
+    The rest of the payload is the configuration of the estimator. The answer contains the results
+    of ``time_batches``, ``clock`` (hespas.estimators.xla.clock), ``launch_s`` of an empty program,
+    ``compile_s``, XLA's ``flops`` and ``bytes``, and ``memory_bytes``.
     """
     device = open_cached_device(payload["device"])
     flags = parse_xla_flags(payload["flags"])
@@ -92,20 +92,19 @@ def _parse_argument_types(text: str) -> list[ir.Type]:
 
 
 def _check_device_memory(device: PjrtDevice, needed_bytes: int) -> None:
-    """Refuse what the device cannot hold: on the host it would take others down with it."""
+    """Raise HespasError if the device lacks memory, since the host would run out of it too."""
     available_bytes = (
         host.read_available_bytes() if device.platform == "cpu" else device.query_memory_limit()
     )
     if available_bytes is not None and needed_bytes > available_bytes:
-        message = (
-            f"it needs {needed_bytes / GIB:.1f} GiB of memory, "
-            f"of which {available_bytes / GIB:.1f} are there"
+        raise HespasError(
+            f"it needs {needed_bytes / GIB:.1f} GiB of memory, but only "
+            f"{available_bytes / GIB:.1f} GiB are available"
         )
-        raise HespasError(message)
 
 
 def _format_turn_name(device: PjrtDevice) -> str:
-    """The device for its turn: numbers are those of the processes that see some devices only."""
+    """Name the device for its turn, numbered as on the machine and not in this process."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES") or os.environ.get("HIP_VISIBLE_DEVICES") or "0"
     return f"{device.platform}-{visible.split(',')[0]}"
 

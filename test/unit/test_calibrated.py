@@ -451,12 +451,13 @@ def test_files_that_are_like_each_other(parse, tmp_path):
     ("change", "message"),
     [
         ({"fits": {"product.bf16": {"fixed_s": 1e-6, "bandwidth": 0.9, "band": [[1, 0.1, 0.2]]}}},
-         "low is from -1 to 0"),
+         "low must be above -1 and at most 0"),
         ({"fits": {"stream.what": {}}}, "String should match|string should match"),
         ({"fits": {"product.bf16": {"fixed_s": 1e-6, "bandwidth": 0.9, "band": [[1, -0.1, 0.2]],
           "residual": {"m": [1, 2], "n": [1], "k": [1], "permille": [1]}}}}, "needs 2 values"),
         ({"fits": {"attention": {"fixed_s": 1e-6, "bandwidth": 0.9, "band": [[1, -0.1, 0.2]],
-          "residual": {"m": [1], "n": [1], "k": [1], "permille": [1]}}}}, "axes are heads"),
+          "residual": {"m": [1], "n": [1], "k": [1], "permille": [1]}}}},
+         "keys of residual must be heads"),
         ({"speed": 3}, "unknown key"),
     ],
 )  # fmt: skip

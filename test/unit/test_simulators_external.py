@@ -143,7 +143,7 @@ def test_cocossim_is_not_there(cocossim, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     for given, said in (
         ("", "COCOSSim is not found: .*build it from github.com/mc186/cocossim"),
-        (f"binary={tmp_path / 'none'}", "binary: .*none is not a program"),
+        (f"binary={tmp_path / 'none'}", "binary: .*none is not an executable program"),
         (f"binary={program(tmp_path / 'alone', 'pass')}", "no folder above .*alone has a dramsim3"),
         (f"{options.split(' ', 2)[2]} home={tmp_path}", f"{tmp_path} has no dramsim3/configs"),
     ):
@@ -219,7 +219,7 @@ def test_onnxim_counts_its_memory_in_the_key(tmp_path):
     [
         ("crash", r"\(SIGFPE\): \[info\] .* \| \[info\] Model Name \| \[info\] =+Start Simulation"),
         ("abort", r"ONNXim crashed \(SIGABRT\): terminate .* what\(\):  Config key dram_freq"),
-        ("dummy", "ONNXim does not know the operator"),
+        ("dummy", "ONNXim does not support the operator"),
     ],
 )
 def test_onnxim_fails(tmp_path, act, said):

@@ -90,10 +90,13 @@ def test_zigzags_own_accelerator():
 @pytest.mark.parametrize(
     ("mapping", "said"),
     [
-        ("- {name: default, spatial_mapping: {D1: ['M, 32']}}", "does not have: M; D are the rows"),
+        (
+            "- {name: default, spatial_mapping: {D1: ['M, 32']}}",
+            "does not have: M; use D .rows of the result",
+        ),
         ("- {name: Conv, spatial_mapping: {}}", "has no entry for products"),
-        ("D1: 3", "not of ZigZag's form"),
-        ("{", "not of ZigZag's form"),
+        ("D1: 3", "not have the format of ZigZag"),
+        ("{", "not have the format of ZigZag"),
     ],
 )
 def test_loops_of_a_mapping_are_checked(mapping, said):
@@ -105,8 +108,8 @@ def test_loops_of_a_mapping_are_checked(mapping, said):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("mapping=a.yaml", "mapping goes with an accelerator"),
-        ("accelerator=a.yaml", "no mapping for a.yaml"),
+        ("mapping=a.yaml", "mapping needs accelerator"),
+        ("accelerator=a.yaml", "a.yaml needs a mapping"),
         ("accelerator=none.yaml mapping=none.yaml", "none.yaml cannot be read: No such file"),
         ("lpf-limit=0", "lpf-limit is 0"),
     ],
@@ -119,7 +122,7 @@ def test_wrong_settings_of_zigzag(given, said):
 @pytest.mark.slow
 def test_zigzag_is_missing(monkeypatch):
     monkeypatch.setattr(zigzag_worker, "find_spec", lambda name: None if name == "six" else name)
-    with pytest.raises(HespasError, match="no 'six'") as caught:
+    with pytest.raises(HespasError, match="package 'six' is missing") as caught:
         zigzag_worker.probe_simulator({})
     assert caught.value.remedy == "install it: pip install 'hespas[zigzag]'"
 
@@ -152,7 +155,9 @@ def test_scalesim_refuses_what_would_take_too_long():
 
 
 def test_scalesim_refuses_a_memory_that_it_cannot_have():
-    with pytest.raises(HespasError, match=r"is 4.25 elements a cycle.* gives 8 or more; give more"):
+    with pytest.raises(
+        HespasError, match=r"is 4.25 elements a cycle.* gives 8 or more; increase memory"
+    ):
         options = f"{ONE} memory-bandwidth=8e9 cache=none"
         passes.run_pipeline(matmul_module((8, 8, 8)), f"scalesim-annotate{{{options}}}")
 

@@ -210,12 +210,12 @@ def test_flags():
     assert parse_xla_flags("--xla_a=true xla_b=2 xla_c=1.5 xla_d=x=y xla_e") == {
         "xla_a": True, "xla_b": 2, "xla_c": 1.5, "xla_d": "x=y", "xla_e": True,
     }  # fmt: skip
-    with pytest.raises(UsageError, match="'fast' is no flag of XLA"):
+    with pytest.raises(UsageError, match="'fast' is not a flag of XLA"):
         parse_xla_flags("fast")
     assert xla(product(8), flags="xla_cpu_enable_fast_math=true")["median_s"] >= 0
     with pytest.raises(HespasError, match="No such compile option: 'xla_nonsense'"):
         xla_worker.probe_device({**XLA, "flags": "xla_nonsense=1"})
-    with pytest.raises(HespasError, match=r"IREE does not take the flags: .*nonsense"):
+    with pytest.raises(HespasError, match=r"IREE rejects the flags: .*nonsense"):
         iree_worker.probe_device({**IREE, "flags": "--nonsense"})
 
 
@@ -223,10 +223,10 @@ def test_flags():
     ("name", "settings", "said"),
     [
         ("xla", {"device": "tpu"}, "setting 'device'"),
-        ("xla", {"flags": "fast"}, "no flag of XLA"),
+        ("xla", {"flags": "fast"}, "not a flag of XLA"),
         ("xla", {"repetitions": "0"}, "less than 1"),
         ("iree", {"target": "sparc"}, "setting 'target'"),
-        ("iree", {"flags": "fast"}, "no flag of iree-compile"),
+        ("iree", {"flags": "fast"}, "not a flag of iree-compile"),
     ],
 )
 def test_wrong_settings(name, settings, said):

@@ -2,8 +2,8 @@
 // RUN: not hespas-opt %s --cocossim-annotate="node=TPUv4 binary=/bin/sh home=/nowhere cache=none" 2>&1 | filecheck %s --check-prefix=HOME
 // RUN: not hespas-opt %s --cocossim-annotate="node=TPUv4 columns=64 cache=none" 2>&1 | filecheck %s --check-prefix=SQUARE
 
-// BINARY: error: binary: /nowhere/perf_model is not a program that can be run
-// HOME: error: COCOSSim's memory is not found: /nowhere has no dramsim3/configs/HBM2_8Gb_x128.ini; name the folder
+// BINARY: error: binary: /nowhere/perf_model is not an executable program
+// HOME: error: the memory of COCOSSim is not described: /nowhere has no dramsim3/configs/HBM2_8Gb_x128.ini; name the folder
 // SQUARE: error: 'stablehlo.dot_general': COCOSSim's arrays are square, not 128 x 64
 module {
   func.func public @main(%x: tensor<64x64xbf16>) -> tensor<64x64xbf16> {

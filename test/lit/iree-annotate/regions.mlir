@@ -5,7 +5,7 @@
 
 /// Fusions and bitcasts of XLA's optimiser, which IREE does not know, are measured as what they do.
 
-// FLAGS: error: IREE does not take the flags: {{.*}}nothing
+// FLAGS: error: IREE rejects the flags: {{.*}}nothing
 // DRIVER: error: IREE has no device 'nothing' here: {{.*}}; its drivers are
 // TARGET: error: iree: setting 'target': Input should be 'llvm-cpu', 'vmvx', 'cuda', 'rocm' or 'vulkan'
 // CHECK: estimator = "iree 1"

@@ -2,7 +2,7 @@
 // RUN: not hespas-opt %s --onnxim-annotate="node=TPUv4 binary=/bin/sh home=/nowhere cache=none" 2>&1 | filecheck %s --check-prefix=HOME
 // RUN: not hespas-opt %s --onnxim-annotate="node=TPUv4 time-limit=0" 2>&1 | filecheck %s --check-prefix=LIMIT
 
-// BINARY: error: binary: /nowhere/Simulator is not a program that can be run
+// BINARY: error: binary: /nowhere/Simulator is not an executable program
 // HOME: error: ONNXim's home has no folder /nowhere/configs
 // LIMIT: error: time-limit is not a number of seconds above 0
 module {

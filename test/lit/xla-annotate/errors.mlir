@@ -9,7 +9,7 @@
 // CHECK: errors.mlir:{{[0-9:]+}}: error: {{.*}}@region_0 could not be measured: XLA does not compile it: {{.*}}nobody
 // CHECK-SAME: use --keep-going to count it as a gap
 // DEVICE: error: xla: setting 'device': Input should be 'auto', 'cpu', 'cuda' or 'rocm'
-// FLAGS: error: flags: 'fast' is no flag of XLA, whose names begin with xla_
+// FLAGS: error: flags: 'fast' is not a flag of XLA, whose names begin with xla_
 // OPTION: error: {{.*}}No such compile option: 'xla_fast'
 module {
   func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {

@@ -5,7 +5,7 @@
 
 /// Wrong settings are told before anything runs.
 
-// MAPPING: error: mapping goes with an accelerator of ZigZag's; give both
+// MAPPING: error: mapping needs accelerator; set both
 // FILE: error: none.yaml cannot be read: No such file or directory
 // NODE: error: node H100_80GB has no systolic array
 // JOBS: error: jobs is less than 1
