@@ -45,7 +45,7 @@ def parse_pipe(line: str) -> list[ToolCommand] | None:
         bare = re.sub(r"""'[^']*'|"[^"]*\"""", "", part)
         if not PLAIN.fullmatch(bare):
             return None
-        words = shlex.split(part)
+        words = shlex.split(part, comments=True)
         fails = bool(words) and words[0] == "not"
         words = words[1:] if fails else words
         if not words or words[0] not in (*TOOLS, "filecheck"):
