@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -144,25 +144,32 @@ def read_trip_count(op: ir.Operation) -> int | None:
     return attr.value
 
 
+def _iterate_module_dictionary(
+    module: ir.Module, attribute: str
+) -> Iterator[tuple[str, ir.Attribute]]:
+    """Yield the entries of a dictionary attribute of the module, none if it is missing."""
+    attributes = module.operation.attributes
+    if attribute not in attributes:
+        return
+    dictionary = attributes[attribute]
+    if not isinstance(dictionary, ir.DictAttr):
+        raise HespasError(f"{attribute} must be a dictionary", op=module.operation)
+    for entry in dictionary:
+        yield entry.name, dictionary[entry.name]
+
+
 def read_communicators(module: ir.Module) -> dict[int, tuple[int, ...]]:
     """Return the communicators of a module: ascending device ids by communicator id.
 
     Raises:
         HespasError: The attribute has another form.
     """
-    attributes = module.operation.attributes
-    if COMMUNICATORS not in attributes:
-        return {}
-    attr = attributes[COMMUNICATORS]
-    if not isinstance(attr, ir.DictAttr):
-        raise HespasError(f"{COMMUNICATORS} must be a dictionary", op=module.operation)
     ranks_by_id = {}
-    for entry in attr:
-        ranks = attr[entry.name]
-        if not entry.name.isdecimal() or not isinstance(ranks, ir.DenseI64ArrayAttr):
-            message = f"{COMMUNICATORS} must map ids to array<i64>, not {entry.name} to {ranks}"
+    for name, ranks in _iterate_module_dictionary(module, COMMUNICATORS):
+        if not name.isdecimal() or not isinstance(ranks, ir.DenseI64ArrayAttr):
+            message = f"{COMMUNICATORS} must map ids to array<i64>, not {name} to {ranks}"
             raise HespasError(message, op=module.operation)
-        ranks_by_id[int(entry.name)] = tuple(ranks)
+        ranks_by_id[int(name)] = tuple(ranks)
     return ranks_by_id
 
 
@@ -181,19 +188,12 @@ def read_program_facts(module: ir.Module) -> dict[str, Fact]:
     Raises:
         HespasError: The attribute has another form.
     """
-    attributes = module.operation.attributes
-    if FACTS not in attributes:
-        return {}
-    attr = attributes[FACTS]
-    if not isinstance(attr, ir.DictAttr):
-        raise HespasError(f"{FACTS} must be a dictionary", op=module.operation)
     facts: dict[str, Fact] = {}
-    for entry in attr:
-        value = attr[entry.name]
+    for name, value in _iterate_module_dictionary(module, FACTS):
         if not isinstance(value, (ir.IntegerAttr, ir.FloatAttr, ir.StringAttr)):
-            message = f"{FACTS}: {entry.name} must be a number or a string, not {value}"
+            message = f"{FACTS}: {name} must be a number or a string, not {value}"
             raise HespasError(message, op=module.operation)
-        facts[entry.name] = value.value
+        facts[name] = value.value
     return facts
 
 

@@ -22,6 +22,7 @@ GENERATORS = {  # file to "module:function", which returns its text
     "docs/reference/presets.md": "hespas.configs.preset_reference:render_preset_reference",
     "docs/reference/recipes.md": "hespas.frontends.recipes.recipes_page:render_recipes_page",
     "docs/reference/run-config.md": "hespas.tools.run_reference:render_markdown",
+    "docs/reference/whole-programs.md": "benchmarks.reference:render_markdown",
 }
 
 

@@ -109,7 +109,14 @@ def _exclude_own_frames() -> None:
 
 
 def _measure_peak_bytes() -> int:
-    """Return the peak memory of this process."""
+    """Return the peak memory of this process.
+
+    On Linux, ``ru_maxrss`` of a program includes the process that started it; ``VmHWM`` does not.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        return 1024 * int(fields["VmHWM"].removesuffix("kB"))
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 

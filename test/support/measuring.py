@@ -7,16 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from hespas.estimators.measure.base import MeasuringEstimator
-
-X = "tensor<64x64xf32>"
-
-REDUCE = f"""%{{0}} = "stablehlo.all_reduce"(%{{1}}) <{{{{replica_groups = dense<[[0, 1]]> :
-    tensor<1x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
-    use_global_device_ids}}}}> ({{{{
-    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
-      %s = stablehlo.add %p, %q : tensor<f32>
-      stablehlo.return %s : tensor<f32>
-    }}}}) : ({X}) -> {X}"""
+from support.annotated_programs import REDUCE, X
 
 # Two equal regions, one of its own, and one that is free; a collective after each.
 PROGRAM = f"""module attributes {{mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32}} {{

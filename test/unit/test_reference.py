@@ -9,7 +9,6 @@ import pytest
 from support.execution import call
 from support.paths import ROOT
 
-from benchmarks import reference as benchmark
 from hespas import passes
 from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.op_kinds import find_entry_function
@@ -142,11 +141,6 @@ def test_the_command(tmp_path, capsys):
         measure.main(["reference", str(path), "--split", "lines"])
     with pytest.raises(UsageError, match="roofline does not measure"):
         measure.main(["reference", str(path), "--estimator", "roofline"])
-
-
-def test_the_table_is_that_of_the_data():
-    page = ROOT / "docs" / "reference" / "whole-programs.md"
-    assert page.read_text() == benchmark.markdown([json.loads(f.read_text()) for f in DATA])
 
 
 @pytest.mark.parametrize("file", DATA, ids=lambda f: f.name)
