@@ -16,6 +16,7 @@ from hespas.passes.prepare.partition import (
     has_global_shapes,
     remove_sharding_copy,
 )
+from hespas.passes.prepare.single_partition import remove_shardings
 from hespas.passes.prepare.symbolic_dims import set_dimension_sizes
 from hespas.support.errors import HespasError, extract_first_diagnostic
 
@@ -46,6 +47,10 @@ def prepare_for_compiler(
                 f"the module is for {compilation.device_count} devices, not {devices}",
                 op=module.operation,
             )
+        if compilation.partitions == 1:
+            remove_shardings(module, census)
+            census = collect_census(module)
+            compilation = CompilationSettings(compilation.replicas, 1)
     else:
         grid, _ = infer_grid_and_groups(module, census, devices)
         compilation = CompilationSettings(grid.replicas, grid.partitions)

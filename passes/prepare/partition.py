@@ -35,6 +35,7 @@ from hespas.passes.prepare.device_grid import (
     read_stated_count,
 )
 from hespas.passes.prepare.manual_computation import inline_manual_computation
+from hespas.passes.prepare.single_partition import drop_op_shardings, remove_shardings
 from hespas.support.errors import HespasError
 
 BOUNDARY = ("arg_attrs", "res_attrs")
@@ -55,8 +56,8 @@ def partition_module(
     """Convert global shapes to the shapes of one device, and return whether anything changed.
 
     A module that consists of one ``sdy.manual_computation`` already contains the program of one
-    device. Other modules are partitioned by XLA's SPMD partitioner, so that collectives and shapes
-    are those of a real compilation.
+    device, and so does a module for one partition. Other modules are partitioned by XLA's SPMD
+    partitioner, so that collectives and shapes are those of a real compilation.
 
     Args:
         module: The module.
@@ -82,6 +83,9 @@ def partition_module(
         drop_boundary_attrs(census.entry, SHARDING_ATTRS)  # shapes must not be divided again
         return True
     compilation = build_compilation(module, census)
+    if compilation.partitions == 1:
+        remove_shardings(module, census)
+        return True
     new = _run_partitioner(module, compilation, target)
     check_arguments_divided(module, census.entry, find_entry_function(new))
     replace_program(module, new, compilation)
@@ -102,7 +106,7 @@ def replace_program(module: ir.Module, new: ir.Module, compilation: CompilationS
     for name, attrs in boundary.items():
         _restore_boundary_attrs(main, name, attrs)
     drop_boundary_attrs(main, SHARDING_ATTRS)
-    module.operation.walk(_drop_shardings)  # XLA leaves some although shapes are now local
+    module.operation.walk(drop_op_shardings)  # XLA leaves some although shapes are now local
     kind = ir.IntegerType.get_signless(32, module.context)
     for name, count in (
         (NUM_PARTITIONS, compilation.partitions),
@@ -117,13 +121,6 @@ def remove_sharding_copy(op: ir.Operation) -> ir.WalkResult:
     if op.name == "mhlo.copy" and op.operands[0].type == op.results[0].type:
         op.results[0].replace_all_uses_with(op.operands[0])
         op.erase()
-    return ir.WalkResult.ADVANCE
-
-
-def _drop_shardings(op: ir.Operation) -> ir.WalkResult:
-    for name in SHARDING_ATTRS:
-        if name in op.attributes:
-            del op.attributes[name]
     return ir.WalkResult.ADVANCE
 
 

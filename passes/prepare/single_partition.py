@@ -1,0 +1,57 @@
+"""Removal of shardings from a program for one partition, whose global shapes are its local ones."""
+
+from __future__ import annotations
+
+from hespas.dialects.mlir import get_attribute, ir
+from hespas.dialects.op_bodies import splice_block_before
+from hespas.dialects.op_kinds import SHARDING_ATTRS
+from hespas.passes.prepare.census import ModuleCensus
+from hespas.passes.prepare.communicators import spell_out_axes
+from hespas.passes.prepare.device_grid import drop_boundary_attrs
+from hespas.support.errors import HespasError
+
+
+def remove_shardings(module: ir.Module, census: ModuleCensus) -> None:
+    """Remove meshes, sharding attributes and Shardy ops; XLA's partitioner does not run for these.
+
+    Manual computations are inlined, and the other Shardy ops are identities on one device.
+
+    Raises:
+        HespasError: A Shardy op changes a type.
+    """
+    spell_out_axes(module, census.list_collectives())
+    for contents in census.functions.values():
+        drop_boundary_attrs(contents.function, SHARDING_ATTRS)
+        contents.function.walk(drop_op_shardings)
+        for name, op in contents.ops:
+            if name.startswith("sdy.") and name != "sdy.return":
+                _remove_shardy_op(name, op)
+
+
+def drop_op_shardings(op: ir.Operation) -> ir.WalkResult:
+    """Remove the sharding attributes of an op."""
+    for name in SHARDING_ATTRS:
+        if name in op.attributes:
+            del op.attributes[name]
+    return ir.WalkResult.ADVANCE
+
+
+def _remove_shardy_op(name: str, op: ir.Operation) -> None:
+    values = list(op.operands)
+    if name == "sdy.constant":
+        constant = ir.Operation.create(
+            "stablehlo.constant",
+            results=[op.results[0].type],
+            attributes={"value": get_attribute(op, "value")},
+            loc=op.location,
+            ip=ir.InsertionPoint(op),
+        )
+        values = list(constant.results)
+    elif len(op.regions):
+        _, values = splice_block_before(op, op.operands, op.regions[0].blocks[0])
+    if len(op.results):
+        if [value.type for value in values] != [result.type for result in op.results]:
+            raise HespasError("the op changes a type, but the module is for one partition", op=op)
+        for result, value in zip(op.results, values, strict=True):
+            result.replace_all_uses_with(value)
+    op.erase()
