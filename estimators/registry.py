@@ -6,11 +6,11 @@ An estimator module is imported when its class is first used.
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
+from hespas.support.entry_points import collect_entry_points, load_import_path
 from hespas.support.errors import UsageError
 from hespas.support.settings import Setting, list_settings
 from hespas.support.suggestions import suggest_nearest
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from hespas.configs.node_spec import NodeSpec
     from hespas.estimators.base import Estimator
 
-_ENTRY_POINT_GROUP = "hespas.estimators"
 ESTIMATORS = {
     "accelsim": "hespas.estimators.accelerators.accelsim:AccelsimEstimator",
     "calibrated": "hespas.estimators.calibrated.calibrated_estimator:CalibratedEstimator",
@@ -47,8 +46,7 @@ def load_estimator_class(name: str) -> type[Estimator]:
         raise UsageError(
             f"no estimator is named '{name}'", remedy=suggest_nearest(name, list_estimator_names())
         )
-    module, _, cls = import_path.partition(":")
-    return getattr(importlib.import_module(module), cls)
+    return load_import_path(import_path, "estimator")
 
 
 def find_settings(name: str, keys: Iterable[str]) -> list[Setting]:
@@ -123,10 +121,4 @@ def build_estimator(name: str, node: NodeSpec | None, settings: Mapping[str, Any
 @functools.cache
 def collect_import_paths() -> dict[str, str]:
     """Map the name of each estimator to ``module:Class``. Raises UsageError for a clash."""
-    from importlib.metadata import entry_points
-
-    import_paths = dict(ESTIMATORS)
-    for point in entry_points(group=_ENTRY_POINT_GROUP):
-        if import_paths.setdefault(point.name, point.value) != point.value:
-            raise UsageError(f"two packages define the estimator '{point.name}'")
-    return import_paths
+    return ESTIMATORS | collect_entry_points("hespas.estimators", "estimator", ESTIMATORS)

@@ -121,8 +121,9 @@ def _verify_module(module: ir.Module, name: str) -> str:
             module.operation.verify()
         return ""
     except ir.MLIRError as error:
-        message = f"the passes up to '{name}' produced an invalid module: {error}"
-        raise HespasError(message, remedy="please report it") from None
+        reason = "; ".join(line.strip() for line in str(error).splitlines()[1:2])
+        message = f"the passes up to '{name}' produced an invalid module: {reason}"
+        raise HespasError(message, remedy=f"please report it to the authors of '{name}'") from None
 
 
 def _add_native_pass(manager: PassManager, step: NativePass) -> None:

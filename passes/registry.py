@@ -7,10 +7,10 @@ built in or of a package, has a generated pass ``NAME-annotate``.
 from __future__ import annotations
 
 import functools
-import importlib
 
 from hespas.estimators import registry as estimators
 from hespas.passes.base import Pass
+from hespas.support.entry_points import collect_entry_points, load_import_path
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 
@@ -50,8 +50,7 @@ def load_pass_class(name: str) -> type[Pass]:
     if import_path is None and not _is_builtin(name):
         import_path = find_plugins().get(name)
     if import_path is not None:
-        module, _, cls = import_path.partition(":")
-        return getattr(importlib.import_module(module), cls)
+        return load_import_path(import_path, "pass")
     estimator = _find_estimator(name)
     if not estimator:
         raise UsageError(
@@ -82,12 +81,6 @@ def _find_estimator(pass_name: str) -> str:
 @functools.cache
 def find_plugins() -> dict[str, str]:
     """Map the name of each pass of a package to ``module:Class``. Raises UsageError for a clash."""
-    from importlib.metadata import entry_points
-
-    import_paths: dict[str, str] = {}
-    for point in entry_points(group="hespas.passes"):
-        # A package that is installed twice on the path is listed twice.
-        known = import_paths.setdefault(point.name, point.value)
-        if known != point.value or _is_builtin(point.name):
-            raise UsageError(f"two packages define the pass '{point.name}'")
-    return import_paths
+    return collect_entry_points(
+        "hespas.passes", "pass", dict.fromkeys(list_builtin_pass_names(), "hespas")
+    )

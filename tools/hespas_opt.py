@@ -108,8 +108,8 @@ def _format_pass_help() -> str:
         lines.append(f"  --{name}")
         try:
             cls = registry.load_pass_class(name)
-        except (ImportError, AttributeError, HespasError) as error:  # a package is incomplete
-            lines.append(f"      (cannot be loaded: {error})")
+        except HespasError as error:  # a package is incomplete
+            lines.append(f"      ({error.message})")
             continue
         lines.append(f"      {cls.get_help_summary()}")
         for spelled, field in cls.list_spelled_options():

@@ -1,7 +1,8 @@
 """The classes and functions that packages extend hespas with.
 
 A package names its class in an entry point: a pass in ``hespas.passes``, an estimator in
-``hespas.estimators``. Names are imported when they are first used.
+``hespas.estimators``, cost rules in ``hespas.cost_rules``. Names are imported when they are first
+used.
 """
 
 from __future__ import annotations
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     from hespas.estimators.measure.base import MeasuringEstimator
     from hespas.estimators.measure.failure import UnsupportedError
     from hespas.estimators.measure.standalone_region import compute_region_work
+    from hespas.estimators.rules.base import (
+        BufferSize,
+        count_read_bytes,
+        count_written_bytes,
+        to_buffer_size,
+    )
     from hespas.estimators.work import (
         CostRule,
         OpWork,
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Annotation",
+    "BufferSize",
     "CommAttr",
     "Cost",
     "CostItem",
@@ -51,11 +59,14 @@ __all__ = [
     "collect_functions",
     "compute_op_work",
     "compute_region_work",
+    "count_read_bytes",
+    "count_written_bytes",
     "find_cost_rule",
     "ir",
     "option",
     "run_pipeline",
     "setting",
+    "to_buffer_size",
 ]
 
 _MODULES = {
@@ -65,6 +76,9 @@ _MODULES = {
     "hespas.estimators.measure.base": "MeasuringEstimator",
     "hespas.estimators.measure.failure": "UnsupportedError",
     "hespas.estimators.measure.standalone_region": "compute_region_work",
+    "hespas.estimators.rules.base": (
+        "BufferSize count_read_bytes count_written_bytes to_buffer_size"
+    ),
     "hespas.estimators.work": "CostRule OpWork UnknownCost WorkPart compute_op_work find_cost_rule",
     "hespas.passes.annotate.traverse": "Annotation annotate_module",
     "hespas.passes.base": "Pass PassRun option",

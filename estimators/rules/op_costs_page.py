@@ -153,33 +153,9 @@ _PACKAGES = """\
 ## Ops and custom calls of packages
 
 A package adds the cost of an op, or of a custom call that hespas has no rule for, by the entry
-point group `hespas.cost_rules`. The entry point names a `CostRule` or a list of them:
-
-```toml
-[project.entry-points."hespas.cost_rules"]
-my_kernels = "my_package.costs:RULES"
-```
-
-A rule holds a function from the op to its `OpWork`, and the names of ops or the targets of custom
-calls:
-
-```python
-from hespas.estimators.rules.base import count_read_bytes, count_written_bytes, to_buffer_size
-from hespas.estimators.work import CostRule, OpWork, WorkPart
-
-
-def compute_my_kernel_work(op):
-    size = to_buffer_size(op.operands[0].type)
-    parts = (WorkPart("matrix", size.key, 2 * size.elements),)
-    return OpWork("custom", count_read_bytes(op), count_written_bytes(op), parts)
-
-
-RULES = [CostRule(compute_my_kernel_work, ops=("my.op",), call_targets=("my_kernel",))]
-```
-
-`WorkPart` is a number of operations on the `matrix` or `vector` units at the peak rate of an
-element type. The function raises `UnknownCost` for an op that it cannot count. A package cannot
-replace a rule of this page, and two packages that define the cost of one op are an error."""
+point group `hespas.cost_rules`: see [op costs and passes of your own](../how-to/own-package.md). A
+package cannot replace a rule of this page, and two packages that define the cost of one op are an
+error."""
 
 
 def _format_row(cells: tuple[str, ...]) -> str:

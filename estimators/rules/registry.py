@@ -39,7 +39,8 @@ from hespas.estimators.rules.base import (
     OpWork,
     UnknownCost,
 )
-from hespas.support.errors import HespasError, UsageError, extract_first_line
+from hespas.support.entry_points import load_import_path
+from hespas.support.errors import HespasError, UsageError
 
 _ENTRY_POINT_GROUP = "hespas.cost_rules"
 _rules_by_op: dict[str, CostRule] = {}
@@ -131,13 +132,7 @@ def load_package_rules() -> PackageRules:
 
 
 def _load_entry_point(value: str) -> list[CostRule]:
-    from importlib.metadata import EntryPoint
-
-    try:
-        loaded = EntryPoint("", value, _ENTRY_POINT_GROUP).load()
-    except Exception as error:
-        reason = f"{type(error).__name__}: {extract_first_line(str(error))}"
-        raise UsageError(f"the cost rules {value} cannot be imported: {reason}") from error
+    loaded = load_import_path(value, "list of cost rules")
     rules = [loaded] if isinstance(loaded, CostRule) else loaded
     if not isinstance(rules, (list, tuple)) or not all(isinstance(r, CostRule) for r in rules):
         raise UsageError(f"{value} is not a CostRule or a list of them")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hespas.support.entry_points import collect_entry_points
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.suggestions import suggest_nearest
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from hespas.frontends.export.export_spec import ExportSpec
 
 BUILD = "build"  # the default function of a file
-ENTRY_POINTS = "hespas.recipes"
 ACCEPTED_RESULTS = "an Exportable or what jax.jit(f).lower(...) gives"
 
 
@@ -46,22 +46,11 @@ def collect_recipes() -> dict[str, str]:
     """Map the name of every recipe to its ``module:function``.
 
     Raises:
-        HespasError: If two packages define a recipe of the same name.
+        UsageError: If two packages define a recipe of the same name.
     """
-    from importlib.metadata import entry_points
-
     from hespas.frontends.recipes import RECIPES
 
-    recipe_targets = dict(RECIPES)
-    for point in entry_points(group=ENTRY_POINTS):
-        if point.name in recipe_targets:
-            raise HespasError(
-                f"two packages define the recipe '{point.name}': {recipe_targets[point.name]} and "
-                f"{point.value}",
-                remedy="uninstall one of them",
-            )
-        recipe_targets[point.name] = point.value
-    return recipe_targets
+    return RECIPES | collect_entry_points("hespas.recipes", "recipe", RECIPES)
 
 
 def find_program_function(program: str) -> Callable[..., Any]:

@@ -150,7 +150,10 @@ def test_the_settings_of_any_estimator_are_those_of_its_pass(package, parse):
 def test_help_lists_a_broken_package(package, capsys):
     assert hespas_opt.main(["--help"]) == 0
     text = capsys.readouterr().out
-    assert "--broken-annotate\n      (cannot be loaded: No module named 'no_such_package')" in text
+    assert (
+        "--broken-annotate\n      (the estimator no_such_package:Broken cannot be imported: "
+        in text
+    )
     assert "--flat-annotate\n      Give every op the same time." in text
 
 

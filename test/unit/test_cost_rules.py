@@ -120,5 +120,7 @@ def test_wrong_packages_are_one_clear_error(ops, installed: Installed, values, m
 def test_a_package_that_cannot_be_imported(ops, installed: Installed, monkeypatch) -> None:
     installed([EXP])
     monkeypatch.setitem(sys.modules, "package_0", None)
-    with pytest.raises(UsageError, match="the cost rules package_0:RULES cannot be imported: Mod"):
+    with pytest.raises(
+        UsageError, match="the list of cost rules package_0:RULES cannot be imported: Mod"
+    ):
         compute_op_work(ops[0])

@@ -2,7 +2,8 @@
 
 Fenced blocks: ``sh`` runs commands of hespas, or a script in bash, ``python`` runs in a process,
 both in one folder for each page. A ``text`` block after one shows (part of) its output, where
-``...`` stands for anything. ``LANGUAGE=FILE`` writes the file. ``sh norun`` is not run.
+``...`` stands for anything. ``LANGUAGE=FILE`` writes the file. ``sh norun`` is not run;
+``sh fails`` must end with exit code 1.
 """
 
 from __future__ import annotations
@@ -44,10 +45,12 @@ def test_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     output = ""
     for kind, text in blocks(page):
-        if kind in ("sh", "python"):
-            done = run_script(text) if kind == "sh" else run_process([sys.executable, "-c", text])
+        if kind in ("sh", "sh fails", "python"):
+            done = (
+                run_script(text) if kind != "python" else run_process([sys.executable, "-c", text])
+            )
             output = done.out + done.err
-            assert done.code == 0, f"{text}\n{output}"
+            assert done.code == (kind == "sh fails"), f"{text}\n{output}"
         elif "=" in kind:
             Path(kind.split("=")[1]).write_text(text)
         elif kind == "text" and output:
