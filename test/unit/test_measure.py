@@ -279,11 +279,13 @@ def test_timed_runs_are_alone_and_compiles_are_not(measured, tmp_path):
 
 def test_waiting_for_a_turn_is_not_working_time(measured):
     text = PROGRAM.replace("%4 = stablehlo.tanh", "%4 = stablehlo.cosine")
-    _, found, _ = measured(
-        text, act="slow", where="func", options={"jobs": 3, "timeout": 1.0, "retries": 0}
+    start = time.monotonic()
+    _, outcome, _ = measured(
+        text, act="slow", where="func", options={"jobs": 3, "timeout": 60.0, "retries": 0}
     )
-    assert found.measured == 3
-    assert 1.2 <= found.uncached_s < 1.8, "three of 0.4 s"
+    elapsed_s = time.monotonic() - start
+    assert outcome.measured == 3
+    assert 1.2 <= outcome.uncached_s <= elapsed_s, "three of 0.4 s, one after the other"
 
 
 LOOP = f"""
