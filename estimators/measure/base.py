@@ -1,9 +1,9 @@
-"""What a measuring estimator is: a module to compile, a worker function, and the cost of an answer.
+"""The base class of measuring estimators.
 
-The parent makes a ``Job`` of each distinct item: JSON data that say completely what is measured. A
-worker process runs ``worker(payload)`` and answers JSON data. The cache, the processes, Dask,
-progress and counters (``hespas.estimators.measure.measurement_run``) are the same for every
-estimator.
+The parent process builds a ``MeasurementJob`` for each distinct item: JSON data that completely
+describe what is measured. A worker process calls ``worker(payload)`` and returns JSON data. All
+measuring estimators share the cache, the processes, the Dask client, the progress display and the
+counters (``hespas.estimators.measure.measurement_run``).
 """
 
 from __future__ import annotations
@@ -27,26 +27,27 @@ from hespas.support.errors import find_framework_name, format_source_position
 
 
 class MeasuringEstimator(Estimator):
-    """Base of the estimators that compile and run what they estimate.
-
-    A subclass names its ``worker``, "module:function", which is called in a process of its own as
-    ``worker(payload)`` and returns JSON data: ``median_s`` (the time, required), and where it has
-    them ``min_s``, ``mad_s`` (median absolute deviation), ``low_s`` and ``high_s`` (10th and 90th
-    percentile), ``repetitions``, ``compile_s``, ``flops`` and ``bytes`` (the compiler's own count),
-    and what else is worth keeping in the cache.
-    It raises ``Unsupported`` (hespas.estimators.measure.failure) for what can never be measured;
-    that is cached. Whatever else it raises, a crash, a hang and a lack of memory are not.
-
-    ``probe``, "module:function" too, is called in a worker as ``probe(settings)`` and returns what
-    results depend on beside the payload: ``{"device": "...", ...}``. The ``versions`` of the
-    distributions named in ``packages`` are added to it.
-
-    ``turns`` "whole" gives each worker call the machine to itself, however many workers there are.
-    A worker that does so itself with ``turns.compiling()`` and ``turns.running()``
-    (hespas.estimators.measure.turns) says "own": then compiles run side by side, and only what is
-    timed is alone. Time spent waiting for a turn does not count for the timeout.
+    """The base class of estimators that compile and run regions.
 
     ``Config`` is a dataclass or a pydantic model whose fields are plain JSON data.
+
+    Attributes:
+        worker: "module:function", called in a worker process as ``worker(payload)``. It returns
+            JSON data: ``median_s`` (the time, required), and optionally ``min_s``, ``mad_s``
+            (median absolute deviation), ``low_s`` and ``high_s`` (10th and 90th percentile),
+            ``repetitions``, ``compile_s``, ``flops`` and ``bytes`` (counted by the compiler), and
+            any other data to keep in the cache. It raises ``UnsupportedError``
+            (hespas.estimators.measure.failure) for a payload that can never be measured; this is
+            cached. Other exceptions, crashes, timeouts and lack of memory are not cached.
+        probe: "module:function", called in a worker process as ``probe(settings)``. It returns
+            everything except the payload that results depend on: ``{"device": "...", ...}``. The
+            ``versions`` of the distributions in ``packages`` are added.
+        packages: the distributions whose versions results depend on.
+        turns: "whole" runs only one worker call at a time on a machine, whatever the number of
+            workers. "own" is for a worker that calls ``turns.hold_compile_turn`` and
+            ``turns.hold_timing_turn`` (hespas.estimators.measure.turns) itself, so that
+            compilations run in parallel and only timed code runs alone. The timeout does not
+            include the time spent waiting for a turn.
     """
 
     granularity: ClassVar[Literal["op", "kernel", "region"]] = "region"
@@ -58,35 +59,41 @@ class MeasuringEstimator(Estimator):
 
     def __init__(self, config: Any) -> None:
         self.config = config
-        self.answers: dict[str, Answer | UnknownCost] = {}  # by the item's digest
+        self.answers: dict[str, Answer | UnknownCost] = {}  # by digest of the item
         self.environment: dict[str, Any] = {}
         self.uncounted: set[str] = set()  # digests of items with an op that has no cost rule
 
     def list_measured_items(self, item: CostItem) -> Iterable[CostItem]:
-        """What of a region, or of an op between regions, is measured on its own: all of it."""
+        """List the parts of a region, or of an op between regions, that are measured separately.
+
+        By default this is the whole item.
+        """
         return (item,)
 
     def build_module_text(self, item: CostItem) -> str:
-        """The text of the module to compile, its function ``main``; raises UnknownCost.
+        """Return the text of the module to compile, whose function is ``main``.
 
-        The region as ``standalone`` gives it; rewriting it to what the compiler accepts is the
-        estimator's. Called once for each distinct item, in the parent. Equal regions must give
-        equal text: it is in the key of the cache.
+        By default this is the result of ``build_standalone_module``. A subclass rewrites it into
+        what its compiler accepts. The parent process calls this once for each distinct item. Equal
+        regions must give equal text, because the cache key contains it. Raises UnknownCost.
         """
         return str(build_standalone_module(item.op))
 
     def build_payload(self, item: CostItem) -> dict[str, Any]:
-        """What the worker is given: ``{"module": text, **settings}``; raises UnknownCost."""
+        """Return the argument of the worker: ``{"module": text, **settings}``.
+
+        Raises UnknownCost.
+        """
         return {"module": self.build_module_text(item), **self.collect_settings()}
 
     def collect_settings(self) -> dict[str, Any]:
-        """What of the configuration results depend on, as JSON data; also given to ``probe``."""
+        """Return, as JSON data, the configuration that results depend on; ``probe`` gets it too."""
         if dataclasses.is_dataclass(self.config):
             return {f.name: getattr(self.config, f.name) for f in dataclasses.fields(self.config)}
         return self.config.model_dump(mode="json")
 
     def build_measurement_job(self, item: CostItem) -> MeasurementJob:
-        """The item's payload and what it is called; raises UnknownCost."""
+        """Return the payload of an item with its name for messages; raises UnknownCost."""
         op = item.op
         name = (
             f"@{get_symbol_name(op)}"
@@ -96,9 +103,9 @@ class MeasuringEstimator(Estimator):
         return MeasurementJob(self.build_payload(item), name, format_source_position(op.location))
 
     def build_cost_from_answer(self, item: CostItem, answer: Answer) -> Cost:
-        """The cost of an answer: its median time, and the work that the item's ops do.
+        """Return the cost of an item: the median time of the answer, and the work of its ops.
 
-        Where an op has no cost rule the work is the compiler's own count, if the answer has it.
+        If an op has no cost rule, the work is the compiler's count, as far as the answer has one.
         """
         work = self._count_region_work(item, answer)
         cost = build_work_cost(
@@ -110,7 +117,7 @@ class MeasuringEstimator(Estimator):
         return dataclasses.replace(cost, low_ns=low_ns, high_ns=high_ns)
 
     def estimate(self, item: CostItem) -> Cost:
-        """The cost of an item, measured now where that was not done yet; raises UnknownCost."""
+        """Return the cost of an item, which is measured if needed; raises UnknownCost."""
         if has_only_free_ops(item.op):
             return build_zero_cost(self.name)
         if item.digest not in self.answers:
@@ -123,7 +130,7 @@ class MeasuringEstimator(Estimator):
         return self.build_cost_from_answer(item, answer)
 
     def describe_provenance(self) -> str:
-        """Device, versions, and how far the repetitions of a region are apart, in one line."""
+        """Return one line with the device, versions, and the deviation of the repetitions."""
         parts = [str(self.environment.get("device", "nothing measured"))]
         parts += [f"{name} {v}" for name, v in self.environment.get("versions", {}).items()]
         answers = [a for a in self.answers.values() if not isinstance(a, UnknownCost)]

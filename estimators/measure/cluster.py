@@ -1,7 +1,7 @@
-"""Regions on a Dask cluster: each Dask worker keeps a worker process of ours, as here.
+"""Measuring regions on a Dask cluster.
 
-A crash, a hang or a lack of memory thus costs that process; a Dask worker that is lost costs its
-region a try, on another one.
+Each Dask worker keeps one of our worker processes. A crash, a timeout or a lack of memory
+therefore ends only that process. If a Dask worker is lost, its region is retried on another one.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from hespas.support.errors import HespasError, extract_first_line
 
 INSTALL_COMMAND = "pip install 'hespas[dask]'"
 CONNECT_TIMEOUT_S = 15
-LOST_AFTER_S = 60.0  # without any worker
+LOST_AFTER_S = 60.0  # the cluster counts as lost after this time without any worker
 POLL_S = 5.0
 
 
 class DaskWorkerPool:
-    """The workers of the cluster at ``address``; a context manager. Raises HespasError."""
+    """The workers of the cluster at ``address``.
+
+    It is a context manager. The constructor raises HespasError if the cluster is not available.
+    """
 
     def __init__(self, spec: WorkerSpec, address: str) -> None:
         try:
@@ -48,13 +51,13 @@ class DaskWorkerPool:
         self._client.close(timeout=5)
 
     def collect_environment(self) -> dict[str, Any]:
-        """What results depend on, the same on every worker; raises HespasError where it is not."""
+        """Return what results depend on; raises HespasError if it differs between workers."""
         if not self._client.scheduler_info(n_workers=-1)["workers"]:
             raise HespasError(f"the Dask cluster at {self.address} has no worker")
         answers: Any = self._client.run(_describe_environment, asdict(self.spec), on_error="return")
         distinct: dict[str, tuple[str, dict[str, Any]]] = {}
         for worker, answer in sorted(answers.items()):
-            if isinstance(answer, BaseException):  # in all likelihood hespas is not there
+            if isinstance(answer, BaseException):  # most likely hespas is not installed there
                 why = f"{type(answer).__name__}: {extract_first_line(str(answer))}"
                 raise HespasError(
                     f"the Dask worker {worker} cannot measure: {why}",
@@ -70,14 +73,17 @@ class DaskWorkerPool:
             raise HespasError(
                 f"the Dask workers differ in {key}: {first.get(key)} on {a}, "
                 f"{second.get(key)} on {b}",
-                remedy="take a cluster of equal workers, so that times go together",
+                remedy="use a cluster of equal workers, so that times can be compared",
             )
         return next(iter(distinct.values()))[1]
 
     def run_payloads(
         self, payloads: Sequence[dict[str, Any]]
     ) -> Generator[tuple[int, WorkerOutcome], None, None]:
-        """(number, outcome) of each payload as it is done; raises HespasError if all are lost."""
+        """Yield (number, outcome) of each payload when it is done.
+
+        Raises HespasError if all workers are lost.
+        """
         spec = asdict(self.spec)
         numbers = {
             self._client.submit(
@@ -125,7 +131,7 @@ class DaskWorkerPool:
             )
         error = future.exception() if future.status == "error" else None
         if isinstance(error, self._distributed.KilledWorker):
-            message = "each Dask worker that was given it was lost"
+            message = "each Dask worker that ran it was lost"
             return WorkerFailure("crash", message)
         why = f"{type(error).__name__}: {extract_first_line(str(error))}"
         raise HespasError(f"the Dask cluster failed: {why}")
@@ -136,7 +142,7 @@ _local_pools: dict[str, LocalWorkerPool] = {}
 
 
 def _describe_environment(spec: dict[str, Any]) -> dict[str, Any]:
-    """On a Dask worker: what results depend on there; {"environment" or "error": ...}."""
+    """Return what results depend on as {"environment" or "error": ...}; runs on a Dask worker."""
     with _lock:
         try:
             return {"environment": _get_local_pool(spec).collect_environment()}
@@ -145,9 +151,9 @@ def _describe_environment(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _measure_payload(spec: dict[str, Any], payload: dict[str, Any]) -> dict[str, Any]:
-    """On a Dask worker: measure one region.
+    """Measure one region; runs on a Dask worker.
 
-    {"answer" or "failed": ..., "retried": count}, or {"error": message}.
+    Returns {"answer" or "failed": ..., "retried": count}, or {"error": message}.
     """
     with _lock:
         processes = _get_local_pool(spec)
@@ -163,7 +169,7 @@ def _measure_payload(spec: dict[str, Any], payload: dict[str, Any]) -> dict[str,
 
 
 def _end_worker_processes() -> None:
-    """On a Dask worker: end the worker processes."""
+    """End the worker processes; runs on a Dask worker."""
     with _lock:
         while _local_pools:
             _local_pools.popitem()[1].__exit__()

@@ -1,4 +1,4 @@
-"""What can go wrong in a worker. Importing it imports no bindings: workers do."""
+"""The failures of a worker. This module imports no MLIR bindings, because workers import it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ from typing import Any, Literal, get_args
 
 FailureKind = Literal["unsupported", "error", "memory", "crash", "timeout"]
 FAILURE_KINDS: tuple[str, ...] = get_args(FailureKind)
-RETRIED_KINDS: tuple[FailureKind, ...] = (
-    "memory",
-    "crash",
-    "timeout",
-)  # may be the worker's and not the region's
+# These may be caused by the worker process and not by the region.
+RETRIED_KINDS: tuple[FailureKind, ...] = ("memory", "crash", "timeout")
 
 
 def describe_exit_code(code: int) -> str:
-    """How a process of this exit code ended: ``exited with code 3``, ``crashed (SIGSEGV)``."""
+    """Describe the end of a process: ``exited with code 3``, ``crashed (SIGSEGV)``."""
     if code >= 0:
         return f"exited with code {code}"
     try:
@@ -26,22 +23,28 @@ def describe_exit_code(code: int) -> str:
 
 
 class UnsupportedError(Exception):
-    """Raised by a worker for what this compiler or device can never run; the cache keeps it."""
+    """Raised by a worker if the compiler or device can never run the payload; it is cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerFailure:
-    """Why there is no result: ``kind``, what happened in a line, the worker's last lines."""
+    """The reason why there is no result.
+
+    Attributes:
+        kind: the kind of failure.
+        message: what happened, in one line.
+        last_lines: the last lines that the worker printed.
+    """
 
     kind: FailureKind
     message: str
     last_lines: tuple[str, ...] = ()
 
     def format_message(self) -> str:
-        """All of it in one line."""
+        """Return the whole failure in one line."""
         if self.kind in ("unsupported", "error") or not self.last_lines:
             return self.message
-        return f"{self.message}; its last words: {' | '.join(self.last_lines)}"
+        return f"{self.message}; its last lines: {' | '.join(self.last_lines)}"
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": self.kind, "message": self.message, "said": list(self.last_lines)}

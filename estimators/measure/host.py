@@ -1,4 +1,4 @@
-"""The default ``probe``: what a time depends on where a region runs on the host."""
+"""The default ``probe``, for estimators that run regions on the host."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 
 
 def probe_host(settings: dict[str, Any]) -> dict[str, Any]:
-    """The processor and how many of its cores this process may use."""
+    """Return the processor and the number of its cores that this process may use."""
     return {"device": describe_host_device()}
 
 
 def describe_host_device() -> str:
-    """``AMD EPYC 7B13, 8 cores``: those that this process may use."""
+    """Name the processor and the number of usable cores: ``AMD EPYC 7B13, 8 cores``."""
     count = count_usable_cores()
     return f"{_read_processor_name()}, {count} core{'' if count == 1 else 's'}"
 
 
 def count_usable_cores() -> int:
-    """How many cores this process may use."""
+    """Count the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def read_available_bytes() -> int | None:
-    """Memory that programs can still have without others losing theirs; None where not told."""
+    """Return the memory that can be allocated without swapping, or None if not known."""
     meminfo = Path("/proc/meminfo")
     if meminfo.exists():
         for line in meminfo.read_text().splitlines():
@@ -37,7 +37,7 @@ def read_available_bytes() -> int | None:
 
 
 def _read_processor_name() -> str:
-    """The processor's name as the system gives it."""
+    """Return the name of the processor according to the operating system."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text(errors="replace").splitlines():

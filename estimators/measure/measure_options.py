@@ -1,4 +1,4 @@
-"""Options of measuring: how regions are compiled and run, whatever estimator measures them."""
+"""The options for running measurements, which all measuring estimators share."""
 
 from __future__ import annotations
 

@@ -1,14 +1,15 @@
-"""A worker process: reads one request a line on stdin, answers one line each.
+"""A worker process: it reads one request per line on stdin and answers each with one line.
 
-``python -m hespas.estimators.measure.measure_worker``. A process started by our own program, rather
-than one of ``multiprocessing``, which would run the user's script again, keeps what it prints
-together with what other workers print, and can end only itself and not what it has started.
+It is started with ``python -m hespas.estimators.measure.measure_worker``. ``multiprocessing`` is
+not used, because it would run the user's script again, would mix the output of all workers, and
+could not end the processes that a worker has started.
 
-The first line is the start: {"path": sys.path, "worker": "module:function", "probe": ...,
+The first line describes the worker: {"path": sys.path, "worker": "module:function", "probe": ...,
 "packages": [...], "turns": ..., "timed": ..., "settings": {...}, "memory_limit_bytes": ...}; the
 answer is {"environment": {...}}. Each further line is a payload; the answer is {"answer": {...}} or
-{"failed": {"kind", "message"}}, after {"waiting": true} and {"waiting": false} around each wait for
-a turn. At the end of stdin, which is also the end of the parent, it ends with all it has started.
+{"failed": {"kind", "message"}}. {"waiting": true} and {"waiting": false} precede it for each wait
+for a turn. When stdin ends, for example because the parent has ended, the worker ends together with
+all processes that it has started.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ from hespas.estimators.measure.failure import UnsupportedError
 
 def main() -> None:
     out = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
-    os.dup2(2, 1)  # what native code prints must not be taken for an answer
+    os.dup2(2, 1)  # output of native code must not be read as an answer
     lines = os.fdopen(os.dup(0), encoding="utf-8")
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # nor may what it starts read a request
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # child processes must not read requests
     requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_read_requests, args=(lines, requests), daemon=True).start()
 
     def send_message(**message: Any) -> None:
         print(json.dumps(message), file=out)
 
-    wait_times: list[float] = []  # when each wait for a turn began and ended, during one request
+    wait_times: list[float] = []  # start and end of each wait for a turn during one request
 
     def record_wait(waiting: bool) -> None:
         wait_times.append(time.perf_counter())
@@ -88,7 +89,7 @@ def _prepare_worker(start: dict[str, Any]) -> Any:
     if limit:
         import resource
 
-        # Not the address space: a device's runtime reserves much more of it than it uses.
+        # The address space is not limited: a device runtime reserves far more than it uses.
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     return _import_function(start["worker"])
 

@@ -1,4 +1,4 @@
-"""The cache of measurements: one SQLite file, which any number of processes may use at once."""
+"""The cache of measurements: one SQLite file, which several processes may use at the same time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 from hespas.estimators.measure.failure import WorkerFailure
 from hespas.support.errors import HespasError
 
-NO_FILE = "none"  # in place of a file: results are kept for the run only
+NO_FILE = "none"  # instead of a file: results are kept in memory, for this run only
 CACHE_VARIABLE = "HESPAS_CACHE"
 SCHEMA_VERSION = 1
 BUSY_TIMEOUT_S = 60.0
@@ -30,9 +30,9 @@ CREATE TABLE IF NOT EXISTS results (
 
 
 def locate_default_file() -> Path:
-    """The file that HESPAS_CACHE names, else ``hespas/measurements.sqlite`` in the user's cache.
+    """Return the file of HESPAS_CACHE, or else ``hespas/measurements.sqlite`` in the user's cache.
 
-    Raises HespasError where there is no such place.
+    Raises HespasError if the user has no home folder.
     """
     named = os.environ.get(CACHE_VARIABLE)
     try:
@@ -43,26 +43,29 @@ def locate_default_file() -> Path:
         else:
             folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:
-        message = "there is no home folder to keep the cache of measurements in"
-        raise HespasError(
-            message, remedy=f"name a file by {CACHE_VARIABLE}, or cache={NO_FILE}"
-        ) from None
+        message = "there is no home folder for the cache of measurements"
+        remedy = f"set {CACHE_VARIABLE} to a file, or use cache={NO_FILE}"
+        raise HespasError(message, remedy=remedy) from None
     return folder / "hespas" / "measurements.sqlite"
 
 
 def compute_cache_key(
     estimator: str, version: str, payload: dict[str, Any], environment: dict[str, Any]
 ) -> str:
-    """The key of a result: a hash of all that it depends on."""
+    """Return the key of a result: a hash of everything that it depends on."""
     parts = json.dumps([estimator, version, payload, environment], sort_keys=True)
     return hashlib.sha256(parts.encode()).hexdigest()
 
 
 class MeasurementCache:
-    """Results by key. Each is on disk as soon as ``put`` returns; the first of two stays.
+    """A map from keys to results.
 
-    ``file`` "" is the default place, "none" no file at all. Raises HespasError where it cannot be
-    used: another program's file, a damaged one, one that may not be written.
+    A result is on disk when ``store_outcome`` returns. A second result for a key is ignored.
+    Raises HespasError if the file cannot be used: it belongs to another program, is damaged, or
+    cannot be written.
+
+    Args:
+        file: "" stands for the default file, "none" for no file.
     """
 
     def __init__(self, file: str = "") -> None:
@@ -90,7 +93,7 @@ class MeasurementCache:
         self._db.close()
 
     def find_outcome(self, key: str) -> dict[str, Any] | WorkerFailure | None:
-        """The answer or the failure of that key, None where there is none."""
+        """Return the answer or failure stored under a key, or None."""
         with self._convert_errors():
             row = self._db.execute(
                 "SELECT failed, outcome FROM results WHERE key = ?", (key,)
@@ -110,7 +113,7 @@ class MeasurementCache:
         device: str = "",
         name: str = "",
     ) -> None:
-        """Keep an outcome; the rest is for ``hespas measure cache`` to list."""
+        """Store an outcome; ``hespas measure cache`` lists the other arguments."""
         failed = isinstance(outcome, WorkerFailure)
         text = json.dumps(outcome.to_json() if isinstance(outcome, WorkerFailure) else outcome)
         row = (key, estimator, version, device, name, time.time(), failed, text)
@@ -118,7 +121,7 @@ class MeasurementCache:
             self._db.execute("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def count_grouped_outcomes(self) -> list[tuple[str, str, str, int, int]]:
-        """(estimator, version, device, results, failures), by name."""
+        """Return sorted rows of (estimator, version, device, results, failures)."""
         with self._convert_errors():
             return self._db.execute(
                 "SELECT estimator, version, device, COUNT(*), SUM(failed) FROM results "
@@ -126,7 +129,7 @@ class MeasurementCache:
             ).fetchall()
 
     def remove_outcomes(self, estimator: str = "") -> int:
-        """Remove the results of an estimator, or all; how many there were."""
+        """Remove the results of one estimator, or all results; returns their number."""
         with self._convert_errors():
             where, values = (" WHERE estimator = ?", (estimator,)) if estimator else ("", ())
             removed = self._db.execute(f"DELETE FROM results{where}", values).rowcount
@@ -134,22 +137,22 @@ class MeasurementCache:
             return removed
 
     def measure_size_bytes(self) -> int:
-        """Bytes of the file, with what SQLite keeps beside it."""
+        """Return the size of the file together with SQLite's auxiliary files."""
         if self.file is None:
             return 0
-        beside = [self.file, *(Path(f"{self.file}{end}") for end in ("-wal", "-shm"))]
-        return sum(path.stat().st_size for path in beside if path.exists())
+        files = [self.file, *(Path(f"{self.file}{end}") for end in ("-wal", "-shm"))]
+        return sum(path.stat().st_size for path in files if path.exists())
 
     def _check_schema(self) -> None:
-        """Make the table in a new file; raises HespasError for a file with other contents."""
+        """Create the table in a new file; raises HespasError if the file has other contents."""
         self._db.execute("BEGIN IMMEDIATE")  # another process may be doing the same
         schema_version = self._db.execute("PRAGMA user_version").fetchone()[0]
         tables = self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
         if schema_version != SCHEMA_VERSION and (schema_version or tables):
             raise HespasError(
-                "this is no cache of measurements, or one of another version of hespas",
+                "this is not a cache of measurements of this version of hespas",
                 where=str(self.file),
-                remedy="name another file",
+                remedy="use another file",
             )
         self._db.execute(CREATE_TABLE_SQL)
         self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -161,12 +164,12 @@ class MeasurementCache:
             yield
         except (sqlite3.Error, OSError, ValueError) as error:
             damaged = isinstance(error, ValueError) or type(error) is sqlite3.DatabaseError
-            condition = "damaged, or no cache at all" if damaged else "not to be used"
+            problem = "is damaged, or not a cache" if damaged else "cannot be used"
             remedy = (
-                "remove it, or name another"
+                "remove it, or use another file"
                 if damaged
-                else f"name another, or cache={NO_FILE} for none"
+                else f"use another file, or cache={NO_FILE} for no cache"
             )
             raise HespasError(
-                f"the cache is {condition}: {error}", where=str(self.file), remedy=remedy
+                f"the cache {problem}: {error}", where=str(self.file), remedy=remedy
             ) from None

@@ -1,4 +1,4 @@
-"""What an estimator hands over to be measured, and what comes back."""
+"""The jobs that an estimator has measured, and the errors of those that fail."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REMEDIES: dict[FailureKind, str] = {
 
 @dataclass(frozen=True)
 class MeasurementJob:
-    """One thing to measure.
+    """The description of one measurement.
 
     ``payload`` is sent to the worker. It is JSON data and holds everything that the result depends
     on except the environment, because its hash is the key in the cache. So it contains no paths,

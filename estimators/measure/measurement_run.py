@@ -1,4 +1,4 @@
-"""Measuring the distinct items of a program: from the cache, or by workers, each result kept."""
+"""Measuring the distinct items of a program, with a cache of results and a pool of workers."""
 
 from __future__ import annotations
 
@@ -28,13 +28,19 @@ from hespas.estimators.work import UnknownCost
 
 @dataclass
 class MeasureStatistics:
-    """What was measured, and what did not have to be.
+    """The numbers of items by the way in which their times were obtained.
 
-    ``regions`` are all in the program, ``free`` those of them that take no time; of the others
-    ``distinct`` differ. Of these ``measured`` were compiled and run, ``cached`` came from the
-    cache, ``failed`` have no time. ``retried`` counts the tries that cost a worker process.
-    ``elapsed_s`` it took; ``uncached_s`` is what workers would take to measure every region, none
-    of them reused.
+    Attributes:
+        regions: all items of the program.
+        free: items that take no time.
+        distinct: distinct items among the others, the sum of ``measured``, ``cached``, ``failed``.
+        measured: distinct items that were compiled and run.
+        cached: distinct items whose result was in the cache.
+        failed: distinct items without a time.
+        retried: attempts that ended a worker process.
+        elapsed_s: duration of the measurements.
+        uncached_s: time that workers would need to measure every item without any reuse.
+        device: the device that ran the items.
     """
 
     regions: int = 0
@@ -53,7 +59,7 @@ class MeasureStatistics:
 
 
 class WorkerPool(Protocol):
-    """What runs payloads: processes on this machine, or a cluster."""
+    """Workers that run payloads: processes on this machine, or a cluster."""
 
     @property
     def retried(self) -> int: ...
@@ -67,7 +73,7 @@ class WorkerPool(Protocol):
 
 @dataclass
 class _MeasurementEntry:
-    """Equal items of the program, and the job of the first; ``count`` is how many there are."""
+    """Items that share a job; ``count`` is their number in the program."""
 
     items: list[CostItem]
     job: MeasurementJob
@@ -88,10 +94,10 @@ def measure_items(
     show_progress: Callable[[str], None] | None = None,
     keep_going: bool = False,
 ) -> MeasureStatistics:
-    """Give ``estimator`` an answer for each distinct item; equal items are measured once.
+    """Measure each distinct item and store the answers in ``estimator.answers``.
 
-    Results are put in the cache as they come, so a run that was interrupted goes on where it was.
-    Raises MeasureError for the first item that cannot be measured, unless ``keep_going``.
+    Each result is cached when it arrives, so an interrupted run can be resumed. Raises MeasureError
+    for the first item that cannot be measured, unless ``keep_going`` is set.
     """
     options = options or MeasureOptions()
     start, statistics = time.monotonic(), MeasureStatistics()
@@ -124,7 +130,7 @@ def _collect_distinct_entries(
     statistics: MeasureStatistics,
     keep_going: bool,
 ) -> list[_MeasurementEntry]:
-    """The distinct items that take time, with their jobs, in order."""
+    """Return the distinct items that take time, in program order, with their jobs."""
     entries: dict[str, _MeasurementEntry] = {}
     refused: set[str] = set()
     for item in itertools.chain.from_iterable(map(estimator.list_measured_items, items)):
@@ -157,7 +163,7 @@ def _load_cached_answers(
     statistics: MeasureStatistics,
     keep_going: bool,
 ) -> list[_MeasurementEntry]:
-    """Take what the cache has; the entries that it has not. Those of equal jobs become one."""
+    """Merge entries with equal jobs, accept cached outcomes, and return the remaining entries."""
     todo: list[_MeasurementEntry] = []
     seen: dict[str, _MeasurementEntry] = {}
     for entry in entries:
@@ -185,7 +191,7 @@ def _store_outcome(
     outcome: WorkerOutcome,
     cache: MeasurementCache,
 ) -> None:
-    """Cache a result, and a failure that is the region's own and not the machine's."""
+    """Cache a result, or a failure that the machine cannot have caused."""
     if isinstance(outcome, WorkerFailure) and outcome.kind != "unsupported":
         return
     cache.store_outcome(
@@ -205,7 +211,7 @@ def _accept_outcome(
     statistics: MeasureStatistics,
     keep_going: bool,
 ) -> None:
-    """Give the estimator an answer, or the error; raises it where the run is to stop."""
+    """Store an answer, or the error of a failure, which is raised unless ``keep_going`` is set."""
     answer: Answer | MeasureError
     if isinstance(outcome, WorkerFailure):
         statistics.failed += 1

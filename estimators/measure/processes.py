@@ -1,4 +1,7 @@
-"""Worker processes on this machine: persistent, each in a group of its own, replaced when lost."""
+"""Worker processes on this machine.
+
+They are persistent. Each has its own process group, and is replaced when it dies.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +23,17 @@ from hespas.estimators.measure.failure import RETRIED_KINDS, WorkerFailure, desc
 from hespas.support.errors import HespasError
 
 START_TIMEOUT_S = 120.0  # importing a compiler takes seconds
-WAIT_NOTED_S = 10.0
-LAST_LINES, LAST_BYTES = 3, 4096
+WAIT_NOTED_S = 10.0  # a longer wait for the turn of another run is reported
+LAST_LINES, LAST_BYTES = 3, 4096  # limits of the output that a failure quotes
 
 WorkerOutcome = dict[str, Any] | WorkerFailure
 
 
 @dataclass(frozen=True)
 class WorkerSpec:
-    """What a worker process is started with, and how long and how often it may try.
+    """The description of a worker process, with its timeout and number of retries.
 
-    ``timed`` says that its answers are times, which are checked.
+    If ``timed`` is set, each answer must contain a time.
     """
 
     worker: str
@@ -45,12 +48,12 @@ class WorkerSpec:
 
 
 class _WorkerProcess:
-    """One worker process; ``task`` is what it is busy with, or will be when it has started."""
+    """One worker process; ``task`` is the number of the payload that it runs or will run."""
 
     def __init__(self, spec: WorkerSpec) -> None:
         self.spec = spec
         self.task: int | None = None
-        self.environment: dict[str, Any] | None = None  # known when it has started
+        self.environment: dict[str, Any] | None = None  # None until it has started
         self._errors: IO[bytes] = tempfile.TemporaryFile("a+b")  # noqa: SIM115
         self._buffer = b""
         self._deadline: float | None = None
@@ -60,7 +63,7 @@ class _WorkerProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            start_new_session=True,  # a ^C is the parent's to handle
+            start_new_session=True,  # the parent handles ^C
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
         assert self._popen.stdin is not None and self._popen.stdout is not None
@@ -69,7 +72,7 @@ class _WorkerProcess:
         self._deadline = time.monotonic() + START_TIMEOUT_S
 
     def assign_task(self, task: int, payload: dict[str, Any]) -> None:
-        """Give it a task, which it begins once it has started."""
+        """Send a payload, which the process runs when it has started."""
         self.task = task
         if self.environment is not None:
             os.ftruncate(self._errors.fileno(), 0)
@@ -77,17 +80,20 @@ class _WorkerProcess:
         self._send_message(payload)
 
     def _send_message(self, message: dict[str, Any]) -> None:
-        with contextlib.suppress(BrokenPipeError):  # its death is seen on the other pipe
+        with contextlib.suppress(BrokenPipeError):  # the other pipe reports its death
             self._in.write(json.dumps(message).encode() + b"\n")
             self._in.flush()
 
     @property
     def remaining_s(self) -> float | None:
-        """Seconds until the time is up; None while it waits for its turn, or for work."""
+        """Seconds until the timeout; None while the process waits for its turn or for work."""
         return None if self._deadline is None else self._deadline - time.monotonic()
 
     def read_answer(self) -> dict[str, Any] | None:
-        """What it says, None for what is no answer yet; raises EOFError where it has died."""
+        """Read one message; returns None unless it is an answer.
+
+        Raises EOFError if the process has died.
+        """
         data = os.read(self.out.fileno(), 1 << 16)
         if not data:
             raise EOFError
@@ -113,7 +119,7 @@ class _WorkerProcess:
             self._deadline = time.monotonic() + self._paused_remaining_s
 
     def kill_process_group(self) -> int:
-        """Kill the process and all it started; its exit code."""
+        """Kill the process and all processes that it started; returns its exit code."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._popen.pid, signal.SIGKILL)
         code = self._popen.wait()
@@ -123,7 +129,7 @@ class _WorkerProcess:
         return code
 
     def collect_exit_code(self) -> int:
-        """The exit code of a process that has closed its output."""
+        """Return the exit code of a process that has closed its output."""
         try:
             code = self._popen.wait(5.0)
         except subprocess.TimeoutExpired:
@@ -132,7 +138,7 @@ class _WorkerProcess:
         return code
 
     def read_last_lines(self) -> tuple[str, ...]:
-        """The last lines that it printed during its task."""
+        """Return the last lines that the process printed during its task."""
         size = os.fstat(self._errors.fileno()).st_size
         data = os.pread(self._errors.fileno(), LAST_BYTES, max(0, size - LAST_BYTES))
         lines = [line.strip() for line in data.decode(errors="replace").splitlines()]
@@ -140,9 +146,9 @@ class _WorkerProcess:
 
 
 class LocalWorkerPool:
-    """Up to ``jobs`` worker processes; a context manager that leaves none behind.
+    """A pool of up to ``jobs`` worker processes, which leaving its context ends.
 
-    ``note`` is told, once, where all of them wait for the turn of another run.
+    ``note`` is called once if all of them wait for the turn of another run.
     """
 
     def __init__(
@@ -161,7 +167,7 @@ class LocalWorkerPool:
             (self._busy or self._idle).pop().kill_process_group()
 
     def collect_environment(self) -> dict[str, Any]:
-        """What results depend on here; starts a worker, and raises HespasError if that fails."""
+        """Return what results depend on; raises HespasError if no worker can be started."""
         if not self._idle:
             process = _WorkerProcess(self.spec)
             self._busy.append(process)
@@ -176,9 +182,9 @@ class LocalWorkerPool:
     def run_payloads(
         self, payloads: Sequence[dict[str, Any]]
     ) -> Generator[tuple[int, WorkerOutcome], None, None]:
-        """(number, outcome) of each payload as it is done.
+        """Yield (number, outcome) of each payload when it is done.
 
-        What may be the worker's fault is tried again, in a new one. Raises HespasError where no
+        A failure that the worker may have caused is retried in a new one. Raises HespasError if no
         worker can be started.
         """
         todo = deque(range(len(payloads)))
@@ -205,15 +211,19 @@ class LocalWorkerPool:
                 yield task, outcome
 
     def _wait_for_outcomes(self) -> list[tuple[_WorkerProcess, WorkerOutcome]]:
-        """The busy workers that are done, with what came of it; waits for something to happen."""
-        limits = [left for process in self._busy if (left := process.remaining_s) is not None]
+        """Wait for a message or a timeout; returns the processes that are done with outcomes."""
+        limits = [
+            remaining_s
+            for process in self._busy
+            if (remaining_s := process.remaining_s) is not None
+        ]
         with selectors.DefaultSelector() as selector:
             for process in self._busy:
                 selector.register(process.out, selectors.EVENT_READ, process)
             ready = selector.select(max(0.0, min(limits)) if limits else WAIT_NOTED_S)
         if not ready and not limits and not self._noted:
             self._noted = True
-            self._note("waiting for another run to end what it measures on this machine")
+            self._note("waiting until another run has finished a measurement on this machine")
         done: list[tuple[_WorkerProcess, WorkerOutcome]] = []
         for key, _ in ready:
             outcome = self._read_outcome(key.data)
@@ -221,8 +231,8 @@ class LocalWorkerPool:
                 done.append((key.data, outcome))
         finished = [process for process, _ in done]
         for process in self._busy:
-            left = process.remaining_s
-            if left is not None and left <= 0 and process not in finished:
+            remaining_s = process.remaining_s
+            if remaining_s is not None and remaining_s <= 0 and process not in finished:
                 started = process.environment is not None
                 limit_s = self.spec.timeout_s if started else START_TIMEOUT_S
                 failure = WorkerFailure(
@@ -257,7 +267,7 @@ class LocalWorkerPool:
 
 
 def _describe_ending(code: int) -> str:
-    """How a worker ended, in words."""
+    """Describe how a worker ended."""
     if -code == signal.SIGKILL:
-        return "the worker was killed (SIGKILL): perhaps the machine is out of memory"
+        return "the worker was killed (SIGKILL): the machine may be out of memory"
     return f"the worker {describe_exit_code(code)}"

@@ -1,4 +1,4 @@
-"""How far a run of measurements is: a line that changes on a terminal, else a line now and then."""
+"""Progress of measurements: one changing line on a terminal, otherwise occasional lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ Show = Callable[[str], None]
 
 
 class ProgressCounter:
-    """Counts the ``units`` done of ``total``, and says how long the rest takes at that pace."""
+    """Counts finished units and estimates the remaining time from their rate.
+
+    Args:
+        label: the start of each line.
+        total: the number of units.
+        show: called with the text of each line.
+        units: what is counted, as in ``regions measured``.
+    """
 
     def __init__(self, label: str, total: int, show: Show, units: str = "regions measured") -> None:
         self.label, self.total, self.units, self.done = label, total, units, 0
@@ -21,12 +28,12 @@ class ProgressCounter:
         show(self.format_progress())
 
     def count_finished(self, name: str, count: int = 1) -> None:
-        """One more is done, or ``count``: the one of that name."""
+        """Count one or more finished units and show the name of the last one."""
         self.done += count
         self._show(self.format_progress(name))
 
     def format_progress(self, name: str = "") -> str:
-        """``xla: 12 of 80 regions measured (@region_4), about 3 min left``."""
+        """Return a line such as ``xla: 12 of 80 regions measured (@f), about 3 min left``."""
         text = f"{self.label}: {self.done} of {self.total} {self.units}"
         if name:
             text += f" ({name})"
@@ -38,7 +45,7 @@ class ProgressCounter:
 
 @contextmanager
 def open_progress_display(note: Show, show: Show | None) -> Iterator[Show]:
-    """Where progress goes: ``show`` where there is one, else a terminal's line, else notes."""
+    """Choose how progress is shown: by ``show`` if given, on the terminal, or by ``note``."""
     if show is not None:
         yield show
     elif sys.stderr.isatty():
@@ -64,7 +71,7 @@ def _throttle_notes(note: Show) -> Show:
 
 
 def format_duration(time_s: float) -> str:
-    """``40 s``, ``3 min``, ``2 h 5 min``."""
+    """Format a duration as ``40 s``, ``3 min`` or ``2 h 5 min``."""
     if time_s < 90:
         return f"{max(1, round(time_s))} s"
     minutes = round(time_s / 60)

@@ -1,4 +1,4 @@
-"""A region as a module of its own, and the work that its ops do."""
+"""Copying a region into a module of its own, and computing the work of its ops."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ CALLS = ("callee", "decomposition", "called_computation", "called_computations")
 
 
 def build_standalone_module(op: ir.Operation) -> ir.Module:
-    """A module whose ``main`` does what ``op`` does: a region function, or any op alone.
+    """Build a module whose ``main`` performs ``op``, which is a region function or any other op.
 
-    It is what a compiler can take whole, and runs with any input:
-    - arguments are what the op reads; small constants that it reads come along; larger ones, whose
-      values do not matter, are arguments after the others;
-    - each loop runs the trips that ``prepare`` found, whatever its inputs, and a branch takes the
-      alternative that moves most bytes;
-    - functions that it calls are there, named ``f0``, ``f1``, ...; equal regions give equal text;
-    - no attribute of ours, no sharding of an argument, no token goes in or out.
+    A compiler accepts the module as a whole, and it runs with any input:
+    - The arguments are the operands of the op. Small constants are copied into the module; larger
+      ones, whose values do not matter, become additional arguments at the end.
+    - Each loop has the trip count that ``prepare`` found, whatever its inputs, and each branch
+      takes the alternative that moves most bytes.
+    - Called functions are copied and named ``f0``, ``f1``, ..., so that equal regions give equal
+      text.
+    - There are no hespas attributes, shardings of arguments, or tokens as arguments or results.
 
-    Raises UnknownCost where a loop's trips are not known.
+    Raises UnknownCost if a trip count is not known.
     """
     module = ir.Module.create(ir.Location.unknown(op.context))
     with op.context, ir.Location.unknown():
@@ -46,10 +47,10 @@ def build_standalone_module(op: ir.Operation) -> ir.Module:
 
 
 def compute_region_work(op: ir.Operation) -> OpWork:
-    """The work of one run of a region function, or of any op: loops multiplied out, calls followed.
+    """Return the work of one execution of a region function or any other op.
 
-    ``gap`` says where a trip count is an assumption, and what of an op has no known time. Raises
-    UnknownCost.
+    It includes called functions, and the bodies of loops times their trip counts. ``gap`` names
+    assumed trip counts and the parts of ops without a known time. Raises UnknownCost.
     """
     sums = _RegionWorkSums()
     sums.add_op(op, 1)
@@ -61,7 +62,7 @@ def compute_region_work(op: ir.Operation) -> OpWork:
 
 
 def has_only_free_ops(op: ir.Operation) -> bool:
-    """Whether an op or region function takes no time: nothing in it but ops that are free."""
+    """Return whether an op is free, or a region function contains only free ops."""
     if op.name != "func.func":
         return is_free_op(op)
     return all(is_free_op(view.operation) for view in op.regions[0].blocks[0].operations)
@@ -103,7 +104,10 @@ class _RegionWorkSums:
 
 
 def _find_costliest_alternative(branch: ir.Operation) -> int:
-    """The number of the alternative that moves most bytes; of equal ones, the most operations."""
+    """Return the number of the alternative that moves most bytes.
+
+    If several do, the number of operations decides.
+    """
 
     def rank_alternative(number: int) -> tuple[int, int, int]:
         sums = _RegionWorkSums()
@@ -114,7 +118,7 @@ def _find_costliest_alternative(branch: ir.Operation) -> int:
 
 
 def _clone_as_main(function: ir.Operation, module: ir.Module) -> ir.Operation:
-    """A clone of a region function as ``main``."""
+    """Clone a region function as ``main``."""
     main = function.clone(ir.InsertionPoint(module.body)).operation
     main.attributes["sym_name"] = ir.StringAttr.get("main")
     for name in ("sym_visibility", "arg_attrs", "res_attrs"):
@@ -124,7 +128,7 @@ def _clone_as_main(function: ir.Operation, module: ir.Module) -> ir.Operation:
 
 
 def _wrap_in_main(op: ir.Operation, module: ir.Module) -> ir.Operation:
-    """A function ``main`` around a clone of one op; constants it reads come along."""
+    """Build a function ``main`` around clones of one op and of the constants that it reads."""
     captured_uses = (
         [(inner, k, value) for inner, k, value in list_captured_operands(op)]
         if len(op.regions)
@@ -156,7 +160,10 @@ def _wrap_in_main(op: ir.Operation, module: ir.Module) -> ir.Operation:
 
 
 def _copy_called_functions(op: ir.Operation, module: ir.Module) -> None:
-    """Put the functions that are called, by whatever attribute, in the module, renamed."""
+    """Copy all called functions into the module, and rename them.
+
+    A function is called through any attribute in ``CALLS``.
+    """
     top = op
     while top.parent is not None:
         top = top.parent
@@ -182,12 +189,13 @@ def _copy_called_functions(op: ir.Operation, module: ir.Module) -> None:
     def visit_op(user: ir.Operation) -> ir.WalkResult:
         for key in CALLS:
             if key in user.attributes:
-                named = get_attribute(user, key)
-                many = list(named) if isinstance(named, ir.ArrayAttr) else [named]
-                new = [copy_function(ir.FlatSymbolRefAttr(symbol).value) for symbol in many]
-                user.attributes[key] = (
-                    ir.ArrayAttr.get(new) if isinstance(named, ir.ArrayAttr) else new[0]
-                )
+                callees = get_attribute(user, key)
+                is_array = isinstance(callees, ir.ArrayAttr)
+                symbols = [
+                    copy_function(ir.FlatSymbolRefAttr(symbol).value)
+                    for symbol in (list(callees) if is_array else [callees])
+                ]
+                user.attributes[key] = ir.ArrayAttr.get(symbols) if is_array else symbols[0]
         return ir.WalkResult.ADVANCE
 
     while todo:
@@ -195,7 +203,7 @@ def _copy_called_functions(op: ir.Operation, module: ir.Module) -> None:
 
 
 def _fix_control_flow(function: ir.Operation) -> None:
-    """Make control flow independent of inputs, and drop our attributes."""
+    """Make control flow independent of inputs, and remove the attributes of hespas."""
     loops: list[tuple[ir.Operation, int]] = []
     branches: list[tuple[ir.Operation, int]] = []
 
@@ -222,7 +230,7 @@ def _fix_control_flow(function: ir.Operation) -> None:
 
 
 def _compute_selector_value(branch: ir.Operation, number: int) -> int:
-    """The value of the operand that takes an alternative: of an ``if``, 1 takes the first."""
+    """Return the operand value that selects an alternative; for ``if``, 1 selects the first."""
     return number if branch.name.endswith("case") else 1 - number
 
 
@@ -234,7 +242,7 @@ def _build_scalar_constant(value: int, type_: ir.Type, point: ir.InsertionPoint)
 
 
 def _replace_with_counted_loop(loop: ir.Operation, trips: int) -> None:
-    """Put a loop with a counter of its own in place of ``loop``."""
+    """Replace ``loop`` by a loop with an additional counter that runs ``trips`` times."""
     context = loop.context
     kind = ir.RankedTensorType.get([], ir.IntegerType.get_signless(64))
     before = ir.InsertionPoint(loop)
@@ -269,7 +277,7 @@ def _replace_with_counted_loop(loop: ir.Operation, trips: int) -> None:
 
 
 def _rewrite_signature(main: ir.Operation) -> None:
-    """Large constants become arguments; tokens are made inside and not returned."""
+    """Turn large constants into arguments, and remove tokens from arguments and results."""
     block = main.regions[0].blocks[0]
     start = ir.InsertionPoint.at_block_begin(block)
     for number, argument in reversed(list(enumerate(block.arguments))):

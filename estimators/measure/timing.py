@@ -1,4 +1,4 @@
-"""Repeating what is timed, and what to say of the times: a median, and how far they are apart."""
+"""Timing repeated runs, and summarising their times."""
 
 from __future__ import annotations
 
@@ -9,22 +9,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-MAX_STEADY_SPREAD = (
-    0.05  # a batch is good whose median absolute deviation is this part of its median, or less
-)
-BAND_QUANTILES = (0.1, 0.9)  # quantiles that hold 80 % of the repetitions
-MIN_REPETITIONS = 3  # repetitions of a batch, however long they take
-MIN_BATCH_S = 0.02  # and what a batch takes at least, however short they are
+MAX_STEADY_SPREAD = 0.05  # of a steady batch: median absolute deviation over median
+BAND_QUANTILES = (0.1, 0.9)  # 80 % of the repetitions are between them
+MIN_REPETITIONS = 3  # of a batch, even if they exceed the budget
+MIN_BATCH_S = 0.02  # minimum duration of a batch, which raises its number of repetitions
 
-Batch = Callable[[int], list[float]]  # so many repetitions, in seconds each
+Batch = Callable[[int], list[float]]  # times a number of repetitions, in seconds each
 
 
 @dataclass(frozen=True, slots=True)
 class RepetitionPlan:
-    """How often to repeat: ``warmups`` first, then batches of ``repetitions`` until one is steady.
+    """The number of repetitions: ``warmups``, then batches of ``repetitions`` until one is steady.
 
-    No more than ``batches`` of them, and none begun after ``budget_s`` of measuring; a batch that
-    would take longer than that has fewer repetitions, three at least.
+    There are at most ``batches`` batches, and none starts after ``budget_s`` of measuring. A batch
+    that would take longer has fewer repetitions, but at least three.
     """
 
     warmups: int = 3
@@ -34,11 +32,11 @@ class RepetitionPlan:
 
 
 def time_batches(batch: Batch, plan: RepetitionPlan) -> dict[str, Any]:
-    """The figures of the steadiest batch.
+    """Time batches and summarise the steadiest one.
 
-    ``median_s``, ``min_s``, ``mad_s`` (median absolute deviation), ``low_s`` and ``high_s`` (which
-    hold 80 %), the ``repetitions`` in it, the ``batches`` made, and ``host_load``: processes that
-    could run, on average over the minute before.
+    Returns:
+        The results of ``summarise_times``, the number of ``batches``, and ``host_load``: the mean
+        number of runnable processes in the minute before.
     """
     load = os.getloadavg()[0]
     begun = time.perf_counter()
@@ -61,7 +59,12 @@ def time_batches(batch: Batch, plan: RepetitionPlan) -> dict[str, Any]:
 
 
 def summarise_times(times_s: Sequence[float]) -> dict[str, Any]:
-    """The figures of some repetitions."""
+    """Summarise the times of repetitions.
+
+    Returns:
+        ``median_s``, ``min_s``, ``mad_s`` (median absolute deviation), ``low_s`` and ``high_s``
+        (the bounds of 80 % of the times), and the number of ``repetitions``.
+    """
     ordered = sorted(times_s)
     low, high = (ordered[round(q * (len(ordered) - 1))] for q in BAND_QUANTILES)
     median = statistics.median(ordered)
@@ -76,6 +79,6 @@ def summarise_times(times_s: Sequence[float]) -> dict[str, Any]:
 
 
 def compute_relative_spread(times_s: Sequence[float]) -> float:
-    """Median absolute deviation over the median; 0 where the median is 0."""
+    """Return the median absolute deviation over the median, or 0 if the median is 0."""
     median = statistics.median(times_s)
     return statistics.median(abs(t - median) for t in times_s) / median if median else 0.0

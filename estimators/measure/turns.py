@@ -1,11 +1,12 @@
-"""Turns at the machine: what is timed runs alone, compiles run side by side.
+"""Turns of workers: timed code runs alone, and compilations run in parallel.
 
-All workers of a user on a host share one file lock: those of one run, of several runs at once, and
-of a Dask cluster. A dead worker's lock is freed by the system. For use in worker functions:
+All workers of a user on a host share one file lock, whether they belong to one run, to several
+runs, or to a Dask cluster. The operating system frees the lock of a dead worker. A worker function
+uses them as follows:
 
-    with turns.compiling():
+    with turns.hold_compile_turn():
         program = compile(...)
-    with turns.running():
+    with turns.hold_timing_turn():
         times = [...]
 """
 
@@ -23,28 +24,29 @@ def _ignore_wait(waiting: bool) -> None:
     pass
 
 
-report_wait: Callable[[bool], None] = _ignore_wait  # told where the wait for a turn begins and ends
+report_wait: Callable[[bool], None] = _ignore_wait  # called at the start and end of each wait
 
 
 @contextlib.contextmanager
 def hold_compile_turn() -> Iterator[None]:
-    """A turn beside others that compile, while nothing is timed."""
+    """Hold a turn that compilations share, and that excludes timed code."""
     with _hold_lock(fcntl.LOCK_SH):
         yield
 
 
 @contextlib.contextmanager
 def hold_timing_turn(device: str = "") -> Iterator[None]:
-    """A turn alone on the host; with ``device``, among those that name the same device only.
+    """Hold a turn that excludes all others on the host.
 
-    A device of its own (a GPU by its number) is not disturbed by compiles nor by other devices.
+    With ``device`` (such as a GPU with its number) it excludes only turns of the same device, since
+    compilations and other devices do not slow it down.
     """
     with _hold_lock(fcntl.LOCK_EX, device):
         yield
 
 
 def _locate_lock_file(device: str = "") -> Path:
-    """The file that is locked; one for each user and device."""
+    """Return the lock file of this user and device."""
     mark = "".join(c if c.isalnum() else "-" for c in device)
     folder = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
     if not folder.is_absolute() or not os.access(folder, os.W_OK):

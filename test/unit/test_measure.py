@@ -112,7 +112,7 @@ def test_jobs_do_not_change_results(measured):
 @pytest.mark.parametrize(
     ("act", "options", "said"),
     [
-        ("exit", {}, "the worker exited with code 7; its last words: first words | last words"),
+        ("exit", {}, "the worker exited with code 7; its last lines: first words | last words"),
         ("segfault", {}, "the worker crashed (SIGSEGV)"),
         ("hang", {"timeout": 0.5}, "it took more than 0.5 s"),
         ("memory", {"memory_limit": 2.0}, "it ran out of memory"),
@@ -386,7 +386,7 @@ def test_it_says_that_it_waits_for_another_run(parse, monkeypatch):
         options = MeasureOptions(cache="none", jobs=2)
         passes.run_pipeline(module, "prepare,split-linear")
         annotate_module(module, Fake(FakeConfig()), PassRun(note=note), options=options)
-    assert notes == ["waiting for another run to end what it measures on this machine"]
+    assert notes == ["waiting until another run has finished a measurement on this machine"]
 
 
 def alive(pid: int) -> bool:

@@ -103,23 +103,23 @@ def later(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
-        (text, "damaged, or no cache at all: file is not a database; remove it, or name another"),
-        (damaged, "damaged, or no cache at all: "),
-        (foreign, "no cache of measurements, or one of another version"),
-        (later, "no cache of measurements, or one of another version"),
-        (Path.mkdir, "not to be used: unable to open database file; name another"),
+        (text, "is damaged, or not a cache: file is not a database; remove it, or use another"),
+        (damaged, "is damaged, or not a cache: "),
+        (foreign, "not a cache of measurements of this version"),
+        (later, "not a cache of measurements of this version"),
+        (Path.mkdir, "cannot be used: unable to open database file; use another"),
     ],
 )
-def test_a_file_that_is_no_cache_is_refused_and_left_alone(tmp_path, make, said):
+def test_a_file_that_is_no_cache_is_refused_and_left_alone(tmp_path, make, message):
     file = tmp_path / "cache.sqlite"
     make(file)
     before = file.read_bytes() if file.is_file() else b""
     with pytest.raises(HespasError) as caught, MeasurementCache(str(file)) as cache:
         cache.find_outcome("key 7")
         cache.store_outcome("more", {"median_s": 1.0}, **BY)
-    assert said in str(caught.value) and caught.value.where == str(file)
+    assert message in str(caught.value) and caught.value.where == str(file)
     assert make is damaged or not before or file.read_bytes() == before
 
 
