@@ -9,6 +9,7 @@ import math
 
 from hespas.dialects.mlir import ir
 from hespas.estimators.rules.base import (
+    FREE,
     CostRule,
     OpWork,
     list_operand_sizes,
@@ -20,7 +21,12 @@ from hespas.estimators.rules.body_tally import tally_block, uses_first_arguments
 
 
 def _compute_slice_work(op: ir.Operation) -> OpWork:
-    """Count the selected part, and the start indices of the dynamic forms."""
+    """Count the selected part, and the start indices of the dynamic forms.
+
+    A static slice of the whole is free.
+    """
+    if op.name == "stablehlo.slice" and op.operands[0].type == op.results[0].type:
+        return FREE
     out = to_buffer_size(op.results[0].type).bytes
     indices = sum(size.bytes for size in list_operand_sizes(op)[1:])
     return OpWork("copy", out + indices, out, ())
