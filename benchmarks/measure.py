@@ -1,4 +1,7 @@
-"""Whole processes, timed in turn, so that a machine that slows down slows both sides of a ratio."""
+"""Timing whole processes.
+
+A command and its baseline run alternately, so that both slow down when the machine does.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ BARE_PARSE = (
 
 
 @dataclass(frozen=True)
-class Sample:
-    """One process: CPU seconds (user and system), wall seconds, peak resident bytes."""
+class ProcessUsage:
+    """What a process used: CPU seconds (user and system), wall seconds, peak resident bytes."""
 
     cpu_s: float
     wall_s: float
@@ -27,56 +30,58 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Medians over rounds of a command, of its baseline, and of their ratio round by round."""
+class CommandComparison:
+    """Medians over the rounds: of a command, of its baseline, and of the ratios of each round."""
 
-    command: Sample
-    baseline: Sample
+    command: ProcessUsage
+    baseline: ProcessUsage
     ratio: float
     memory_ratio: float
 
 
-def python(code: str, *arguments: str) -> list[str]:
-    """A command that runs ``code`` and leaves without tearing down, as the tools do."""
+def build_python_command(code: str, *arguments: str) -> list[str]:
+    """Return a command that runs ``code`` and exits without teardown, as the tools do."""
     return [sys.executable, "-c", f"{code}; import os; os._exit(0)", *arguments]
 
 
-def tool(name: str, *arguments: str) -> list[str]:
-    """An installed tool of this environment."""
+def build_tool_command(name: str, *arguments: str) -> list[str]:
+    """Return a command that runs an installed tool of this environment."""
     return [os.path.join(os.path.dirname(sys.executable), name), *arguments]
 
 
-def sample(command: Sequence[str]) -> Sample:
-    """Run once; raises RuntimeError where the command fails."""
+def run_process(command: Sequence[str]) -> ProcessUsage:
+    """Run a command once; raises RuntimeError if it fails."""
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stderr is not None
-    said = process.stderr.read()
+    error_output = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed: {said.decode()[-2000:]}")
+        raise RuntimeError(f"{' '.join(command)} failed: {error_output.decode()[-2000:]}")
     scale = 1 if sys.platform == "darwin" else 1024
-    return Sample(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss * scale)
+    return ProcessUsage(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss * scale)
 
 
-def compare(command: Sequence[str], baseline: Sequence[str], rounds: int = 5) -> Pair:
-    """``command`` and ``baseline`` in turn, after one round that does not count."""
+def compare_commands(
+    command: Sequence[str], baseline: Sequence[str], rounds: int = 5
+) -> CommandComparison:
+    """Run ``command`` and ``baseline`` alternately, after one round that is not counted."""
     for warm_up in (baseline, command):
-        sample(warm_up)
-    pairs = [(sample(command), sample(baseline)) for _ in range(rounds)]
-    return Pair(
-        _median([a for a, _ in pairs]),
-        _median([b for _, b in pairs]),
+        run_process(warm_up)
+    pairs = [(run_process(command), run_process(baseline)) for _ in range(rounds)]
+    return CommandComparison(
+        _compute_median([a for a, _ in pairs]),
+        _compute_median([b for _, b in pairs]),
         statistics.median(a.wall_s / b.wall_s for a, b in pairs),
         statistics.median(a.peak_bytes / b.peak_bytes for a, b in pairs),
     )
 
 
-def _median(samples: Sequence[Sample]) -> Sample:
-    return Sample(
-        statistics.median(s.cpu_s for s in samples),
-        statistics.median(s.wall_s for s in samples),
-        int(statistics.median(s.peak_bytes for s in samples)),
+def _compute_median(usages: Sequence[ProcessUsage]) -> ProcessUsage:
+    return ProcessUsage(
+        statistics.median(s.cpu_s for s in usages),
+        statistics.median(s.wall_s for s in usages),
+        int(statistics.median(s.peak_bytes for s in usages)),
     )

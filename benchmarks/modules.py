@@ -1,4 +1,4 @@
-"""Modules to time: a real one, and a made one of any size."""
+"""The modules of the benchmarks: a real program, and generated ones of any size."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ ROOT = Path(__file__).resolve().parents[1]
 OPS_PER_LAYER = 20
 
 
-def real(folder: Path) -> Path:
-    """The largest optimised Llama-3 training step at hand, unpacked into ``folder``."""
+def unpack_real_program(folder: Path) -> Path:
+    """Unpack the largest available optimised Llama-3 training step into ``folder``."""
     shared = Path(os.environ.get("HESPAS_WORKLOADS", ROOT.parent / "shared" / "workloads"))
     for packed in (
         shared / "llama3" / "llama3-3b-opt-a100.mlir.xz",
@@ -21,11 +21,14 @@ def real(folder: Path) -> Path:
             plain = folder / packed.stem
             plain.write_bytes(lzma.decompress(packed.read_bytes()))
             return plain
-    raise FileNotFoundError("no workload is at hand")
+    raise FileNotFoundError("no Llama-3 program is available")
 
 
-def layers(folder: Path, ops: int) -> Path:
-    """A chain of equal transformer-like layers, about ``ops`` ops, a collective in each."""
+def write_layered_module(folder: Path, ops: int) -> Path:
+    """Write a chain of equal transformer-like layers with about ``ops`` ops.
+
+    Each layer contains one collective.
+    """
     lines = [
         LAYER.replace("@", f"{k}_").replace("PREVIOUS", f"x{k - 1}_")
         for k in range(ops // OPS_PER_LAYER)

@@ -1,7 +1,7 @@
-"""Sums of regions beside whole programs, on the device at hand: figures as data, and their table.
+"""Comparing the sum of the times of all regions with the time of the whole program.
 
-``python -m benchmarks.reference FILE`` measures and writes FILE (JSON). ``make generate`` writes
-docs/reference/whole-programs.md from the files in docs/data.
+``python -m benchmarks.reference FILE`` measures on an available device and writes FILE (JSON).
+``make generate`` writes docs/reference/whole-programs.md from the files in docs/data.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-# name: arguments of ``hespas export``, beside the stage
+# The arguments of ``hespas export``, without the stage, by name of the program.
 WORKLOADS: dict[str, str] = {
     "llama training step": "llama --model tiny --mesh fsdp=2 --set layers=1 --set batch=8 "
     "--set sequence=256",
@@ -33,16 +33,16 @@ WORKLOADS: dict[str, str] = {
     "--set dtype=f32",
 }
 DATA = Path(__file__).resolve().parents[1] / "docs" / "data"
-QUIET_LOAD = 0.75  # of runnable processes: more than that is somebody else's work
+QUIET_LOAD = 0.75  # runnable processes; a higher load comes from other work
 
 
 def main() -> None:
     parser = argparse.ArgumentParser("benchmarks.reference", description=__doc__)
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--device", default="auto", help="of the xla estimator")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("file", type=Path, help="JSON file to write")
+    parser.add_argument("--device", default="auto", help="device of the xla estimator")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds")
     parser.add_argument(
-        "--wait", type=float, default=0.0, help="seconds to wait for a quiet machine"
+        "--wait", type=float, default=0.0, help="most seconds to wait for a quiet machine"
     )
     options = parser.parse_args()
     figures = measure_workloads(options.device, options.rounds, options.wait)
@@ -50,25 +50,27 @@ def main() -> None:
 
 
 def measure_workloads(device: str, rounds: int, wait_s: float) -> dict[str, Any]:
-    """Compare every workload with its regions; also say with what and when it was measured."""
+    """Compare each workload with its regions; returns the data of a file in docs/data."""
     from hespas import __version__
 
     workloads = []
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "program.mlir"
-        for what, arguments in WORKLOADS.items():
+        for workload, arguments in WORKLOADS.items():
             export = ["export", *arguments.split(), "--stage", "partitioned"]
-            hespas(*export, "-o", str(path))
-            wait(wait_s)
-            compared = ["--setting", f"device={device}", "--rounds", str(rounds), "--json"]
-            found = json.loads(hespas("measure", "reference", str(path), *compared))
-            del found["program"]
-            command = " ".join(["hespas", *export, "-o", path.name])
-            again = (
-                f"hespas measure reference {path.name} --setting device={device} --rounds {rounds}"
+            run_hespas(*export, "-o", str(path))
+            wait_for_quiet_machine(wait_s)
+            options = ["--setting", f"device={device}", "--rounds", str(rounds)]
+            comparison = json.loads(
+                run_hespas("measure", "reference", str(path), *options, "--json")
             )
-            workloads.append({"name": what, "commands": [command, again], **found})
-            print(f"{what}: {found['ratio']:.3f}", file=sys.stderr, flush=True)
+            del comparison["program"]
+            commands = [
+                " ".join(["hespas", *export, "-o", path.name]),
+                " ".join(["hespas", "measure", "reference", path.name, *options]),
+            ]
+            workloads.append({"name": workload, "commands": commands, **comparison})
+            print(f"{workload}: {comparison['ratio']:.3f}", file=sys.stderr, flush=True)
     return {
         "date": datetime.date.today().isoformat(),
         "hespas": __version__,
@@ -78,14 +80,14 @@ def measure_workloads(device: str, rounds: int, wait_s: float) -> dict[str, Any]
     }
 
 
-def hespas(*arguments: str) -> str:
-    """What a command prints; its messages go to ours."""
+def run_hespas(*arguments: str) -> str:
+    """Run a command of hespas and return its stdout; its messages appear on stderr."""
     command = [sys.executable, "-m", "hespas.tools.hespas", *arguments]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def wait(limit_s: float) -> None:
-    """Return when little else runs here, or after some time."""
+def wait_for_quiet_machine(limit_s: float) -> None:
+    """Wait until the load of the machine is low, or for at most ``limit_s``."""
     end = time.monotonic() + limit_s
     while os.getloadavg()[0] > QUIET_LOAD and time.monotonic() < end:
         time.sleep(1)
@@ -94,14 +96,14 @@ def wait(limit_s: float) -> None:
 HEAD = """\
 <!-- Generated by `make generate` from docs/data/reference-*.json. -->
 
-# Sums of regions beside whole programs
+# Sums of regions and whole programs
 
-How well does the sum of the times of regions, each compiled and run alone, stand for the time of
-the whole program? `hespas measure reference` measures both in turn, on one device. Collectives are
-replaced by local operations with results of the same shape, whose time is part of the sum. The
-*ratio* is the time of the sum divided by the time of the whole, the median over the rounds; its
-range is over the rounds. *Least disturbed* is the ratio of the shortest times measured, because
-other work on the machine only adds time.
+This page compares the sum of the times of all regions, each compiled and run alone, with the time
+of the whole program. `hespas measure reference` measures both alternately on one device. It
+replaces collectives by local operations with results of the same shape, whose time is part of the
+sum. The *ratio* is the sum divided by the time of the whole program: its median over the rounds,
+and its range. *Least disturbed* is the ratio of the shortest times measured, because other work on
+the machine only adds time.
 """
 
 
@@ -109,26 +111,27 @@ def render_markdown() -> str:
     """Return the text of docs/reference/whole-programs.md."""
     lines = [HEAD]
     for file in sorted(DATA.glob("reference-*.json")):
-        found = json.loads(file.read_text("utf-8"))
-        versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+        figures = json.loads(file.read_text("utf-8"))
+        versions = ", ".join(f"{name} {version}" for name, version in figures["versions"].items())
         lines += [
-            f"## {found['device']}\n",
-            f"{found['date']}, {versions}. Load is that of the host's other work, in processes.\n",
+            f"## {figures['device']}\n",
+            f"{figures['date']}, {versions}. *Load* is the number of other processes "
+            "that ran on the host.\n",
             "| program | regions, distinct | whole | sum | ratio | range | least disturbed "
             "| load |",
             "|---|---|---|---|---|---|---|---|",
         ]
-        for one in found["workloads"]:
-            low, high = one["ratio_range"]
-            load = max(round_["host_load"] for round_ in one["rounds"])
-            total = one["regions_s"] + one["stand_ins_s"]
+        for row in figures["workloads"]:
+            low, high = row["ratio_range"]
+            load = max(round_["host_load"] for round_ in row["rounds"])
+            total = row["regions_s"] + row["stand_ins_s"]
             lines.append(
-                f"| {one['name']} | {one['regions']}, {one['distinct']} "
-                f"| {1e3 * one['whole_s']:.2f} ms | {1e3 * total:.2f} ms | {one['ratio']:.2f} "
-                f"| {low:.2f} to {high:.2f} | {one['least_ratio']:.2f} | {load:.1f} |"
+                f"| {row['name']} | {row['regions']}, {row['distinct']} "
+                f"| {1e3 * row['whole_s']:.2f} ms | {1e3 * total:.2f} ms | {row['ratio']:.2f} "
+                f"| {low:.2f} to {high:.2f} | {row['least_ratio']:.2f} | {load:.1f} |"
             )
-        lines += ["\nMade by\n", "```sh norun"]
-        lines += [command for one in found["workloads"] for command in one["commands"]]
+        lines += ["\nThe commands are:\n", "```sh norun"]
+        lines += [command for row in figures["workloads"] for command in row["commands"]]
         lines += ["```\n"]
     return "\n".join(lines)
 

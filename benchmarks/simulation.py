@@ -1,4 +1,4 @@
-"""Times the embedded simulator on made traces, reading included; each in a process of its own."""
+"""Timing the embedded simulator on generated traces, which it also reads, in separate processes."""
 
 from __future__ import annotations
 
@@ -6,59 +6,65 @@ import json
 import shutil
 from pathlib import Path
 
-from benchmarks.measure import Sample, python, sample
+from benchmarks.measure import ProcessUsage, build_python_command, run_process
 from hespas.chakra import record_encoding
 from hespas.chakra.schema import NodeType
 
 CASES = (
-    # what, nodes, devices, devices of a communicator, collectives: one node in so many, limit
+    # label, nodes, devices, devices of a communicator, nodes per collective, limit
     ("12,000 nodes x 4 devices, an all-reduce in 4", 12_000, 4, 4, 4, "1 s"),
     ("5,000 nodes x 64 devices, chained (ASTRA-sim: 22.4 s)", 5_000, 64, 64, 4, "1.1 s: 20 times"),
     ("2,000 collectives x 1,024 devices", 2_000, 1_024, 1_024, 1, "seconds"),
     ("2,000 nodes x 8 devices, groups of 8", 2_000, 8, 8, 4, ""),
     ("... x 4,096 devices, groups of 8", 2_000, 4_096, 8, 4, "about that of 8 devices"),
 )
-_RUN = (
+_SIMULATE = (
     "import sys; from hespas.simulators import simulation_inputs; "
     "from hespas.simulators.embedded import run_event_simulation; "
     "inputs = simulation_inputs.load_inputs(sys.argv[1], sys.argv[2]); "
     "r = run_event_simulation(inputs); assert r.step_time_ns; "
     "status = open('/proc/self/status').read(); "
     "open(sys.argv[3], 'w').write(status.partition('VmHWM:')[2].split()[0])"
-)  # the peak that wait4 tells is at least that of the process that started it
-_BARE = "import hespas.simulators.simulation_inputs, hespas.simulators.embedded"
+)  # it reports its own peak, since that of wait4 is at least the peak of the parent process
+_IMPORT_ONLY = "import hespas.simulators.simulation_inputs, hespas.simulators.embedded"
 
 
-def simulations(folder: Path) -> list[tuple[str, str, str]]:
-    """Rows: what, the time less that of the imports and the peak memory, the limit."""
-    bare = min(sample(python(_BARE)).wall_s for _ in range(3))
+def measure_simulations(folder: Path) -> list[tuple[str, str, str]]:
+    """Return rows of label, time (without that of the imports) with peak memory, and limit."""
+    import_s = min(run_process(build_python_command(_IMPORT_ONLY)).wall_s for _ in range(3))
     rows = []
-    for what, nodes, devices, group, every, limit in CASES:
-        made = folder / f"{nodes}-{devices}"
-        traces(made / "traces", nodes, devices, group, every)
-        system(made / "system", devices)
-        peak = made / "peak_kib"
-        command = python(_RUN, str(made / "traces"), str(made / "system"), str(peak))
-        best: Sample = min((sample(command) for _ in range(3)), key=lambda s: s.wall_s)
+    for label, nodes, devices, group, collective_interval, limit in CASES:
+        case_folder = folder / f"{nodes}-{devices}"
+        write_traces(case_folder / "traces", nodes, devices, group, collective_interval)
+        write_system(case_folder / "system", devices)
+        peak = case_folder / "peak_kib"
+        inputs = [str(case_folder / "traces"), str(case_folder / "system")]
+        command = build_python_command(_SIMULATE, *inputs, str(peak))
+        best: ProcessUsage = min((run_process(command) for _ in range(3)), key=lambda s: s.wall_s)
         peak_bytes = 1024 * int(peak.read_text())
-        shutil.rmtree(made)
-        time = f"{best.wall_s - bare:.2f} s ({peak_bytes / 1e6:.0f} MB)"
-        rows.append((f"simulate {what}", time, limit))
+        shutil.rmtree(case_folder)
+        time = f"{best.wall_s - import_s:.2f} s ({peak_bytes / 1e6:.0f} MB)"
+        rows.append((f"simulate {label}", time, limit))
     return rows
 
 
-def traces(folder: Path, nodes: int, devices: int, group: int, every: int) -> None:
-    """Compute nodes of 20 us in a chain, and a chain of all-reduces of 1 MiB that wait for them."""
+def write_traces(
+    folder: Path, nodes: int, devices: int, group: int, collective_interval: int
+) -> None:
+    """Write traces with a chain of compute nodes and a chain of all-reduces that depend on them.
+
+    A compute node takes 20 us, and an all-reduce has 1 MiB.
+    """
     folder.mkdir(parents=True)
     groups = {k + 1: list(range(k * group, (k + 1) * group)) for k in range(devices // group)}
     (folder / "comm_group.json").write_text(json.dumps(groups))
     for number, members in groups.items():
-        data = _trace(nodes, number, every)
+        data = _encode_trace(nodes, number, collective_interval)
         for rank in members:
             (folder / f"dev.{rank}.et").write_bytes(data)
 
 
-def _trace(nodes: int, group: int, every: int) -> bytes:
+def _encode_trace(nodes: int, group: int, collective_interval: int) -> bytes:
     plain = record_encoding.encode_int_attr("is_cpu_op", 0, "bool")
     comm = (
         plain
@@ -69,7 +75,7 @@ def _trace(nodes: int, group: int, every: int) -> bytes:
     records = [record_encoding.encode_metadata_record()]
     compute, reduce = 0, 0
     for i in range(1, nodes + 1):
-        is_comm = i % every == 0
+        is_comm = i % collective_interval == 0
         deps = [d for d in ((compute, reduce) if is_comm else (compute,)) if d]
         kind = NodeType.COMM_COLL_NODE if is_comm else NodeType.COMP_NODE
         name = record_encoding.encode_node_name(f"n{i}")
@@ -87,8 +93,8 @@ def _trace(nodes: int, group: int, every: int) -> bytes:
     return b"".join(records)
 
 
-def system(folder: Path, devices: int) -> None:
-    """A switch of 100 GB/s and 500 ns, ring algorithms."""
+def write_system(folder: Path, devices: int) -> None:
+    """Write a system with a switch of 100 GB/s and 500 ns, and with ring algorithms."""
     folder.mkdir(parents=True)
     (folder / "network.yml").write_text(
         f"topology: [ Switch ]\nnpus_count: [ {devices} ]\nbandwidth: [ 100 ]\nlatency: [ 500 ]\n"

@@ -1,16 +1,16 @@
-"""Times a sweep of a thousand cells on two processes, nothing of it in the cache."""
+"""Timing a sweep of a thousand cells on two processes, without a cache."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from benchmarks.measure import sample, tool
+from benchmarks.measure import build_tool_command, run_process
 from benchmarks.modules import ROOT
 
 PROGRAM = ROOT / "docs" / "examples" / "llama3-100m.mlir.xz"
 CASES = (
-    # what, memory bandwidths, systems
+    # label, number of memory bandwidths, systems
     ("1,000 nodes x 1 system", 1000, ["A100_SXM_40GB_4GPU"]),
     (
         "200 nodes x 5 systems",
@@ -20,10 +20,10 @@ CASES = (
 )
 
 
-def sweeps(folder: Path) -> list[tuple[str, str, str]]:
-    """Rows: what, the wall time, the limit."""
+def measure_sweeps(folder: Path) -> list[tuple[str, str, str]]:
+    """Return rows of label, wall time, and limit."""
     rows = []
-    for what, nodes, systems in CASES:
+    for label, nodes, systems in CASES:
         file = folder / "sweep.json"
         file.write_text(
             json.dumps(
@@ -36,10 +36,10 @@ def sweeps(folder: Path) -> list[tuple[str, str, str]]:
                 }
             )
         )
-        command = tool("hespas", "sweep", str(file), "--cache", "none", "--jobs", "2")
-        took = sample(command)
+        command = build_tool_command("hespas", "sweep", str(file), "--cache", "none", "--jobs", "2")
+        usage = run_process(command)
         cells = nodes * len(systems)
-        name = f"sweep of {cells:,} cells of `{PROGRAM.stem}`, roofline: {what}"
-        each_ms = 1e3 * took.cpu_s / cells
-        rows.append((name, f"{took.wall_s:.0f} s ({each_ms:.0f} ms of CPU time a cell)", "2 min"))
+        name = f"sweep of {cells:,} cells of `{PROGRAM.stem}`, roofline: {label}"
+        each_ms = 1e3 * usage.cpu_s / cells
+        rows.append((name, f"{usage.wall_s:.0f} s ({each_ms:.0f} ms of CPU time a cell)", "2 min"))
     return rows
