@@ -32,7 +32,8 @@ _NODE_FIELDS = {
 class NodeOverrides:
     """Values that replace those of a node; None and "" keep the node's own.
 
-    A configuration class of an estimator can derive from it to offer them as settings.
+    A configuration class of an estimator can derive from it to offer them as settings. The
+    constructor raises UsageError for a value out of range.
     """
 
     peak_flops: float | None = setting(None, "operations/s of types without a rate on the node")
@@ -44,6 +45,16 @@ class NodeOverrides:
     hbm_power_share: float | None = setting(
         None, "share of the power limit that memory uses, 0 to 1; enables energy estimates"
     )
+
+    def __post_init__(self) -> None:
+        for name in _NODE_FIELDS:
+            value = getattr(self, name)
+            limit = 1 if name == "hbm_power_share" else float("inf")
+            if value is not None and (not 0 < value < float("inf") or value > limit):
+                raise UsageError(
+                    f"{name.replace('_', '-')} must be more than 0"
+                    f"{' and at most 1' if limit == 1 else ''}"
+                )
 
     @property
     def node_overrides(self) -> NodeOverrides:
@@ -70,17 +81,12 @@ class NodeOverrides:
         return NodeOverrides(**values)
 
     def apply_to_node(self, node: NodeSpec) -> NodeSpec:
-        """Return the node with the values replaced. Raises UsageError for a value out of range."""
+        """Return the node with the values replaced. Raises UsageError for an incomplete set."""
         changed = dict.fromkeys(node.changed)
         for name, field_name in _NODE_FIELDS.items():
             value, spelled = getattr(self, name), name.replace("_", "-")
             if value is None:
                 continue
-            limit = 1 if name == "hbm_power_share" else float("inf")
-            if not (0 < value < float("inf")) or value > limit:
-                raise UsageError(
-                    f"{spelled} must be more than 0{' and at most 1' if limit == 1 else ''}"
-                )
             node = replace(node, **{field_name: value})
             changed[spelled] = None
         node = replace(node, changed=tuple(changed))

@@ -44,12 +44,32 @@ def read_simple_yaml(path: Path) -> dict[str, Any]:
         elif value.startswith("["):
             if not value.endswith("]"):
                 raise HespasError("expected ']' at the end of the list", where=f"{path}:{start}")
-            entries[key] = [parse_scalar(item) for item in value[1:-1].split(",") if item.strip()]
+            entries[key] = [
+                parse_scalar(item) for item in split_list_items(value[1:-1]) if item.strip()
+            ]
         else:
             entries[key] = parse_scalar(value)
     if pending:
         raise HespasError("the list has no ']'", where=f"{path}:{start}")
     return entries
+
+
+def split_list_items(text: str) -> list[str]:
+    """Split ``a,b(c,d),'e,f'`` at the commas that no brackets or quotes enclose."""
+    items, start, depth, quote = [], 0, 0, ""
+    for position, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"" and not text[start:position].strip():
+            quote = character
+        elif character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth = max(depth - 1, 0)
+        elif character == "," and not depth:
+            items.append(text[start:position])
+            start = position + 1
+    return [*items, text[start:]]
 
 
 def parse_scalar(text: str) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
+from hespas import configs
 from hespas.support.entry_points import collect_entry_points, load_import_path
 from hespas.support.errors import UsageError
 from hespas.support.settings import Setting, list_settings
@@ -111,6 +112,19 @@ def build_config(name: str, node: NodeSpec | None, settings: Mapping[str, Any]) 
             raise UsageError(f"{name}: {error}") from None
         spelled = ".".join(str(part) for part in details[0]["loc"]).replace("_", "-")
         raise UsageError(f"{name}: setting '{spelled}': {details[0]['msg']}") from None
+
+
+def check_single_settings(name: str, settings: Mapping[str, Any]) -> None:
+    """Raise UsageError for a setting that is wrong whatever the values of the others are.
+
+    Each is checked with the defaults of the others, and with the values of those that have none.
+    """
+    declared = list_settings(load_estimator_class(name).Config)
+    required = {setting.name for setting in declared if setting.default is MISSING} - {"node"}
+    node = configs.load_node(configs.DEFAULT_NODE)
+    common = {key: value for key, value in settings.items() if key.replace("-", "_") in required}
+    for key, value in settings.items():
+        build_config(name, node, {**common, key: value})
 
 
 def build_estimator(name: str, node: NodeSpec | None, settings: Mapping[str, Any]) -> Estimator:

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from support.budgets import draw_examples
 
 from hespas import configs
+from hespas.configs.simple_yaml import split_list_items
 from hespas.support.errors import HespasError, UsageError
-from hespas.workflows.sweep import sweep_grid, sweep_table
+from hespas.workflows.sweep import sweep_grid, sweep_runner, sweep_summary, sweep_table
 
 KEYS = ("split", "block_limit", "setting.quantise", "node.tdp_w", "curves", "slowdown", "estimator")
 values = st.one_of(st.integers(-5, 5), st.booleans(), st.sampled_from("abc"), st.floats(-1, 1))
@@ -118,6 +119,10 @@ def test_settings_may_be_an_object():
         ({"node": "Z*"}, "no node preset matches 'Z\\*'"),
         ({"mlir": "none-*.mlir"}, "no file matches the pattern"),
         ({"mlir": "none-{1}.mlir"}, "in the pattern is not a valid name"),
+        ({"block_limit": "range(1,2,0)"}, r"'range\(1,2,0\)' is not a range"),
+        ({"slowdown": ["range(0.1,1)"]}, r"'range\(0.1,1\)' is not a range"),
+        ({"block_limit": "range(5,5)"}, "'block_limit' is an empty list"),
+        ({"block_limit": "range(9999999)"}, "has 9,999,999 numbers"),
     ],
 )  # fmt: skip
 def test_wrong_sweeps_are_one_error(given, said):
@@ -141,10 +146,11 @@ def test_patterns_name_programs_and_numbers(tmp_path, monkeypatch):
     for name in ("m-2-tp8.mlir", "m-16-tp8.mlir", "m-16-tp2.mlir", "m-x-tp8.mlir", "n[1].mlir"):
         Path(name).write_text("")
     found = sweep_grid.expand_cells({"mlir": "m-{dp}-tp{tp}.mlir"})
+    family = {"family": "m-{dp}-tp{tp}.mlir"}
     assert found == [
-        {"mlir": "m-2-tp8.mlir", "dp": 2, "tp": 8},
-        {"mlir": "m-16-tp2.mlir", "dp": 16, "tp": 2},
-        {"mlir": "m-16-tp8.mlir", "dp": 16, "tp": 8},
+        {"mlir": "m-2-tp8.mlir", "dp": 2, "tp": 8, **family},
+        {"mlir": "m-16-tp2.mlir", "dp": 16, "tp": 2, **family},
+        {"mlir": "m-16-tp8.mlir", "dp": 16, "tp": 8, **family},
     ]
     assert [c["mlir"] for c in sweep_grid.expand_cells({"mlir": "m-*-tp{n}.mlir"})] == [
         "m-16-tp2.mlir", "m-16-tp8.mlir", "m-2-tp8.mlir", "m-x-tp8.mlir",
@@ -155,6 +161,71 @@ def test_patterns_name_programs_and_numbers(tmp_path, monkeypatch):
     ]  # fmt: skip
     with pytest.raises(HespasError, match=r"\{split\} in the name of a program is an option"):
         sweep_grid.expand_cells({"mlir": "m-{split}-tp8.mlir"})
+    with pytest.raises(HespasError, match=r"\{family\} in the name of a program is a column"):
+        sweep_grid.expand_cells({"mlir": "m-{family}-tp8.mlir"})
+
+
+def test_a_family_is_a_name_apart_from_its_numbers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a-d2-2.mlir", "a-d4-4.mlir", "b-d4-4.mlir", "b-d4-8.mlir"):
+        Path(name).write_text("")
+    cells = sweep_grid.expand_cells({"mlir": "*-d{n}-{n}.mlir"})
+    assert [(cell["family"], cell["n"]) for cell in cells] == [
+        ("a-d{n}-{n}.mlir", 2), ("a-d{n}-{n}.mlir", 4), ("b-d{n}-{n}.mlir", 4),
+    ]  # fmt: skip
+
+
+RATES = {"estimator": "roofline", "derived.tokens_per_s": None, "flops": 100}
+
+
+def make_row(program: str, devices: int, time_s: float, **cell) -> dict:
+    """Make the row of a simulated cell."""
+    return {
+        "cell.mlir": program, **{f"cell.{key}": value for key, value in cell.items()},
+        "devices": devices, "step_time_s": time_s, "compute_s": time_s, "system": "S", **RATES,
+    }  # fmt: skip
+
+
+def test_only_programs_of_a_family_are_compared():
+    """Unrelated programs have no efficiency between them, whatever their numbers of devices."""
+
+    def list_scaling(rows) -> list:
+        tables = sweep_summary.make_summary_tables(sweep_runner.SweepOutcome(rows), None)
+        return [row for t in tables if t.title.startswith("Scaling") for row in t.rows]
+
+    resnet, llama = make_row("resnet.mlir", 4, 1.0), make_row("llama.mlir", 8, 1.0)
+    assert list_scaling([resnet, llama]) == []
+    resnets = [make_row(f"r{n}.mlir", n, 1.0, n=n, family="r{n}.mlir") for n in (2, 4)]
+    llamas = [make_row(f"l{n}.mlir", n, 2.0, n=n, family="l{n}.mlir") for n in (4, 8)]
+    rows = list_scaling([resnet, *resnets, *llamas, llama])
+    assert [(row[0], row[-1]) for row in rows] == [
+        ("r{n}.mlir", "100.0 %"), ("r{n}.mlir", "100.0 %"),
+        ("l{n}.mlir", "100.0 %"), ("l{n}.mlir", "100.0 %"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("1,2", ["1", "2"]),
+        ("range(64,512,64)", ["range(64,512,64)"]),
+        ("a,range(1,3),b", ["a", "range(1,3)", "b"]),
+        ("[a,b],{c,d}", ["[a,b]", "{c,d}"]),
+        ("'a,b',c", ["'a,b'", "c"]),
+        ("don't,stop", ["don't", "stop"]),
+        ("a),b", ["a)", "b"]),
+        ("", [""]),
+    ],
+)
+def test_lists_are_split_outside_brackets_and_quotes(text, items):
+    assert split_list_items(text) == items
+
+
+def test_ranges_are_lists_of_numbers(tmp_path):
+    (tmp_path / "s.yml").write_text("block_limit: [range(64, 257, 64), 1024]\nslowdown: range(2)\n")
+    cells = sweep_grid.expand_cells(sweep_grid.read_sweep_file(str(tmp_path / "s.yml")))
+    assert [cell["block_limit"] for cell in cells[::2]] == [64, 128, 192, 256, 1024]
+    assert [cell["slowdown"] for cell in cells[:2]] == [0, 1]
 
 
 def test_patterns_name_nodes_and_systems(tmp_path, monkeypatch):

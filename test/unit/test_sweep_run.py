@@ -258,6 +258,19 @@ def test_an_error_is_a_row(place, capsys):
     assert run_tool_main(hespas.main, [*argv, "--keep-going"]) == 0
 
 
+def test_settings_that_do_not_go_together_cost_their_cells_only(place):
+    given = {
+        "mlir": "step.mlir",
+        "node": "TPUv4",
+        "estimator": "systolic",
+        "setting.variant": ["pipelined", "cocossim"],
+        "setting.dataflow": ["ws", "os"],
+    }
+    found = sweep(given)
+    assert [bool(row["error"]) for row in found.rows] == [False, False, False, True]
+    assert "cocossim is weight-stationary only" in found.rows[3]["error"]
+
+
 def test_programs_that_cannot_be_read_are_rows(place):
     Path("bad.mlir").write_text("module {")
     found = sweep({"mlir": ["bad.mlir", "step.mlir"], "system": "A100_SXM_40GB_*"})
@@ -280,6 +293,14 @@ def test_programs_that_cannot_be_read_are_rows(place):
         ({"mlir": "none.mlir"}, "cannot read it: No such file"),
         ({"mlir": None}, "no program is given"),
         ({"simulator": "astra-sim", "system": "HGX_H100_8"}, "is not on PATH"),
+        ({"estimator": "systolic", "setting.row": 8}, "no setting 'row'; did you mean 'rows'"),
+        (
+            {"estimator": "systolic", "setting.rows": [8, "wide"]},
+            "'rows' takes a whole number, not 'wide'",
+        ),
+        ({"estimator": "systolic", "setting.rows": [8, 0]}, "rows must be more than 0, not 0"),
+        ({"estimator": ["systolic", "roofline"], "setting.rows": 8}, "roofline has no setting"),
+        ({"estimator": "roofline", "setting.memory_bandwidth": -1}, "must be more than 0"),
     ],
 )
 def test_what_is_wrong_is_said_before_any_work(place, given, said, monkeypatch):

@@ -41,7 +41,8 @@ def build_parser() -> CommandParser:
     add("--estimator", nargs="+", action="extend", help="names of estimators")
     add(
         "--set", nargs="+", action="extend", metavar="KEY=VALUE[,VALUE...]", dest="values",
-        help="values of another option of hespas run, of node.KEY, or of setting.KEY",
+        help="values of another option of hespas run, of node.KEY, or of setting.KEY; "
+        "range(A,B,STEP) stands for whole numbers from A to below B",
     )  # fmt: skip
     add("--output", metavar="FILE", help="table to write: .csv, .json or .parquet")
     add(
@@ -133,14 +134,14 @@ def _expand_sweep_cells(command_line: Any) -> list[dict[str, Any]]:
 
 def _parse_value_lists(texts: Sequence[str]) -> dict[str, Any]:
     """Parse ``key=1,2`` items to lists of values; raises UsageError."""
-    from hespas.configs.simple_yaml import parse_scalar
+    from hespas.configs.simple_yaml import parse_scalar, split_list_items
 
     values_by_key: dict[str, Any] = {}
     for text in texts:
         key, equals, values = text.partition("=")
         if not equals or not key or not values:
             raise UsageError(f"--set: '{text}' is not KEY=VALUE[,VALUE...]")
-        values_by_key[key] = [parse_scalar(value) for value in values.split(",")]
+        values_by_key[key] = [parse_scalar(value) for value in split_list_items(values)]
     return values_by_key
 
 

@@ -21,17 +21,20 @@ from hespas.support.suggestions import suggest_nearest
 from hespas.workflows.run_config import OUTPUTS, RunConfig
 
 TOGETHER, CELLS = "together", "cells"
+FAMILY = "family"  # the key of a cell that holds its program's name with {NAME} for each number
 NESTED = ("node.", "setting.")
 MAX_CELLS = 1_000_000
 WILD = re.compile(r"[*?\[]")
 NUMBER = re.compile(r"\{(\w+)\}")
+RANGE = re.compile(r"range\((.*)\)")
 # The text that fnmatch puts around an expression; it depends on the version of Python.
 BEFORE = "(?s:"
 AFTER = fnmatch.translate("").removeprefix(BEFORE)
 
 SweepCell = dict[str, Any]
-"""The values of one run by key: the keys of ``RunConfig``, ``node.KEY``, ``setting.KEY``, and the
-numbers that a pattern extracts from the name of the program."""
+"""The values of one run by key: the keys of ``RunConfig``, ``node.KEY``, ``setting.KEY``, the
+numbers that a pattern extracts from the name of the program, and ``family``: that name with
+``{NAME}`` in place of each number."""
 
 
 def read_sweep_file(path: str) -> dict[str, Any]:
@@ -117,9 +120,36 @@ def _flatten_keys(sweep_keys: Mapping[str, Any]) -> dict[str, Any]:
         else:
             inner = {key: value}
         for name, one in inner.items():
-            _check_values(name, one if isinstance(one, list) else [one])
-            flat[name] = one
+            flat[name] = _expand_ranges(name, one)
+            _check_values(name, flat[name] if isinstance(flat[name], list) else [flat[name]])
     return flat
+
+
+def _expand_ranges(key: str, value: Any) -> Any:
+    """Replace each ``range(A,B,STEP)`` by its numbers; a key with a range has a list."""
+    values = value if isinstance(value, list) else [value]
+    ranges = [RANGE.fullmatch(one.strip()) if isinstance(one, str) else None for one in values]
+    if not any(ranges):
+        return value
+    expanded: list[Any] = []
+    for one, match in zip(values, ranges, strict=True):
+        expanded += [one] if match is None else _parse_range(key, one, match[1])
+    return expanded
+
+
+def _parse_range(key: str, text: str, arguments: str) -> range:
+    """Parse the arguments of a range, which are those of Python's; raises HespasError."""
+    try:
+        numbers = range(*map(int, arguments.split(",")))
+        size = len(numbers)
+    except (ValueError, TypeError, OverflowError):
+        remedy = "write range(A,B,STEP): whole numbers from A to below B"
+        raise HespasError(f"'{key}': '{text}' is not a range", remedy=remedy) from None
+    if size > MAX_CELLS:
+        raise HespasError(
+            f"'{key}': '{text}' has {size:,} numbers", remedy=f"the limit is {MAX_CELLS:,}"
+        )
+    return numbers
 
 
 def _check_values(key: str, values: Iterable[Any]) -> None:
@@ -171,27 +201,36 @@ def _expand_patterns(row: SweepCell) -> list[SweepCell]:
     programs = _find_programs(row["mlir"]) if isinstance(row.get("mlir"), str) else [{}]
     nodes = _find_nodes(row["node"]) if isinstance(row.get("node"), str) else [{}]
     for numbers in programs:
-        clashing_names = [
-            name for name in numbers if name != "mlir" and name in RunConfig.model_fields
-        ]
-        if clashing_names:
-            raise HespasError(
-                f"{{{clashing_names[0]}}} in the name of a program is an option of a run"
-            )
+        if "mlir" in row and numbers:
+            _check_number_names(row["mlir"])
     return [{**row, **program, **node} for program in programs for node in nodes]
+
+
+def _check_number_names(pattern: str) -> None:
+    """Raise HespasError if ``{NAME}`` in a pattern has the name of another key of a cell."""
+    if os.path.exists(pattern):
+        return
+    for name in NUMBER.findall(pattern):
+        if name == FAMILY or name in RunConfig.model_fields:
+            kind = "a column of the table" if name == FAMILY else "an option of a run"
+            raise HespasError(f"{{{name}}} in the name of a program is {kind}")
 
 
 def _find_programs(pattern: str) -> list[SweepCell]:
     """Find the programs of a pattern, sorted by the numbers that match its ``{NAME}`` parts."""
     if os.path.exists(pattern) or not (WILD.search(pattern) or NUMBER.search(pattern)):
         return [{"mlir": pattern}]
-    expression, seen = "", set()
+    expression = ""
+    name_of_group: dict[str, str] = {}  # in the order of the groups
     for i, part in enumerate(NUMBER.split(pattern)):
         if i % 2 == 0:
             expression += fnmatch.translate(part).removeprefix(BEFORE).removesuffix(AFTER)
+        elif part in name_of_group:
+            expression += f"(?P<{part}__{i}>(?P={part}))"
+            name_of_group[f"{part}__{i}"] = part
         else:
-            expression += f"(?P={part})" if part in seen else rf"(?P<{part}>\d+)"
-            seen.add(part)
+            expression += rf"(?P<{part}>\d+)"
+            name_of_group[part] = part
     try:
         exact = re.compile(expression, re.DOTALL)
     except re.error:
@@ -200,11 +239,24 @@ def _find_programs(pattern: str) -> list[SweepCell]:
     for path in glob.glob(NUMBER.sub("*", pattern)):
         match = exact.fullmatch(path)
         if match:
-            numbers = {name: int(text) for name, text in match.groupdict().items()}
-            programs.append({"mlir": path, **numbers})
+            numbers = {name: int(match[name]) for name in dict.fromkeys(name_of_group.values())}
+            programs.append((path, numbers, _replace_numbers(match, name_of_group)))
     if not programs:
         raise HespasError("no file matches the pattern", where=pattern)
-    return sorted(programs, key=lambda cell: (*list(cell.values())[1:], cell["mlir"]))
+    programs.sort(key=lambda program: (*program[1].values(), program[0]))
+    return [
+        {"mlir": path, **numbers, **({FAMILY: family} if numbers else {})}
+        for path, numbers, family in programs
+    ]
+
+
+def _replace_numbers(match: re.Match[str], name_of_group: Mapping[str, str]) -> str:
+    """Return the matched text with ``{NAME}`` in place of each number."""
+    family, end = "", 0
+    for group, name in name_of_group.items():
+        family += f"{match.string[end : match.start(group)]}{{{name}}}"
+        end = match.end(group)
+    return family + match.string[end:]
 
 
 def _find_nodes(pattern: str) -> list[SweepCell]:

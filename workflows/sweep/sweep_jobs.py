@@ -24,6 +24,7 @@ from hespas.simulators import simulator_choice
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.run_config import MEASURING, RunConfig
+from hespas.workflows.run_plan import build_annotate_step
 from hespas.workflows.sweep.sweep_grid import SweepCell
 
 RESULT, DEVICES = "sweep", "sweep: devices"  # the kinds of cache keys
@@ -110,10 +111,15 @@ class SweepJobFactory:
         )
         self._resolve_node = functools.cache(_resolve_node)
         self._identify_simulator = functools.cache(_identify_simulator)
+        self._checked_settings: set[str] = set()
 
     def make_job(self, cell: SweepCell) -> SweepJob:
-        """Make the job of a cell; raises HespasError if one of its values is wrong."""
+        """Make the job of a cell; raises HespasError if one of its values is wrong.
+
+        Values that are right alone, but not together, are left to the worker: they cost one cell.
+        """
         config = _read_config(cell)
+        self._check_settings(config)
         program = _get_program_path(config)
         estimator = registry.load_estimator_class(config.estimator)
         changes = {k.partition(".")[2]: v for k, v in cell.items() if k.startswith("node.")}
@@ -145,6 +151,14 @@ class SweepJobFactory:
         )
         provenance = {f"{name}_sha256": value or None for name, value in content.items()}
         return SweepJob(program, payload, key, estimator.name, estimator.version, provenance)
+
+    def _check_settings(self, config: RunConfig) -> None:
+        """Check the names and the values of settings, each combination once; raises UsageError."""
+        text = f"{config.estimator} {sorted(config.setting.items())!r}"
+        if config.setting and text not in self._checked_settings:
+            build_annotate_step(config.estimator, None, config.setting)
+            registry.check_single_settings(config.estimator, config.setting)
+            self._checked_settings.add(text)
 
     def make_device_count_job(self, cell: SweepCell) -> SweepJob:
         """Make the job that counts the devices of a cell's program; raises HespasError."""

@@ -20,7 +20,7 @@ from hespas.support.text_tables import (
 from hespas.workflows import run_comparison
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_results import RunResult
-from hespas.workflows.sweep.sweep_grid import NESTED
+from hespas.workflows.sweep.sweep_grid import FAMILY, NESTED
 from hespas.workflows.sweep.sweep_runner import SweepOutcome
 from hespas.workflows.sweep.sweep_table import CELL, SweepRow, collect_columns, unflatten_figures
 
@@ -92,7 +92,8 @@ def _choose_measure(rows: Sequence[SweepRow]) -> str:
 def _tabulate_best_cells(rows: Sequence[SweepRow]) -> TextTable:
     """Tabulate the fastest cell of each program, and the time of the slowest."""
     good = _select_successful(rows)
-    varied = [name for name in _find_varied_keys(good) if not _is_pattern_number(name)]
+    varied = _find_varied_keys(good, ("mlir", FAMILY))
+    varied = [name for name in varied if not _is_pattern_number(name)]
     by_program: dict[str, list[SweepRow]] = {}
     for row in good:
         by_program.setdefault(row["cell.mlir"], []).append(row)
@@ -113,16 +114,17 @@ def _tabulate_best_cells(rows: Sequence[SweepRow]) -> TextTable:
 def _is_pattern_number(name: str) -> bool:
     """Return whether a column is a number that a pattern extracted from a program's name."""
     key = name.removeprefix(CELL)
-    return key not in RunConfig.model_fields and not key.startswith(NESTED)
+    is_option = key == FAMILY or key in RunConfig.model_fields or key.startswith(NESTED)
+    return name.startswith(CELL) and not is_option
 
 
 def _tabulate_scaling(rows: Sequence[SweepRow]) -> TextTable:
     """Tabulate how programs of a family scale, relative to the one on the fewest devices.
 
-    A family is a set of programs whose names differ in the numbers of a pattern. For each program
-    the fastest system is used.
+    A family is a set of programs whose names differ in the numbers of a pattern; programs that no
+    such pattern matched are not compared. For each program the fastest system is used.
     """
-    good = [row for row in _select_successful(rows) if any(map(_is_pattern_number, row))]
+    good = [row for row in _select_successful(rows) if row.get(f"{CELL}{FAMILY}") is not None]
     varied = _find_varied_keys(good, ("mlir", "system"))
     fixed = [name for name in varied if not _is_pattern_number(name)]
     numbers = [name for name in varied if _is_pattern_number(name)]
