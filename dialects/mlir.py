@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from jaxlib.mlir.dialects import chlo, func, mhlo, mpmd, sdy, stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
 from hespas.dialects.attrs import TRIPS
+from hespas.support.errors import HespasError
 
 __all__ = [
     "AxisGroups",
@@ -33,6 +35,7 @@ __all__ = [
     "collect_meshes",
     "decode_string_attr",
     "deserialize_portable_artifact",
+    "find_attribute",
     "func",
     "get_attribute",
     "get_call_target",
@@ -42,6 +45,7 @@ __all__ = [
     "hlo_proto_to_stablehlo",
     "hlo_text_to_proto",
     "ir",
+    "list_dictionary_entries",
     "make_context",
     "read_axis_groups",
     "read_mesh_shape",
@@ -131,6 +135,48 @@ def get_symbol_name(op: ir.Operation) -> str:
 def get_attribute(op: ir.Operation, name: str) -> Any:
     """Return an attribute as ``Any``, because the stubs declare only the base class."""
     return op.attributes[name]
+
+
+def find_attribute(op: ir.Operation, name: str) -> ir.Attribute | None:
+    """Return an attribute, or None if the op lacks it or the bindings cannot represent it.
+
+    They cannot represent dense elements of a complex type.
+    """
+    try:
+        return op.attributes.get(name)
+    except TypeError:
+        return None
+
+
+def list_dictionary_entries(attr: ir.DictAttr) -> list[tuple[str, ir.Attribute | None]]:
+    """Return the entries of a dictionary; None for a value that the bindings cannot represent.
+
+    ``NamedAttribute.attr`` ends the process for such a value, and ``NamedAttribute.name`` for a key
+    that is not UTF-8.
+
+    Raises:
+        HespasError: A key is not UTF-8.
+    """
+    if "\\" in (text := str(attr)):
+        _check_dictionary_keys(text)
+    entries: list[tuple[str, ir.Attribute | None]] = []
+    for position in range(len(attr)):
+        name = attr[position].name
+        try:
+            entries.append((name, attr[name]))
+        except TypeError:
+            entries.append((name, None))
+    return entries
+
+
+def _check_dictionary_keys(text: str) -> None:
+    """Raise HespasError if a key in the text of a dictionary is not UTF-8."""
+    for key in re.findall(r'"((?:[^"\\]|\\.)*)" = ', text):
+        escaped = re.sub(rb"\\([0-9A-F]{2})", lambda m: bytes.fromhex(m[1].decode()), key.encode())
+        try:
+            escaped.decode()
+        except UnicodeDecodeError:
+            raise HespasError(f'the key "{key}" of a dictionary attribute is not UTF-8') from None
 
 
 def to_i64_attr(value: int, context: ir.Context) -> ir.IntegerAttr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import find_attribute, ir
 
 _SMALL_CONSTANT_ELEMENTS = 64
 
@@ -19,10 +19,7 @@ def is_small_constant(constant: ir.Operation) -> bool:
         and math.prod(type_.shape) <= _SMALL_CONSTANT_ELEMENTS
     ):
         return True
-    try:
-        value = constant.attributes["value"]
-    except TypeError:  # complex elements: the bindings cannot hold them
-        return False
+    value = find_attribute(constant, "value")
     return isinstance(value, ir.DenseElementsAttr) and value.is_splat
 
 

@@ -88,6 +88,7 @@ RAGGED_CALL_TARGETS = frozenset(("ragged_all_to_all", "_xla_ragged_all_to_all"))
 COLLECTIVE_CALL_TARGETS = RAGGED_CALL_TARGETS
 COMM_KIND_BY_NAME = _COMM_KIND_BY_OP | dict.fromkeys(RAGGED_CALL_TARGETS, "all_to_all")
 COLLECTIVES = _name_in_both(" ".join(_COMM_KIND_BY_OP))
+CROSS_REPLICA_SUMS = _name_in_both("cross-replica-sum")  # deprecated form of an all_reduce
 MAYBE_COLLECTIVE = COLLECTIVES | CUSTOM_CALLS
 HOST_TRANSFERS = _name_in_both("infeed outfeed")
 

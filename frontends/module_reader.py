@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import mmap
 import os
 import re
 import sys
@@ -19,6 +20,7 @@ from hespas.dialects.mlir_diagnostics import capture_diagnostics, to_hespas_erro
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.dialects.protobuf import extract_hlo_module
 from hespas.frontends import input_attributes
+from hespas.frontends.native_faults import check_native_faults
 from hespas.support.errors import HespasError, format_source_position
 
 FORMATS = "MLIR text or bytecode, a portable artifact, HLO text or an HLO protobuf"
@@ -42,6 +44,8 @@ def read_module(path: str | os.PathLike[str], context: ir.Context) -> ir.Module:
         # MLIR opens the file itself: nothing is copied, and locations carry the file name.
         with open(name, "rb") as file:
             ours = input_attributes.detect_attribute_prefix(file)
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+                check_native_faults(text, name)
         return input_attributes.load_verified_module(
             lambda: _report_parse_errors(lambda: ir.Module.parseFile(name, context), name, context),
             ours, name, context,
@@ -158,6 +162,7 @@ def _parse_mlir_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
             where=f"{name}:{line}:{column}",
             remedy=f"hespas reads {FORMATS}",
         ) from None
+    check_native_faults(data, name)
     return _report_parse_errors(lambda: ir.Module.parse(data, context), name, context)
 
 

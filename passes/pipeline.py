@@ -121,9 +121,12 @@ def _verify_module(module: ir.Module, name: str) -> str:
             module.operation.verify()
         return ""
     except ir.MLIRError as error:
-        reason = "; ".join(line.strip() for line in str(error).splitlines()[1:2])
+        diagnostics = error.error_diagnostics
+        where = format_source_position(diagnostics[0].location) if diagnostics else ""
+        reason = extract_first_diagnostic(error)
         message = f"the passes up to '{name}' produced an invalid module: {reason}"
-        raise HespasError(message, remedy=f"please report it to the authors of '{name}'") from None
+        remedy = f"please report it to the authors of '{name}'"
+        raise HespasError(message, where=where, remedy=remedy) from None
 
 
 def _add_native_pass(manager: PassManager, step: NativePass) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hespas.dialects import op_kinds
-from hespas.dialects.mlir import decode_string_attr, get_call_target, ir
+from hespas.dialects.mlir import decode_string_attr, get_call_target, ir, list_dictionary_entries
 from hespas.estimators.rules import library_calls, linalg_routines
 from hespas.estimators.rules.base import (
     FREE,
@@ -68,15 +68,21 @@ def read_backend_config(op: ir.Operation) -> CallConfig:
     name = "backend_config" if "backend_config" in attributes else "mhlo.backend_config"
     attr = attributes[name]
     if isinstance(attr, ir.DictAttr):
-        return {entry.name: _to_python_value(entry.attr) for entry in attr}
+        return _to_python_dictionary(attr)
     return _parse_json_config(decode_string_attr(attr)) if isinstance(attr, ir.StringAttr) else {}
+
+
+def _to_python_dictionary(attr: ir.DictAttr) -> dict[str, Any]:
+    return {name: _to_python_value(value) for name, value in list_dictionary_entries(attr)}
 
 
 def _to_python_value(attr: Any) -> Any:
     if isinstance(attr, ir.DictAttr):
-        return {entry.name: _to_python_value(entry.attr) for entry in attr}
+        return _to_python_dictionary(attr)
     if isinstance(attr, ir.ArrayAttr):
         return [_to_python_value(item) for item in attr]
+    if isinstance(attr, ir.StringAttr):
+        return decode_string_attr(attr)
     if isinstance(attr, (ir.DenseI64ArrayAttr, ir.DenseI32ArrayAttr)):
         return list(attr)
     return getattr(attr, "value", None)

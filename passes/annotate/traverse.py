@@ -32,7 +32,7 @@ from hespas.dialects.op_kinds import (
 )
 from hespas.estimators.aggregate import aggregate_costs, repeat_cost, select_dearest_branch
 from hespas.estimators.base import CostItem, Estimator
-from hespas.estimators.work import UnknownCost, find_cost_rule
+from hespas.estimators.work import NotALeaf, UnknownCost, find_cost_rule
 from hespas.passes.base import PassRun
 from hespas.support.errors import HespasError, format_source_position
 
@@ -284,6 +284,8 @@ class Annotator:
             cost = self.estimator.estimate(item)
             if name == FUSION:
                 kernel = KernelAttr(item.work.kind).to_dictionary_attr(context)
+        except NotALeaf as error:
+            raise HespasError(str(error), op=item.op) from None
         except UnknownCost as error:
             reason = self._tolerate_gap(item.op, error)
             cost = Cost(self.estimator.name, 0, 0, 0, 0.0, "unknown", "none", gap=reason)

@@ -110,7 +110,7 @@ class KernelCostModel:
         kernel.write_s = sum(self.values[v].size.bytes for v in written) / BANDWIDTH_BYTES_PER_S
         kernel.unary = len(op.operands) == 1 and op.kind == "elementwise"
         kernel.reduces = op.kind == "reduce" and (
-            self.values[op.uses[0].value].size.elements
+            self.values[op.operands[0]].size.elements
             >= SIGNIFICANT_REDUCTION * self.values[op.results[0]].size.elements
         )
         self._set_tile_sizes(kernel, op)
@@ -141,7 +141,7 @@ class KernelCostModel:
         kernel.elements = result.elements
         width_bytes = -(-result.bits // 8)
         if kernel.emitter == "reduction":
-            kernel.elements = self.values[op.uses[0].value].size.elements
+            kernel.elements = self.values[op.operands[0]].size.elements
             kernel.reductions = 1
             reduces_rows = _find_reduction_groups(op, self._get_operand_shape(op))[-1][0]
             kernel.shared_bytes = width_bytes * (WARP if reduces_rows else 2 * WARP * (WARP + 1))

@@ -52,7 +52,8 @@ class DiamondFinder:
 
     def _is_row_reduction(self, op: FusionOp) -> bool:
         value = self.graph.values[op.operands[0]]
-        if len(op.results) > 1 or value.is_permuted:
+        source = self.graph.values[value.source]
+        if len(op.results) > 1 or value.is_permuted or source.is_constant:
             return False
         groups = group_reduced_dims(value.size.shape, read_integer_list(op.op, "dimensions", ()))
         return len(groups) == 2 and not groups[0][0] and groups[1][1] <= MAX_ROW_ELEMENTS

@@ -10,10 +10,12 @@ from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.communicators import infer_grid_and_groups
 from hespas.passes.prepare.device_grid import drop_boundary_attrs
-from hespas.passes.prepare.legalise import legalise_dialects
+from hespas.passes.prepare.input_check import check_input_form
+from hespas.passes.prepare.legalise import legalise_dialects, replace_cross_replica_sums
 from hespas.passes.prepare.partition import (
     build_compilation,
     has_global_shapes,
+    name_entry_main,
     remove_sharding_copy,
 )
 from hespas.passes.prepare.single_partition import remove_shardings
@@ -35,6 +37,9 @@ def prepare_for_compiler(
             remedy="put --xla-optimize before the other passes",
         )
     census = collect_census(module)
+    check_input_form(census)
+    if replace_cross_replica_sums(census):
+        census = collect_census(module)
     module.operation.walk(remove_sharding_copy)
     if set_dimension_sizes(module, census, dims, run):
         census = collect_census(module)
@@ -57,7 +62,7 @@ def prepare_for_compiler(
         drop_boundary_attrs(census.entry, SHARDING_ATTRS)
     if _legalise_mhlo(module):
         census = collect_census(module)
-    census.entry.attributes["sym_name"] = ir.StringAttr.get("main", module.context)
+    name_entry_main(module, census.entry)
     return census, compilation
 
 

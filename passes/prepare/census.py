@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from hespas.dialects.mlir import (
     PassManager,
     collect_functions,
+    find_attribute,
     get_attribute,
     get_symbol_name,
     has_private_symbol,
@@ -17,6 +18,7 @@ from hespas.dialects.mlir import (
 from hespas.dialects.op_kinds import (
     ASYNC,
     CALLEE,
+    CROSS_REPLICA_SUMS,
     CUSTOM_CALLS,
     FUSION,
     LOOPS,
@@ -25,7 +27,7 @@ from hespas.dialects.op_kinds import (
     is_collective,
 )
 
-RELEVANT_OPS = MAYBE_COLLECTIVE | ASYNC | LOOPS | CALLEE.keys()
+RELEVANT_OPS = MAYBE_COLLECTIVE | CROSS_REPLICA_SUMS | ASYNC | LOOPS | CALLEE.keys()
 PLAIN_DIALECTS = ("stablehlo.", "mhlo.", "func.", "builtin.")
 
 
@@ -122,6 +124,6 @@ def _find_callees(name: str, op: ir.Operation) -> Iterator[str]:
                 yield callee.value
     elif not name.startswith(PLAIN_DIALECTS):
         for key in op.attributes:
-            attr = op.attributes[key]
+            attr = find_attribute(op, key)
             if isinstance(attr, ir.FlatSymbolRefAttr):
                 yield attr.value

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hespas.dialects.attr_codec import write_communicators
 from hespas.dialects.attrs import CommAttr, TargetAttr
-from hespas.dialects.mlir import collect_meshes, get_attribute, ir, read_mesh_shape
+from hespas.dialects.mlir import collect_meshes, get_attribute, ir
 from hespas.dialects.op_kinds import COMM_KIND_BY_NAME, RAGGED_CALL_TARGETS, get_collective_name
 from hespas.estimators.rules.base import DynamicShape, to_buffer_size
 from hespas.passes.base import PassRun
@@ -25,8 +25,8 @@ from hespas.passes.prepare.device_grid import (
     parse_group_rows,
     resolve_groups,
 )
-from hespas.passes.prepare.mesh_axes import resolve_axis_groups
-from hespas.support.errors import HespasError
+from hespas.passes.prepare.mesh_axes import count_mesh_devices, resolve_axis_groups
+from hespas.support.errors import HespasError, extract_first_diagnostic
 
 HOST_TRANSFER_NOTE = "a transfer between host and device: it takes no time on the network"
 RECEIVE_NOTE = "the matching send accounts for the time"
@@ -97,16 +97,25 @@ def infer_grid_and_groups(
     each group attribute. Raises HespasError.
     """
     ops = census.list_collectives()
-    spread = max(
-        [
-            _count_argument_devices(census.entry),
-            *(read_mesh_shape(m).device_count for m in collect_meshes(module).values()),
-        ]
-    )
+    spread = max(_count_argument_devices(census.entry), count_mesh_devices(module))
     spell_out_axes(module, ops)
-    attrs = {attr for op in ops if (attr := get_groups_attr(op)) is not None}
-    rows = {attr: parse_group_rows(attr) for attr in attrs}
+    rows: dict[ir.Attribute, Groups] = {}
+    for op in ops:
+        attr = get_groups_attr(op)
+        if attr is not None and attr not in rows:
+            rows[attr] = _parse_groups(op, attr)
     return _infer_module_grid(module, spread, ops, rows, devices), rows
+
+
+def _parse_groups(op: ir.Operation, attr: ir.Attribute) -> Groups:
+    """Parse the groups or pairs of an op; raises HespasError for another form."""
+    try:
+        groups = parse_group_rows(attr)
+    except ValueError as error:
+        raise HespasError(f"the list of its devices {error}", op=op) from None
+    if "source_target_pairs" in op.attributes and any(len(pair) != 2 for pair in groups):
+        raise HespasError("a source-target pair does not name two devices", op=op)
+    return groups
 
 
 def spell_out_axes(module: ir.Module, ops: list[ir.Operation]) -> None:
@@ -122,10 +131,20 @@ def spell_out_axes(module: ir.Module, ops: list[ir.Operation]) -> None:
             new = dense[attr]
             if new is not None:
                 op.attributes["replica_groups"] = new
+                _verify_spelled_groups(op)
     if named:
         module.operation.walk(_drop_sdy_sharding)
         for mesh in named.values():
             mesh.erase()
+
+
+def _verify_spelled_groups(op: ir.Operation) -> None:
+    """Raise HespasError if the groups do not fit the op: MLIR cannot verify mesh axes."""
+    try:
+        op.verify()
+    except ir.MLIRError as error:
+        message = f"the groups of its mesh axes do not fit: {extract_first_diagnostic(error)}"
+        raise HespasError(message, op=op) from None
 
 
 def _drop_sdy_sharding(op: ir.Operation) -> ir.WalkResult:
@@ -160,11 +179,11 @@ def _infer_module_grid(
     largest = {
         attr: max((max(g) for g in groups if g), default=-1) for attr, groups in rows.items()
     }
-    claims = {
-        (get_group_mode(op), largest[attr])
-        for op in ops
-        if (attr := get_groups_attr(op)) is not None
-    }
+    claims: dict[tuple[str, int], ir.Operation] = {}
+    for op in ops:
+        attr = get_groups_attr(op)
+        if attr is not None:
+            claims.setdefault((get_group_mode(op), largest[attr]), op)
     return infer_device_grid(module, claims, spread, devices)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 
-from hespas.dialects.mlir import get_attribute, ir
+from hespas.dialects.mlir import get_attribute, ir, list_dictionary_entries
 from hespas.support.errors import HespasError
 
 Groups = tuple[tuple[int, ...], ...]
@@ -88,7 +88,7 @@ def resolve_groups(groups: Groups, mode: str, grid: DeviceGrid) -> Groups:
 
 def infer_device_grid(
     module: ir.Module,
-    claims: Iterable[tuple[str, int]],
+    claims: Mapping[tuple[str, int], ir.Operation],
     sharded_over: int,
     devices: int,
 ) -> DeviceGrid:
@@ -96,7 +96,7 @@ def infer_device_grid(
 
     Args:
         module: The module.
-        claims: The group mode and largest id of each collective.
+        claims: The group modes and largest ids of the collectives, with a collective of each.
         sharded_over: The number of devices that sharding attributes name; 0 if there are none.
         devices: The number of devices that the user requires; 0 for any number.
 
@@ -127,24 +127,27 @@ def infer_device_grid(
                 remedy=f"omit the option 'devices', or export the module for {devices} devices",
             )
     grid = DeviceGrid(replicas, partitions)
-    _check_id_limits(module, grid, top)
+    _check_id_limits(grid, claims)
     return grid
 
 
-def _check_id_limits(module: ir.Module, grid: DeviceGrid, top: dict[str, int]) -> None:
+def _check_id_limits(grid: DeviceGrid, claims: Mapping[tuple[str, int], ir.Operation]) -> None:
     limits = {
         CROSS_REPLICA: grid.replicas,
         BOTH: grid.replicas,
         CROSS_PARTITION: grid.partitions,
         FLATTENED: grid.devices,
     }
-    for mode, limit in limits.items():
-        if top[mode] > limit:
+    for (mode, largest), op in claims.items():
+        if largest >= limits[mode]:
+            remedy = "correct mhlo.num_replicas and mhlo.num_partitions"
+            if mode == CROSS_REPLICA and largest < grid.partitions:
+                remedy += ", or give the op a channel id, so that its ids number partitions"
             raise HespasError(
-                f"a collective names {mode} id {top[mode] - 1}, but the module is for "
+                f"the collective names {mode} id {largest}, but the module is for "
                 f"{grid.replicas} replicas x {grid.partitions} partitions",
-                op=module.operation,
-                remedy="correct mhlo.num_replicas and mhlo.num_partitions",
+                op=op,
+                remedy=remedy,
             )
 
 
@@ -172,9 +175,19 @@ def parse_group_rows(attr: ir.Attribute) -> Groups:
     """Parse ``replica_groups`` or ``source_target_pairs``, without padding (-1) and empty groups.
 
     ``dense<> : tensor<1x0xi64>`` means a group of all devices, like an attribute without groups.
+
+    Raises:
+        ValueError: The attribute is not a matrix of integers.
     """
-    values: Sequence[int] = list(attr)  # type: ignore[call-overload]
-    rows, width = attr.type.shape  # type: ignore[attr-defined]
+    if not isinstance(attr, ir.DenseIntElementsAttr):
+        raise ValueError("is not a dense attribute of integers")
+    values: Sequence[int] = list(attr)  # type: ignore[arg-type]
+    shape: Sequence[int] = attr.type.shape  # type: ignore[attr-defined]
+    if not values:
+        return ()
+    if len(shape) != 2:
+        raise ValueError(f"has {len(shape)} dimensions, not 2")
+    rows, width = shape
     groups = (tuple(v for v in values[i * width : (i + 1) * width] if v >= 0) for i in range(rows))
     return tuple(group for group in groups if group)
 
@@ -193,7 +206,11 @@ def drop_boundary_attrs(function: ir.Operation, names: Collection[str]) -> None:
         if where in function.attributes:
             remaining_attrs = [
                 ir.DictAttr.get(
-                    {item.name: item.attr for item in attr if item.name not in names},
+                    {
+                        key: value
+                        for key, value in list_dictionary_entries(attr)
+                        if key not in names and value is not None
+                    },
                     function.context,
                 )
                 for attr in get_attribute(function, where)

@@ -1,8 +1,9 @@
-"""Conversion of chlo and shape ops to StableHLO or mhlo."""
+"""Conversion of chlo, shape and deprecated ops to StableHLO or mhlo."""
 
 from __future__ import annotations
 
 from hespas.dialects.mlir import PassManager, ir, register_passes
+from hespas.dialects.op_kinds import CROSS_REPLICA_SUMS
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.support.errors import HespasError, extract_first_diagnostic
 
@@ -29,3 +30,35 @@ def legalise_dialects(module: ir.Module, census: ModuleCensus) -> bool:
         why = extract_first_diagnostic(error)
         raise HespasError(f"cannot legalise the module: {why}", op=module.operation) from None
     return True
+
+
+def replace_cross_replica_sums(census: ModuleCensus) -> bool:
+    """Replace each cross-replica-sum by an all_reduce, and return whether there were any."""
+    sums = census.select_ops_by_name(*CROSS_REPLICA_SUMS)
+    for op in sums:
+        _replace_cross_replica_sum(op)
+    return bool(sums)
+
+
+def _replace_cross_replica_sum(op: ir.Operation) -> None:
+    """Replace the op by an all_reduce that adds."""
+    value = op.operands[0]
+    element: ir.Type = value.type.element_type  # type: ignore[attr-defined]
+    scalar = ir.RankedTensorType.get([], element, loc=op.location)
+    reduction = ir.Operation.create(
+        "stablehlo.all_reduce",
+        results=[op.results[0].type],
+        operands=[value],
+        attributes={"replica_groups": op.attributes["replica_groups"]},
+        regions=1,
+        loc=op.location,
+        ip=ir.InsertionPoint(op),
+    )
+    body = reduction.regions[0].blocks.append(scalar, scalar, arg_locs=[op.location] * 2)
+    end = ir.InsertionPoint(body)
+    sum_op = ir.Operation.create(
+        "stablehlo.add", results=[scalar], operands=list(body.arguments), loc=op.location, ip=end
+    )
+    ir.Operation.create("stablehlo.return", operands=sum_op.results, loc=op.location, ip=end)
+    op.results[0].replace_all_uses_with(reduction.results[0])
+    op.erase()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 import numpy
@@ -29,6 +30,22 @@ class _AxisPiece:
     axis: str
     before: int
     size: int
+
+
+def count_mesh_devices(module: ir.Module) -> int:
+    """Return the number of devices of the largest mesh that the module uses; 0 without meshes.
+
+    If the module uses none of its meshes, it is that of the largest mesh.
+    """
+    sizes = {
+        name: read_mesh_shape(mesh).device_count for name, mesh in collect_meshes(module).items()
+    }
+    if len(set(sizes.values())) > 1:
+        text = module.operation.get_asm(large_elements_limit=16, assume_verified=True)
+        names = re.findall(r'(?<!sdy\.mesh )@(?:"([^"]*)"|([\w.$-]+))', str(text))
+        used = {quoted or plain for quoted, plain in names} & sizes.keys()
+        sizes = {name: sizes[name] for name in used} or sizes
+    return max(sizes.values(), default=0)
 
 
 def resolve_axis_groups(

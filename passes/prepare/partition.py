@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import (
+    collect_functions,
     collect_meshes,
     decode_string_attr,
     get_attribute,
     get_call_target,
+    get_symbol_name,
     ir,
-    read_mesh_shape,
     replace_module_body,
 )
 from hespas.dialects.op_kinds import (
@@ -35,9 +37,11 @@ from hespas.passes.prepare.device_grid import (
     read_stated_count,
 )
 from hespas.passes.prepare.manual_computation import inline_manual_computation
+from hespas.passes.prepare.mesh_axes import count_mesh_devices
 from hespas.passes.prepare.single_partition import drop_op_shardings, remove_shardings
 from hespas.support.errors import HespasError
 
+ENTRY_NAME = "main"
 BOUNDARY = ("arg_attrs", "res_attrs")
 # For each compiler: the passes to dump after, the wanted dump, and a dump that XLA writes after it.
 CPU_DUMPS = (
@@ -86,11 +90,26 @@ def partition_module(
     if compilation.partitions == 1:
         remove_shardings(module, census)
         return True
+    name_entry_main(module, census.entry)
     new = _run_partitioner(module, compilation, target)
     check_arguments_divided(module, census.entry, find_entry_function(new))
     replace_program(module, new, compilation)
     module.operation.walk(remove_sharding_copy)
     return True
+
+
+def name_entry_main(module: ir.Module, entry: ir.Operation) -> None:
+    """Name the entry function ``main``, as XLA requires, and rename a private function ``main``."""
+    if get_symbol_name(entry) == ENTRY_NAME:
+        return
+    table = collect_functions(module)
+    symbols = ir.SymbolTable(module.operation)
+    if ENTRY_NAME in table:
+        other = next(f"main_{n}" for n in itertools.count(1) if f"main_{n}" not in table)
+        symbols.replace_all_symbol_uses(ENTRY_NAME, other, module.operation)
+        symbols.set_symbol_name(table[ENTRY_NAME], other)
+    symbols.replace_all_symbol_uses(get_symbol_name(entry), ENTRY_NAME, module.operation)
+    symbols.set_symbol_name(entry, ENTRY_NAME)
 
 
 def replace_program(module: ir.Module, new: ir.Module, compilation: CompilationSettings) -> None:
@@ -207,9 +226,9 @@ def _has_sharded_op(census: ModuleCensus) -> bool:
 def _count_partitions(module: ir.Module, census: ModuleCensus) -> int:
     """Count the devices that the shapes are divided over; raises HespasError."""
     implied = max(
-        [read_mesh_shape(mesh).device_count for mesh in collect_meshes(module).values()]
-        + [count_sharding_devices(text) for text in _collect_boundary_shardings(census.entry)],
-        default=1,
+        1,
+        count_mesh_devices(module),
+        *map(count_sharding_devices, _collect_boundary_shardings(census.entry)),
     )
     partitions = read_stated_count(module, NUM_PARTITIONS) or implied
     if implied > partitions:

@@ -8,14 +8,15 @@ from typing import ClassVar
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.passes.base import Pass, PassRun, option
 from hespas.passes.prepare.call_inlining import inline_calls
-from hespas.passes.prepare.census import ModuleCensus, collect_census
+from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.communicators import annotate_collectives
-from hespas.passes.prepare.legalise import legalise_dialects
+from hespas.passes.prepare.input_check import check_async_pairs, check_input_form
+from hespas.passes.prepare.legalise import legalise_dialects, replace_cross_replica_sums
 from hespas.passes.prepare.markers import remove_markers
 from hespas.passes.prepare.partition import partition_module
 from hespas.passes.prepare.symbolic_dims import set_dimension_sizes
 from hespas.passes.prepare.trip_counts import write_trip_counts
-from hespas.support.errors import HespasError, UsageError
+from hespas.support.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -23,10 +24,10 @@ class PreparePass(Pass):
     """Make the program of one device, with static local shapes, trip counts and communicators.
 
     The steps, each of which does nothing if the census of the module shows no work for it: set the
-    sizes of symbolic dimensions, partition global shapes by their shardings, legalise chlo and
-    shape ops, remove markers, inline calls that communicate or occur once, replace async pairs by a
-    collective and a wait, write the trip counts of loops, and resolve the devices of collectives.
-    The pass is idempotent.
+    sizes of symbolic dimensions, partition global shapes by their shardings, legalise chlo,
+    shape and deprecated ops, remove markers, inline calls that communicate or occur once, replace
+    async pairs by a collective and a wait, write the trip counts of loops, and resolve the devices
+    of collectives. The pass is idempotent.
     """
 
     name: ClassVar[str] = "prepare"
@@ -47,6 +48,9 @@ class PreparePass(Pass):
     def apply(self, module: ir.Module, run: PassRun) -> None:
         self._check_options()
         census = collect_census(module)
+        check_input_form(census)
+        if replace_cross_replica_sums(census):
+            census = collect_census(module)
         for name, function in collect_functions(module).items():
             if name not in census.functions:
                 run.warn(f"the function @{name} is not called from the entry function: removed")
@@ -61,7 +65,7 @@ class PreparePass(Pass):
             census = collect_census(module)
         if inline_calls(census):
             census = collect_census(module)
-        _check_single_blocks(census)
+        check_async_pairs(census)
         write_trip_counts(census, run, self.trip_count)
         target = annotate_collectives(module, census, run, self.devices)
         target.write_to_op(module.operation)
@@ -72,14 +76,3 @@ class PreparePass(Pass):
             raise UsageError(f"prepare: option 'trip-count' {message}")
         if self.devices < 0:
             raise UsageError(f"prepare: option 'devices' is {self.devices}, less than 0")
-
-
-def _check_single_blocks(census: ModuleCensus) -> None:
-    """Raise HespasError for branches between blocks: passes need structured control flow."""
-    for name, contents in census.functions.items():
-        if len(contents.function.regions[0].blocks) > 1:
-            raise HespasError(
-                f"the function @{name} has more than one block",
-                op=contents.function,
-                remedy="express its control flow with stablehlo.while, if and case",
-            )

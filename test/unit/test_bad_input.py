@@ -188,7 +188,29 @@ MODULES: dict[str, tuple[str | bytes | Callable[[], bytes], str]] = {
     ),
     "ranks beyond the devices": (
         TEXT.replace("num_partitions = 4", "num_partitions = 2"),
-        "^f:1:1: error: .* a collective names .*id [23]",
+        "^f:5:10: error: 'stablehlo.all_reduce': the collective names .*id 3, .*correct mhlo.num",
+    ),
+    "a ragged all_to_all without a channel": (
+        "module attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {\n"
+        "  func.func @main(%x: tensor<8xf32>, %n: tensor<2xi64>) -> tensor<8xf32> {\n"
+        "    %0 = stablehlo.custom_call @ragged_all_to_all(%x, %x, %n, %n, %n, %n) {api_version = "
+        "4 : i32, backend_config = {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}} : (tensor"
+        "<8xf32>, tensor<8xf32>, tensor<2xi64>, tensor<2xi64>, tensor<2xi64>, tensor<2xi64>) -> "
+        "tensor<8xf32>\n    return %0 : tensor<8xf32>\n  }\n}",
+        "^f:3:10: error: .* names cross_replica id 1, .*or give the op a channel id",
+    ),
+    "empty groups": (  # MLIR's verifier divides by their number
+        "func.func @main(%x: tensor<4x16xf32>) -> tensor<16x4xf32> {\n"
+        '  %0 = "stablehlo.all_to_all"(%x) <{split_dimension = 1 : i64, concat_dimension = 0 : i64,'
+        " split_count = 4 : i64, replica_groups = dense<0> : tensor<0x2xi64>}> : (tensor<4x16xf32>)"
+        " -> tensor<16x4xf32>\n  return %0 : tensor<16x4xf32>\n}",
+        "^f:2:8: error: the replica groups of the all_to_all are empty; list the devices",
+    ),
+    "a key that is not UTF-8": (  # the bindings end the process for it
+        "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+        '  %0 = stablehlo.custom_call @k(%x) {api_version = 4 : i32, backend_config = {"\\FF" = 1 :'
+        " i64}} : (tensor<4xf32>) -> tensor<4xf32>\n  return %0 : tensor<4xf32>\n}",
+        r'^f: error: the key "\\FF" of a dictionary attribute is not UTF-8',
     ),
 }  # fmt: skip
 

@@ -176,3 +176,24 @@ module @shared_exponentials {
     return %7, %8 : tensor<512x512xf32>, tensor<512x512xf32>
   }
 }
+
+// -----
+
+/// Reductions of constants, of which a kernel contains a copy.
+
+// CHECK-LABEL: module @of_constants
+// CHECK: "mhlo.fusion"() <{fusion_kind = #mhlo<fusion_kind kLoop>}>
+// CHECK: "mhlo.fusion"() <{fusion_kind = #mhlo<fusion_kind kInput>}>
+module @of_constants {
+  func.func @main(%x: tensor<4x128xf32>) -> (tensor<3xui8>, tensor<4x128xf32>) {
+    %c = stablehlo.constant dense<[[1, 0, 3], [3, 0, 1]]> : tensor<2x3xui8>
+    %z = stablehlo.constant dense<0> : tensor<ui8>
+    %0 = stablehlo.reduce(%c init: %z) applies stablehlo.maximum across dimensions = [0] : (tensor<2x3xui8>, tensor<ui8>) -> tensor<3xui8>
+    %ones = stablehlo.constant dense<1.0> : tensor<4x128xf32>
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %1 = stablehlo.reduce(%ones init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<4x128xf32>, tensor<f32>) -> tensor<4xf32>
+    %2 = stablehlo.broadcast_in_dim %1, dims = [0] : (tensor<4xf32>) -> tensor<4x128xf32>
+    %3 = stablehlo.divide %x, %2 : tensor<4x128xf32>
+    return %0, %3 : tensor<3xui8>, tensor<4x128xf32>
+  }
+}

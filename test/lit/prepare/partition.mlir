@@ -92,3 +92,25 @@ module @partitioned attributes {mhlo.is_dynamic = false, mhlo.use_auto_spmd_part
     return %0 : tensor<8x8xf32>
   }
 }
+
+// -----
+
+/// XLA wants the entry to be named main, and only the meshes that are used count.
+
+// CHECK-LABEL: module @entry
+// CHECK-SAME: hespas.target = {devices = 8 : i64, partitions = 8 : i64, replicas = 1 : i64}
+// CHECK: func.func @main({{.*}}: tensor<8x2xf32>) -> tensor<8x2xf32>
+// CHECK-COUNT-2: stablehlo.tanh %{{.*}} : tensor<8x2xf32>
+module @entry {
+  sdy.mesh @mesh = <["x"=4, "y"=2]>
+  sdy.mesh @other = <["x"=6, "y"=4096]>
+  func.func @step(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) {
+    %0 = call @main(%x) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    %1 = call @main(%0) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    return %1 : tensor<8x8xf32>
+  }
+  func.func private @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    %0 = stablehlo.tanh %x : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}

@@ -1,0 +1,61 @@
+"""Checks of the form of a module, with a remedy for each form that no pass can process."""
+
+from __future__ import annotations
+
+from hespas.dialects.mlir import get_attribute, ir
+from hespas.dialects.op_kinds import ASYNC
+from hespas.passes.prepare.census import ModuleCensus
+from hespas.support.errors import HespasError
+
+
+def check_input_form(census: ModuleCensus) -> None:
+    """Raise HespasError for programs of several meshes, unranked arguments and jumps."""
+    _check_single_mesh_program(census)
+    _check_ranked_boundary(census.entry)
+    _check_single_blocks(census)
+
+
+def check_async_pairs(census: ModuleCensus) -> None:
+    """Raise HespasError for an end of an async pair that no op in its block starts."""
+    for op in census.select_ops_by_name(*ASYNC):
+        raise HespasError(
+            "no async_start in its block starts what it waits for",
+            op=op,
+            remedy="compile without collective pipelining (--xla_gpu_enable_pipelined_*=false)",
+        )
+
+
+def _check_single_mesh_program(census: ModuleCensus) -> None:
+    """Raise HespasError for an MPMD program, which has no one program of all devices."""
+    remedy = "export the program of each mesh as a module of its own"
+    message = "an MPMD program runs different programs on several meshes, and hespas estimates one"
+    for contents in census.functions.values():
+        for name, op in contents.ops:
+            if name.startswith("mpmd."):
+                raise HespasError(message, op=op, remedy=remedy)
+    kind = get_attribute(census.entry, "function_type").value
+    if any(str(type_).startswith("!mpmd.") for type_ in [*kind.inputs, *kind.results]):
+        raise HespasError(message, op=census.entry, remedy=remedy)
+
+
+def _check_ranked_boundary(entry: ir.Operation) -> None:
+    kind = get_attribute(entry, "function_type").value
+    for noun, types in (("argument", kind.inputs), ("result", kind.results)):
+        for number, type_ in enumerate(types):
+            if isinstance(type_, ir.UnrankedTensorType | ir.UnrankedMemRefType):
+                raise HespasError(
+                    f"{noun} {number} of the entry function has the type {type_} without a rank",
+                    op=entry,
+                    remedy="export the program with shapes; single dimensions may be symbolic",
+                )
+
+
+def _check_single_blocks(census: ModuleCensus) -> None:
+    """Raise HespasError for branches between blocks: passes need structured control flow."""
+    for name, contents in census.functions.items():
+        if len(contents.function.regions[0].blocks) > 1:
+            raise HespasError(
+                f"the function @{name} has more than one block",
+                op=contents.function,
+                remedy="express its control flow with stablehlo.while, if and case",
+            )
