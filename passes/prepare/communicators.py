@@ -8,7 +8,12 @@ from dataclasses import dataclass, field
 from hespas.dialects.attr_codec import write_communicators
 from hespas.dialects.attrs import CommAttr, TargetAttr
 from hespas.dialects.mlir import collect_meshes, get_attribute, ir
-from hespas.dialects.op_kinds import COMM_KIND_BY_NAME, RAGGED_CALL_TARGETS, get_collective_name
+from hespas.dialects.op_kinds import (
+    COMM_KIND_BY_NAME,
+    NUM_REPLICAS,
+    RAGGED_CALL_TARGETS,
+    get_collective_name,
+)
 from hespas.estimators.rules.base import DynamicShape, to_buffer_size
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.call_inlining import ASYNC_MARK
@@ -24,6 +29,7 @@ from hespas.passes.prepare.device_grid import (
     make_groups_attr,
     parse_group_rows,
     resolve_groups,
+    write_stated_count,
 )
 from hespas.passes.prepare.mesh_axes import count_mesh_devices, resolve_axis_groups
 from hespas.support.errors import HespasError, extract_first_diagnostic
@@ -145,6 +151,15 @@ def _verify_spelled_groups(op: ir.Operation) -> None:
     except ir.MLIRError as error:
         message = f"the groups of its mesh axes do not fit: {extract_first_diagnostic(error)}"
         raise HespasError(message, op=op) from None
+
+
+def replicate_program(module: ir.Module, census: ModuleCensus, replicas: int) -> None:
+    """Make a program of one device that of several replicas, each of which communicates alone."""
+    write_stated_count(module, NUM_REPLICAS, replicas)
+    groups = make_groups_attr(tuple((replica,) for replica in range(replicas)), module.context)
+    for op in census.list_collectives():
+        if "replica_groups" in op.attributes:
+            op.attributes["replica_groups"] = groups
 
 
 def _drop_sdy_sharding(op: ir.Operation) -> ir.WalkResult:

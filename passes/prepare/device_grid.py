@@ -162,6 +162,12 @@ def read_stated_count(module: ir.Module, name: str) -> int | None:
     return value
 
 
+def write_stated_count(module: ir.Module, name: str, count: int) -> None:
+    """Write a count as a module attribute."""
+    kind = ir.IntegerType.get_signless(32, module.context)
+    module.operation.attributes[name] = ir.IntegerAttr.get(kind, count)
+
+
 def count_sharding_devices(text: str) -> int:
     """Count the devices that an HLO sharding tiles over; 0 if the string does not name devices."""
     match = re.search(r"<=\[([\d,]+)\]", text)

@@ -35,6 +35,7 @@ from hespas.passes.prepare.device_grid import (
     count_sharding_devices,
     drop_boundary_attrs,
     read_stated_count,
+    write_stated_count,
 )
 from hespas.passes.prepare.manual_computation import inline_manual_computation
 from hespas.passes.prepare.mesh_axes import count_mesh_devices
@@ -126,12 +127,8 @@ def replace_program(module: ir.Module, new: ir.Module, compilation: CompilationS
         _restore_boundary_attrs(main, name, attrs)
     drop_boundary_attrs(main, SHARDING_ATTRS)
     module.operation.walk(drop_op_shardings)  # XLA leaves some although shapes are now local
-    kind = ir.IntegerType.get_signless(32, module.context)
-    for name, count in (
-        (NUM_PARTITIONS, compilation.partitions),
-        (NUM_REPLICAS, compilation.replicas),
-    ):
-        module.operation.attributes[name] = ir.IntegerAttr.get(kind, count)
+    write_stated_count(module, NUM_PARTITIONS, compilation.partitions)
+    write_stated_count(module, NUM_REPLICAS, compilation.replicas)
     spell_out_axes(module, collect_census(module).list_collectives())
 
 

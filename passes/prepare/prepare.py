@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.passes.base import Pass, PassRun, option
 from hespas.passes.prepare.call_inlining import inline_calls
 from hespas.passes.prepare.census import collect_census
-from hespas.passes.prepare.communicators import annotate_collectives
+from hespas.passes.prepare.communicators import annotate_collectives, replicate_program
 from hespas.passes.prepare.input_check import check_async_pairs, check_input_form
 from hespas.passes.prepare.legalise import legalise_dialects, replace_cross_replica_sums
 from hespas.passes.prepare.markers import remove_markers
@@ -44,6 +44,11 @@ class PreparePass(Pass):
         True, "partition global shapes by their shardings; false: treat them as local"
     )
     devices: int = option(0, "required number of devices; 0: as in the module")
+    replicas: int = option(
+        0,
+        "number of devices that each run a program of one device, without communication; "
+        "0: as in the module",
+    )
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
         self._check_options()
@@ -68,11 +73,17 @@ class PreparePass(Pass):
         check_async_pairs(census)
         write_trip_counts(census, run, self.trip_count)
         target = annotate_collectives(module, census, run, self.devices)
+        if self.replicas > 1 and target.devices == 1:
+            replicate_program(module, census, self.replicas)
+            target = replace(target, devices=self.replicas, replicas=self.replicas)
+            devices = f"{self.replicas} devices"
+            run.note(f"note: {devices} run the program of one device without communication")
         target.write_to_op(module.operation)
 
     def _check_options(self) -> None:
         if self.trip_count not in ("", "error") and not self.trip_count.isdecimal():
             message = f"takes a whole number or 'error', not '{self.trip_count}'"
             raise UsageError(f"prepare: option 'trip-count' {message}")
-        if self.devices < 0:
-            raise UsageError(f"prepare: option 'devices' is {self.devices}, less than 0")
+        for name, count in (("devices", self.devices), ("replicas", self.replicas)):
+            if count < 0:
+                raise UsageError(f"prepare: option '{name}' is {count}, less than 0")

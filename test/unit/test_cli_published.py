@@ -1,6 +1,8 @@
 """The published tools' names: flags, configuration files, printed lines."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,6 +105,49 @@ def test_chakra_gen_prints_results_on_stdout_and_log_on_stderr(place, capsys):
     again = capsys.readouterr()
     assert again.err == "" and again.out == out
     assert {p.name: p.read_bytes() for p in Path("out").iterdir()} == written
+
+
+LOCAL = """
+module attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%x: tensor<64x256xf32>) -> tensor<64x256xf32> {
+    %0 = stablehlo.tanh %x : tensor<64x256xf32>
+    return %0 : tensor<64x256xf32>
+  }
+}
+"""
+
+
+def test_a_program_of_one_device_runs_on_each_of_num_npus(place, capsys):
+    Path("step.mlir").write_text(LOCAL)
+    assert run_tool_main(hespas_chakra_gen.main, [write_config(hardware={"num_npus": 64})]) == 0
+    out, err = capsys.readouterr()
+    assert "64 devices run the program of one device without communication" in err
+    assert lines(out)["Compute Runtime Estimation"] == f"{2 * 64 * 256 * 4 / 1555e9 * 1e6:.3f} us"
+    assert len(list(Path("out").glob("dev.*.et"))) == 64
+
+
+@pytest.mark.parametrize("method", ["xla", "iree"])
+def test_sample_is_a_switch_or_a_number(place, method):
+    for sample, repetitions in ((False, None), (True, None), (7, 7)):
+        config = write_config(estimator={"method": method, "hardware": {"sample": sample}})
+        read = published_config.read_published_config(config, {})
+        assert read.method.to_estimator_settings().get("repetitions") == repetitions
+        assert ("sample: no effect as a switch" in " ".join(read.notes)) == (repetitions is None)
+
+
+@pytest.mark.parametrize("key", ["target-backends", "target_backend"])
+def test_the_target_has_two_spellings(place, key):
+    config = write_config(estimator={"method": "xla", "hardware": {"translate": {key: "cuda"}}})
+    read = published_config.read_published_config(config, {})
+    assert read.method.to_estimator_settings() == {"device": "cuda"}
+
+
+@pytest.mark.parametrize("method", ["roofline", "xla", "iree"])
+def test_published_estimator_commands_name_what_to_use(method):
+    command = [sys.executable, "-m", f"hespas.estimator.{method}_estimator", "--config-file", "c"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert f"hespas run --mlir FILE --estimator {method}" in done.stderr
 
 
 def test_clean_removes_our_outputs_only(place, capsys):

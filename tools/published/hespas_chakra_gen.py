@@ -28,7 +28,11 @@ def build_parser() -> CommandParser:
     add("config", help="configuration file (JSON)")
     add("--clean", action="store_true", default=None, help="remove the outputs of earlier runs")
     add("--mlir_file", help="program in any format that hespas reads")
-    add("--num_npus", type=int, help="number of devices; must be that of the program")
+    add(
+        "--num_npus",
+        type=int,
+        help="number of devices: that of the program, or any for a program of one device",
+    )
     add("--split_fn", dest="split_strategy", help="linear_split (default) or individual_split")
     add("--block_lim", type=int, help="most ops in a block of linear_split (default 1024)")
     add("--merge", action="store_true", default=None, help="merge blocks of individual_split")

@@ -271,6 +271,11 @@ def build_published_plan(
     return run_plan.RunPlan(
         mlir=require_config_value(config, "mlir_file", "or give --mlir_file", config_file.path),
         steps=(
+            *(
+                [run_plan.build_pass_step("prepare", {"replicas": str(config_file.num_npus)})]
+                if config_file.num_npus
+                else []
+            ),
             *([run_plan.build_pass_step("fuse", {})] if run_flags.fuse else []),
             build_split_pass(config),
             run_plan.build_annotate_step(

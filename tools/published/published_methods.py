@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
 from hespas.configs.file_models import PublishedHardware
 
@@ -75,10 +75,24 @@ class _MethodSection(_HardwareModel, PublishedMethod):
     in_memory_only_cache: bool | None = None
 
 
+# The published tools declare a switch, which they do not read; here a number is the repetitions.
+SampleOption = StrictBool | Annotated[int, Field(gt=0)] | None
+
+
+def _read_repetitions(sample: bool | int | None) -> int | None:
+    return None if isinstance(sample, bool) else sample
+
+
+def _describe_sample_switch(sample: bool | int | None) -> Iterator[str]:
+    if isinstance(sample, bool):
+        yield "sample: no effect as a switch; a number sets the repetitions of a measurement"
+
+
 class _XlaTranslateSection(_HardwareModel):
+    # The published presets write ``target_backend``, its other files ``target-backends``.
     target_backends: Annotated[
         Literal["cpu", "host", "gpu", "cuda", "rocm"] | None, BeforeValidator(_normalise_choice)
-    ] = Field(None, alias="target-backends")
+    ] = Field(None, validation_alias=AliasChoices("target-backends", "target_backend"))
 
 
 class XlaSection(_MethodSection):
@@ -88,15 +102,16 @@ class XlaSection(_MethodSection):
 
     xla_translate_path: str | None = None
     hlo_runner_main_path: str | None = None
-    sample: Annotated[int, Field(gt=0)] | None = None
+    sample: SampleOption = None
     translate: _XlaTranslateSection = _XlaTranslateSection.model_validate({})
 
     def to_estimator_settings(self) -> dict[str, Any]:
         target = self.translate.target_backends
         device = target and PLATFORMS.get(target, target)
-        return _drop_empty_settings(repetitions=self.sample, device=device)
+        return _drop_empty_settings(repetitions=_read_repetitions(self.sample), device=device)
 
     def describe_ignored_keys(self) -> Iterator[str]:
+        yield from _describe_sample_switch(self.sample)
         paths = {"xla_translate_path", "hlo_runner_main_path"} & self.model_fields_set
         if paths:
             yield f"{', '.join(sorted(paths))}: not needed, because jaxlib contains XLA"
@@ -119,18 +134,19 @@ class IreeSection(_MethodSection):
 
     mlir_function_name: str | None = None
     compile: _IreeCompileSection = _IreeCompileSection.model_validate({})
-    sample: Annotated[int, Field(gt=0)] | None = None
+    sample: SampleOption = None
 
     def to_estimator_settings(self) -> dict[str, Any]:
         flags = self.compile.extra_args
         return _drop_empty_settings(
-            repetitions=self.sample,
+            repetitions=_read_repetitions(self.sample),
             target=self.compile.target_backends,
             driver=self.compile.device,
             flags=flags if isinstance(flags, str) else " ".join(flags),
         )
 
     def describe_ignored_keys(self) -> Iterator[str]:
+        yield from _describe_sample_switch(self.sample)
         if self.mlir_function_name is not None:
             yield "mlir_function_name: no effect, because a region has one function"
         if self.compile.extra_runtime_args:
