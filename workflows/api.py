@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
-from hespas import configs, frontends
+from hespas import frontends
 from hespas.dialects.mlir import clone_module, ir, make_context
 from hespas.support.errors import UsageError
 from hespas.support.text_tables import format_plain_table
@@ -247,9 +247,9 @@ def run(
 
 def simulate(
     traces: str | os.PathLike[str],
-    system: str,
+    system: str | None = None,
     *,
-    simulator: str = "auto",
+    simulator: str | None = None,
     astra_sim: str | None = None,
     prefix: str | None = None,
     timeout_s: float | None = None,
@@ -258,6 +258,8 @@ def simulate(
     **options: Any,
 ) -> SimulationReport:
     """Simulate a folder of Chakra traces on a network, as ``hespas simulate`` does.
+
+    In the folder of a run, its system, its simulator and its network model are the defaults.
 
     Args:
         traces: The folder with ``PREFIX.N.et`` files and ``comm_group.json``.
@@ -278,13 +280,20 @@ def simulate(
     Raises:
         HespasError: The traces or the system are wrong, or do not fit together.
     """
-    from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
-    from hespas.workflows import simulation_report
+    from hespas.workflows import network_settings, simulation_report
 
+    names = network_settings.NetworkSettings.model_fields
+    named = {"system": system, "simulator": simulator, "astra_sim": astra_sim}
+    overrides = {name: value for name, value in named.items() if value is not None}
+    overrides |= {name: options.pop(name) for name in list(options) if name in names}
+    settings, notes = network_settings.resolve_network_settings(traces, overrides, prefix)
+    for text in notes:
+        note(text)
+    choice = settings.build_simulator_choice()
     return simulation_report.simulate_trace_folder(
         Path(traces),
-        configs.load_system(system),
-        SimulatorChoice(simulator, SimulationOptions(**options), astra_sim, timeout_s),
+        network_settings.load_resolved_system(settings, is_recorded=system is None),
+        replace(choice, options=replace(choice.options, **options), timeout_s=timeout_s),
         prefix=prefix,
         timeline=timeline,
         note=note,

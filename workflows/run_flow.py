@@ -139,6 +139,7 @@ def summarise_run(
         program=frontends.to_display_name(plan.mlir),
         target=outcome.target,
         system=plan.system,
+        network_settings=plan.network_settings,
         split=split.strategy + ("-merge" if split.merge else ""),
         emitted=emitted,
         warnings=[*outcome.run.warnings, *(list_warnings(simulation.result) if simulation else ())],

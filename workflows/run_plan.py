@@ -14,10 +14,11 @@ from hespas.estimators import registry as estimators
 from hespas.passes import registry
 from hespas.passes.annotate.annotate import refuse_measure_options
 from hespas.passes.base import Pass, build_pass
-from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
+from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import UsageError
 from hespas.support.output_file import check_writable_file
 from hespas.support.output_folder import check_writable_folder
+from hespas.workflows.network_settings import NetworkSettings
 from hespas.workflows.run_config import MEASURING, STEP, RunConfig
 
 
@@ -45,6 +46,8 @@ class RunPlan:
         devices: The number of devices that the program must have; None accepts any.
         keep_going: Whether ops without a cost are tagged and counted instead of raising.
         network: How to simulate the traces; None does not simulate.
+        network_settings: What ``hespas simulate`` uses by default for the traces, also if the run
+            itself does not simulate them.
         step_figures: Values of the options ``run_config.STEP`` that the user set.
     """
 
@@ -54,6 +57,7 @@ class RunPlan:
     devices: int | None = None
     keep_going: bool = False
     network: NetworkPlan | None = None
+    network_settings: NetworkSettings = field(default_factory=NetworkSettings)
     step_figures: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -102,6 +106,7 @@ def build_run_plan(config: RunConfig, where: str = "") -> RunPlan:
         load_system(config.system),
         keep_going=config.keep_going,
         network=plan_network(config),
+        network_settings=select_network_settings(config),
     )
     return add_requested_figures(plan, config)
 
@@ -154,14 +159,11 @@ def plan_network(config: RunConfig) -> NetworkPlan | None:
         )
         if not is_beside_traces:  # the traces' folder is created by the run
             check_writable_file(config.timeline)
-    options = _build_simulation_options(config)
-    return NetworkPlan(
-        SimulatorChoice(config.simulator, options, config.astra_sim), config.timeline
-    )
+    return NetworkPlan(select_network_settings(config).build_simulator_choice(), config.timeline)
 
 
-def _build_simulation_options(config: RunConfig) -> SimulationOptions:
-    """Return the network model of a configuration.
+def select_network_settings(config: RunConfig) -> NetworkSettings:
+    """Return the network and the simulator of a configuration.
 
     If the estimator predicts real times, the simulation does so too by default: it uses measured
     collectives, slows down compute alongside communication, and runs collectives between some of
@@ -173,11 +175,14 @@ def _build_simulation_options(config: RunConfig) -> SimulationOptions:
         curves = node.collectives if curves is None else curves
         slowdown = node.overlap_slowdown if slowdown is None else slowdown
         by_dimension = True if by_dimension is None else by_dimension
-    return SimulationOptions(
+    return NetworkSettings(
+        system=config.system,
+        simulator=config.simulator,
+        astra_sim=config.astra_sim,
         congestion=config.congestion,
-        curves="" if curves in (None, "none") else curves,
-        slowdown=slowdown or 0.0,
         by_dimension=bool(by_dimension),
+        curves=curves or "none",
+        slowdown=slowdown or 0.0,
     )
 
 

@@ -19,6 +19,7 @@ from hespas.support.text_tables import (
     format_seconds,
 )
 from hespas.workflows.derived_figures import DerivedFigures
+from hespas.workflows.network_settings import NetworkSettings
 
 if TYPE_CHECKING:
     from hespas.estimators.measure.measurement_run import MeasureStatistics
@@ -39,6 +40,7 @@ class RunSummary:
         split: The split strategy.
         emitted: The traces and statistics.
         warnings: Everything that makes the result less certain.
+        network_settings: What ``hespas simulate`` uses by default for the traces.
         simulation: The simulation; None if the traces were not simulated.
         timeline: The file of the timeline.
         measured: What was measured; None if the estimator does not measure.
@@ -53,6 +55,7 @@ class RunSummary:
     split: str
     emitted: EmittedTraces
     warnings: list[str]
+    network_settings: NetworkSettings
     simulation: SimulationReport | None = None
     timeline: str | None = None
     measured: MeasureStatistics | None = None
@@ -180,6 +183,7 @@ def to_summary_json(summary: RunSummary) -> dict[str, Any]:
         "node_overrides": summary.target.node_overrides,
         "constants": summary.target.constants,
         "system": summary.system.name if summary.system else None,
+        "network": summary.network_settings.model_dump(),
         "split": summary.split,
         "output": str(summary.emitted.folder),
         "nodes_per_device": summary.emitted.nodes_per_device,

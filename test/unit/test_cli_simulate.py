@@ -10,6 +10,7 @@ import pytest
 from support.published_inputs import PROGRAM, write_config
 from support.traces import ALL_GATHER, coll, comp, recv, save, send, system
 
+import hespas as hespas_api
 from hespas.simulators.report_rows import build_report
 from hespas.simulators.simulation_result import CommRecord, DeviceResult, SimulationResult
 from hespas.support import text_tables
@@ -123,6 +124,50 @@ def test_symmetry_changes_nothing(place, capsys, what):
     assert with_it == without
 
 
+@pytest.fixture
+def finished_run(place, capsys):
+    """The figures of a run in the folder ``out``."""
+    argv = ["run", "--mlir", "step.mlir", *A100, "--simulator", "embedded", "--output", "out"]
+    assert run_tool_main(hespas.main, [*argv, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_settings_of_a_run_are_the_defaults_in_its_folder(finished_run, capsys):
+    network = finished_run["network"]
+    assert network["curves"] == "A100_SXM" and network["slowdown"] and network["by_dimension"]
+    assert run_tool_main(hespas.main, ["simulate", "out", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["step_time_s"] == finished_run["step_time_s"]
+    flags = f"--curves A100_SXM --slowdown {network['slowdown']:g}"
+    system = "--system A100_SXM_40GB_4GPU --simulator embedded --by-dimension"
+    assert err == f"note: as in the run, out/run.json: {system} {flags}\n"
+    assert hespas_api.simulate("out").result.step_time_ns * 1e-9 == finished_run["step_time_s"]
+
+
+def test_flags_override_the_settings_of_a_run(finished_run, capsys):
+    without = ("--curves", "none", "--slowdown", "0", "--no-by-dimension", "--system", "ring")
+    found = as_json(capsys, "out", *without)
+    assert not {"curves", "slowdown", "communicators"} & set(found["settings"])
+    assert found["system"] == "ring"
+    options = {"curves": "none", "slowdown": 0.0, "by_dimension": False}
+    report = hespas_api.simulate("out", "ring", simulator="embedded", **options)
+    assert report.result.step_time_ns * 1e-9 == found["step_time_s"]
+
+
+def test_traces_without_a_simulation_keep_the_settings_of_their_run(place, capsys):
+    argv = ["run", "--mlir", "step.mlir", "--node", "A100_SXM_40GB", "--system", "ring"]
+    assert run_tool_main(hespas.main, [*argv, "--no-simulate", "--output", "out"]) == 0
+    capsys.readouterr()
+    found = as_json(capsys, "out")
+    assert found["system"] == "ring" and found["settings"]["curves"].startswith("A100_SXM")
+    Path("ring").rename("moved")
+    assert simulate("out") == 2
+    assert "the run used this system: name where it is now" in capsys.readouterr().err
+    Path("out/run.json").write_text('{"network": {"slowdown": -1}}')
+    assert simulate("out") == 1
+    assert capsys.readouterr().err.startswith("out/run.json: error: 'slowdown' is -1")
+
+
 def test_a_timeline_is_written(place, capsys):
     assert simulate("traces", "--system", "ring", "--timeline", "step.pftrace") == 0
     assert Path("step.pftrace").stat().st_size > 100
@@ -133,7 +178,8 @@ def test_a_timeline_is_written(place, capsys):
 @pytest.mark.parametrize(
     ("argv", "code", "message"),
     [
-        ([], 2, "the following arguments are required: TRACES, --system"),
+        ([], 2, "the following arguments are required: TRACES"),
+        (["traces"], 2, "no system is given; name it with --system NAME"),
         (["traces", "--system", "ringg"], 2, "no system preset is named 'ringg'"),
         (["no", "--system", "ring"], 1, "no: error: the folder does not exist"),
         (["traces", "--system", "V100_32GB_8GPU"], 1,
@@ -144,7 +190,7 @@ def test_a_timeline_is_written(place, capsys):
         (["traces", "--system", "ring", "--slowdown", "x"], 2, "'x' is not a number"),
         (["traces", "--system", "ring", "--queues-per-dim", "0"], 2, "whole number of at least 1"),
         (["traces", "--system", "ring", "--injection-scale", "0"], 2, "'0' is not greater than 0"),
-        (["traces", "--sistem", "ring"], 2, "required: --system"),
+        (["traces", "--sistem", "ring"], 2, "--sistem"),
     ],
 )  # fmt: skip
 def test_errors_are_one_line(place, capsys, argv, code, message):

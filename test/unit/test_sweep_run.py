@@ -62,14 +62,20 @@ def alone(capsys, cell, **more) -> dict:
 
 
 def figures(row) -> dict:
-    return {**sweep_table.flatten_figures(sweep_table.unflatten_figures(row)), "output": None}
+    return {
+        **sweep_table.flatten_figures(sweep_table.unflatten_figures(row)),
+        "output": None,
+        "network": None,
+    }
 
 
 def flat(printed: dict) -> dict:
     printed = {**printed, "memory": {**printed["memory"], "timeline": None}}
     return {
         k: v
-        for k, v in sweep_table.flatten_figures({**printed, "output": None}).items()
+        for k, v in sweep_table.flatten_figures(
+            {**printed, "output": None, "network": None}
+        ).items()
         if v is not None
     }
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hespas.tools.commands.command_parser import (
     CommandParser,
@@ -16,8 +18,11 @@ DESCRIPTION = """\
 Simulate Chakra traces on a network, and print the step time, compute, total and exposed
 communication, the collectives with their bandwidths, the critical path, and what to fix first.
 TRACES is a folder of PREFIX.N.et files with comm_group.json, written by hespas or any other tool.
+In the folder of a run, its system, simulator and network model are the defaults; flags override
+them.
 
-  hespas simulate out --system A100_SXM_40GB_4GPU --timeline step.perfetto-trace
+  hespas simulate out --timeline step.perfetto-trace
+  hespas simulate traces --system A100_SXM_40GB_4GPU
 """
 SIMULATORS = ("auto", "embedded", "astra-sim", "both")
 
@@ -27,15 +32,16 @@ def build_parser() -> CommandParser:
     add = parser.add_argument
     add("traces", metavar="TRACES", help="folder with PREFIX.N.et files and comm_group.json")
     add(
-        "--system", required=True, metavar="NAME",
+        "--system", metavar="NAME",
         help="system preset (hespas presets systems lists them), or folder with network.yml and "
-        "system.json",
+        "system.json; default: that of the run",
     )  # fmt: skip
     add("--prefix", help="name of the traces, if the folder contains several trace sets")
     add(
-        "--simulator", choices=SIMULATORS, default="auto",
-        help="embedded; astra-sim, which must be installed; auto (default): astra-sim if it is "
-        "installed and supports the traces; both: run both, and fail if they differ",
+        "--simulator", choices=SIMULATORS,
+        help="embedded; astra-sim, which must be installed; auto: astra-sim if it is installed and "
+        "supports the traces; both: run both, and fail if they differ; default: that of the run, "
+        "else auto",
     )  # fmt: skip
     add("--astra-sim", metavar="PATH", help="ASTRA-sim executable; by default searched on PATH")
     add(
@@ -50,20 +56,26 @@ def build_parser() -> CommandParser:
 
 
 def _add_model_options(parser: CommandParser) -> None:
-    title = "network model (default: that of ASTRA-sim's congestion-unaware backend)"
+    title = (
+        "network model (default: that of the run, else of ASTRA-sim's congestion-unaware backend)"
+    )
     add = parser.add_argument_group(title).add_argument
-    add("--congestion", action="store_true", help="messages on a link share its bandwidth")
     add(
-        "--by-dimension", action="store_true",
+        "--congestion", action=argparse.BooleanOptionalAction,
+        help="messages on a link share its bandwidth",
+    )  # fmt: skip
+    add(
+        "--by-dimension", action=argparse.BooleanOptionalAction,
         help="run collectives between some of the devices dimension by dimension, and charge "
         "messages for all dimensions that they cross",
     )  # fmt: skip
     add(
-        "--curves", metavar="DEVICE", default="",
-        help="use collective timings measured on DEVICE where they exist",
+        "--curves", metavar="DEVICE",
+        help="use collective timings measured on DEVICE where they exist (none: use the network "
+        "model)",
     )  # fmt: skip
     add(
-        "--slowdown", type=parse_non_negative, metavar="X", default=0.0,
+        "--slowdown", type=parse_non_negative, metavar="X",
         help="share by which compute takes longer while communication runs, such as 0.18",
     )  # fmt: skip
     add(
@@ -89,30 +101,35 @@ def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
     command_line = build_parser().parse_args(argv)
 
-    from hespas import configs
-    from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
     from hespas.support import text_tables
     from hespas.tools.terminal import print_to_stderr
-    from hespas.workflows import simulation_report
+    from hespas.workflows import network_settings, simulation_report
 
-    system = configs.load_system(command_line.system)
-    options = SimulationOptions(
+    overrides = {
+        name: value
+        for name in network_settings.NetworkSettings.model_fields
+        if (value := getattr(command_line, name)) is not None
+    }
+    settings, notes = network_settings.resolve_network_settings(
+        command_line.traces, overrides, command_line.prefix
+    )
+    for text in notes:
+        print_to_stderr(text)
+    system = network_settings.load_resolved_system(settings, is_recorded="system" not in overrides)
+    choice = settings.build_simulator_choice()
+    options = replace(
+        choice.options,
         queues_per_dim=command_line.queues_per_dim,
         injection_scale=command_line.injection_scale,
         rendezvous=command_line.rendezvous,
-        congestion=command_line.congestion,
-        by_dimension=command_line.by_dimension,
-        curves=command_line.curves,
-        slowdown=command_line.slowdown,
         symmetry=not command_line.no_symmetry,
     )
     report = simulation_report.simulate_trace_folder(
         command_line.traces,
         system,
-        SimulatorChoice(
-            simulator=command_line.simulator,
+        replace(
+            choice,
             options=options,
-            astra_sim=command_line.astra_sim,
             timeout_s=command_line.timeout,
             exact_durations=not command_line.micros,
         ),

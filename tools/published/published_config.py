@@ -290,6 +290,7 @@ def build_published_plan(
         devices=config_file.num_npus,
         keep_going=run_flags.keep_going,
         network=run_plan.plan_network(run_flags),
+        network_settings=run_plan.select_network_settings(run_flags),
     )
 
 

@@ -392,19 +392,7 @@ def _render_timeline_link(result: RunResult, folder: str) -> Child:
     if path and os.path.exists(path):
         link = quote(os.path.relpath(path, folder))
         return join_markup(tag("a", os.path.basename(path), href=link), ", which ", site, " opens")
-    command = ["hespas", "simulate", result.folder, "--system", figures["system"] or "NAME"]
-    command += [*_collect_network_flags(result), "--timeline", "step.perfetto-trace"]
+    command = ["hespas", "simulate", result.folder]
+    command += [] if figures["system"] else ["--system", "NAME"]
+    command += ["--timeline", "step.perfetto-trace"]
     return join_markup("none yet; ", tag("code", shlex.join(command)), " writes one for ", site)
-
-
-def _collect_network_flags(result: RunResult) -> list[str]:
-    """Collect the flags with which ``hespas simulate`` computes the step time of the run."""
-    settings = (result.simulation or {}).get("settings", {})
-    flags = ["--congestion"] if settings.get("congestion") == "aware" else []
-    if "communicators" in settings:
-        flags.append("--by-dimension")
-    if "curves" in settings:
-        flags += ["--curves", settings["curves"].partition(" ")[0]]
-    if "slowdown" in settings:
-        flags += ["--slowdown", settings["slowdown"]]
-    return flags

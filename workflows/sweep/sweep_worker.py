@@ -273,6 +273,7 @@ def _summarise_figures(
     figures = {
         **run_summary.to_summary_json(run_flow.summarise_run(plan, outcome, simulated)),
         "output": None,
+        "network": None,
     }
     if figures["memory"] is not None:
         figures["memory"] = {k: v for k, v in figures["memory"].items() if k != "timeline"}

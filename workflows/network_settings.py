@@ -1,0 +1,127 @@
+"""The network and the simulator of a run, recorded in its folder for ``hespas simulate``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hespas import configs
+from hespas.configs.system_spec import SystemSpec
+from hespas.configs.validation import validate_config
+from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
+from hespas.support.errors import HespasError, UsageError
+
+RUN_FIGURES = "run.json"
+RUN_PREFIX = "dev"  # of the traces of a run
+
+
+class NetworkSettings(BaseModel):
+    """What ``hespas run`` simulates its traces with; the value of ``network`` in run.json."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    system: str | None = None
+    simulator: Literal["auto", "embedded", "astra-sim", "both"] = "auto"
+    astra_sim: str | None = None
+    congestion: bool = False
+    by_dimension: bool = False
+    curves: str = "none"
+    slowdown: float = Field(default=0.0, ge=0)
+
+    def build_options(self) -> SimulationOptions:
+        """Build the options of the simulation."""
+        return SimulationOptions(
+            congestion=self.congestion,
+            by_dimension=self.by_dimension,
+            curves="" if self.curves == "none" else self.curves,
+            slowdown=self.slowdown,
+        )
+
+    def build_simulator_choice(self) -> SimulatorChoice:
+        """Build the choice of the simulator with its options."""
+        return SimulatorChoice(self.simulator, self.build_options(), self.astra_sim)
+
+    def load_system(self) -> SystemSpec:
+        """Load the system; raises HespasError if there is none."""
+        if self.system is None:
+            raise UsageError(
+                "no system is given",
+                remedy="name it with --system NAME; hespas presets systems lists the presets",
+            )
+        return configs.load_system(self.system)
+
+    def format_flags(self, names: set[str]) -> str:
+        """Format the named settings as flags of ``hespas simulate``, without its defaults."""
+        flags: list[str] = []
+        for name, field in NetworkSettings.model_fields.items():
+            value = getattr(self, name)
+            if name in names and value != field.default:
+                flag = f"--{name.replace('_', '-')}"
+                text = f"{value:g}" if isinstance(value, float) else str(value)
+                flags += [flag] if value is True else [flag, text]
+        return shlex.join(flags)
+
+
+def read_recorded_settings(
+    traces: str | os.PathLike[str], prefix: str | None = None
+) -> NetworkSettings | None:
+    """Read the settings of the run that wrote a folder of traces; None for other traces.
+
+    Raises:
+        HespasError: The run.json of the folder is damaged.
+    """
+    path = Path(traces) / RUN_FIGURES
+    if prefix not in (None, RUN_PREFIX) or not path.is_file():
+        return None
+    settings = configs.read_json(path).get("network")
+    if settings is None:
+        return None
+    if not isinstance(settings, dict):
+        raise HespasError("'network' is not an object", where=str(path))
+    return validate_config(NetworkSettings, settings, str(path))
+
+
+def resolve_network_settings(
+    traces: str | os.PathLike[str], overrides: Mapping[str, Any], prefix: str | None = None
+) -> tuple[NetworkSettings, list[str]]:
+    """Resolve what traces are simulated with: the settings of their run, if any, and overrides.
+
+    Args:
+        traces: The folder of the traces.
+        overrides: Values of settings by name, which replace those of the run.
+        prefix: The common prefix of the traces; None if the folder holds only one set.
+
+    Returns:
+        The settings, and notes on where they come from.
+
+    Raises:
+        HespasError: The run.json of the folder is damaged, or an override is wrong.
+    """
+    recorded = read_recorded_settings(traces, prefix)
+    values = {**(recorded.model_dump() if recorded else {}), **overrides}
+    settings = validate_config(NetworkSettings, values, "")
+    if recorded is None:
+        return settings, []
+    flags = recorded.format_flags(set(NetworkSettings.model_fields) - set(overrides))
+    source = os.path.join(os.fspath(traces), RUN_FIGURES)
+    return settings, [f"note: as in the run, {source}: {flags}"] if flags else []
+
+
+def load_resolved_system(settings: NetworkSettings, *, is_recorded: bool) -> SystemSpec:
+    """Load the system of resolved settings; raises HespasError.
+
+    Args:
+        settings: The settings.
+        is_recorded: Whether the system is the run's own, whose folder may have been moved.
+    """
+    try:
+        return settings.load_system()
+    except HespasError as error:
+        if is_recorded and settings.system is not None:
+            error.remedy = "the run used this system: name where it is now with --system"
+        raise
