@@ -108,20 +108,20 @@ def _is_order_fixed(
     for i in order:
         parents = deps[i]
         best = max((latest[d] for d in parents), default=-1)
-        both = best < 0 or any(
+        covers_pair = best < 0 or any(
             latest[d] == best - 1 or (latest[d] == best and covers_both[d]) for d in parents
         )
         k = index_by_position.get(i)
         if k is None:
-            latest[i], covers_both[i] = best, both
+            latest[i], covers_both[i] = best, covers_pair
             continue
         latest[i] = k
         if best == k - 1:
-            if not both:
+            if not covers_pair:
                 return False
         elif best == k - 2 and _is_send_recv_pair(nodes[comms[k - 1]], nodes[i]):
             covers_both[i] = False
-            if not both:
+            if not covers_pair:
                 return False
         else:
             return False

@@ -81,14 +81,14 @@ def find_node_problems(node: TraceNode) -> Iterator[Finding]:
 
 
 def _check_attr_kinds(node: TraceNode) -> Iterator[Finding]:
-    for name, wanted in KINDS.items():
+    for name, expected in KINDS.items():
         if name not in node.attrs:
             continue
         kind = node.attrs[name][0]
-        if kind == wanted:
+        if kind == expected:
             continue
-        text = f"{name} is typed {kind or 'nothing'}, not {wanted}"
-        if kind in NUMBERS and wanted in NUMBERS:
+        text = f"{name} is typed {kind or 'nothing'}, not {expected}"
+        if kind in NUMBERS and expected in NUMBERS:
             yield WARNING, "attributes", f"{text}: older feeders read it as 0"
         else:
             yield ERROR, "attributes", text

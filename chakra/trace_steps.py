@@ -145,7 +145,7 @@ def _shorten_latest_times(times: list[int], excess: int, least: int) -> None:
     for i in reversed(range(len(times))):
         if excess <= 0:
             return
-        taken = min(excess, times[i] - least)
-        if taken > 0:
-            times[i] -= taken
-            excess -= taken
+        reduction = min(excess, times[i] - least)
+        if reduction > 0:
+            times[i] -= reduction
+            excess -= reduction

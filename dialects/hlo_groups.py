@@ -117,16 +117,16 @@ def build_module_class() -> Any:
     for name, fields in MESSAGES.items():
         message = file.message_type.add(name=name)
         for field, number, of, repeated in fields:
-            one = message.field.add(
+            field_proto = message.field.add(
                 name=field,
                 number=number,
                 label=kind.LABEL_REPEATED if repeated else kind.LABEL_OPTIONAL,
                 type=kind.TYPE_INT64 if of == INT64 else kind.TYPE_MESSAGE,
             )
             if of == INT64:
-                one.options.packed = repeated
+                field_proto.options.packed = repeated
             else:
-                one.type_name = f".{file.package}.{of}"
+                field_proto.type_name = f".{file.package}.{of}"
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{file.package}.Module"))

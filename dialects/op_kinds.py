@@ -18,7 +18,7 @@ def qualify_op_names(dialect: str, short_names: str) -> list[str]:
 
 
 def _name_in_both(short_names: str) -> frozenset[str]:
-    """The ops of these names in StableHLO and in MHLO."""
+    """Return the ops of these names in StableHLO and in MHLO."""
     return frozenset(
         qualify_op_names("stablehlo", short_names) + qualify_op_names("mhlo", short_names)
     )

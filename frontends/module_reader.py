@@ -43,12 +43,12 @@ def read_module(path: str | os.PathLike[str], context: ir.Context) -> ir.Module:
     if _is_mlir_text(name):
         # MLIR opens the file itself: nothing is copied, and locations carry the file name.
         with open(name, "rb") as file:
-            ours = input_attributes.detect_attribute_prefix(file)
+            attribute_prefix = input_attributes.detect_attribute_prefix(file)
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
                 check_native_faults(text, name)
         return input_attributes.load_verified_module(
             lambda: _report_parse_errors(lambda: ir.Module.parseFile(name, context), name, context),
-            ours, name, context,
+            attribute_prefix, name, context,
         )  # fmt: skip
     name, data = read_unpacked_bytes(name)
     return parse_module(data, name, context)
@@ -103,9 +103,9 @@ def read_unpacked_bytes(path: str | os.PathLike[str]) -> tuple[str, bytes]:
 def parse_module(data: bytes, name: str, context: ir.Context) -> ir.Module:
     """Parse a module from bytes; ``name`` replaces the file name in errors and locations."""
     data = _decompress_bytes(data, name).removeprefix(codecs.BOM_UTF8)
-    ours = input_attributes.detect_attribute_prefix(io.BytesIO(data))
+    attribute_prefix = input_attributes.detect_attribute_prefix(io.BytesIO(data))
     module = input_attributes.load_verified_module(
-        lambda: _parse_by_format(data, name, context), ours, name, context
+        lambda: _parse_by_format(data, name, context), attribute_prefix, name, context
     )
     position = format_source_position(module.operation.location)
     if position.partition(":")[0] == "-":

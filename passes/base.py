@@ -167,6 +167,6 @@ def _convert_option(subject: str, hint: Any, text: str | bool) -> Any:
                     return value
             except ValueError:
                 pass
-            wanted = "a whole number" if kind is int else "a number"
-            raise UsageError(f"{subject} takes {wanted}, not '{text}'")
+            expected = "a whole number" if kind is int else "a number"
+            raise UsageError(f"{subject} takes {expected}, not '{text}'")
     return text

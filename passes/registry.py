@@ -40,7 +40,7 @@ def list_pass_names() -> list[str]:
 
 
 def is_pass_name(name: str) -> bool:
-    """Whether a pass has this name. Imports no pass."""
+    """Return whether a pass has this name, without importing any pass."""
     return _is_builtin(name) or name in find_plugins() or bool(_find_estimator(name))
 
 
@@ -69,7 +69,7 @@ def _is_builtin(name: str) -> bool:
 
 
 def _find_estimator(pass_name: str) -> str:
-    """The estimator of a generated pass, or ""."""
+    """Return the estimator of a generated pass, or ""."""
     estimator = pass_name.removesuffix(_ESTIMATOR_SUFFIX)
     if estimator == pass_name:
         return ""

@@ -48,24 +48,24 @@ def find_astra_sim(
     Raises:
         HespasError: What is named does not exist or cannot be executed.
     """
-    wanted = AWARE if congestion else UNAWARE
+    default_name = AWARE if congestion else UNAWARE
     location = os.fspath(named) if named is not None else os.environ.get(ENVIRONMENT, "")
     where = "--astra-sim" if named is not None else ENVIRONMENT
     if not location:
-        on_path = shutil.which(wanted)
+        on_path = shutil.which(default_name)
         return AstraProgram(Path(on_path).absolute()) if on_path else None
     path = Path(location).expanduser()
     if path.is_dir():
         for below in _BUILT:
-            candidate = path / below / wanted
+            candidate = path / below / default_name
             if candidate.is_file():
                 return AstraProgram(_check_executable(candidate))
-        raise HespasError(f"there is no {wanted} in {location}", where=where)
+        raise HespasError(f"there is no {default_name} in {location}", where=where)
     arguments: list[str] = []
     if not path.is_file():
         path, arguments = _parse_command(location, where)
-    if path.name in (AWARE, UNAWARE) and path.name != wanted:
-        path = path.with_name(wanted)
+    if path.name in (AWARE, UNAWARE) and path.name != default_name:
+        path = path.with_name(default_name)
         if not path.is_file():
             kind = "aware" if congestion else "unaware"
             raise HespasError(f"there is no congestion-{kind} program at {path}", where=where)

@@ -127,14 +127,14 @@ class TracedResult:
         if key not in self._classes:
             intervals = self.result.classes[key]
             by_finish: dict[tuple[str, int], list[NodeInterval]] = {}
-            for one in intervals:
-                by_finish.setdefault((one.resource, one.finish_ns), []).append(one)
+            for interval in intervals:
+                by_finish.setdefault((interval.resource, interval.finish_ns), []).append(interval)
             ended = sorted((i for i in intervals if i.finish_ns > i.start_ns), key=_get_finish_ns)
             self._classes[key] = _ClassIntervals(
-                {one.node: one for one in intervals},
-                {one.node: k for k, one in enumerate(intervals)},
+                {interval.node: interval for interval in intervals},
+                {interval.node: k for k, interval in enumerate(intervals)},
                 by_finish,
-                [one.finish_ns for one in ended],
+                [interval.finish_ns for interval in ended],
                 ended,
             )
         return self._classes[key]
@@ -145,8 +145,8 @@ class TracedResult:
         if communication is None:
             communication = self._devices[device] = _DeviceCommunication()
             nodes = self.get_device_nodes(device)
-            for one in self.get_device_intervals(device):
-                node = nodes[one.node]
+            for interval in self.get_device_intervals(device):
+                node = nodes[interval.node]
                 if node.type == COLL:
                     group = read_communicator_id(node) or 0
                     if not group and not all(node.get_attr_value("involved_dim", ())):
@@ -158,8 +158,8 @@ class TracedResult:
                     )
                 else:
                     continue
-                communication.place[one.node] = len(intervals)
-                intervals.append(one)
+                communication.place[interval.node] = len(intervals)
+                intervals.append(interval)
         return communication
 
     def find_last_joins(self, group: int) -> list[tuple[int, int]]:
@@ -168,11 +168,11 @@ class TracedResult:
             last_joins: list[tuple[int, int]] = []
             for device in self._select_representatives(group):
                 intervals = self.index_communication(device).collectives.get(group, ())
-                for k, one in enumerate(intervals):
+                for k, interval in enumerate(intervals):
                     if k == len(last_joins):
-                        last_joins.append((one.start_ns, device))
-                    elif one.start_ns > last_joins[k][0]:
-                        last_joins[k] = (one.start_ns, device)
+                        last_joins.append((interval.start_ns, device))
+                    elif interval.start_ns > last_joins[k][0]:
+                        last_joins[k] = (interval.start_ns, device)
             self._last_joins[group] = last_joins
         return self._last_joins[group]
 
@@ -182,32 +182,32 @@ class TracedResult:
         firsts = {self.result.class_of[device]: device for device in reversed(members)}
         return sorted(firsts.values())
 
-    def find_start(self, device: int, one: NodeInterval) -> tuple[int, NodeInterval]:
+    def find_start(self, device: int, interval: NodeInterval) -> tuple[int, NodeInterval]:
         """Return the device and node that a communication node waited for; by default itself."""
-        node = self.get_device_nodes(device)[one.node]
+        node = self.get_device_nodes(device)[interval.node]
         communication = self.index_communication(device)
-        if node.type == COLL and one.node in communication.place:
-            group, k = read_communicator_id(node) or 0, communication.place[one.node]
+        if node.type == COLL and interval.node in communication.place:
+            group, k = read_communicator_id(node) or 0, communication.place[interval.node]
             start, other = self.find_last_joins(group)[k]
-            if one.start_ns < start < one.finish_ns:
+            if interval.start_ns < start < interval.finish_ns:
                 return other, self.index_communication(other).collectives[group][k]
         elif node.type == RECV:
             source = read_integer_attr(node, "comm_src") or 0
-            key, k = identify_message(device, node), communication.place[one.node]
+            key, k = identify_message(device, node), communication.place[interval.node]
             sends = self.index_communication(source).messages.get(key, [])
-            if k < len(sends) and sends[k].start_ns < one.finish_ns > one.start_ns:
+            if k < len(sends) and sends[k].start_ns < interval.finish_ns > interval.start_ns:
                 return source, sends[k]
-        return device, one
+        return device, interval
 
-    def find_predecessor(self, device: int, one: NodeInterval) -> NodeInterval | None:
+    def find_predecessor(self, device: int, interval: NodeInterval) -> NodeInterval | None:
         """Return the predecessor of a node, as the module's docstring defines it."""
-        class_intervals, start = self.index_class_intervals(device), one.start_ns
-        deps = list(self._iterate_dependencies(device, one.node))
+        class_intervals, start = self.index_class_intervals(device), interval.start_ns
+        deps = list(self._iterate_dependencies(device, interval.node))
         latest = max(deps, key=_get_finish_ns, default=None)
         if latest is not None and latest.finish_ns == start:
             return latest
-        for other in reversed(class_intervals.by_finish.get((one.resource, start), ())):
-            if class_intervals.order[other.node] < class_intervals.order[one.node]:
+        for other in reversed(class_intervals.by_finish.get((interval.resource, start), ())):
+            if class_intervals.order[other.node] < class_intervals.order[interval.node]:
                 return other
         place = bisect_right(class_intervals.finishes, start)
         return class_intervals.ended[place - 1] if place else latest
@@ -228,24 +228,24 @@ class TracedResult:
 def find_critical_path(traced_result: TracedResult) -> list[PathSegment]:
     """Return the critical path from time 0; its segments add up to the step time."""
     device = traced_result.result.critical_device
-    here: NodeInterval | None = max(
+    interval: NodeInterval | None = max(
         traced_result.get_device_intervals(device), key=_get_finish_ns, default=None
     )
     now = traced_result.result.step_time_ns
     path: list[PathSegment] = []
     seen: set[tuple[int, int]] = set()
-    while here is not None and now > 0 and (device, here.node) not in seen:
-        seen.add((device, here.node))
-        if here.finish_ns < now:  # no known node explains the gap
-            path.append(PathSegment(device, None, WAITING, here.finish_ns, now))
-            now = here.finish_ns
-        node = traced_result.get_device_nodes(device)[here.node]
-        where, first = traced_result.find_start(device, here)
+    while interval is not None and now > 0 and (device, interval.node) not in seen:
+        seen.add((device, interval.node))
+        if interval.finish_ns < now:  # no known node explains the gap
+            path.append(PathSegment(device, None, WAITING, interval.finish_ns, now))
+            now = interval.finish_ns
+        node = traced_result.get_device_nodes(device)[interval.node]
+        where, first = traced_result.find_start(device, interval)
         if first.start_ns < now:
             activity = COMPUTE if node.type == COMP else COMMUNICATION
             path.append(PathSegment(device, node, activity, first.start_ns, now))
             now = first.start_ns
-        device, here = where, traced_result.find_predecessor(where, first)
+        device, interval = where, traced_result.find_predecessor(where, first)
     if now > 0:
         path.append(PathSegment(device, None, WAITING, 0, now))
     return path[::-1]
@@ -269,22 +269,22 @@ def find_exposed_nodes(traced_result: TracedResult, device: int) -> list[Exposed
     recvs = sorted((i for i in intervals if i.resource == "recv"), key=_get_finish_ns)
     total: Counter[int] = Counter()
     waiting: Counter[int] = Counter()
-    for one, start, finish in _intersect_with_gaps(slot, idle):
-        total[one.node] += finish - start
-        where, first = traced_result.find_start(device, one)
+    for interval, start, finish in _intersect_with_gaps(slot, idle):
+        total[interval.node] += finish - start
+        where, first = traced_result.find_start(device, interval)
         if where != device:
-            waiting[one.node] += max(0, min(finish, first.start_ns) - start)
+            waiting[interval.node] += max(0, min(finish, first.start_ns) - start)
     idle = _find_gaps(_select_spans(intervals, ("compute", "comm")), end)
-    for one in recvs if idle else ():
-        _, first = traced_result.find_start(device, one)
+    for interval in recvs if idle else ():
+        _, first = traced_result.find_start(device, interval)
         rest: list[tuple[int, int]] = []
         for start, finish in idle:
-            left, right = max(start, one.start_ns), min(finish, one.finish_ns)
+            left, right = max(start, interval.start_ns), min(finish, interval.finish_ns)
             if left >= right:
                 rest.append((start, finish))
                 continue
-            total[one.node] += right - left
-            waiting[one.node] += max(0, min(right, first.start_ns) - left)
+            total[interval.node] += right - left
+            waiting[interval.node] += max(0, min(right, first.start_ns) - left)
             rest += [pair for pair in ((start, left), (right, finish)) if pair[0] < pair[1]]
         idle = rest
     users = _find_dependents(intervals, nodes, set(total))
@@ -293,20 +293,20 @@ def find_exposed_nodes(traced_result: TracedResult, device: int) -> list[Exposed
 
 
 def _find_dependents(
-    intervals: Sequence[NodeInterval], nodes: Mapping[int, TraceNode], wanted: set[int]
+    intervals: Sequence[NodeInterval], nodes: Mapping[int, TraceNode], communications: set[int]
 ) -> dict[int, TraceNode]:
     users: dict[int, TraceNode] = {}
-    for one in intervals:
-        node = nodes[one.node]
+    for interval in intervals:
+        node = nodes[interval.node]
         if node.type == COMP:
             for dep in node.dependency_ids:
-                if dep in wanted:
+                if dep in communications:
                     users.setdefault(dep, node)
     return users
 
 
-def _get_finish_ns(one: NodeInterval) -> int:
-    return one.finish_ns
+def _get_finish_ns(interval: NodeInterval) -> int:
+    return interval.finish_ns
 
 
 def _select_spans(
@@ -332,10 +332,10 @@ def _intersect_with_gaps(
 ) -> Iterator[tuple[NodeInterval, int, int]]:
     """Yield the parts of disjoint intervals that lie in gaps, both in order of time."""
     k = 0
-    for one in sorted(intervals, key=lambda i: i.start_ns):
-        while k < len(gaps) and gaps[k][1] <= one.start_ns:
+    for interval in sorted(intervals, key=lambda i: i.start_ns):
+        while k < len(gaps) and gaps[k][1] <= interval.start_ns:
             k += 1
         j = k
-        while j < len(gaps) and gaps[j][0] < one.finish_ns:
-            yield one, max(gaps[j][0], one.start_ns), min(gaps[j][1], one.finish_ns)
+        while j < len(gaps) and gaps[j][0] < interval.finish_ns:
+            yield interval, max(gaps[j][0], interval.start_ns), min(gaps[j][1], interval.finish_ns)
             j += 1

@@ -156,31 +156,38 @@ def compute_bus_factor(kind: str, n: int) -> float:
 def group_devices(result: SimulationResult) -> list[DeviceRow]:
     """Group devices with equal results, the last to finish first."""
     devices_by_result: dict[DeviceResult, list[int]] = {}
-    for device, one in enumerate(result.devices):
-        devices_by_result.setdefault(one, []).append(device)
-    rows = [DeviceRow(tuple(ids), one) for one, ids in devices_by_result.items()]
+    for device, totals in enumerate(result.devices):
+        devices_by_result.setdefault(totals, []).append(device)
+    rows = [DeviceRow(tuple(ids), totals) for totals, ids in devices_by_result.items()]
     return sorted(rows, key=lambda row: (-row.result.finish_ns, row.devices))
 
 
 def group_communicators(result: SimulationResult) -> list[CommunicatorRow]:
     """Group collectives by communicator, and communicators that did the same; most time first."""
     records: dict[tuple[int, tuple[int, ...]], list[CommRecord]] = {}
-    for one in result.comms:
-        ranks = one.ranks if one.communicator >= 0 else ()
-        records.setdefault((one.communicator, ranks), []).append(one)
+    for record in result.comms:
+        ranks = record.ranks if record.communicator >= 0 else ()
+        records.setdefault((record.communicator, ranks), []).append(record)
     rows: dict[tuple[int, ...], CommunicatorRow] = {}
-    for (id_, _), ones in sorted(records.items()):
+    for (id_, _), equal_records in sorted(records.items()):
         # Copies of a message are further messages; copies of a collective, further communicators.
-        times = [one.copies if id_ < 0 else 1 for one in ones]
-        alike = 1 if id_ < 0 else ones[0].copies
+        times = [record.copies if id_ < 0 else 1 for record in equal_records]
+        alike = 1 if id_ < 0 else equal_records[0].copies
         ranks = (
-            ones[0].ranks
+            equal_records[0].ranks
             if id_ >= 0
-            else _find_equivalent_devices(result, {r for o in ones for r in o.ranks})
+            else _find_equivalent_devices(
+                result, {r for record in equal_records for r in record.ranks}
+            )
         )
         count = sum(times)
-        moved = sum(n * one.operand_bytes for n, one in zip(times, ones, strict=True))
-        time = sum(n * (one.finish_ns - one.start_ns) for n, one in zip(times, ones, strict=True))
+        moved = sum(
+            n * record.operand_bytes for n, record in zip(times, equal_records, strict=True)
+        )
+        time = sum(
+            n * (record.finish_ns - record.start_ns)
+            for n, record in zip(times, equal_records, strict=True)
+        )
         key = (min(id_, 0), len(ranks), count, moved, time)
         if key in rows:
             rows[key] = replace(rows[key], alike=rows[key].alike + alike)
@@ -200,10 +207,12 @@ def _find_equivalent_devices(result: SimulationResult, ranks: set[int]) -> Seque
 def group_collectives(result: SimulationResult) -> list[CollectiveRow]:
     """Group collectives and messages by kind, size and group size, the most time first."""
     sums_by_shape: dict[tuple[str, int, int], list[int]] = {}
-    for one in result.comms:
-        sums = sums_by_shape.setdefault((one.kind, one.operand_bytes, len(one.ranks)), [0, 0])
-        sums[0] += one.copies
-        sums[1] += one.copies * (one.finish_ns - one.ready_ns)
+    for record in result.comms:
+        sums = sums_by_shape.setdefault(
+            (record.kind, record.operand_bytes, len(record.ranks)), [0, 0]
+        )
+        sums[0] += record.copies
+        sums[1] += record.copies * (record.finish_ns - record.ready_ns)
     rows = [CollectiveRow(*key, *sums) for key, sums in sums_by_shape.items()]
     return sorted(rows, key=lambda row: (-row.time_ns, row.kind, row.operand_bytes))
 
@@ -211,11 +220,11 @@ def group_collectives(result: SimulationResult) -> list[CollectiveRow]:
 def _build_path_rows(path: Iterable[PathSegment]) -> list[PathRow]:
     """Group the critical path by kind of op, the most time first."""
     sums_by_kind: dict[tuple[str, str], list[int]] = {}
-    for one in path:
-        key = (one.what, classify_node(one.node) if one.node else "")
+    for segment in path:
+        key = (segment.what, classify_node(segment.node) if segment.node else "")
         sums = sums_by_kind.setdefault(key, [0, 0])
         sums[0] += 1
-        sums[1] += one.finish_ns - one.start_ns
+        sums[1] += segment.finish_ns - segment.start_ns
     rows = [PathRow(*key, *sums) for key, sums in sums_by_kind.items()]
     return sorted(rows, key=lambda row: (-row.time_ns, row.what, row.kind))
 
@@ -231,23 +240,23 @@ def sum_path_times(rows: Iterable[PathRow]) -> dict[str, int]:
 def _build_exposed_rows(nodes: Iterable[ExposedNode]) -> list[ExposedRow]:
     """Group nodes of equal name, such as the trips of a loop; the most time first."""
     nodes_by_key: dict[tuple[str, str, int, str], list[ExposedNode]] = {}
-    for one in nodes:
-        node = one.node
+    for exposed_node in nodes:
+        node = exposed_node.node
         key = (
             node.name,
             classify_node(node),
             int(node.get_attr_value("comm_size", 0)),
             str(node.get_attr_value("location", "")),
         )
-        nodes_by_key.setdefault(key, []).append(one)
+        nodes_by_key.setdefault(key, []).append(exposed_node)
     rows = [
         ExposedRow(
             *key,
-            next((one.needed_by.name for one in ones if one.needed_by), ""),
-            len(ones),
-            sum(one.exposed_ns for one in ones),
-            sum(one.waiting_ns for one in ones),
+            next((node.needed_by.name for node in equal_nodes if node.needed_by), ""),
+            len(equal_nodes),
+            sum(node.exposed_ns for node in equal_nodes),
+            sum(node.waiting_ns for node in equal_nodes),
         )
-        for key, ones in nodes_by_key.items()
+        for key, equal_nodes in nodes_by_key.items()
     ]
     return sorted(rows, key=lambda row: (-row.exposed_ns, row.name))

@@ -72,10 +72,10 @@ def build_step(path: Path, node: TraceNode, system: SystemSpec) -> SimulationSte
     def read_integer(name: str) -> int:
         value = read_integer_attr(node, name)
         if value is None:
-            there = node.attrs.get(name)
+            attr = node.attrs.get(name)
             problem = (
-                f"has the type {there[0] or 'nothing'}, not an integer type"
-                if there
+                f"has the type {attr[0] or 'nothing'}, not an integer type"
+                if attr
                 else "is missing"
             )
             raise build_error(f"the attribute '{name}' {problem}")

@@ -55,10 +55,12 @@ def simulate_inputs(
         return _simulate_embedded(inputs, choice, note)
     if choice.simulator != "both":
         return _simulate_by_astra(program, inputs, choice, note)
-    ours = _simulate_embedded(inputs, choice, note)
-    theirs = _simulate_by_astra(program, inputs, choice, note)
-    _compare_results(ours, theirs, program)
-    return replace(ours, settings=replace(ours.settings, agrees_with=str(program.path)))
+    embedded_result = _simulate_embedded(inputs, choice, note)
+    astra_result = _simulate_by_astra(program, inputs, choice, note)
+    _compare_results(embedded_result, astra_result, program)
+    return replace(
+        embedded_result, settings=replace(embedded_result.settings, agrees_with=str(program.path))
+    )
 
 
 def _simulate_embedded(
@@ -127,12 +129,14 @@ def _record_duration_unit(result: SimulationResult, is_exact: bool) -> Simulatio
 
 
 def _compare_results(
-    ours: SimulationResult, theirs: SimulationResult, program: AstraProgram
+    embedded_result: SimulationResult, astra_result: SimulationResult, program: AstraProgram
 ) -> None:
     """Raise HespasError if the finish or exposed time of a device differs between two results."""
     differences = [
         f"device {device} {name} {our_time} ns here, {their_time} ns there"
-        for device, (a, b) in enumerate(zip(ours.devices, theirs.devices, strict=True))
+        for device, (a, b) in enumerate(
+            zip(embedded_result.devices, astra_result.devices, strict=True)
+        )
         for name, our_time, their_time in (
             ("finish", a.finish_ns, b.finish_ns),
             ("exposed", a.exposed_ns, b.exposed_ns),

@@ -132,11 +132,11 @@ def _expand_request(request: ComparisonRequest) -> Iterator[tuple[str, dict[str,
         message = "it is a result already: options of a run do not change it"
         raise UsageError(message, where=finished[0])
     by_source = len(sources) > 1
-    wanted = len(sources) if by_source else len(nodes)
-    if len(systems) not in (0, 1, wanted):
+    expected_count = len(sources) if by_source else len(nodes)
+    if len(systems) not in (0, 1, expected_count):
         unit = "programs" if by_source else "nodes"
         raise UsageError(
-            f"there are {wanted} {unit} and {len(systems)} systems",
+            f"there are {expected_count} {unit} and {len(systems)} systems",
             remedy="give one system, or as many; {node} in a name stands for the node's",
         )
     for i, source in enumerate(sources):

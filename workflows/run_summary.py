@@ -97,7 +97,7 @@ class RunSummary:
         return 1e-9 * least_ns, 1e-9 * (step_ns + high_ns - self.time_ns)
 
     def get_simulation_setting(self, name: str) -> str | None:
-        """What the simulation says of itself, such as ``curves``; None where it does not."""
+        """Return a setting that the simulation reports, such as ``curves``; None if it does not."""
         if self.simulation is None:
             return None
         return self.simulation.result.settings.to_texts().get(name)

@@ -204,7 +204,7 @@ def build_step_rows(simulated: SimulationReport) -> list[TextRow]:
     result, critical = simulated.result, simulated.critical_result
     step = result.step_time_ns or 1
     who = f"device {result.critical_device} of {len(result.devices)} finishes last"
-    hidden = f"{format_seconds(critical.overlap_ns * 1e-9)} of it beside compute"
+    hidden = f"{format_seconds(critical.overlap_ns * 1e-9)} of it alongside compute"
     return [
         ("step time", f"{format_seconds(step * 1e-9)} ({step:,} ns), {who}"),
         ("compute", f"{format_seconds(critical.compute_ns * 1e-9)}, "
@@ -294,7 +294,7 @@ def _build_communicator_table(simulated: SimulationReport) -> TextTable:
         count, moved = sum(r.count for r in rest), sum(r.operand_bytes for r in rest)
         sums = (str(alike), str(count), format_scaled(moved, "B"), format_seconds(time * 1e-9))
         rows.append((f"({len(rest)} more)", "", *sums))
-    title = "Communicators, one of those alike, the most time first; waiting included"
+    title = "Communicators, one of each kind, the most time first; waiting included"
     return TextTable(title, rows, header, left=2)
 
 

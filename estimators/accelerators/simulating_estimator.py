@@ -118,7 +118,9 @@ class SimulatingEstimator(MeasuringEstimator):
         ]
         parts += [f"{name} {v}" for name, v in self.environment.get("versions", {}).items()]
         if self.shapeless:
-            parts.append(f"at full rate, for want of a shape (distinct ops): {self.shapeless}")
+            parts.append(
+                f"at full rate, because the shape is not known (distinct ops): {self.shapeless}"
+            )
         return "; ".join(parts)
 
     def _build_payloads(self, op: ir.Operation) -> list[tuple[Payload, float]]:

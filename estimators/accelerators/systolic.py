@@ -99,7 +99,9 @@ class SystolicEstimator(Estimator):
     def describe_provenance(self) -> str:
         text = f"{self.machine.describe_provenance()}, {self.dataflow}, {self.variant}"
         if self.shapeless:
-            text += f"; at full rate, for want of a shape (distinct ops): {self.shapeless}"
+            text += (
+                f"; at full rate, because the shape is not known (distinct ops): {self.shapeless}"
+            )
         return text
 
     def _compute_matrix_time_s(self, matrix_products: list[MatrixProduct], work: OpWork) -> float:

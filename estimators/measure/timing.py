@@ -43,8 +43,8 @@ def time_batches(batch: Batch, plan: RepetitionPlan) -> dict[str, Any]:
     batch(plan.warmups)
     once_s = (time.perf_counter() - begun) / plan.warmups
     once_s = max(once_s, 1e-9)
-    wanted = max(plan.repetitions, int(MIN_BATCH_S / once_s))
-    count = max(MIN_REPETITIONS, min(wanted, int(plan.budget_s / once_s)))
+    repetitions = max(plan.repetitions, int(MIN_BATCH_S / once_s))
+    count = max(MIN_REPETITIONS, min(repetitions, int(plan.budget_s / once_s)))
     batches: list[list[float]] = []
     begun = time.perf_counter()
     while len(batches) < plan.batches:

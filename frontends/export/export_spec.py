@@ -180,7 +180,7 @@ def make_exportable(function: Callable[..., Any], spec: ExportSpec, name: str) -
         tuple(_map_array_leaves(tree, array_text.to_shape_struct) for tree in spec.args),
         mesh=spec.mesh,
         in_shardings=tuple(
-            _map_array_leaves(tree, lambda one: array_text.to_partition_spec(one.axes))
+            _map_array_leaves(tree, lambda leaf: array_text.to_partition_spec(leaf.axes))
             for tree in spec.args
         ),
         out_shardings=_convert_shardings(spec.out_shardings),

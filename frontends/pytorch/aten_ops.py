@@ -167,7 +167,8 @@ class JaxInterpreter(torch.fx.Interpreter):
         channels = tuple(dim for dim in range(gradient.ndim) if dim != 1)
         gradients = (*pull(gradient), gradient.sum(channels))
         return tuple(
-            part if wanted else None for part, wanted in zip(gradients, settings[-1], strict=True)
+            part if is_returned else None
+            for part, is_returned in zip(gradients, settings[-1], strict=True)
         )
 
     def differentiate_pooling(self, name: str, gradient: Any, x: Any, *settings: Any) -> Any:

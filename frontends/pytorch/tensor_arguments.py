@@ -141,10 +141,10 @@ def _divide_shape(
             raise HespasError(
                 f"'{label}': {spec} does not fit {list(shape)} on the mesh {dict(axes)}"
             )
-        ways = math.prod(axes[str(axis)] for axis in over)
-        if local[dim] % ways:
-            raise HespasError(f"'{label}': {local[dim]} is not divisible by {ways}")
-        local[dim] //= ways
+        part_count = math.prod(axes[str(axis)] for axis in over)
+        if local[dim] % part_count:
+            raise HespasError(f"'{label}': {local[dim]} is not divisible by {part_count}")
+        local[dim] //= part_count
     return tuple(local)
 
 

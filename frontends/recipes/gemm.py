@@ -89,7 +89,7 @@ def build(
 def _make_local_product(
     kind: str, p: MeshParallelism, panels: int
 ) -> Callable[[jax.Array, jax.Array], jax.Array]:
-    """What one device does with its parts of a and b."""
+    """Make the function that one device applies to its parts of a and b."""
 
     def gather_along_axis(x: jax.Array, axis: str, dimension: int) -> jax.Array:
         return lax.all_gather(x, axis, axis=dimension, tiled=True) if p.get_split_axes(axis) else x

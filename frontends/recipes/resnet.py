@@ -176,12 +176,12 @@ def _make_resnet_weights(
             "variance": ShardedArray((c.outputs,), (None,)),
         }
 
-    def map_over_convs(one: Any) -> Tree:
+    def map_over_convs(make_conv_value: Any) -> Tree:
         return {
-            "stem": one(stem),
+            "stem": make_conv_value(stem),
             "blocks": [
-                {"convs": [one(c) for c in block.convs]}
-                | ({"shortcut": one(block.shortcut)} if block.shortcut else {})
+                {"convs": [make_conv_value(c) for c in block.convs]}
+                | ({"shortcut": make_conv_value(block.shortcut)} if block.shortcut else {})
                 for block in blocks
             ],
         }
@@ -233,8 +233,10 @@ class _ResNet:
         seen["convs"] = []
         for number, conv in enumerate(block.convs):
             x = jax.nn.relu(x) if number else x
-            x, one = self._apply_conv_norm(conv, w["convs"][number], old["convs"][number], x, train)
-            seen["convs"].append(one)
+            x, conv_statistics = self._apply_conv_norm(
+                conv, w["convs"][number], old["convs"][number], x, train
+            )
+            seen["convs"].append(conv_statistics)
         return jax.nn.relu(x + beside), seen
 
     def _apply_conv_norm(
@@ -260,8 +262,8 @@ class _ResNet:
                 "variance": NORM_MOMENTUM * old["variance"] + (1 - NORM_MOMENTUM) * variance,
             }
         # One array, so that their gradients need one all-reduce.
-        both = jnp.stack([mean, lax.rsqrt(variance + NORM_EPS)])
-        mean, inverse = self.p.mark_varying(both, "data")
+        moments_to_sum = jnp.stack([mean, lax.rsqrt(variance + NORM_EPS)])
+        mean, inverse = self.p.mark_varying(moments_to_sum, "data")
         normal = (wide - mean) * (inverse * w["scale"]) + w["bias"]
         return normal.astype(self.dtype), lax.stop_gradient(seen)
 

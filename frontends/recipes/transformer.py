@@ -261,8 +261,8 @@ def run_through_layers(
         return lax.scan(lambda x, parts: layer(x, *parts), x, layers)
     beside = []
     for parts in zip(*layers, strict=True):
-        x, one = layer(x, *parts)
-        beside.append(one)
+        x, layer_result = layer(x, *parts)
+        beside.append(layer_result)
     return x, beside
 
 

@@ -216,7 +216,7 @@ def _generate_annotate_pass(name: str, cls: type[Estimator]) -> type[EstimatorPa
 
 
 def _get_option_type(hint: Any) -> type:
-    """The type of a pass option: text, unless the field holds only one kind of number."""
+    """Return the type of a pass option: text, unless the field holds only one kind of number."""
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
     kinds = {hint, *get_args(hint)} & {bool, int, float, str}

@@ -211,7 +211,7 @@ class Annotator:
         return costs
 
     def _is_region_item(self, op: ir.Operation) -> bool:
-        """Whether a loop or branch is estimated as a whole, as a region."""
+        """Return whether a loop or branch is estimated as a whole, as a region."""
         return self.estimator.granularity == "region" and RegionAttr.NAME in op.attributes
 
     def _sum_region_costs(self, region: ir.Region) -> Cost:

@@ -137,7 +137,7 @@ def explain_failure(stderr: str, code: int) -> str:
     for line in reversed(lines):
         if line.startswith("error: "):
             logged_errors = [
-                match[2] for one in lines if (match := LOG_LINE.match(one)) and match[1] == "E"
+                match[2] for line in lines if (match := LOG_LINE.match(line)) and match[1] == "E"
             ]
             detail = (
                 f" ({logged_errors[-1]})" if logged_errors and "Failed to parse" in line else ""

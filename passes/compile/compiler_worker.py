@@ -75,8 +75,8 @@ def _watch_dumps(folder: Path, request: dict[str, Any]) -> None:
 
 def _find_wanted_dump(folder: Path, request: dict[str, Any]) -> Path | None:
     """Find the first dump whose name matches; XLA numbers dumps in order."""
-    wanted = re.compile(request["wanted"])
-    dumps = (path for path in (folder / DUMPS).iterdir() if wanted.search(path.name))
+    pattern = re.compile(request["wanted"])
+    dumps = (path for path in (folder / DUMPS).iterdir() if pattern.search(path.name))
     return min(dumps, default=None)
 
 

@@ -181,7 +181,7 @@ class _LeafCounter:
 
 
 def is_estimated_whole(op: ir.Operation) -> bool:
-    """Whether a function, loop or branch has a cost, and the ops inside have none."""
+    """Return whether a function, loop or branch has a cost, and the ops inside have none."""
     inside = [view.operation for region in op.regions for view in region.blocks[0].operations]
     costs = [Cost.NAME in inner.attributes for inner in inside if inner.name not in TERMINATORS]
     return Cost.NAME in op.attributes and bool(costs) and not any(costs)

@@ -189,7 +189,7 @@ class TraceTaskBuilder:
 
 
 def has_assumed_trips(loop: ir.Operation) -> bool:
-    """Whether the trip count of a loop is assumed, so that its time has a gap."""
+    """Return whether the trip count of a loop is assumed, so that its time has a gap."""
     attributes = loop.attributes
     return TRIPS_NOTE in attributes and ASSUMED in ir.StringAttr(attributes[TRIPS_NOTE]).value
 

@@ -162,8 +162,8 @@ def _simplify_pad(op: ir.Operation) -> ir.Value | None:
 
 def _simplify_multiply(op: ir.Operation) -> ir.Value | None:
     """Simplify x * 1 and 1 * x."""
-    for one, other in ((0, 1), (1, 0)):
-        if read_uniform_constant(op.operands[one]) == 1:
+    for constant, other in ((0, 1), (1, 0)):
+        if read_uniform_constant(op.operands[constant]) == 1:
             return op.operands[other]
     return None
 

@@ -65,7 +65,7 @@ class CollectiveCombiner:
         return [group for _, group in sorted(several, key=lambda item: str(item[0]))]
 
     def _collect_dependencies(self) -> dict[int, set[int]]:
-        """For each op, the ops whose results it reads and the previous op with side effects."""
+        """Map each op to the ops whose results it reads and the previous op with side effects."""
         producers: dict[ir.Value, int] = {}
         dependencies: dict[int, set[int]] = {}
         last_effect = -1

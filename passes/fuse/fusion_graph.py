@@ -178,7 +178,7 @@ class FusionGraph:
         return [OperandUse(source, 1.0, False) for source in sources]
 
     def collect_dependencies(self) -> dict[int, set[int]]:
-        """For each op that is neither view nor constant, the ops that it depends on, in order.
+        """Map each op, except views and constants, to the ops that it depends on, in order.
 
         An op with side effects also depends on the previous op with side effects.
         """

@@ -98,7 +98,7 @@ class PriorityFusion:
                 self.users.setdefault(value, set()).add(index)
 
     def collect_dependencies(self) -> dict[int, set[int]]:
-        """For each kernel and each opaque op, the kernels and ops that it depends on, in order."""
+        """Map each kernel and opaque op to the kernels and ops that it depends on, in order."""
         makers, graph = self.maker_of, self.graph
         dependencies: dict[int, set[int]] = {}
         for index, op_dependencies in graph.collect_dependencies().items():

@@ -129,15 +129,15 @@ class XlaOptimizePass(Pass):
             if not compilation.spmd:
                 disabled += xla.PARTITIONER
             return xla.join_xla_flags(user_flags, disabled)
-        ours = [] if self.autotune else ["--xla_gpu_autotune_level=0"]
+        hespas_flags = [] if self.autotune else ["--xla_gpu_autotune_level=0"]
         if not self.triton_gemm:
-            ours.append("--xla_gpu_enable_triton_gemm=false")
+            hespas_flags.append("--xla_gpu_enable_triton_gemm=false")
         disabled += xla.INEXPRESSIBLE
         if self.async_collectives == "remove":
-            ours.append("--xla_gpu_disable_async_collectives=ALLCOLLECTIVES")
-            ours.append("--xla_gpu_enable_latency_hiding_scheduler=false")
+            hespas_flags.append("--xla_gpu_disable_async_collectives=ALLCOLLECTIVES")
+            hespas_flags.append("--xla_gpu_enable_latency_hiding_scheduler=false")
             disabled.append(xla.ASYNC_PASS)
-        return xla.join_xla_flags([*ours, *user_flags], disabled)
+        return xla.join_xla_flags([*hespas_flags, *user_flags], disabled)
 
     def _to_compile_error(self, module: ir.Module, target: str, why: str) -> HespasError:
         return HespasError(

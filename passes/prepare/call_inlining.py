@@ -49,8 +49,8 @@ def inline_calls(census: ModuleCensus) -> bool:
             kind = call.name
             if RegionAttr.NAME in body.function.attributes:
                 continue  # A region function of a module that is already split.
-            wanted = callee_communicates or uses[callee] == 1 or kind != "func.call"
-            if kind not in CALLEE or not wanted or not len(body.function.regions[0].blocks):
+            should_inline = callee_communicates or uses[callee] == 1 or kind != "func.call"
+            if kind not in CALLEE or not should_inline or not len(body.function.regions[0].blocks):
                 continue
             _inline_call(call, body.function, last=uses[callee] == 1)
             changed = True

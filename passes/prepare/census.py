@@ -66,7 +66,7 @@ class ModuleCensus:
         return [op for contents in self.functions.values() for op in contents.list_collectives()]
 
     def has_op_with_prefix(self, *prefixes: str) -> bool:
-        """Whether there is an op whose name starts with one of ``prefixes``."""
+        """Return whether there is an op whose name starts with one of ``prefixes``."""
         return any(name.startswith(prefixes) for f in self.functions.values() for name, _ in f.ops)
 
 
@@ -96,13 +96,13 @@ def collect_census(module: ir.Module) -> ModuleCensus:
 
 def _collect_contents(function: ir.Operation) -> FunctionContents:
     contents = FunctionContents(function)
-    ops, wanted = contents.ops, dict.fromkeys(RELEVANT_OPS, True)
+    ops, is_relevant = contents.ops, dict.fromkeys(RELEVANT_OPS, True)
 
     def collect_relevant_op(op: ir.Operation) -> ir.WalkResult:
         name = op.name
-        keep = wanted.get(name)
+        keep = is_relevant.get(name)
         if keep is None:
-            keep = wanted[name] = not name.startswith(PLAIN_DIALECTS)
+            keep = is_relevant[name] = not name.startswith(PLAIN_DIALECTS)
         if keep:
             ops.append((name, op))
         # A fusion is one kernel: it contains neither collectives nor loops around them.

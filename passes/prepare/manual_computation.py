@@ -105,12 +105,14 @@ def _split_shardings(manual: ir.Operation, name: str) -> list[str]:
     return [f"#sdy.sharding{part}" for part in re.findall(r"<@[^<>]*>", text)]
 
 
-def _allows_shardings(entry: ir.Operation, name: str, numbers: object, wanted: list[str]) -> bool:
+def _allows_shardings(
+    entry: ir.Operation, name: str, numbers: object, shardings: list[str]
+) -> bool:
     """Return whether the entry's arguments or results have the wanted shardings or none."""
     if name not in entry.attributes:
         return True
     attrs = list(get_attribute(entry, name))
     return all(
         "sdy.sharding" not in attrs[number] or str(attrs[number]["sdy.sharding"]) == sharding
-        for number, sharding in zip(numbers, wanted, strict=True)  # type: ignore[call-overload]
+        for number, sharding in zip(numbers, shardings, strict=True)  # type: ignore[call-overload]
     )

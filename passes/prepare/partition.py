@@ -291,7 +291,7 @@ def _to_partition_error(module: ir.Module, why: str) -> HespasError:
 
 
 def _find_unsharded(entry: ir.Operation, name: str, kind: str) -> tuple[bool, ...]:
-    """For each argument or result, whether it has no sharding, so that the partitioner chooses."""
+    """Return whether each argument or result has no sharding, so that the partitioner chooses."""
     signature = get_attribute(entry, "function_type").value
     count = len(signature.inputs if kind == "function_inputs" else signature.results)
     if name not in entry.attributes:

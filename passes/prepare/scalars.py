@@ -114,12 +114,12 @@ class ScalarEvaluator:
                 known[value] = answer = None
                 stack.append((value, self._start_evaluation(value)))
             while stack:
-                wanted, steps = stack[-1]
+                current, steps = stack[-1]
                 try:
                     value = steps.send(answer)
                     break
                 except StopIteration as done:
-                    known[wanted] = answer = done.value
+                    known[current] = answer = done.value
                     stack.pop()
             else:
                 return answer
@@ -155,8 +155,8 @@ class ScalarEvaluator:
 
     def _evaluate_arithmetic(self, op: ir.Operation, kind: str) -> ScalarSteps:
         if kind == "select":
-            which = yield op.operands[0]
-            return None if which is None else (yield op.operands[1 if which else 2])
+            condition = yield op.operands[0]
+            return None if condition is None else (yield op.operands[1 if condition else 2])
         if kind != "compare" and kind not in ARITHMETIC:
             return None
         values: list[Number] = []

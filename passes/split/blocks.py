@@ -79,7 +79,7 @@ def _list_nested_blocks(block: ir.Block) -> Iterator[SplitBlock]:
 
 
 def list_read_values(op: ir.Operation) -> list[ir.Value]:
-    """The values an op reads from outside itself, once per occurrence, in a fixed order."""
+    """List the values that an op reads from outside, once per occurrence, in a fixed order."""
     values = list(op.operands)
     if op.name not in SEALED and len(op.regions):
         values += [value for _, _, value in list_captured_operands(op)]

@@ -220,7 +220,9 @@ def format_program(program: CollectiveProgram) -> str:
         gpu = {"id": number, "i_chunks": inputs, "o_chunks": outputs, "s_chunks": scratch}
         lines.append(_format_xml_tag("gpu", gpu, 1))
         numbers = {block.id: _number_steps(block) for block in rank.blocks}
-        wanted = {pair for block in rank.blocks for step in block.steps for pair in step.depends}
+        awaited_steps = {
+            pair for block in rank.blocks for step in block.steps for pair in step.depends
+        }
         for block in rank.blocks:
             tb = {"id": block.id, "send": block.send, "recv": block.recv, "chan": block.channel}
             lines.append(_format_xml_tag("tb", tb, 2))
@@ -231,7 +233,9 @@ def format_program(program: CollectiveProgram) -> str:
                 for number_, pair in enumerate(others):
                     nop = CollectiveStep("nop", ChunkRef("i", 0), ChunkRef("i", 0), 0)
                     lines.append(_format_step_tag(first + number_, nop, pair, numbers, False))
-                lines.append(_format_step_tag(at, step, last, numbers, (block.id, k) in wanted))
+                lines.append(
+                    _format_step_tag(at, step, last, numbers, (block.id, k) in awaited_steps)
+                )
             lines.append("    </tb>")
         lines.append("  </gpu>")
     return "\n".join([*lines, "</algo>", ""])

@@ -265,19 +265,19 @@ def _check_result(program: CollectiveProgram, memory: list[dict[Cell, int]]) -> 
     for rank in range(n):
         for chunk in range(get_buffer_size(program, rank, "o")):
             if kind == "all_reduce":
-                wanted = everyone << chunk
+                expected = everyone << chunk
             elif kind == "reduce_scatter":
-                wanted = everyone << (rank * share + chunk)
+                expected = everyone << (rank * share + chunk)
             elif kind == "all_gather":
-                wanted = 1 << chunk
+                expected = 1 << chunk
             else:
                 source, k = divmod(chunk, share)
-                wanted = 1 << (source * inputs + rank * share + k)
+                expected = 1 << (source * inputs + rank * share + k)
             actual = memory[rank].get(resolve_chunk_ref(program, rank, ChunkRef("o", chunk)))
-            if actual != wanted:
+            if actual != expected:
                 raise HespasError(
                     f"{program.name}: rank {rank} ends with {_format_inputs(actual, inputs)} in "
-                    f"o[{chunk}], where the {kind} has {_format_inputs(wanted, inputs)}"
+                    f"o[{chunk}], where the {kind} has {_format_inputs(expected, inputs)}"
                 )
 
 

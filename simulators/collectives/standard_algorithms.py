@@ -245,14 +245,14 @@ def _build_two_level_exchange(ranks: int, local: int) -> CollectiveProgram:
     b = CollectiveBuilder(name, "all_to_all", ranks, ranks, in_place=False)
     nodes, columns = _split_into_levels(ranks, local)
     count = len(nodes)
-    sent, got, held = 0, ranks, 2 * ranks  # three parts of scratch with different orders
+    sent, received, held = 0, ranks, 2 * ranks  # three parts of scratch with different orders
     for rank in range(ranks):
         for other in range(ranks):
             place = ChunkRef("s", sent + _index_by_place(other, local, count))
             b.add_local_copy(rank, ChunkRef("i", other), place)
     for node in nodes:
         for k, rank in enumerate(node):
-            own = ChunkRef("s", got + k * count)
+            own = ChunkRef("s", received + k * count)
             b.add_local_copy(rank, ChunkRef("s", sent + k * count), own, count)
             for step in range(1, local):
                 j = (k + step) % local
@@ -260,7 +260,7 @@ def _build_two_level_exchange(ranks: int, local: int) -> CollectiveProgram:
     for rank in range(ranks):
         for k in range(local):
             for target in range(count):
-                at = ChunkRef("s", got + k * count + target)
+                at = ChunkRef("s", received + k * count + target)
                 b.add_local_copy(rank, at, ChunkRef("s", held + target * local + k))
     for column in columns:
         for g, rank in enumerate(column):

@@ -114,25 +114,25 @@ def write_traces(
             where=str(place.system.folder / SYSTEM),
             remedy="set it to 1",
         )
-    ours = re.compile(re.escape(place.name) + r"\.\d+\.et")
+    stale_traces = re.compile(re.escape(place.name) + r"\.\d+\.et")
     # Read before the output is touched: it may be the system's own folder.
     settings = _collect_settings(place)
-    with open_output_folder(place.folder, stale=ours) as fresh:
+    with open_output_folder(place.folder, stale=stale_traces) as fresh:
         for rank, nodes in enumerate(ranks):
             (fresh / f"{place.name}.{rank}.et").write_bytes(_encode_trace(nodes, parts))
-        others = []
+        file_names = []
         if place.nodes:
             (fresh / PER_NODE).write_text(_format_per_node(place), encoding="utf-8")
-            others.append(PER_NODE)
+            file_names.append(PER_NODE)
         if place.system is not None:
             memory = {"memory-type": "NO_MEMORY_EXPANSION"}
             (fresh / "network.yml").write_text(place.system.render_network_text(), encoding="utf-8")
             (fresh / "remote_memory.json").write_text(json.dumps(memory) + "\n", encoding="utf-8")
-            others += ["network.yml", "remote_memory.json"]
+            file_names += ["network.yml", "remote_memory.json"]
         name = FRAGMENT if place.system is None else SYSTEM
         (fresh / name).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-        others.append(name)
-    return others
+        file_names.append(name)
+    return file_names
 
 
 def _collect_settings(place: TraceDestination) -> dict[str, Any]:

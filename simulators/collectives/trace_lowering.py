@@ -124,7 +124,11 @@ class _RankLowering:
         receives, reduces, _, sends = KINDS[step.kind]
         local = reduces or (step.kind == "cpy" and self.costs.copies)
         kinds = (NodeType.COMM_RECV_NODE, NodeType.COMP_NODE, NodeType.COMM_SEND_NODE)
-        return [kind for kind, there in zip(kinds, (receives, local, sends), strict=True) if there]
+        return [
+            kind
+            for kind, is_needed in zip(kinds, (receives, local, sends), strict=True)
+            if is_needed
+        ]
 
     def build_nodes(self) -> list[CollectiveNode]:
         nodes: list[CollectiveNode] = []

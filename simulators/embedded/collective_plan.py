@@ -191,7 +191,9 @@ class CollectivePlanner:
         or the algorithm exclude it, or because the devices do not form a grid, that is all
         combinations of some coordinates in each dimension.
         """
-        if not self.options.by_dimension or any(one.one for one in self.list_algorithms(kind)):
+        if not self.options.by_dimension or any(
+            algorithm.one for algorithm in self.list_algorithms(kind)
+        ):
             return ()
         counts, stride = [], 1
         for count in self.network.counts:

@@ -152,7 +152,10 @@ class _ClassRefiner:
             used_by_device.append(used)
             peers = [device.peers.get(peer, peer) for peer in program_peers]
             self.devices.append(_RefinedDevice(program_classes[rank], [], peers))
-        positions = [{m: i for i, m in enumerate(one.members)} for one in self.communicators]
+        positions = [
+            {m: i for i, m in enumerate(communicator.members)}
+            for communicator in self.communicators
+        ]
         for rank, used in enumerate(used_by_device):
             self.devices[rank].memberships = [(at, positions[at][rank]) for at in used]
 

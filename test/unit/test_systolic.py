@@ -147,7 +147,9 @@ def test_operations_without_a_shape_run_at_full_rate_and_are_counted():
     estimator = registry.build_estimator("systolic", node, {"memory_bandwidth": 1e18})
     found = estimator.estimate(CostItem(op))
     assert found.latency_ns == pytest.approx(1e9 * 2 * 64 * 32 * 16 / (4 * 128 * 128 * 0.94e9))
-    assert estimator.describe_provenance().endswith("for want of a shape (distinct ops): 1")
+    assert estimator.describe_provenance().endswith(
+        "because the shape is not known (distinct ops): 1"
+    )
 
 
 def test_a_type_without_a_rate_is_named():

@@ -34,7 +34,7 @@ def render_page(
         f"default-src 'none'; style-src '{_compute_policy_hash(style)}'; "
         f"script-src '{_compute_policy_hash(script)}'"
     )
-    links = [tag("a", one.title, href=f"#{one.name}") for one in sections]
+    links = [tag("a", section.title, href=f"#{section.name}") for section in sections]
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -50,7 +50,7 @@ def render_page(
         tag("a", "Skip to the content", class_="skip", href="#main"),
         tag("header", tag("h1", title), tag("p", subtitle, class_="subtitle")),
         tag("nav", *links, aria_label="Sections") if len(links) > 1 else None,
-        tag("main", top, *(_render_section(one) for one in sections), id="main"),
+        tag("main", top, *(_render_section(section) for section in sections), id="main"),
         tag(
             "footer",
             f"Written by hespas {hespas.__version__}. This page is one file and loads nothing.",

@@ -139,22 +139,24 @@ def write_comparison_plot(
     figure = Figure(figsize=(7.2, 1.6 + 0.45 * len(comparisons)), layout="constrained")
     axes = figure.add_subplot()
     places = range(len(comparisons))
-    exposed = [1e3 * (one.result.get_figure("exposed_comm_s") or 0.0) for one in comparisons]
+    exposed = [
+        1e3 * (comparison.result.get_figure("exposed_comm_s") or 0.0) for comparison in comparisons
+    ]
     if comparisons[0].measure == "compute_s":
         exposed = [0.0 for _ in comparisons]
-    times = [1e3 * one.time_s for one in comparisons]
+    times = [1e3 * comparison.time_s for comparison in comparisons]
     rest = [time - part for time, part in zip(times, exposed, strict=True)]
     axes.barh(places, rest, color=COLOURS[0], label="compute")
     if any(exposed):
         axes.barh(places, exposed, left=rest, color=COLOURS[1], label="exposed communication")
-    for i, one in enumerate(comparisons):
-        if one.band_s:
-            low, high = (1e3 * end for end in one.band_s)
+    for i, comparison in enumerate(comparisons):
+        if comparison.band_s:
+            low, high = (1e3 * end for end in comparison.band_s)
             errors = [[max(times[i] - low, 0.0)], [max(high - times[i], 0.0)]]
             axes.errorbar(times[i], i, xerr=errors, c="black", capsize=3, lw=1)
-        if one.speed_up is not None:
-            end = max(times[i], 1e3 * one.band_s[1] if one.band_s else 0.0)
-            axes.annotate(f"{one.speed_up:.2f} x", (end, i), xytext=(5, -3), fontsize=8,
+        if comparison.speed_up is not None:
+            end = max(times[i], 1e3 * comparison.band_s[1] if comparison.band_s else 0.0)
+            axes.annotate(f"{comparison.speed_up:.2f} x", (end, i), xytext=(5, -3), fontsize=8,
                           textcoords="offset points")  # fmt: skip
     axes.set_yticks(list(places), labels)
     axes.invert_yaxis()

@@ -103,7 +103,7 @@ def render_alerts(result: RunResult, used: RunMemory | None) -> Markup | None:
         )
     if figures["step_time_s"] is None:
         problems.append("Not simulated: there is no step time. Run with --system to get one.")
-    alerts = [tag("div", one, class_="alert bad", role="alert") for one in problems]
+    alerts = [tag("div", problem, class_="alert bad", role="alert") for problem in problems]
     if figures["warnings"]:
         items = (tag("li", warning) for warning in figures["warnings"])
         alerts.append(tag("div", "Warnings of the run", tag("ul", *items), class_="alert"))

@@ -138,12 +138,12 @@ def _select_device_rows(
     if device is None and len(names) > 1:
         remedy = f"choose one with --device: {', '.join(names)}"
         raise HespasError(f"the table has {len(names)} devices", where=path, remedy=remedy)
-    wanted = device if device in names else names[0] if len(names) == 1 else None
-    if wanted is None:
+    selected_device = device if device in names else names[0] if len(names) == 1 else None
+    if selected_device is None:
         remedy = f"it has {', '.join(names)}"
         raise HespasError(f"the table has no device '{device}'", where=path, remedy=remedy)
-    left_out["other devices"] += sum(row[column] != wanted for row in rows)
-    return [row for row in rows if row[column] == wanted]
+    left_out["other devices"] += sum(row[column] != selected_device for row in rows)
+    return [row for row in rows if row[column] == selected_device]
 
 
 def _build_product_measurement(

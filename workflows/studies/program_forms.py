@@ -10,7 +10,7 @@ from hespas.support.errors import HespasError, UsageError
 BY_XLA = {"optimised": "", "scheduled": "stage=scheduled,async-collectives=keep"}
 FORMS = {
     "optimised": "by XLA for the node: its fusions and library calls, collectives one by one",
-    "scheduled": "the same in XLA's order, collectives beside compute where XLA puts them",
+    "scheduled": "the same in XLA's order, collectives alongside compute where XLA puts them",
     "fused": "the kernels that XLA would make, by hespas (--fuse of hespas run)",
     "lowered": "as JAX lowers it, each op a kernel",
 }

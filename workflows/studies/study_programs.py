@@ -69,8 +69,12 @@ class StudyProgram:
 
     def format_pass_options(self) -> str:
         """Format the options of the pass xla-optimize."""
-        ours = (BY_XLA[self.form], f"devices-per-node={self.devices_per_node}", self.xla_options)
-        return ",".join(text for text in ours if text)
+        pass_options = (
+            BY_XLA[self.form],
+            f"devices-per-node={self.devices_per_node}",
+            self.xla_options,
+        )
+        return ",".join(text for text in pass_options if text)
 
     def name_final_file(self) -> str:
         """Return the name of the file that is estimated."""

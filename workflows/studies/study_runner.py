@@ -117,9 +117,9 @@ def run_study(
         for workload in _collect_workloads(study, axis_values, options.changes)
         for node in options.nodes
     ]
-    wanted = [_make_program(*plan, options) for plan in plans]
+    programs = [_make_program(*plan, options) for plan in plans]
     folder = Path(options.work_dir or study_programs.get_default_folder())
-    program_files = study_programs.make_program_files(wanted, folder, options.jobs, note)
+    program_files = study_programs.make_program_files(programs, folder, options.jobs, note)
     cells = [
         {
             "mlir": path,
@@ -164,11 +164,11 @@ def _collect_workloads(
     study: Study, axis_values: AxisValues, changes: Mapping[str, str]
 ) -> Iterator[StudyWorkload]:
     """Yield the programs of a study with changed options; raises UsageError."""
-    for one in study.workloads(axis_values):
+    for workload in study.workloads(axis_values):
         for key in changes:
-            if key.replace("-", "_") in one.options:
+            if key.replace("-", "_") in workload.options:
                 raise UsageError(f"--set {key}: the study has a flag for it")
-        yield replace(one, options={**one.defaults, **one.options, **changes})
+        yield replace(workload, options={**workload.defaults, **workload.options, **changes})
 
 
 def _make_program(
@@ -274,13 +274,14 @@ def _describe_recipes(
     workloads: Sequence[StudyWorkload], changes: Mapping[str, str]
 ) -> Iterator[str]:
     """Describe each recipe by the options that are not flags of the study."""
-    for recipe in dict.fromkeys(one.recipe for one in workloads):
-        recipe_workloads = [one for one in workloads if one.recipe == recipe]
+    for recipe in dict.fromkeys(workload.recipe for workload in workloads):
+        recipe_workloads = [workload for workload in workloads if workload.recipe == recipe]
         names = dict.fromkeys(
-            name for one in recipe_workloads for name in (*one.defaults, *changes)
+            name for workload in recipe_workloads for name in (*workload.defaults, *changes)
         )
         values = {
-            name: dict.fromkeys(one.options[name] for one in recipe_workloads) for name in names
+            name: dict.fromkeys(workload.options[name] for workload in recipe_workloads)
+            for name in names
         }
         if values:
             texts = [f"{name}={','.join(option_values)}" for name, option_values in values.items()]

@@ -116,11 +116,11 @@ def _flatten_keys(sweep_keys: Mapping[str, Any]) -> dict[str, Any]:
         if key in (TOGETHER, CELLS, "$schema"):
             continue
         if key == "setting" and isinstance(value, dict):
-            inner = {f"setting.{name}": one for name, one in value.items()}
+            inner = {f"setting.{name}": setting_value for name, setting_value in value.items()}
         else:
             inner = {key: value}
-        for name, one in inner.items():
-            flat[name] = _expand_ranges(name, one)
+        for name, inner_value in inner.items():
+            flat[name] = _expand_ranges(name, inner_value)
             _check_values(name, flat[name] if isinstance(flat[name], list) else [flat[name]])
     return flat
 

@@ -142,14 +142,14 @@ def _tabulate_scaling(rows: Sequence[SweepRow]) -> TextTable:
         )
         if len({row["devices"] for row in best}) < 2:
             continue
-        for row, one in zip(best, compared, strict=True):
+        for row, comparison in zip(best, compared, strict=True):
             picked = [_format_value(row.get(name)) for name in numbers]
-            speed_up = "-" if one.speed_up is None else f"{one.speed_up:.2f}"
-            share = "-" if one.efficiency is None else format_percent(one.efficiency)
+            speed_up = "-" if comparison.speed_up is None else f"{comparison.speed_up:.2f}"
+            share = "-" if comparison.efficiency is None else format_percent(comparison.efficiency)
             system = _format_value(row.get("system"))
             devices = str(row["devices"])
             shown.append(
-                [*key, system, *picked, devices, format_seconds(one.time_s), speed_up, share]
+                [*key, system, *picked, devices, format_seconds(comparison.time_s), speed_up, share]
             )
     names = [name.removeprefix(CELL) for name in (*fixed, "system", *numbers)]
     header = [*names, "devices", "time", "speed-up", "efficiency"]
