@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,10 +26,10 @@ def find_trace_files(folder: Path, prefix: str | None = None) -> dict[int, Path]
     if not folder.is_dir():
         raise HespasError("the folder does not exist", where=str(folder))
     files_by_prefix: dict[str, dict[int, Path]] = {}
-    for path in sorted(folder.iterdir()):
-        match = TRACE.fullmatch(path.name)
+    for name in os.listdir(folder):
+        match = TRACE.fullmatch(name)
         if match:
-            files_by_prefix.setdefault(match[1], {})[int(match[2])] = path
+            files_by_prefix.setdefault(match[1], {})[int(match[2])] = folder / name
     if prefix is None and len(files_by_prefix) > 1:
         names = ", ".join(sorted(files_by_prefix))
         raise HespasError(

@@ -105,9 +105,7 @@ def _build_result(
 ) -> SimulationResult:
     settings = SimulationSettings(program=str(program.path), backend=program.backend)
     timings = (
-        build_timings(simulation.traces, times, simulation.system.npus_count)
-        if times is not None
-        else None
+        build_timings(simulation.traces, times, simulation.system) if times is not None else None
     )
     if timings is None and simulation.options.intervals:
         note(f"{program.path.name} kept only the last 110 MB of its log: no times of single nodes")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +10,10 @@ from hespas.chakra.node_rules import COLL, COMP, RECV, SEND, read_communicator_i
 from hespas.chakra.replay import identify_message
 from hespas.chakra.schema import CollectiveCommType
 from hespas.chakra.trace_reader import TraceNode
+from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.astra_output import NodeTimes
 from hespas.simulators.astra_traces import TraceFolder
-from hespas.simulators.simulation_inputs import find_line_members
+from hespas.simulators.simulation_inputs import find_collective_members
 from hespas.simulators.simulation_result import CommRecord, NodeInterval
 
 _RESOURCES: dict[int, str] = {COMP: "compute", RECV: "recv"}
@@ -29,18 +29,18 @@ class AstraTimings:
 
 
 def build_timings(
-    traces: TraceFolder, times: Sequence[NodeTimes], counts: Sequence[int]
+    traces: TraceFolder, times: Sequence[NodeTimes], system: SystemSpec
 ) -> AstraTimings:
     """Combine the times of nodes with the traces.
 
     Args:
         traces: The traces.
         times: The times of the nodes of each device, in order of issue.
-        counts: The devices of each dimension of the network.
+        system: The system.
     """
     classes: dict[tuple[NodeInterval, ...], int] = {}
     class_of = []
-    records = _CommRecorder(traces.groups, counts)
+    records = _CommRecorder(traces.groups, system)
     for device, node_times in enumerate(times):
         nodes = traces.load_device_nodes(device)
         intervals = tuple(
@@ -61,9 +61,9 @@ class _CommRecorder:
     its SEND.
     """
 
-    def __init__(self, groups: Mapping[int, tuple[int, ...]], counts: Sequence[int]) -> None:
-        self._groups = {0: tuple(range(math.prod(counts))), **groups}
-        self._counts = counts
+    def __init__(self, groups: Mapping[int, tuple[int, ...]], system: SystemSpec) -> None:
+        self._groups = {0: tuple(range(system.device_count)), **groups}
+        self._system = system
         self._seen: Counter[tuple[int, int, tuple[int, ...]]] = Counter()
         self._collectives: dict[tuple[int, tuple[int, ...], int], CommRecord] = {}
         self._messages: list[CommRecord] = []
@@ -77,26 +77,26 @@ class _CommRecorder:
             self._messages.append(record)
         elif node.type == COLL:
             group = read_communicator_id(node) or 0
-            ranks = self._find_ranks(device, node, group)
+            kind = CollectiveCommType(read_integer_attr(node, "comm_type") or 0).name.lower()
+            ranks = self._find_ranks(device, node, kind, group)
             key = (group, ranks, self._seen[device, group, ranks])
             self._seen[device, group, ranks] += 1
             start, ready, finish = at.start_ns, at.start_ns, at.finish_ns
             if known := self._collectives.get(key):
                 start, ready = min(start, known.start_ns), max(ready, known.ready_ns)
                 finish = max(finish, known.finish_ns)
-            kind = CollectiveCommType(read_integer_attr(node, "comm_type") or 0).name.lower()
             size = read_integer_attr(node, "comm_size") or 0
             name = known.name if known else node.name
             self._collectives[key] = CommRecord(
                 name, kind, size, group, ranks, start, ready, finish
             )
 
-    def _find_ranks(self, device: int, node: TraceNode, group: int) -> tuple[int, ...]:
+    def _find_ranks(self, device: int, node: TraceNode, kind: str, group: int) -> tuple[int, ...]:
         """Return the devices of a collective."""
-        involved = () if group else node.get_attr_value("involved_dim", ())
-        if all(involved[: len(self._counts)]):
+        if group or kind == "broadcast":
             return self._groups[group]
-        return find_line_members(device, involved, self._counts)
+        involved = node.get_attr_value("involved_dim", ())[: len(self._system.npus_count)]
+        return find_collective_members(self._system, kind, involved, device)
 
     def collect_records(self) -> list[CommRecord]:
         """Return all records in order of their start."""

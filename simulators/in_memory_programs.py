@@ -28,6 +28,7 @@ from hespas.simulators.simulation_inputs import (
     SimulatedDevice,
     SimulatedProgram,
     SimulationInputs,
+    build_member_sets,
     build_program,
     check_device,
 )
@@ -69,11 +70,12 @@ class InMemoryPrograms:
             )
         groups = {0: tuple(range(count)), **self.trace.groups}
         devices: list[SimulatedDevice] = [None] * count  # type: ignore[list-item]
+        member_sets = build_member_sets(groups)
         for members, nodes in self._classes:
             known: list[tuple[int, SimulatedProgram]] = []
             for rank in members:
                 devices[rank] = device = self._place_device(rank, members[0], nodes, system, known)
-                check_device(rank, device, groups)
+                check_device(rank, device, member_sets)
         return SimulationInputs(Path(), system, devices, groups)
 
     def _build_nodes(self, device: int) -> list[TraceNode]:

@@ -13,7 +13,11 @@ from hespas.chakra.dependency_graph import collect_children, sort_topologically
 from hespas.chakra.node_rules import COLL, RECV, SEND, read_communicator_id, read_integer_attr
 from hespas.chakra.trace_reader import TraceFileError, TraceNode
 from hespas.configs.system_spec import SystemSpec
-from hespas.simulators.simulation_steps import SimulationStep, build_step
+from hespas.simulators.simulation_steps import (
+    SimulationStep,
+    build_step,
+    find_spanned_dimensions,
+)
 from hespas.simulators.trace_templates import TraceTemplate
 from hespas.support.errors import HespasError
 from hespas.support.text_tables import format_count
@@ -131,6 +135,23 @@ def find_line_members(
     return tuple(sorted(members))
 
 
+def find_collective_members(
+    system: SystemSpec, kind: str, involved: Sequence[bool], rank: int
+) -> tuple[int, ...]:
+    """Return the devices of a collective of the default communicator, ascending.
+
+    Args:
+        system: The system.
+        kind: The kind of collective.
+        involved: Whether the collective runs in each dimension; () for all.
+        rank: A device that takes part.
+    """
+    spanned = find_spanned_dimensions(system, kind, involved)
+    if not spanned:
+        return tuple(range(system.device_count))
+    return find_line_members(rank, spanned, system.npus_count)
+
+
 def load_inputs(
     folder: str | Path, system: SystemSpec | str, prefix: str | None = None
 ) -> SimulationInputs:
@@ -160,9 +181,10 @@ def load_inputs(
     groups = trace_folder.read_trace_communicators(folder, count)
     programs: dict[int, list[tuple[TraceTemplate, SimulatedProgram]]] = {}
     devices = []
+    member_sets = build_member_sets(groups)
     for rank in range(count):
         device = _load_device(trace_files[rank], system, programs)
-        check_device(rank, device, groups)
+        check_device(rank, device, member_sets)
         devices.append(device)
     return SimulationInputs(folder, system, devices, groups)
 
@@ -256,22 +278,29 @@ def build_program(path: Path, nodes: Sequence[TraceNode], system: SystemSpec) ->
     return SimulatedProgram(path, nodes, steps, waits, children, groups, peers, own)
 
 
-def check_device(rank: int, device: SimulatedDevice, groups: Mapping[int, tuple[int, ...]]) -> None:
+def build_member_sets(groups: Mapping[int, Sequence[int]]) -> dict[int, frozenset[int]]:
+    """Return the devices of each communicator, for ``check_device``."""
+    return {group: frozenset(members) for group, members in groups.items()}
+
+
+def check_device(
+    rank: int, device: SimulatedDevice, member_sets: Mapping[int, frozenset[int]]
+) -> None:
     """Raise HespasError if a communicator or a peer of a device does not exist or fit it."""
     program = device.program
     for name, i in program.groups.items():
         group = device.groups.get(name, name)
-        if group not in groups:
+        if group not in member_sets:
             text = f"communicator {group} is not in {trace_folder.GROUPS_FILE}"
             raise HespasError(text, where=_describe_position(device, i))
-        if group and rank not in groups[group]:
+        if group and rank not in member_sets[group]:
             raise HespasError(
                 f"device {rank} is not in its communicator {group}",
                 where=_describe_position(device, i),
             )
     for name, i in program.peers.items():
         peer = device.peers.get(name, name)
-        if peer == rank or not 0 <= peer < len(groups[0]):
+        if peer == rank or not 0 <= peer < len(member_sets[0]):
             text = "itself" if peer == rank else f"{peer}, which does not exist"
             raise HespasError(
                 f"the peer of device {rank} is {text}", where=_describe_position(device, i)

@@ -5,7 +5,7 @@ Nodes that ASTRA-sim cannot run raise an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +33,7 @@ KINDS: dict[int, str] = {
     CollectiveCommType.BROADCAST: "broadcast",
 }
 _NO_GROUP = -1
+_ALL_DIMENSIONS_PREFIX = "one"  # of an algorithm's name
 
 _IntegerReader = Callable[[str], int]  # returns the value of an attribute of the node
 _ErrorBuilder = Callable[..., HespasError]  # builds an error from a text and a remedy
@@ -170,4 +171,42 @@ def _build_collective_step(
             )
         if not any(involved):
             raise build_error("involved_dim has no true entry: the collective never finishes")
+        spanned = find_spanned_dimensions(system, kind, involved)
+        if spanned and not any(spanned):
+            raise build_error(
+                f"involved_dim is true in no dimension of {kind.replace('_', '-')}-implementation: "
+                "the collective never finishes"
+            )
     return SimulationStep("comm", 0, kind, size, group, involved=involved)
+
+
+def find_spanned_dimensions(
+    system: SystemSpec, kind: str, involved: Sequence[bool]
+) -> tuple[bool, ...]:
+    """Return the dimensions of the network that a collective of the default communicator spans.
+
+    An algorithm for all dimensions, such as ``oneRing``, ends the list of algorithms: ASTRA-sim
+    ignores the rest. It spans all devices if the dimension of its place in the list is involved.
+
+    Args:
+        system: The system.
+        kind: The kind of collective.
+        involved: Whether the collective runs in each dimension; () for all.
+
+    Returns:
+        Whether each dimension is spanned; () if the collective spans all devices.
+    """
+    if all(involved):
+        return ()
+    spanned = [False] * len(involved)
+    for dim, name in enumerate(_list_algorithms(system, kind)):
+        if name.startswith(_ALL_DIMENSIONS_PREFIX):
+            if involved[dim]:
+                return ()
+            break
+        spanned[dim] = involved[dim]
+    return tuple(spanned)
+
+
+def _list_algorithms(system: SystemSpec, kind: str) -> tuple[str, ...]:
+    return system.implementations[kind.replace("_", "-")]

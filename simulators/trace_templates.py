@@ -8,7 +8,7 @@ names, and if names of one trace map one-to-one to names of the other.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from hespas.chakra.schema import make_value_field
 
 VARINT, BYTES = 0, 2
+_NameDecoder = Callable[[bytes], int | None]
 
 
 def _encode_field_key(kind: str, wire: int) -> bytes:
@@ -42,18 +43,21 @@ _DEVICE_PATTERN = re.compile(
 )
 
 
+_Offsets = npt.NDArray[np.int64]
+
+
 @dataclass(frozen=True, slots=True)
 class TraceNames:
-    """The byte offsets and the length of each name of a communicator or device in a trace."""
+    """The byte offsets of each name of a communicator or device: a row for each occurrence."""
 
-    groups: dict[int, tuple[npt.NDArray[np.int64], int]]
-    devices: dict[int, tuple[npt.NDArray[np.int64], int]]
+    groups: dict[int, _Offsets]
+    devices: dict[int, _Offsets]
 
     @property
     def occurrence_count(self) -> int:
         """The number of occurrences of names."""
         tables = (self.groups, self.devices)
-        return sum(len(starts) for table in tables for starts, _ in table.values())
+        return sum(len(offsets) for table in tables for offsets in table.values())
 
 
 class TraceTemplate:
@@ -64,9 +68,8 @@ class TraceTemplate:
         self._data = np.frombuffer(data, dtype=np.uint8)
         self._free = np.zeros(len(data), dtype=bool)
         for table in (self.names.groups, self.names.devices):
-            for starts, length in table.values():
-                for i in range(length):
-                    self._free[starts + i] = True
+            for offsets in table.values():
+                self._free[offsets] = True
 
     def match_trace(self, data: bytes) -> tuple[Mapping[int, int], Mapping[int, int]] | None:
         """Map the communicators and devices of this trace to those of another one.
@@ -99,20 +102,24 @@ def _find_names(data: bytes) -> TraceNames:
     return TraceNames(_to_arrays(groups), _to_arrays(devices))
 
 
-def _to_arrays(
-    table: dict[int, tuple[list[int], int]],
-) -> dict[int, tuple[npt.NDArray[np.int64], int]]:
-    return {name: (np.array(starts), length) for name, (starts, length) in table.items()}
+def _to_arrays(table: dict[int, tuple[list[int], int]]) -> dict[int, _Offsets]:
+    return {
+        name: np.array(starts)[:, None] + np.arange(length)
+        for name, (starts, length) in table.items()
+    }
 
 
-def _match_names(table, other: npt.NDArray[np.uint8], decode) -> dict[int, int] | None:
+def _match_names(
+    table: Mapping[int, _Offsets], other: npt.NDArray[np.uint8], decode: _NameDecoder
+) -> dict[int, int] | None:
     """Map each name to that of another trace; None if the mapping is not one-to-one."""
     renaming: dict[int, int] = {}
-    for name, (starts, length) in table.items():
-        spelled = other[starts[:, None] + np.arange(length)]
-        if not (spelled == spelled[0]).all():
+    for name, offsets in table.items():
+        count, length = offsets.shape
+        spelled = other[offsets].tobytes()
+        if spelled != spelled[:length] * count:
             return None
-        there = decode(spelled[0].tobytes())
+        there = decode(spelled[:length])
         if there is None:
             return None
         renaming[name] = there

@@ -17,7 +17,7 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulation_options import SimulationOptions
 from hespas.support.errors import HespasError
 
-from .logical_dimensions import DimensionAlgorithm, LogicalDimension, build_link_table
+from .logical_dimensions import DimensionAlgorithm, LogicalDimension, encode_link_form
 from .network import AnalyticalNetwork
 
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
@@ -147,15 +147,15 @@ class CollectivePlanner:
         """
         counts = self.find_grid_counts(kind, members) if part else ()
         dims = self.find_dimensions(kind, members, part, counts)
-        used = [dim for dim in dims if dim.count > 1]
+        involved = involved[: len(dims)] or (True,) * len(dims)
+        used = [dim for dim, runs in zip(dims, involved, strict=True) if runs and dim.count > 1]
         one_ring = part and not counts
         problem = self.find_algorithm_problem(kind, used, one_ring)
         if problem:
             where = str(self.system.folder / "system.json")
             raise HespasError(f"{kind.replace('_', '-')}-implementation: {problem}", where=where)
-        involved = involved or (True,) * len(dims)
-        tables = [build_link_table(self.network, dim) for dim in used] if part else []
-        form = tuple((links.codes.tobytes(), links.routes) for links in tables)
+        lines = [dim.find_ring_members(dim.members[0]) for dim in used] if part else []
+        form = tuple(encode_link_form(self.network, line) for line in lines)
         key = (tuple((d.algorithm, d.count) for d in dims), involved, one_ring, form)
         shape = self._shapes.setdefault(key, len(self._shapes))
         grid = bool(counts) or len(members) == self.network.device_count

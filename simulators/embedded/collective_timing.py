@@ -26,7 +26,7 @@ from .events import (
     RendezvousTransport,
     TransferFunction,
 )
-from .logical_dimensions import Array, LinkTable, build_link_table
+from .logical_dimensions import Array, LinkTable
 from .network import AnalyticalNetwork
 from .symmetric_pipeline import time_pipeline
 
@@ -123,7 +123,7 @@ class CollectiveTimer:
     def _get_link_table(self, communicator: PlannedCommunicator, dim: int) -> LinkTable:
         key = (communicator.shape, dim)
         if key not in self._tables:
-            self._tables[key] = build_link_table(self.planner.network, communicator.dims[dim])
+            self._tables[key] = LinkTable(self.planner.network, communicator.dims[dim])
         return self._tables[key]
 
     def _has_recurrences(self, communicator: PlannedCommunicator, plan: CollectivePlan) -> bool:

@@ -16,9 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
+from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulation_inputs import SimulatedDevice, SimulationInputs
+from hespas.simulators.simulation_steps import find_spanned_dimensions
 
-from .logical_dimensions import DimensionAlgorithm, LogicalDimension, build_link_table
+from .logical_dimensions import encode_link_form
 from .network import AnalyticalNetwork
 
 
@@ -31,7 +33,7 @@ class AmbiguousOrder(Exception):
 
 
 MembersFunction = Callable[[int, tuple[bool, ...], int], tuple[int, ...]]
-"""Returns the devices of a collective by communicator, involved dimensions, and one of them."""
+"""Returns the devices of a collective by communicator, spanned dimensions, and one of them."""
 
 CommunicatorKey = tuple[int, tuple[int, ...]]
 """The id of a communicator, and those of its devices that meet."""
@@ -49,7 +51,7 @@ class EquivalenceClasses:
         first: The first device of each class, which represents it.
         size: The number of devices of each class.
         peers: The peers of each device, in the order in which its program names them.
-        communicator_classes: The class of each communicator: id, involved dimensions, devices.
+        communicator_classes: The class of each communicator: id, spanned dimensions, devices.
         communicators: The communicators of each class of communicators.
 
     The last three are empty if every device is its own class.
@@ -65,10 +67,10 @@ class EquivalenceClasses:
     communicators: dict[int, list[CommunicatorKey]] = field(default_factory=dict)
 
     def classify_communicator(
-        self, group: int, involved: tuple[bool, ...], members: tuple[int, ...]
+        self, group: int, spanned: tuple[bool, ...], members: tuple[int, ...]
     ) -> CommunicatorClass:
         """Return the class of a communicator."""
-        return self.communicator_classes.get((group, involved, members), (group, members))
+        return self.communicator_classes.get((group, spanned, members), (group, members))
 
     def list_symmetric_communicators(
         self, communicator_class: CommunicatorClass
@@ -93,10 +95,10 @@ def build_singleton_classes(devices: int) -> EquivalenceClasses:
 
 @dataclass(slots=True)
 class _UsedCommunicator:
-    """A communicator in use, or the devices of a line if only some dimensions are involved.
+    """A communicator in use, or the devices of a line if only some dimensions are spanned.
 
     Attributes:
-        key: The id, the involved dimensions, and the members.
+        key: The id, the spanned dimensions, and the members.
         links_form: A number that is equal for communicators with equal links between members.
         slots: By device, the rank of this communicator in the order in which its program names
             communicators.
@@ -133,7 +135,7 @@ class _ClassRefiner:
         self.network, self.find_members, self.by_position = network, find_members, by_position
         self.device_count = len(inputs.devices)
         self.communicators: list[_UsedCommunicator] = []
-        self._indices: dict[tuple, int] = {}  # of communicators, by key
+        self._indices: dict[tuple, int] = {}  # of communicators: by id, dimensions, first device
         self._link_forms: dict[tuple, int] = {}
         program_classes = _classify_programs(inputs)
         partners: dict[int, tuple[list[tuple[int, tuple[bool, ...]]], list[int]]] = {}
@@ -142,11 +144,11 @@ class _ClassRefiner:
         for rank, device in enumerate(inputs.devices):
             program = device.program
             if id(program) not in partners:
-                partners[id(program)] = _collect_partners(device)
+                partners[id(program)] = _collect_partners(device, inputs.system)
             groups, program_peers = partners[id(program)]
             used = []
-            for slot, (group, involved) in enumerate(groups):
-                at = self._index_communicator(device.groups.get(group, group), involved, rank)
+            for slot, (group, spanned) in enumerate(groups):
+                at = self._index_communicator(device.groups.get(group, group), spanned, rank)
                 self.communicators[at].slots[rank] = slot
                 used.append(at)
             used_by_device.append(used)
@@ -159,26 +161,22 @@ class _ClassRefiner:
         for rank, used in enumerate(used_by_device):
             self.devices[rank].memberships = [(at, positions[at][rank]) for at in used]
 
-    def _index_communicator(self, group: int, involved: tuple[bool, ...], rank: int) -> int:
-        members = self.find_members(group, involved, rank)
-        key = (group, involved, members)
+    def _index_communicator(self, group: int, spanned: tuple[bool, ...], rank: int) -> int:
+        members = self.find_members(group, spanned, rank)
+        key = (group, spanned, members[0])  # not all members, of which a hash takes long
         at = self._indices.get(key)
         if at is None:
             at = self._indices[key] = len(self.communicators)
-            self.communicators.append(
-                _UsedCommunicator(key, self._classify_links(members, involved))
-            )
+            links_form = self._classify_links(members, spanned)
+            self.communicators.append(_UsedCommunicator((group, spanned, members), links_form))
         return at
 
-    def _classify_links(self, members: tuple[int, ...], involved: tuple[bool, ...]) -> int:
-        form: tuple = (len(members), involved)
-        if len(members) < self.device_count and not involved:
-            links = build_link_table(
-                self.network, LogicalDimension(DimensionAlgorithm("ring"), len(members), 1, members)
-            )
+    def _classify_links(self, members: tuple[int, ...], spanned: tuple[bool, ...]) -> int:
+        form: tuple = (len(members), spanned)
+        if len(members) < self.device_count and not spanned:
             host = self.network.counts[0]
             one_host = len({member // host for member in members}) == 1
-            form = (links.codes.tobytes(), links.routes, len(members), one_host)
+            form = (encode_link_form(self.network, members), one_host)
         return self._link_forms.setdefault(form, len(self._link_forms))
 
     def classify_communicators(self) -> tuple[list[int], list[bool]]:
@@ -286,14 +284,18 @@ def _classify_programs(inputs: SimulationInputs) -> list[int]:
 
 
 def _collect_partners(
-    device: SimulatedDevice,
+    device: SimulatedDevice, system: SystemSpec
 ) -> tuple[list[tuple[int, tuple[bool, ...]]], list[int]]:
-    """Return the communicators and the peers that a program names, in order of first use."""
+    """Return the communicators and the peers that a program names, in order of first use.
+
+    Each communicator comes with the dimensions that its collectives span.
+    """
     groups: dict[tuple[int, tuple[bool, ...]], None] = {}
     peers: dict[int, None] = {}
     for step in device.program.steps:
         if step.group >= 0 and step.kind != "broadcast":
-            groups[step.group, step.involved] = None
+            spanned = find_spanned_dimensions(system, step.kind, step.involved)
+            groups[step.group, spanned] = None
         elif step.peer >= 0:
             peers[step.peer] = None
     return list(groups), list(peers)

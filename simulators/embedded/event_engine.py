@@ -15,7 +15,7 @@ from collections.abc import Collection
 from hespas.simulators.simulation_inputs import SimulationInputs, find_line_members
 from hespas.simulators.simulation_options import SimulationOptions
 from hespas.simulators.simulation_result import CommRecord, CurveTag
-from hespas.simulators.simulation_steps import SimulationStep
+from hespas.simulators.simulation_steps import SimulationStep, find_spanned_dimensions
 from hespas.support.errors import HespasError
 
 from .collective_plan import CollectivePlanner, PlannedCommunicator
@@ -74,6 +74,7 @@ class EventEngine:
         self.records: list[CommRecord] = []
         self._communicators: dict[tuple, tuple[PlannedCommunicator, CommunicatorClass]] = {}
         self._member_classes: dict[int, frozenset[int]] = {}  # by id() of the communicator
+        self._sorted_members: dict[int, tuple[int, ...]] = {}
         self.customs = CustomCollectives(
             inputs, self.planner, self.queue, self.transport, self._record_custom_collective
         )
@@ -168,7 +169,7 @@ class EventEngine:
             ranks = (runner.rank, runner.resolve_peer(position))
         else:
             group = runner.resolve_communicator(position)
-            ranks = self.find_members(group, step.involved, runner.rank)
+            ranks = self.find_members(group, (), runner.rank)
             if class_of[ranks[0]] != class_of[runner.rank]:
                 return  # each device replays a broadcast alone: only the first one's is recorded
             copies //= sum(class_of[rank] == class_of[runner.rank] for rank in ranks)
@@ -222,8 +223,9 @@ class EventEngine:
         key = (step.kind, group, step.involved, rank)
         entry = self._communicators.get(key)
         if entry is None:
-            members = self.find_members(group, step.involved, rank)
-            communicator_class = self.classes.classify_communicator(group, step.involved, members)
+            spanned = find_spanned_dimensions(self.inputs.system, step.kind, step.involved)
+            members = self.find_members(group, spanned, rank)
+            communicator_class = self.classes.classify_communicator(group, spanned, members)
             shared_key = (step.kind, group, step.involved, members)
             entry = self._communicators.get(shared_key)
             if entry is None:
@@ -240,8 +242,10 @@ class EventEngine:
         """Whether a collective runs as one ring over some of the devices."""
         return any(communicator.part for communicator, _ in self._communicators.values())
 
-    def find_members(self, group: int, involved: tuple[bool, ...], rank: int) -> tuple[int, ...]:
+    def find_members(self, group: int, spanned: tuple[bool, ...], rank: int) -> tuple[int, ...]:
         """Return the devices of a collective that ``rank`` takes part in.
+
+        A collective of the default communicator spans the dimensions ``spanned``; () for all.
 
         They are ascending if they are all devices or those of some dimensions. Members of a
         communicator of some devices are ascending with ``by_dimension``, where their positions in
@@ -249,10 +253,16 @@ class EventEngine:
         """
         members = self.inputs.groups[group]
         if len(members) < len(self.inputs.devices):
-            return tuple(sorted(members)) if self.options.by_dimension else members
-        if involved and not all(involved):
-            return find_line_members(rank, involved, self.inputs.system.npus_count)
+            return self._sort_members(group) if self.options.by_dimension else members
+        if spanned:
+            return find_line_members(rank, spanned, self.inputs.system.npus_count)
         return self.inputs.groups[0]
+
+    def _sort_members(self, group: int) -> tuple[int, ...]:
+        members = self._sorted_members.get(group)
+        if members is None:
+            members = self._sorted_members[group] = tuple(sorted(self.inputs.groups[group]))
+        return members
 
     def check_start_time(self, communicator: PlannedCommunicator, start: int) -> None:
         """Raise HespasError if ASTRA-sim aborts at a collective that starts at this time."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from array import array
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,52 +64,142 @@ class LogicalDimension:
         return tuple(self.members[i] for i in line) if self.members else tuple(line)
 
 
-@dataclass(frozen=True, slots=True)
 class LinkTable:
     """The routes between the positions of a logical dimension.
 
-    ``codes[i, o]`` is an index into ``routes``: the route from position i to position i + o (mod
-    n). If all rows are equal, ``codes`` has a single row.
+    Invariant: routes are encoded as numbers for one offset at a time, so that a ring of n positions
+    needs n codes. The matrix of all offsets is built only for algorithms in which every position
+    sends to every other one.
     """
 
-    codes: Array
-    routes: tuple[RouteHops, ...]
+    def __init__(self, network: AnalyticalNetwork, dimension: LogicalDimension) -> None:
+        self.count = dimension.count
+        self._network = network
+        if dimension.members:
+            # All lines of a grid are alike.
+            line = dimension.find_ring_members(dimension.members[0])
+            self._devices = np.array(line)
+            self._is_regular = _is_regular_line(network, line)
+        else:  # every position looks alike: the network's dimensions are rings, switches, complete
+            self._devices = np.arange(self.count) * dimension.stride
+            self._is_regular = True
+        self._times_by_offset: dict[tuple[int, int], Array] = {}
 
-    @property
+    @functools.cached_property
     def is_symmetric(self) -> bool:
         """Whether the dimension looks the same from all its positions."""
-        return len(self.codes) == 1
+        return self._is_regular or len(self._codes) == 1
 
-    def compute_times_ns(self, network: AnalyticalNetwork, size: int) -> Array:
-        """Compute the times of a message of ``size`` bytes.
+    def compute_offset_ns(self, size: int, offset: int) -> Array:
+        """Compute the times of a message of ``size`` bytes to the position ``offset`` further on.
 
         Returns:
-            Nanoseconds as an array of the shape of ``codes``. Offset 0 is not a message; its entry
-            repeats that of offset 1.
+            Nanoseconds by position of the sender, or a single entry if all are equal.
         """
-        times = np.array(
-            [network.compute_route_ns(route, size) for route in self.routes], dtype=np.int64
-        )
-        return times[self.codes]
+        key = (size, offset)
+        times = self._times_by_offset.get(key)
+        if times is None:
+            if self._is_regular:
+                sources, targets = self._devices[:1], self._devices[offset : offset + 1]
+            else:
+                sources, targets = self._devices, np.roll(self._devices, -offset)
+            times = self._compute_code_times_ns(
+                _encode_routes(self._network, sources, targets), size
+            )
+            if (times == times[0]).all():
+                times = times[:1]
+            self._times_by_offset[key] = times
+        return times
+
+    def compute_times_ns(self, size: int) -> Array:
+        """Compute the times of a message of ``size`` bytes between all positions.
+
+        Returns:
+            Nanoseconds by position of the sender and offset, with a single row if all are equal.
+            Offset 0 is not a message; its entry repeats that of offset 1.
+        """
+        return self._compute_code_times_ns(self._codes, size)
+
+    @functools.cached_property
+    def _codes(self) -> Array:
+        n = self.count
+        offsets = np.arange(n)
+        if self._is_regular:
+            sources, targets = self._devices[:1, None], self._devices[None, :]
+        else:
+            sources = self._devices[:, None]
+            targets = self._devices[(offsets[:, None] + offsets[None, :]) % n]
+        codes = _encode_routes(self._network, sources, targets)
+        codes[:, 0] = codes[:, 1]
+        return codes[:1] if (codes == codes[0]).all() else codes
+
+    def _compute_code_times_ns(self, codes: Array, size: int) -> Array:
+        distinct, index = np.unique(codes, return_inverse=True)
+        times = [
+            self._network.compute_route_ns(_decode_route(self._network, code), size)
+            for code in distinct.tolist()
+        ]
+        return np.array(times, dtype=np.int64)[index.reshape(codes.shape)]
 
 
-def build_link_table(network: AnalyticalNetwork, dimension: LogicalDimension) -> LinkTable:
-    """Build the link table of a logical dimension."""
-    n = dimension.count
-    offsets = np.arange(n)
-    if dimension.members:
-        # All lines of a grid are alike.
-        line = np.array(dimension.find_ring_members(dimension.members[0]))
-        sources, targets = line[:, None], line[(offsets[:, None] + offsets[None, :]) % n]
-    else:  # every position looks alike: the network's dimensions are rings, switches or complete
-        sources, targets = np.zeros((1, n), dtype=int), (offsets * dimension.stride)[None, :]
-    codes = _encode_routes(network, sources, targets)
-    codes[:, 0] = codes[:, 1]
-    distinct, index = np.unique(codes, return_inverse=True)
-    index = index.reshape(codes.shape)
-    if (index == index[0]).all():
-        index = index[:1]
-    return LinkTable(index, tuple(_decode_route(network, int(code)) for code in distinct))
+def encode_link_form(network: AnalyticalNetwork, devices: Sequence[int]) -> tuple[bytes, ...]:
+    """Return a value that is equal for sequences of devices with equal links, pair by pair.
+
+    The devices are numbered in each dimension so that equal numbers mean equal coordinates. Only
+    the devices that agree in all former dimensions are compared, unless messages are charged for
+    all dimensions. In a Ring the distances count: coordinates are relative to the first device,
+    and mirrored if that makes the first one that differs smaller.
+    """
+    former: list[int] = [0] * len(devices)
+    forms, stride = [], 1
+    for kind, count in zip(network.topology, network.counts, strict=True):
+        coordinates = [device // stride % count for device in devices]
+        known: dict[tuple[int, int], int] = {}
+        numbers = [
+            known.setdefault(pair, len(known)) for pair in zip(former, coordinates, strict=True)
+        ]
+        distances = kind == "Ring" and count > 3  # in a smaller Ring, all distances are equal
+        form = _find_ring_distances(former, coordinates, count) if distances else numbers
+        forms.append(array("q", form).tobytes())
+        if not network.charges_all_dimensions:
+            former = numbers
+        stride *= count
+    return tuple(forms)
+
+
+def _find_ring_distances(former: list[int], coordinates: list[int], count: int) -> list[int]:
+    """Return the coordinates in a Ring relative to the first device with the same ``former``."""
+    first: dict[int, int] = {}
+    mirrored: dict[int, bool] = {}
+    distances = []
+    for number, coordinate in zip(former, coordinates, strict=True):
+        distance = (coordinate - first.setdefault(number, coordinate)) % count
+        is_mirrored = False
+        if 2 * distance % count:  # neither the first device nor the one opposite to it
+            is_mirrored = mirrored.setdefault(number, 2 * distance > count)
+        distance = count - distance if is_mirrored else distance
+        distances.append(distance)
+    return distances
+
+
+def _is_regular_line(network: AnalyticalNetwork, devices: Sequence[int]) -> bool:
+    """Return whether the links between devices can be seen to be the same from all of them.
+
+    That is so if they differ in one dimension that is no Ring, or evenly spaced around a Ring.
+    """
+    stride = 1
+    for kind, count in zip(network.topology, network.counts, strict=True):
+        coordinates = [device // stride % count for device in devices]
+        distinct = len(set(coordinates))
+        if distinct > 1:
+            rests = {device - at * stride for device, at in zip(devices, coordinates, strict=True)}
+            if distinct < len(devices) or (network.charges_all_dimensions and len(rests) > 1):
+                return False
+            following = coordinates[1:] + coordinates[:1]
+            steps = {(b - a) % count for a, b in zip(coordinates, following, strict=True)}
+            return kind != "Ring" or len(steps) == 1
+        stride *= count
+    return False
 
 
 def _encode_routes(network: AnalyticalNetwork, sources: Array, targets: Array) -> Array:
@@ -115,11 +208,16 @@ def _encode_routes(network: AnalyticalNetwork, sources: Array, targets: Array) -
     stride = radix = 1
     for kind, count in zip(network.topology, network.counts, strict=True):
         distance = np.abs(sources // stride % count - targets // stride % count)
-        hops = np.array(list_hops_by_distance(kind, count))[distance]
+        hops = _get_hops_array(kind, count)[distance]
         codes += np.where(network.charges_all_dimensions or codes == 0, radix * hops, 0)
         stride *= count
         radix *= count + 2
     return codes
+
+
+@functools.cache
+def _get_hops_array(kind: str, count: int) -> Array:
+    return np.array(list_hops_by_distance(kind, count))
 
 
 def _decode_route(network: AnalyticalNetwork, code: int) -> RouteHops:

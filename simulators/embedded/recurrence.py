@@ -53,26 +53,29 @@ def solve_symmetric(
     Returns:
         The duration and the duration of its last wait, in nanoseconds; None if positions differ.
     """
-    if not table.is_symmetric:
-        return None
     delay = costs.endpoint_ns
     if algorithm.name == "halvingDoubling":
         time = delay
         for distance, message, reduced in _list_exchanges(phase, n):
-            way = table.compute_times_ns(costs.network, message)[0]
-            if way[distance] != way[n - distance]:
+            ahead, back = (table.compute_offset_ns(message, o) for o in (distance, n - distance))
+            if len(ahead) > 1 or len(back) > 1 or ahead[0] != back[0]:
                 return None
-            time += int(way[distance]) + delay + (costs.reduce_ns(reduced) if reduced else 0)
+            time += int(ahead[0]) + delay + (costs.reduce_ns(reduced) if reduced else 0)
         return time, delay
     size = phase.size if phase.kind == "all_gather" else phase.size // n
-    times = table.compute_times_ns(costs.network, size)[0]
     reduce = costs.reduce_ns(size)
+    if algorithm.name == "ring":
+        hop = table.compute_offset_ns(size, n - 1 if phase.backwards else 1)
+        if len(hop) > 1:
+            return None
+        steps, reductions = _count_ring_steps(phase.kind, n)
+        time = delay + steps * (int(hop[0]) + delay) + reductions * reduce
+        return time, reduce if phase.kind == "reduce_scatter" else delay
+    if not table.is_symmetric:
+        return None
+    times = table.compute_times_ns(size)[0]
     if phase.backwards:
         times = times[-np.arange(n) % n]
-    if algorithm.name == "ring":
-        steps, reductions = _count_ring_steps(phase.kind, n)
-        time = delay + steps * (int(times[1]) + delay) + reductions * reduce
-        return time, reduce if phase.kind == "reduce_scatter" else delay
     ways = times[1:]
     if algorithm.window == 1:
         return delay + int((ways + delay).sum()), delay
@@ -104,15 +107,19 @@ def solve_positions(
         return _solve_halving_doubling(costs, table, phase, starts)
     n = starts.shape[-1]
     size = phase.size if phase.kind == "all_gather" else phase.size // n
-    times = table.compute_times_ns(costs.network, size)
     if phase.backwards:  # reverse the positions, so that the ring runs forwards
         starts = starts[..., ::-1]
-        times = times[::-1][:, -np.arange(n) % n]
-    if algorithm.window == 1:
-        solved = _solve_one_by_one(costs, times, starts)
+    if algorithm.name == "ring":
+        hop = table.compute_offset_ns(size, n - 1 if phase.backwards else 1)
+        solved = _solve_ring(costs, phase.kind, size, hop[::-1] if phase.backwards else hop, starts)
     else:
-        solve = _solve_ring if algorithm.name == "ring" else _solve_direct
-        solved = solve(costs, phase.kind, size, times, starts)
+        times = table.compute_times_ns(size)
+        if phase.backwards:
+            times = times[::-1][:, -np.arange(n) % n]
+        if algorithm.window == 1:
+            solved = _solve_one_by_one(costs, times, starts)
+        else:
+            solved = _solve_direct(costs, phase.kind, size, times, starts)
     if solved is None:
         return None
     end_times, lag = solved
@@ -126,7 +133,7 @@ def _count_ring_steps(kind: str, n: int) -> tuple[int, int]:
 
 
 def _solve_ring(
-    costs: PhaseCosts, kind: str, size: int, times: Array, starts: Array
+    costs: PhaseCosts, kind: str, size: int, hops: Array, starts: Array
 ) -> tuple[Array, int]:
     """Solve ``g[i] = max(g[i], g[i - 1] + T) + D (+ R)`` for the steps of a ring.
 
@@ -137,7 +144,7 @@ def _solve_ring(
     n = starts.shape[-1]
     steps, reductions = _count_ring_steps(kind, n)
     reduce, delay = costs.reduce_ns(size), costs.endpoint_ns
-    hop = np.broadcast_to(times[:, 1], (n,))  # to the next
+    hop = np.broadcast_to(hops, (n,))  # to the next
     lap = int(hop.sum())
     way = np.concatenate(([0], np.cumsum(np.tile(hop, 2))[:-1]))  # from position 0, two laps
     ahead = np.concatenate((starts, starts), axis=-1) - way
@@ -236,10 +243,12 @@ def _solve_halving_doubling(
     delay = costs.endpoint_ns
     end_times = starts + delay
     for distance, message, reduced in _list_exchanges(phase, n):
-        times = table.compute_times_ns(costs.network, message)
         partner = position ^ distance
-        row = partner if len(times) > 1 else 0
-        way = times[row, (position - partner) % n]
+        ahead, back = (
+            np.broadcast_to(table.compute_offset_ns(message, offset), (n,))
+            for offset in (distance, n - distance)
+        )
+        way = np.where(partner < position, ahead[partner], back[partner])
         end_times = np.maximum(end_times, end_times[..., partner] + way) + delay
         if reduced:
             end_times = end_times + costs.reduce_ns(reduced)

@@ -19,9 +19,17 @@ def _power_of_two(n: int) -> bool:
 
 
 def random_system(
-    rng: random.Random, folder: Path, counts: list[int], *, halving: bool = True
+    rng: random.Random,
+    folder: Path,
+    counts: list[int],
+    *,
+    halving: bool = True,
+    one_share: float = 0.1,
 ) -> dict[str, Any]:
-    """Write a system of these dimensions; its settings."""
+    """Write a system of these dimensions; its settings.
+
+    ``one_share`` is the probability of an algorithm for all dimensions, from a random place on.
+    """
     algorithms: dict[str, list[str]] = {}
     for name in NAMES:
         chosen = []
@@ -30,8 +38,10 @@ def random_system(
             chosen.append(rng.choice(["ring", "direct", "ring", "direct", *more]))
             if name == "all_to_all" and chosen[-1] == "halvingDoubling":
                 chosen[-1] = "ring"
-        if rng.random() < 0.1:
-            chosen = [rng.choice(["oneRing", "oneDirect"])] * len(counts)
+        if rng.random() < one_share:
+            first = rng.choice([0, 0, *range(len(counts))])
+            one = rng.choice(["oneRing", "oneDirect"])
+            chosen = chosen[:first] + [one] * (len(counts) - first)
         algorithms[f"{name}_implementation"] = chosen
     if len(counts) == 1 and _power_of_two(counts[0]) and rng.random() < 0.15:
         algorithms["all_reduce_implementation"] = ["doubleBinaryTree"]
@@ -83,9 +93,11 @@ class _Program:
         self.ranks[rank].append(node)
         self.done[rank].append(number)
 
-    def collective(self, rank: int, number: int, kind: int, size: int, group: int) -> None:
+    def collective(
+        self, rank: int, number: int, kind: int, size: int, group: int, **more: Any
+    ) -> None:
         deps = self.deps(rank, comm=True)
-        self.ranks[rank].append(traces.coll(number, deps, kind, size, group))
+        self.ranks[rank].append(traces.coll(number, deps, kind, size, group, **more))
         self.done[rank].append(number)
         self.comms[rank] = [number]
 
@@ -136,6 +148,34 @@ def loose(rng: random.Random, folder: Path) -> int:
             program.transfer(source, number, target, None, size)
             program.transfer(target, number, None, source, size)
     traces.save(folder / "traces", program.ranks, groups)
+    return devices
+
+
+def involving(rng: random.Random, folder: Path) -> int:
+    """Collectives of the default communicator in some dimensions of the network; how many devices.
+
+    In part they never finish, because their algorithm runs in none of these dimensions.
+    """
+    counts = [rng.choice([2, 3, 4]) for _ in range(rng.choice([2, 2, 3]))]
+    devices = 1
+    for count in counts:
+        devices *= count
+    settings = random_system(rng, folder / "system", counts, one_share=0.5)
+    program = _Program(rng, devices, bool(settings["roofline_enabled"]), True)
+    skewed = rng.random() < 0.5
+    for number in range(rng.randint(2, 8)):
+        program.choose()
+        if number == 0 or rng.random() < 0.3:
+            time = rng.randint(1, 60)
+            for rank in range(devices):
+                program.compute(rank, number, rng.randint(1, 60) if skewed else time)
+            continue
+        involved = [rng.random() < 0.6 for _ in counts]
+        involved[rng.randrange(len(counts))] = True
+        kind, size = rng.choice(KINDS), rng.choice(SIZES)
+        for rank in range(devices):
+            program.collective(rank, number, kind, size, 0, involved_dim=("bool_list", involved))
+    traces.save(folder / "traces", program.ranks, {})
     return devices
 
 

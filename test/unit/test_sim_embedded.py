@@ -20,12 +20,19 @@ from hespas.simulators import simulation_inputs
 from hespas.simulators.embedded import SimulationOptions, run_event_simulation
 from hespas.simulators.embedded.collective_plan import KINDS, CollectivePlanner, QueueTurn
 from hespas.simulators.embedded.collective_timing import CollectiveTimer
+from hespas.simulators.embedded.logical_dimensions import (
+    DimensionAlgorithm,
+    LinkTable,
+    LogicalDimension,
+    encode_link_form,
+)
 from hespas.simulators.embedded.network import AnalyticalNetwork
 from hespas.simulators.simulation_result import BY_DEVICE_NUMBER, SimulationResult
 from hespas.support.errors import HespasError
 from support import sim_programs, traces
 
 QUICK = draw_examples(60)
+RING = DimensionAlgorithm("ring")
 
 
 def load(folder: Path) -> simulation_inputs.SimulationInputs:
@@ -84,7 +91,7 @@ def comms(result: SimulationResult) -> list[tuple]:
     )
 
 
-@pytest.mark.parametrize("make", [sim_programs.spmd, sim_programs.loose])
+@pytest.mark.parametrize("make", [sim_programs.spmd, sim_programs.loose, sim_programs.involving])
 @pytest.mark.parametrize("seed", range(60))
 def test_symmetric_is_plain(make, seed: int, tmp_path: Path) -> None:
     make(random.Random(seed), tmp_path)
@@ -282,6 +289,68 @@ def test_a_reduction_as_long_as_the_endpoint_delay(kind: str, delay: int, tmp_pa
         for slow in (False, True)
     )
     assert once == by_message
+
+
+@pytest.mark.parametrize("symmetry", [True, False])
+@pytest.mark.parametrize("algorithms", [["oneRing", "oneRing"], ["oneDirect", "ring"]])
+def test_an_algorithm_for_all_dimensions_spans_all_devices(
+    algorithms: list[str], symmetry: bool, tmp_path: Path
+) -> None:
+    """Its place in the list decides whether it runs; no other dimension matters."""
+    traces.system(tmp_path / "system", [2, 3], algorithm=algorithms)
+    finishes = []
+    for involved in ([True, False], [True, True]):
+        ranks = [
+            [
+                traces.comp(0, micros=rank),
+                traces.coll(1, [0], group=0, involved_dim=("bool_list", involved)),
+            ]
+            for rank in range(6)
+        ]
+        traces.save(tmp_path / "traces", ranks)
+        result = run_event_simulation(load(tmp_path), SimulationOptions(symmetry=symmetry))
+        finishes.append([device.finish_ns for device in result.devices])
+        assert [one.ranks for one in result.comms] == [tuple(range(6))]
+    assert finishes[0] == finishes[1]
+
+
+def test_an_algorithm_that_is_not_involved_forbids_nothing(tmp_path: Path) -> None:
+    """Here halvingDoubling has a dimension of 3 devices, in which the collective does not run."""
+    traces.system(
+        tmp_path / "system", [2, 3], all_reduce_implementation=["ring", "halvingDoubling"]
+    )
+    node = traces.coll(1, group=0, involved_dim=("bool_list", [True, False]))
+    traces.save(tmp_path / "traces", [[node]] * 6)
+    result = run_event_simulation(load(tmp_path))
+    assert sorted((one.ranks, one.copies) for one in result.comms) == [((0, 1), 3)]
+
+
+@given(data=st.data(), charges_all=st.booleans())
+@QUICK
+def test_link_forms_are_equal_where_links_are(data: st.DataObject, charges_all: bool) -> None:
+    counts = data.draw(st.sampled_from([(8,), (2, 4), (4, 3), (5, 2), (2, 3, 2), (6, 2)]))
+    kinds = st.sampled_from(["Ring", "FullyConnected", "Switch"])
+    topology = tuple(data.draw(kinds) for _ in counts)
+    ones = (1.0,) * len(counts)
+    network = AnalyticalNetwork(topology, counts, ones, ones, charges_all)
+    size = data.draw(st.integers(2, 5))
+    devices = st.lists(
+        st.integers(0, network.device_count - 1), min_size=size, max_size=size, unique=True
+    )
+    first, second = data.draw(devices), data.draw(devices)
+
+    def list_routes(line: list[int]) -> list:
+        return [network.find_route(a, b) if a != b else () for a in line for b in line]
+
+    is_equal = encode_link_form(network, first) == encode_link_form(network, second)
+    assert is_equal == (list_routes(first) == list_routes(second))
+    for line in (first, second):
+        table = LinkTable(network, LogicalDimension(RING, size, 1, tuple(line)))
+        routes = [
+            [network.find_route(line[i], line[(i + o) % size]) for o in range(1, size)]
+            for i in range(size)
+        ]
+        assert not table.is_symmetric or all(row == routes[0] for row in routes)
 
 
 def test_broadcasts_are_recorded_once(tmp_path: Path) -> None:

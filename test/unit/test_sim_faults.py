@@ -66,6 +66,12 @@ def test_nodes(nodes: list[bytes], match: str, tmp_path: Path) -> None:
     assert "dev.0.et" in error.where or "no nodes" in match or "peer" in match
 
 
+def test_an_algorithm_that_runs_in_no_involved_dimension(tmp_path: Path) -> None:
+    node = t.coll(1, group=0, involved_dim=("bool_list", [False, True]))
+    match = "involved_dim is true in no dimension of all-reduce-implementation"
+    fails(tmp_path, [[node]] * 4, match, counts=(2, 2), algorithm=["oneRing", "oneRing"])
+
+
 def test_no_communicators_of_one(tmp_path: Path) -> None:
     fails(tmp_path, [[t.coll(1)]] * 2, "communicator '1' has 1 members", {1: [0]})
 

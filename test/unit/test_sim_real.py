@@ -48,7 +48,7 @@ def real(folder: Path, queues: int) -> dict[int, tuple[int, int]]:
     return {int(rank): (int(finish), int(exposed)) for rank, finish, exposed in found}
 
 
-@pytest.mark.parametrize("make", [sim_programs.spmd, sim_programs.loose])
+@pytest.mark.parametrize("make", [sim_programs.spmd, sim_programs.loose, sim_programs.involving])
 @pytest.mark.parametrize("seed", range(100))
 def test_random_program(make, seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
