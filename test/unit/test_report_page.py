@@ -428,7 +428,7 @@ def test_a_browser_shows_it_without_complaint(place, name):
     assert not seen.console
     for grid in seen.document.all("table", class_="sortable"):
         every = len(grid.one("tbody").all("tr"))
-        assert len(rows(seen.document, grid.attributes["id"])) == min(every, html_table.SHOWN)
+        assert len(rows(seen.document, grid.attributes["id"])) == min(every, html_table.SHOWN_ROWS)
 
 
 @needs_chromium

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from hespas.support.errors import UsageError
 from hespas.tools.commands.command_parser import (
     CommandParser,
-    parse_count,
     parse_non_negative,
-    parse_row_limit,
 )
+from hespas.tools.commands.shared_flags import add_depth_flag, add_json_flag, add_top_flag
 
 if TYPE_CHECKING:
     from hespas.support.text_tables import TextTable
@@ -71,18 +70,13 @@ def build_parser() -> CommandParser:
         "--fail-above", type=parse_non_negative, metavar="PERCENT",
         help="exit with 1 if a result takes longer than the first by more than this",
     )  # fmt: skip
-    add("--json", action="store_true", help="print one JSON object instead of tables")
+    add_json_flag(parser)
     changes = parser.add_argument_group("changes between two results")
-    add = changes.add_argument
-    add("--changes", action="store_true", help="show what changed from the first to the second")
-    add(
-        "--top", type=parse_row_limit, default=10, metavar="N",
-        help="show the N largest changes in each table; 0: all (default 10)",
-    )  # fmt: skip
-    add(
-        "--depth", type=parse_count, default=2, metavar="N",
-        help="number of components of a framework's name that make a layer (default 2)",
-    )  # fmt: skip
+    changes.add_argument(
+        "--changes", action="store_true", help="show what changed from the first to the second"
+    )
+    add_top_flag(changes, "largest changes in each table", default=10)
+    add_depth_flag(changes)
     title = "options of the runs, as for hespas run"
     add_model_flags(parser, RunConfig, exclude=(*FILE_OPTIONS, "node", "system"), title=title)
     return parser

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hespas.support.errors import HespasError
 from hespas.tools.commands.command_parser import CommandParser
+from hespas.tools.commands.shared_flags import add_cache_flag, add_json_flag
 
 DESCRIPTION = """\
 List the cache of measurements, or clear it.
@@ -27,15 +28,12 @@ def add_cache_command(parser: CommandParser) -> None:
         "action", nargs="?", choices=("list", "clear"), default="list",
         help="list the cached results (default), or remove them",
     )  # fmt: skip
-    add(
-        "--cache", metavar="FILE", default="",
-        help="cache file; default: $HESPAS_CACHE, or the cache of the user",
-    )  # fmt: skip
+    add_cache_flag(command, "measurements", allows_none=False)
     add(
         "--estimator", metavar="NAME", default="",
         help="clear only the results of this estimator",
     )  # fmt: skip
-    add("--json", action="store_true", help="print JSON")
+    add_json_flag(command)
 
 
 def _show_cache(options: argparse.Namespace) -> int:

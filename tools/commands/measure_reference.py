@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_positive
+from hespas.tools.commands.shared_flags import add_json_flag
 
 if TYPE_CHECKING:
     from hespas.support.text_tables import TextTable
@@ -51,7 +52,7 @@ def add_reference_command(parser: CommandParser) -> None:
         "--timeout", type=parse_positive, default=600.0, metavar="S",
         help="limit for the measurement of one program, in seconds",
     )  # fmt: skip
-    add("--json", action="store_true", help="print one JSON object")
+    add_json_flag(command)
 
 
 def add_program_options(command: CommandParser) -> None:

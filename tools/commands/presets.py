@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hespas.support.errors import UsageError
 from hespas.tools.commands import preset_new
 from hespas.tools.commands.command_parser import CommandFunction, CommandParser
+from hespas.tools.commands.shared_flags import add_json_flag
 
 if TYPE_CHECKING:
     from hespas.configs.node_spec import NodeSpec
@@ -71,7 +72,7 @@ def _add_listing(
 ) -> CommandParser:
     command = parser.add_command(name, summary, run)
     command.add_argument("name", nargs="?", metavar="NAME", help=name_help)
-    command.add_argument("--json", action="store_true", help="print JSON")
+    add_json_flag(command, "print JSON instead of a table")
     return command
 
 

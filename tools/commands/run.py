@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools.commands.command_parser import CommandParser
+from hespas.tools.commands.shared_flags import add_json_flag
 
 if TYPE_CHECKING:
     from hespas.workflows.run_config import RunConfig
@@ -30,9 +31,7 @@ def build_parser() -> CommandParser:
 
     parser = CommandParser("hespas run", DESCRIPTION)
     parser.add_argument("config", nargs="?", help="configuration file (JSON)")
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object instead of tables"
-    )
+    add_json_flag(parser)
     add_model_flags(parser, RunConfig)
     return parser
 

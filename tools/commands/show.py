@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hespas.support.errors import UsageError
-from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_row_limit
+from hespas.tools.commands.command_parser import CommandParser
+from hespas.tools.commands.shared_flags import add_depth_flag, add_json_flag, add_top_flag
 
 if TYPE_CHECKING:
     from hespas.configs.node_spec import NodeSpec
@@ -43,15 +44,9 @@ def build_parser() -> CommandParser:
         "result", metavar="RESULT",
         help="output folder of hespas run, annotated module, or table of hespas sweep",
     )  # fmt: skip
-    add(
-        "--top", type=parse_row_limit, default=15, metavar="N",
-        help="show the N kernels with the most time; 0: all (default 15)",
-    )  # fmt: skip
-    add(
-        "--depth", type=parse_count, default=2, metavar="N",
-        help="number of components of a framework's name that make a layer (default 2)",
-    )  # fmt: skip
-    add("--json", action="store_true", help="print one JSON object instead of tables")
+    add_top_flag(parser, "kernels with the most time", default=15)
+    add_depth_flag(parser)
+    add_json_flag(parser)
     add("--page", metavar="FILE", help="write an HTML page instead of printing tables")
     add(
         "--plots", metavar="DIR",

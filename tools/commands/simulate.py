@@ -13,6 +13,7 @@ from hespas.tools.commands.command_parser import (
     parse_non_negative,
     parse_positive,
 )
+from hespas.tools.commands.shared_flags import add_json_flag
 
 DESCRIPTION = """\
 Simulate Chakra traces on a network, and print the step time, compute, total and exposed
@@ -48,7 +49,7 @@ def build_parser() -> CommandParser:
         "--timeout", type=parse_positive, metavar="S",
         help="time limit of ASTRA-sim in seconds (default 3600)",
     )  # fmt: skip
-    add("--json", action="store_true", help="print one JSON object instead of tables")
+    add_json_flag(parser)
     add("--per-device", action="store_true", help="print a row for each device, also equal ones")
     add("--timeline", metavar="FILE", help="write a timeline for https://ui.perfetto.dev")
     _add_model_options(parser)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hespas.support.errors import UsageError
 from hespas.tools import console_scripts
 from hespas.tools.commands.command_parser import CommandParser, parse_count
+from hespas.tools.commands.shared_flags import add_cache_flag, add_jobs_flag, add_json_flag
 
 if TYPE_CHECKING:
     from hespas.workflows.studies.study_definition import Study
@@ -86,10 +87,7 @@ def _build_operator_parser() -> CommandParser:
     )  # fmt: skip
     _add_output_flags(parser)
     add("--jobs", type=parse_count, default=1, metavar="N", help="simulations at once; default: 1")
-    add(
-        "--cache", default="", metavar="FILE",
-        help="file for the simulated times (none: keep none)",
-    )  # fmt: skip
+    add_cache_flag(parser, "simulated times")
     return parser
 
 
@@ -147,15 +145,9 @@ def _build_program_parser(study: Study) -> CommandParser:
         help="more options of that pass, for optimised and scheduled",
     )  # fmt: skip
     _add_output_flags(parser)
-    add(
-        "--jobs", type=parse_count, metavar="N",
-        help="worker processes; default: one for each core",
-    )  # fmt: skip
+    add_jobs_flag(parser)
     add("--work-dir", default="", metavar="DIR", help="folder that keeps the programs")
-    add(
-        "--cache", default="", metavar="FILE",
-        help="file that keeps the results of cells (none: keep none)",
-    )  # fmt: skip
+    add_cache_flag(parser, "results of cells")
     return parser
 
 
@@ -189,7 +181,7 @@ def _add_output_flags(parser: CommandParser) -> None:
     add = parser.add_argument
     add("--csv", metavar="FILE", help="write the results as a table")
     add("--plot", metavar="FILE", help="write a plot, .png, .svg or .pdf")
-    add("--json", action="store_true", help="print one JSON object")
+    add_json_flag(parser)
 
 
 def _write_output(output: StudyOutput, options: argparse.Namespace) -> None:

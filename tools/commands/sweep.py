@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from hespas.support.errors import UsageError
-from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_positive
+from hespas.tools.commands.command_parser import CommandParser, parse_positive
+from hespas.tools.commands.shared_flags import add_cache_flag, add_jobs_flag, add_json_flag
 
 DESCRIPTION = """\
 Run all combinations of programs, nodes, systems, splits, estimators and other options of hespas run
@@ -45,17 +46,9 @@ def build_parser() -> CommandParser:
         "range(A,B,STEP) stands for whole numbers from A to below B",
     )  # fmt: skip
     add("--output", metavar="FILE", help="table to write: .csv, .json or .parquet")
-    add(
-        "--jobs",
-        type=parse_count,
-        metavar="N",
-        help="number of worker processes; default: one for each core",
-    )
+    add_jobs_flag(parser)
     add("--dask", metavar="ADDRESS", help="run on this Dask cluster, tcp://host:port")
-    add(
-        "--cache", metavar="FILE", default="",
-        help="file for the results of cells (none: keep none)",
-    )  # fmt: skip
+    add_cache_flag(parser, "results of cells")
     add(
         "--timeout",
         type=parse_positive,
@@ -67,7 +60,7 @@ def build_parser() -> CommandParser:
         "--columns", metavar="NAME[,NAME...]",
         help="print these columns (names or patterns) for every cell",
     )  # fmt: skip
-    add("--json", action="store_true", help="print the rows as JSON instead of tables")
+    add_json_flag(parser, "print the rows as JSON instead of tables")
     add("--keep-going", action="store_true", help="exit with 0 even if cells have errors")
     return parser
 

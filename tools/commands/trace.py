@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from hespas.support.errors import UsageError
 from hespas.tools.commands import trace_collective
 from hespas.tools.commands.command_parser import CommandParser
+from hespas.tools.commands.shared_flags import add_json_flag
 
 if TYPE_CHECKING:
     from hespas.chakra.trace_reader import TraceNode
@@ -31,7 +32,7 @@ def build_parser() -> CommandParser:
     add = check.add_argument
     add("folder", metavar="DIR", help="folder with PREFIX.N.et files and comm_group.json")
     add("--prefix", help="name of the traces, if the folder contains several trace sets")
-    add("--json", action="store_true", help="print one JSON object")
+    add_json_flag(check, "print one JSON object instead of lines of text")
     add("--strict", action="store_true", help="exit with 1 on warnings too")
     show = parser.add_command("print", "print the nodes of a trace, one per line", _print_trace)
     add = show.add_argument

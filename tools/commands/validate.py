@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hespas.tools.commands.command_parser import CommandParser, parse_non_negative
+from hespas.tools.commands.shared_flags import add_json_flag
 
 if TYPE_CHECKING:
     from hespas.support.text_tables import TextTable
@@ -68,7 +69,7 @@ def build_parser() -> CommandParser:
         help="plot predicted against measured times, as .png, .svg or .pdf",
     )
     add("--markdown", metavar="FILE", help="write the tables as Markdown")
-    add("--json", action="store_true", help="print one JSON object instead of tables")
+    add_json_flag(parser)
     return parser
 
 

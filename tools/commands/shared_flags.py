@@ -1,0 +1,55 @@
+"""Flags that several commands have."""
+
+from __future__ import annotations
+
+import argparse
+
+from hespas.tools.commands.command_parser import parse_count, parse_row_limit
+
+FlagContainer = argparse.ArgumentParser | argparse._ArgumentGroup
+
+
+def add_json_flag(
+    container: FlagContainer, description: str = "print one JSON object instead of tables"
+) -> None:
+    """Add ``--json``."""
+    container.add_argument("--json", action="store_true", help=description)
+
+
+def add_top_flag(container: FlagContainer, rows: str, default: int) -> None:
+    """Add ``--top``; ``rows`` describes the N rows that are shown."""
+    container.add_argument(
+        "--top", type=parse_row_limit, default=default, metavar="N",
+        help=f"show the N {rows}; 0: all (default {default})",
+    )  # fmt: skip
+
+
+def add_depth_flag(container: FlagContainer) -> None:
+    """Add ``--depth``."""
+    container.add_argument(
+        "--depth", type=parse_count, default=2, metavar="N",
+        help="number of components of a framework's name that make a layer (default 2)",
+    )  # fmt: skip
+
+
+def add_cache_flag(container: FlagContainer, contents: str, *, allows_none: bool = True) -> None:
+    """Add ``--cache``.
+
+    Args:
+        container: The parser or group of flags to extend.
+        contents: What the file stores, for the help text.
+        allows_none: Whether the command accepts ``none`` for no cache.
+    """
+    container.add_argument(
+        "--cache", default="", metavar="FILE",
+        help=f"file for {contents}{', or none' if allows_none else ''}; default: $HESPAS_CACHE, "
+        "or the cache of the user",
+    )  # fmt: skip
+
+
+def add_jobs_flag(container: FlagContainer) -> None:
+    """Add ``--jobs``, without a default."""
+    container.add_argument(
+        "--jobs", type=parse_count, metavar="N",
+        help="number of worker processes; default: one for each core",
+    )  # fmt: skip
