@@ -148,10 +148,12 @@ def read_run_figures(folder: str) -> dict[str, Any]:
 
 
 def reject_sweep_table(path: str) -> None:
-    """Raise HespasError for the table of a sweep where a single result is required."""
+    """Raise HespasError for the table of a sweep or study where a single result is required."""
     if is_table_file(path):
-        remedy = "hespas show --page writes it as a page, and hespas compare compares its cells"
-        raise HespasError("it is the table of a sweep, not one result", where=path, remedy=remedy)
+        remedy = "hespas show shows it, and hespas compare compares its cells"
+        raise HespasError(
+            "it is a table of many results, not one result", where=path, remedy=remedy
+        )
 
 
 def read_annotated_module(result: str) -> ir.Module:

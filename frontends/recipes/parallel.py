@@ -95,7 +95,7 @@ class MeshParallelism:
             if extent % self.count_devices(*names):
                 axes = ", ".join(f"{name}={self.mesh[name]}" for name in names)
                 shape = "x".join(map(str, weight.shape))
-                where = jax.tree_util.keystr(path, simple=True, separator=".")
+                where = jax.tree_util.keystr(path, simple=True, separator=".") or "an operand"
                 raise UsageError(
                     f"{where} of {shape} cannot be divided: {extent} over {axes}",
                     remedy="use another mesh or other dimensions",

@@ -373,7 +373,6 @@ def test_plots_are_files_and_equal_for_equal_results(place, tmp_path, capsys):
         ),
         (("{place}/step.mlir.out", "--plot", "x"), 2, "did you mean '--plots'"),
         (("{place}/step.mlir.out", "--page", "x.html", "--json"), 2, "--json prints tables"),
-        (("{place}/cells.csv",), 1, "it is the table of a sweep, not one result"),
     ],
 )
 def test_wrong_lines_are_one_line(place, capsys, tmp_path, monkeypatch, argv, code, text):

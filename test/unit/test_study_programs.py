@@ -13,7 +13,7 @@ import pytest
 
 from hespas import configs
 from hespas.dialects.xla import find_gpu_library
-from hespas.support.errors import HespasError, UsageError
+from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.tools.commands import study as command
 from hespas.workflows.studies import gemm, program_forms
@@ -184,14 +184,36 @@ def test_optimised_by_xla(rows, kept):
     assert len(names) == 2
 
 
-def test_what_was_made_stays(tmp_path, run):
-    """One program that cannot be made: the one before it is kept."""
-    place = tmp_path / "programs"
-    arguments = ["study", "gemm", "--kinds", "ring", "--sizes", "64,100", "--devices", "8",
-                 "--form", "fused", "--jobs", "1", "--work-dir", str(place)]  # fmt: skip
-    with pytest.raises(UsageError, match="100 over x=8"):
-        hespas.main(arguments)
-    assert [path.name.startswith("gemm-x8-") for path in place.iterdir()] == [True]
+def test_what_cannot_be_made_is_a_row(tmp_path, run, capsys):
+    """A mesh that does not divide, and devices without a system, cost their own rows only."""
+    table = tmp_path / "t.csv"
+    sizes = ("gemm", "--kinds", "ring", "--sizes", "64,100", "--devices", "1,8,6")
+    assert run(*sizes, "--csv", str(table)) == 1
+    out, err = capsys.readouterr()
+    assert "3 of 6 rows have an error" in err and "Errors" in out
+    rows = list(csv.DictReader(io.StringIO(table.read_text())))
+    errors = [(row["size"], row["devices"], row["error"].partition(";")[0]) for row in rows]
+    assert [error[:2] for error in errors if error[2]] == [("64", "6"), ("100", "8"), ("100", "6")]
+    assert "has 6 devices" in errors[2][2] and "100 over x=8" in errors[4][2]
+    assert all(bool(row["step_time_s"]) != bool(row["error"]) for row in rows)
+    assert run(*sizes, "--keep-going") == 0
+    capsys.readouterr()
+    assert hespas.main(["show", str(table)]) == 0
+    out = capsys.readouterr().out
+    assert "size 100, kind ring, devices 1" in out and "100 over x=8" in out
+    page = tmp_path / "t.html"
+    assert hespas.main(["show", str(table), "--page", str(page)]) == 0
+    assert "100 over x=8" in page.read_text()
+
+
+def test_an_uneven_group_is_a_row(rows, run, capsys):
+    arguments = ("scale-out", *TINY, "--tensor", "1,2", "--devices", "4,5", "--keep-going")
+    arguments += ("--system", "*_4GPU")
+    found = rows(*arguments)
+    errors = {(row["tensor"], row["devices"]): row["error"] for row in found}
+    assert errors[2, 5] == "5 devices do not make groups of 2 (--tensor)"
+    assert errors[1, 4] is errors[2, 4] is None and "no system" in errors[1, 5]
+    assert [row["efficiency"] for row in found] == [1, None, 1, None]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +224,10 @@ def test_what_was_made_stays(tmp_path, run):
         (("gemm", "--devices", "6"), "no system of node H100_80GB has 6 devices"),
         (("gemm", "--devices", "0"), "'0' is not a whole number"),
         (("gemm", "--devices", ","), "--devices is empty"),
-        (("gemm", "--system", "HGX*"), "no system like HGX. has 16 devices .they have 8."),
+        (
+            ("gemm", "--system", "HGX*", "--devices", "16"),
+            "no system like HGX. has 16 devices .they have 8.",
+        ),
         (("gemm", "--system", "nothing*"), "no system preset matches 'nothing"),
         (("gemm", "--node", "H100"), "no node preset is named 'H100'"),
         (("gemm", "--set", "kind=ring"), "the study has a flag for it"),

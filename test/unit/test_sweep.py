@@ -22,6 +22,7 @@ KEYS = ("split", "block_limit", "setting.quantise", "node.tdp_w", "curves", "slo
 values = st.one_of(st.integers(-5, 5), st.booleans(), st.sampled_from("abc"), st.floats(-1, 1))
 
 
+@draw_examples(60)
 @given(
     st.dictionaries(
         st.sampled_from(KEYS), st.lists(values, min_size=1, max_size=4, unique_by=repr)
@@ -363,7 +364,30 @@ def test_what_is_no_table_is_an_error(tmp_path, name, text):
         pytest.importorskip("pyarrow")
     path = tmp_path / name
     path.write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(HespasError, match="it is not the table of a sweep"):
+    with pytest.raises(HespasError, match="it is not the table of a sweep or of a study"):
         sweep_table.read_table(str(path))
     with pytest.raises(HespasError, match="cannot read it"):
         sweep_table.read_table(str(tmp_path / "none.csv"))
+
+
+def test_the_table_of_a_study_is_read_as_one_of_a_sweep(tmp_path):
+    text = """size,kind,node,devices,mesh,system,error,step_time_s,compute_s,mfu,form,program
+8x8x8,ring,H100_80GB,4,x=4,HGX,,2e-06,1e-06,0.5,fused,a.mlirbc
+8x8x8,ring,H100_80GB,3,x=3,,no system has 3 devices,,,,fused,
+"""
+    (tmp_path / "study.csv").write_text(text)
+    good, failed = sweep_table.read_table(str(tmp_path / "study.csv"))
+    assert good["cell.mlir"] == "size 8x8x8, kind ring, devices 4"
+    assert (good["cell.kind"], good["cell.node"], good["cell.system"]) == (
+        "ring",
+        "H100_80GB",
+        "HGX",
+    )
+    assert (good["step_time_s"], good["derived.mfu"], good["devices"]) == (2e-6, 0.5, 4)
+    assert failed["error"] == "no system has 3 devices" and "step_time_s" not in failed
+    rows = [dict(zip(text.split("\n")[0].split(","), [1] * 12, strict=True))]
+    (tmp_path / "study.json").write_text(json.dumps({"study": "gemm", "rows": rows}))
+    assert sweep_table.is_table_file(str(tmp_path / "study.json"))
+    assert sweep_table.read_table(str(tmp_path / "study.json"))[0]["cell.kind"] == 1
+    (tmp_path / "run.json").write_text('{"node": "H100_80GB"}')
+    assert not sweep_table.is_table_file(str(tmp_path / "run.json"))

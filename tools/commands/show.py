@@ -28,8 +28,8 @@ With --page, write one HTML page instead, which loads nothing from the network: 
 roofline, kernels, collectives, memory, layers, and the provenance of each number. With --plots,
 write the plots as files.
 
-RESULT is the output folder of hespas run, an annotated module, or, for a page or plots, the table
-that hespas sweep wrote.
+RESULT is the output folder of hespas run, an annotated module, or the table that hespas sweep or
+hespas study wrote. Of a table, the cells are shown, by program and then by time, and the errors.
 
   hespas run --mlir step.mlir --node H100_80GB --output out && hespas show out
   hespas show out --page out.html
@@ -42,9 +42,9 @@ def build_parser() -> CommandParser:
     add = parser.add_argument
     add(
         "result", metavar="RESULT",
-        help="output folder of hespas run, annotated module, or table of hespas sweep",
+        help="output folder of hespas run, annotated module, or table of a sweep or a study",
     )  # fmt: skip
-    add_top_flag(parser, "kernels with the most time", default=15)
+    add_top_flag(parser, "kernels with the most time, or first cells of a table", default=15)
     add_depth_flag(parser)
     add_json_flag(parser)
     add("--page", metavar="FILE", help="write an HTML page instead of printing tables")
@@ -59,6 +59,10 @@ def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
     options = build_parser().parse_args(argv)
     if not (options.page or options.plots):
+        from hespas.workflows.sweep.sweep_table import is_table_file
+
+        if is_table_file(options.result):
+            return _print_cells(options)
         return _print_explanation(options)
     if options.json:
         raise UsageError("--json prints tables: it does not go with --page or --plots")
@@ -109,6 +113,20 @@ def _render_sweep_report(options: argparse.Namespace) -> tuple[bytes, list[str]]
     if options.plots:
         plots = report_plots.write_heat_map(options.plots, *table.find_best_times())
     return page, plots
+
+
+def _print_cells(options: argparse.Namespace) -> int:
+    """Print the cells of a sweep or a study, or its rows as JSON."""
+    from hespas.support import text_tables
+    from hespas.tools.report import sweep_page
+    from hespas.workflows.sweep import sweep_table
+
+    if options.json:
+        print(sweep_table.format_as_json(sweep_table.read_table(options.result)), end="")
+        return 0
+    results = sweep_page.read_sweep_results(options.result)
+    text_tables.print_tables(sweep_page.tabulate_cells(results, options.top))
+    return 0
 
 
 def _print_explanation(options: argparse.Namespace) -> int:

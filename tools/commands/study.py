@@ -52,7 +52,12 @@ def main(argv: Sequence[str]) -> int:
     else:
         output = _run_program_study(import_study_module(name).STUDY, options)
     _write_output(output, options)
-    return 0
+    if not output.failed:
+        return 0
+    from hespas.tools.terminal import print_to_stderr
+
+    print_to_stderr(f"{output.failed} of {len(output.rows)} rows have an error")
+    return 0 if options.keep_going else 1
 
 
 def import_study_module(name: str) -> Any:
@@ -147,6 +152,7 @@ def _build_program_parser(study: Study) -> CommandParser:
     _add_output_flags(parser)
     add_jobs_flag(parser)
     add("--work-dir", default="", metavar="DIR", help="folder that keeps the programs")
+    add("--keep-going", action="store_true", help="exit with 0 even if rows have errors")
     add_cache_flag(parser, "results of cells")
     return parser
 

@@ -1,15 +1,15 @@
-"""The page of a sweep: a heat map of programs and nodes, and a table of all cells."""
+"""The page of a sweep or a study: a heat map of programs and nodes, and a table of all cells."""
 
 from __future__ import annotations
 
 import functools
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hespas.support.text_tables import format_count, format_seconds
+from hespas.support.text_tables import TextTable, format_count, format_seconds
 from hespas.tools.report import html_table
 from hespas.tools.report.html_table import TableCell, TableColumn, format_text_cell
 from hespas.tools.report.markup import Child, Markup, join_markup, tag
@@ -21,6 +21,7 @@ SHADES = (1.1, 1.5, 2.5, 5.0)  # upper ends of the heat map's levels, in multipl
 SHARES = {
     "exposed_share": "Exposed", "flops_utilisation": "Of peak",
     "bandwidth_utilisation": "Of bandwidth", "derived.mfu": "MFU", "derived.hfu": "HFU",
+    "efficiency": "Efficiency",
 }  # fmt: skip
 AMOUNTS = {  # titles and units of columns
     "derived.tokens_per_s": ("Tokens", "/s"), "derived.samples_per_s": ("Samples", "/s"),
@@ -188,14 +189,47 @@ def _render_shaded_cell(time_s: float | None, least_s: float, *, fits: bool) -> 
 
 
 def _build_cells_section(sweep: SweepResults) -> PageSection:
-    order = sweep.program_names
-    rows = sorted(
-        sweep.done,
-        key=lambda row: (order.index(sweep.get_program_label(row)), sweep.get_time_s(row)),
-    )
+    rows = _sort_cells(sweep)
     fields = [*_list_setting_fields(sweep), *_list_time_fields(sweep), *_list_figure_fields(sweep)]
     grid = html_table.render_records("cell", "By program, the shortest first", fields, rows)
     return PageSection("cells", "Cells", grid)
+
+
+def tabulate_cells(sweep: SweepResults, limit: int | None) -> list[TextTable]:
+    """Build the tables of the cells and of the errors for the terminal, with ``limit`` rows each.
+
+    The cells have the columns and the order of the page.
+    """
+    fields = [*_list_setting_fields(sweep), *_list_time_fields(sweep), *_list_figure_fields(sweep)]
+    settings = len(sweep.axes)
+    good = _tabulate_fields(sweep.name, fields, _sort_cells(sweep), limit, settings)
+    failed = _tabulate_fields(
+        "Errors", _list_error_fields(sweep), sweep.failed, limit, settings + 1
+    )
+    return [table for table in (good, failed) if table.rows]
+
+
+def _tabulate_fields(
+    title: str,
+    fields: Sequence[SweepField],
+    rows: Sequence[SweepRow],
+    limit: int | None,
+    left: int,
+) -> TextTable:
+    lines = [[str(make_cell(row).text) for _, make_cell in fields] for row in rows[:limit]]
+    rest = len(rows) - len(lines)
+    if rest > 0:
+        lines.append([f"({rest} more: --top 0)", *[""] * (len(fields) - 1)])
+    return TextTable(title, lines, [column.title for column, _ in fields], left=left)
+
+
+def _sort_cells(sweep: SweepResults) -> list[SweepRow]:
+    """Return the cells with a result by program, the shortest first."""
+    order = {name: i for i, name in enumerate(sweep.program_names)}
+    return sorted(
+        sweep.done,
+        key=lambda row: (order[sweep.get_program_label(row)], sweep.get_time_s(row)),
+    )
 
 
 SweepField = tuple[TableColumn, Callable[[SweepRow], TableCell]]
@@ -304,6 +338,13 @@ def _format_band_cell(row: SweepRow, measure: str) -> TableCell:
 def _build_failures_section(sweep: SweepResults) -> PageSection | None:
     if not sweep.failed:
         return None
+    caption = "Cells without a result, and the reason"
+    grid = html_table.render_records("failure", caption, _list_error_fields(sweep), sweep.failed)
+    return PageSection("failed", f"Failed: {format_count(len(sweep.failed), 'cell')}", grid)
+
+
+def _list_error_fields(sweep: SweepResults) -> list[SweepField]:
+    """List the columns of the cells without a result."""
     fields: list[SweepField] = [
         (replace(column, kind="text"), make_cell)
         for column, make_cell in _list_setting_fields(sweep)
@@ -311,9 +352,7 @@ def _build_failures_section(sweep: SweepResults) -> PageSection | None:
     fields.append(
         (TableColumn("error", "Error", "text"), lambda row: format_text_cell(row["error"]))
     )
-    caption = "Cells without a result, and the reason"
-    grid = html_table.render_records("failure", caption, fields, sweep.failed)
-    return PageSection("failed", f"Failed: {format_count(len(sweep.failed), 'cell')}", grid)
+    return fields
 
 
 def _build_provenance_section(sweep: SweepResults) -> PageSection | None:

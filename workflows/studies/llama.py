@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hespas.support.errors import UsageError
 from hespas.workflows.studies import study_definition as base
 from hespas.workflows.studies.study_definition import (
     AxisValues,
+    ImpossibleWorkload,
     Study,
     StudyAxis,
     StudyPanel,
@@ -26,19 +26,17 @@ matrices, and FSDP divides the rest over the groups. Each device has a sequence 
 TENSOR_HELP = "devices that divide each layer's matrices (tensor parallelism)"
 
 
-def generate_workloads(axis_values: AxisValues) -> Iterator[StudyWorkload]:
-    """Generate the training steps.
-
-    Raises:
-        UsageError: A number of devices is not divisible by ``tensor``.
-    """
+def generate_workloads(axis_values: AxisValues) -> Iterator[StudyWorkload | ImpossibleWorkload]:
+    """Generate the training steps; ``tensor`` must divide the number of devices."""
     for model in axis_values["models"]:
         for tensor in axis_values["tensor"]:
             for devices in axis_values["devices"]:
-                if devices % tensor:
-                    raise UsageError(f"{devices} devices do not make groups of {tensor} (--tensor)")
-                mesh = {"fsdp": devices // tensor, "tensor": tensor}
                 labels = {"model": model, "tensor": tensor}
+                if devices % tensor:
+                    reason = f"{devices} devices do not make groups of {tensor} (--tensor)"
+                    yield ImpossibleWorkload(labels, devices, reason)
+                    continue
+                mesh = {"fsdp": devices // tensor, "tensor": tensor}
                 defaults = {"scan": "true", "batch": str(tensor)}
                 yield StudyWorkload("llama", {"model": model}, mesh, labels, defaults)
 

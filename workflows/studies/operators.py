@@ -200,9 +200,10 @@ def parse_product_shape(text: str) -> Shape:
 
 def build_operator_output(result: OperatorResult) -> StudyOutput:
     """Build the tables, the data and the plot of the study."""
+    rows = [{"node": result.node, **asdict(row)} for row in result.rows]
     return StudyOutput(
-        rows=[{"node": result.node, **asdict(row)} for row in result.rows],
-        data=asdict(result),
+        rows=rows,
+        data={"study": "operators", **asdict(result), "rows": rows},
         tables=_make_tables(result),
         notes=_collect_notes(result),
         draw=lambda figure: _draw_achieved_rates(figure, result),

@@ -68,6 +68,21 @@ class StudyWorkload:
 
 
 @dataclass(frozen=True)
+class ImpossibleWorkload:
+    """A combination of axis values that is no program, such as a mesh that does not divide.
+
+    Attributes:
+        labels: As of ``StudyWorkload``.
+        devices: The number of devices.
+        reason: Why there is no program.
+    """
+
+    labels: Mapping[str, Any]
+    devices: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class StudyColumn:
     """A column of the table: the name of a figure, its header, and how it is formatted."""
 
@@ -118,7 +133,7 @@ class Study:
     description: str
     nodes: tuple[str, ...]
     axes: tuple[StudyAxis, ...]
-    workloads: Callable[[AxisValues], Iterable[StudyWorkload]]
+    workloads: Callable[[AxisValues], Iterable[StudyWorkload | ImpossibleWorkload]]
     columns: tuple[StudyColumn, ...]
     panels: tuple[StudyPanel, ...]
     across: str

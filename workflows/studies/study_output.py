@@ -30,6 +30,7 @@ class StudyOutput:
         notes: What the figures are based on, and what is missing, one line each.
         draw: Draws the plot into a figure of matplotlib.
         size: Width and height of the figure in inches.
+        failed: The number of rows without figures that the command reports as errors.
     """
 
     rows: Sequence[Row]
@@ -38,6 +39,7 @@ class StudyOutput:
     notes: Sequence[str]
     draw: Callable[[Any], None]
     size: tuple[float, float]
+    failed: int = 0
 
 
 def parse_value_list(text: str, read: Callable[[str], Any], flag: str) -> list[Any]:

@@ -117,10 +117,17 @@ def get_default_folder() -> Path:
 
 @dataclass(frozen=True)
 class ProgramFiles:
-    """The path of each program, and how many of these files existed before."""
+    """The files of programs.
+
+    Attributes:
+        paths: The path of each program, in the order of the programs.
+        existing_count: How many of these files existed before.
+        errors: By path, why a file could not be made.
+    """
 
     paths: list[str]
     existing_count: int
+    errors: dict[str, HespasError]
 
 
 def make_program_files(
@@ -128,10 +135,10 @@ def make_program_files(
 ) -> ProgramFiles:
     """Make the files of programs that do not exist yet, and return all of them in order.
 
-    Files stay if a later one fails, so that the same command continues from there.
+    A program that cannot be exported or optimised has an error, and the others are made.
 
     Raises:
-        HespasError: A program cannot be exported or optimised.
+        HespasError: The folder cannot be written, or JAX is not installed.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -140,11 +147,12 @@ def make_program_files(
     finals = [folder / program.name_final_file() for program in programs]
     exports: dict[Path, dict[str, Any]] = {}
     optimised: dict[Path, dict[str, Any]] = {}
+    sources: dict[Path, Path] = {}
     existing_paths = {path for path in finals if path.exists()}
     for program, final in zip(programs, finals, strict=True):
         if final in existing_paths:
             continue
-        lowered = folder / program.name_lowered_file()
+        lowered = sources[final] = folder / program.name_lowered_file()
         if not lowered.exists():
             exports[lowered] = {
                 "export": program.make_request(),
@@ -159,9 +167,15 @@ def make_program_files(
             }
     if exports and find_spec("jax") is None:
         raise HespasError("exporting needs JAX", remedy="pip install 'hespas[jax]'")
-    _run_workers(exports, jobs, "programs exported", note)
-    _run_workers(optimised, jobs, "programs optimised", note)
-    return ProgramFiles([str(path) for path in finals], len(existing_paths))
+    failed = _run_workers(exports, jobs, "programs exported", note)
+    todo = {final: one for final, one in optimised.items() if sources[final] not in failed}
+    failed |= _run_workers(todo, jobs, "programs optimised", note)
+    errors = {
+        str(final): error
+        for final, lowered in sources.items()
+        if (error := failed.get(lowered) or failed.get(final))
+    }
+    return ProgramFiles([str(path) for path in finals], len(existing_paths), errors)
 
 
 def describe_workload(workload: StudyWorkload) -> str:
@@ -172,10 +186,11 @@ def describe_workload(workload: StudyWorkload) -> str:
 
 def _run_workers(
     todo: Mapping[Path, dict[str, Any]], jobs: int, units: str, note: Callable[[str], None]
-) -> None:
-    """Let workers write the files; raises HespasError for the first that fails."""
+) -> dict[Path, HespasError]:
+    """Let workers write the files, and return the errors of those that they could not write."""
+    errors: dict[Path, HespasError] = {}
     if not todo:
-        return
+        return errors
     spec = WorkerSpec(worker=WORKER, probe=PROBE, turns="own", timed=False, timeout_s=TIMEOUT_S)
     with (
         tempfile.TemporaryDirectory(prefix="hespas-", ignore_cleanup_errors=True) as scratch,
@@ -188,11 +203,14 @@ def _run_workers(
         progress = ProgressCounter("study", len(payloads), show, units)
         with closing(processes.run_payloads(payloads)) as outcomes:
             for number, outcome in outcomes:
-                of = payloads[number]["of"]
+                of, path = payloads[number]["of"], Path(payloads[number]["output"])
                 if isinstance(outcome, WorkerFailure):
-                    raise HespasError(outcome.format_message(), where=of)
-                if "error" in outcome:
+                    errors[path] = HespasError(outcome.format_message(), where=of)
+                elif "error" in outcome:
                     error_report = outcome["error"]
                     kind = UsageError if error_report["usage"] else HespasError
-                    raise kind(error_report["message"], where=of, remedy=error_report["remedy"])
+                    errors[path] = kind(
+                        error_report["message"], where=of, remedy=error_report["remedy"]
+                    )
                 progress.count_finished(of)
+    return errors

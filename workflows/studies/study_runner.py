@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,46 +10,28 @@ from pathlib import Path
 from typing import Any
 
 from hespas import configs
-from hespas.configs.node_spec import NodeSpec
 from hespas.estimators import registry
-from hespas.simulators.simulation_result import BY_CURVES
 from hespas.support.errors import HespasError, UsageError
-from hespas.support.text_tables import TextTable, format_percent, format_seconds
+from hespas.support.text_tables import TextTable, format_seconds
 from hespas.workflows.derived_figures import compute_scaling_efficiency
-from hespas.workflows.studies import program_forms, study_plot, study_programs
+from hespas.workflows.studies import program_forms, study_notes, study_plot, study_programs
 from hespas.workflows.studies.study_definition import (
     AxisValues,
+    ImpossibleWorkload,
     Study,
     StudyColumn,
     StudyWorkload,
     describe_label,
 )
 from hespas.workflows.studies.study_output import StudyOutput
+from hespas.workflows.studies.study_programs import StudyProgram
+from hespas.workflows.studies.study_table import FIGURES
+from hespas.workflows.sweep import sweep_grid
 from hespas.workflows.sweep import sweep_runner as sweep
+from hespas.workflows.sweep.sweep_grid import SweepCell
 
 Row = dict[str, Any]
 """A program on a node: its labels, then its figures; None if an input is unknown."""
-
-# The names of figures, and the columns of a sweep that have them.
-FIGURES = {
-    "step_time_s": "step_time_s",
-    "step_time_low_s": "step_time_band_s.0",
-    "step_time_high_s": "step_time_band_s.1",
-    "compute_s": "compute_s",
-    "comm_s": "comm_s",
-    "exposed_comm_s": "exposed_comm_s",
-    "model_flops": "derived.model_flops",
-    "flops_per_device": "flops",
-    "mfu": "derived.mfu",
-    "hfu": "derived.hfu",
-    "tokens_per_s": "derived.tokens_per_s",
-    "samples_per_s": "derived.samples_per_s",
-    "energy_j": "derived.energy_j",
-    "cost_usd": "derived.cost_usd",
-    "peak_bytes": "memory.peak_bytes",
-    "fits": "memory.fits",
-}
-TAG = "tags."  # prefix of the columns that count kernels with uncertain constants
 
 
 @dataclass(frozen=True)
@@ -97,10 +78,36 @@ class StudyResult:
     labels: list[str]
 
 
+@dataclass
+class StudyCell:
+    """A program on a node. ``error`` says why it has no figures, if it has none.
+
+    Attributes:
+        labels: The labels of the workload.
+        devices: The number of devices.
+        node: The node.
+        workload: The workload; None if the axis values make none.
+        system: The system; None for a single device.
+        program: The workload in the form of the study.
+        path: The file of the program.
+        answer: The row of the sweep.
+    """
+
+    labels: Mapping[str, Any]
+    devices: int
+    node: str
+    workload: StudyWorkload | None = None
+    system: str | None = None
+    program: StudyProgram | None = None
+    path: str = ""
+    answer: Mapping[str, Any] = field(default_factory=dict)
+    error: HespasError | None = None
+
+
 def run_study(
     study: Study, axis_values: AxisValues, options: StudyOptions, note: Callable[[str], None]
 ) -> StudyResult:
-    """Run a study.
+    """Run a study. A program that cannot be made or estimated is a row with the reason.
 
     Args:
         study: The study.
@@ -109,62 +116,104 @@ def run_study(
         note: Receives notes and progress, one line each.
 
     Raises:
-        HespasError: An option is wrong, or a program cannot be made or estimated.
+        HespasError: An option is wrong, or no program at all can be made and estimated.
     """
     start = time.monotonic()
-    plans = [
-        (workload, node, program_forms.choose_system(node, workload.devices, options.systems))
+    cells = [
+        _plan_cell(workload, node, options)
         for workload in _collect_workloads(study, axis_values, options.changes)
         for node in options.nodes
     ]
-    programs = [_make_program(*plan, options) for plan in plans]
     folder = Path(options.work_dir or study_programs.get_default_folder())
-    program_files = study_programs.make_program_files(programs, folder, options.jobs, note)
-    cells = [
-        {
-            "mlir": path,
-            "node": node,
-            "estimator": options.estimator,
-            "fuse": options.form == "fused",
-            "by_dimension": True,
-            **({"system": system} if system else {}),
-            **({"split": options.split} if options.split else {}),
-        }
-        for path, (_, node, system) in zip(program_files.paths, plans, strict=True)
-    ]
-    done = sweep.run_sweep(cells, sweep.SweepOptions(jobs=options.jobs, cache=options.cache), note)
-    for (workload, node, _), row in zip(plans, done.rows, strict=True):
+    existing_count = _make_programs(cells, folder, options.jobs, note)
+    runnable = [cell for cell in cells if cell.error is None]
+    sweep_options = sweep.SweepOptions(jobs=options.jobs, cache=options.cache)
+    done = sweep.run_sweep(
+        [_make_sweep_cell(cell, options) for cell in runnable], sweep_options, note
+    )
+    for cell, row in zip(runnable, done.rows, strict=True):
+        cell.answer = row
         if row["error"] is not None:
             message = re.sub(r"^(?:\S+: )?error: ", "", row["error"])
-            raise HespasError(
-                message, where=f"{study_programs.describe_workload(workload)}, {node}"
-            )
-    rows = [
-        {**_make_figure_row(*plan, row), "form": options.form, "estimator": row["estimator"],
-         "program": Path(path).name}
-        for plan, path, row in zip(plans, program_files.paths, done.rows, strict=True)
-    ]  # fmt: skip
-    _add_efficiency(rows, [workload for workload, *_ in plans])
-    count = len({*program_files.paths})
+            cell.error = HespasError(message, where=_describe_cell(cell))
+    errors = [cell.error for cell in cells if cell.error is not None]
+    if len(errors) == len(cells):
+        raise errors[0]
+    rows = [_make_figure_row(cell, options.form) for cell in cells]
+    _add_efficiency(rows, cells)
+    workloads = [cell.workload for cell in runnable if cell.workload is not None]
+    count = len({cell.path for cell in runnable})
     notes = [
         f"form {options.form}: {program_forms.FORMS[options.form]}"
         + (f"; xla-optimize: {options.xla_options}" if options.xla_options else ""),
-        *_describe_recipes([workload for workload, *_ in plans], options.changes),
-        *_collect_notes(
-            study, done.rows, registry.load_estimator_class(options.estimator).measured_network
+        *study_notes.describe_recipes(workloads, options.changes),
+        *study_notes.collect_notes(
+            study,
+            [row for row in done.rows if row["error"] is None],
+            registry.load_estimator_class(options.estimator).measured_network,
         ),
-        f"{count} programs, {count - program_files.existing_count} made now, in {folder}; "
-        f"{len(cells)} cells, "
+        f"{count} programs, {count - existing_count} made now, in {folder}; "
+        f"{len(runnable)} cells, "
         f"{done.computed} computed now; {format_seconds(time.monotonic() - start)}",
     ]
-    return StudyResult(rows, notes, list(plans[0][0].labels))
+    return StudyResult(rows, notes, list(cells[0].labels))
+
+
+def _plan_cell(
+    workload: StudyWorkload | ImpossibleWorkload, node: str, options: StudyOptions
+) -> StudyCell:
+    """Choose the system and the form of a workload on a node."""
+    cell = StudyCell(workload.labels, workload.devices, node)
+    if isinstance(workload, ImpossibleWorkload):
+        cell.error = UsageError(workload.reason)
+        return cell
+    cell.workload = workload
+    try:
+        cell.system = program_forms.choose_system(node, workload.devices, options.systems)
+        cell.program = _make_program(workload, node, cell.system, options)
+    except HespasError as error:
+        cell.error = error
+    return cell
+
+
+def _make_programs(
+    cells: Sequence[StudyCell], folder: Path, jobs: int, note: Callable[[str], None]
+) -> int:
+    """Make the files of the programs, and return how many existed before."""
+    planned = [(cell, cell.program) for cell in cells if cell.program is not None]
+    files = study_programs.make_program_files(
+        [program for _, program in planned], folder, jobs, note
+    )
+    for (cell, _), path in zip(planned, files.paths, strict=True):
+        cell.path, cell.error = path, files.errors.get(path)
+    return files.existing_count
+
+
+def _make_sweep_cell(cell: StudyCell, options: StudyOptions) -> SweepCell:
+    return {
+        "mlir": cell.path,
+        "node": cell.node,
+        "estimator": options.estimator,
+        "fuse": options.form == "fused",
+        "by_dimension": True,
+        **({"system": cell.system} if cell.system else {}),
+        **({"split": options.split} if options.split else {}),
+    }
+
+
+def _describe_cell(cell: StudyCell) -> str:
+    assert cell.workload is not None
+    return f"{study_programs.describe_workload(cell.workload)}, {cell.node}"
 
 
 def _collect_workloads(
     study: Study, axis_values: AxisValues, changes: Mapping[str, str]
-) -> Iterator[StudyWorkload]:
+) -> Iterator[StudyWorkload | ImpossibleWorkload]:
     """Yield the programs of a study with changed options; raises UsageError."""
     for workload in study.workloads(axis_values):
+        if isinstance(workload, ImpossibleWorkload):
+            yield workload
+            continue
         for key in changes:
             if key.replace("-", "_") in workload.options:
                 raise UsageError(f"--set {key}: the study has a flag for it")
@@ -183,42 +232,51 @@ def _make_program(
     )
 
 
-def _make_figure_row(
-    workload: StudyWorkload, node: str, system: str | None, cell: Mapping[str, Any]
-) -> Row:
-    """Make the row of a cell. The step time of a single device is its compute time."""
-    figures = {name: cell.get(column) for name, column in FIGURES.items()}
-    if system is None:
-        ends = [cell.get(f"compute_band_s.{i}") for i in (0, 1)]
+def _make_figure_row(cell: StudyCell, form: str) -> Row:
+    """Make the row of a cell. The step time of a single device is its compute time.
+
+    A cell with an error has no figures.
+    """
+    answer = cell.answer
+    figures = {name: answer.get(column) for name, column in FIGURES.items()}
+    if cell.system is None and cell.error is None:
+        ends = [answer.get(f"compute_band_s.{i}") for i in (0, 1)]
         figures |= {"step_time_s": figures["compute_s"], "comm_s": 0.0, "exposed_comm_s": 0.0}
         figures |= {"step_time_low_s": ends[0], "step_time_high_s": ends[1]}
     step_s, flops, tokens = (
         figures[name] for name in ("step_time_s", "model_flops", "tokens_per_s")
     )
-    rate = flops / step_s / workload.devices if flops and step_s else None
+    rate = flops / step_s / cell.devices if flops and step_s else None
     cost = figures["cost_usd"]
     per_million = 1e6 * cost / (tokens * step_s) if cost and tokens else None
+    error = cell.error
     return {
-        **workload.labels,
-        "node": node,
-        "devices": workload.devices,
-        "mesh": workload.mesh_text,
-        "system": system,
+        **cell.labels,
+        "node": cell.node,
+        "devices": cell.devices,
+        "mesh": cell.workload.mesh_text if cell.workload else None,
+        "system": cell.system,
+        "error": error and "; ".join(filter(None, (error.message, error.remedy))),
         **figures,
         "flops_per_s_per_device": rate,
         "usd_per_million_tokens": per_million,
+        "form": form,
+        "estimator": answer.get("estimator"),
+        "program": Path(cell.path).name or None,
     }
 
 
-def _add_efficiency(rows: Sequence[Row], workloads: Sequence[StudyWorkload]) -> None:
+def _add_efficiency(rows: Sequence[Row], cells: Sequence[StudyCell]) -> None:
     """Add the work per device and second relative to the row with the fewest devices.
 
     Rows are compared within the same labels and node. Work is the operations of the model, so that
     this is strong scaling if they are constant and weak scaling if they grow with the devices.
     """
     groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row, workload in zip(rows, workloads, strict=True):
-        groups.setdefault((row["node"], *workload.labels.items()), []).append(row)
+    for row, cell in zip(rows, cells, strict=True):
+        row["efficiency"] = None
+        if cell.error is None:
+            groups.setdefault((cell.node, *cell.labels.items()), []).append(row)
     for group in groups.values():
         known = all(row["model_flops"] and row["step_time_s"] for row in group)
         ranked = sorted(group, key=lambda row: row["devices"])
@@ -228,90 +286,37 @@ def _add_efficiency(rows: Sequence[Row], workloads: Sequence[StudyWorkload]) -> 
             row["efficiency"] = share
 
 
-def _collect_notes(study: Study, cells: Sequence[Mapping[str, Any]], measured: bool) -> list[str]:
-    """Describe what figures are based on: the estimator, each node, and each warning once."""
-    notes = [f"estimator {cell['estimator']}, split {cell['split']}" for cell in cells]
-    for node in dict.fromkeys(cell["node"] for cell in cells):
-        node_cells = [cell for cell in cells if cell["node"] == node]
-        notes.append(
-            f"{node}: "
-            f"{'; '.join(_describe_basis(study, node_cells, configs.load_node(node), measured))}"
-        )
-    for cell in cells:
-        notes += [
-            f"warning: {cell['node']}: {_shorten_warning(warning, cell['program'])}"
-            for warning in json.loads(cell["warnings"])
-        ]
-    return list(dict.fromkeys(notes))
-
-
-def _describe_basis(
-    study: Study, cells: Sequence[Mapping[str, Any]], node: NodeSpec, measured: bool
-) -> Iterator[str]:
-    """Describe what the figures of one node are based on.
-
-    Args:
-        study: The study.
-        cells: The rows of the node.
-        node: The node.
-        measured: Whether measured collectives are used by default.
-    """
-    yield " / ".join(dict.fromkeys(cell["constants"].partition("; ")[0] for cell in cells))
-    tags = {name for cell in cells for name in cell if name.startswith(TAG) and cell[name]}
-    if tags:
-        yield f"some kernels {', '.join(sorted(name.removeprefix(TAG) for name in tags))}"
-    if measured and node.collectives and any(cell.get("simulator") for cell in cells):
-        yield f"collectives in a node as measured ({node.collectives}), else modelled"
-    if measured and node.overlap_slowdown and any(cell.get("overlap_s") for cell in cells):
-        slowdown = format_percent(node.overlap_slowdown)
-        yield f"compute alongside communication takes {slowdown} longer"
-    if any(column.name == "energy_j" for column in study.columns):
-        models = dict.fromkeys(cell.get("derived.energy_model") for cell in cells)
-        yield from (f"energy {model}" for model in models if model)
-
-
-def _describe_recipes(
-    workloads: Sequence[StudyWorkload], changes: Mapping[str, str]
-) -> Iterator[str]:
-    """Describe each recipe by the options that are not flags of the study."""
-    for recipe in dict.fromkeys(workload.recipe for workload in workloads):
-        recipe_workloads = [workload for workload in workloads if workload.recipe == recipe]
-        names = dict.fromkeys(
-            name for workload in recipe_workloads for name in (*workload.defaults, *changes)
-        )
-        values = {
-            name: dict.fromkeys(workload.options[name] for workload in recipe_workloads)
-            for name in names
-        }
-        if values:
-            texts = [f"{name}={','.join(option_values)}" for name, option_values in values.items()]
-            yield f"recipe {recipe}: {' '.join(texts)}"
-
-
-def _shorten_warning(warning: str, program: str) -> str:
-    """Remove the file and the counts of collectives from a warning, to merge equal warnings."""
-    if warning.startswith(BY_CURVES):
-        return re.sub(r"\b\d+ (?=[a-z])", "", warning)
-    return warning.replace(f"{program}: ", "").replace(program, "the program")
-
-
 def check_study_options(options: StudyOptions) -> None:
-    """Raise HespasError if a node or the estimator does not exist."""
+    """Raise HespasError if a node, a system or the estimator does not exist."""
     for name in options.nodes:
         configs.load_node(name)
+    for name in options.systems:
+        for system in sweep_grid.find_systems(name) if sweep_grid.is_pattern(name) else [name]:
+            configs.load_system(system)
     registry.load_estimator_class(options.estimator)
 
 
 def build_study_output(study: Study, result: StudyResult) -> StudyOutput:
-    """Build the table, the data and the plot of a study."""
+    """Build the tables, the data and the plot of a study."""
+    good = [row for row in result.rows if row["error"] is None]
     return StudyOutput(
         rows=result.rows,
         data={"study": study.name, "notes": result.notes, "rows": result.rows},
-        tables=[make_study_table(study, result)],
+        tables=[make_study_table(study, result), *_tabulate_errors(result)],
         notes=result.notes,
-        draw=lambda figure: study_plot.draw_study(figure, study, result.rows),
-        size=study_plot.compute_figure_size(study, result.rows),
+        draw=lambda figure: study_plot.draw_study(figure, study, good),
+        size=study_plot.compute_figure_size(study, good),
+        failed=len(result.rows) - len(good),
     )
+
+
+def _tabulate_errors(result: StudyResult) -> Iterator[TextTable]:
+    """Yield the table of the rows without figures, if there are any."""
+    failed = [row for row in result.rows if row["error"] is not None]
+    if failed:
+        names = [*result.labels, "node", "devices"]
+        lines = [[*(str(row[name]) for name in names), row["error"]] for row in failed]
+        yield TextTable("Errors", lines, [*names, "error"], len(names) + 1)
 
 
 def make_study_table(study: Study, result: StudyResult) -> TextTable:
@@ -333,5 +338,5 @@ def make_study_table(study: Study, result: StudyResult) -> TextTable:
 
 
 def _format_figure(row: Row, column: StudyColumn) -> str:
-    value = row[column.name]
+    value = row.get(column.name)
     return "-" if value is None else column.text(value)

@@ -7,12 +7,14 @@ import io
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.output_file import check_writable_file, write_atomically
+from hespas.workflows.studies.study_table import convert_study_row
 
 SweepRow = dict[str, Any]
 """Values by column; None and an absent column both mean that there is no value."""
@@ -23,6 +25,8 @@ DEPTH = {"compute_s_by": 3}  # number of keys in a column's name; the last one m
 LISTS = ("collectives", "warnings")  # columns that hold JSON, because their length varies
 EXTRA = "pip install 'hespas[parquet]'"
 MAX_INT = 2**63 - 1
+NO_TABLE = "it is not the table of a sweep or of a study"
+STUDY_START = re.compile(rb'\s*\{\s*"study"')  # of what ``hespas study --json`` prints
 
 
 def flatten_figures(figures: Mapping[str, Any]) -> SweepRow:
@@ -193,17 +197,23 @@ def _import_pyarrow() -> tuple[Any, Any]:
 
 
 def read_table(path: str) -> list[SweepRow]:
-    """Read the rows of a table, without values that are None; raises HespasError."""
+    """Read the rows of a table, without values that are None; raises HespasError.
+
+    The rows of a study are converted to those of a sweep (``study_table``).
+    """
     try:
         rows = _read_rows(path)
     except OSError as error:
         raise HespasError(f"cannot read it: {error.strerror or error}", where=path) from None
     except (ValueError, csv.Error) as error:
         first = str(error).split("\n", 1)[0]
-        raise HespasError(f"it is not the table of a sweep: {first}", where=path) from None
+        raise HespasError(f"{NO_TABLE}: {first}", where=path) from None
+    rows = [convert_study_row(row) or row for row in rows]
     if not rows or not all(any(name.startswith(CELL) for name in row) for row in rows):
-        raise HespasError("it is not the table of a sweep", where=path)
-    return rows
+        raise HespasError(NO_TABLE, where=path)
+    return [
+        {name: value for name, value in row.items() if not _is_missing_value(value)} for row in rows
+    ]
 
 
 def read_split_results(path: str) -> tuple[list[SweepRow], list[SweepRow]]:
@@ -217,18 +227,19 @@ def read_split_results(path: str) -> tuple[list[SweepRow], list[SweepRow]]:
     done = [row for row in rows if "error" not in row and "compute_s" in row]
     if not done:
         first = f"the first error: {failed[0]['error']}" if failed else "it has no times"
-        raise HespasError(f"no cell of the sweep has a result; {first}", where=path)
+        raise HespasError(f"no cell has a result; {first}", where=path)
     return done, failed
 
 
 def is_table_file(path: str) -> bool:
-    """Return whether a file is a table: a JSON list, while a configuration is an object."""
+    """Return whether a file is a table: a JSON list, or the object of a study."""
     if path.endswith((".csv", ".parquet")):
         return True
     if not path.endswith(".json") or not os.path.isfile(path):
         return False
     with open(path, "rb") as file:
-        return file.read(64).lstrip().startswith(b"[")
+        start = file.read(64)
+    return start.lstrip().startswith(b"[") or STUDY_START.match(start) is not None
 
 
 def _read_rows(path: str) -> list[SweepRow]:
@@ -240,15 +251,14 @@ def _read_rows(path: str) -> list[SweepRow]:
         rows: Any = parquet.read_table(path).to_pylist()
     elif suffix == ".json":
         rows = json.loads(Path(path).read_text("utf-8"))
+        rows = rows.get("rows") if isinstance(rows, dict) else rows
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise ValueError("it is not a list of objects")
     else:
         with open(path, newline="", encoding="utf-8") as file:
             names, *lines = csv.reader(file)
             rows = [dict(zip(names, map(_parse_csv_value, line), strict=True)) for line in lines]
-    return [
-        {name: value for name, value in row.items() if not _is_missing_value(value)} for row in rows
-    ]
+    return rows
 
 
 def _is_missing_value(value: Any) -> bool:
