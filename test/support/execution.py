@@ -74,14 +74,14 @@ def main_text(inputs: list[ir.Type], results: list[ir.Type]) -> str:
             f"%o{k} = stablehlo.reshape %u{k} : ({long}) -> tensor<{dims}{element}>",
         ]
         names.append(f"%o{k}")
-    given, taken = ", ".join(map(str, inputs)), ", ".join(map(str, results))
+    input_list, result_list = ", ".join(map(str, inputs)), ", ".join(map(str, results))
     outs = [f"%res#{k}" if len(results) > 1 else "%res" for k in range(len(results))]
     bind = f"%res:{len(results)} = " if len(results) > 1 else "%res = "
     return (
-        f"module {{ func.func public @main() -> ({taken}) {{\n" + "\n".join(lines) + "\n"
-        f"{bind}func.call @program({', '.join(names)}) : ({given}) -> ({taken})\n"
-        f"return {', '.join(outs)} : {taken} }}\n"
-        f"func.func private @program({given}) -> ({taken}) }}"
+        f"module {{ func.func public @main() -> ({result_list}) {{\n" + "\n".join(lines) + "\n"
+        f"{bind}func.call @program({', '.join(names)}) : ({input_list}) -> ({result_list})\n"
+        f"return {', '.join(outs)} : {result_list} }}\n"
+        f"func.func private @program({input_list}) -> ({result_list}) }}"
     )
 
 
@@ -112,6 +112,6 @@ def call(module: ir.Module, arguments: list[np.ndarray]) -> list[np.ndarray]:
     device = here.local_devices()[0]
     where = xla_client.DeviceList((device,))
     program = here.compile_and_load(str(module), where, xla_client.CompileOptions())
-    given = [jax.device_put(argument, device) for argument in arguments]
-    results = program.execute_sharded(given).disassemble_into_single_device_arrays()
+    device_arguments = [jax.device_put(argument, device) for argument in arguments]
+    results = program.execute_sharded(device_arguments).disassemble_into_single_device_arrays()
     return [np.asarray(shards[0]) for shards in results]

@@ -63,12 +63,12 @@ def run(module: ir.Module, arguments, devices, shardy: bool):
     return [[np.asarray(shard) for shard in column] for column in results]
 
 
-def difference(found, wanted):
+def difference(results, references):
     """The largest difference, over devices and results, relative to the largest value."""
     worst = 0.0
-    for result, reference in zip(found, wanted, strict=True):
-        for ours, theirs in zip(result, reference, strict=True):
-            a, b = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
+    for result, reference in zip(results, references, strict=True):
+        for actual, expected in zip(result, reference, strict=True):
+            a, b = np.asarray(actual, np.float64), np.asarray(expected, np.float64)
             assert a.shape == b.shape and np.isfinite(a).all(), (a.shape, b.shape)
             scale = max(float(np.max(np.abs(b), initial=0)), 1e-6)
             worst = max(worst, float(np.max(np.abs(a - b), initial=0)) / scale)
@@ -119,8 +119,8 @@ def main(place: str, mesh_text: str, settings: str) -> None:
         if stage == "partitioned":
             assert "sdy.sharding" not in str(copy)
             copy = ir.Module.parse(as_replicas(str(copy)), context)
-        found = run(copy, flat, devices, shardy=stage == "lowered")
-        report[stage] = difference(found, wanted)
+        result = run(copy, flat, devices, shardy=stage == "lowered")
+        report[stage] = difference(result, wanted)
     print(json.dumps(report))
 
 

@@ -32,46 +32,46 @@ def work(payload: dict[str, Any]) -> dict[str, Any]:
     return {"median_s": len(text) * 1e-6, "mad_s": len(text) * 1e-8, "repetitions": 3}
 
 
-def act(what: str, mark: str) -> None:
-    if what.startswith("once "):
+def act(action: str, mark: str) -> None:
+    if action.startswith("once "):
         if Path(mark).exists():
             return
         Path(mark).touch()
-        what = what.removeprefix("once ")
-    if what == "raise":
+        action = action.removeprefix("once ")
+    if action == "raise":
         raise ValueError("the compiler says no\nand more")
-    if what == "unsupported":
+    if action == "unsupported":
         raise UnsupportedError("the device has no such type")
-    if what == "exit":
+    if action == "exit":
         os.write(2, b"first words\nlast words\n")
         os._exit(7)
-    if what == "segfault":
+    if action == "segfault":
         ctypes.string_at(0)
-    if what == "hang":
+    if action == "hang":
         time.sleep(600)
-    if what == "child":  # and a process that it starts
+    if action == "child":  # and a process that it starts
         import subprocess
 
         child = subprocess.Popen(["sleep", "600"])
         Path(mark).write_text(str(child.pid))
         time.sleep(600)
-    if what == "kill grandparent":  # the Dask worker
+    if action == "kill grandparent":  # the Dask worker
         os.kill(os.getppid(), 9)
         time.sleep(600)
-    if what == "memory":
+    if action == "memory":
         bytearray(1 << 40)
-    if what == "print":
+    if action == "print":
         os.write(1, b"not an answer\n")
-    if what == "slow":
+    if action == "slow":
         time.sleep(0.4)
 
 
 def take_turns(payload: dict[str, Any]) -> dict[str, Any]:
     """Writes down when it compiles and runs."""
 
-    def write(what: str) -> None:
+    def write(line: str) -> None:
         with Path(payload["log"]).open("a") as file:
-            file.write(f"{what} {time.monotonic()}\n")
+            file.write(f"{line} {time.monotonic()}\n")
 
     with turns.hold_compile_turn():
         write("compile")

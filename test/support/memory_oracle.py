@@ -96,14 +96,14 @@ def peak(path: Path) -> int:
 def row(folder: Path) -> str:
     """A row of the table: a program of the zoo."""
     partitioned = file(folder, "spmd")
-    found = plan(str(frontends.read_module(str(partitioned), make_context())))
+    memory_plan = plan(str(frontends.read_module(str(partitioned), make_context())))
     optimised = file(folder, "opt")
     model = f"{peak(partitioned) / peak(optimised):.2f}" if optimised.exists() else ""
     cells = (
         f"`{folder.name}`",
-        f"{found.total / 1e6:.2f}",
-        f"{found.peak / 1e6:.2f}",
-        f"{found.peak / found.total:.3f}",
+        f"{memory_plan.total / 1e6:.2f}",
+        f"{memory_plan.peak / 1e6:.2f}",
+        f"{memory_plan.peak / memory_plan.total:.3f}",
         model,
     )
     return f"| {' | '.join(cells)} |\n"

@@ -32,20 +32,20 @@ class Element:
 
     def all(self, name: str = "", **attributes: str) -> list[Element]:
         """The elements below of that name, with these attributes; a class is one of several."""
-        found = []
+        elements = []
         for child in self.children:
             if isinstance(child, Element):
                 wanted = ((k.rstrip("_").replace("_", "-"), v) for k, v in attributes.items())
                 if name in ("", child.name) and all(
                     value in child.attributes.get(key, "").split() for key, value in wanted
                 ):
-                    found.append(child)
-                found += child.all(name, **attributes)
-        return found
+                    elements.append(child)
+                elements += child.all(name, **attributes)
+        return elements
 
     def one(self, name: str = "", **attributes: str) -> Element:
-        (found,) = self.all(name, **attributes)
-        return found
+        (element,) = self.all(name, **attributes)
+        return element
 
 
 class Page(HTMLParser):

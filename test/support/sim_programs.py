@@ -32,17 +32,17 @@ def random_system(
     """
     algorithms: dict[str, list[str]] = {}
     for name in NAMES:
-        chosen = []
+        algorithm_names = []
         for count in counts:
             more = ["halvingDoubling"] if halving and _power_of_two(count) else []
-            chosen.append(rng.choice(["ring", "direct", "ring", "direct", *more]))
-            if name == "all_to_all" and chosen[-1] == "halvingDoubling":
-                chosen[-1] = "ring"
+            algorithm_names.append(rng.choice(["ring", "direct", "ring", "direct", *more]))
+            if name == "all_to_all" and algorithm_names[-1] == "halvingDoubling":
+                algorithm_names[-1] = "ring"
         if rng.random() < one_share:
             first = rng.choice([0, 0, *range(len(counts))])
             one = rng.choice(["oneRing", "oneDirect"])
-            chosen = chosen[:first] + [one] * (len(counts) - first)
-        algorithms[f"{name}_implementation"] = chosen
+            algorithm_names = algorithm_names[:first] + [one] * (len(counts) - first)
+        algorithms[f"{name}_implementation"] = algorithm_names
     if len(counts) == 1 and _power_of_two(counts[0]) and rng.random() < 0.15:
         algorithms["all_reduce_implementation"] = ["doubleBinaryTree"]
     settings: dict[str, Any] = {
@@ -82,8 +82,8 @@ class _Program:
 
     def deps(self, rank: int, comm: bool = False) -> list[int]:
         done = self.done[rank]
-        found = {done[-1 - int(p * min(6, len(done)))] for p in self.picks if done}
-        return sorted(found | set(self.comms[rank] if comm and self.chain else ()))
+        dependencies = {done[-1 - int(p * min(6, len(done)))] for p in self.picks if done}
+        return sorted(dependencies | set(self.comms[rank] if comm and self.chain else ()))
 
     def compute(self, rank: int, number: int, time: int) -> None:
         if self.exact:
@@ -103,16 +103,16 @@ class _Program:
 
     def transfer(self, rank: int, number: int, to: int | None, of: int | None, size: int) -> None:
         """A SEND, a RECV, or both."""
-        deps, mine = self.deps(rank, comm=True), []
+        deps, node_ids = self.deps(rank, comm=True), []
         if to is not None:
             self.ranks[rank].append(traces.send(number, to, deps, size, tag=number % 5))
-            mine.append(number)
+            node_ids.append(number)
         if of is not None:
             self.ranks[rank].append(traces.recv(number + 1, of, deps, size, tag=number % 5))
-            mine.append(number + 1)
-        if mine:
-            self.done[rank] += mine
-            self.comms[rank] = mine
+            node_ids.append(number + 1)
+        if node_ids:
+            self.done[rank] += node_ids
+            self.comms[rank] = node_ids
 
 
 def loose(rng: random.Random, folder: Path) -> int:
@@ -133,12 +133,12 @@ def loose(rng: random.Random, folder: Path) -> int:
         program.compute(rank, 0, rng.randint(1, 30))
     for number in range(1, 2 * rng.randint(2, 12), 2):
         program.choose()
-        what = rng.random()
-        if what < 0.4:
+        choice = rng.random()
+        if choice < 0.4:
             for rank in range(devices):
                 if rng.random() < 0.8:
                     program.compute(rank, number, rng.randint(1, 60))
-        elif what < 0.8:
+        elif choice < 0.8:
             group, kind, size = rng.choice(list(groups)), rng.choice(KINDS), rng.choice(SIZES)
             for rank in groups[group]:
                 program.collective(rank, number, kind, size, group)
@@ -193,25 +193,25 @@ def spmd(rng: random.Random, folder: Path) -> int:
     stride = 1
     for count in mesh:
         if len(mesh) > 1 and settings["all_reduce_implementation"] != ["doubleBinaryTree"]:
-            mine = [0] * devices
+            group_of_device = [0] * devices
             for base in range(devices):
                 if base // stride % count == 0:
                     number = len(groups) + 1
                     groups[number] = [base + k * stride for k in range(count)]
                     for member in groups[number]:
-                        mine[member] = number
-            axes.append(mine)
+                        group_of_device[member] = number
+            axes.append(group_of_device)
         stride *= count
     stages = rng.choice([1, 1, 1, 2])
     program = _Program(rng, devices, bool(settings["roofline_enabled"]), True)
     for number in range(2, 2 * rng.randint(4, 15), 2):
         program.choose()
-        what = rng.random()
-        if what < 0.5 or number == 2:
+        choice = rng.random()
+        if choice < 0.5 or number == 2:
             times = [rng.randint(1, 60) for _ in range(stages)]
             for rank in range(devices):
                 program.compute(rank, number, times[rank * stages // devices])
-        elif what < 0.85:
+        elif choice < 0.85:
             axis, kind, size = rng.choice(axes), rng.choice(KINDS), rng.choice(SIZES)
             for rank in range(devices):
                 program.collective(rank, number, kind, size, axis[rank])

@@ -118,5 +118,5 @@ def matmul_module(*shapes: tuple[int, int, int], key: str = "bf16") -> ir.Module
 
 def read_costs(program: ir.Module) -> list[Cost]:
     block = collect_functions(program)["main"].regions[0].blocks[0]
-    found = [Cost.read_from_op(view.operation) for view in block.operations]
-    return [cost for cost in found if cost is not None]
+    costs = [Cost.read_from_op(view.operation) for view in block.operations]
+    return [cost for cost in costs if cost is not None]

@@ -120,23 +120,23 @@ def through_xla(program, values):
     names = list(inspect.signature(program.function).parameters)
     paths = [path for path, _ in jax.tree.leaves_with_path(program.args)]
     labels = [names[path[0].idx] + jax.tree_util.keystr(path[1:]) for path in paths]
-    given = [
+    program_arguments = [
         [value]
         for label, value in zip(labels, numpy(values), strict=True)
         if f'loc("{label}")' in used  # JAX leaves out what is not used
     ]
-    return [column[0] for column in run(module, given, jax.devices()[:1], shardy=True)]
+    return [column[0] for column in run(module, program_arguments, jax.devices()[:1], shardy=True)]
 
 
-def difference(found, wanted):
+def difference(result, wanted):
     """The largest difference, relative to the largest value."""
     wanted = numpy(wanted)
-    assert len(found) == len(wanted), (len(found), len(wanted))
+    assert len(result) == len(wanted), (len(result), len(wanted))
     worst = 0.0
-    for ours, theirs in zip(found, wanted, strict=True):
-        assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
+    for actual, theirs in zip(result, wanted, strict=True):
+        assert actual.shape == theirs.shape, (actual.shape, theirs.shape)
         scale = max(1e-3, float(np.abs(theirs).max()))
-        worst = max(worst, float(np.abs(np.asarray(ours, np.float64) - theirs).max()) / scale)
+        worst = max(worst, float(np.abs(np.asarray(actual, np.float64) - theirs).max()) / scale)
     return worst
 
 
@@ -154,8 +154,8 @@ def training_case(module, loss, *batch):
     state = {**step.state, "count": torch.zeros(())}
     before = {key: value.detach().clone() for key, value in module.named_parameters()}
     buffers = {key: value.clone() for key, value in module.named_buffers()}
-    given = ({**state, "weights": before, "buffers": buffers}, *batch)
-    found = through_xla(to_exportable("case", step, given), given)
+    arguments = ({**state, "weights": before, "buffers": buffers}, *batch)
+    result = through_xla(to_exportable("case", step, arguments), arguments)
     optimizer = torch.optim.AdamW(
         module.parameters(), lr=0.01, betas=(0.9, 0.95), eps=1e-3, weight_decay=0.1
     )
@@ -174,7 +174,7 @@ def training_case(module, loss, *batch):
         "weights": dict(module.named_parameters()), "buffers": dict(module.named_buffers()),
         "first": moments["exp_avg"], "second": moments["exp_avg_sq"], "count": torch.ones(()),
     }  # fmt: skip
-    return difference(found, (wanted, value))
+    return difference(result, (wanted, value))
 
 
 def partly_trained():
@@ -246,10 +246,10 @@ def sharded_training():
 def dropout():
     module = nn.Dropout(0.25).train()
     program = to_exportable("case", module, (torch.ones(64, 64),))
-    (found,) = through_xla(program, ({}, {}, torch.ones(64, 64)))
-    kept = found != 0
-    assert np.allclose(found[kept], 1 / 0.75)
-    return abs(float(kept.mean()) - 0.75)
+    (output,) = through_xla(program, ({}, {}, torch.ones(64, 64)))
+    is_kept = output != 0
+    assert np.allclose(output[is_kept], 1 / 0.75)
+    return abs(float(is_kept.mean()) - 0.75)
 
 
 def exported_program():
@@ -336,8 +336,8 @@ def main():
         "tensor parallel": tensor_parallel,
         "sharded training": sharded_training,
     }  # fmt: skip
-    chosen = sys.argv[1:] or [*cases]
-    answer = {name: cases[name]() for name in chosen}
+    names = sys.argv[1:] or [*cases]
+    answer = {name: cases[name]() for name in names}
     print(json.dumps({"differences": answer, "errors": errors()}))
 
 

@@ -38,12 +38,14 @@ def random_trace(seed, order_class):
             values.append(order.wait_for_value(value))
         elif kind < 0.88:
             groups = r.choice([(1,), (2, 3), (2,), (3,)])
-            what = CollectiveContent(f"a{i}", r.choice([0, 2, 6, 7]), r.randint(1, 400_000), groups)
-            values.append(order.add_communication_step(what, value, is_async))
+            content = CollectiveContent(
+                f"a{i}", r.choice([0, 2, 6, 7]), r.randint(1, 400_000), groups
+            )
+            values.append(order.add_communication_step(content, value, is_async))
         else:
             targets = r.sample(range(DEVICES), DEVICES)
             some = [(s, t) for s, t in enumerate(targets) if s != t and r.random() < 0.6]
             if some:
-                what = TransferContent(f"p{i}", r.randint(1, 400_000), tuple(some))
-                values.append(order.add_communication_step(what, value, is_async))
+                content = TransferContent(f"p{i}", r.randint(1, 400_000), tuple(some))
+                values.append(order.add_communication_step(content, value, is_async))
     return trace

@@ -187,14 +187,14 @@ def random_case(folder: Path, seed: int, dims: int = 1) -> tuple[Path, Path]:
         return some + ([communicated[device]] if communicated[device] else [])
 
     for _ in range(pick.randint(3, 9)):
-        what = pick.choice(["compute", "compute", "collective", "collective", "message"])
-        if what == "compute":
+        choice = pick.choice(["compute", "compute", "collective", "collective", "message"])
+        if choice == "compute":
             for device in range(devices):
                 if pick.random() < 0.85:
                     micros = pick.choice([0, 1, 2, 5, 20])
                     ranks[device].append(comp(number, deps(device), micros))
                     computed[device] = number
-        elif what == "collective":
+        elif choice == "collective":
             options = [ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER] + [ALL_TO_ALL] * (not halving)
             kind, size = pick.choice(options), pick.choice([1024, 4096, 100_000, 1 << 20])
             for group in pick.choice(parts):

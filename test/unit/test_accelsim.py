@@ -50,14 +50,14 @@ def test_report_of_two_kernels():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "no gpu_tot_sim_cycle"),
         (REPORT.replace("*** exit detected ***", ""), "the simulation did not end"),
     ],
 )
-def test_reports_that_are_none(text, said):
-    with pytest.raises(HespasError, match=said):
+def test_reports_that_are_none(text, message):
+    with pytest.raises(HespasError, match=message):
         parse_accelsim_report(text)
 
 
@@ -66,18 +66,18 @@ def annotated(folder, options=""):
     passes.run_pipeline(module, "split-individual")
     for number, digest in enumerate(sorted({item.digest for item in collect_items(module)})):
         (folder / f"{digest}.log").write_text(REPORT.replace("6451", str(1447 * (number + 1))))
-    found = passes.run_pipeline(module, f"accelsim-annotate{{reports={folder} {options}}}")
+    pass_run = passes.run_pipeline(module, f"accelsim-annotate{{reports={folder} {options}}}")
     block = collect_functions(module)["main"].regions[0].blocks[0]
     costs = [Cost.read_from_op(view.operation) for view in block.operations]
-    return found, [cost for cost in costs if cost is not None]
+    return pass_run, [cost for cost in costs if cost is not None]
 
 
 def test_times_are_those_of_the_reports(tmp_path):
-    found, costs = annotated(tmp_path)
+    pass_run, costs = annotated(tmp_path)
     assert sorted({cost.latency_ns for cost in costs}) == pytest.approx([1000, 2000])
     assert costs[0] == costs[2]  # equal ops, one report
     assert costs[0].flops == 2 * 64**3
-    assert found.get_artefact(Annotation).total.latency_ns == pytest.approx(
+    assert pass_run.get_artefact(Annotation).total.latency_ns == pytest.approx(
         sum(c.latency_ns for c in costs)
     )
     _, slower = annotated(tmp_path, "clock-hz=1e9")
@@ -96,8 +96,8 @@ def test_a_region_without_a_report_is_named(tmp_path):
     (tmp_path / f"{digest}.log").write_text("nothing")
     with pytest.raises(HespasError, match="no gpu_tot_sim_cycle"):
         passes.run_pipeline(module, f"accelsim-annotate{{reports={tmp_path}}}")
-    found = passes.run_pipeline(module, f"accelsim-annotate{{reports={tmp_path} keep-going}}")
-    assert found.get_artefact(Annotation).total.gap
+    pass_run = passes.run_pipeline(module, f"accelsim-annotate{{reports={tmp_path} keep-going}}")
+    assert pass_run.get_artefact(Annotation).total.gap
 
 
 @pytest.mark.skipif(find_spec("iree") is None, reason="needs hespas[iree]")

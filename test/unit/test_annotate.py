@@ -44,9 +44,9 @@ def by_name(module: ir.Module, name: str) -> ir.Operation:
 
 
 def cost(op: ir.Operation) -> Cost:
-    found = Cost.read_from_op(op)
-    assert found is not None, op.name
-    return found
+    cost_attr = Cost.read_from_op(op)
+    assert cost_attr is not None, op.name
+    return cost_attr
 
 
 def test_ops_and_target(parse):
@@ -77,11 +77,11 @@ def test_collectives_cost_nothing_here(parse):
 def test_loop_multiplies_by_trips(parse):
     text = program(loop("w", 5, f"%t = stablehlo.add %acc, %y : {X}", "t", "x"), "w#1")
     module, run = annotate(parse, text)
-    found = cost(by_name(module, "stablehlo.while"))
-    assert found.trips == 5
-    assert found.latency_ns == 5 * (3 * BYTES + LOOP_BYTES)
-    assert found.flops == 5 * (64 * 64 + 2)
-    assert run.get_artefact(Annotation).total.latency_ns == found.latency_ns
+    op_cost = cost(by_name(module, "stablehlo.while"))
+    assert op_cost.trips == 5
+    assert op_cost.latency_ns == 5 * (3 * BYTES + LOOP_BYTES)
+    assert op_cost.flops == 5 * (64 * 64 + 2)
+    assert run.get_artefact(Annotation).total.latency_ns == op_cost.latency_ns
 
 
 def test_nested_loops_multiply(parse):
@@ -91,8 +91,8 @@ def test_nested_loops_multiply(parse):
         inner = inner.replace(f"%{name} ", f"%{name}2 ").replace(f"%{name},", f"%{name}2,")
     inner = inner.replace("%acc2 = %a)", "%acc2 = %acc)").replace("%lt :", "%lt2 :")
     module, _ = annotate(parse, program(loop("w", 5, inner, "v#1", "x"), "w#1"))
-    found = cost(by_name(module, "stablehlo.while"))
-    assert found.latency_ns == 5 * (3 * (2 * BYTES + LOOP_BYTES) + LOOP_BYTES)
+    op_cost = cost(by_name(module, "stablehlo.while"))
+    assert op_cost.latency_ns == 5 * (3 * (2 * BYTES + LOOP_BYTES) + LOOP_BYTES)
 
 
 def test_dearest_branch(parse):
@@ -193,10 +193,10 @@ def test_unknown_is_an_error(parse):
 def test_keep_going_tags_and_counts(parse):
     for pipeline, options in ((FLAT, {"keep_going": True}), (FLAT[:-1] + " keep-going}", {})):
         module, run = annotate(parse, UNKNOWN, pipeline, **options)
-        found = cost(by_name(module, "stablehlo.custom_call"))
-        assert (found.bound, found.latency_ns) == ("unknown", 0.0)
-        assert found.gap is not None and "mystery" in found.gap
-        assert run.get_artefact(Annotation).total.gap == found.gap
+        op_cost = cost(by_name(module, "stablehlo.custom_call"))
+        assert (op_cost.bound, op_cost.latency_ns) == ("unknown", 0.0)
+        assert op_cost.gap is not None and "mystery" in op_cost.gap
+        assert run.get_artefact(Annotation).total.gap == op_cost.gap
         assert run.get_artefact(Annotation).total.latency_ns == 3 * BYTES
         assert sum("1 op without a full cost" in text for text in run.warnings) == 1
 
@@ -205,11 +205,15 @@ def test_a_host_callback_costs_what_the_device_does(parse):
     """It does not stop the flow; the host's time is tagged, counted and said."""
     call = f"%0 = stablehlo.custom_call @xla_ffi_python_gpu_callback(%x) : ({X}) -> {X}"
     module, run = annotate(parse, program(call, "0"), input_name="step.mlir")
-    found = cost(by_name(module, "stablehlo.custom_call"))
-    assert (found.read_bytes, found.write_bytes, found.latency_ns) == (BYTES, BYTES, 2 * BYTES)
-    assert found.gap == "@xla_ffi_python_gpu_callback runs on the host, whose time is not known"
-    assert run.get_artefact(Annotation).total.gap == found.gap
-    assert run.warnings == [f"1 op without a full cost, first step.mlir:3:10: {found.gap}"]
+    op_cost = cost(by_name(module, "stablehlo.custom_call"))
+    assert (op_cost.read_bytes, op_cost.write_bytes, op_cost.latency_ns) == (
+        BYTES,
+        BYTES,
+        2 * BYTES,
+    )
+    assert op_cost.gap == "@xla_ffi_python_gpu_callback runs on the host, whose time is not known"
+    assert run.get_artefact(Annotation).total.gap == op_cost.gap
+    assert run.warnings == [f"1 op without a full cost, first step.mlir:3:10: {op_cost.gap}"]
 
 
 def test_missing_rate_is_an_error_with_a_remedy(parse):
@@ -228,17 +232,17 @@ def test_recursion_is_refused(parse):
 
 
 def test_default_node_is_said(parse):
-    said: list[str] = []
+    notes: list[str] = []
     module = parse(program(f"%0 = {ADD}", "0"))
-    passes.run_pipeline(module, "roofline-annotate", PassRun(note=said.append))
-    assert said == ["roofline-annotate: node H100_80GB (the default; node=NAME chooses another)"]
-    said.clear()
-    passes.run_pipeline(module, "roofline-annotate", PassRun(note=said.append))
-    assert said == []  # the module's own node
+    passes.run_pipeline(module, "roofline-annotate", PassRun(note=notes.append))
+    assert notes == ["roofline-annotate: node H100_80GB (the default; node=NAME chooses another)"]
+    notes.clear()
+    passes.run_pipeline(module, "roofline-annotate", PassRun(note=notes.append))
+    assert notes == []  # the module's own node
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ("node=H100", "did you mean 'H100_80GB'"),
         ("nod=H100_80GB", "no option 'nod'; did you mean 'node'"),
@@ -252,19 +256,19 @@ def test_default_node_is_said(parse):
         ("node=H100_80GB per-datatype-flops=f32=fast", "'f32=fast' is not type=operations/s"),
     ],
 )
-def test_wrong_options(parse, options, said):
-    with pytest.raises((HespasError, UsageError), match=said):
+def test_wrong_options(parse, options, message):
+    with pytest.raises((HespasError, UsageError), match=message):
         annotate(parse, program(f"%0 = {ADD}", "0"), f"roofline-annotate{{{options}}}")
 
 
 def test_options_change_the_node(parse):
     options = "node=A100_SXM_40GB hbm-power-share=0.5 per-datatype-flops=vector.f32=1e9;f8=2e9"
     module, _ = annotate(parse, program(f"%0 = {ADD}", "0"), f"roofline-annotate{{{options}}}")
-    found = cost(body(module)[0])
-    assert (found.bound, found.latency_ns) == ("compute", 4096.0)
+    op_cost = cost(body(module)[0])
+    assert (op_cost.bound, op_cost.latency_ns) == ("compute", 4096.0)
     memory_share = 3 * BYTES / 1555e9 / 4096e-9
     watts = 400 * 0.5 * (1 + memory_share)
-    assert found.energy_nj == pytest.approx(watts * 4096.0)
+    assert op_cost.energy_nj == pytest.approx(watts * 4096.0)
     target = TargetAttr.read_from_op(module.operation)
     assert load_target_node(target).find_peak_rate("matrix", "f8").flops_per_s == 2e9
     assert target is not None and target.constants == (
@@ -367,7 +371,7 @@ def test_a_region_is_estimated_once(parse, plugins):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ("estimator=rofline", "did you mean 'roofline'"),
         ("estimator=per-op settings=op_nss=3", "has no setting 'op_nss'; did you mean 'op-ns'"),
@@ -376,8 +380,8 @@ def test_a_region_is_estimated_once(parse, plugins):
         ("estimator=roofline settings=node=3", "has no setting 'node'"),
     ],
 )
-def test_wrong_estimator_settings(parse, plugins, options, said):
-    with pytest.raises(UsageError, match=said):
+def test_wrong_estimator_settings(parse, plugins, options, message):
+    with pytest.raises(UsageError, match=message):
         annotate(parse, TWO_REGIONS, f"annotate{{{options}}}")
 
 

@@ -40,9 +40,9 @@ CRASH = (
     "  what():  Node 9 in data_dep graph, but not found in index, file might be corrupted\n"
 )
 LOG = "".join(
-    f"{STAMP} [workload] [debug] {what},sys->id={device}, tick={tick}, node->id={node}, "
+    f"{STAMP} [workload] [debug] {event},sys->id={device}, tick={tick}, node->id={node}, "
     f"node->name=n{node}, node->type={kind}\n"
-    for what, device, tick, node, kind in (
+    for event, device, tick, node, kind in (
         ("issue", 0, 0, 1, 4), ("issue", 0, 0, 2, 7), ("issue", 1, 0, 1, 4), ("issue", 1, 0, 2, 7),
         ("callback", 0, 5000, 1, 4), ("issue", 0, 5000, 3, 4), ("callback", 1, 5000, 1, 4),
         ("issue", 1, 5000, 3, 4), ("callback", 1, 8000, 3, 4), ("callback", 0, 11775, 2, 7),
@@ -98,13 +98,13 @@ def test_runs_in_a_folder_of_its_own(tmp_path, job):
     ran = write_astra_stub(tmp_path / "bin", GOOD, log=LOG)
     before = {p: p.read_bytes() for p in job.traces.folder.iterdir()}
     astra.simulate_with_astra(ran, job)
-    what = seen(ran)
-    assert not Path(what["cwd"]).exists()
-    assert what["opened"] == 2 and what["links"] == ["dev.0.et", "dev.1.et"]
-    assert json.loads(what["files"]["system.json"])["trace-enabled"] == 1
-    assert "roofline-enabled" not in json.loads(what["files"]["system.json"])
+    output = seen(ran)
+    assert not Path(output["cwd"]).exists()
+    assert output["opened"] == 2 and output["links"] == ["dev.0.et", "dev.1.et"]
+    assert json.loads(output["files"]["system.json"])["trace-enabled"] == 1
+    assert "roofline-enabled" not in json.loads(output["files"]["system.json"])
     assert {p: p.read_bytes() for p in job.traces.folder.iterdir()} == before
-    arguments = dict(a.split("=", 1) for a in what["argv"])
+    arguments = dict(a.split("=", 1) for a in output["argv"])
     assert arguments["--workload-configuration"].endswith("/dev")
     assert "empty" not in arguments["--comm-group-configuration"]
 
@@ -136,10 +136,13 @@ def test_options_become_arguments(tmp_path, job):
     result = astra.simulate_with_astra(
         ran, astra.AstraSimulation(job.traces, job.system, options, exact=True)
     )
-    what = seen(ran)
-    assert "--num-queues-per-dim=2" in what["argv"] and "--injection-scale=1.5" in what["argv"]
-    assert "--rendezvous-protocol=true" in what["argv"] and what["argv"][-2:] == ["--extra", "x"]
-    settings = json.loads(what["files"]["system.json"])
+    output = seen(ran)
+    assert "--num-queues-per-dim=2" in output["argv"] and "--injection-scale=1.5" in output["argv"]
+    assert "--rendezvous-protocol=true" in output["argv"] and output["argv"][-2:] == [
+        "--extra",
+        "x",
+    ]
+    settings = json.loads(output["files"]["system.json"])
     assert (settings["roofline-enabled"], settings["peak-perf"]) == (1, 1)
     assert settings["trace-enabled"] == 0 and not result.classes
 
@@ -267,8 +270,8 @@ class TestFind:
         assert astra_program.find_astra_sim() is None
 
     def test_on_path(self, tmp_path):
-        found = write_astra_stub(tmp_path / "path", "").path
-        assert astra_program.find_astra_sim() == AstraProgram(found)
+        stub = write_astra_stub(tmp_path / "path", "").path
+        assert astra_program.find_astra_sim() == AstraProgram(stub)
         assert astra_program.find_astra_sim(congestion=True) is None
 
     def test_file_folder_checkout(self, tmp_path, monkeypatch):
@@ -284,10 +287,10 @@ class TestFind:
 
     def test_command_with_arguments(self, tmp_path):
         ns3 = write_astra_stub(tmp_path / "path", "", name="ns3-front").path
-        found = astra_program.find_astra_sim(
+        program = astra_program.find_astra_sim(
             "ns3-front --logical-topology-configuration='a b.json'"
         )
-        assert found == AstraProgram(ns3, ("--logical-topology-configuration=a b.json",))
+        assert program == AstraProgram(ns3, ("--logical-topology-configuration=a b.json",))
 
     def test_wrong_names(self, tmp_path):
         (tmp_path / "path").mkdir()
@@ -356,10 +359,10 @@ class TestChoose:
             run("both", write_astra_stub(tmp_path / "bin", wrong, log=LOG).path)
 
     def test_records_are_those_of_the_embedded_simulator(self, run, tmp_path):
-        ours, _ = run("embedded")
+        embedded_result, _ = run("embedded")
         theirs, _ = run("astra-sim", write_astra_stub(tmp_path / "bin", GOOD, log=LOG).path)
-        assert list(ours.comms) == list(theirs.comms)
-        assert [list(ours.classes[c]) for c in ours.class_of] == [
+        assert list(embedded_result.comms) == list(theirs.comms)
+        assert [list(embedded_result.classes[c]) for c in embedded_result.class_of] == [
             list(theirs.classes[c]) for c in theirs.class_of
         ]
 
@@ -429,9 +432,9 @@ class TestReal:
     def test_faults(self, tmp_path, ranks):
         folder = t.save(tmp_path / "t", ranks)
         system = load_system(str(t.system(tmp_path / "s", [2])))
-        found = astra_program.find_astra_sim()
-        assert found is not None
+        program = astra_program.find_astra_sim()
+        assert program is not None
         with pytest.raises(HespasError, match=r"finished [01] of 2 devices"):
             astra.simulate_with_astra(
-                found, astra.AstraSimulation(TraceFolder(folder), system, SimulationOptions())
+                program, astra.AstraSimulation(TraceFolder(folder), system, SimulationOptions())
             )

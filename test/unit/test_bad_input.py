@@ -105,13 +105,13 @@ def state(folder: Path) -> dict[str, bytes | None]:
 def refused(place: Path, capfd: pytest.CaptureFixture[str]) -> Check:
     """Check that a tool ends with an exit code and one line that matches, and leaves nothing."""
 
-    def check(main: MainFunction, argv: Sequence[str], said: str, code: int = 1) -> None:
+    def check(main: MainFunction, argv: Sequence[str], message: str, code: int = 1) -> None:
         before = state(place)
         assert run_tool_main(main, argv) == code
         out, err = capfd.readouterr()
         assert out == ""
         assert len(err.splitlines()) == 1, err
-        assert re.search(said, err), err
+        assert re.search(message, err), err
         assert state(place) == before
 
     return check
@@ -217,18 +217,18 @@ MODULES: dict[str, tuple[str | bytes | Callable[[], bytes], str]] = {
 
 @pytest.mark.parametrize("case", MODULES)
 def test_modules(refused: Check, case: str) -> None:
-    data, said = MODULES[case]
+    data, message = MODULES[case]
     data = data() if callable(data) else data
     Path("f").write_bytes(data.encode() if isinstance(data, str) else data)
-    refused(hespas_opt.main, ["f", *PASSES], said)
+    refused(hespas_opt.main, ["f", *PASSES], message)
     if case in ("garbage", "truncated bytecode", "recursion"):
-        refused(hespas.main, ["run", "--mlir", "f", "--node", "H100_80GB"], said)
+        refused(hespas.main, ["run", "--mlir", "f", "--node", "H100_80GB"], message)
     if case == "garbage":
-        refused(hespas_mlir_analyzer.main, ["f"], said)
+        refused(hespas_mlir_analyzer.main, ["f"], message)
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "message"),
     [
         ("absent", "^absent: error: cannot read it: No such file"),
         (".", "^.: error: cannot read it: Is a directory"),
@@ -238,9 +238,9 @@ def test_modules(refused: Check, case: str) -> None:
         ("n" * 300, "error: cannot read it: File name too long"),
     ],
 )
-def test_unreadable_files(refused: Check, path: str, said: str) -> None:
-    refused(hespas_opt.main, [path, *PASSES], said)
-    refused(hespas.main, ["run", "--mlir", path, "--node", "H100_80GB"], said)
+def test_unreadable_files(refused: Check, path: str, message: str) -> None:
+    refused(hespas_opt.main, [path, *PASSES], message)
+    refused(hespas.main, ["run", "--mlir", path, "--node", "H100_80GB"], message)
 
 
 def test_what_is_odd_and_works(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -311,13 +311,13 @@ COMMANDS: list[tuple[list[str], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("argv", "said"), COMMANDS, ids=[" ".join(a)[:40] for a, _ in COMMANDS])
-def test_command_lines(refused: Check, argv: list[str], said: str) -> None:
-    refused(hespas_opt.main, ["m", *([] if "-p" in argv[-1:] else ["-o", "o"]), *argv], said, 2)
+@pytest.mark.parametrize(("argv", "message"), COMMANDS, ids=[" ".join(a)[:40] for a, _ in COMMANDS])
+def test_command_lines(refused: Check, argv: list[str], message: str) -> None:
+    refused(hespas_opt.main, ["m", *([] if "-p" in argv[-1:] else ["-o", "o"]), *argv], message, 2)
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "message"),
     [
         (["--emit-chakra=output=out"], "^m: error: .* not split; run split-linear or split-indi"),
         ([NODE, "--emit-chakra=output=out"], "^m: error: .* not split; run split-linear"),
@@ -328,14 +328,16 @@ def test_command_lines(refused: Check, argv: list[str], said: str) -> None:
         (["--prepare=dims=b=3"], "^m: error: prepare: dims=b=3, but .* no symbolic dimensions"),
     ],
 )  # fmt: skip
-def test_order_and_devices(refused: Check, argv: list[str], said: str) -> None:
-    refused(hespas_opt.main, ["m", *argv, "-o", "o.mlir"], said)
+def test_order_and_devices(refused: Check, argv: list[str], message: str) -> None:
+    refused(hespas_opt.main, ["m", *argv, "-o", "o.mlir"], message)
 
 
 def test_unknown_trip_count(refused: Check, capfd: pytest.CaptureFixture[str]) -> None:
     Path("loop").write_text(LOOP)
-    said = "^loop:3:8: error: 'stablehlo.while': the trip count .* depends on data; set trip-count"
-    refused(hespas_opt.main, ["loop", "--prepare=trip-count=error"], said)
+    message = (
+        "^loop:3:8: error: 'stablehlo.while': the trip count .* depends on data; set trip-count"
+    )
+    refused(hespas_opt.main, ["loop", "--prepare=trip-count=error"], message)
     assert run_tool_main(hespas_opt.main, ["loop", "--prepare", "-o", "/dev/null"]) == 0
     assert capfd.readouterr().err.startswith("warning: loop:3:8: the trip count")
 
@@ -375,17 +377,17 @@ CONFIGS: list[tuple[object, str, int]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("config", "said", "code"), CONFIGS)
-def test_configurations(refused: Check, config: object, said: str, code: int) -> None:
+@pytest.mark.parametrize(("config", "message", "code"), CONFIGS)
+def test_configurations(refused: Check, config: object, message: str, code: int) -> None:
     text = config if isinstance(config, (str, bytes)) else json.dumps(config)
     Path("c").write_bytes(text.encode() if isinstance(text, str) else text)
-    refused(hespas.main, ["run", "c"], said, code)
+    refused(hespas.main, ["run", "c"], message, code)
     if isinstance(config, dict) and "perf_estimator" in config:
-        refused(hespas_chakra_gen.main, ["c"], said, code)
+        refused(hespas_chakra_gen.main, ["c"], message, code)
 
 
 @pytest.mark.parametrize(
-    ("argv", "said", "code"),
+    ("argv", "message", "code"),
     [
         (["trace", "check", "absent"], "^absent: error: the folder does not exist", 1),
         (["trace", "check", "."], "^.: error: there are no traces", 1),
@@ -397,8 +399,8 @@ def test_configurations(refused: Check, config: object, said: str, code: int) ->
         (["run", "--mlir", "m", "--system", "."], "^network.yml: error: No such file", 1),
     ],
 )
-def test_other_commands(refused: Check, argv: list[str], said: str, code: int) -> None:
-    refused(hespas.main, argv, said, code)
+def test_other_commands(refused: Check, argv: list[str], message: str, code: int) -> None:
+    refused(hespas.main, argv, message, code)
 
 
 ANNOTATED: list[tuple[str, str, str]] = [
@@ -420,13 +422,15 @@ def annotated(place: Path) -> str:
     return Path("a").read_text()
 
 
-@pytest.mark.parametrize(("good", "bad", "said"), ANNOTATED)
-def test_wrong_attributes(refused: Check, annotated: str, good: str, bad: str, said: str) -> None:
+@pytest.mark.parametrize(("good", "bad", "message"), ANNOTATED)
+def test_wrong_attributes(
+    refused: Check, annotated: str, good: str, bad: str, message: str
+) -> None:
     """They are refused when the module is read, whichever pass would use them."""
     assert good in annotated
     Path("a").write_text(annotated.replace(good, bad, 1))
-    refused(hespas_opt.main, ["a", "-o", "o"], f"^a:{said}")
-    refused(hespas.main, ["run", "--mlir", "a", "--output", "out"], f"^a:{said}")
+    refused(hespas_opt.main, ["a", "-o", "o"], f"^a:{message}")
+    refused(hespas.main, ["run", "--mlir", "a", "--output", "out"], f"^a:{message}")
 
 
 def test_attributes_in_every_form(refused: Check, annotated: str, tmp_path: Path) -> None:
@@ -444,17 +448,17 @@ def test_attributes_in_every_form(refused: Check, annotated: str, tmp_path: Path
     assert run_tool_main(hespas_opt.main, ["typed", "-o", "again"]) == 0
     assert Path("again").read_text() == annotated
     typed = Path("typed").read_text()
-    for good, bad, said in (
+    for good, bad, message in (
         ("flops = 128 : i64", "flops = 1.0 : f64", "'flops' must be an i64"),
         ("#hespas.cost<", "#hespas.cots<", "hespas.cost must be #hespas.cost<...>"),
         ("return %1", '"foo.bar"() : () -> ()\n return %1', "--allow-unregistered-dialect"),
     ):
         Path("typed").write_text(typed.replace(good, bad))
-        refused(hespas_opt.main, ["typed", "-o", "o"], rf"^typed:\d+:\d+: error: .*{said}")
+        refused(hespas_opt.main, ["typed", "-o", "o"], rf"^typed:\d+:\d+: error: .*{message}")
 
 
 @pytest.mark.parametrize(
-    ("output", "said"),
+    ("output", "message"),
     [
         ("m/o", "^m/o: error: cannot write it: .*/m is a file, not a folder"),
         (".", "^.: error: cannot write it: it is a folder"),
@@ -463,10 +467,10 @@ def test_attributes_in_every_form(refused: Check, annotated: str, tmp_path: Path
         ("n" * 300, "error: cannot write it: File name too long"),
     ],
 )
-def test_module_places(refused: Check, output: str, said: str) -> None:
+def test_module_places(refused: Check, output: str, message: str) -> None:
     """Found before the work is done, so that no traces are left."""
     traces = [] if len(output) > 255 else list(PASSES[:3])
-    refused(hespas_opt.main, ["m", *traces, "-o", output], said)
+    refused(hespas_opt.main, ["m", *traces, "-o", output], message)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
@@ -481,7 +485,7 @@ def test_full_places(refused: Check) -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "said"),
+    ("output", "message"),
     [
         ("m", "/m: error: the output must be a folder, and this is a file"),
         ("m/x/y", "/m/x/y: error: the output must be a folder, and .*/m is a file"),
@@ -489,18 +493,18 @@ def test_full_places(refused: Check) -> None:
         ("n" * 300, "error: cannot write the output: File name too long"),
     ],
 )
-def test_trace_places(refused: Check, output: str, said: str) -> None:
+def test_trace_places(refused: Check, output: str, message: str) -> None:
     traces = ["--split-linear", NODE, f"--emit-chakra=output={output}"]
-    refused(hespas_opt.main, ["m", *traces, "-o", "o"], said)
+    refused(hespas_opt.main, ["m", *traces, "-o", "o"], message)
     run = ["run", "--node", "H100_80GB", "--estimator", "roofline", "--output", output]
-    refused(hespas.main, [*run, "--mlir", "m"], said)
+    refused(hespas.main, [*run, "--mlir", "m"], message)
     if not output.startswith("/proc"):  # where only writing tells
-        refused(hespas.main, [*run, "--mlir", "absent"], said)  # told before any work
+        refused(hespas.main, [*run, "--mlir", "absent"], message)  # told before any work
 
 
 @pytest.mark.parametrize("earlier", [False, True])
 @pytest.mark.parametrize(
-    ("raised", "said", "code"),
+    ("raised", "message", "code"),
     [
         (OSError(errno.ENOSPC, "No space left on device"), "cannot write .*: No space left", 1),
         (KeyboardInterrupt(), "^interrupted$", 130),
@@ -512,7 +516,7 @@ def test_broken_off_while_writing(
     monkeypatch: pytest.MonkeyPatch,
     earlier: bool,
     raised: BaseException,
-    said: str,
+    message: str,
     code: int,
 ) -> None:
     """Traces of an earlier run stay as they were, new ones do not appear in part."""
@@ -534,7 +538,7 @@ def test_broken_off_while_writing(
             refused(
                 hespas_opt.main,
                 ["m", "-o", "o"] if name == "replace" else argv,
-                said,
+                message,
                 code,
             )
 
@@ -585,13 +589,13 @@ def test_closed_streams(place: Path) -> None:
     """A reader that goes away is no error to speak of; streams that are closed are."""
     tool = f"{sys.executable} -m hespas.tools.hespas"
     example = ROOT / "docs" / "examples" / "llama3-100m.mlir.xz"
-    for line, code, said in (
+    for line, code, message in (
         (f"({tool}_opt {example}; echo $? > code) | head -c 20 > head", 0, ""),
         (f"{tool}_opt <&-", 1, "error: standard input is closed; name a file\n"),
         (f"{tool} presets nodes >&-", 1, "<stdout>: error: Bad file descriptor\n"),
         (f"{tool}_opt absent 2>&-", 1, ""),
     ):
         done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (code, said), line
+        assert (done.returncode, done.stderr) == (code, message), line
         assert done.stdout == ""
     assert len(Path("head").read_bytes()) == 20

@@ -82,10 +82,10 @@ def test_core_does_not_import_jax_or_heavy_packages():
 
 def test_functions_and_calls(parse):
     module = parse(TEXT)
-    found = collect_functions(module)
-    assert list(found) == ["main", "f"]
-    assert [mlir.has_private_symbol(f) for f in found.values()] == [False, True]
-    assert [c.name for c in collect_func_calls(found["main"])] == ["func.call"]
+    functions = collect_functions(module)
+    assert list(functions) == ["main", "f"]
+    assert [mlir.has_private_symbol(f) for f in functions.values()] == [False, True]
+    assert [c.name for c in collect_func_calls(functions["main"])] == ["func.call"]
 
 
 def test_op_text_tells_content_not_place(parse):

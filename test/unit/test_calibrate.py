@@ -60,30 +60,30 @@ def test_held_out_errors_and_bands(component, node, device, names):
         for i, one in enumerate(rows)
         if one.split_position >= TRAIN and (len(rows) < 9999 or i % 5 == 0)
     ]
-    found = score_measurements(constants, rows)
-    assert len(found) >= len(names)
-    for score in found:
+    scores = score_measurements(constants, rows)
+    assert len(scores) >= len(names)
+    for score in scores:
         if score.points < 20:
             continue
         assert score.median <= (MEMORY if score.kind.startswith("stream") else GEMM), score
         assert abs(score.bias) < 0.05, score
         if score.points > 200:  # an 80 % band, by half of the held-out shapes
             assert 0.7 < score.in_band < 0.93, score
-    counted = [score for score in found if score.points > 20]
+    counted = [score for score in scores if score.points > 20]
     share = sum(s.in_band * s.points for s in counted) / sum(s.points for s in counted)
     assert 0.72 < share < 0.9
 
 
 def test_the_shipped_constants_are_the_fits(component):
     node = configs.load_node(PCIE)
-    found = tables(component, A100, ("vector_f32", "linear_f32", "bmm_f32"))
-    made = calibrate_node(node, found, node.calibration["date"])
+    calibration = tables(component, A100, ("vector_f32", "linear_f32", "bmm_f32"))
+    made = calibrate_node(node, calibration, node.calibration["date"])
     assert set(made.fitted) == set(node.calibration["fits"])
     again, shipped = (
         DeviceConstants.from_node(replace(node, calibration=made.data)),
         DeviceConstants.from_node(node),
     )
-    rows = [one for table in found for one in table.measurements][::7]
+    rows = [one for table in calibration for one in table.measurements][::7]
     for one in rows:
         # Another version of SciPy may stop elsewhere; not where the estimates differ.
         new, old = (
@@ -99,14 +99,14 @@ def test_the_shipped_constants_are_the_fits(component):
 
 def test_the_shipped_products_are_the_fits(component):
     node = configs.load_node("A100_SXM_80GB")
-    found = tables(component, None, ("gemm_a100_sxm", "attention_a100_sxm"))
-    made = calibrate_node(node, found, node.calibration["date"])
+    calibration = tables(component, None, ("gemm_a100_sxm", "attention_a100_sxm"))
+    made = calibrate_node(node, calibration, node.calibration["date"])
     again, shipped = (
         DeviceConstants.from_node(replace(node, calibration=made.data)),
         DeviceConstants.from_node(node),
     )
     assert again.launch_s == shipped.launch_s
-    for one in found[0].measurements[::23]:
+    for one in calibration[0].measurements[::23]:
         new, old = (
             estimate_measured_kernel(again, one).time_s,
             estimate_measured_kernel(shipped, one).time_s,
@@ -130,18 +130,18 @@ print(json.dumps([code, sorted({name for name in opened if name.endswith(ends)})
 def test_no_end_to_end_measurement_is_read(component, tmp_path):
     """Neither fitting nor checking opens any table but those named, nor names one."""
     table, out = component("vector_f32"), str(tmp_path / "out.json")
-    asked = ["measure", "calibrate", "--node", PCIE, "--measurements", table, "--device", A100]
+    argv = ["measure", "calibrate", "--node", PCIE, "--measurements", table, "--device", A100]
     for more in (["-o", out], ["--check"]):
-        said = subprocess.run(
-            [sys.executable, "-c", SPY, *asked, *more], capture_output=True, text=True, check=True
+        process = subprocess.run(
+            [sys.executable, "-c", SPY, *argv, *more], capture_output=True, text=True, check=True
         )
-        code, opened = json.loads(said.stdout.splitlines()[-1])
+        code, opened = json.loads(process.stdout.splitlines()[-1])
         assert code == 0
         data = [name for name in opened if name.endswith((".csv", ".xz"))]
         assert data == [table]
         nodes = configs._FOLDER / "nodes"
-        ours = [name for name in opened if name.endswith(".json") and "hespas" in name]
-        assert all(name.startswith((str(nodes), out)) for name in ours)
+        hespas_files = [name for name in opened if name.endswith(".json") and "hespas" in name]
+        assert all(name.startswith((str(nodes), out)) for name in hespas_files)
     folder = configs._FOLDER.parent / "estimators" / "calibrated"
     sources = [path.read_text() for path in folder.rglob("*.py")]
     assert sources and not any("measurements.csv" in text for text in sources)
@@ -149,10 +149,10 @@ def test_no_end_to_end_measurement_is_read(component, tmp_path):
 
 def test_the_command(component, tmp_path, capsys):
     out = tmp_path / "mine.json"
-    asked = ["--node", PCIE, "--measurements", component("vector_f32"), "--device", A100]
-    assert hespas.main(["measure", "calibrate", *asked, "-o", str(out)]) == 0
-    said = capsys.readouterr()
-    assert "stream.loop" in said.out and "rows left out: other devices" in said.err
+    argv = ["--node", PCIE, "--measurements", component("vector_f32"), "--device", A100]
+    assert hespas.main(["measure", "calibrate", *argv, "-o", str(out)]) == 0
+    captured = capsys.readouterr()
+    assert "stream.loop" in captured.out and "rows left out: other devices" in captured.err
     node = configs.load_node(str(out))
     assert node.name == "mine" and node.peaks_flops == configs.load_node(PCIE).peaks_flops
     assert DeviceConstants.from_node(node).provenance.startswith("calibrated 20")
@@ -179,13 +179,13 @@ class Ideal(RooflineEstimator):
 @pytest.mark.slow
 def test_micro_benchmarks_recover_an_ideal_device(tmp_path):
     node = configs.load_node("A10_24GB")
-    chosen = [
+    benchmarks = [
         one for one in list_benchmarks(node) if one.kernel.startswith(("stream", "product.bf16"))
     ]
-    assert len(chosen) > 150 and max(one.bytes for one in chosen) < node.memory_bytes / 2
+    assert len(benchmarks) > 150 and max(one.bytes for one in benchmarks) < node.memory_bytes / 2
     path = tmp_path / "measured.csv"
     with path.open("w") as file:
-        write_measurements(file, measure_benchmarks(chosen, Ideal(RooflineConfig(node))))
+        write_measurements(file, measure_benchmarks(benchmarks, Ideal(RooflineConfig(node))))
     table = read_measurements(str(path))
     made = calibrate_node(node, [table], "2026-01-01")
     loop, product = made.data["fits"]["stream.loop"], made.data["fits"]["product.bf16"]
@@ -224,7 +224,7 @@ def test_too_few_rows_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("argv", "message"),
     [
         ([], "required"),
         (["--node", PCIE, "-o", "x.json"], "there are no measurements"),
@@ -234,10 +234,10 @@ def test_too_few_rows_are_refused():
         (["--node", PCIE, "--measure", "roofline", "-o", "x.json"], "is not a measuring estimator"),
     ],
 )
-def test_a_wrong_line_is_refused(asked, message, tmp_path, monkeypatch):
+def test_a_wrong_line_is_refused(argv, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=message):
-        hespas.main(["measure", "calibrate", *asked])
+        hespas.main(["measure", "calibrate", *argv])
 
 
 def test_micro_benchmarks_are_listed(capsys):

@@ -127,9 +127,13 @@ def test_products_of_ops(parse):
         " window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}"
         f" : ({image}, {kernel}) -> {result}",
     )
-    (found,) = collect_traits(conv, compute_op_work(conv)).products
-    assert (found.m, found.n, found.k) == (8 * 14 * 14, 32, 3 * 3 * 64)
-    assert found.flops == 2 * found.m * found.n * found.k == compute_op_work(conv).flops
+    (matrix_product,) = collect_traits(conv, compute_op_work(conv)).products
+    assert (matrix_product.m, matrix_product.n, matrix_product.k) == (8 * 14 * 14, 32, 3 * 3 * 64)
+    assert (
+        matrix_product.flops
+        == 2 * matrix_product.m * matrix_product.n * matrix_product.k
+        == compute_op_work(conv).flops
+    )
 
 
 def test_a_product_inside_a_fusion_is_timed_as_one(parse):
@@ -179,14 +183,16 @@ def test_any_product_has_a_time_of_the_right_order(name, batch, m, n, k, key):
     constants = DeviceConstants.from_node(node)
     flops = 2 * batch * m * n * k
     moved = 4.0 * batch * (m * k + k * n + m * n)
-    found = estimate_product_time(constants, MatrixProduct(m, k, n, batch, key, flops), moved)
+    estimate = estimate_product_time(constants, MatrixProduct(m, k, n, batch, key, flops), moved)
     roofline_s = max(
         flops / node.find_peak_rate("matrix", key).flops_per_s,
         moved / node.memory_bandwidth_bytes_per_s,
     )
-    assert 0 < found.fit.fixed_s * 0.3 < found.time_s < math.inf
-    assert roofline_s * 0.5 < found.time_s  # what is in the cache may beat the memory's bandwidth
-    low, high = found.fit.band.get_factors_at(found.time_s, bool(found.tags))
+    assert 0 < estimate.fit.fixed_s * 0.3 < estimate.time_s < math.inf
+    assert (
+        roofline_s * 0.5 < estimate.time_s
+    )  # what is in the cache may beat the memory's bandwidth
+    low, high = estimate.fit.band.get_factors_at(estimate.time_s, bool(estimate.tags))
     assert low <= 1 <= high
 
 
@@ -199,20 +205,25 @@ def test_doubling_a_large_product_doubles_its_time(parse):
 def test_streams(parse):
     big, launch_ns = "tensor<8192x8192xf32>", 1e9 * CONSTANTS.launch_s
     add = first_op(parse, f"%a: {big}", f"%0 = stablehlo.add %a, %a : {big}")
-    found = cost(add)
-    share = 3 * 4 * 8192**2 / (found.latency_ns - launch_ns) / 2.039e3
+    op_cost = cost(add)
+    share = 3 * 4 * 8192**2 / (op_cost.latency_ns - launch_ns) / 2.039e3
     assert share == pytest.approx(CONSTANTS.fits["stream.loop"].bandwidth, rel=0.02)
-    assert (found.bound, found.tag) == ("memory", None)
+    assert (op_cost.bound, op_cost.tag) == ("memory", None)
 
     tiny = first_op(parse, "%a: tensor<8xf32>", "%0 = stablehlo.add %a, %a : tensor<8xf32>")
-    found = cost(tiny)
-    assert found.bound == "launch" and found.latency_ns == pytest.approx(launch_ns, rel=0.01)
+    op_cost = cost(tiny)
+    assert op_cost.bound == "launch" and op_cost.latency_ns == pytest.approx(launch_ns, rel=0.01)
 
     free = first_op(
         parse, "%a: tensor<8xf32>", "%0 = stablehlo.reshape %a : (tensor<8xf32>) -> tensor<2x4xf32>"
     )
-    found = cost(free)
-    assert (found.latency_ns, found.low_ns, found.high_ns, found.tag) == (0.0, 0.0, 0.0, None)
+    op_cost = cost(free)
+    assert (op_cost.latency_ns, op_cost.low_ns, op_cost.high_ns, op_cost.tag) == (
+        0.0,
+        0.0,
+        0.0,
+        None,
+    )
 
 
 def test_instructions_bind_where_they_are_many(parse):
@@ -283,8 +294,8 @@ def test_one_kernel_over_rows_takes_the_softmax_fit(parse):
               mhlo.return %3 : {type_}
             }}) : ({type_}) -> {type_}""",
         )
-        found = collect_traits(op, compute_op_work(op)).rows
-        assert found == (("softmax", 2048, 16384) if kind == "kCustom" else None)
+        rows = collect_traits(op, compute_op_work(op)).rows
+        assert rows == (("softmax", 2048, 16384) if kind == "kCustom" else None)
         times.append(cost(op).latency_ns)
     assert times[0] > 1.1 * times[1]
 
@@ -299,19 +310,19 @@ def test_operations_without_a_shape_take_time(parse):
         r'"{\22cost_estimate\22: {\22flops\22: 1000000000000000}}"}'
         f" : ({type_}) -> {type_}",
     )
-    found = cost(op)
+    op_cost = cost(op)
     efficiency = CONSTANTS.fits["product.bf16"].efficiency
-    assert found.latency_ns == pytest.approx(1e9 * 1e15 / (efficiency * 312e12), rel=0.01)
-    assert (found.bound, found.tag) == ("compute", "assumed")
+    assert op_cost.latency_ns == pytest.approx(1e9 * 1e15 / (efficiency * 312e12), rel=0.01)
+    assert (op_cost.bound, op_cost.tag) == ("compute", "assumed")
 
 
 def test_integers_on_the_vector_unit_are_counted_once(parse):
     op = gemm(parse, 4096, 4096, 4096, "i32")
-    (found,) = collect_traits(op, compute_op_work(op)).products
-    assert found.unit == "vector"
+    (matrix_product,) = collect_traits(op, compute_op_work(op)).products
+    assert matrix_product.unit == "vector"
     peak = A100.find_peak_rate("matrix", "i32").flops_per_s
     fit = CONSTANTS.fits["product.f32"]
-    assert cost(op).latency_ns < 1.1 * 1e9 * found.flops / (fit.efficiency * peak)
+    assert cost(op).latency_ns < 1.1 * 1e9 * matrix_product.flops / (fit.efficiency * peak)
 
 
 def test_a_default_rate_is_at_the_types_own_share(parse):
@@ -339,8 +350,8 @@ def test_four_bits_take_bf16s_constants_by_bytes(parse):
 
 
 def test_tags_say_what_is_unsure_and_widen_the_band(parse):
-    def width(found):
-        return found.high_ns / found.low_ns
+    def width(op_cost):
+        return op_cost.high_ns / op_cost.low_ns
 
     own = cost(gemm(parse, 2048, 2048, 2048))
     assert own.tag is None and own.low_ns < own.latency_ns < own.high_ns
@@ -429,8 +440,8 @@ def test_every_node_has_every_class(name):
 def test_a_node_without_calibration_says_so(parse, tmp_path):
     bare = replace(A100, name="mine", calibration=None)
     estimator = CalibratedEstimator(CalibratedConfig(bare))
-    found = estimator.estimate(CostItem(gemm(parse, 512, 512, 512)))
-    assert found.tag == "transferred"
+    op_cost = estimator.estimate(CostItem(gemm(parse, 512, 512, 512)))
+    assert op_cost.tag == "transferred"
     assert estimator.describe_provenance() == (
         "mine, constants of A100_SXM_80GB and A100_PCIe_80GB and A100_PCIe_40GB; "
         "distinct kernels: 1 transferred"
@@ -443,8 +454,8 @@ def test_files_that_are_like_each_other(parse, tmp_path):
         like = {"like": str(tmp_path / f"{other}.json")}
         text = json.dumps({**data, "name": name, "calibration": like})
         (tmp_path / f"{name}.json").write_text(text)
-    found = cost(gemm(parse, 512, 512, 512), str(tmp_path / "a.json"))
-    assert found.tag == "transferred"
+    op_cost = cost(gemm(parse, 512, 512, 512), str(tmp_path / "a.json"))
+    assert op_cost.tag == "transferred"
 
 
 @pytest.mark.parametrize(
@@ -490,16 +501,16 @@ func.func public @main(%a: tensor<512x512xbf16>, %n: tensor<4096x64xf32>)
 
 
 def test_annotating_and_splitting_commute(parse):
-    found = []
+    ops = []
     for order in (("split-linear", "calibrated-annotate"), ("calibrated-annotate", "split-linear")):
         module = parse(f"module attributes {{mhlo.num_replicas = 2 : i32}} {{{MODULE}}}")
         for name in order:
             passes.run_pipeline(module, name + ("{node=H100_80GB}" if "annotate" in name else ""))
         block = collect_functions(module)["main"].regions[0].blocks[0]
         costs = [Cost.read_from_op(view.operation) for view in block.operations]
-        found.append([cost for cost in costs if cost is not None and cost.latency_ns])
-    assert found[0] == found[1] and len(found[0]) == 2
-    assert all(cost.low_ns < cost.latency_ns < cost.high_ns for cost in found[0])
+        ops.append([cost for cost in costs if cost is not None and cost.latency_ns])
+    assert ops[0] == ops[1] and len(ops[0]) == 2
+    assert all(cost.low_ns < cost.latency_ns < cost.high_ns for cost in ops[0])
 
 
 def test_it_is_slower_than_the_roofline(parse):

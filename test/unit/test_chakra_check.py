@@ -64,7 +64,7 @@ def save(tmp_path):
     return write
 
 
-def found(folder, severity="error"):
+def find_rules(folder, severity="error"):
     return {p.rule: p.text for p in find_trace_problems(folder) if p.severity == severity}
 
 
@@ -80,9 +80,9 @@ def test_matching_transfers_in_a_ring_have_no_problems(save):
         [comp(1), send(2, (r + 1) % 3, [1]), recv(3, (r - 1) % 3, [1]), coll(4, [2, 3])]
         for r in range(3)
     ]
-    found = check_trace_folder(save(*ranks))
-    assert found.problems == []
-    assert found.fixed_order
+    report = check_trace_folder(save(*ranks))
+    assert report.problems == []
+    assert report.fixed_order
 
 
 BAD = {
@@ -100,13 +100,13 @@ BAD = {
 
 @pytest.mark.parametrize("rule", BAD)
 def test_each_rule_finds_its_fault(save, rule):
-    assert rule in found(save(BAD[rule], [comp(1)]))
+    assert rule in find_rules(save(BAD[rule], [comp(1)]))
 
 
 def test_a_cycle_beside_free_nodes_is_found(save):
     # ASTRA-sim runs the rest and prints "finished".
     nodes = [comp(1), comp(2, [3]), comp(3, [2]), comp(4, [3])]
-    assert found(save(nodes, [comp(1)]))["cycle"].startswith("3 nodes in or after a cycle")
+    assert find_rules(save(nodes, [comp(1)]))["cycle"].startswith("3 nodes in or after a cycle")
 
 
 WARNED = {
@@ -120,37 +120,37 @@ WARNED = {
 @pytest.mark.parametrize("rule", WARNED)
 def test_each_doubtful_thing_is_a_warning(save, rule):
     nodes = WARNED[rule]
-    assert rule in found(save(nodes, nodes), "warning")
+    assert rule in find_rules(save(nodes, nodes), "warning")
 
 
 def test_missing_cpu_flag_is_a_warning_and_a_cpu_collective_an_error(save):
     nodes = [comp(1, is_cpu_op=None)]
-    assert "is_cpu_op" in found(save(nodes), "warning")["attributes"]
+    assert "is_cpu_op" in find_rules(save(nodes), "warning")["attributes"]
     nodes = [coll(1, is_cpu_op=("bool", True))]
-    assert "is_cpu_op" in found(save(nodes, nodes))["attributes"]
+    assert "is_cpu_op" in find_rules(save(nodes, nodes))["attributes"]
 
 
 def test_missing_metadata_eats_the_first_node(save):
-    assert "metadata" in found(save(GOOD, GOOD, metadata=False))
+    assert "metadata" in find_rules(save(GOOD, GOOD, metadata=False))
 
 
 def test_missing_rank_empty_trace_and_truncation(save, tmp_path):
     save(GOOD, GOOD, GOOD)
     (tmp_path / "dev.1.et").unlink()
-    assert "rank 1 has no trace" in found(tmp_path)["files"]
+    assert "rank 1 has no trace" in find_rules(tmp_path)["files"]
     (tmp_path / "dev.1.et").write_bytes(record_encoding.encode_metadata_record())
-    assert "has no nodes" in found(tmp_path)["files"]
+    assert "has no nodes" in find_rules(tmp_path)["files"]
     (tmp_path / "dev.1.et").write_bytes(
         record_encoding.encode_metadata_record() + b"".join(GOOD)[:-2]
     )
-    assert "ends within record" in found(tmp_path)["files"]
+    assert "ends within record" in find_rules(tmp_path)["files"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anything")
 def test_read_only_trace(save):
     folder = save(GOOD, GOOD)
     (folder / "dev.0.et").chmod(0o444)
-    assert "read-only" in found(folder, "warning")["files"]
+    assert "read-only" in find_rules(folder, "warning")["files"]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_communicators(save, groups, text):
 def test_a_file_of_communicators_that_is_none(save, tmp_path, text):
     save(GOOD, GOOD)
     (tmp_path / "comm_group.json").write_text(text)
-    assert "groups" in found(tmp_path)
+    assert "groups" in find_rules(tmp_path)
     with pytest.raises(HespasError, match=r"JSON|nested"):
         trace_folder.read_trace_communicators(tmp_path, 2)
 
@@ -192,12 +192,12 @@ def test_a_number_far_away_is_one_missing_rank_after_another(save, tmp_path):
 def test_default_communicator_beside_one_of_some_ranks(save):
     both = [coll(1, pg_name=None), coll(2, [1])]
     folder = save(both, both, [coll(1, pg_name=None)], groups={"1": [0, 1]})
-    assert "default communicator" in found(folder)["group"]
+    assert "default communicator" in find_rules(folder)["group"]
 
 
 def test_ranks_that_disagree_on_a_collective(save):
     other = [comp(1), coll(2, [1], comm_size=("int64", 8)), comp(3, [2])]
-    assert "differs in type or size" in found(save(GOOD, other))["match"]
+    assert "differs in type or size" in find_rules(save(GOOD, other))["match"]
 
 
 def test_pairwise_groups_in_cyclic_order_deadlock(save):
@@ -209,23 +209,23 @@ def test_pairwise_groups_in_cyclic_order_deadlock(save):
     ordered = (pair("1", "3"), pair("1", "2"), pair("2", "3"))
     assert find_trace_problems(save(*ordered, groups=groups)) == []
     cyclic = (pair("1", "3"), pair("2", "1"), pair("3", "2"))
-    assert "3 of 3 ranks" in found(save(*cyclic, groups=groups))["deadlock"]
+    assert "3 of 3 ranks" in find_rules(save(*cyclic, groups=groups))["deadlock"]
 
 
 @pytest.mark.parametrize("change", [{"comm_tag": ("int32", 2)}, {"comm_size": ("int64", 65)}])
 def test_recv_that_nothing_matches(save, change):
     folder = save([send(1, 1)], [recv(1, 0, **change)])
-    assert "deadlock" in found(folder)
-    assert "never received" in found(folder, "warning")["match"]
+    assert "deadlock" in find_rules(folder)
+    assert "never received" in find_rules(folder, "warning")["match"]
 
 
 def test_a_ready_collective_with_a_lower_id_holds_up_a_send(save):
     # Facts of ASTRA-sim: {collective 1, send 2} against a rank that needs the send to join.
     waits = [recv(1, 0), coll(2, [1])]
-    assert "deadlock" in found(save([coll(1), send(2, 1)], waits))
+    assert "deadlock" in find_rules(save([coll(1), send(2, 1)], waits))
     folder = save([send(1, 1), coll(2)], waits)
-    assert not found(folder)
-    assert "order" in found(folder, "warning")
+    assert not find_rules(folder)
+    assert "order" in find_rules(folder, "warning")
 
 
 def test_several_programs_and_none(tmp_path, save):

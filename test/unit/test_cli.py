@@ -60,36 +60,36 @@ def test_run_writes_traces_and_a_summary(place, capsys):
 def test_json_has_the_stable_keys(place, capsys):
     assert run("--mlir", "step.mlir", "--output", "out", "--json", "--split", "linear") == 0
     out, err = capsys.readouterr()
-    found = json.loads(out)
-    assert found["step_time_s"] is found["comm_s"] is found["exposed_comm_s"] is None
-    assert 0 < found["compute_s"] < 1e-3
-    assert found["devices"] == 4 and found["estimator"].startswith("calibrated")
-    assert found["warnings"] == [] and found["gaps"] == 0
-    assert found["split"] == "linear" and found["system"] is None and found["output"] == "out"
-    assert found["collectives"] == [
+    data = json.loads(out)
+    assert data["step_time_s"] is data["comm_s"] is data["exposed_comm_s"] is None
+    assert 0 < data["compute_s"] < 1e-3
+    assert data["devices"] == 4 and data["estimator"].startswith("calibrated")
+    assert data["warnings"] == [] and data["gaps"] == 0
+    assert data["split"] == "linear" and data["system"] is None and data["output"] == "out"
+    assert data["collectives"] == [
         {"kind": "all_reduce", "group_size": 4, "count": 1, "operand_bytes": 32768}
     ]
-    assert found["nodes_per_device"] >= 3
-    for shares in found["compute_s_by"].values():
-        assert sum(shares.values()) == pytest.approx(found["compute_s"])
-    assert found["node"] in err  # the default is said
+    assert data["nodes_per_device"] >= 3
+    for shares in data["compute_s_by"].values():
+        assert sum(shares.values()) == pytest.approx(data["compute_s"])
+    assert data["node"] in err  # the default is said
 
 
 def test_file_and_flags_make_one_configuration(place, capsys):
     config = {"mlir": "step.mlir", "node": "V100_32GB", "split": "linear", "output": "a"}
     Path("run.json").write_text(json.dumps(config))
     assert run("run.json", "--node", "H100_80GB", "--output", "b", "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["node"], found["split"], found["output"]) == ("H100_80GB", "linear", "b")
+    data = json.loads(capsys.readouterr().out)
+    assert (data["node"], data["split"], data["output"]) == ("H100_80GB", "linear", "b")
     assert not Path("a").exists()
 
 
 def test_published_configuration_runs_too(place, capsys):
     argv = (write_config(), "--split", "individual-merge", "--json")
     assert run(*argv) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["split"] == "individual-merge" and found["output"] == "out"
-    assert "config" in found["constants"]
+    data = json.loads(capsys.readouterr().out)
+    assert data["split"] == "individual-merge" and data["output"] == "out"
+    assert "config" in data["constants"]
     assert run(write_config(), "--estimator", "xla") == 2
     assert "does not go with" in capsys.readouterr().err
 
@@ -99,15 +99,15 @@ def test_keep_going_counts_gaps(place, capsys):
     assert run("--mlir", "odd.mlir", "--output", "out") == 1
     assert "mystery" in capsys.readouterr().err and not Path("out").exists()
     assert run("--mlir", "odd.mlir", "--output", "out", "--json", "--keep-going") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["gaps"] == 1 and "mystery" in found["warnings"][0]
+    data = json.loads(capsys.readouterr().out)
+    assert data["gaps"] == 1 and "mystery" in data["warnings"][0]
 
 
 def test_a_program_for_one_device(place, capsys):
     Path("one.mlir").write_text(ALONE)
     assert run("--mlir", "one.mlir", "--output", "out", "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["devices"] == 1 and found["collectives"] == []
+    data = json.loads(capsys.readouterr().out)
+    assert data["devices"] == 1 and data["collectives"] == []
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,8 @@ def test_a_program_for_one_device(place, capsys):
 def test_errors_are_one_line_and_leave_nothing(place, capsys, argv, code, message):
     assert run(*argv) == code
     out, err = capsys.readouterr()
-    said = [line for line in err.splitlines() if "(the default" not in line]
-    assert len(said) == 1 and message in said[0] and not out
+    lines = [line for line in err.splitlines() if "(the default" not in line]
+    assert len(lines) == 1 and message in lines[0] and not out
     assert [p.name for p in place.iterdir()] == ["step.mlir"]
 
 
@@ -174,8 +174,8 @@ def test_presets_are_listed(capsys, command, name, key):
     assert run_tool_main(hespas.main, ["presets", command, "--json"]) == 0
     assert name in [preset["name"] for preset in json.loads(capsys.readouterr().out)]
     assert run_tool_main(hespas.main, ["presets", command, name]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert key in found and found["sources"]
+    data = json.loads(capsys.readouterr().out)
+    assert key in data and data["sources"]
     assert run_tool_main(hespas.main, ["presets", command, name[:-2]]) == 2
     assert name in capsys.readouterr().err
 

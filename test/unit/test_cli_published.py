@@ -87,17 +87,17 @@ def test_chakra_gen_prints_results_on_stdout_and_log_on_stderr(place, capsys):
     argv = [config, "--num_npus", "4", "--split_fn", "individual_split", "--merge"]
     assert run_tool_main(hespas_chakra_gen.main, argv) == 0
     out, err = capsys.readouterr()
-    found = lines(out)
+    printed = lines(out)
     assert "disable_cache: no effect, because equal regions" in err and "num_threads" in err
-    assert found["Basic block reuse rate"] == "0.500 (1/2)"
-    assert found["Operator reuse factor"] == "0.500 (2/4)"
+    assert printed["Basic block reuse rate"] == "0.500 (1/2)"
+    assert printed["Operator reuse factor"] == "0.500 (2/4)"
     # Each dot: 2*64*256*256 FLOP, (2*64*256 + 256*256) * 2 B; each tanh: 64*256*2*2 B.
     seconds = 2 * ((2 * 64 * 256 + 256 * 256) * 2 + 64 * 256 * 2 * 2) / 1555e9
-    assert found["Compute Runtime Estimation"] == f"{seconds * 1e6:.3f} us"
-    assert found["Memory bandwidth utilisation"] == "1.000"
-    assert 0 < float(found["FLOPS/s utilisation"]) < 1
-    assert found["    stablehlo.dot_general"].strip() > "0.7"
-    assert found["Done. Output directory"] == "out"
+    assert printed["Compute Runtime Estimation"] == f"{seconds * 1e6:.3f} us"
+    assert printed["Memory bandwidth utilisation"] == "1.000"
+    assert 0 < float(printed["FLOPS/s utilisation"]) < 1
+    assert printed["    stablehlo.dot_general"].strip() > "0.7"
+    assert printed["Done. Output directory"] == "out"
     written = {p.name: p.read_bytes() for p in Path("out").iterdir()}
     traces = {f"dev.{i}.et" for i in range(4)}
     assert written.keys() == traces | {"comm_group.json", "module_stats.json"}
@@ -284,13 +284,13 @@ def test_a_simulator_that_is_not_there_is_one_line(place, capsys, monkeypatch):
     ],
 )  # fmt: skip
 def test_methods_are_estimators_of_ours(place, name, hardware, estimator, settings):
-    found = published_config.read_published_config(method(name, hardware), {})
-    assert found.method is not None and found.method.estimator == estimator
-    made = found.method.to_estimator_settings()
+    published = published_config.read_published_config(method(name, hardware), {})
+    assert published.method is not None and published.method.estimator == estimator
+    made = published.method.to_estimator_settings()
     assert {key: made[key] for key in settings} == settings
     (step,) = [
         one
-        for one in published_config.build_published_plan(found).steps
+        for one in published_config.build_published_plan(published).steps
         if one.name == f"{estimator}-annotate"
     ]
     assert all(getattr(step, key) == value for key, value in settings.items())
@@ -307,14 +307,14 @@ def test_the_cache_of_what_is_measured(place):
          "d/measurements.sqlite"),
     ):  # fmt: skip
         config = write_config(perf_estimator={**perf, "hardware": inner}, **keys)
-        found = published_config.read_published_config(config, {})
+        published = published_config.read_published_config(config, {})
         (step,) = [
             one
-            for one in published_config.build_published_plan(found).steps
+            for one in published_config.build_published_plan(published).steps
             if one.name == "xla-annotate"
         ]
         assert step.cache == cache
-        assert not any("cached" in note for note in found.notes)
+        assert not any("cached" in note for note in published.notes)
 
 
 def test_regions_are_measured_by_xla(place, capsys):
@@ -354,7 +354,7 @@ def test_llama_is_near_the_published_result(workload, tmp_path, monkeypatch, cap
     program = str(workload("llama3/llama3-100m-opt-a100.mlir"))
     argv = [write_config(mlir_file=program), "--split_fn", "individual_split", "--merge"]
     assert run_tool_main(hespas_chakra_gen.main, argv) == 0
-    found = lines(capsys.readouterr().out)
-    assert 45_000 < float(found["Compute Runtime Estimation"].split()[0]) < 58_000
-    assert 0.3 < float(found["FLOPS/s utilisation"]) < 0.5
-    assert 0.75 < float(found["Memory bandwidth utilisation"]) < 0.95
+    printed = lines(capsys.readouterr().out)
+    assert 45_000 < float(printed["Compute Runtime Estimation"].split()[0]) < 58_000
+    assert 0.3 < float(printed["FLOPS/s utilisation"]) < 0.5
+    assert 0.75 < float(printed["Memory bandwidth utilisation"]) < 0.95

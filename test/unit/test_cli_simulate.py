@@ -67,34 +67,34 @@ def test_tables_have_units_and_say_what_to_fix(place, capsys):
 
 
 def test_json_adds_up(place, capsys):
-    found = as_json(capsys, "traces", "--system", "ring", "--per-device")
-    step = found["step_time_s"]
-    assert sum(row["time_s"] for row in found["critical_path"]) == pytest.approx(step, rel=1e-12)
-    assert found["compute_s"] + found["exposed_comm_s"] == pytest.approx(step, rel=1e-12)
-    exposed = sum(row["exposed_s"] for row in found["exposed"])
-    assert exposed == pytest.approx(found["exposed_comm_s"], rel=1e-12)
-    assert found["exposed_share"] == pytest.approx(found["exposed_comm_s"] / step)
-    assert found["exposed"][0]["waiting_s"] == pytest.approx(25e-6)  # 30 us late, 5 us of it hidden
-    assert len(found["per_device"]) == 4
-    assert max(one["finish_s"] for one in found["per_device"]) == step
-    reduce = next(row for row in found["collectives"] if row["kind"] == "all_reduce")
+    data = as_json(capsys, "traces", "--system", "ring", "--per-device")
+    step = data["step_time_s"]
+    assert sum(row["time_s"] for row in data["critical_path"]) == pytest.approx(step, rel=1e-12)
+    assert data["compute_s"] + data["exposed_comm_s"] == pytest.approx(step, rel=1e-12)
+    exposed = sum(row["exposed_s"] for row in data["exposed"])
+    assert exposed == pytest.approx(data["exposed_comm_s"], rel=1e-12)
+    assert data["exposed_share"] == pytest.approx(data["exposed_comm_s"] / step)
+    assert data["exposed"][0]["waiting_s"] == pytest.approx(25e-6)  # 30 us late, 5 us of it hidden
+    assert len(data["per_device"]) == 4
+    assert max(one["finish_s"] for one in data["per_device"]) == step
+    reduce = next(row for row in data["collectives"] if row["kind"] == "all_reduce")
     assert reduce["algorithm_bandwidth_bytes_per_s"] * reduce["time_s"] == pytest.approx(4 * MIB)
-    assert reduce["bus_factor"] == 1.5 and "nccl-tests" in found["bus_factor_source"]
-    gather = next(row for row in found["collectives"] if row["kind"] == "all_gather")
+    assert reduce["bus_factor"] == 1.5 and "nccl-tests" in data["bus_factor_source"]
+    gather = next(row for row in data["collectives"] if row["kind"] == "all_gather")
     assert gather["algorithm_bandwidth_bytes_per_s"] * gather["time_s"] == pytest.approx(4 * MIB)
-    assert [row["devices"] for row in found["communicators"]] == [[0, 1, 2, 3]]
-    assert found["devices"] == 4 and found["simulator"] and found["system"] == "ring"
+    assert [row["devices"] for row in data["communicators"]] == [[0, 1, 2, 3]]
+    assert data["devices"] == 4 and data["simulator"] and data["system"] == "ring"
 
 
 def test_messages_and_communicators(place, capsys):
     one, two = [comp(1, micros=9), send(2, 1, [1]), coll(3, [2])], [recv(2, 0), coll(3, [2])]
     others = [[coll(3, group=2)], [coll(3, group=2)]]
     save(Path("p2p"), [one, two, *others], {1: [0, 1], 2: [2, 3]})
-    found = as_json(capsys, "p2p", "--system", "ring")
-    rows = {row["id"]: row for row in found["communicators"]}
+    data = as_json(capsys, "p2p", "--system", "ring")
+    rows = {row["id"]: row for row in data["communicators"]}
     assert sorted(rows) == [-1, 1] and rows[1]["alike"] == 2 and rows[-1]["devices"] == [0, 1]
-    assert sum(row["time_s"] for row in found["critical_path"]) == found["step_time_s"]
-    assert {row["kind"] for row in found["critical_path"]} == {"n1", "send", "all_reduce"}
+    assert sum(row["time_s"] for row in data["critical_path"]) == data["step_time_s"]
+    assert {row["kind"] for row in data["critical_path"]} == {"n1", "send", "all_reduce"}
     assert simulate("p2p", "--system", "ring") == 0
     assert "Communicators" in capsys.readouterr().out
 
@@ -113,9 +113,9 @@ def mesh(rank):
     ]
 
 
-@pytest.mark.parametrize("what", ["skewed", "mesh"])
-def test_symmetry_changes_nothing(place, capsys, what):
-    if what == "mesh":
+@pytest.mark.parametrize("case", ["skewed", "mesh"])
+def test_symmetry_changes_nothing(place, capsys, case):
+    if case == "mesh":
         groups = {1: [0, 1], 2: [2, 3], 3: [0, 2], 4: [1, 3]}
         save(Path("traces"), [mesh(rank) for rank in range(4)], groups)
     with_it = as_json(capsys, "traces", "--system", "ring", "--per-device")
@@ -146,20 +146,20 @@ def test_the_settings_of_a_run_are_the_defaults_in_its_folder(finished_run, caps
 
 def test_flags_override_the_settings_of_a_run(finished_run, capsys):
     without = ("--curves", "none", "--slowdown", "0", "--no-by-dimension", "--system", "ring")
-    found = as_json(capsys, "out", *without)
-    assert not {"curves", "slowdown", "communicators"} & set(found["settings"])
-    assert found["system"] == "ring"
+    data = as_json(capsys, "out", *without)
+    assert not {"curves", "slowdown", "communicators"} & set(data["settings"])
+    assert data["system"] == "ring"
     options = {"curves": "none", "slowdown": 0.0, "by_dimension": False}
     report = hespas_api.simulate("out", "ring", simulator="embedded", **options)
-    assert report.result.step_time_ns * 1e-9 == found["step_time_s"]
+    assert report.result.step_time_ns * 1e-9 == data["step_time_s"]
 
 
 def test_traces_without_a_simulation_keep_the_settings_of_their_run(place, capsys):
     argv = ["run", "--mlir", "step.mlir", "--node", "A100_SXM_40GB", "--system", "ring"]
     assert run_tool_main(hespas.main, [*argv, "--no-simulate", "--output", "out"]) == 0
     capsys.readouterr()
-    found = as_json(capsys, "out")
-    assert found["system"] == "ring" and found["settings"]["curves"].startswith("A100_SXM")
+    data = as_json(capsys, "out")
+    assert data["system"] == "ring" and data["settings"]["curves"].startswith("A100_SXM")
     Path("ring").rename("moved")
     assert simulate("out") == 2
     assert "the run used this system: name where it is now" in capsys.readouterr().err
@@ -219,20 +219,20 @@ def test_run_ends_with_the_step_time(place, capsys):
     ]  # fmt: skip
     assert Path("out/t.pftrace").exists() and "out/t.pftrace" in out
     assert run_tool_main(hespas.main, ["run", *argv, "--split", "linear", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["simulator"] == "embedded" and found["timeline"] is None
-    assert found["step_time_s"] == pytest.approx(
-        found["compute_s"] + found["exposed_comm_s"], abs=2e-9
+    data = json.loads(capsys.readouterr().out)
+    assert data["simulator"] == "embedded" and data["timeline"] is None
+    assert data["step_time_s"] == pytest.approx(
+        data["compute_s"] + data["exposed_comm_s"], abs=2e-9
     )
     alone = as_json(capsys, "out", "--system", "A100_SXM_40GB_4GPU")
-    assert {key: alone[key] for key in NANOS} == {key: found[key] for key in NANOS}
+    assert {key: alone[key] for key in NANOS} == {key: data[key] for key in NANOS}
 
 
 def test_run_without_simulation(place, capsys):
     argv = ("--mlir", "step.mlir", *A100, "--output", "out", "--no-simulate")
     assert run_tool_main(hespas.main, ["run", *argv, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [found[key] for key in (*NANOS, "exposed_share", "simulator")] == [None] * 6
+    data = json.loads(capsys.readouterr().out)
+    assert [data[key] for key in (*NANOS, "exposed_share", "simulator")] == [None] * 6
     assert run_tool_main(hespas.main, ["run", *argv]) == 0
     assert "step time  not simulated: as asked" in capsys.readouterr().out
     assert run_tool_main(hespas.main, ["run", *argv, "--timeline", "t"]) == 2
@@ -248,19 +248,20 @@ def test_a_published_configuration_is_simulated_too(place, capsys):
 def test_long_tables_are_cut_and_counted():
     devices = [DeviceResult(100 + d, 50, 50, 60, 10) for d in range(14)]
     comms = [CommRecord("r", "all_reduce", 8 + k, 1 + k, (k, k + 1), 0, 0, 9) for k in range(13)]
-    found = build_report(SimulationResult("by hand", devices, comms), None)
+    report = build_report(SimulationResult("by hand", devices, comms), None)
     text = "\n".join(
         map(
             text_tables.format_plain_table,
-            simulation_report.build_simulation_tables(found, system="ring"),
+            simulation_report.build_simulation_tables(report, system="ring"),
         )
     )
     assert "(4 more: --per-device)" in text and text.count("(3 more)") == 2
     assert "unknown  the simulator reports no times of single nodes" in text
-    tables = simulation_report.build_simulation_tables(found, system="ring", per_device=True)
+    tables = simulation_report.build_simulation_tables(report, system="ring", per_device=True)
     assert sum(len(table.rows) == 14 for table in tables) == 1
     assert (
-        simulation_report.to_simulation_json(found, traces="t", system="s")["critical_path"] is None
+        simulation_report.to_simulation_json(report, traces="t", system="s")["critical_path"]
+        is None
     )
 
 

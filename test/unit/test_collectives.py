@@ -66,8 +66,8 @@ def test_standard_algorithms_are_proved_and_survive_xml(program):
 @given(programs(most=6), st.randoms(use_true_random=False))
 @draw_examples(80)
 def test_a_program_that_lacks_a_step_is_refused(program, random):
-    found = [(rank, block, k) for rank, block, k, _ in program.iterate_steps()]
-    rank, block, k = random.choice(found)
+    steps = [(rank, block, k) for rank, block, k, _ in program.iterate_steps()]
+    rank, block, k = random.choice(steps)
     broken = dataclasses.replace(block, steps=(*block.steps[:k], *block.steps[k + 1 :]))
     with pytest.raises(HespasError):
         verify_program(_with(program, rank, block.id, broken))
@@ -76,8 +76,8 @@ def test_a_program_that_lacks_a_step_is_refused(program, random):
 @given(programs(most=6), st.randoms(use_true_random=False))
 @draw_examples(80)
 def test_a_program_that_moves_another_chunk_is_refused(program, random):
-    found = [s for s in program.iterate_steps() if s[3].kind == "s"]
-    rank, block, k, step = random.choice(found)
+    sends = [s for s in program.iterate_steps() if s[3].kind == "s"]
+    rank, block, k, step = random.choice(sends)
     moved = dataclasses.replace(step, source=ChunkRef(step.source.buffer, step.source.offset ^ 1))
     broken = dataclasses.replace(block, steps=(*block.steps[:k], moved, *block.steps[k + 1 :]))
     with pytest.raises(HespasError):

@@ -276,9 +276,9 @@ def test_per_node_file(tmp_path):
     file = tmp_path / "map.yml"
     file.write_text("# by node\n---\n3: /a/b\n\n1: \"/with space/b\"  # quoted\n2: '/it''s'\n")
     assert per_node.read_prefixes(file) == {3: "/a/b", 1: "/with space/b", 2: "/it's"}
-    found = {7: "/x/y", 2: "/with space/b: c"}
-    file.write_text(per_node.format_prefixes(found))
-    assert per_node.read_prefixes(file) == found
+    locations = {7: "/x/y", 2: "/with space/b: c"}
+    file.write_text(per_node.format_prefixes(locations))
+    assert per_node.read_prefixes(file) == locations
     file.write_text("1: /a\n- /b\n")
     with pytest.raises(HespasError, match=r"map\.yml:2: error: is not of the form NODE: PREFIX"):
         per_node.read_prefixes(file)

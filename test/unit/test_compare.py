@@ -31,13 +31,13 @@ def compared(capsys, *argv):
 def test_one_program_across_nodes_is_normalised_to_the_first(place, capsys):
     nodes = ("--nodes", "A100_SXM_40GB,H100_80GB", "--systems", "{node}_4GPU")
     code, out, _ = compared(capsys, "step.mlir", *nodes, "--json")
-    found = json.loads(out)
-    first, second = found["results"]
-    assert code == 0 and found["measure"] == "step_time_s"
+    data = json.loads(out)
+    first, second = data["results"]
+    assert code == 0 and data["measure"] == "step_time_s"
     assert first["speed_up"] == first["relative_time"] == 1
     assert second["speed_up"] == pytest.approx(first["time_s"] / second["time_s"])
     assert second["speed_up"] > 1 and second["efficiency"] is None
-    assert [one["label"] for one in found["results"]] == ["A100_SXM_40GB", "H100_80GB"]
+    assert [one["label"] for one in data["results"]] == ["A100_SXM_40GB", "H100_80GB"]
     assert second["run"]["system"] == "H100_80GB_4GPU"
     flags = ("--node", "H100_80GB", "--system", "H100_80GB_4GPU", "--output", "out")
     assert run("run", "--mlir", "step.mlir", *flags) == 0
@@ -82,9 +82,9 @@ def test_results_and_tables_of_sweeps_are_taken_as_they_are(place, capsys):
             "A100_SXM_40GB", "H100_80GB",
         ]  # fmt: skip
     out = compared(capsys, folder, "cells.csv", "--json")[1]
-    found = json.loads(out)
-    assert found["measure"] == "compute_s" and len(found["results"]) == 3
-    assert found["results"][0]["speed_up"] == found["results"][1]["speed_up"] == 1
+    data = json.loads(out)
+    assert data["measure"] == "compute_s" and len(data["results"]) == 3
+    assert data["results"][0]["speed_up"] == data["results"][1]["speed_up"] == 1
     assert not is_table_file("step.mlir") and not is_table_file(str(Path(folder, "run.json")))
 
 
@@ -106,8 +106,8 @@ def test_a_table_without_results_is_an_error(place, capsys):
     code, out, err = compared(capsys, "cells.csv")
     assert code == 1 and not out and err.count("\n") == 1
     assert run("compare", "--changes", "cells.csv", "step.mlir") == 1
-    said = capsys.readouterr().err
-    assert "cells.csv: error: it is a table of many results, not one result" in said
+    stderr = capsys.readouterr().err
+    assert "cells.csv: error: it is a table of many results, not one result" in stderr
     no_result = "cells.csv: error: no cell has a result; the first error: step.mlir"
     assert run("show", "cells.csv") == 1 and no_result in capsys.readouterr().err
     assert no_result in err
@@ -132,16 +132,16 @@ def test_a_table_without_results_is_an_error(place, capsys):
     ],
 )  # fmt: skip
 def test_wrong_lines_are_one_line(place, capsys, argv, code, text):
-    found, out, err = compared(capsys, *argv)
-    assert found == code and text in err and not out
+    data, out, err = compared(capsys, *argv)
+    assert data == code and text in err and not out
     assert "Traceback" not in err and not list(place.glob("*.png"))
 
 
 def test_no_time_and_no_operations_are_no_division():
     figures = {"compute_s": 0.0, "devices": 2, "flops": 0}
-    found = compare_results([RunResult("", figures), RunResult("", {**figures, "devices": 4})])
-    assert [one.speed_up for one in found] == [None, None]
-    assert [one.efficiency for one in found] == [None, None]
+    results = compare_results([RunResult("", figures), RunResult("", {**figures, "devices": 4})])
+    assert [one.speed_up for one in results] == [None, None]
+    assert [one.efficiency for one in results] == [None, None]
 
 
 def test_a_slower_result_fails(place, capsys):

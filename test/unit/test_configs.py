@@ -118,9 +118,9 @@ def test_fallbacks_in_order():
     assert node.find_peak_rate("vector", "i64").via == "vector.f32"
     with pytest.raises(HespasError, match=r"n has no peak rate for f64 .*per-datatype-flops=f64="):
         node.find_peak_rate("matrix", "f64")
-    given = NodeSpec("n", 1e12, {"vector": {"f32": 2.0}}, default_flops=1.0)
-    assert given.find_peak_rate("vector", "bf16").via == "default"
-    assert given.find_peak_rate("matrix", "tf32").via == "default"
+    flat_node = NodeSpec("n", 1e12, {"vector": {"f32": 2.0}}, default_flops=1.0)
+    assert flat_node.find_peak_rate("vector", "bf16").via == "default"
+    assert flat_node.find_peak_rate("matrix", "tf32").via == "default"
 
 
 def test_every_type_ends_somewhere():
@@ -183,7 +183,7 @@ def test_published_hardware_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         ({**PUBLISHED, "peak_flop": 1}, "unknown key 'peak_flop'; did you mean 'peak_flops'"),
         (
@@ -201,8 +201,8 @@ def test_published_hardware_file(tmp_path):
         ('{"a": 1,\n}', r"f\.json:2:1: error: is not valid JSON"),
     ],
 )
-def test_bad_node_files(tmp_path, data, said):
-    with pytest.raises(HespasError, match=said) as caught:
+def test_bad_node_files(tmp_path, data, message):
+    with pytest.raises(HespasError, match=message) as caught:
         configs.load_node(write(tmp_path / "f.json", data))
     assert "f.json" in str(caught.value)
 
@@ -235,7 +235,7 @@ def test_system_from_folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("network", "changes", "said"),
+    ("network", "changes", "message"),
     [
         (NETWORK + "- 1\n", {}, "latency has 1, not 2 entries"),
         (NETWORK.replace("4, 2", "4, 1") + LATENCY, {}, "'npus_count.1' is 1: .*greater than 1"),
@@ -262,13 +262,13 @@ def test_system_from_folder(tmp_path):
         (NETWORK + LATENCY, {"endpont_delay": 1}, "did you mean 'endpoint-delay'"),
     ],
 )
-def test_bad_systems(tmp_path, network, changes, said):
-    with pytest.raises(HespasError, match=said):
+def test_bad_systems(tmp_path, network, changes, message):
+    with pytest.raises(HespasError, match=message):
         configs.load_system(system_folder(tmp_path, network, **changes))
 
 
 def test_scalars_of_yaml():
     texts = ("3", "2.5e9", "true", "false", "Ring", '"true"', "'3'", "nan")
-    found = [parse_scalar(text) for text in texts]
-    assert found[:-1] == [3, 2.5e9, True, False, "Ring", "true", "3"]
-    assert found[-1] != found[-1]
+    values = [parse_scalar(text) for text in texts]
+    assert values[:-1] == [3, 2.5e9, True, False, "Ring", "true", "3"]
+    assert values[-1] != values[-1]

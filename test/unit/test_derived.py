@@ -35,25 +35,25 @@ WORK = StepWork(1.2e12, 2000, None, 3.6)
 
 
 def test_model_and_hardware_utilisation_are_told_apart():
-    found = derive_step_figures(STATS, 1.0, NODE, WORK)
-    assert (found.peak_dtype, found.peak_flops_per_s) == ("bf16", 1e12)
-    assert found.executed_flops == 4 * 600_000_000_000  # no integers
-    assert found.mfu == pytest.approx(1.2e12 / 4e12)
-    assert found.hfu == pytest.approx(2.4e12 / 4e12)
+    figures = derive_step_figures(STATS, 1.0, NODE, WORK)
+    assert (figures.peak_dtype, figures.peak_flops_per_s) == ("bf16", 1e12)
+    assert figures.executed_flops == 4 * 600_000_000_000  # no integers
+    assert figures.mfu == pytest.approx(1.2e12 / 4e12)
+    assert figures.hfu == pytest.approx(2.4e12 / 4e12)
     assert derive_step_figures(STATS, 1.0, NODE, StepWork()).mfu is None
-    assert derive_step_figures(STATS, 1.0, NODE, StepWork()).hfu == found.hfu
+    assert derive_step_figures(STATS, 1.0, NODE, StepWork()).hfu == figures.hfu
 
 
 def test_rates_and_cost():
-    found = derive_step_figures(STATS, 0.5, NODE, WORK)
-    assert found.tokens_per_s == 4000
-    assert found.samples_per_s is None
-    assert found.cost_usd == pytest.approx(4 * 0.5 * 3.6 / 3600)
+    figures = derive_step_figures(STATS, 0.5, NODE, WORK)
+    assert figures.tokens_per_s == 4000
+    assert figures.samples_per_s is None
+    assert figures.cost_usd == pytest.approx(4 * 0.5 * 3.6 / 3600)
 
 
 def test_nothing_is_made_up():
-    found = derive_step_figures(STATS, None, NODE, WORK)  # communicates, and was not simulated
-    assert not found.has_step_figures
+    figures = derive_step_figures(STATS, None, NODE, WORK)  # communicates, and was not simulated
+    assert not figures.has_step_figures
     assert derive_step_figures(STATS, 1.0, None, StepWork(1e12)).mfu is None
     assert derive_step_figures(STATS, 1.0, replace(NODE, tdp_w=None), WORK).energy_j is None
 
@@ -133,8 +133,8 @@ def run(tmp_path, capsys, monkeypatch):
         code = hespas.main(
             ["run", "--mlir", "p.mlir", "--node", "small.json", "--output", "out", *flags]
         )
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
 
     return go
 
@@ -150,14 +150,14 @@ def test_a_program_that_does_not_fit_is_said_first(run):
 
 def test_json_has_memory_and_figures(run):
     code, out, err = run(8000, "--json", "--tokens-per-step", "64")
-    found = json.loads(out)
+    data = json.loads(out)
     assert code == 0 and "does not fit" not in err
-    memory, figures = found["memory"], found["derived"]
+    memory, figures = data["memory"], data["derived"]
     assert (memory["fits"], memory["node_bytes"], memory["peak_bytes"]) == (True, 8000, 4096)
     assert memory["timeline"] == [[0, 4096], [1, 4096]]
-    assert figures["mfu"] == figures["hfu"] == pytest.approx(65536 / 1e9 / found["compute_s"])
-    assert figures["tokens_per_s"] == pytest.approx(64 / found["compute_s"])
-    assert figures["cost_usd"] == pytest.approx(found["compute_s"] / 1000)
+    assert figures["mfu"] == figures["hfu"] == pytest.approx(65536 / 1e9 / data["compute_s"])
+    assert figures["tokens_per_s"] == pytest.approx(64 / data["compute_s"])
+    assert figures["cost_usd"] == pytest.approx(data["compute_s"] / 1000)
 
 
 def test_memory_can_be_left_out(run):

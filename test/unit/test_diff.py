@@ -38,11 +38,11 @@ def diff(capsys, *argv):
 
 def test_equal_programs_differ_in_nothing_but_their_name(runs, capsys):
     code, out, _ = diff(capsys, runs["a"], runs["same"], "--json", "--fail-above", "0")
-    found = json.loads(out)
-    assert code == 0 and found["growth"] == 0
+    data = json.loads(out)
+    assert code == 0 and data["growth"] == 0
     for table in ("kinds", "kernels", "layers", "collectives"):
-        assert found[table] and all(row["difference_s"] == 0 for row in found[table])
-    other = [n for n, pair in found["provenance"].items() if pair["a"] != pair["b"]]
+        assert data[table] and all(row["difference_s"] == 0 for row in data[table])
+    other = [n for n, pair in data["provenance"].items() if pair["a"] != pair["b"]]
     assert other == ["program"]
     out = diff(capsys, runs["a"], runs["same"])[1]
     assert "no difference" in out and "a.mlir" in out
@@ -50,20 +50,23 @@ def test_equal_programs_differ_in_nothing_but_their_name(runs, capsys):
 
 def test_every_table_adds_up_to_the_change_of_the_compute(runs):
     a, b = RunResult.load_folder(runs["a"]), RunResult.load_folder(runs["b"])
-    found = find_run_differences(a, b)
+    differences = find_run_differences(a, b)
     change = b.figures["compute_s"] - a.figures["compute_s"]
     assert change < 0
-    for rows in (found.kinds, found.kernels, found.layers):
+    for rows in (differences.kinds, differences.kernels, differences.layers):
         assert math.fsum(row.difference_s for row in rows) == pytest.approx(change)
     times = [r.simulation["collectives"] for r in (a, b) if r.simulation]
     sums = [math.fsum(row["time_s"] for row in rows) for rows in times]
-    apart = math.fsum(row.difference_s for row in found.collectives)
+    apart = math.fsum(row.difference_s for row in differences.collectives)
     assert apart == pytest.approx(sums[1] - sums[0])
-    assert found.relative_growth == pytest.approx(
+    assert differences.relative_growth == pytest.approx(
         b.figures["step_time_s"] / a.figures["step_time_s"] - 1
     )
-    assert found.provenance["node"] == ("A100_SXM_40GB", "H100_80GB")
-    assert found.provenance["simulation curves"][0] != found.provenance["simulation curves"][1]
+    assert differences.provenance["node"] == ("A100_SXM_40GB", "H100_80GB")
+    assert (
+        differences.provenance["simulation curves"][0]
+        != differences.provenance["simulation curves"][1]
+    )
 
 
 def test_swapped_the_differences_change_their_sign(runs):
@@ -83,8 +86,10 @@ def test_what_is_new_is_said(runs, capsys):
 
 
 def test_the_largest_change_comes_first_and_the_rest_is_counted(runs, capsys):
-    found = find_run_differences(RunResult.load_folder(runs["a"]), RunResult.load_folder(runs["b"]))
-    for rows in (found.kinds, found.kernels, found.layers):
+    differences = find_run_differences(
+        RunResult.load_folder(runs["a"]), RunResult.load_folder(runs["b"])
+    )
+    for rows in (differences.kinds, differences.kernels, differences.layers):
         sizes = [abs(row.difference_s) for row in rows]
         assert sizes == sorted(sizes, reverse=True)
     out = diff(capsys, runs["a"], runs["b"], "--top", "2")[1]
@@ -95,8 +100,8 @@ def test_the_largest_change_comes_first_and_the_rest_is_counted(runs, capsys):
 def test_differences_have_a_sign_and_shares_differ_by_points(runs, capsys):
     out = diff(capsys, runs["a"], runs["b"])[1]
     rows = out.partition("Totals, one device")[2].partition("\n\n")[0].splitlines()[2:]
-    found = {line[:24].strip(): line for line in rows}
-    assert re.search(r"[+-][\d.]+ points", found["HFU"])
+    lines_by_name = {line[:24].strip(): line for line in rows}
+    assert re.search(r"[+-][\d.]+ points", lines_by_name["HFU"])
     for line in rows:
         assert re.search(r" ([+-][\d.]+|0) [^+-]*([+-][\d.]+ %|-)$", line), line
 
@@ -111,9 +116,9 @@ def test_fail_above_is_for_slower_ones_only(runs, capsys):
 
 def test_without_a_simulation_compute_is_compared(runs, capsys):
     code, out, err = diff(capsys, runs["b"], runs["bare"], "--fail-above", "1", "--json")
-    found = json.loads(out)
-    assert code == 1 and found["measure"] == "compute_s" and "the compute takes" in err
-    assert [(row["a_count"], row["b_count"], row["a_s"]) for row in found["collectives"]] == [
+    data = json.loads(out)
+    assert code == 1 and data["measure"] == "compute_s" and "the compute takes" in err
+    assert [(row["a_count"], row["b_count"], row["a_s"]) for row in data["collectives"]] == [
         (3, 3, None)
     ]
 
@@ -141,9 +146,9 @@ def test_an_annotated_program_keeps_its_annotation(runs, capsys):
     annotated = str(Path(runs["b"], "annotated.mlirbc"))
     system = ("--systems", "H100_80GB_4GPU")
     code, out, _ = diff(capsys, runs["b"], annotated, *system, "--json")
-    found = json.loads(out)
-    assert code == 0 and found["growth"] == 0
-    assert found["provenance"]["node"] == {"a": "H100_80GB", "b": "H100_80GB"}
+    data = json.loads(out)
+    assert code == 0 and data["growth"] == 0
+    assert data["provenance"]["node"] == {"a": "H100_80GB", "b": "H100_80GB"}
     out = diff(capsys, runs["b"], annotated, *system, "--nodes", "A100_SXM_40GB", "--json")[1]
     assert json.loads(out)["provenance"]["node"]["b"] == "A100_SXM_40GB"
 
@@ -156,9 +161,9 @@ def test_an_annotated_program_that_is_not_split_is_split(runs, capsys, tmp_path)
     assert hespas_opt([program, "--roofline-annotate=node=H100_80GB", "-o", path]) == 0
     flags = ("--systems", "H100_80GB_4GPU")
     code, out, _ = diff(capsys, path, path, *flags, "--json")
-    found = json.loads(out)
-    assert code == 0 and found["provenance"]["estimator"]["a"].startswith("roofline")
-    assert found["totals"]["step_time_s"]["a"] > 0
+    data = json.loads(out)
+    assert code == 0 and data["provenance"]["estimator"]["a"].startswith("roofline")
+    assert data["totals"]["step_time_s"]["a"] > 0
 
 
 @pytest.mark.parametrize(
@@ -176,8 +181,8 @@ def test_an_annotated_program_that_is_not_split_is_split(runs, capsys, tmp_path)
     ],
 )
 def test_wrong_lines_are_one_line(runs, capsys, argv, code, text):
-    found, out, err = diff(capsys, *(word.format(**runs) for word in argv))
-    assert found == code and text in err and not out
+    data, out, err = diff(capsys, *(word.format(**runs) for word in argv))
+    assert data == code and text in err and not out
     assert "Traceback" not in err
 
 

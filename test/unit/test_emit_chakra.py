@@ -394,34 +394,34 @@ def test_whole_flow_statistics(parse, tmp_path):
         run = PassRun(note=lambda text: None)
         pipeline.run_pipeline(parse(PROGRAM), FLOW.format(split=split, out=out), run)
         assert find_trace_problems(out) == []
-        found = json.loads((out / "module_stats.json").read_text())
-        assert found["schema"] == "hespas.module_stats/1"
-        kinds, total = found["kinds"], found["totals"]
+        data = json.loads((out / "module_stats.json").read_text())
+        assert data["schema"] == "hespas.module_stats/1"
+        kinds, total = data["kinds"], data["totals"]
         for name in ("count", "time_ns", "flops", "read_bytes", "write_bytes"):
             for table in ("kinds", "dtypes", "bounds"):
-                assert sum(row[name] for row in found[table].values()) == pytest.approx(total[name])
+                assert sum(row[name] for row in data[table].values()) == pytest.approx(total[name])
             if name != "count":
-                rows = found["regions"]
+                rows = data["regions"]
                 assert sum(r[name] * r["runs"] for r in rows) == pytest.approx(total[name])
         assert kinds["stablehlo.dot_general"]["flops"] == 2 * 2 * 64**3
         assert kinds["stablehlo.dot_general"]["count"] == 2
         wanted = {"ranks": [4, 5, 6, 7]}
         wanted["collectives"] = {"all_reduce": {"count": 1, "operand_bytes": 64 * 64 * 4}}
-        assert found["communicators"]["2"] == wanted
+        assert data["communicators"]["2"] == wanted
         # pitfall 11
-        assert all(0 < share <= 1 for share in found["utilisation"].values())
+        assert all(0 < share <= 1 for share in data["utilisation"].values())
         ns = [
             n.get_attr_value("num_ops") // 1000
             for n in read_trace_nodes(out / "dev.0.et")
             if n.type == COMP
         ]
         assert abs(sum(ns) - total["time_ns"]) <= 1
-        assert run.get_artefact(EmittedTraces).stats == found
+        assert run.get_artefact(EmittedTraces).stats == data
         totals[split] = total["time_ns"]
         if split == "split-linear":  # two equal regions: the second is the first again
-            assert found["reuse"]["basic_block_reuse_rate"] == 0.5
-            assert found["reuse"]["operator_reuse_factor"] == 0.5
-            assert [r["runs"] for r in found["regions"]] == [2] or len(found["regions"]) == 1
+            assert data["reuse"]["basic_block_reuse_rate"] == 0.5
+            assert data["reuse"]["operator_reuse_factor"] == 0.5
+            assert [r["runs"] for r in data["regions"]] == [2] or len(data["regions"]) == 1
     assert len(set(totals.values())) == 1
 
 

@@ -42,9 +42,9 @@ class Loose(DataFlowOrder):
 def test_any_program_gives_a_sound_trace(seed, order_class):
     with tempfile.TemporaryDirectory() as folder:
         trace_writer.write_traces(random_trace(seed, order_class), Path(folder))
-        found = check_trace_folder(folder)
-        assert found.problems == []
-        assert found.fixed_order
+        report = check_trace_folder(folder)
+        assert report.problems == []
+        assert report.fixed_order
         for rank in range(DEVICES):
             assert all(
                 d < n.id
@@ -77,8 +77,12 @@ def finish(trace):
         for slot, queue in ready.items():
             if queue and slot not in running:
                 number = running[slot] = heapq.heappop(queue)
-                what = steps[number].content
-                took = what.latency_fs if isinstance(what, ComputeContent) else what.size * 100 * NS
+                content = steps[number].content
+                took = (
+                    content.latency_fs
+                    if isinstance(content, ComputeContent)
+                    else content.size * 100 * NS
+                )
                 heapq.heappush(events, (now + took, slot, number))
         if not events:
             return now
@@ -181,12 +185,12 @@ def simulate(trace, folder):
 def test_on_the_real_astra_sim(tmp_path):
     for seed in range(8):
         trace = random_trace(seed, DataFlowOrder)
-        found = simulate(trace, tmp_path / f"chained{seed}")
-        assert len(found) == DEVICES
+        finish = simulate(trace, tmp_path / f"chained{seed}")
+        assert len(finish) == DEVICES
         fs = sum(
             step.content.latency_fs
             for step in trace.steps
             if isinstance(step.content, ComputeContent)
         )
-        assert {cycles - exposed for cycles, exposed in found.values()} == {fs // NS}
-        assert found == simulate(random_trace(seed, Loose), tmp_path / f"loose{seed}")
+        assert {cycles - exposed for cycles, exposed in finish.values()} == {fs // NS}
+        assert finish == simulate(random_trace(seed, Loose), tmp_path / f"loose{seed}")

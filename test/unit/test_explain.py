@@ -87,9 +87,9 @@ def test_of_branches_it_is_the_one_that_the_cost_is_of():
     total = (
         run_pipeline(module, "roofline-annotate{node=A100_SXM_40GB}").get_artefact(Annotation).total
     )
-    found = kernel_rows.collect_kernel_rows(module)
-    assert [row.op for row in found] == ["stablehlo.negate"]
-    assert sum(row.time_ns for row in found) == total.latency_ns
+    rows = kernel_rows.collect_kernel_rows(module)
+    assert [row.op for row in rows] == ["stablehlo.negate"]
+    assert sum(row.time_ns for row in rows) == total.latency_ns
 
 
 def test_a_loop_that_never_runs_has_no_kernels():
@@ -117,9 +117,9 @@ def test_a_region_that_was_estimated_whole_is_a_kernel(text, split):
     module = ir.Module.parse(text, make_context())
     run_pipeline(module, split)
     total = annotate_module(module, Whole(), PassRun()).total
-    found = kernel_rows.collect_kernel_rows(module)
-    assert total.latency_ns and sum(row.time_ns for row in found) == total.latency_ns
-    assert any(row.kind == "region" for row in found)
+    rows = kernel_rows.collect_kernel_rows(module)
+    assert total.latency_ns and sum(row.time_ns for row in rows) == total.latency_ns
+    assert any(row.kind == "region" for row in rows)
 
 
 def test_a_kernel_has_one_kind_fused_or_not():
@@ -138,8 +138,8 @@ def test_a_node_of_options_alone_has_no_peaks_to_show(tmp_path, capsys):
     path = tmp_path / "a.mlir"
     path.write_text(str(module))
     assert run_tool_main(hespas.main, ["show", str(path), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["node"] == "custom" and found["kernels"][0]["of_peak"] is None
+    data = json.loads(capsys.readouterr().out)
+    assert data["node"] == "custom" and data["kernels"][0]["of_peak"] is None
     assert run_tool_main(hespas.main, ["compare", "--changes", str(path), str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["growth"] == 0
 
@@ -189,12 +189,12 @@ def test_the_kernels_are_the_program(tmp_path, capsys):
     run_s = json.loads((out / "run.json").read_text())["compute_s"]
     capsys.readouterr()
     assert run_tool_main(hespas.main, ["show", str(out), "--json", "--top", "0"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["compute_s"] == pytest.approx(run_s)
-    assert sum(one["total_s"] for one in found["kernels"]) == pytest.approx(run_s)
-    for what in ("layer", "kind", "dtype", "bound", "constants"):
-        assert sum(one["time_s"] for one in found[f"by_{what}"]) == pytest.approx(run_s)
-    first = found["kernels"][0]
+    data = json.loads(capsys.readouterr().out)
+    assert data["compute_s"] == pytest.approx(run_s)
+    assert sum(one["total_s"] for one in data["kernels"]) == pytest.approx(run_s)
+    for group_name in ("layer", "kind", "dtype", "bound", "constants"):
+        assert sum(one["time_s"] for one in data[f"by_{group_name}"]) == pytest.approx(run_s)
+    first = data["kernels"][0]
     assert first["low_s"] < first["time_s"] < first["high_s"]
     assert 0 < first["of_bandwidth"] < 1 and first["place"].startswith(EXAMPLE.name)
     module = frontends.read_module(str(EXAMPLE), make_context())
@@ -206,10 +206,10 @@ def test_the_kernels_are_the_program(tmp_path, capsys):
 
 def test_what_was_measured_is_told_of_estimators_that_measured(tmp_path, capsys):
     path = tmp_path / "a.mlir"
-    for estimator, said in (("roofline", False), ("calibrated", True)):
+    for estimator, has_constants in (("roofline", False), ("calibrated", True)):
         path.write_text(str(annotated(LOOP, estimator)))
         assert run_tool_main(hespas.main, ["show", str(path)]) == 0
-        assert ("Time by constants" in capsys.readouterr().out) is said
+        assert ("Time by constants" in capsys.readouterr().out) is has_constants
 
 
 def test_explain_shows_constants_and_refuses_other_folders(tmp_path, capsys):

@@ -145,9 +145,9 @@ def test_computes_what_jax_computes(place, program, mesh, settings, results):
     """As lowered and as partitioned, on 8 CPU devices, every result on every device."""
     done = run_support_module("export_execution", program, mesh, settings, timeout_s=240)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["devices"] == 8 and found["results"] == results
-    assert found["lowered"] < 1e-5 and found["partitioned"] < 1e-4
+    data = json.loads(done.stdout)
+    assert data["devices"] == 8 and data["results"] == results
+    assert data["lowered"] < 1e-5 and data["partitioned"] < 1e-4
 
 
 def test_function_with_a_spec(place, capsys):
@@ -253,9 +253,9 @@ def test_weights_are_never_allocated(place, capsys):
     """70B parameters, 282 GB of them in f32, in a process of less than 2 GB."""
     argv = ("--config", "70b", "--set", "scan=true", "--mesh", "fsdp=64,tensor=8", "--json")
     assert export("llama", *argv, "-o", "out.mlirbc") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["facts"]["parameters"] > 70e9 and found["devices"] == 512
-    assert found["lower_peak_bytes"] < 2 * GB
+    data = json.loads(capsys.readouterr().out)
+    assert data["facts"]["parameters"] > 70e9 and data["devices"] == 512
+    assert data["lower_peak_bytes"] < 2 * GB
 
 
 def test_list(capsys, monkeypatch):
@@ -268,8 +268,8 @@ def test_list(capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "fsdp=8" in out and "| 70b" in out and "scan" in out
     assert export("--list", "llama", "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert {"name", "form", "default", "help"} == set(found["options"][0])
+    data = json.loads(capsys.readouterr().out)
+    assert {"name", "form", "default", "help"} == set(data["options"][0])
     assert export("--list", "lama") == 2
     assert "unknown recipe 'lama'; did you mean 'llama'?" in capsys.readouterr().err
 
@@ -346,18 +346,18 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("usage", "program", "given", "message"), WRONG)
-def test_wrong_program_is_one_line(place, monkeypatch, usage, program, given, message):
+@pytest.mark.parametrize(("usage", "program", "spec", "message"), WRONG)
+def test_wrong_program_is_one_line(place, monkeypatch, usage, program, spec, message):
     """What the worker makes of it, here without its process."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     Path("broken.py").write_text("def build(:\n")
-    given = {**given, "spec": ExportSpec(**given["spec"])} if "spec" in given else given
+    spec = {**spec, "spec": ExportSpec(**spec["spec"])} if "spec" in spec else spec
     with pytest.raises(BaseException) as caught:
-        load_lowered_program(ExportRequest(program, **given))
-    found = describe_error(caught.value)
-    error = HespasError(found["message"], where=found["where"], remedy=found["remedy"])
+        load_lowered_program(ExportRequest(program, **spec))
+    text = describe_error(caught.value)
+    error = HespasError(text["message"], where=text["where"], remedy=text["remedy"])
     assert message in str(error) and "\n" not in str(error)
-    assert found["usage"] is usage
+    assert text["usage"] is usage
 
 
 @pytest.mark.parametrize(

@@ -42,15 +42,15 @@ def test_options_are_those_of_the_signature():
         text="x",
     ) -> None: ...
 
-    found = {option.name: option for option in collect_options(build)}
-    assert found["size"].describe_form() == "int | none" and found["size"].help == "how many"
-    assert found["kind"].describe_form() == "a | b"
-    given = {"size": "none", "rate": "1e-3", "kind": "b", "fast": "false", "text": "7"}
-    values = bind_option_texts(build, given, {"x": 2}, "it")
+    options = {option.name: option for option in collect_options(build)}
+    assert options["size"].describe_form() == "int | none" and options["size"].help == "how many"
+    assert options["kind"].describe_form() == "a | b"
+    texts = {"size": "none", "rate": "1e-3", "kind": "b", "fast": "false", "text": "7"}
+    values = bind_option_texts(build, texts, {"x": 2}, "it")
     assert values == {
         "mesh": {"x": 2}, "size": None, "rate": 1e-3, "kind": "b", "fast": False, "text": "7"
     }  # fmt: skip
-    assert convert_option_text(found["size"], "12", "it") == 12
+    assert convert_option_text(options["size"], "12", "it") == 12
     with pytest.raises(UsageError, match=r"'kind' takes a \| b, not 'c'"):
         bind_option_texts(build, {"kind": "c"}, None, "it")
     with pytest.raises(UsageError, match="no option 'mesh'; use --mesh"):
@@ -69,10 +69,10 @@ def test_options_of_a_group_are_options_like_the_others():
         """What it does."""
         return first, shape, last
 
-    found = collect_options(build)
-    assert [option.name for option in found] == ["first", "rows", "columns", "last"]
-    assert found[1].help == "how many" and found[1].format_default() == "2"
-    assert found[2].describe_form() == "int | none" and build.__doc__ == "What it does."
+    options = collect_options(build)
+    assert [option.name for option in options] == ["first", "rows", "columns", "last"]
+    assert options[1].help == "how many" and options[1].format_default() == "2"
+    assert options[2].describe_form() == "int | none" and build.__doc__ == "What it does."
     assert build() == ("a", Shape(), False)
     assert build("b", columns=3, last=True) == ("b", Shape(columns=3), True)
     assert build(**bind_option_texts(build, {"rows": "5"}, None, "it")) == (

@@ -42,15 +42,15 @@ PAGE = ROOT / "docs" / "reference" / "fusion.md"
 
 def unfused(module: ir.Module) -> None:
     """Put the bodies of fusions in their place: XLA's CPU compiler takes few kinds of fusion."""
-    found: list[ir.Operation] = []
+    fusions: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name == "mhlo.fusion":
-            found.append(op)
+            fusions.append(op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    for op in found:
+    for op in fusions:
         _, values = splice_block_before(op, op.operands, op.regions[0].blocks[0])
         for result, value in zip(op.results, values, strict=True):
             result.replace_all_uses_with(value)
@@ -58,8 +58,8 @@ def unfused(module: ir.Module) -> None:
 
 
 def assert_same(module: ir.Module, plain: ir.Module, devices: int, tolerance: float) -> None:
-    for ours, theirs in zip(execute(module, devices), execute(plain, devices), strict=True):
-        for a, b in zip(ours, theirs, strict=True):
+    for actual, theirs in zip(execute(module, devices), execute(plain, devices), strict=True):
+        for a, b in zip(actual, theirs, strict=True):
             if a.dtype.kind in "iub":
                 np.testing.assert_array_equal(a, b)
             else:
@@ -349,14 +349,14 @@ def test_collectives_of_llama_are_those_of_xla(workload, context):
     for name, pipeline in (("llama3-100m", "fuse"), ("llama3-100m-opt-a100", "prepare")):
         module = frontends.read_module(str(workload(f"llama3/{name}.mlir")), context)
         passes.run_pipeline(module, pipeline)
-        found: dict[str, list[int]] = {}
+        collectives: dict[str, list[int]] = {}
         for view in find_entry_function(module).regions[0].blocks[0].operations:
             comm = CommAttr.read_from_op(view.operation)
             if comm is not None:
-                count = found.setdefault(comm.kind, [0, 0])
+                count = collectives.setdefault(comm.kind, [0, 0])
                 count[0] += 1
                 count[1] += comm.operand_bytes
-        counts.append(found)
+        counts.append(collectives)
     assert counts[0] == counts[1]
 
 
@@ -406,8 +406,8 @@ def test_reach_and_order_of_random_graphs(data):
             needs = {u: {kept if o == gone else o for o in n} for u, n in needs.items()}
             needs[kept] = before
     for unit in needs:
-        found = all_needs(needs, unit)
-        assert found == {other for other in needs if reach.depends_on(unit, other)}
+        dependencies = all_needs(needs, unit)
+        assert dependencies == {other for other in needs if reach.depends_on(unit, other)}
     order = order_topologically(
         needs, {unit: unit for unit in needs}
     )  # raises where there is a circle
@@ -416,10 +416,10 @@ def test_reach_and_order_of_random_graphs(data):
 
 
 def all_needs(needs: dict[int, set[int]], unit: int) -> set[int]:
-    found: set[int] = set()
+    reached: set[int] = set()
     waiting = [unit]
     while waiting:
-        new = needs[waiting.pop()] - found
-        found |= new
+        new = needs[waiting.pop()] - reached
+        reached |= new
         waiting += new
-    return found
+    return reached

@@ -146,14 +146,14 @@ def test_module_stats_fit_the_schema(tmp_path):
 
 
 def _unnamed(model) -> list[str]:
-    found = [f"{type(model).__name__}.{key}" for key in model.model_extra or {}]
+    unnamed = [f"{type(model).__name__}.{key}" for key in model.model_extra or {}]
     for value in model.__dict__.values():
         inner = value.values() if isinstance(value, dict) else value
         parts = inner if isinstance(value, (dict, list)) else [value]
         for part in parts:
             if hasattr(part, "model_extra"):
-                found += _unnamed(part)
-    return found
+                unnamed += _unnamed(part)
+    return unnamed
 
 
 def test_schema_key_is_allowed_in_a_file(tmp_path):

@@ -47,30 +47,34 @@ ENTRY e {
 
 
 def groups(module: ir.Module) -> list[str]:
-    found = []
+    group_lists = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if "replica_groups" in op.attributes:
-            found.append(str(op.attributes["replica_groups"]))
+            group_lists.append(str(op.attributes["replica_groups"]))
         return ir.WalkResult.ADVANCE
 
     collect_functions(module)["main"].walk(visit)
-    return found
+    return group_lists
 
 
 @pytest.mark.parametrize("spec", ['{"b"}, {}', '{"c"}, {"a"}', '{"b", "c"}, {}'])
 def test_as_xla_lists_them_itself(spec):
     """XLA's older form, lists, is the oracle: a flag asks for it."""
-    found = []
+    group_lists = []
     for flags in ("", "--xla_enable_rgv3_materialization=false"):
         module = ir.Module.parse(PARTITIONED.replace("SPEC", spec), make_context())
-        what = build_compilation(module, collect_census(module))
-        found.append(
-            groups(compile_module(module, CompileRequest(what, *CPU_DUMPS, flags=flags)).module)
+        compilation = build_compilation(module, collect_census(module))
+        group_lists.append(
+            groups(
+                compile_module(module, CompileRequest(compilation, *CPU_DUMPS, flags=flags)).module
+            )
         )
     if JAXLIB >= (0, 11):  # its older form lists the same groups in another order
-        found = [[sorted(re.findall(r"\[[\d, ]+\]", text)) for text in form] for form in found]
-    assert found[0] == found[1] and found[0] and "mesh" not in found[0][0]
+        group_lists = [
+            [sorted(re.findall(r"\[[\d, ]+\]", text)) for text in form] for form in group_lists
+        ]
+    assert group_lists[0] == group_lists[1] and group_lists[0] and "mesh" not in group_lists[0][0]
 
 
 @pytest.mark.parametrize(
@@ -112,9 +116,9 @@ def test_a_group_differs_in_the_named_axes_only(data):
     for axis in named_axes:
         message.axes.add(index=axis)
     places = dict(zip(ids, itertools.product(*map(range, sizes)), strict=True))
-    found = hlo_groups.compute_device_groups(message)
-    assert sorted(itertools.chain(*found)) == list(range(count))
-    for group in found:
+    groups = hlo_groups.compute_device_groups(message)
+    assert sorted(itertools.chain(*groups)) == list(range(count))
+    for group in groups:
         others = {
             tuple(at for axis, at in enumerate(places[one]) if axis not in named_axes)
             for one in group

@@ -66,26 +66,26 @@ def bitcast_text(source: str, result: str, attributes: str = "") -> str:
 
 @draw_examples(30, derandomize=True)
 @given(bitcasts())
-def test_a_bitcast_reads_the_same_memory(found):
+def test_a_bitcast_reads_the_same_memory(data):
     """Against numpy: the bytes in the source's order in memory are those in the result's."""
-    source, source_layout, result, result_layout = found
+    source, source_layout, result, result_layout = data
     x = np.arange(math.prod(source), dtype=np.float32).reshape(source)
     attributes = (
         f"source_layout = {index_attr(source_layout)}, result_layout = {index_attr(result_layout)}"
     )
     y = np.empty(result, np.float32)
-    (got,) = call(plain(bitcast_text(type_of(x), type_of(y), attributes)), [x])
-    assert got.shape == tuple(result)
+    (output,) = call(plain(bitcast_text(type_of(x), type_of(y), attributes)), [x])
+    assert output.shape == tuple(result)
     memory = x.transpose(source_layout[::-1]).ravel()
-    np.testing.assert_array_equal(got.transpose(result_layout[::-1]).ravel(), memory)
+    np.testing.assert_array_equal(output.transpose(result_layout[::-1]).ravel(), memory)
 
 
 @pytest.mark.parametrize("wanted", [np.int32, np.int16, np.uint8, np.float64])
 def test_a_bitcast_changes_the_element_type(wanted):
     x = RANDOM.integers(-(2**31), 2**31, (6, 4), np.int32)
     y = x.view(wanted).reshape(2, -1)
-    (got,) = call(plain(bitcast_text(type_of(x), type_of(y))), [x])
-    np.testing.assert_array_equal(got.view(np.uint8), y.view(np.uint8))
+    (result,) = call(plain(bitcast_text(type_of(x), type_of(y))), [x])
+    np.testing.assert_array_equal(result.view(np.uint8), y.view(np.uint8))
 
 
 def test_a_bitcast_that_cannot_be():
@@ -159,8 +159,8 @@ def library_call(
         : ({types}) -> tuple<{out}, tensor<7xui8>>
       %1 = stablehlo.get_tuple_element %0[0] : (tuple<{out}, tensor<7xui8>>) -> {out}
       return %1 : {out} }}"""
-    (got,) = call(plain(text), inputs)
-    return got
+    (output,) = call(plain(text), inputs)
+    return output
 
 
 WINDOWS = [  # layout, image, kernel, channels in and out, groups, stride, padding, dilation
@@ -199,9 +199,9 @@ def test_convolutions_are_those_of_jax(window):
     bias = shaped("O", {"O": outputs})
     leaky = {"activation_mode": "kLeakyRelu", "leakyrelu_alpha": 0.2, "conv_result_scale": 2}
     config: dict[str, Any] = {"cudnn_conv_backend_config": leaky}
-    got = library_call("__cudnn$convBiasActivationForward", config, [x, w, bias], y)
+    result = library_call("__cudnn$convBiasActivationForward", config, [x, w, bias], y)
     z = 2 * y + (bias if layout == "NHWC" else bias[:, None, None])
-    close(got, np.where(z > 0, z, 0.2 * z))
+    close(result, np.where(z > 0, z, 0.2 * z))
     close(library_call("__cudnn$convForward", {}, [x, w], y), y)
     close(library_call("__cudnn$convBackwardFilter", {}, [x, dy], w), dw)
     if groups == 1:
@@ -211,8 +211,8 @@ def test_convolutions_are_those_of_jax(window):
             library_call("__cudnn$convBackwardInput", {}, [dy, w], x)
 
 
-def close(got: np.ndarray, wanted: np.ndarray) -> None:
-    np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-3 * np.abs(wanted).max())
+def close(result: np.ndarray, wanted: np.ndarray) -> None:
+    np.testing.assert_allclose(result, wanted, rtol=1e-3, atol=1e-3 * np.abs(wanted).max())
 
 
 def product_config(epilogue: str = "DEFAULT", beta: float = 0.0, **batch: list[str]) -> Any:
@@ -229,28 +229,28 @@ def test_products_with_their_epilogues():
     c, bias = (RANDOM.normal(size=s).astype(np.float32) for s in ((6, 4), (4,)))
     dot = 0.5 * a @ b
     close(library_call("__cublas$gemm", product_config(), [a, b], dot), dot)
-    got = library_call("__cublas$gemm", product_config(beta=2.0), [a, b, c], dot)
-    close(got, dot + 2 * c)
+    result = library_call("__cublas$gemm", product_config(beta=2.0), [a, b, c], dot)
+    close(result, dot + 2 * c)
     matmul = "__cublas$lt$matmul"
-    got = library_call(matmul, product_config("BIAS_RELU", 1.0), [a, b, c, bias], dot)
-    close(got, np.maximum(dot + c + bias, 0))
-    got = library_call(matmul, product_config("GELU"), [a, b], dot)
+    result = library_call(matmul, product_config("BIAS_RELU", 1.0), [a, b, c, bias], dot)
+    close(result, np.maximum(dot + c + bias, 0))
+    result = library_call(matmul, product_config("GELU"), [a, b], dot)
     inner = math.sqrt(2 / math.pi) * (dot + 0.044715 * dot**3)
-    close(got, 0.5 * dot * (1 + np.tanh(inner)))
-    got = library_call(matmul, product_config("SILU"), [a, b], dot)
-    close(got, dot / (1 + np.exp(-dot)))
+    close(result, 0.5 * dot * (1 + np.tanh(inner)))
+    result = library_call(matmul, product_config("SILU"), [a, b], dot)
+    close(result, dot / (1 + np.exp(-dot)))
 
 
-@pytest.mark.parametrize("asked", ["HIGHEST", "DEFAULT"])
-def test_a_product_keeps_its_precision(asked):
+@pytest.mark.parametrize("argv", ["HIGHEST", "DEFAULT"])
+def test_a_product_keeps_its_precision(argv):
     config = product_config()
-    config["gemm_backend_config"]["precision_config"] = {"operand_precision": [asked, asked]}
+    config["gemm_backend_config"]["precision_config"] = {"operand_precision": [argv, argv]}
     text = json.dumps(json.dumps(config))
     module = plain(f"""func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {{
       %0 = stablehlo.custom_call @"__cublas$gemm"(%x, %x) {{backend_config = {text}}}
         : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
       return %0 : tensor<8x8xf32> }}""")
-    assert ("precision = [HIGHEST, HIGHEST]" in str(module)) == (asked == "HIGHEST")
+    assert ("precision = [HIGHEST, HIGHEST]" in str(module)) == (argv == "HIGHEST")
 
 
 def test_a_batched_product():
@@ -315,7 +315,7 @@ def test_equal_regions_give_equal_text():
 )
 def test_what_xla_made_for_a_gpu_computes_what_it_did(name, workload):
     """Fusions, bitcasts and cuDNN calls of real programs, run on 8 processor devices."""
-    found = []
+    results = []
     for stage in ("spmd", "opt"):
         module = frontends.read_module(str(workload(f"zoo/{name}/{stage}.mlir")), make_context())
         passes.run_pipeline(module, "prepare", PassRun(note=lambda text: None))
@@ -323,8 +323,8 @@ def test_what_xla_made_for_a_gpu_computes_what_it_did(name, workload):
             del module.operation.attributes["mhlo.input_output_alias"]
             lower_to_plain_stablehlo(module)
             assert "mhlo.bitcast" not in str(module)
-        found.append(execute(module))
-    for before, after in zip(*found, strict=True):
+        results.append(execute(module))
+    for before, after in zip(*results, strict=True):
         for x, y in zip(before, after, strict=True):
             wide = np.complex128 if x.dtype.kind == "c" else np.float64
             x, y = x.astype(wide), y.astype(wide)

@@ -43,10 +43,10 @@ def measured(parse, tmp_path):
         module = parse(text)
         passes.run_pipeline(module, "prepare,split-linear")
         run = PassRun(note=lambda text: None)
-        given = {"cache": str(tmp_path / "cache.sqlite"), "timeout": 20.0, **(options or {})}
+        settings = {"cache": str(tmp_path / "cache.sqlite"), "timeout": 20.0, **(options or {})}
         annotation = annotate_module(
             module, cls(FakeConfig(**config)), run,
-            keep_going=keep_going, options=MeasureOptions(**given),
+            keep_going=keep_going, options=MeasureOptions(**settings),
         )  # fmt: skip
         verify_attrs.verify_attributes(module)
         return module, annotation.measured, run
@@ -54,14 +54,21 @@ def measured(parse, tmp_path):
     return go
 
 
-def counts(found: MeasureStatistics) -> tuple[int, ...]:
-    return found.regions, found.free, found.distinct, found.measured, found.cached, found.failed
+def counts(statistics: MeasureStatistics) -> tuple[int, ...]:
+    return (
+        statistics.regions,
+        statistics.free,
+        statistics.distinct,
+        statistics.measured,
+        statistics.cached,
+        statistics.failed,
+    )
 
 
 def test_each_distinct_region_is_measured_once(measured, tmp_path):
     log = tmp_path / "log"
-    module, found, _ = measured(log=str(log))
-    assert counts(found) == (4, 1, 2, 2, 0, 0)
+    module, statistics, _ = measured(log=str(log))
+    assert counts(statistics) == (4, 1, 2, 2, 0, 0)
     assert len(calls(log)) == 2
     assert len({line.split()[0] for line in calls(log)}) == 1, "one worker does both"
     regions = [f for f in collect_functions(module).values() if RegionAttr.NAME in f.attributes]
@@ -79,11 +86,11 @@ def test_each_distinct_region_is_measured_once(measured, tmp_path):
 def test_the_cache_saves_every_worker_call(measured, tmp_path):
     log = tmp_path / "log"
     first, _, _ = measured(log=str(log))
-    second, found, _ = measured(log=str(log))
-    assert counts(found) == (4, 1, 2, 0, 2, 0)
+    second, statistics, _ = measured(log=str(log))
+    assert counts(statistics) == (4, 1, 2, 0, 2, 0)
     assert len(calls(log)) == 2
     assert str(first) == str(second)
-    assert found.uncached_s > 0
+    assert statistics.uncached_s > 0
 
 
 @pytest.mark.parametrize("changed", [{"mark": "x"}, {"device": "another device"}])
@@ -105,12 +112,12 @@ def test_another_version_measures_again(measured):
 
 def test_jobs_do_not_change_results(measured):
     one, _, _ = measured(options={"cache": "none"})
-    two, found, _ = measured(options={"cache": "none", "jobs": 2})
-    assert str(one) == str(two) and found.measured == 2
+    two, statistics, _ = measured(options={"cache": "none", "jobs": 2})
+    assert str(one) == str(two) and statistics.measured == 2
 
 
 @pytest.mark.parametrize(
-    ("act", "options", "said"),
+    ("act", "options", "message"),
     [
         ("exit", {}, "the worker exited with code 7; its last lines: first words | last words"),
         ("segfault", {}, "the worker crashed (SIGSEGV)"),
@@ -118,33 +125,33 @@ def test_jobs_do_not_change_results(measured):
         ("memory", {"memory_limit": 2.0}, "it ran out of memory"),
     ],
 )
-def test_a_lost_worker_costs_a_try_and_then_the_region(measured, tmp_path, act, options, said):
+def test_a_lost_worker_costs_a_try_and_then_the_region(measured, tmp_path, act, options, message):
     log = tmp_path / "log"
-    given = {"act": act, "where": "stablehlo.sine", "log": str(log)}
+    behaviour = {"act": act, "where": "stablehlo.sine", "log": str(log)}
     with pytest.raises(MeasureError) as caught:
-        measured(options=options, **given)
-    assert said in str(caught.value) and "@region_2 could not be measured" in str(caught.value)
+        measured(options=options, **behaviour)
+    assert message in str(caught.value) and "@region_2 could not be measured" in str(caught.value)
     assert caught.value.where and len(calls(log)) == 3, "the good one, and two tries"
     assert len({line.split()[0] for line in calls(log)}) == 2, "the second in a new worker"
-    module, found, run = measured(keep_going=True, options=options, **given)
-    assert counts(found) == (4, 1, 2, 0, 1, 1) and found.retried == 1
+    module, statistics, run = measured(keep_going=True, options=options, **behaviour)
+    assert counts(statistics) == (4, 1, 2, 0, 1, 1) and statistics.retried == 1
     assert len(calls(log)) == 5, "the good one is cached, the failure is not"
     gaps = [
         Cost.read_from_op(f).gap
         for f in collect_functions(module).values()
         if RegionAttr.NAME in f.attributes
     ]
-    assert gaps[0] is None and said in gaps[1]
-    assert any(said in warning for warning in run.warnings)
+    assert gaps[0] is None and message in gaps[1]
+    assert any(message in warning for warning in run.warnings)
 
 
 @pytest.mark.parametrize("act", ["once exit", "once hang", "once memory"])
 def test_what_fails_once_is_measured(measured, tmp_path, act):
     limits = {"timeout": 1.0, "memory_limit": 2.0}
-    _, found, _ = measured(
+    _, statistics, _ = measured(
         act=act, where="stablehlo.sine", mark=str(tmp_path / "mark"), options=limits
     )
-    assert counts(found) == (4, 1, 2, 2, 0, 0) and found.retried == 1
+    assert counts(statistics) == (4, 1, 2, 2, 0, 0) and statistics.retried == 1
 
 
 def test_an_error_is_not_tried_again_and_not_cached(measured, tmp_path):
@@ -160,13 +167,13 @@ def test_an_error_is_not_tried_again_and_not_cached(measured, tmp_path):
 
 def test_what_can_never_run_is_cached(measured, tmp_path):
     log = tmp_path / "log"
-    given = {"act": "unsupported", "where": "tanh", "log": str(log), "keep_going": True}
-    assert counts(measured(**given)[1]) == (4, 1, 2, 1, 0, 1)
-    assert counts(measured(**given)[1]) == (4, 1, 2, 0, 1, 1)
+    behaviour = {"act": "unsupported", "where": "tanh", "log": str(log), "keep_going": True}
+    assert counts(measured(**behaviour)[1]) == (4, 1, 2, 1, 0, 1)
+    assert counts(measured(**behaviour)[1]) == (4, 1, 2, 0, 1, 1)
     assert len(calls(log)) == 2
-    given["keep_going"] = False
+    behaviour["keep_going"] = False
     with pytest.raises(MeasureError, match="the device has no such type"):
-        measured(**given)
+        measured(**behaviour)
 
 
 def test_equal_regions_without_a_module_fail_once(measured):
@@ -177,8 +184,8 @@ def test_equal_regions_without_a_module_fail_once(measured):
                 raise UnknownCost("no tanh here", op=item.op)
             return text
 
-    _, found, run = measured(cls=Picky, keep_going=True)
-    assert counts(found) == (4, 1, 2, 1, 0, 1)
+    _, statistics, run = measured(cls=Picky, keep_going=True)
+    assert counts(statistics) == (4, 1, 2, 1, 0, 1)
     assert any("2 ops without a full cost" in warning for warning in run.warnings)
 
 
@@ -187,8 +194,8 @@ def test_results_so_far_are_kept(measured, tmp_path):
     with pytest.raises(MeasureError):
         measured(act="exit", where="stablehlo.sine", log=str(log), options={"retries": 0})
     log.unlink()
-    _, found, _ = measured(act="exit", where="stablehlo.sine", log=str(log), keep_going=True)
-    assert found.cached == 1
+    _, statistics, _ = measured(act="exit", where="stablehlo.sine", log=str(log), keep_going=True)
+    assert statistics.cached == 1
 
 
 def test_what_a_worker_prints_is_no_answer(measured):
@@ -215,7 +222,7 @@ def test_a_time_that_is_none_is_refused(measured, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"jobs": 0}, "jobs is less than 1"),
         ({"retries": -1}, "retries is less than 0"),
@@ -223,8 +230,8 @@ def test_a_time_that_is_none_is_refused(measured, monkeypatch):
         ({"jobs": 2, "dask": "tcp://x:1"}, "jobs and dask exclude each other"),
     ],
 )
-def test_wrong_options(options, said):
-    with pytest.raises(UsageError, match=said):
+def test_wrong_options(options, message):
+    with pytest.raises(UsageError, match=message):
         MeasureOptions(**options)
 
 
@@ -264,14 +271,14 @@ def test_timed_runs_are_alone_and_compiles_are_not(measured, tmp_path):
     measured(text, cls=OwnTurns, log=str(log), options={"jobs": 3})
     times: dict[str, list[float]] = {}
     for line in calls(log):
-        what, at = line.split()
-        times.setdefault(what, []).append(float(at))
-    assert [len(found) for found in times.values()] == [3] * 4
-    events = sorted((at, what) for what, found in times.items() for at in found)
+        event, at = line.split()
+        times.setdefault(event, []).append(float(at))
+    assert [len(event_times) for event_times in times.values()] == [3] * 4
+    events = sorted((at, event) for event, event_times in times.items() for at in event_times)
     compiling = running = most = 0
-    for _, what in events:
-        compiling += {"compile": 1, "compiled": -1}.get(what, 0)
-        running += {"run": 1, "ran": -1}.get(what, 0)
+    for _, event in events:
+        compiling += {"compile": 1, "compiled": -1}.get(event, 0)
+        running += {"run": 1, "ran": -1}.get(event, 0)
         most = max(most, compiling)
         assert running <= 1 and not (running and compiling)
     assert most > 1
@@ -419,10 +426,10 @@ script()
         pids = [int((tmp_path / "pid").read_text()), int(calls(tmp_path / "log")[0].split()[0])]
         assert all(map(alive, pids))
         process.send_signal(sent)
-        _, said = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=60)
         assert process.returncode == code
     if sent == signal.SIGINT:
-        assert said.splitlines()[-1] == "interrupted" and "Traceback" not in said
+        assert stderr.splitlines()[-1] == "interrupted" and "Traceback" not in stderr
     while any(map(alive, pids)):
         assert time.monotonic() < end, "a process is left"
         time.sleep(0.05)
@@ -442,10 +449,10 @@ def test_a_whole_flow_by_a_plug_in(tmp_path, monkeypatch, capsys):
     argv = ["run", "--mlir", "in.mlir", "--estimator", "fake", "--split", "linear", "--json"]
     argv += ["--cache", "c.sqlite", "--output", "out", "--setting", "device=a toaster"]
     assert console_scripts.run_tool_main(hespas.main, argv) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["measured"]["measured"] == 2 and found["measured"]["device"] == "a toaster"
-    assert found["basic_block_reuse_rate"] == 1 / 4 and found["flops_utilisation"] is None
-    assert found["estimator"] == "fake 1" and found["compute_s_by"]["bound"].keys() == {"measured"}
+    data = json.loads(capsys.readouterr().out)
+    assert data["measured"]["measured"] == 2 and data["measured"]["device"] == "a toaster"
+    assert data["basic_block_reuse_rate"] == 1 / 4 and data["flops_utilisation"] is None
+    assert data["estimator"] == "fake 1" and data["compute_s_by"]["bound"].keys() == {"measured"}
     assert (
         console_scripts.run_tool_main(
             hespas.main, [*argv[:-2], "--setting", "device=a toaster", "--jobs", "2"]
@@ -453,7 +460,7 @@ def test_a_whole_flow_by_a_plug_in(tmp_path, monkeypatch, capsys):
         == 0
     )
     assert json.loads(capsys.readouterr().out)["measured"]["cached"] == 2
-    for extra, said in (
+    for extra, message in (
         (["--setting", "devices=x"], "no setting 'devices'; did you mean 'device'"),
         (["--setting", "device"], "'device' is not KEY=VALUE"),
         (["--jobs", "0"], "'jobs' is 0"),
@@ -461,4 +468,4 @@ def test_a_whole_flow_by_a_plug_in(tmp_path, monkeypatch, capsys):
         (["--dask", "tcp://127.0.0.1:1", "--jobs", "2"], "exclude each other"),
     ):
         assert console_scripts.run_tool_main(hespas.main, [*argv, *extra]) == 2
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err

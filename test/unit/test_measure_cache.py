@@ -140,8 +140,8 @@ for turn in range(5):
     running = [
         subprocess.Popen([*command, str(i)], stderr=subprocess.PIPE, text=True) for i in range(6)
     ]
-    said = [process.communicate(timeout=60)[1] for process in running]
-    assert [process.returncode for process in running] == [0] * 6, said
+    errors = [process.communicate(timeout=60)[1] for process in running]
+    assert [process.returncode for process in running] == [0] * 6, errors
     with MeasurementCache(str(file)) as cache:
         assert cache.count_grouped_outcomes() == [("fake", "1", "", 700, 0)]
 
@@ -157,8 +157,8 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "cache.sqlite: " in out and " kB" in out and "a device" in out
     assert console_scripts.run_tool_main(hespas.main, ["measure", "cache", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [group["failures"] for group in found["groups"]] == [0, 1] and found["bytes"] > 0
+    data = json.loads(capsys.readouterr().out)
+    assert [group["failures"] for group in data["groups"]] == [0, 1] and data["bytes"] > 0
     assert (
         console_scripts.run_tool_main(
             hespas.main, ["measure", "cache", "clear", "--estimator", "other"]

@@ -31,40 +31,40 @@ def measure(parse, address: str, keep_going: bool = False, options=None, cls=Fak
     module = parse(PROGRAM)
     passes.run_pipeline(module, "prepare,split-linear")
     run = PassRun(note=lambda text: None)
-    given = {"cache": "none", "timeout": 20.0, **(options or {})}
+    settings = {"cache": "none", "timeout": 20.0, **(options or {})}
     annotation = annotate_module(
         module, cls(FakeConfig(**config)), run,
-        keep_going=keep_going, options=MeasureOptions(dask=address, **given),
+        keep_going=keep_going, options=MeasureOptions(dask=address, **settings),
     )  # fmt: skip
     return module, annotation.measured
 
 
 def test_the_results_are_those_of_this_machine(parse, cluster, tmp_path):
     log = tmp_path / "log"
-    there, found = measure(parse, cluster, log=str(log))
-    assert (found.measured, found.failed, found.device) == (2, 0, "a fake device")
+    there, statistics = measure(parse, cluster, log=str(log))
+    assert (statistics.measured, statistics.failed, statistics.device) == (2, 0, "a fake device")
     assert len({line.split()[0] for line in calls(log)}) == 2, "one on each worker"
     here, _ = measure(parse, "", log=str(log))
     assert str(there) == str(here)
 
 
 def test_a_killed_worker_costs_a_try(parse, cluster, tmp_path):
-    _, found = measure(
+    _, statistics = measure(
         parse, cluster, act="once kill grandparent", where="sine", mark=str(tmp_path / "mark")
     )
-    assert (found.measured, found.failed) == (2, 0)
+    assert (statistics.measured, statistics.failed) == (2, 0)
     assert (tmp_path / "mark").exists()
 
 
 @pytest.mark.parametrize(
-    ("act", "said"), [("exit", "exited with code 7"), ("hang", "it took more than 1 s")]
+    ("act", "message"), [("exit", "exited with code 7"), ("hang", "it took more than 1 s")]
 )
-def test_a_crash_and_a_hang_cost_the_region(parse, cluster, act, said):
+def test_a_crash_and_a_hang_cost_the_region(parse, cluster, act, message):
     options = {"timeout": 1.0}
-    with pytest.raises(MeasureError, match=said):
+    with pytest.raises(MeasureError, match=message):
         measure(parse, cluster, act=act, where="sine", options=options)
-    _, found = measure(parse, cluster, act=act, where="sine", options=options, keep_going=True)
-    assert (found.measured, found.failed, found.retried) == (1, 1, 1)
+    _, statistics = measure(parse, cluster, act=act, where="sine", options=options, keep_going=True)
+    assert (statistics.measured, statistics.failed, statistics.retried) == (1, 1, 1)
 
 
 def test_workers_that_cannot_measure_say_why(parse, cluster):

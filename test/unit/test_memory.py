@@ -30,18 +30,18 @@ def annotated(module: ir.Module, *steps: str, model: str = "auto") -> MemoryAttr
     pipeline = ",".join([*steps, f"memory-annotate{option}"])
     run = passes.run_pipeline(module, pipeline, PassRun(note=lambda text: None))
     verify_attrs.verify_attributes(module)
-    found = MemoryAttr.read_from_op(module.operation)
-    assert found is not None and found == run.get_artefact(MemoryAttr)
-    return found
+    memory = MemoryAttr.read_from_op(module.operation)
+    assert memory is not None and memory == run.get_artefact(MemoryAttr)
+    return memory
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", memory_oracle.FAST)
 def test_peak_is_that_of_xla(program, workload, context):
     path = workload(f"zoo/{program}/spmd.mlir")
-    found = memory_oracle.plan(str(frontends.read_module(str(path), context)))
-    assert found.peak == pytest.approx(found.total, rel=0.01)
-    assert f"| `{program}` | {found.total / 1e6:.2f} |" in memory_oracle.PAGE.read_text()
+    plan = memory_oracle.plan(str(frontends.read_module(str(path), context)))
+    assert plan.peak == pytest.approx(plan.total, rel=0.01)
+    assert f"| `{program}` | {plan.total / 1e6:.2f} |" in memory_oracle.PAGE.read_text()
 
 
 def test_documented_ratios_are_within_a_tenth():
@@ -71,9 +71,9 @@ module {{
 
 
 def test_donated_arguments_are_planned_as_xla_does():
-    found = memory_oracle.plan(DONATED, devices=1)
-    assert found.aliased == 3 * BYTES
-    assert found.peak == pytest.approx(found.total, abs=256)  # tuples of pointers
+    plan = memory_oracle.plan(DONATED, devices=1)
+    assert plan.aliased == 3 * BYTES
+    assert plan.peak == pytest.approx(plan.total, abs=256)  # tuples of pointers
 
 
 @st.composite
@@ -148,11 +148,11 @@ def direct_count(ops, returned) -> tuple[int, int]:
 @draw_examples(60)
 @given(programs())
 def test_live_bytes_are_a_direct_count(program):
-    found = annotated(ir.Module.parse(text_of(*program), make_context()), model="false")
+    memory = annotated(ir.Module.parse(text_of(*program), make_context()), model="false")
     live, product = direct_count(*program)
-    assert found.live_bytes == live
-    assert found.peak_bytes >= live >= product
-    assert max(found.timeline_bytes) == found.live_bytes
+    assert memory.live_bytes == live
+    assert memory.peak_bytes >= live >= product
+    assert max(memory.timeline_bytes) == memory.live_bytes
 
 
 @draw_examples(40)
@@ -222,8 +222,8 @@ def test_tuples_are_their_members(parse):
         }}
         """
     )
-    found = annotated(module, model="false")
-    assert (found.live_bytes, found.temporary_bytes) == (256, 128)
+    memory = annotated(module, model="false")
+    assert (memory.live_bytes, memory.temporary_bytes) == (256, 128)
 
 
 def test_run_finds_the_memory_of_what_fuse_makes(tmp_path, capsys):

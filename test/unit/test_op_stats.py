@@ -50,22 +50,22 @@ func.func public @main(%a: tensor<4xf32>, %n: tensor<i32>) -> tensor<f32> {
 """
 
 
-def names(found):
-    return {name: count for (name, _), count in found.counts.items()}
+def names(census):
+    return {name: count for (name, _), count in census.counts.items()}
 
 
 def test_top_level_counts_what_stands_in_the_entry_function(parse):
-    found = count_program_ops(parse(TEXT))
-    assert names(found) == {
+    census = count_program_ops(parse(TEXT))
+    assert names(census) == {
         "func.call": 2, "mhlo.fusion": 1, "stablehlo.while": 1, "stablehlo.constant": 1,
         "stablehlo.reduce": 1, "func.return": 1,
     }  # fmt: skip
-    assert (found.total_op_count, found.unique_op_count, found.function) == (7, 6, "main")
+    assert (census.total_op_count, census.unique_op_count, census.function) == (7, 6, "main")
 
 
 def test_expanded_replaces_calls_and_fusions_and_enters_loops_but_no_reducers(parse):
-    found = count_program_ops(parse(TEXT), expand=True)
-    assert names(found) == {
+    census = count_program_ops(parse(TEXT), expand=True)
+    assert names(census) == {
         "stablehlo.add": 3, "func.return": 3, "stablehlo.multiply": 1, "mhlo.return": 1,
         "stablehlo.while": 1, "stablehlo.compare": 1, "stablehlo.return": 2,
         "stablehlo.constant": 1, "stablehlo.reduce": 1,
@@ -79,16 +79,16 @@ def test_operand_types_tell_ops_apart(parse):
       %2 = stablehlo.add %b, %1 : tensor<2xf32>
       return
     }"""
-    found = count_program_ops(parse(text), by_operands=True)
-    assert list(found.iterate_rows()) == [
+    census = count_program_ops(parse(text), by_operands=True)
+    assert list(census.iterate_rows()) == [
         ("stablehlo.add(tensor<2xf32>, tensor<2xf32>)", 2),
         ("func.return", 1),
         ("stablehlo.add(tensor<4xf32>, tensor<4xf32>)", 1),
     ]
-    assert list(csv.reader(io.StringIO(render_census_csv(found))))[1] == [
+    assert list(csv.reader(io.StringIO(render_census_csv(census))))[1] == [
         "stablehlo.add(tensor<2xf32>, tensor<2xf32>)", "2",
     ]  # fmt: skip
-    assert json.loads(render_census_json(found))["ops"][0]["operands"] == ["tensor<2xf32>"] * 2
+    assert json.loads(render_census_json(census))["ops"][0]["operands"] == ["tensor<2xf32>"] * 2
 
 
 def test_table_has_the_published_lines(parse):
@@ -112,9 +112,11 @@ def test_what_cannot_be_counted_is_said(parse, text, message):
 
 
 def test_pass_writes_where_it_is_told(parse, tmp_path, capsys):
-    said = []
-    found = run_pipeline(parse(TEXT), "op-stats", PassRun(note=said.append)).get_artefact(OpCensus)
-    assert said == [render_census_table(found).rstrip("\n")]
+    notes = []
+    census = run_pipeline(parse(TEXT), "op-stats", PassRun(note=notes.append)).get_artefact(
+        OpCensus
+    )
+    assert notes == [render_census_table(census).rstrip("\n")]
     run_pipeline(parse(TEXT), f"op-stats{{format=json output={tmp_path / 'census.json'}}}")
     assert json.loads((tmp_path / "census.json").read_text())["total"] == 7
     run_pipeline(parse(TEXT), "op-stats{expand format=csv output=-}")

@@ -99,11 +99,11 @@ def test_prepare_is_not_repeated(parse):
 
 
 def test_warnings_are_kept_once():
-    said = []
-    run = PassRun(note=said.append)
+    notes = []
+    run = PassRun(note=notes.append)
     run.warn("same")
     run.warn("same")
-    assert run.warnings == ["same"] and said == ["warning: same"]
+    assert run.warnings == ["same"] and notes == ["warning: same"]
 
 
 def test_values_out_of_range_are_refused(parse):

@@ -54,8 +54,8 @@ class Traced:
 
     def nodes(self, device: int = 0, *kinds: NodeType) -> list[TraceNode]:
         """The nodes of a device, in file order, of some types or of all."""
-        found = trace_reader.read_trace_nodes(self.folder / f"dev.{device}.et")
-        return [node for node in found if not kinds or node.type in kinds]
+        nodes = trace_reader.read_trace_nodes(self.folder / f"dev.{device}.et")
+        return [node for node in nodes if not kinds or node.type in kinds]
 
     def sum_of(self, attribute: str) -> int:
         """The sum of an attribute over device 0's compute nodes."""
@@ -168,11 +168,11 @@ def test_03_every_form_of_groups(trace: Trace, form: str) -> None:
         rows, devices = [[2, 0], [1, 3, 4]], 5
         groups = f"replica_groups = dense<[[2, 0, -1], [1, 3, 4]]> : tensor<2x3xi64>, {CHANNEL}"
     body = reduce("r", "x", "tensor<4xf32>", groups)
-    found = trace(main("%x: tensor<4xf32>", body, "tensor<4xf32>", devices, more))
-    assert [sorted(row) for row in rows] == list(found.groups.values())
+    traced = trace(main("%x: tensor<4xf32>", body, "tensor<4xf32>", devices, more))
+    assert [sorted(row) for row in rows] == list(traced.groups.values())
     for device in (0, devices - 1):
-        (node,) = found.nodes(device, COLL)
-        assert device in found.groups[node.get_attr_value("pg_name")]
+        (node,) = traced.nodes(device, COLL)
+        assert device in traced.groups[node.get_attr_value("pg_name")]
 
 
 def test_04_a_permute_is_point_to_point(trace: Trace) -> None:
@@ -180,10 +180,10 @@ def test_04_a_permute_is_point_to_point(trace: Trace) -> None:
     body = f"""%r = "stablehlo.collective_permute"(%x) <{{{pairs},
       channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}}>
       : (tensor<4xf32>) -> tensor<4xf32>"""
-    found = trace(main("%x: tensor<4xf32>", body, "tensor<4xf32>"))
+    traced = trace(main("%x: tensor<4xf32>", body, "tensor<4xf32>"))
     moved = [
         [(node.type, *map(node.get_attr_value, ("comm_src", "comm_dst", "comm_size")))
-         for node in found.nodes(device, COLL, SEND, RECV)]
+         for node in traced.nodes(device, COLL, SEND, RECV)]
         for device in range(4)
     ]  # fmt: skip
     first, second = (0, 1, 16), (1, 2, 16)
@@ -240,8 +240,8 @@ def test_07_convolutions_by_their_dimension_numbers(
       {WINDOW.replace("L", str(dilation))}
       {{batch_group_count = 1 : i64, feature_group_count = {groups} : i64}}
       : ({types[0]}, {types[1]}) -> {types[2]}"""
-    found = trace(main(f"%x: {types[0]}, %w: {types[1]}", body, types[2]))
-    assert found.sum_of("flops") == flops
+    traced = trace(main(f"%x: {types[0]}, %w: {types[1]}", body, types[2]))
+    assert traced.sum_of("flops") == flops
 
 
 def test_08_unknown_work_is_no_zero(trace: Trace, tmp_path: Path) -> None:
@@ -250,12 +250,12 @@ def test_08_unknown_work_is_no_zero(trace: Trace, tmp_path: Path) -> None:
     with pytest.raises(HespasError, match=r"@mystery has no cost rule; use --keep-going"):
         trace(text)
     assert not (tmp_path / "out").exists()
-    found = trace(text, INDIVIDUAL, keep_going=True)
+    traced = trace(text, INDIVIDUAL, keep_going=True)
     assert 'gap = "stablehlo.custom_call: custom call @mystery has no cost rule"' in str(
-        found.module
+        traced.module
     )
-    assert found.stats["totals"]["gaps"] == 1
-    assert any("mystery" in text for text in found.run.warnings)
+    assert traced.stats["totals"]["gaps"] == 1
+    assert any("mystery" in text for text in traced.run.warnings)
     config = (
         r'"{\22gemm_backend_config\22:{\22dot_dimension_numbers\22:'
         r'{\22lhs_contracting_dimensions\22:[\221\22],\22rhs_contracting_dimensions\22:[\220\22]}}}"'
@@ -284,8 +284,8 @@ def test_09_the_rate_is_that_of_the_operands(
             "mhlo.return"(%d) : ({r}) -> ()
           }}) : ({a}, {a}) -> {r}"""
     names = ("%a", "%b") if fused else ("%x", "%y")
-    found = trace(main(", ".join(f"{name}: {a}" for name in names), body, r), annotate=A100)
-    assert found.time_ns == pytest.approx(2 * 2048**3 / rate * 1e9, abs=1)
+    traced = trace(main(", ".join(f"{name}: {a}" for name in names), body, r), annotate=A100)
+    assert traced.time_ns == pytest.approx(2 * 2048**3 / rate * 1e9, abs=1)
 
 
 @pytest.mark.parametrize(
@@ -337,8 +337,8 @@ def test_09_the_rate_is_that_of_the_operands(
 def test_10_bytes_that_are_touched(
     trace: Trace, arguments: str, body: str, result: str, read: int, written: int
 ) -> None:
-    found = trace(main(arguments, f"%r = {body}", result))
-    totals = found.stats["totals"]
+    traced = trace(main(arguments, f"%r = {body}", result))
+    totals = traced.stats["totals"]
     assert (totals["read_bytes"], totals["write_bytes"]) == (read, written)
     assert totals["time_ns"] == pytest.approx(read + written)
 
@@ -347,8 +347,8 @@ def test_11_no_share_above_one_and_energy_is_power_times_time(trace: Trace) -> N
     a = "tensor<2048x2048xbf16>"
     body = f"%r = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : ({a}, {a}) -> {a}"
     node = "node=A100_SXM_40GB hbm-power-share=0.4"
-    found = trace(main(f"%x: {a}", body, a), annotate=f"roofline-annotate{{{node}}}")
-    shares, totals = found.stats["utilisation"], found.stats["totals"]
+    traced = trace(main(f"%x: {a}", body, a), annotate=f"roofline-annotate{{{node}}}")
+    shares, totals = traced.stats["utilisation"], traced.stats["totals"]
     time_s = 2 * 2048**3 / 312e12
     memory_share = 3 * 2 * 2048**2 / 1555e9 / time_s
     assert shares["flops"] == pytest.approx(1) and shares["flops"] <= 1
@@ -361,10 +361,10 @@ def test_12_rounding_does_not_add_up(trace: Trace) -> None:
     lines = [f"%{i + 1} = stablehlo.tanh %{i} : tensor<f32>" for i in range(100)]
     body = "\n".join(lines).replace("%0 ", "%x ").replace("%100 ", "%r ")
     flat = f"roofline-annotate{{peak-flops=1e30 memory-bandwidth={8 / 300.4e-9}}}"
-    found = trace(main("%x: tensor<f32>", body, "tensor<f32>"), INDIVIDUAL, flat)
-    nodes = found.nodes(0, COMP)
+    traced = trace(main("%x: tensor<f32>", body, "tensor<f32>"), INDIVIDUAL, flat)
+    nodes = traced.nodes(0, COMP)
     assert len(nodes) == 100
-    assert found.time_ns == 30040
+    assert traced.time_ns == 30040
     total = sum(node.duration_us for node in nodes)
     assert total == 30
     assert max(node.duration_us for node in nodes) == 1
@@ -376,9 +376,9 @@ def test_13_groups_of_one_and_the_device_count(trace: Trace) -> None:
     v = "tensor<4xf32>"
     body = f"{reduce('0', 'x', v, groups)}\n%r = stablehlo.tanh %0 : {v}"
     text = main(f"%x: {v}", body, v, 64)
-    found = trace(text)
-    assert (found.groups, found.nodes(0, COLL)) == ({}, [])
-    assert len(list(found.folder.glob("dev.*.et"))) == 64
+    traced = trace(text)
+    assert (traced.groups, traced.nodes(0, COLL)) == ({}, [])
+    assert len(list(traced.folder.glob("dev.*.et"))) == 64
     with pytest.raises(HespasError, match=r"1 x 64 devices .* not 8"):
         trace(text, prepare="devices=8")
 
@@ -388,10 +388,10 @@ def test_14_presets(trace: Trace) -> None:
     assert dense == 2.25e15  # twice that is the rate with 2:4 sparsity
     text = program(f"%0 = {ADD}", "0")
     for name in configs.list_node_presets():
-        found = trace(text, annotate=f"roofline-annotate{{node={name}}}")
-        target = TargetAttr.read_from_op(found.module.operation)
+        traced = trace(text, annotate=f"roofline-annotate{{node={name}}}")
+        target = TargetAttr.read_from_op(traced.module.operation)
         assert target is not None and target.node == name and target.constants
-        assert found.stats["totals"]["time_ns"] > 0
+        assert traced.stats["totals"]["time_ns"] > 0
     for name in ("A40_48GB_2GPU", "TPUv3_2"):
         assert configs.load_system(name).device_count == 2
 
@@ -429,12 +429,12 @@ def test_15_ops_that_stopped_it(trace: Trace) -> None:
       source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}}>
       : (!stablehlo.token) -> ({v}, !stablehlo.token)
     %r = stablehlo.add %got#0, %b : {v}"""
-    found = trace(main(f"%x: {v}, %w: tensor<4x4x3xf32>", body, v), INDIVIDUAL, A100)
-    assert "chlo." not in str(found.module)
+    traced = trace(main(f"%x: {v}, %w: tensor<4x4x3xf32>", body, v), INDIVIDUAL, A100)
+    assert "chlo." not in str(traced.module)
     # A tree from device 2 in two rounds of one and two messages, then the send.
-    count = {device: len(found.nodes(device, SEND)) for device in range(4)}
+    count = {device: len(traced.nodes(device, SEND)) for device in range(4)}
     assert (sum(count.values()), count[2]) == (4, 2)
-    assert found.stats["totals"]["gaps"] == 0
+    assert traced.stats["totals"]["gaps"] == 0
 
 
 def test_16_what_jax_writes_now(trace: Trace) -> None:
@@ -450,12 +450,12 @@ def test_16_what_jax_writes_now(trace: Trace) -> None:
     automatic = f"""%r = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0]
       : ({g}, {g}) -> {g}"""
     for body in (manual, automatic):
-        found = trace(main(f"%x: {g} {{{row}}}", body, g, more=mesh))
-        (coll,) = found.nodes(0, COLL)
+        traced = trace(main(f"%x: {g} {{{row}}}", body, g, more=mesh))
+        (coll,) = traced.nodes(0, COLL)
         if body is manual:
             assert coll.get_attr_value("comm_size") == 2 * 8 * 4
         else:
-            assert (coll.get_attr_value("comm_size"), found.sum_of("flops")) == (
+            assert (coll.get_attr_value("comm_size"), traced.sum_of("flops")) == (
                 8 * 8 * 4,
                 2 * 8 * 8 * 2,
             )
@@ -480,9 +480,15 @@ def test_17_async_pairs_overlap_what_is_between(trace: Trace) -> None:
       return %g : tensor<16xf32> }}"""
     text = main("%x: tensor<4xf32>", body, "tensor<16xf32>", more=called)
     for split in ("split-linear", INDIVIDUAL):
-        found = {n.name.split(": ")[-1].split(".")[0]: n for n in trace(text, split).nodes()}
-        assert set(found) == {"all_gather", "tanh", "negate"}
-        coll, tanh, negate = found["all_gather"], found["tanh"], found["negate"]
+        nodes_by_name = {
+            n.name.split(": ")[-1].split(".")[0]: n for n in trace(text, split).nodes()
+        }
+        assert set(nodes_by_name) == {"all_gather", "tanh", "negate"}
+        coll, tanh, negate = (
+            nodes_by_name["all_gather"],
+            nodes_by_name["tanh"],
+            nodes_by_name["negate"],
+        )
         assert coll.id not in tanh.dependency_ids and tanh.id not in coll.dependency_ids
         assert coll.id in negate.dependency_ids
 
@@ -494,14 +500,14 @@ def test_18_loops_run_their_trips(trace: Trace) -> None:
     unknown = text.replace(
         "%n = stablehlo.constant dense<5> : tensor<i32>", "%n = stablehlo.negate %k : tensor<i32>"
     ).replace(f"%y: {X}", f"%y: {X}, %k: tensor<i32>")
-    found = trace(unknown)
-    assert found.time_ns == tanh + counter + 8
-    assert any("trip count of the loop depends on data" in text for text in found.run.warnings)
-    assert 'gap = "trip count 1 assumed' in str(found.module)
-    assert found.stats["totals"]["gaps"] == 1
-    given = trace(unknown, prepare="trip-count=7")
-    assert given.time_ns == 7 * (tanh + counter + 8)
-    assert given.stats["totals"]["gaps"] == 0
+    traced = trace(unknown)
+    assert traced.time_ns == tanh + counter + 8
+    assert any("trip count of the loop depends on data" in text for text in traced.run.warnings)
+    assert 'gap = "trip count 1 assumed' in str(traced.module)
+    assert traced.stats["totals"]["gaps"] == 1
+    traced_with_count = trace(unknown, prepare="trip-count=7")
+    assert traced_with_count.time_ns == 7 * (tanh + counter + 8)
+    assert traced_with_count.stats["totals"]["gaps"] == 0
     with pytest.raises(HespasError, match=r"'stablehlo.while': the trip count of the loop"):
         trace(unknown, prepare="trip-count=error")
 
@@ -515,11 +521,11 @@ def test_19_each_op_is_charged_once(trace: Trace, split: str) -> None:
     %2 = stablehlo.add %1, %b : {X}
     {REDUCE.format("3", "2")}
     %4 = stablehlo.multiply %3, %b : {X}"""
-    found = trace(program(body, "4"), split)
-    assert found.stats["kinds"]["stablehlo.broadcast_in_dim"]["count"] == 1
+    traced = trace(program(body, "4"), split)
+    assert traced.stats["kinds"]["stablehlo.broadcast_in_dim"]["count"] == 1
     once = (BYTES + 4) + 3 * (3 * BYTES)
-    assert found.time_ns == found.stats["totals"]["time_ns"] == once
-    assert found.run.get_artefact(Annotation).total.latency_ns == once
+    assert traced.time_ns == traced.stats["totals"]["time_ns"] == once
+    assert traced.run.get_artefact(Annotation).total.latency_ns == once
 
 
 def test_20_outputs_and_no_more(
@@ -530,9 +536,9 @@ def test_20_outputs_and_no_more(
     source.write_text(text)
     argv = ["run", "--mlir", str(source), "--node", "A100_SXM_40GB", "--output", str(out)]
     assert run_tool_main(hespas.main, [*argv, "--json"]) == 0
-    said = capsys.readouterr()
-    assert json.loads(said.out)["devices"] == 2
-    assert said.err == ""
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["devices"] == 2
+    assert captured.err == ""
     figures = {"run.json", "annotated.mlirbc"}
     expected = {"dev.0.et", "dev.1.et", "comm_group.json", "module_stats.json", *figures}
     assert {path.name for path in out.iterdir()} == expected
@@ -542,12 +548,12 @@ def test_20_outputs_and_no_more(
 
 def test_21_nodes_lead_back_to_the_model(trace: Trace) -> None:
     place = 'loc("jit(step)/layer_3/add"("model.py":12:3))'
-    found = trace(program(f"%0 = {ADD} {place}\n{REDUCE.format('1', '0')} {place}", "1"))
-    comp, coll = found.nodes()
+    traced = trace(program(f"%0 = {ADD} {place}\n{REDUCE.format('1', '0')} {place}", "1"))
+    comp, coll = traced.nodes()
     for node in (comp, coll):
         assert "jit(step)/layer_3/add" in node.name
         assert node.get_attr_value("location") == "model.py:12:3"
-    block = collect_functions(found.module)["main"].regions[0].blocks[0]
+    block = collect_functions(traced.module)["main"].regions[0].blocks[0]
     regions = [RegionAttr.read_from_op(view.operation) for view in block.operations]
     ids = {region.id for region in regions if region is not None}
     assert comp.get_attr_value("region") in ids

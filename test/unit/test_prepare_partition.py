@@ -34,16 +34,16 @@ def prepare(module: ir.Module, **options: object) -> list[str]:
 
 def census(module: ir.Module) -> Counter[str]:
     """Collectives and matrix ops with the shapes they read."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         match = COUNTED.search(op.name)
         if match:
-            found[f"{match[1]} {', '.join(str(value.type) for value in op.operands)}"] += 1
+            counts[f"{match[1]} {', '.join(str(value.type) for value in op.operands)}"] += 1
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    return found
+    return counts
 
 
 @pytest.mark.parametrize("form", ["jax_sdy", "jax_gspmd"])

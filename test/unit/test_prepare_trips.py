@@ -150,8 +150,8 @@ def test_workloads(
     context: ir.Context, workload: Callable[[str], object], name: str, trips: list[int]
 ) -> None:
     module = frontends.read_module(str(workload(name)), context)
-    found, warnings = loops(module)
-    assert found == trips
+    trip_counts, warnings = loops(module)
+    assert trip_counts == trips
     assert len(warnings) == (2 if "control_flow" in name else 0)
     assert TRIPS in str(module)
 

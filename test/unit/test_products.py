@@ -26,9 +26,9 @@ def body(text):
 
 def one(text):
     ops, _module = body(text)
-    found = collect_matrix_products(ops[0])
-    left = count_other_flops(compute_op_work(ops[0]), found)
-    return found, left
+    products = collect_matrix_products(ops[0])
+    left = count_other_flops(compute_op_work(ops[0]), products)
+    return products, left
 
 
 def whole(m, k, n, count, dtype, in_bits, out_bits):
@@ -40,8 +40,8 @@ def test_dot_general_with_batch_and_free_dimensions():
     text = """%x: tensor<4x32x2x64xbf16>, %w: tensor<64x4x8x16xf32>) {
       %0 = stablehlo.dot_general %x, %w, batching_dims = [0] x [1], contracting_dims = [3] x [0]
         : (tensor<4x32x2x64xbf16>, tensor<64x4x8x16xf32>) -> tensor<4x32x2x8x16xbf16>"""
-    found, left = one(text)
-    assert found == [whole(64, 64, 128, 4, "tf32", 32, 16)]
+    products, left = one(text)
+    assert products == [whole(64, 64, 128, 4, "tf32", 32, 16)]
     assert not left
 
 
@@ -115,10 +115,10 @@ def test_unpadded_convolution_multiplies_what_it_must(
         out=out_group * groups, stride=stride, groups=groups, result=extra // stride + 1,
     )  # fmt: skip
     ops, _module = body(text)
-    (found,) = collect_matrix_products(ops[0])
-    assert found.count == groups
-    assert (found.k, found.n) == (window * window * in_group, out_group)
-    assert found.flops == compute_op_work(ops[0]).flops
+    (products,) = collect_matrix_products(ops[0])
+    assert products.count == groups
+    assert (products.k, products.n) == (window * window * in_group, out_group)
+    assert products.flops == compute_op_work(ops[0]).flops
 
 
 def test_dilated_input_is_multiplied_without_its_holes():
@@ -141,9 +141,9 @@ def test_batch_groups_cut_the_batch():
         window = {} {feature_group_count = 1 : i64, batch_group_count = 2 : i64}
         : (tensor<4x5x5x3xbf16>, tensor<3x3x3x8xbf16>) -> tensor<2x3x3x8xbf16>"""
     ops, _module = body(text)
-    (found,) = collect_matrix_products(ops[0])
-    assert found == whole(18, 27, 4, 2, "bf16", 16, 16)
-    assert found.flops == compute_op_work(ops[0]).flops
+    (products,) = collect_matrix_products(ops[0])
+    assert products == whole(18, 27, 4, 2, "bf16", 16, 16)
+    assert products.flops == compute_op_work(ops[0]).flops
 
 
 def test_fusion_holds_its_products_and_the_rest_is_left():
@@ -155,8 +155,8 @@ def test_fusion_holds_its_products_and_the_rest_is_left():
         %t = stablehlo.tanh %d : tensor<8x8xbf16>
         mhlo.return %t : tensor<8x8xbf16>
       }) : (tensor<8x8xbf16>, tensor<8x8xbf16>) -> tensor<8x8xbf16>"""
-    found, left = one(text)
-    assert found == [whole(8, 8, 8, 1, "bf16", 16, 16)]
+    products, left = one(text)
+    assert products == [whole(8, 8, 8, 1, "bf16", 16, 16)]
     assert not left
 
 
@@ -165,8 +165,8 @@ def test_cublas_call(target):
     text = f"""%x: tensor<4x16x32xbf16>, %w: tensor<4x32x64xbf16>) {{
       %0:2 = stablehlo.custom_call @{target}(%x, %w) {{backend_config = "{{}}"}}
         : (tensor<4x16x32xbf16>, tensor<4x32x64xbf16>) -> (tensor<4x16x64xbf16>, tensor<64xi8>)"""
-    found, left = one(text)
-    assert found == [whole(16, 32, 64, 4, "bf16", 16, 16)]
+    products, left = one(text)
+    assert products == [whole(16, 32, 64, 4, "bf16", 16, 16)]
     assert not left
 
 
@@ -204,8 +204,14 @@ def test_complex_call_without_a_configuration():
         : (tensor<4x16x32xcomplex<f64>>, tensor<4x32x64xcomplex<f64>>)
         -> tensor<4x16x64xcomplex<f64>>"""
     ops, _module = body(text)
-    found = derive_matrix_product(ops[0], compute_op_work(ops[0]))
-    assert (found.count, found.m, found.k, found.n, found.passes) == (4, 16, 32, 64, 4)
+    matrix_product = derive_matrix_product(ops[0], compute_op_work(ops[0]))
+    assert (
+        matrix_product.count,
+        matrix_product.m,
+        matrix_product.k,
+        matrix_product.n,
+        matrix_product.passes,
+    ) == (4, 16, 32, 64, 4)
 
 
 def loop_in_a_fusion(attributes: str) -> str:

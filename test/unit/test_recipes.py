@@ -46,16 +46,16 @@ def prepared(program):
 
 
 def census(module):
-    found = Counter()
+    counts = Counter()
 
     def visit(op):
         name = op.name.removeprefix("stablehlo.")
         if name in COLLECTIVES:
-            found[name] += 1
+            counts[name] += 1
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    return dict(found)
+    return dict(counts)
 
 
 # Sizes
@@ -105,27 +105,27 @@ def llama_collectives(mesh, remat="minimal", sequence_parallel=False):
     )
     matrices, norms, again = WEIGHTS * LAYERS, 2 * LAYERS + 1, remat != "none"
     blocks, full = 2 * LAYERS + 1, remat == "full"
-    found = Counter()
+    counts = Counter()
     if fsdp:
-        found["all_gather"] += matrices * (2 if again else 1) + 2
-        found["reduce_scatter"] += matrices + 2
+        counts["all_gather"] += matrices * (2 if again else 1) + 2
+        counts["reduce_scatter"] += matrices + 2
     if data or context:
-        found["all_reduce"] += matrices + 2
+        counts["all_reduce"] += matrices + 2
     if data or fsdp or context:
-        found["all_reduce"] += norms + 1  # and the loss
+        counts["all_reduce"] += norms + 1  # and the loss
     if context:
-        found["all_gather"] += 2 * LAYERS * (2 if full else 1)
-        found["reduce_scatter"] += 2 * LAYERS
+        counts["all_gather"] += 2 * LAYERS * (2 if full else 1)
+        counts["reduce_scatter"] += 2 * LAYERS
     if tensor:
-        found["all_reduce"] += 3  # of the cross-entropy
+        counts["all_reduce"] += 3  # of the cross-entropy
         if sequence_parallel:
-            found["all_gather"] += 2 * blocks + (2 * LAYERS if again else 0)
-            found["reduce_scatter"] += 2 * blocks + (LAYERS if full else 0)
-            found["all_reduce"] += norms
+            counts["all_gather"] += 2 * blocks + (2 * LAYERS if again else 0)
+            counts["reduce_scatter"] += 2 * blocks + (LAYERS if full else 0)
+            counts["all_reduce"] += norms
         else:
-            found["all_reduce"] += 2 * blocks + (LAYERS if full else 0)
-    found["all_reduce"] += fsdp or tensor  # the norm of the gradients
-    return {name: count for name, count in found.items() if count}
+            counts["all_reduce"] += 2 * blocks + (LAYERS if full else 0)
+    counts["all_reduce"] += fsdp or tensor  # the norm of the gradients
+    return {name: count for name, count in counts.items() if count}
 
 
 @pytest.mark.parametrize("remat", ["none", "minimal", "full"])
@@ -143,30 +143,30 @@ def llama_collectives(mesh, remat="minimal", sequence_parallel=False):
     ids=lambda value: "-".join(value) if isinstance(value, dict) else str(value),
 )
 def test_llama_has_the_collectives_of_the_formula(mesh, sequence_parallel, remat):
-    given = {"remat": remat, "sequence_parallel": sequence_parallel}
-    program = llama.build(model="tiny", mesh=mesh, sequence=32, **given)
-    assert census(prepared(program)) == llama_collectives(mesh, **given)
+    options = {"remat": remat, "sequence_parallel": sequence_parallel}
+    program = llama.build(model="tiny", mesh=mesh, sequence=32, **options)
+    assert census(prepared(program)) == llama_collectives(mesh, **options)
 
 
 def test_llama_by_the_partitioner_gathers_alike():
     """Weights as often; their gradients are summed whole, for XLA to scatter later."""
     program = llama.build(model="tiny", mesh={"fsdp": 4}, sequence=32, partitioning="auto")
-    found = census(prepared(program))
-    assert found["all_gather"] == llama_collectives({"fsdp": 4})["all_gather"]
-    assert found["all_reduce"] >= WEIGHTS * LAYERS + 2
-    assert set(found) == {"all_gather", "all_reduce"}
+    counts = census(prepared(program))
+    assert counts["all_gather"] == llama_collectives({"fsdp": 4})["all_gather"]
+    assert counts["all_reduce"] >= WEIGHTS * LAYERS + 2
+    assert set(counts) == {"all_gather", "all_reduce"}
 
 
 def test_100m_gathers_and_scatters_as_maxtext_does():
     """The published llama3-100m: 100 all-gathers, 51 reduce-scatters once XLA has made them."""
-    found = census(
+    counts = census(
         frontends.from_jax(lower_exportable(llama.build(model="100m", mesh={"fsdp": 4})))
     )
-    assert (found["all_gather"], found["reduce_scatter"]) == (100, 51)
+    assert (counts["all_gather"], counts["reduce_scatter"]) == (100, 51)
 
 
 @pytest.mark.parametrize(
-    ("build", "given", "wanted"),
+    ("build", "options", "wanted"),
     [
         # embedding, two for each layer, and two to choose the token
         (decode.build, {"model": "tiny", "mesh": {"tensor": 2}}, {"all_reduce": 7}),
@@ -190,8 +190,8 @@ def test_100m_gathers_and_scatters_as_maxtext_does():
     ],
     ids=["decode", "prefill", "moe", "ring", "summa", "resnet-inference", "resnet-train"],
 )
-def test_collectives_of_the_others(build, given, wanted):
-    assert census(frontends.from_jax(lower_exportable(build(**given)))) == wanted
+def test_collectives_of_the_others(build, options, wanted):
+    assert census(frontends.from_jax(lower_exportable(build(**options)))) == wanted
 
 
 def test_pipeline_passes_on_in_each_step_of_its_loops():
@@ -203,8 +203,8 @@ def test_pipeline_passes_on_in_each_step_of_its_loops():
 
     def visit(op):
         if op.name == "stablehlo.while":
-            found = [o.operation.name for o in op.regions[1].blocks[0].operations]
-            loops.append((found.count("stablehlo.collective_permute"), trips(op)))
+            op_names = [o.operation.name for o in op.regions[1].blocks[0].operations]
+            loops.append((op_names.count("stablehlo.collective_permute"), trips(op)))
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
@@ -216,16 +216,16 @@ def trips(loop):
 
 
 @pytest.mark.parametrize(
-    ("build", "given", "donated"),
+    ("build", "options", "donated"),
     [
         (decode.build, {"model": "tiny", "mesh": {"tensor": 2}, "context": 32}, 2 * LAYERS),
         (llama.build, {"model": "tiny", "mesh": {"fsdp": 2}, "sequence": 32}, 3 * 21 + 1),
     ],
     ids=["cache", "state"],
 )
-def test_what_a_step_changes_is_donated(build, given, donated):
+def test_what_a_step_changes_is_donated(build, options, donated):
     """The cache; parameters, moments and the count of steps (3 + 9 L arrays each)."""
-    text = str(frontends.from_jax(lower_exportable(build(**given))))
+    text = str(frontends.from_jax(lower_exportable(build(**options))))
     assert text.count("tf.aliasing_output") + text.count("jax.buffer_donor") == donated
 
 
@@ -262,7 +262,7 @@ def matrix_flops(module):
 
 
 @pytest.mark.parametrize(
-    ("build", "given", "tolerance"),
+    ("build", "options", "tolerance"),
     [
         (llama.build, {**TINY, "mesh": {"fsdp": 2, "tensor": 2}, "remat": "none"}, 0),
         (
@@ -288,10 +288,10 @@ def matrix_flops(module):
     ],
     ids=["llama", "llama-auto", "decode", "prefill", "gemm", "moe", "resnet18", "resnet50"],
 )
-def test_flops_are_those_of_the_ops(build, given, tolerance):
-    program = build(**given)
-    found = 4 * matrix_flops(prepared(program))
-    assert found == pytest.approx(program.facts["flops_per_step"], rel=tolerance)
+def test_flops_are_those_of_the_ops(build, options, tolerance):
+    program = build(**options)
+    flops = 4 * matrix_flops(prepared(program))
+    assert flops == pytest.approx(program.facts["flops_per_step"], rel=tolerance)
 
 
 # Through the passes
@@ -342,7 +342,7 @@ def test_every_recipe_has_a_summary_and_every_option_a_help():
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "mesh", "message"),
+    ("name", "options", "mesh", "message"),
     [
         ("llama", {}, {"fspd": 2}, "the recipe has no mesh axis 'fspd'; did you mean 'fsdp'?"),
         ("llama", {"model": "100m"}, {"tensor": 2}, "9 over tensor=2"),
@@ -362,16 +362,16 @@ def test_every_recipe_has_a_summary_and_every_option_a_help():
         ("resnet", {"batch": "0"}, None, "option 'batch' is 0"),
     ],
 )
-def test_what_does_not_fit_is_refused(name, given, mesh, message):
+def test_what_does_not_fit_is_refused(name, options, mesh, message):
     build = BUILDS[name].build
     with pytest.raises(UsageError) as caught:
-        build(**bind_option_texts(build, given, mesh, name))
+        build(**bind_option_texts(build, options, mesh, name))
     assert message in str(caught.value)
 
 
 def test_an_expert_has_room_for_all_at_the_most():
-    given = {"model": "tiny-moe", "mesh": {}, "sequence": 16}
+    options = {"model": "tiny-moe", "mesh": {}, "sequence": 16}
     texts = [
-        str(lower_exportable(moe.build(capacity=c, **given)).as_text()) for c in (8.0, math.inf)
+        str(lower_exportable(moe.build(capacity=c, **options)).as_text()) for c in (8.0, math.inf)
     ]
     assert "tensor<8x16x64x" in texts[0] and texts[0] == texts[1]

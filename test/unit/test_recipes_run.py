@@ -42,10 +42,10 @@ def steps(program, args):
     return first, losses
 
 
-def assert_same_training(got, wanted, key="mu", tolerance=2e-5):
+def assert_same_training(result, wanted, key="mu", tolerance=2e-5):
     """The first moments are the gradients but for a factor; later losses hold the whole state."""
-    assert_close(got[0][key], wanted[0][key], 1e-4)
-    assert_close(got[1], wanted[1], tolerance)
+    assert_close(result[0][key], wanted[0][key], 1e-4)
+    assert_close(result[1], wanted[1], tolerance)
     assert wanted[1][-1] < wanted[1][1] < wanted[1][0]
 
 
@@ -53,8 +53,8 @@ def assert_same_training(got, wanted, key="mu", tolerance=2e-5):
 
 
 def build_llama(mesh, batch, scan=True, **options):
-    given = {"model": "tiny", "sequence": 16, "compute_dtype": "f32", **options}
-    return llama.build(mesh=mesh, batch=batch, scan=scan, **given)
+    settings = {"model": "tiny", "sequence": 16, "compute_dtype": "f32", **options}
+    return llama.build(mesh=mesh, batch=batch, scan=scan, **settings)
 
 
 @functools.cache
@@ -86,8 +86,8 @@ def test_llama_unrolled_equals_scanned():
         return {**tree, "layers": layers}
 
     state = {key: value if key == "step" else unrolled(value) for key, value in state.items()}
-    got, losses = steps(build_llama({"fsdp": 2, "tensor": 2}, 2, scan=False), (state, batch))
-    assert_close(got["mu"], unrolled(wanted[0]["mu"]), 1e-4)
+    result, losses = steps(build_llama({"fsdp": 2, "tensor": 2}, 2, scan=False), (state, batch))
+    assert_close(result["mu"], unrolled(wanted[0]["mu"]), 1e-4)
     assert_close(losses, wanted[1], 2e-5)
 
 
@@ -178,19 +178,19 @@ def test_adamw_is_the_papers():
 )
 def test_decode_continues_prefill(mesh, options):
     """Decoding the last token of a prompt gives what the prompt with it gives: cache and token."""
-    given = {"model": "tiny", "dtype": "f32", "mesh": mesh, **options}
+    settings = {"model": "tiny", "dtype": "f32", "mesh": mesh, **options}
     batch, context = 4 // mesh.get("data", 1), 16
-    long = prefill.build(sequence=context, batch=batch, **given)
+    long = prefill.build(sequence=context, batch=batch, **settings)
     params, tokens = arrays(long.args, TOKENS)
     wanted = jitted(long)(params, tokens)
     # Beyond the position there may be anything.
     cache = jax.tree.map(np.copy, wanted[1])
     for array in jax.tree.leaves(cache):
         array[..., -1, :, :] = 7.0
-    one = decode.build(context=context, batch=batch, **given)
-    got = jitted(one)(params, cache, tokens[:, -1], np.int32(context - 1))
-    np.testing.assert_array_equal(got[0], wanted[0])
-    assert_close(got[1], wanted[1], 1e-5)
+    one = decode.build(context=context, batch=batch, **settings)
+    result = jitted(one)(params, cache, tokens[:, -1], np.int32(context - 1))
+    np.testing.assert_array_equal(result[0], wanted[0])
+    assert_close(result[1], wanted[1], 1e-5)
 
 
 # Mixture of experts
@@ -198,8 +198,8 @@ def test_decode_continues_prefill(mesh, options):
 
 @functools.cache
 def build_moe(mesh_items, batch, **options):
-    given = {"model": "tiny-moe", "sequence": 16, "compute_dtype": "f32", "scan": True}
-    return moe.build(mesh=dict(mesh_items), batch=batch, **{**given, **options})
+    settings = {"model": "tiny-moe", "sequence": 16, "compute_dtype": "f32", "scan": True}
+    return moe.build(mesh=dict(mesh_items), batch=batch, **{**settings, **options})
 
 
 @functools.cache
@@ -245,23 +245,23 @@ def test_moe_equals_dense():
     """Each token through all experts, those not chosen left out."""
     m, tokens, w, out, scores = mixture_case(room=16)
     for x, y, row in zip(tokens, out, scores, strict=True):
-        chosen = np.argsort(-row)[: m.top_k]
-        shares = np.exp(row[chosen]) / np.exp(row[chosen]).sum()
-        wanted = sum(s * through(e, x, w) for s, e in zip(shares, chosen, strict=True))
+        experts = np.argsort(-row)[: m.top_k]
+        shares = np.exp(row[experts]) / np.exp(row[experts]).sum()
+        wanted = sum(s * through(e, x, w) for s, e in zip(shares, experts, strict=True))
         np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_moe_drops_what_finds_no_room():
     m, tokens, w, out, scores = mixture_case(room=1)
-    taken = set()
+    used_experts = set()
     for x, y, row in zip(tokens, out, scores, strict=True):
-        chosen = np.argsort(-row)[: m.top_k]
-        shares = np.exp(row[chosen]) / np.exp(row[chosen]).sum()
-        free = [(s, e) for s, e in zip(shares, chosen, strict=True) if e not in taken]
-        taken |= {e for _, e in free}
+        experts = np.argsort(-row)[: m.top_k]
+        shares = np.exp(row[experts]) / np.exp(row[experts]).sum()
+        free = [(s, e) for s, e in zip(shares, experts, strict=True) if e not in used_experts]
+        used_experts |= {e for _, e in free}
         wanted = sum((s * through(e, x, w) for s, e in free), np.zeros(m.emb))
         np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-5)
-    assert len(taken) < len(tokens)
+    assert len(used_experts) < len(tokens)
 
 
 # Pipeline
@@ -289,13 +289,13 @@ def test_pipeline_equals_one_after_the_other(mesh, microbatches, batch, scan):
 
     state = {key: value if key == "step" else staged(value) for key, value in args[0].items()}
     program = build_pipeline(mesh, microbatches, batch, scan)
-    got = steps(program, (state, args[1]))
-    assert_same_training(got, ({"mu": staged(wanted[0]["mu"])}, wanted[1]))
+    result = steps(program, (state, args[1]))
+    assert_same_training(result, ({"mu": staged(wanted[0]["mu"])}, wanted[1]))
 
 
 def build_pipeline(mesh, microbatches, batch, scan):
-    given = {"model": "tiny", "layers": 4, "sequence": 16, "compute_dtype": "f32"}
-    return pipeline.build(mesh=mesh, microbatches=microbatches, batch=batch, scan=scan, **given)
+    options = {"model": "tiny", "layers": 4, "sequence": 16, "compute_dtype": "f32"}
+    return pipeline.build(mesh=mesh, microbatches=microbatches, batch=batch, scan=scan, **options)
 
 
 @functools.cache
@@ -340,20 +340,20 @@ def whole_resnet():
 def test_resnet_divided_equals_whole():
     """Batch norm sees the whole batch, so how it is spread makes no difference."""
     args, wanted = whole_resnet()
-    got = steps(build_resnet({"data": 4}, 2), args)
-    assert_same_training(got, wanted, "momentum", tolerance=1e-3)
-    assert_close(got[0]["statistics"], wanted[0]["statistics"], 1e-5)
+    result = steps(build_resnet({"data": 4}, 2), args)
+    assert_same_training(result, wanted, "momentum", tolerance=1e-3)
+    assert_close(result[0]["statistics"], wanted[0]["statistics"], 1e-5)
 
 
 def test_resnet_inference_uses_the_statistics():
     (state, pictures, _), _ = whole_resnet()
     program = build_resnet({"data": 4}, 2, mode="inference")
-    got = jitted(program)(state["params"], state["statistics"], pictures)
+    result = jitted(program)(state["params"], state["statistics"], pictures)
     other = jax.tree.map(lambda x: x + 1, state["statistics"])
     changed = jitted(program)(state["params"], other, pictures)
-    assert got.shape == (8, 10) and np.isfinite(got).all()
-    assert np.abs(got - changed).max() > 1e-3
+    assert result.shape == (8, 10) and np.isfinite(result).all()
+    assert np.abs(result - changed).max() > 1e-3
     alone = jitted(build_resnet({}, 1, mode="inference"))(
         state["params"], state["statistics"], pictures[:1]
     )
-    assert_close(got[:1], alone, 1e-4)
+    assert_close(result[:1], alone, 1e-4)

@@ -70,8 +70,8 @@ def prepared() -> ir.Module:
 
 def test_collectives_are_counted_by_what_they_take_and_give():
     module = prepared()
-    found = count_collectives(find_entry_function(module))
-    counts = sorted(collectives.count for collectives in found)
+    op_counts = count_collectives(find_entry_function(module))
+    counts = sorted(collectives.count for collectives in op_counts)
     assert counts == [1, 1, 1, 3, 3]
 
 
@@ -95,29 +95,29 @@ def test_a_program_runs_without_its_collectives():
 @pytest.mark.slow
 def test_what_stands_for_a_collective_runs_alone():
     module = prepared()
-    for found in count_collectives(find_entry_function(module)):
-        alone = build_stand_in_module(found.op)
+    for collective in count_collectives(find_entry_function(module)):
+        alone = build_stand_in_module(collective.op)
         alone.operation.verify()
-        x = np.ones(ir.RankedTensorType(found.op.operands[0].type).shape, np.float32)
-        (got,) = call(alone, [x, np.zeros((), np.int32)])
-        assert list(got.shape) == list(ir.RankedTensorType(found.op.results[0].type).shape)
-        assert (got == 1).all()
+        x = np.ones(ir.RankedTensorType(collective.op.operands[0].type).shape, np.float32)
+        (result,) = call(alone, [x, np.zeros((), np.int32)])
+        assert list(result.shape) == list(ir.RankedTensorType(collective.op.results[0].type).shape)
+        assert (result == 1).all()
 
 
 @pytest.mark.slow
 def test_whole_and_parts():
     module = ir.Module.parse(PROGRAM, make_context())
     notes: list[str] = []
-    found = compare_with_regions(
+    comparison = compare_with_regions(
         module, "xla", {"device": "cpu", "repetitions": 3}, "split-linear",
         PassRun(note=notes.append), rounds=2,
     )  # fmt: skip
-    assert (found.regions, found.collectives, found.devices) == (4, 9, 2)
-    assert len(found.rounds) == 2
-    data = json.loads(json.dumps(found.to_json()))
+    assert (comparison.regions, comparison.collectives, comparison.devices) == (4, 9, 2)
+    assert len(comparison.rounds) == 2
+    data = json.loads(json.dumps(comparison.to_json()))
     assert data["whole_s"] > 0
     assert data["stand_ins_s"] > 0
-    for one in found.rounds:
+    for one in comparison.rounds:
         assert one.ratio == pytest.approx((one.regions_s + one.stand_ins_s) / one.whole_s)
         assert one.whole["clock"] == "host"
     low, high = data["ratio_range"]
@@ -128,8 +128,8 @@ def test_whole_and_parts():
 def test_the_command(tmp_path, capsys):
     path = tmp_path / "step.mlir"
     path.write_text(PROGRAM)
-    given = [str(path), "--rounds", "1", "--setting", "device=cpu", "--setting", "repetitions=3"]
-    assert measure.main(["reference", *given]) == 0
+    argv = [str(path), "--rounds", "1", "--setting", "device=cpu", "--setting", "repetitions=3"]
+    assert measure.main(["reference", *argv]) == 0
     out = capsys.readouterr().out
     for word in ("whole", "sum of the parts", "9, each replaced by a local operation", "ratio"):
         assert word in out
@@ -146,9 +146,9 @@ def test_the_command(tmp_path, capsys):
 @pytest.mark.parametrize("file", DATA, ids=lambda f: f.name)
 def test_sums_are_near_wholes_in_the_data(file):
     """What docs/reference/whole-programs.md claims of five programs and more."""
-    found = json.loads(file.read_text())
-    assert len(found["workloads"]) >= 5
-    for one in found["workloads"]:
+    data = json.loads(file.read_text())
+    assert len(data["workloads"]) >= 5
+    for one in data["workloads"]:
         assert one["ratio"] == pytest.approx(
             np.median([round_["ratio"] for round_ in one["rounds"]])
         )

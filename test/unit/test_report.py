@@ -53,9 +53,11 @@ def story(programs, classes, class_of=None, groups=None):
     resource = {COMP: "compute", COLL: "comm", SEND: "comm", RECV: "recv"}
     nodes = [{node.id: node for node in program} for program in programs]
     intervals, devices = [], []
-    for c, mine in enumerate(classes):
+    for c, members_class in enumerate(classes):
         first = nodes[class_of.index(c)]
-        intervals.append([NodeInterval(n, a, b, resource[first[n].type]) for n, a, b in mine])
+        intervals.append(
+            [NodeInterval(n, a, b, resource[first[n].type]) for n, a, b in members_class]
+        )
     for c in class_of:
         end = max(i.finish_ns for i in intervals[c])
         busy = sum(i.finish_ns - i.start_ns for i in intervals[c] if i.resource == "compute")
@@ -64,8 +66,8 @@ def story(programs, classes, class_of=None, groups=None):
     return TracedResult(result, nodes.__getitem__, groups or {1: range(len(programs))})
 
 
-def steps(found):
-    return [(s.device, s.node and s.node.id, s.what, s.start_ns, s.finish_ns) for s in found]
+def steps(path):
+    return [(s.device, s.node and s.node.id, s.what, s.start_ns, s.finish_ns) for s in path]
 
 
 CHAIN = [comp(1), coll(2, [1]), comp(3, [2]), comp(4, [1])]
@@ -74,37 +76,37 @@ CHAIN = [comp(1), coll(2, [1]), comp(3, [2]), comp(4, [1])]
 def test_a_path_goes_back_through_dependencies_to_the_last_device_to_join():
     late = [(1, 0, 30), (2, 30, 50), (3, 50, 60)]
     early = [(1, 0, 10), (4, 10, 15), (2, 10, 50), (3, 50, 61)]
-    found = story([CHAIN, CHAIN], [late, early])
-    assert steps(paths.find_critical_path(found)) == [
+    traced = story([CHAIN, CHAIN], [late, early])
+    assert steps(paths.find_critical_path(traced)) == [
         (0, 1, COMPUTE, 0, 30),
         (1, 2, COMMUNICATION, 30, 50),
         (1, 3, COMPUTE, 50, 61),
     ]
-    (row,) = paths.find_exposed_nodes(found, 1)
+    (row,) = paths.find_exposed_nodes(traced, 1)
     assert (row.node.id, row.exposed_ns, row.waiting_ns) == (2, 35, 15)
     assert row.needed_by is not None and row.needed_by.id == 3
-    (row,) = paths.find_exposed_nodes(found, 0)
+    (row,) = paths.find_exposed_nodes(traced, 0)
     assert (row.exposed_ns, row.waiting_ns) == (20, 0)
 
 
 def test_a_path_goes_through_what_held_the_resource():
     program = [comp(1), comp(2), coll(3, [1]), coll(4, [2]), comp(5, [4])]
     times = [(1, 0, 10), (2, 10, 15), (3, 10, 40), (4, 40, 50), (5, 50, 51)]
-    found = story([program, program], [times], [0, 0])
-    assert [s.node.id for s in paths.find_critical_path(found) if s.node] == [1, 3, 4, 5]
-    assert sum(s.finish_ns - s.start_ns for s in paths.find_critical_path(found)) == 51
+    traced = story([program, program], [times], [0, 0])
+    assert [s.node.id for s in paths.find_critical_path(traced) if s.node] == [1, 3, 4, 5]
+    assert sum(s.finish_ns - s.start_ns for s in paths.find_critical_path(traced)) == 51
 
 
 def test_a_receive_waits_for_its_send():
     sender = [comp(1), message(2, SEND, 1, [1])]
     receiver = [message(1, RECV, 0), comp(2, [1])]
-    found = story([sender, receiver], [[(1, 0, 20), (2, 20, 25)], [(1, 0, 25), (2, 25, 30)]])
-    assert steps(paths.find_critical_path(found)) == [
+    traced = story([sender, receiver], [[(1, 0, 20), (2, 20, 25)], [(1, 0, 25), (2, 25, 30)]])
+    assert steps(paths.find_critical_path(traced)) == [
         (0, 1, COMPUTE, 0, 20),
         (1, 1, COMMUNICATION, 20, 25),
         (1, 2, COMPUTE, 25, 30),
     ]
-    (row,) = paths.find_exposed_nodes(found, 1)
+    (row,) = paths.find_exposed_nodes(traced, 1)
     assert (row.exposed_ns, row.waiting_ns) == (25, 20)
 
 
@@ -112,33 +114,33 @@ def test_a_message_that_is_there_already_takes_no_time():
     sender = [message(1, SEND, 1)]
     receiver = [comp(1), message(2, RECV, 0, [1]), comp(3, [2])]
     times = [(1, 0, 20), (2, 20, 20), (3, 20, 30)]
-    found = story([sender, receiver], [[(1, 0, 5)], times])
-    assert steps(paths.find_critical_path(found)) == [
+    traced = story([sender, receiver], [[(1, 0, 5)], times])
+    assert steps(paths.find_critical_path(traced)) == [
         (1, 1, COMPUTE, 0, 20),
         (1, 3, COMPUTE, 20, 30),
     ]
-    assert paths.find_exposed_nodes(found, 1) == []
+    assert paths.find_exposed_nodes(traced, 1) == []
 
 
 def test_what_nothing_explains_is_waiting():
-    found = story([[comp(1), comp(2)]], [[(1, 3, 10), (2, 12, 20)]])
-    assert [(s.what, s.start_ns) for s in paths.find_critical_path(found)] == [
+    traced = story([[comp(1), comp(2)]], [[(1, 3, 10), (2, 12, 20)]])
+    assert [(s.what, s.start_ns) for s in paths.find_critical_path(traced)] == [
         (WAITING, 0), (COMPUTE, 3), (WAITING, 10), (COMPUTE, 12),
     ]  # fmt: skip
 
 
 def test_dependencies_through_nodes_that_do_not_run():
     program = [comp(1), TraceNode(2, "nothing", 0, (1,)), comp(3, [2]), comp(4, [1])]
-    found = story([program], [[(1, 0, 10), (4, 10, 12), (3, 12, 20)]])
-    assert [s.node.id for s in paths.find_critical_path(found) if s.node] == [1, 4, 3]
+    traced = story([program], [[(1, 0, 10), (4, 10, 12), (3, 12, 20)]])
+    assert [s.node.id for s in paths.find_critical_path(traced) if s.node] == [1, 4, 3]
 
 
 def test_receives_get_what_the_slot_leaves():
     program = [message(1, RECV, 1), message(2, RECV, 1), coll(3), comp(4, [1, 2, 3])]
     other = [coll(1), message(2, SEND, 0), message(3, SEND, 0)]
-    mine = [(1, 0, 30), (2, 0, 40), (3, 0, 20), (4, 40, 41)]
-    found = story([program, other], [mine, [(1, 0, 20), (2, 20, 30), (3, 30, 40)]])
-    rows = {row.node.id: row.exposed_ns for row in paths.find_exposed_nodes(found, 0)}
+    times = [(1, 0, 30), (2, 0, 40), (3, 0, 20), (4, 40, 41)]
+    traced = story([program, other], [times, [(1, 0, 20), (2, 20, 30), (3, 30, 40)]])
+    rows = {row.node.id: row.exposed_ns for row in paths.find_exposed_nodes(traced, 0)}
     assert rows == {1: 10, 2: 10, 3: 20}
 
 
@@ -146,9 +148,9 @@ def test_devices_that_behave_alike_share_intervals():
     late, early = [(1, 0, 30), (2, 30, 50), (3, 50, 60)], [(1, 0, 10), (2, 10, 50), (3, 50, 61)]
     class_of = [1, 0, 1, 0]
     two = [comp(1), coll(2, [1], group=2), comp(3, [2])]
-    found = story([CHAIN, CHAIN, two, two], [late, early], class_of, {1: (0, 1), 2: (2, 3)})
-    assert found.find_last_joins(1) == [(30, 1)] and found.find_last_joins(2) == [(30, 3)]
-    assert paths.find_critical_path(found)[0].device == 1
+    traced = story([CHAIN, CHAIN, two, two], [late, early], class_of, {1: (0, 1), 2: (2, 3)})
+    assert traced.find_last_joins(1) == [(30, 1)] and traced.find_last_joins(2) == [(30, 3)]
+    assert paths.find_critical_path(traced)[0].device == 1
 
 
 @pytest.mark.parametrize(
@@ -184,34 +186,34 @@ def test_bandwidths_are_those_of_nccl_tests():
 def test_rows_add_up():
     late = [(1, 0, 30), (2, 30, 50), (3, 50, 60)]
     early = [(1, 0, 10), (4, 10, 15), (2, 10, 50), (3, 50, 61)]
-    told = story([CHAIN, CHAIN], [late, early])
+    traced = story([CHAIN, CHAIN], [late, early])
     comms = (
         CommRecord("all_reduce.2", "all_reduce", 1 << 20, 1, (0, 1), 10, 30, 50),
         CommRecord("permute", "send", 8, -1, (0, 1), 50, 50, 55),
         CommRecord("permute", "send", 8, -1, (1, 0), 50, 50, 56),
     )
     result = SimulationResult(
-        "by hand", told.result.devices, comms, told.result.classes, told.result.class_of
+        "by hand", traced.result.devices, comms, traced.result.classes, traced.result.class_of
     )
-    told = TracedResult(result, told.get_device_nodes, told.groups)
-    found = reports.build_report(result, told)
-    assert found.path is not None and found.exposed is not None
-    assert sum(row.time_ns for row in found.path) == result.step_time_ns
-    assert reports.sum_path_times(found.path) == {COMPUTE: 41, COMMUNICATION: 20, WAITING: 0}
-    (row,) = found.exposed
+    traced = TracedResult(result, traced.get_device_nodes, traced.groups)
+    report = reports.build_report(result, traced)
+    assert report.path is not None and report.exposed is not None
+    assert sum(row.time_ns for row in report.path) == result.step_time_ns
+    assert reports.sum_path_times(report.path) == {COMPUTE: 41, COMMUNICATION: 20, WAITING: 0}
+    (row,) = report.exposed
     assert (row.place, row.needed_by, row.count) == ("step.mlir:2:1", "region 3: fusion +4", 1)
-    assert sum(row.exposed_ns for row in found.exposed) == found.critical_result.exposed_ns
-    assert [(row.devices, row.result.finish_ns) for row in found.devices] == [
+    assert sum(row.exposed_ns for row in report.exposed) == report.critical_result.exposed_ns
+    assert [(row.devices, row.result.finish_ns) for row in report.devices] == [
         ((1,), 61),
         ((0,), 60),
     ]
     # From the last device's start to the last finish.
-    assert [(r.kind, r.count, r.time_ns) for r in found.collectives] == [
+    assert [(r.kind, r.count, r.time_ns) for r in report.collectives] == [
         ("all_reduce", 1, 20), ("send", 2, 11),
     ]  # fmt: skip
     together = replace(result, comms=[replace(comms[0], ready_ns=comms[0].start_ns)])
     assert reports.group_collectives(together)[0].time_ns == 40
-    assert [(r.id, r.devices, r.count, r.time_ns) for r in found.communicators] == [
+    assert [(r.id, r.devices, r.count, r.time_ns) for r in report.communicators] == [
         (1, (0, 1), 1, 40), (-1, (0, 1), 2, 11),
     ]  # fmt: skip
     assert reports.build_report(result, None).path is None
@@ -225,26 +227,26 @@ def random_traces(folder, seed):
     ids = [{1} for _ in range(4)]
     last = [1] * 4
     for number in range(2, 40, 2):
-        what = rng.choice(["comp", "comp", "coll", "message"])
+        kind = rng.choice(["comp", "comp", "coll", "message"])
         group = rng.choice(list(groups))
         size = rng.choice([4096, 1 << 18, 1 << 21])
         sender, receiver = rng.sample(range(4), 2)
         for rank in range(4):
             deps = [n for n in sorted(ids[rank]) if n >= number - 4 and rng.random() < 0.3]
             chained = sorted({*deps, last[rank]})
-            if what == "comp":
+            if kind == "comp":
                 node = traces.comp(number, deps, rng.randrange(30))
-            elif what == "coll" and rank in groups[group]:
+            elif kind == "coll" and rank in groups[group]:
                 node = traces.coll(number, chained, size=size, group=group)
-            elif what == "message" and rank == sender:
+            elif kind == "message" and rank == sender:
                 node = traces.send(number, receiver, chained, size, number)
-            elif what == "message" and rank == receiver:
+            elif kind == "message" and rank == receiver:
                 node = traces.recv(number, sender, chained, size, number)
             else:
                 continue
             ranks[rank].append(node)
             ids[rank].add(number)
-            last[rank] = number if what != "comp" else last[rank]
+            last[rank] = number if kind != "comp" else last[rank]
     return traces.save(folder, ranks, groups)
 
 
@@ -254,13 +256,13 @@ def test_parts_sum_to_the_whole(tmp_path, seed):
     place = traces.system(tmp_path / "system", [4])
     result = simulator_choice.simulate_folder(folder, place, SimulatorChoice("embedded"))
     read = TraceFolder(folder)
-    found = reports.build_report(result, TracedResult(result, read.load_device_nodes, read.groups))
-    assert found.path is not None and found.exposed is not None
-    assert sum(row.time_ns for row in found.path) == result.step_time_ns
-    assert reports.sum_path_times(found.path)[WAITING] == 0
-    assert sum(row.exposed_ns for row in found.exposed) == found.critical_result.exposed_ns
-    assert all(0 <= row.waiting_ns <= row.exposed_ns for row in found.exposed)
-    for row in found.collectives:
+    report = reports.build_report(result, TracedResult(result, read.load_device_nodes, read.groups))
+    assert report.path is not None and report.exposed is not None
+    assert sum(row.time_ns for row in report.path) == result.step_time_ns
+    assert reports.sum_path_times(report.path)[WAITING] == 0
+    assert sum(row.exposed_ns for row in report.exposed) == report.critical_result.exposed_ns
+    assert all(0 <= row.waiting_ns <= row.exposed_ns for row in report.exposed)
+    for row in report.collectives:
         assert row.bus_bandwidth is None or row.bus_bandwidth > 0
 
 
@@ -316,15 +318,15 @@ def test_collectives_along_one_dimension(tmp_path):
     ]
     traces.save(tmp_path / "traces", ranks, {})
     traces.system(tmp_path / "system", [2, 2], topology="Switch")
-    found = reported(tmp_path)
-    spans = [one.finish_ns - one.ready_ns for one in found.result.comms]
-    assert [one.ranks for one in found.result.comms] == [(0, 1), (2, 3)]
+    report = reported(tmp_path)
+    spans = [one.finish_ns - one.ready_ns for one in report.result.comms]
+    assert [one.ranks for one in report.result.comms] == [(0, 1), (2, 3)]
     assert spans[0] == spans[1] > 0
-    (row,) = found.collectives
+    (row,) = report.collectives
     assert (row.count, row.group_size, row.time_ns) == (2, 2, sum(spans))
-    assert [(row.devices, row.alike) for row in found.communicators] == [((0, 1), 2)]
-    assert found.path is not None
-    assert sum(row.time_ns for row in found.path) == found.result.step_time_ns
+    assert [(row.devices, row.alike) for row in report.communicators] == [((0, 1), 2)]
+    assert report.path is not None
+    assert sum(row.time_ns for row in report.path) == report.result.step_time_ns
 
 
 @pytest.mark.parametrize("seed", range(25))

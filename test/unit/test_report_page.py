@@ -76,7 +76,7 @@ def test_pages_are_valid_and_load_nothing(place, name):
 
 
 def test_a_page_says_what_the_run_says(place):
-    found = RunResult.load_folder(str(place / "step.mlir.out"))
+    run_result = RunResult.load_folder(str(place / "step.mlir.out"))
     page = parse((place / "step.html").read_text())
     text = page.text
     for section in (
@@ -90,7 +90,7 @@ def test_a_page_says_what_the_run_says(place):
         "provenance",
     ):
         assert page.one("section", id=section).one("h2").text
-    whole = kernel_rows.merge_layers(found.kernel_rows)
+    whole = kernel_rows.merge_layers(run_result.kernel_rows)
     shown = rows(page, "kernels")
     assert len(shown) == len(whole)
     assert [row[0] for row in shown] == [row.kind_title for row in whole]
@@ -99,10 +99,10 @@ def test_a_page_says_what_the_run_says(place):
         for row in page.one("table", id="kernels").one("tbody").all("tr")
     ]
     assert values == [1e-9 * row.time_ns for row in whole]
-    assert sum(values) == pytest.approx(found.figures["compute_s"])
+    assert sum(values) == pytest.approx(run_result.figures["compute_s"])
     layers = {f"layer_{i}/{part}" for i in range(8) for part in ("mlp", "norm")}
     assert {row[0] for row in rows(page, "layer")} == layers
-    assert found.figures["constants"] in text and "80 % band" in text
+    assert run_result.figures["constants"] in text and "80 % band" in text
     link = next(a for a in page.all("a") if a.text == "step.perfetto-trace")
     assert link.attributes["href"] == "step.perfetto-trace"
     points = page.all("svg", class_="points")
@@ -135,8 +135,8 @@ def test_markup_keeps_any_text(text, value):
         wanted
     )
     assert not element.all()
-    kept = "".join(c for c in text if c.isprintable() and not 0xFDD0 <= ord(c) <= 0xFDEF)
-    assert set(kept) - {"\ufffd"} <= set(element.text)
+    printable = "".join(c for c in text if c.isprintable() and not 0xFDD0 <= ord(c) <= 0xFDEF)
+    assert set(printable) - {"\ufffd"} <= set(element.text)
     assert (
         escape_markup(text).encode().decode() == escape_markup(text)
         and escape_markup(Markup("<b>")) == "<b>"
@@ -155,8 +155,10 @@ def test_tables_hold_every_row(values):
     ]
     page = parse(html_table.render_table("it", "Caption", columns, cells))
     assert len(rows(page, "it")) == len(values)
-    found = page.one("tbody").all("td", class_="number")
-    assert [float(cell.attributes["data-v"]) for cell in found] == [time for _, time in values]
+    number_cells = page.one("tbody").all("td", class_="number")
+    assert [float(cell.attributes["data-v"]) for cell in number_cells] == [
+        time for _, time in values
+    ]
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=5), st.floats(0, 1e3), max_size=12))
@@ -181,8 +183,8 @@ def test_ticks_hold_the_top(top):
 
 def test_no_kernel_is_above_its_roof(place):
     node = configs.load_node("A100_SXM_40GB")
-    found = RunResult.load_folder(str(place / "step.mlir.out"))
-    plot = roofline_plot.build_roofline_plot(kernel_rows.merge_layers(found.kernel_rows), node)
+    run_result = RunResult.load_folder(str(place / "step.mlir.out"))
+    plot = roofline_plot.build_roofline_plot(kernel_rows.merge_layers(run_result.kernel_rows), node)
     assert {roof.name for roof in plot.roofs} == {"matrix bf16", "vector bf16"}
     assert plot.roofs[0].rate == node.peaks_flops["matrix"]["bf16"]
     low, high = plot.intensity_range
@@ -197,8 +199,8 @@ def test_no_kernel_is_above_its_roof(place):
 
 
 def test_without_a_node_there_are_points_and_no_roofs(place):
-    found = RunResult.load_folder(str(place / "step.mlir.out"))
-    plot = roofline_plot.build_roofline_plot(kernel_rows.merge_layers(found.kernel_rows), None)
+    run_result = RunResult.load_folder(str(place / "step.mlir.out"))
+    plot = roofline_plot.build_roofline_plot(kernel_rows.merge_layers(run_result.kernel_rows), None)
     assert plot.points and not plot.roofs and plot.bandwidth is None
     assert parse(roofline_plot.draw_roofline(plot, [], width=400, height=300)).all("a")
     nothing = roofline_plot.build_roofline_plot([], None)
@@ -293,8 +295,8 @@ def test_three_programs_six_nodes_and_two_systems_end_in_a_report(tmp_path, caps
     out = capsys.readouterr().out
     assert "cells           36" in out and "errors          0" in out
     assert run("show", cells, "--page", str(page), "--plots", str(tmp_path / "plots")) == 0
-    found = table_of(cells)
-    assert len(found) == 36 and len({row["step_time_s"] for row in found}) == 36
+    table = table_of(cells)
+    assert len(table) == 36 and len({row["step_time_s"] for row in table}) == 36
     document = parse(page.read_text())
     assert "a sweep of 36 cells over mlir, node, system" in document.text
     assert len(rows(document, "cell")) == 36 and not document.all("section", id="failed")
@@ -303,11 +305,11 @@ def test_three_programs_six_nodes_and_two_systems_end_in_a_report(tmp_path, caps
         assert line.one("th").text == name
         for node, cell in zip(nodes, line.all("td"), strict=True):
             times = [
-                row["step_time_s"] for row in found
+                row["step_time_s"] for row in table
                 if row["cell.mlir"].endswith(name) and row["cell.node"] == node
             ]  # fmt: skip
             assert len(times) == 2 and cell.text.startswith(format_seconds(min(times)))
-    best = min(found, key=lambda row: row["step_time_s"])
+    best = min(table, key=lambda row: row["step_time_s"])
     assert format_seconds(best["step_time_s"]) in document.one("ul", class_="cards").text
     if CHROMIUM is not None:
         assert not render(page).console
@@ -326,8 +328,8 @@ def test_cells_with_gaps_say_so(tmp_path, capsys):
     argv = ("--mlir", str(tmp_path / "*.mlir"), "--estimator", "roofline", "--cache", "none",
             "--set", "keep_going=true", "--output", cells, "--jobs", "1")  # fmt: skip
     assert run("sweep", *argv) == 0
-    said = "1 cell with ops that have no estimate: their times are too low"
-    assert said in capsys.readouterr().out
+    tables = "1 cell with ops that have no estimate: their times are too low"
+    assert tables in capsys.readouterr().out
     assert run("show", cells, "--page", str(page)) == 0
     document = parse(page.read_text())
     assert "1 cell has ops without an estimate" in document.one("div", role="alert").text
@@ -338,8 +340,8 @@ def test_cells_with_gaps_say_so(tmp_path, capsys):
     out = str(tmp_path / "out")
     argv = ("--mlir", str(tmp_path / "odd.mlir"), "--node", "A100_SXM_40GB", "--output", out)
     assert run("run", *argv, "--keep-going") == 0 and run("show", out) == 0
-    said = capsys.readouterr().out.partition("Compute, one device")[2]
-    assert "not estimated  1 op: the time is too low" in said and "no estimate" in said
+    tables = capsys.readouterr().out.partition("Compute, one device")[2]
+    assert "not estimated  1 op: the time is too low" in tables and "no estimate" in tables
 
 
 @pytest.mark.slow
@@ -385,10 +387,10 @@ def test_wrong_lines_are_one_line(place, capsys, tmp_path, monkeypatch, argv, co
 
 def colours(scheme: str) -> dict[str, str]:
     blocks = re.findall(r":root \{(.*?)\}", read_asset("page.css"), re.DOTALL)
-    found: dict[str, str] = {}
+    colours_by_name: dict[str, str] = {}
     for block in blocks[: 1 if scheme == "light" else 2]:
-        found |= dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
-    return found
+        colours_by_name |= dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
+    return colours_by_name
 
 
 def contrast(a: str, b: str) -> float:
@@ -406,15 +408,15 @@ def contrast(a: str, b: str) -> float:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_colours_have_the_contrast_that_wcag_asks_for(scheme):
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
-    found = colours(scheme)
+    colours_by_name = colours(scheme)
     texts = [(ink, ground) for ink in ("ink", "quiet", "link") for ground in ("ground", "sheet")]
     texts += [("bad", "bad-ground"), ("ink", "warn-ground"), ("ink", "mark")]
     texts += [("heat-ink", f"h{i}") for i in range(5)]
     texts += [("on-series", f"s{i}") for i in range(1, 5)]
     for ink, ground in texts:
-        assert contrast(found[ink], found[ground]) >= 4.5, (ink, ground)
+        assert contrast(colours_by_name[ink], colours_by_name[ground]) >= 4.5, (ink, ground)
     for i in range(1, 7):
-        assert contrast(found[f"s{i}"], found["sheet"]) >= 3, i
+        assert contrast(colours_by_name[f"s{i}"], colours_by_name["sheet"]) >= 3, i
 
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
@@ -426,8 +428,10 @@ def test_a_browser_shows_it_without_complaint(place, name):
     seen = render(place / name)
     assert not seen.console
     for grid in seen.document.all("table", class_="sortable"):
-        every = len(grid.one("tbody").all("tr"))
-        assert len(rows(seen.document, grid.attributes["id"])) == min(every, html_table.SHOWN_ROWS)
+        row_count = len(grid.one("tbody").all("tr"))
+        assert len(rows(seen.document, grid.attributes["id"])) == min(
+            row_count, html_table.SHOWN_ROWS
+        )
 
 
 @needs_chromium
@@ -459,8 +463,8 @@ def test_the_address_sorts_and_filters(place):
 
 
 @needs_chromium
-@pytest.mark.parametrize("way", ["up", "down"])
-def test_what_has_no_value_stands_last(place, tmp_path, way):
+@pytest.mark.parametrize("direction", ["up", "down"])
+def test_what_has_no_value_stands_last(place, tmp_path, direction):
     (tmp_path / "small.mlir").write_text(layered(1))
     cells, path = str(tmp_path / "cells.csv"), tmp_path / "p.html"
     argv = (
@@ -471,7 +475,7 @@ def test_what_has_no_value_stands_last(place, tmp_path, way):
     text = Path(cells).read_text()
     names = text.splitlines()[0].split(",")
     assert run("show", cells, "--page", str(path)) == 0 and "derived.energy_j" in names
-    page = render(path, f"#cell?sort=energy_j.{way}").document
+    page = render(path, f"#cell?sort=energy_j.{direction}").document
     keys = [head.attributes["data-key"] for head in page.one("table", id="cell").all("th")]
     energies = [row[keys.index("energy_j")] for row in rows(page, "cell")]
     assert len(energies) == 3 and sorted(energies, key="-".__eq__) == energies
@@ -506,12 +510,15 @@ location.hash = "#k1";
 @needs_chromium
 def test_clicks_and_keys_do_what_they_say(place):
     page = render(place / "step.html", script=CLICKS).document
-    said = page.one("html").attributes
-    assert float(said["data-first"]) > float(said["data-last"])
-    assert said["data-filtered"] == "layer_3/norm,layer_3/mlp"
-    assert said["data-hash"] == "#layer?sort=time.up&filter=layer_3"
-    assert said["data-tip"].startswith("gemm (dot_general) 64x256xbf16")
-    assert int(said["data-focus"]) == int(said["data-points"]) - 1 and said["data-stops"] == "1"
+    attributes = page.one("html").attributes
+    assert float(attributes["data-first"]) > float(attributes["data-last"])
+    assert attributes["data-filtered"] == "layer_3/norm,layer_3/mlp"
+    assert attributes["data-hash"] == "#layer?sort=time.up&filter=layer_3"
+    assert attributes["data-tip"].startswith("gemm (dot_general) 64x256xbf16")
+    assert (
+        int(attributes["data-focus"]) == int(attributes["data-points"]) - 1
+        and attributes["data-stops"] == "1"
+    )
 
 
 LAYOUT = """

@@ -176,13 +176,13 @@ def test_plugins_and_clashes(monkeypatch):
         def __init__(self, name, value):
             self.name, self.value = name, value
 
-    found = [Point("mine", "hespas.estimators.roofline:RooflineEstimator")]
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: found)
+    entry_points = [Point("mine", "hespas.estimators.roofline:RooflineEstimator")]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entry_points)
     registry.collect_import_paths.cache_clear()
     try:
         assert registry.list_estimator_names() == sorted([*registry.ESTIMATORS, "mine"])
         assert registry.load_estimator_class("mine") is RooflineEstimator
-        found.append(Point("roofline", "other:Roofline"))
+        entry_points.append(Point("roofline", "other:Roofline"))
         registry.collect_import_paths.cache_clear()
         with pytest.raises(UsageError, match="a package defines the estimator 'roofline'"):
             registry.list_estimator_names()

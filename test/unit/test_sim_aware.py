@@ -122,13 +122,13 @@ def test_engine_equals_plain_events(tmp_path, dims):
     for seed in range(12):
         traces, system = t.random_case(tmp_path / str(seed), seed, dims)
         inputs = load_inputs(traces, load_system(str(system)))
-        ours = spans(embedded.run_event_simulation(inputs, SimulationOptions()))
+        embedded_spans = spans(embedded.run_event_simulation(inputs, SimulationOptions()))
         for device, lane in enumerate(
             MessageLevelEngine(inputs, SimulationOptions()).run_all_devices()
         ):
             ids = [node.id for node in inputs.devices[device].program.nodes]
             plain = [(ids[p], lane.starts[p], lane.ends[p]) for p in lane.order]
-            assert plain == ours[device], (seed, device)
+            assert plain == embedded_spans[device], (seed, device)
 
 
 @pytest.mark.skipif(shutil.which(AWARE) is None, reason=f"{AWARE} is not on PATH")
@@ -140,12 +140,12 @@ def test_random_traces_in_astra_sim(tmp_path, options):
     """Node times equal the log of the congestion-aware program."""
     for seed in range(25):
         traces, system = t.random_case(tmp_path / str(seed), seed)
-        ours = simulator_choice.simulate_folder(
+        embedded_result = simulator_choice.simulate_folder(
             traces, system, SimulatorChoice("embedded", options)
         )
         theirs = simulator_choice.simulate_folder(
             traces, system, SimulatorChoice("astra-sim", options)
         )
-        assert list(ours.devices) == list(theirs.devices), seed
-        assert spans(ours) == spans(theirs), seed
-        assert list(ours.comms) == list(theirs.comms), seed
+        assert list(embedded_result.devices) == list(theirs.devices), seed
+        assert spans(embedded_result) == spans(theirs), seed
+        assert list(embedded_result.comms) == list(theirs.comms), seed

@@ -51,9 +51,9 @@ def test_a_grid_of_devices_is_a_smaller_system(seed: int, tmp_path: Path) -> Non
     system = configs.load_system(str(tmp_path))
     kinds = tuple(rng.choice(["Switch", "FullyConnected"]) for _ in counts)
     system = replace(system, topology=kinds)
-    chosen = [sorted(rng.sample(range(n), rng.randint(1, n))) for n in counts]
+    coordinates = [sorted(rng.sample(range(n), rng.randint(1, n))) for n in counts]
     members, stride = [0], 1
-    for places, count in zip(chosen, counts, strict=True):
+    for places, count in zip(coordinates, counts, strict=True):
         members = [base + stride * place for place in places for base in members]
         stride *= count
     if not 1 < len(members) < system.device_count or any(
@@ -62,7 +62,7 @@ def test_a_grid_of_devices_is_a_smaller_system(seed: int, tmp_path: Path) -> Non
         for spelled in of_kind
     ):
         return
-    small = replace(system, npus_count=tuple(map(len, chosen)))
+    small = replace(system, npus_count=tuple(map(len, coordinates)))
     kind, size = rng.choice(KINDS), rng.choice([1 << 20, 65536, 1 << 22])
     skew = rng.choice([0, 0, 5, 5000, 100000])
     starts = [rng.randint(0, skew) for _ in members]
@@ -122,9 +122,9 @@ def test_the_order_of_a_communicator_decides_nothing(tmp_path: Path) -> None:
             for rank in range(8)
         ]
         traces.save(tmp_path / "traces", nodes, groups)
-        given = simulation_inputs.load_inputs(tmp_path / "traces", read)
+        inputs = simulation_inputs.load_inputs(tmp_path / "traces", read)
         for symmetry in (True, False):
-            result = run_event_simulation(given, replace(BY_DIMENSION, symmetry=symmetry))
+            result = run_event_simulation(inputs, replace(BY_DIMENSION, symmetry=symmetry))
             assert result.settings.to_texts()["communicators"] == "by dimension"
             finished.append(list(result.devices))
     assert all(devices == finished[0] for devices in finished)
@@ -139,14 +139,14 @@ def test_an_algorithm_that_has_nothing_to_do_forbids_nothing(tmp_path: Path) -> 
     )  # fmt: skip
     system = configs.load_system(str(tmp_path))
     for kind in ("all_to_all", "all_reduce"):
-        found = finishes(system, kind, 1 << 20, range(4), [0] * 4, BY_DIMENSION)
+        finish_times = finishes(system, kind, 1 << 20, range(4), [0] * 4, BY_DIMENSION)
         one = {**system.implementations, "all-to-all": ("direct",)}
         one["all-reduce"] = ("doubleBinaryTree",)
         line = replace(
             system, topology=("Switch",), npus_count=(4,), implementations=one,
             bandwidth_gib_s=system.bandwidth_gib_s[:1], latency_ns=system.latency_ns[:1],
         )  # fmt: skip
-        assert found == finishes(line, kind, 1 << 20, range(4), [0] * 4, SimulationOptions())
+        assert finish_times == finishes(line, kind, 1 << 20, range(4), [0] * 4, SimulationOptions())
     across = finishes(system, "all_to_all", 1 << 20, (0, 4), [0, 0], BY_DIMENSION)
     assert across == "all-to-all-implementation: halvingDoubling does no all-to-all"
 
@@ -159,8 +159,8 @@ def test_one_peer_after_another(seed: int, tmp_path: Path) -> None:
     sim_programs.random_system(rng, tmp_path, counts)
     kind, spelled = rng.choice(["all_to_all", "all_gather"]), rng.choice(["direct1", "direct2"])
     system = configs.load_system(str(tmp_path))
-    chosen = {**system.implementations, kind.replace("_", "-"): (spelled,) * len(counts)}
-    system = replace(system, implementations=chosen)
+    implementations = {**system.implementations, kind.replace("_", "-"): (spelled,) * len(counts)}
+    system = replace(system, implementations=implementations)
     members = sorted(rng.sample(range(system.device_count), rng.randint(2, system.device_count)))
     size, skew = rng.choice(sim_programs.SIZES), rng.choice([0, 5, 5000])
     starts = [rng.randint(0, skew) for _ in members]
@@ -213,7 +213,7 @@ def test_a_message_pays_for_all_dimensions(tmp_path: Path) -> None:
 def test_what_goes_how_is_said(tmp_path: Path) -> None:
     traces.system(tmp_path / "system", [2, 2])
     groups = {1: [0, 3], 2: [0, 2], 3: [1, 3]}
-    for used, said in (((2, 3), "by dimension"), ((1,), "by dimension, one ring where")):
+    for used, message in (((2, 3), "by dimension"), ((1,), "by dimension, one ring where")):
         nodes = [
             [
                 traces.comp(1),
@@ -230,8 +230,8 @@ def test_what_goes_how_is_said(tmp_path: Path) -> None:
             tmp_path / "traces", configs.load_system(str(tmp_path / "system"))
         )
         settings = run_event_simulation(read, BY_DIMENSION).settings.to_texts()
-        assert settings["communicators"].startswith(said)
-        assert ("ring" in settings["communicators"]) == ("ring" in said)
+        assert settings["communicators"].startswith(message)
+        assert ("ring" in settings["communicators"]) == ("ring" in message)
         assert "communicators" not in run_event_simulation(read).settings.to_texts()
     assert (
         describe_missing_features(BY_DIMENSION) == "collectives by dimension between some devices"

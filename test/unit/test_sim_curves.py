@@ -27,11 +27,11 @@ def test_files(device):
     data = curves.load_curves(device)
     assert "aiconfigurator" in data.source
     assert set(data.curves) == {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"}
-    for kind, found in data.curves.items():
-        assert [curve.devices for curve in found] == [2, 4, 8]
+    for kind, curves_by_size in data.curves.items():
+        assert [curve.devices for curve in curves_by_size] == [2, 4, 8]
         times = [data.interpolate_collective(kind, 1 << size, 4)[0] for size in range(9, 29)]
         assert times == sorted(times)
-        for curve in found:
+        for curve in curves_by_size:
             assert 1000 < curve.times_ns[0] < 100_000
             assert 50 < curve.sizes_bytes[-1] / curve.times_ns[-1] < 1000
             assert 0 < curve.error < 0.2
@@ -42,8 +42,10 @@ def test_measured_points_are_met():
     data = curves.load_curves("A100_SXM")
     for curve in data.curves["all_gather"]:
         for size, time_ns in zip(curve.sizes_bytes, curve.times_ns, strict=True):
-            found = data.interpolate_collective("all_gather", size // curve.devices, curve.devices)
-            assert found == (round(time_ns), CurveTag.MEASURED)
+            estimate = data.interpolate_collective(
+                "all_gather", size // curve.devices, curve.devices
+            )
+            assert estimate == (round(time_ns), CurveTag.MEASURED)
 
 
 def test_between_sizes_is_a_power_of_the_size():
@@ -74,9 +76,9 @@ def test_a_table_becomes_curves(tmp_path):
         "alltoall,half,4,512,0.010\nalltoall,int8,4,1024,0.0121\n"
         "alltoall,half,4,1024,0.009\nalltoall,half,4,4096,0.1\n"
     )
-    found = measured.build_curve_file(str(table), "d", "s", 450.0, "l")["curves"]["all_to_all"]["4"]
-    assert found["sizes_bytes"] == [1024, 2048, 8192]
-    assert found["times_us"] == [11.0, 11.0, 100.0]
+    curve = measured.build_curve_file(str(table), "d", "s", 450.0, "l")["curves"]["all_to_all"]["4"]
+    assert curve["sizes_bytes"] == [1024, 2048, 8192]
+    assert curve["times_us"] == [11.0, 11.0, 100.0]
     table.write_text(table.read_text() + "alltoall,half,4,many,0.1\n")
     with pytest.raises(HespasError, match=r"t\.csv:6"):
         measured.read_latency_table(str(table))
@@ -193,8 +195,8 @@ def test_every_collective_is_counted(tmp_path, options):
     groups = {1: range(16)} | {2 + k: range(4 * k, 4 * k + 4) for k in range(4)}
     folder = t.save(tmp_path / "t", nodes, groups)
     system = t.system(tmp_path / "s", [4, 4], topology="Switch", bandwidth=300)
-    told = simulate(folder, system, curves="A100_SXM", **options).settings.to_texts()["curves"]
-    assert told == "A100_SXM (4 measured, 1 by the network model: not measured for such devices)"
+    text = simulate(folder, system, curves="A100_SXM", **options).settings.to_texts()["curves"]
+    assert text == "A100_SXM (4 measured, 1 by the network model: not measured for such devices)"
 
 
 def test_beyond_the_bytes_of_either_neighbour_is_tagged():

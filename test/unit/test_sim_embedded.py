@@ -41,7 +41,7 @@ def load(folder: Path) -> simulation_inputs.SimulationInputs:
     )
 
 
-def told(folder: Path, options: SimulationOptions) -> SimulationResult | str:
+def run_or_describe_error(folder: Path, options: SimulationOptions) -> SimulationResult | str:
     try:
         return run_event_simulation(load(folder), options)
     except HespasError as error:
@@ -95,7 +95,9 @@ def comms(result: SimulationResult) -> list[tuple]:
 @pytest.mark.parametrize("seed", range(60))
 def test_symmetric_is_plain(make, seed: int, tmp_path: Path) -> None:
     make(random.Random(seed), tmp_path)
-    symmetric, plain = (told(tmp_path, SimulationOptions(symmetry=s)) for s in (True, False))
+    symmetric, plain = (
+        run_or_describe_error(tmp_path, SimulationOptions(symmetry=s)) for s in (True, False)
+    )
     if isinstance(symmetric, str) or isinstance(plain, str):
         assert isinstance(symmetric, str) and isinstance(plain, str)
         return
@@ -173,10 +175,10 @@ def alone(system: SystemSpec, kind: str, size: int) -> int:
     members = tuple(range(system.device_count))
     group = planner.plan_communicator(0, kind, members, False, ())
     plan = planner.plan_collective(kind, size, group, QueueTurn())
-    found = CollectiveTimer(planner).compute_finishes(
+    finishes = CollectiveTimer(planner).compute_finishes(
         group, [0] * len(members), [plan] * len(members)
     )
-    return max(finish.end_ns for finish in found)
+    return max(finish.end_ns for finish in finishes)
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -194,10 +196,10 @@ def test_never_faster_than_the_critical_path(seed: int, tmp_path: Path) -> None:
             if step.resource == "compute":
                 assert here.finish_ns - here.start_ns == step.duration_ns
         for resource in ("compute", "comm"):
-            mine = sorted(
+            intervals = sorted(
                 (one.start_ns, one.finish_ns) for one in span.values() if one.resource == resource
             )
-            assert all(a[1] <= b[0] for a, b in pairwise(mine))
+            assert all(a[1] <= b[0] for a, b in pairwise(intervals))
 
 
 def test_nodes_without_time_release_at_the_next_event(tmp_path: Path) -> None:
@@ -368,5 +370,5 @@ def test_broadcasts_are_recorded_once(tmp_path: Path) -> None:
     traces.system(tmp_path / "system", [4])
     for symmetry in (True, False):
         result = run_event_simulation(load(tmp_path), SimulationOptions(symmetry=symmetry))
-        found = [(one.communicator, one.start_ns, one.finish_ns) for one in result.comms]
-        assert found == [(0, 0, 9000), (1, 9000, 14000)]
+        spans = [(one.communicator, one.start_ns, one.finish_ns) for one in result.comms]
+        assert spans == [(0, 0, 9000), (1, 9000, 14000)]

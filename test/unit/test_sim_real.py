@@ -44,8 +44,8 @@ def real(folder: Path, queues: int) -> dict[int, tuple[int, int]]:
     )
     if "corrupted" in ran.stderr or "malloc" in ran.stderr:  # a sporadic fault of ASTRA-sim
         pytest.skip("ASTRA-sim corrupted its heap")
-    found = FINISHED.findall(ran.stdout + ran.stderr)
-    return {int(rank): (int(finish), int(exposed)) for rank, finish, exposed in found}
+    finished = FINISHED.findall(ran.stdout + ran.stderr)
+    return {int(rank): (int(finish), int(exposed)) for rank, finish, exposed in finished}
 
 
 @pytest.mark.parametrize("make", [sim_programs.spmd, sim_programs.loose, sim_programs.involving])
@@ -61,5 +61,5 @@ def test_random_program(make, seed: int, tmp_path: Path) -> None:
     except HespasError:
         assert len(real(tmp_path, queues)) < devices
         return
-    ours = {i: (one.finish_ns, one.exposed_ns) for i, one in enumerate(result.devices)}
-    assert ours == real(tmp_path, queues)
+    embedded_times = {i: (one.finish_ns, one.exposed_ns) for i, one in enumerate(result.devices)}
+    assert embedded_times == real(tmp_path, queues)

@@ -54,10 +54,10 @@ def test_a_type_without_a_rate_is_a_gap(cocossim):
     """Operations without a shape run at full rate, of which f64 has none on a TPU."""
     options, _ = cocossim
     program = ir.Module.parse(RAGGED, CONTEXT)
-    found = passes.run_pipeline(program, f"cocossim-annotate{{{options} keep-going=true}}")
+    pass_run = passes.run_pipeline(program, f"cocossim-annotate{{{options} keep-going=true}}")
     (cost,) = read_costs(program)
     assert "TPUv3_core has no peak rate for f64 on its matrix unit" in (cost.gap or "")
-    assert any("1 op without a full cost" in warning for warning in found.warnings)
+    assert any("1 op without a full cost" in warning for warning in pass_run.warnings)
 
 
 RAGGED = """
@@ -74,7 +74,7 @@ func.func @main(%x: tensor<64x32xf64>, %w: tensor<4x32x16xf64>, %g: tensor<4xi32
 def test_cocossim_runs_each_shape_once(cocossim):
     options, log = cocossim
     program = matmul_module((1024, 1024, 1024), (128, 128, 128), (1024, 1024, 1024))
-    found = passes.run_pipeline(program, f"cocossim-annotate{{{options}}}")
+    pass_run = passes.run_pipeline(program, f"cocossim-annotate{{{options}}}")
     times = [cost.latency_ns for cost in read_costs(program)]
     assert times == pytest.approx([165492 / 0.94, 883 / 0.94, 165492 / 0.94])
     assert log.read_text().splitlines() == [
@@ -82,8 +82,8 @@ def test_cocossim_runs_each_shape_once(cocossim):
         "Matmul 128 128 128 1 128 1024 1 0.94",
     ]
     assert (
-        found.get_artefact(Annotation).measured.measured,
-        found.get_artefact(Annotation).measured.regions,
+        pass_run.get_artefact(Annotation).measured.measured,
+        pass_run.get_artefact(Annotation).measured.regions,
     ) == (2, 3)
     again = passes.run_pipeline(matmul_module((128, 128, 128)), f"cocossim-annotate{{{options}}}")
     assert again.get_artefact(Annotation).measured.cached == 1
@@ -111,16 +111,16 @@ def test_cores_precision_and_remainder(cocossim):
 
 
 @pytest.mark.parametrize(
-    ("m", "said"),
+    ("m", "message"),
     [
         (13, r"COCOSSim crashed \(SIGSEGV\): Job Type: 0; use --keep-going"),
         (17, "COCOSSim took more than 2 s; allow more with time-limit"),
         (19, "COCOSSim wrote no cycles: ''"),
     ],
 )
-def test_cocossim_fails(cocossim, m, said):
+def test_cocossim_fails(cocossim, m, message):
     options, _ = cocossim
-    with pytest.raises(HespasError, match=said):
+    with pytest.raises(HespasError, match=message):
         passes.run_pipeline(
             matmul_module((m, 128, 128)), f"cocossim-annotate{{{options} time-limit=2}}"
         )
@@ -141,15 +141,15 @@ def test_keep_going_leaves_a_gap(cocossim):
 def test_cocossim_is_not_there(cocossim, tmp_path, monkeypatch):
     options, _ = cocossim
     monkeypatch.setenv("PATH", str(tmp_path))
-    for given, said in (
+    for option, message in (
         ("", "COCOSSim is not found: .*build it from github.com/mc186/cocossim"),
         (f"binary={tmp_path / 'none'}", "binary: .*none is not an executable program"),
         (f"binary={program(tmp_path / 'alone', 'pass')}", "no folder above .*alone has a dramsim3"),
         (f"{options.split(' ', 2)[2]} home={tmp_path}", f"{tmp_path} has no dramsim3/configs"),
     ):
-        with pytest.raises(HespasError, match=said):
+        with pytest.raises(HespasError, match=message):
             passes.run_pipeline(
-                matmul_module((8, 8, 8)), f"cocossim-annotate{{node=TPUv3_core {given}}}"
+                matmul_module((8, 8, 8)), f"cocossim-annotate{{node=TPUv3_core {option}}}"
             )
 
 
@@ -215,16 +215,16 @@ def test_onnxim_counts_its_memory_in_the_key(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("act", "said"),
+    ("act", "message"),
     [
         ("crash", r"\(SIGFPE\): \[info\] .* \| \[info\] Model Name \| \[info\] =+Start Simulation"),
         ("abort", r"ONNXim crashed \(SIGABRT\): terminate .* what\(\):  Config key dram_freq"),
         ("dummy", "ONNXim does not support the operator"),
     ],
 )
-def test_onnxim_fails(tmp_path, act, said):
+def test_onnxim_fails(tmp_path, act, message):
     options, _ = onnxim(tmp_path, act)
-    with pytest.raises(HespasError, match=said):
+    with pytest.raises(HespasError, match=message):
         passes.run_pipeline(matmul_module((8, 8, 8)), f"onnxim-annotate{{{options}}}")
 
 

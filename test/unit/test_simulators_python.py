@@ -44,12 +44,12 @@ needs_scalesim = pytest.mark.skipif(
 def test_zigzag_is_between_ideal_and_three_times_that(tmp_path):
     program = matmul_module((1024, 1024, 1024), (512, 512, 512))
     options = f"node=TPUv3_core arrays=1 memory-bandwidth=2e12 cache={tmp_path / 'cache'}"
-    found = passes.run_pipeline(program, f"zigzag-annotate{{{options}}}")
+    pass_run = passes.run_pipeline(program, f"zigzag-annotate{{{options}}}")
     ideal_ns = [m**3 / 128**2 / 0.94 for m in (1024, 512)]
     for cost, least in zip(read_costs(program), ideal_ns, strict=True):
         assert least < cost.latency_ns < 1.5 * least
         assert cost.bound == "compute"
-    assert found.get_artefact(Annotation).measured.measured == 2
+    assert pass_run.get_artefact(Annotation).measured.measured == 2
     again = passes.run_pipeline(matmul_module((512, 512, 512)), f"zigzag-annotate{{{options}}}")
     assert again.get_artefact(Annotation).measured.cached == 1
 
@@ -60,17 +60,17 @@ def test_zigzag_is_between_ideal_and_three_times_that(tmp_path):
 def test_zigzag_of_any_size(sizes):
     product = {**HERE, **dict(zip("mkn", sizes, strict=True))}
     m, k, n = sizes
-    found = zigzag_worker.simulate_product(product)
+    answer = zigzag_worker.simulate_product(product)
     least = max(m * k * n / 128**2, zigzag_worker.compute_least_transfer_cycles(product))
-    assert found["cycles"] >= 0.99 * least  # ZigZag rounds loops to integers
+    assert answer["cycles"] >= 0.99 * least  # ZigZag rounds loops to integers
 
 
 @pytest.mark.slow
 @needs_zigzag
 def test_zigzag_searches_wider_where_it_found_little():
-    found = zigzag_worker.simulate_product({**HERE, "m": 32768, "k": 4096, "n": 4096})
-    assert found["lpf_limit"] == 6
-    assert found["cycles"] < 1.1 * 32768 * 4096 * 4096 / 128**2
+    answer = zigzag_worker.simulate_product({**HERE, "m": 32768, "k": 4096, "n": 4096})
+    assert answer["lpf_limit"] == 6
+    assert answer["cycles"] < 1.1 * 32768 * 4096 * 4096 / 128**2
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_zigzags_own_accelerator():
 
 @needs_zigzag
 @pytest.mark.parametrize(
-    ("mapping", "said"),
+    ("mapping", "message"),
     [
         (
             "- {name: default, spatial_mapping: {D1: ['M, 32']}}",
@@ -99,14 +99,14 @@ def test_zigzags_own_accelerator():
         ("{", "not have the format of ZigZag"),
     ],
 )
-def test_loops_of_a_mapping_are_checked(mapping, said):
+def test_loops_of_a_mapping_are_checked(mapping, message):
     own = {"accelerator": {"name": "tpu_like"}, "mapping": {"text": mapping}}
-    with pytest.raises(HespasError, match=said):
+    with pytest.raises(HespasError, match=message):
         zigzag_worker.simulate_product({**HERE, **own})
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("settings", "message"),
     [
         ("mapping=a.yaml", "mapping needs accelerator"),
         ("accelerator=a.yaml", "a.yaml needs a mapping"),
@@ -114,9 +114,11 @@ def test_loops_of_a_mapping_are_checked(mapping, said):
         ("lpf-limit=0", "lpf-limit is 0"),
     ],
 )
-def test_wrong_settings_of_zigzag(given, said):
-    with pytest.raises(UsageError, match=said):
-        passes.run_pipeline(matmul_module((8, 8, 8)), f"zigzag-annotate{{node=TPUv3_core {given}}}")
+def test_wrong_settings_of_zigzag(settings, message):
+    with pytest.raises(UsageError, match=message):
+        passes.run_pipeline(
+            matmul_module((8, 8, 8)), f"zigzag-annotate{{node=TPUv3_core {settings}}}"
+        )
 
 
 @pytest.mark.slow
@@ -171,11 +173,11 @@ def test_scalesim_is_missing(tmp_path):
             matmul_module((8, 8, 8)), f"scalesim-annotate{{{ONE} python={tmp_path / 'none'}}}"
         )
     python = tmp_path / "python"
-    for said, problem in (
+    for message, problem in (
         ("exit 1", "SCALE-Sim is not installed in"),
         ("""echo '{"scalesim": "3.0.0", "numpy": "2.4.6"}'""", "fails with numpy 2.4.6"),
     ):
-        python.write_text(f"#!/bin/sh\n{said}\n")
+        python.write_text(f"#!/bin/sh\n{message}\n")
         python.chmod(0o755)
         with pytest.raises(HespasError, match=problem):
             passes.run_pipeline(

@@ -26,11 +26,11 @@ class Loaded(HTMLParser):
         self.found: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        values = dict(attrs)
         fetched = tag in ("img", "script", "iframe", "source", "video", "object")
-        if tag == "link" and given.get("rel") not in ("canonical", "next", "prev"):
+        if tag == "link" and values.get("rel") not in ("canonical", "next", "prev"):
             fetched = True
-        self.found += [given[key] or "" for key in ("src", "href") if fetched and given.get(key)]
+        self.found += [values[key] or "" for key in ("src", "href") if fetched and values.get(key)]
 
 
 @pytest.fixture(scope="module")

@@ -35,8 +35,8 @@ def test_split_programs_compute_the_same(program, workload, context):
     for pipeline in ("split-linear", "split-individual{merge}"):
         module = frontends.read_module(str(path), context)
         passes.run_pipeline(module, pipeline)
-        for ours, theirs in zip(execute(module), expected, strict=True):
-            for a, b in zip(ours, theirs, strict=True):
+        for actual, theirs in zip(execute(module), expected, strict=True):
+            for a, b in zip(actual, theirs, strict=True):
                 if a.dtype.kind in "iub":
                     np.testing.assert_array_equal(a, b)
                 else:
@@ -80,12 +80,12 @@ def programs(draw):
 
 def flat_ops(module: ir.Module) -> list[list[ir.Operation]]:
     """The entry's ops, each call replaced by the ops of its region function."""
-    found = collect_functions(module)
+    functions = collect_functions(module)
     result = []
     for view in find_entry_function(module).regions[0].blocks[0].operations:
         op = view.operation
         if op.name == "func.call":
-            body = found[op.attributes["callee"].value].regions[0].blocks[0].operations
+            body = functions[op.attributes["callee"].value].regions[0].blocks[0].operations
             result.append([inner.operation for inner in list(body)[:-1]])
         else:
             result.append([op])
@@ -106,7 +106,7 @@ def needs(module: ir.Module) -> list[list[str]]:
 
     Collectives run in program order, so a collective needs what the ones before it need.
     """
-    found = collect_functions(module)
+    functions = collect_functions(module)
     done: dict[ir.Value, frozenset[int]] = {}
     spelled: dict[int, str] = {}
     before: frozenset[int] = frozenset()
@@ -121,7 +121,7 @@ def needs(module: ir.Module) -> list[list[str]]:
         elif op.name not in ("stablehlo.constant", "func.return"):
             inner = [op]
             if op.name == "func.call":
-                body = found[op.attributes["callee"].value].regions[0].blocks[0].operations
+                body = functions[op.attributes["callee"].value].regions[0].blocks[0].operations
                 inner = [
                     x.operation for x in list(body)[:-1] if x.operation.name != "stablehlo.constant"
                 ]

@@ -45,11 +45,11 @@ def test_table_and_files(tmp_path, capsys):
 
 def test_no_estimator_is_faster_than_the_arrays(capsys):
     run("--json", "--sizes", "128,512,2048,100x200x300", *THREE)
-    found = json.loads(capsys.readouterr().out)
-    assert found["peak_flops"] == 61.5e12
-    assert all(row["flops_per_s"] <= 1.002 * found["peak_flops"] for row in found["rows"])
-    assert set(found["constants"]) == {"roofline", "systolic", THREE[-1]}
-    assert found["skipped"] == {}
+    data = json.loads(capsys.readouterr().out)
+    assert data["peak_flops"] == 61.5e12
+    assert all(row["flops_per_s"] <= 1.002 * data["peak_flops"] for row in data["rows"])
+    assert set(data["constants"]) == {"roofline", "systolic", THREE[-1]}
+    assert data["skipped"] == {}
 
 
 @pytest.mark.slow
@@ -77,8 +77,8 @@ def test_a_product_that_one_refuses_is_a_gap(capsys):
 
 def test_what_is_named_twice_is_done_once(capsys):
     run("--json", "--sizes", "64,64x64x64,128", *THREE[:2], *THREE[:2])
-    found = json.loads(capsys.readouterr().out)
-    assert [row["m"] for row in found["rows"]] == [64, 128]
+    data = json.loads(capsys.readouterr().out)
+    assert [row["m"] for row in data["rows"]] == [64, 128]
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_plot_is_the_same_each_time(tmp_path, kind, begins, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--sizes", "12x"), "'12x' is not a product"),
         (("--sizes", "0"), "'0' is not a product"),
@@ -106,8 +106,8 @@ def test_plot_is_the_same_each_time(tmp_path, kind, begins, capsys):
         (("--dtype", "f64"), "invalid choice"),
     ],
 )
-def test_wrong_arguments(arguments, said):
-    with pytest.raises(HespasError, match=said):
+def test_wrong_arguments(arguments, message):
+    with pytest.raises(HespasError, match=message):
         run("--sizes", "64", *arguments)
 
 

@@ -31,15 +31,20 @@ TINY = ("--models", "tiny", "--set", "sequence=64")
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
+def program_folder(tmp_path_factory):
     """A folder for programs and cells, so that the tests export each once."""
     return tmp_path_factory.mktemp("study")
 
 
 @pytest.fixture
-def run(kept):
+def run(program_folder):
     def run(*arguments: str, form: str = "fused") -> int:
-        places = ("--work-dir", str(kept / "programs"), "--cache", str(kept / "cells"))
+        places = (
+            "--work-dir",
+            str(program_folder / "programs"),
+            "--cache",
+            str(program_folder / "cells"),
+        )
         return hespas.main(["study", *arguments, "--form", form, "--jobs", "1", *places])
 
     return run
@@ -55,9 +60,9 @@ def rows(run, capsys):
 
 
 def test_a_divided_product_is_the_whole(rows):
-    found = rows(*GEMM)
-    assert len(found) == 3 * 2 * 3
-    for row in found:
+    study_rows = rows(*GEMM)
+    assert len(study_rows) == 3 * 2 * 3
+    for row in study_rows:
         m, k, n = gemm.parse_product_shape(row["size"])
         assert row["model_flops"] == 2 * m * k * n
         # Each device does its share; sums over devices are the only others that count.
@@ -75,13 +80,13 @@ def test_a_divided_product_is_the_whole(rows):
             assert row["exposed_comm_s"] > 0
             parts_s = row["compute_s"] + row["exposed_comm_s"]
             assert row["step_time_s"] == pytest.approx(parts_s, abs=1e-8)
-    meshes = {row["mesh"] for row in found if row["kind"] == "summa"}
+    meshes = {row["mesh"] for row in study_rows if row["kind"] == "summa"}
     assert meshes == {"x=1,y=1", "x=2,y=2", "x=2,y=4"}
 
 
 def test_efficiency_is_against_the_fewest_devices(rows):
-    found = [row for row in rows(*GEMM) if (row["kind"], row["size"]) == ("summa", "512")]
-    by = {row["devices"]: row for row in found}
+    summa_rows = [row for row in rows(*GEMM) if (row["kind"], row["size"]) == ("summa", "512")]
+    by = {row["devices"]: row for row in summa_rows}
     for n in (4, 8):
         speed_up = by[1]["step_time_s"] / by[n]["step_time_s"]
         assert by[n]["efficiency"] == pytest.approx(speed_up / n)
@@ -99,8 +104,8 @@ def test_table_and_csv(run, capsys, tmp_path):
     table = list(csv.DictReader(io.StringIO(place.read_text())))
     assert len(table) == len(lines) == 18
     assert table[0]["fits"] == "true" and table[1]["system"] == ""
-    for said in ("form fused", "estimator calibrated", "as measured (H100_SXM)", "18 programs"):
-        assert said in err
+    for message in ("form fused", "estimator calibrated", "as measured (H100_SXM)", "18 programs"):
+        assert message in err
 
 
 def test_again_nothing_is_done_again(run, capsys):
@@ -127,12 +132,12 @@ def test_llama_on_several_nodes(run, tmp_path, capsys):
     place = tmp_path / "llama.svg"
     arguments = ("llama", *TINY, "--devices", "4", "--node", "H100_80GB", "B200_180GB", "--json")
     assert run(*arguments, "--plot", str(place)) == 0
-    found = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["system"] for row in found] == ["H100_80GB_4GPU", "B200_180GB_4GPU"]
-    for row in found:
+    data_rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["system"] for row in data_rows] == ["H100_80GB_4GPU", "B200_180GB_4GPU"]
+    for row in data_rows:
         assert row["tokens_per_s"] == pytest.approx(4 * 64 / row["step_time_s"])
         assert row["energy_j"] > 0
-    assert found[0]["cost_usd"] > 0 and found[1]["cost_usd"] is None  # no price is known
+    assert data_rows[0]["cost_usd"] > 0 and data_rows[1]["cost_usd"] is None  # no price is known
     text = place.read_text()
     assert "H100_80GB" in text and "tokens/s" in text
 
@@ -170,7 +175,7 @@ def test_scale_out(run, tmp_path, capsys):
 
 
 @needs_gpu_compiler
-def test_optimised_by_xla(rows, kept):
+def test_optimised_by_xla(rows, program_folder):
     """The ring: XLA merges its products, and leaves a sharding of global shapes behind."""
     arguments = ("gemm", "--kinds", "ring", "--sizes", "1024", "--devices", "8")
     fused, optimised, scheduled = (
@@ -180,7 +185,9 @@ def test_optimised_by_xla(rows, kept):
         assert row["model_flops"] == fused["model_flops"] == 2 * 1024**3
         assert row["flops_per_device"] == pytest.approx(2 * 1024**3 / 8, rel=0.02)
         assert row["step_time_s"] == pytest.approx(fused["step_time_s"], rel=0.5)
-    names = [path.name for path in (kept / "programs").glob("gemm-x8-*-H100_80GB-*.mlirbc")]
+    names = [
+        path.name for path in (program_folder / "programs").glob("gemm-x8-*-H100_80GB-*.mlirbc")
+    ]
     assert len(names) == 2
 
 
@@ -217,7 +224,7 @@ def test_an_uneven_group_is_a_row(rows, run, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("gemm", "--kinds", "cannon"), "'cannon' is not one of"),
         (("gemm", "--sizes", "8x8"), "'8x8' is not a product"),
@@ -242,8 +249,8 @@ def test_an_uneven_group_is_a_row(rows, run, capsys):
         (("scale-outs",), "no study is called 'scale-outs'; did you mean 'scale-out'"),
     ],
 )
-def test_wrong_arguments(run, arguments, said):
-    with pytest.raises(HespasError, match=said):
+def test_wrong_arguments(run, arguments, message):
+    with pytest.raises(HespasError, match=message):
         run(*arguments)
 
 
@@ -294,15 +301,15 @@ def test_a_ring_over_nodes_pays_for_the_way_between_them(rows):
 def test_defaults_are_a_study(name):
     """The default workloads have systems, and labels that tell them apart."""
     study = command.import_study_module(name).STUDY
-    given = {axis.name: axis.parse_values(axis.default) for axis in study.axes}
-    found = list(study.workloads(given))
-    assert len({(*one.labels.items(), one.devices) for one in found}) == len(found)
-    for one in found:
+    axis_values = {axis.name: axis.parse_values(axis.default) for axis in study.axes}
+    workloads = list(study.workloads(axis_values))
+    assert len({(*one.labels.items(), one.devices) for one in workloads}) == len(workloads)
+    for one in workloads:
         for node in study.nodes:
             assert (program_forms.choose_system(node, one.devices, ()) is None) == (
                 one.devices == 1
             )
     figures = {column.name for column in study.columns}
     assert {name for panel in study.panels for name in panel.names} <= figures
-    assert {study.across, *study.series} <= {*found[0].labels, "node", "devices"}
+    assert {study.across, *study.series} <= {*workloads[0].labels, "node", "devices"}
     assert Path(command.import_study_module(name).__file__ or "").stem == name.replace("-", "_")

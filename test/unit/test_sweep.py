@@ -43,10 +43,10 @@ def test_the_cells_are_all_combinations_each_once(axes, seed):
 @given(st.lists(st.tuples(values, values), min_size=1, max_size=5, unique_by=repr))
 def test_what_goes_together_is_not_combined(rows):
     first, second = [list(column) for column in zip(*rows, strict=True)]
-    given = {
+    keys = {
         "together": "split curves", "split": first, "curves": second, "block_limit": [0, 1],
     }  # fmt: skip
-    cells = sweep_grid.expand_cells(given)
+    cells = sweep_grid.expand_cells(keys)
     assert [(c["split"], c["curves"], c["block_limit"]) for c in cells] == [
         (*row, limit) for row in rows for limit in (0, 1)
     ]
@@ -59,8 +59,8 @@ def test_equal_cells_are_one_and_types_tell_them_apart():
 
 
 def test_cells_one_by_one_are_combined_with_axes():
-    given = {"split": ["a", "b"], "cells": [{"node": "A"}, {"node": "B", "system": "S"}]}
-    assert sweep_grid.expand_cells(given) == [
+    keys = {"split": ["a", "b"], "cells": [{"node": "A"}, {"node": "B", "system": "S"}]}
+    assert sweep_grid.expand_cells(keys) == [
         {"split": "a", "node": "A"}, {"split": "a", "node": "B", "system": "S"},
         {"split": "b", "node": "A"}, {"split": "b", "node": "B", "system": "S"},
     ]  # fmt: skip
@@ -97,7 +97,7 @@ def test_settings_may_be_an_object():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("keys", "message"),
     [
         ({"spilt": "linear"}, "unknown key 'spilt'"),
         ({"output": "x"}, "a sweep has no 'output'"),
@@ -126,9 +126,9 @@ def test_settings_may_be_an_object():
         ({"block_limit": "range(9999999)"}, "has 9,999,999 numbers"),
     ],
 )  # fmt: skip
-def test_wrong_sweeps_are_one_error(given, said):
-    with pytest.raises(HespasError, match=said):
-        sweep_grid.expand_cells(given)
+def test_wrong_sweeps_are_one_error(keys, message):
+    with pytest.raises(HespasError, match=message):
+        sweep_grid.expand_cells(keys)
 
 
 def test_flags_take_the_place_of_keys():
@@ -146,9 +146,9 @@ def test_patterns_name_programs_and_numbers(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("m-2-tp8.mlir", "m-16-tp8.mlir", "m-16-tp2.mlir", "m-x-tp8.mlir", "n[1].mlir"):
         Path(name).write_text("")
-    found = sweep_grid.expand_cells({"mlir": "m-{dp}-tp{tp}.mlir"})
+    cells = sweep_grid.expand_cells({"mlir": "m-{dp}-tp{tp}.mlir"})
     family = {"family": "m-{dp}-tp{tp}.mlir"}
-    assert found == [
+    assert cells == [
         {"mlir": "m-2-tp8.mlir", "dp": 2, "tp": 8, **family},
         {"mlir": "m-16-tp2.mlir", "dp": 16, "tp": 2, **family},
         {"mlir": "m-16-tp8.mlir", "dp": 16, "tp": 8, **family},
@@ -271,18 +271,23 @@ figures = st.fixed_dictionaries(
 def without_nothing(value):
     """Without None and empty objects, which a table has no cells for; lists for tuples."""
     if isinstance(value, dict):
-        kept = {key: without_nothing(inner) for key, inner in value.items()}
-        return {k: v for k, v in kept.items() if v is not None and v != {}}
+        entries = {key: without_nothing(inner) for key, inner in value.items()}
+        return {k: v for k, v in entries.items() if v is not None and v != {}}
     return list(value) if isinstance(value, tuple) else value
 
 
 @given(figures)
-def test_a_row_gives_the_object_back(found):
-    found = json.loads(json.dumps(found))
-    row = {"cell.node": "A", "error": None, **sweep_table.flatten_figures(found), "provenance.x": 1}
+def test_a_row_gives_the_object_back(run_figures):
+    run_figures = json.loads(json.dumps(run_figures))
+    row = {
+        "cell.node": "A",
+        "error": None,
+        **sweep_table.flatten_figures(run_figures),
+        "provenance.x": 1,
+    }
     again = sweep_table.unflatten_figures(row)
     again["warnings"] = again.get("warnings", [])
-    assert again == without_nothing(found)
+    assert again == without_nothing(run_figures)
 
 
 plain = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
@@ -303,9 +308,9 @@ def test_a_table_is_read_as_it_was_written(rows, suffix):
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/t{suffix}"
         sweep_table.write_table(path, rows, {})
-        found = sweep_table.read_table(path)
+        table = sweep_table.read_table(path)
     wanted = [{k: v for k, v in row.items() if v is not None} for row in rows]
-    assert [{k: (type(v), v) for k, v in row.items()} for row in found] == [
+    assert [{k: (type(v), v) for k, v in row.items()} for row in table] == [
         {k: (type(v), v) for k, v in row.items()} for row in wanted
     ]
 
@@ -317,8 +322,8 @@ def test_parquet_has_one_type_in_a_column(rows):
     rows = [{"cell.mlir": "m", **row} for row in rows]
     with tempfile.TemporaryDirectory() as folder:
         sweep_table.write_table(f"{folder}/t.parquet", rows, {"who": "me"})
-        found = sweep_table.read_table(f"{folder}/t.parquet")
-    for row, again in zip(rows, found, strict=True):
+        table = sweep_table.read_table(f"{folder}/t.parquet")
+    for row, again in zip(rows, table, strict=True):
         for name, value in row.items():
             other = again.get(name)
             if isinstance(other, str) and not isinstance(value, str):

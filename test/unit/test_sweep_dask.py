@@ -38,8 +38,8 @@ def cells(tmp_path, monkeypatch):
     )  # fmt: skip
 
 
-def rows(found: sweep_runner.SweepOutcome) -> list[dict]:
-    return [{k: v for k, v in row.items() if k != "provenance.created"} for row in found.rows]
+def rows(outcome: sweep_runner.SweepOutcome) -> list[dict]:
+    return [{k: v for k, v in row.items() if k != "provenance.created"} for row in outcome.rows]
 
 
 def test_the_rows_are_those_of_this_machine(cluster, cells, tmp_path):

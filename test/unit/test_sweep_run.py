@@ -40,15 +40,15 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def sweep(given, cache="none", **options) -> sweep_runner.SweepOutcome:
-    told = []
-    found = sweep_runner.run_sweep(
-        sweep_grid.expand_cells(given),
+def sweep(keys, cache="none", **options) -> sweep_runner.SweepOutcome:
+    notes = []
+    outcome = sweep_runner.run_sweep(
+        sweep_grid.expand_cells(keys),
         sweep_runner.SweepOptions(cache=str(cache), **options),
-        told.append,
+        notes.append,
     )
-    assert [row.get("error") for row in found.rows if row.get("error")] == [] or found.failed
-    return found
+    assert [row.get("error") for row in outcome.rows if row.get("error")] == [] or outcome.failed
+    return outcome
 
 
 def alone(capsys, cell, **more) -> dict:
@@ -82,12 +82,12 @@ def flat(printed: dict) -> dict:
 
 def check(capsys, row, **more):
     cell = {k.removeprefix("cell."): v for k, v in row.items() if k.startswith("cell.")}
-    mine = {k: v for k, v in figures(row).items() if v is not None}
-    assert mine == flat(alone(capsys, cell, **more))
+    row_figures = {k: v for k, v in figures(row).items() if v is not None}
+    assert row_figures == flat(alone(capsys, cell, **more))
 
 
 def test_cells_are_those_of_run_small(place, capsys):
-    found = sweep(
+    outcome = sweep(
         {
             "mlir": ["step.mlir", "step-8.mlir"],
             "node": ["A100_SXM_40GB", "TPUv4"],
@@ -97,8 +97,8 @@ def test_cells_are_those_of_run_small(place, capsys):
         },
         jobs=2,
     )
-    assert found.failed == 0 and {row["devices"] for row in found.rows} == {4, 8}
-    for row in random.Random(1).sample(found.rows, 6):
+    assert outcome.failed == 0 and {row["devices"] for row in outcome.rows} == {4, 8}
+    for row in random.Random(1).sample(outcome.rows, 6):
         check(capsys, row)
 
 
@@ -114,21 +114,21 @@ def test_cells_are_those_of_run_real(place, capsys):
             "cells": [{}, {"fuse": True}, {"curves": "H100_SXM", "slowdown": 0.1}],
         }
     )
-    chosen = random.Random(2).sample(cells, 30)
-    found = sweep_runner.run_sweep(
-        chosen, sweep_runner.SweepOptions(2, cache="none"), lambda text: None
+    sample = random.Random(2).sample(cells, 30)
+    outcome = sweep_runner.run_sweep(
+        sample, sweep_runner.SweepOptions(2, cache="none"), lambda text: None
     )
-    assert found.failed == 0
-    for row in found.rows[:8]:
+    assert outcome.failed == 0
+    for row in outcome.rows[:8]:
         check(capsys, row)
 
 
 def test_a_changed_node_is_a_node_file_with_that_value(place, capsys):
-    given = {
+    keys = {
         "mlir": "step.mlir", "node": "A100_SXM_40GB", "system": "A100_SXM_40GB_4GPU",
         "node.peaks_flops.matrix.bf16": [1e12, 312e12], "node.tdp_w": 100.5,
     }  # fmt: skip
-    slow, fast = sweep(given).rows
+    slow, fast = sweep(keys).rows
     assert slow["node"] == "A100_SXM_40GB[peaks_flops.matrix.bf16=1e+12,tdp_w=100.5]"
     assert slow["step_time_s"] > fast["step_time_s"]
     data = configs.read_node_json("A100_SXM_40GB")
@@ -160,25 +160,25 @@ def test_settings_and_gaps_are_those_of_run(place, capsys):
             "%1 = stablehlo.custom_call @f(%0) : (tensor<64x256xbf16>) -> tensor",
         )
     )
-    given = {"mlir": "odd.mlir", "estimator": "calibrated", "setting.quantise": [True, False]}
-    assert sweep(given).failed == 2
-    found = sweep({**given, "keep_going": True})
-    assert found.failed == 0 and found.rows[0]["gaps"] == 1
-    assert "odd.mlir:" in found.rows[0]["warnings"]
-    for row in found.rows:
+    keys = {"mlir": "odd.mlir", "estimator": "calibrated", "setting.quantise": [True, False]}
+    assert sweep(keys).failed == 2
+    outcome = sweep({**keys, "keep_going": True})
+    assert outcome.failed == 0 and outcome.rows[0]["gaps"] == 1
+    assert "odd.mlir:" in outcome.rows[0]["warnings"]
+    for row in outcome.rows:
         check(capsys, row)
 
 
 def test_the_second_time_comes_from_the_cache(place):
-    given = {"mlir": "step.mlir", "node": ["A100_SXM_40GB", "TPUv4"], "estimator": "roofline"}
-    first = sweep(given, "c.sqlite")
-    again = sweep({**given, "split": ["linear", None]}, "c.sqlite")
+    keys = {"mlir": "step.mlir", "node": ["A100_SXM_40GB", "TPUv4"], "estimator": "roofline"}
+    first = sweep(keys, "c.sqlite")
+    again = sweep({**keys, "split": ["linear", None]}, "c.sqlite")
     assert (first.cached, first.computed) == (0, 2)
     assert (again.cached, again.computed) == (2, 2)
     assert [r for r in again.rows if "cell.split" not in r or r["cell.split"] is None] == [
         {**row, "cell.split": None} for row in first.rows
     ]
-    third = sweep({**given, "split": ["linear", None]}, "c.sqlite")
+    third = sweep({**keys, "split": ["linear", None]}, "c.sqlite")
     assert third.cached == 4 and third.rows == again.rows
     with MeasurementCache("c.sqlite") as cache:
         assert cache.count_grouped_outcomes() == [("sweep: roofline", "1", "", 4, 0)]
@@ -186,14 +186,14 @@ def test_the_second_time_comes_from_the_cache(place):
 
 def test_content_is_the_key_and_not_the_name(place):
     Path("odd.mlir").write_text("// a name\n" + PROGRAM)
-    given = {"mlir": "odd.mlir", "node": "TPUv4", "estimator": "roofline"}
-    first = sweep(given, "c.sqlite")
+    keys = {"mlir": "odd.mlir", "node": "TPUv4", "estimator": "roofline"}
+    first = sweep(keys, "c.sqlite")
     Path("odd.mlir").rename("other.mlir")
-    moved = sweep({**given, "mlir": "other.mlir"}, "c.sqlite")
+    moved = sweep({**keys, "mlir": "other.mlir"}, "c.sqlite")
     assert moved.cached == 1 and moved.rows[0]["program"] == "other.mlir"
     assert moved.rows[0]["step_time_s"] == first.rows[0]["step_time_s"]
     Path("other.mlir").write_text("// another\n" + PROGRAM)
-    assert sweep({**given, "mlir": "other.mlir"}, "c.sqlite").cached == 0
+    assert sweep({**keys, "mlir": "other.mlir"}, "c.sqlite").cached == 0
 
 
 def test_system_and_node_files_are_of_the_key(place):
@@ -201,17 +201,17 @@ def test_system_and_node_files_are_of_the_key(place):
     for file, text in configs.read_system_files("A100_SXM_40GB_4GPU").items():
         Path("net", file).write_text(text)
     Path("own.json").write_text(json.dumps(HARDWARE))
-    given = {"mlir": "step.mlir", "node": "own.json", "system": "./net", "estimator": "roofline"}
-    assert sweep(given, "c.sqlite").cached == 0
-    assert sweep(given, "c.sqlite").cached == 1
+    keys = {"mlir": "step.mlir", "node": "own.json", "system": "./net", "estimator": "roofline"}
+    assert sweep(keys, "c.sqlite").cached == 0
+    assert sweep(keys, "c.sqlite").cached == 1
     text = Path("net/network.yml").read_text()
     Path("net/network.yml").write_text(
         text.replace("latency: [", "latency: [ 7").replace("7 ", "7")
     )
-    changed = sweep(given, "c.sqlite")
+    changed = sweep(keys, "c.sqlite")
     assert changed.cached == 0
     Path("own.json").write_text(json.dumps({**HARDWARE, "memory_bandwidth": 1e12}))
-    assert sweep(given, "c.sqlite").cached == 0
+    assert sweep(keys, "c.sqlite").cached == 0
 
 
 def test_a_changed_source_is_another_key(tmp_path):
@@ -245,16 +245,16 @@ def test_measured_cells_are_not_kept_here(place):
 
 
 def test_an_error_is_a_row(place, capsys):
-    given = {
+    keys = {
         "mlir": ["step.mlir", "step-8.mlir"], "node": "TPUv4",
         "system": ["A100_SXM_40GB_4GPU", "HGX_H100_8", "TPUv4_4*"],
     }  # fmt: skip
-    found = sweep(given)
-    errors = [row["error"] or "" for row in found.rows]
-    assert found.failed == 4 and [bool(text) for text in errors] == [0, 1, 1, 1, 0, 1]
+    outcome = sweep(keys)
+    errors = [row["error"] or "" for row in outcome.rows]
+    assert outcome.failed == 4 and [bool(text) for text in errors] == [0, 1, 1, 1, 0, 1]
     assert "runs on 4 devices, but system HGX_H100_8 has 8" in errors[1]
     assert errors[2] == "step.mlir: error: no system that matches 'TPUv4_4*' has 4 devices"
-    assert set(found.rows[1]) == {"cell.mlir", "cell.node", "cell.system", "error"}
+    assert set(outcome.rows[1]) == {"cell.mlir", "cell.node", "cell.system", "error"}
     argv = ["sweep", "--mlir", "step.mlir", "step-8.mlir", "--system", "HGX_H100_8",
             "--cache", "none", "--output", "t.csv"]  # fmt: skip
     assert run_tool_main(hespas.main, argv) == 1
@@ -265,28 +265,28 @@ def test_an_error_is_a_row(place, capsys):
 
 
 def test_settings_that_do_not_go_together_cost_their_cells_only(place):
-    given = {
+    keys = {
         "mlir": "step.mlir",
         "node": "TPUv4",
         "estimator": "systolic",
         "setting.variant": ["pipelined", "cocossim"],
         "setting.dataflow": ["ws", "os"],
     }
-    found = sweep(given)
-    assert [bool(row["error"]) for row in found.rows] == [False, False, False, True]
-    assert "cocossim is weight-stationary only" in found.rows[3]["error"]
+    outcome = sweep(keys)
+    assert [bool(row["error"]) for row in outcome.rows] == [False, False, False, True]
+    assert "cocossim is weight-stationary only" in outcome.rows[3]["error"]
 
 
 def test_programs_that_cannot_be_read_are_rows(place):
     Path("bad.mlir").write_text("module {")
-    found = sweep({"mlir": ["bad.mlir", "step.mlir"], "system": "A100_SXM_40GB_*"})
-    assert found.failed == 1 and "bad.mlir:" in found.rows[0]["error"]
-    assert found.rows[0]["cell.system"] == "A100_SXM_40GB_*"
-    assert [row["system"] for row in found.rows[1:]] == ["A100_SXM_40GB_4GPU"]
+    outcome = sweep({"mlir": ["bad.mlir", "step.mlir"], "system": "A100_SXM_40GB_*"})
+    assert outcome.failed == 1 and "bad.mlir:" in outcome.rows[0]["error"]
+    assert outcome.rows[0]["cell.system"] == "A100_SXM_40GB_*"
+    assert [row["system"] for row in outcome.rows[1:]] == ["A100_SXM_40GB_4GPU"]
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("keys", "message"),
     [
         ({"node": "A100"}, "no node preset is named 'A100'"),
         ({"system": "A100"}, "no system preset is named 'A100'"),
@@ -309,22 +309,22 @@ def test_programs_that_cannot_be_read_are_rows(place):
         ({"estimator": "roofline", "setting.memory_bandwidth": -1}, "must be more than 0"),
     ],
 )
-def test_what_is_wrong_is_said_before_any_work(place, given, said, monkeypatch):
+def test_what_is_wrong_is_said_before_any_work(place, keys, message, monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(sweep_runner, "WORKER", "support.sweep_work:none")
-    with pytest.raises(sweep_runner.HespasError, match=said):
-        sweep({"mlir": "step.mlir", **given})
+    with pytest.raises(sweep_runner.HespasError, match=message):
+        sweep({"mlir": "step.mlir", **keys})
 
 
 def test_a_crash_a_hang_and_a_mistake_cost_their_cell_only(place, monkeypatch):
     monkeypatch.setattr(sweep_runner, "WORKER", "support.sweep_work:work")
     monkeypatch.setattr(sweep_runner, "PROBE", "support.sweep_work:probe")
     limits = [0, sweep_work.CRASH, 1, sweep_work.HANG, 2, sweep_work.BUG]
-    found = sweep(
+    outcome = sweep(
         {"mlir": "step.mlir", "estimator": "roofline", "block_limit": limits},
         "c.sqlite", timeout_s=3, jobs=2,
     )  # fmt: skip
-    errors = [row["error"] or "" for row in found.rows]
+    errors = [row["error"] or "" for row in outcome.rows]
     assert [bool(text) for text in errors] == [False, True, False, True, False, True]
     assert "the worker crashed (SIGABRT)" in errors[1]
     assert "it took more than 3 s" in errors[3]
@@ -369,14 +369,14 @@ def test_a_stopped_sweep_goes_on(place, how):
     command = many(place, 80)
     with start_process(command, cwd=place, env=env, stderr=subprocess.PIPE) as process:
         deadline = time.monotonic() + 120
-        while kept(place / "c.sqlite") < 16 and time.monotonic() < deadline:
+        while count_cached_cells(place / "c.sqlite") < 16 and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(how)
-        _, said = process.communicate(timeout=60)
-    before = kept(place / "c.sqlite")
+        _, stderr = process.communicate(timeout=60)
+    before = count_cached_cells(place / "c.sqlite")
     assert 16 <= before < 80 and not (place / "t.json").exists()
     if how == signal.SIGINT:
-        assert process.returncode == 130 and f"{before} of 80 cells are kept" in said
+        assert process.returncode == 130 and f"{before} of 80 cells are kept" in stderr
         assert list((place / "tmp").iterdir()) == []
     done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -386,7 +386,7 @@ def test_a_stopped_sweep_goes_on(place, how):
     assert cached == before or (cached == 0 and edited(rows))
 
 
-def kept(file: Path) -> int:
+def count_cached_cells(file: Path) -> int:
     if not file.exists():
         return 0
     with MeasurementCache(str(file)) as cache:
@@ -401,16 +401,16 @@ def edited(rows) -> bool:
 def test_astra_sim_gets_files_and_is_of_the_key(place, capsys):
     lines = "".join(finished(device, 14000, 4000, 10000, 11775, 8000) for device in range(4))
     stub = write_astra_stub(place / "astra", lines)
-    given = {
+    keys = {
         "mlir": "step.mlir", "node": "TPUv4", "system": "A100_SXM_40GB_4GPU",
         "estimator": "roofline", "simulator": "astra-sim", "astra_sim": str(stub.path),
     }  # fmt: skip
-    found = sweep(given, "c.sqlite")
-    assert found.rows[0]["step_time_s"] == pytest.approx(14e-6)
-    check(capsys, found.rows[0])
-    assert sweep(given, "c.sqlite").cached == 1
+    outcome = sweep(keys, "c.sqlite")
+    assert outcome.rows[0]["step_time_s"] == pytest.approx(14e-6)
+    check(capsys, outcome.rows[0])
+    assert sweep(keys, "c.sqlite").cached == 1
     write_astra_stub(place / "astra", lines + "\n")
-    assert sweep(given, "c.sqlite").cached == 0
+    assert sweep(keys, "c.sqlite").cached == 0
 
 
 def cli(*argv) -> int:
@@ -461,7 +461,7 @@ def test_a_family_scales(place, capsys):
 
 
 @pytest.mark.parametrize(
-    ("argv", "code", "said"),
+    ("argv", "code", "message"),
     [
         ((), 2, "no program is given"),
         (("--mlir", "step.mlir", "--dask", "tcp://x:1"), 2, "--jobs does not go with --dask"),
@@ -477,14 +477,14 @@ def test_a_family_scales(place, capsys):
         (("number.yml",), 1, "'system' is 5"),
     ],
 )
-def test_wrong_lines(place, capsys, argv, code, said):
+def test_wrong_lines(place, capsys, argv, code, message):
     Path("bad.yml").write_text("mlir: step.mlir\nsplit\n")
     Path("odd.yml").write_text("mlir: step.mlir\nspilt: linear\n")
     Path("bare.yml").write_text("node: TPUv4\nsystem: HGX_*\n")
     Path("number.yml").write_text("mlir: step.mlir\nsystem: [5, 6]\n")
     assert cli(*argv) == code
     out, err = capsys.readouterr()
-    assert said in err and err.count("\n") == 1 and out == ""
+    assert message in err and err.count("\n") == 1 and out == ""
 
 
 def test_no_output_without_a_result(place, monkeypatch):

@@ -49,12 +49,12 @@ def test_every_preset_simulates(name, tmp_path):
 @pytest.mark.parametrize("name", configs.list_system_presets())
 def test_every_preset_is_sourced_and_complete(name):
     system = configs.load_system(name)
-    said = configs.read_system_provenance(system)
+    provenance = configs.read_system_provenance(system)
     sources = {"topology", "npus_count", "bandwidth", "latency", "implementations", "local-mem-bw"}
-    assert sources <= set(said["sources"])
-    assert all(said["sources"].values()) and said["description"]
+    assert sources <= set(provenance["sources"])
+    assert all(provenance["sources"].values()) and provenance["description"]
     assert system.name == name
-    assert "remembered" not in json.dumps(said["sources"])
+    assert "remembered" not in json.dumps(provenance["sources"])
     assert system.endpoint_delay_ns >= 1 and system.local_mem_bw_gb_s > 0
     required = {f.alias for f in file_models.SystemFile.model_fields.values() if f.is_required()}
     assert required | {"active-chunks-per-dimension"} <= set(system.settings)
@@ -174,7 +174,7 @@ def test_new_system_of_one_node_or_of_single_devices(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (["--devices-per-node=1"], "a system needs at least 2 devices"),
         (["--devices-per-node=8"], "--link-bandwidth is missing"),
@@ -191,10 +191,10 @@ def test_new_system_of_one_node_or_of_single_devices(tmp_path):
         (["--devices-per-node=6", FLAGS[2], "--algorithm=halvingDoubling"], "a power of two"),
     ],
 )
-def test_new_system_errors(tmp_path, flags, said):
+def test_new_system_errors(tmp_path, flags, message):
     place = tmp_path / "mine"
     node = [] if any("--node=" in flag for flag in flags) else ["--node=H100_80GB"]
-    with pytest.raises(HespasError, match=said):
+    with pytest.raises(HespasError, match=message):
         new(place, *flags, *node)
     assert not place.exists()
 

@@ -61,9 +61,9 @@ def test_every_tpu_has_a_preset():
 
 
 def test_one_array_pipelined():
-    found = cost(product(1024, 1024, 1024), arrays=1, memory_bandwidth=1e15)
-    assert found.latency_ns == pytest.approx((65_790 + 400) / 0.94)
-    assert (found.bound, found.dtype, found.flops) == ("compute", "bf16", 2 << 30)
+    op_cost = cost(product(1024, 1024, 1024), arrays=1, memory_bandwidth=1e15)
+    assert op_cost.latency_ns == pytest.approx((65_790 + 400) / 0.94)
+    assert (op_cost.bound, op_cost.dtype, op_cost.flops) == ("compute", "bf16", 2 << 30)
 
 
 def test_arrays_and_cores_share_a_product():
@@ -94,17 +94,17 @@ def test_precision_follows_the_nodes_rates():
 
 def test_scalesim_variant_is_scalesim_with_its_memory():
     words = 512 * 2 * 0.94e9  # bytes of bf16 a second
-    given = {"arrays": 1, "variant": "scalesim", "memory_bandwidth": words}
+    settings = {"arrays": 1, "variant": "scalesim", "memory_bandwidth": words}
     for dataflow, cycles in (("ws", 4562), ("os", 3360), ("is", 5138)):
-        found = cost(product(300, 260, 140), dataflow=dataflow, **given).latency_ns
-        assert found * 0.94 == pytest.approx(cycles)
-    best = cost(product(300, 260, 140), dataflow="best", **given).latency_ns
+        latency_ns = cost(product(300, 260, 140), dataflow=dataflow, **settings).latency_ns
+        assert latency_ns * 0.94 == pytest.approx(cycles)
+    best = cost(product(300, 260, 140), dataflow="best", **settings).latency_ns
     assert best * 0.94 == pytest.approx(3360)
 
 
 def test_cocossim_variant_streams_at_half_rate():
-    found = cost(product(1024, 1024, 1024), arrays=1, variant="cocossim", memory_bandwidth=1e15)
-    assert found.latency_ns == pytest.approx((64 * (2 * 1024 + 256) + 400) / 0.94)
+    op_cost = cost(product(1024, 1024, 1024), arrays=1, variant="cocossim", memory_bandwidth=1e15)
+    assert op_cost.latency_ns == pytest.approx((64 * (2 * 1024 + 256) + 400) / 0.94)
 
 
 def test_vector_unit():
@@ -145,8 +145,8 @@ def test_operations_without_a_shape_run_at_full_rate_and_are_counted():
     op = collect_functions(module)["main"].regions[0].blocks[0].operations[0].operation
     node = configs.load_node("TPUv3_core")
     estimator = registry.build_estimator("systolic", node, {"memory_bandwidth": 1e18})
-    found = estimator.estimate(CostItem(op))
-    assert found.latency_ns == pytest.approx(1e9 * 2 * 64 * 32 * 16 / (4 * 128 * 128 * 0.94e9))
+    op_cost = estimator.estimate(CostItem(op))
+    assert op_cost.latency_ns == pytest.approx(1e9 * 2 * 64 * 32 * 16 / (4 * 128 * 128 * 0.94e9))
     assert estimator.describe_provenance().endswith(
         "because the shape is not known (distinct ops): 1"
     )
@@ -162,10 +162,10 @@ def test_own_array_file(tmp_path):
             "sram_bytes": 1 << 20}  # fmt: skip
     path = tmp_path / "mine.json"
     path.write_text(json.dumps(data))
-    found = cost(product(640, 64, 32), "H100_80GB", array=str(path), memory_bandwidth=1e15)
-    assert found.latency_ns == pytest.approx(640 + 64 + 32 - 2, rel=1e-4)
-    given = {key: value for key, value in data.items() if key != "name"}
-    assert cost(product(640, 64, 32), "H100_80GB", memory_bandwidth=1e15, **given) == found
+    op_cost = cost(product(640, 64, 32), "H100_80GB", array=str(path), memory_bandwidth=1e15)
+    assert op_cost.latency_ns == pytest.approx(640 + 64 + 32 - 2, rel=1e-4)
+    entries = {key: value for key, value in data.items() if key != "name"}
+    assert cost(product(640, 64, 32), "H100_80GB", memory_bandwidth=1e15, **entries) == op_cost
     path.write_text(json.dumps({**data, "row": 1}))
     with pytest.raises(HespasError, match="unknown key 'row'; did you mean 'rows'"):
         cost(product(8, 8, 8), array=str(path))
@@ -175,7 +175,7 @@ def test_own_array_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"array": "TPUv9"}, "no accelerator preset is named 'TPUv9'"),
         ({"rows": 0}, "rows must be more than 0"),
@@ -185,8 +185,8 @@ def test_own_array_file(tmp_path):
         ({"first_access_cycles": -1}, "at least 0"),
     ],
 )
-def test_wrong_settings(settings, said):
-    with pytest.raises(UsageError, match=said):
+def test_wrong_settings(settings, message):
+    with pytest.raises(UsageError, match=message):
         cost(product(8, 8, 8), **settings)
 
 
@@ -199,8 +199,8 @@ def test_a_whole_program_and_its_sum(workload):
     from hespas import frontends
 
     module = frontends.read_module(str(workload("llama3/llama3-100m.mlir")), make_context())
-    found = passes.run_pipeline(module, "systolic-annotate{node=TPUv4}")
-    systolic = found.get_artefact(Annotation).total
+    pass_run = passes.run_pipeline(module, "systolic-annotate{node=TPUv4}")
+    systolic = pass_run.get_artefact(Annotation).total
     roofline = (
         passes.run_pipeline(module, "roofline-annotate{node=TPUv4}").get_artefact(Annotation).total
     )

@@ -77,9 +77,9 @@ def result(classes, class_of, **settings):
 
 
 def write(simulated, folder, path, **options):
-    found = TraceFolder(folder)
+    trace_folder = TraceFolder(folder)
     return timeline.write_timeline(
-        simulated, found.load_device_nodes, found.groups, path, **options
+        simulated, trace_folder.load_device_nodes, trace_folder.groups, path, **options
     )
 
 
@@ -312,8 +312,8 @@ def test_what_is_drawn_is_what_was_simulated(tmp_path):
     for device in range(4):
         intervals = simulated.classes[simulated.class_of[device]]
         begins = [i.start_ns for i in intervals]
-        mine = [line.split() for line in lines if f"device {device} /" in line]
-        assert sorted(int(w[0]) for w in mine if "begin" in w) == sorted(begins)
+        device_lines = [line.split() for line in lines if f"device {device} /" in line]
+        assert sorted(int(w[0]) for w in device_lines if "begin" in w) == sorted(begins)
     assert f"{simulated.step_time_ns} step end" in lines
     assert drawn.slices == 4 * 5 + 2
     assert sum("->" in line for line in lines) > 8

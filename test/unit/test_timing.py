@@ -18,8 +18,8 @@ from hespas.estimators.xla.clock import compute_device_times_s
 
 
 def test_the_figures_of_a_batch():
-    found = summarise_times([5.0, 1.0, 2.0, 3.0, 4.0, 100.0, 6.0, 7.0, 8.0, 9.0, 10.0])
-    assert found == {
+    summary = summarise_times([5.0, 1.0, 2.0, 3.0, 4.0, 100.0, 6.0, 7.0, 8.0, 9.0, 10.0])
+    assert summary == {
         "median_s": 6.0, "min_s": 1.0, "mad_s": 3.0, "low_s": 2.0, "high_s": 10.0,
         "repetitions": 11,
     }  # fmt: skip
@@ -49,10 +49,10 @@ def test_a_steady_batch_is_enough():
 
 def test_the_steadiest_batch_counts():
     batch, _ = scripted([[1.0, 2.0, 3.0], [2.0, 2.2, 2.4], [1.0, 5.0, 9.0]])
-    found = time_batches(batch, RepetitionPlan(repetitions=4, batches=3))
-    assert found["batches"] == 3
-    assert found["min_s"] == 2.0
-    assert found["host_load"] >= 0
+    summary = time_batches(batch, RepetitionPlan(repetitions=4, batches=3))
+    assert summary["batches"] == 3
+    assert summary["min_s"] == 2.0
+    assert summary["host_load"] >= 0
 
 
 def test_no_batch_is_begun_past_the_budget():

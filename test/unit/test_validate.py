@@ -29,7 +29,7 @@ def cell(measured_s, *, workload="w", node="A100_SXM_40GB", uncertainty_s=0.0):
 
 def test_scores():
     """Errors are signed for the bias, absolute for the MAPE; small cells are not counted."""
-    found = score_predictions(
+    scores = score_predictions(
         [
             StepPrediction(cell(1.0), 1.1),
             StepPrediction(cell(2.0), 1.8),
@@ -37,8 +37,8 @@ def test_scores():
         ],
         at_least_s=0.1,
     )
-    assert (found.cells, found.order, found.inside) == (2, 1.0, None)
-    assert found.mape == pytest.approx(0.1) and found.bias == pytest.approx(0.0)
+    assert (scores.cells, scores.order, scores.inside) == (2, 1.0, None)
+    assert scores.mape == pytest.approx(0.1) and scores.bias == pytest.approx(0.0)
     assert score_predictions([StepPrediction(cell(0.05), 0.5)], at_least_s=0.1) is None
 
 
@@ -60,11 +60,11 @@ def test_order_leaves_out_what_measurements_do_not_tell_apart():
 
 @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=8), st.floats(0.5, 2))
 def test_a_constant_factor_is_bias_and_keeps_the_order(times, factor):
-    found = score_predictions([StepPrediction(cell(t), factor * t) for t in times])
-    assert found is not None
-    assert found.order == 1.0
-    assert found.bias == pytest.approx(factor - 1, abs=1e-9)
-    assert found.mape == pytest.approx(abs(factor - 1), abs=1e-9)
+    scores = score_predictions([StepPrediction(cell(t), factor * t) for t in times])
+    assert scores is not None
+    assert scores.order == 1.0
+    assert scores.bias == pytest.approx(factor - 1, abs=1e-9)
+    assert scores.mape == pytest.approx(abs(factor - 1), abs=1e-9)
 
 
 def test_bandwidth_ratio():
@@ -77,12 +77,12 @@ def test_bandwidth_ratio():
 def test_programs_are_found_by_name(tmp_path):
     for name in ("w.mlir", "w-opt-a100.mlir.xz", "w-opt-cudnn-a100.mlir", "v_4_devices.mlir"):
         (tmp_path / name).touch()
-    found = c.find_programs([str(tmp_path)])
-    name = {start: c.find_cell_program(cell(1.0), start, found).name for start in c.STARTS}
+    programs = c.find_programs([str(tmp_path)])
+    name = {start: c.find_cell_program(cell(1.0), start, programs).name for start in c.STARTS}
     assert name == {c.OPTIMISED: "w-opt-cudnn-a100.mlir", c.UNOPTIMISED: "w.mlir"}
-    assert c.find_cell_program(cell(1.0, node="H100_80GB"), c.OPTIMISED, found) is None
+    assert c.find_cell_program(cell(1.0, node="H100_80GB"), c.OPTIMISED, programs) is None
     assert (
-        c.find_cell_program(cell(1.0, workload="v"), c.UNOPTIMISED, found).name
+        c.find_cell_program(cell(1.0, workload="v"), c.UNOPTIMISED, programs).name
         == "v_4_devices.mlir"
     )
 
@@ -100,9 +100,9 @@ def test_programs_are_found_by_name(tmp_path):
 def test_wrong_cells(tmp_path, text, error):
     path = tmp_path / "m.csv"
     path.write_text(text)
-    with pytest.raises(HespasError) as found:
+    with pytest.raises(HespasError) as caught:
         c.read_measured_cells(str(path))
-    assert re.search(error, str(found.value))
+    assert re.search(error, str(caught.value))
 
 
 def run(*argv):
@@ -126,10 +126,10 @@ def test_limits_decide_the_exit_code(tmp_path, capsys):
     assert run(*common, "--max-mape", "50", "--json", "--markdown", str(markdown)) == 0
     flows = json.loads(capsys.readouterr().out)["flows"]
     assert list(flows) == ["calibrated, optimised", "roofline, optimised", "bandwidth ratio"]
-    (found,) = flows["calibrated, optimised"]["cells"]
+    (cell,) = flows["calibrated, optimised"]["cells"]
     (bound,) = flows["roofline, optimised"]["cells"]
-    assert bound["predicted_s"] < found["predicted_s"]
-    assert found["low_s"] < found["predicted_s"] < found["high_s"]
+    assert bound["predicted_s"] < cell["predicted_s"]
+    assert cell["low_s"] < cell["predicted_s"] < cell["high_s"]
     assert "| llama3-100m | 4 | A100_SXM_40GB |" in markdown.read_text()
     assert run(*common, "--max-mape", "0.1", "--no-baselines") == 1
     assert "the limit is 0.1 %" in capsys.readouterr().err

@@ -29,11 +29,11 @@ Parse = Callable[[str], ir.Module]
 @pytest.fixture
 def first(parse: Parse) -> Callable[[str, str], ir.Operation]:
     """The last op of a function body with these arguments; its module is kept alive."""
-    kept = []
+    modules = []
 
     def build(arguments: str, body: str) -> ir.Operation:
         module = parse(f"func.func @main({arguments}) {{\n{body}\nreturn }}")
-        kept.append(module)
+        modules.append(module)
         return module.body.operations[-1].regions[0].blocks[0].operations[-2].operation
 
     return build

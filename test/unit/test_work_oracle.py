@@ -26,7 +26,7 @@ GENERATED = draw_examples(
 )
 
 
-def ours(work: OpWork) -> Costs:
+def get_work_costs(work: OpWork) -> Costs:
     return work.flops, work.transcendentals, work.read_bytes + work.write_bytes
 
 
@@ -143,7 +143,7 @@ def test_products_equal_xla(case: tuple[str, str]) -> None:
 def test_complex_functions_equal_their_expansions_in_xla(name: str) -> None:
     kind = "tensor<100xcomplex<f32>>"
     _module, op = only_op(f"%x: {kind}", f'%r = "stablehlo.{name}"(%x) : ({kind}) -> {kind}')
-    assert ours(compute_op_work(op))[:2] == xla(op)[:2]
+    assert get_work_costs(compute_op_work(op))[:2] == xla(op)[:2]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_complex_functions_equal_their_expansions_in_xla(name: str) -> None:
 )
 def test_identities_are_free_as_in_xla(line: str) -> None:
     _module, op = only_op("%x: tensor<100xf32>", line)
-    assert ours(compute_op_work(op)) == xla(op) == (0, 0, 0)
+    assert get_work_costs(compute_op_work(op)) == xla(op) == (0, 0, 0)
 
 
 @GENERATED
@@ -167,17 +167,17 @@ def test_convolutions_equal_xla(case: tuple[str, str]) -> None:
 
 def leaves(module: ir.Module) -> Iterator[ir.Operation]:
     """Every leaf op, the inside of leaves left out."""
-    found: list[ir.Operation] = []
+    ops: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         rule = find_cost_rule(op.name)
         if rule is None or rule.group != "leaf":
             return ir.WalkResult.ADVANCE
-        found.append(op)
+        ops.append(op)
         return ir.WalkResult.SKIP
 
     module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    yield from found
+    yield from ops
 
 
 def equal(a: float, b: float) -> bool:
@@ -217,9 +217,9 @@ EXPLAINED: dict[str, Callable[[ir.Operation, Costs, Costs], bool]] = {
 
 
 def programs(folder: Path, variant: str) -> list[Path]:
-    found = sorted(folder.glob(f"*/{variant}.mlir*"))
-    assert len(found) > 20
-    return found
+    files = sorted(folder.glob(f"*/{variant}.mlir*"))
+    assert len(files) > 20
+    return files
 
 
 def test_the_zoo_equals_xla_but_for_what_is_explained(workload: Callable[[str], Path]) -> None:
@@ -235,7 +235,7 @@ def test_the_zoo_equals_xla_but_for_what_is_explained(workload: Callable[[str], 
             if text in seen or op.name == "stablehlo.custom_call":  # XLA has no model of them
                 continue
             seen.add(text)
-            a, b = ours(compute_op_work(op)), xla(op)
+            a, b = get_work_costs(compute_op_work(op)), xla(op)
             explained = EXPLAINED.get(op.name)
             if all(map(equal, a, b)):
                 counted["equal"] += 1
@@ -259,7 +259,7 @@ def test_the_optimised_zoo_has_work(workload: Callable[[str], Path], variant: st
             except NotALeaf:
                 continue
             assert work.gap is None or "runs on the host" in work.gap, (path, work)
-            assert min(ours(work)) >= 0
+            assert min(get_work_costs(work)) >= 0
             if op.name == "mhlo.fusion":
                 inside = [compute_op_work(leaf) for leaf in leaves_of_fusion(op)]
                 assert work.flops <= sum(leaf.flops for leaf in inside)

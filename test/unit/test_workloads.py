@@ -37,13 +37,13 @@ ASSUMED = {"zoo/misc/symbolic_shapes.mlir": "sizes assumed for symbolic dimensio
 def batches() -> dict[str, list[str]]:
     """The programs, without ``.xz``: those of a folder of the zoo together, others one by one."""
     folder = find_workloads()
-    found: dict[str, list[str]] = {}
+    names_by_batch: dict[str, list[str]] = {}
     if folder is not None:
         for path in sorted(folder.rglob("*.mlir*")):
             name = path.relative_to(folder).as_posix().removesuffix(".xz")
             batch = name.rpartition("/")[0] if name.startswith("zoo/") else name
-            found.setdefault(batch, []).append(name)
-    return found
+            names_by_batch.setdefault(batch, []).append(name)
+    return names_by_batch
 
 
 BATCHES = batches()
@@ -95,7 +95,7 @@ def faults(module: ir.Module, run: PassRun, folder: Path) -> Iterator[str]:
 def test_programs_hold_together(
     batch: str, workload: Callable[[str], Path], context: ir.Context, tmp_path: Path
 ) -> None:
-    found: list[str] = []
+    problems: list[str] = []
     for name in BATCHES[batch]:
         totals = []
         for split in SPLITS:
@@ -103,18 +103,21 @@ def test_programs_hold_together(
                 module, run = through(
                     workload(name), f"{split},{ANNOTATE},{emit(tmp_path / 'out')}", context
                 )
-                found += [f"{name} {split}: {it}" for it in faults(module, run, tmp_path / "out")]
+                problems += [
+                    f"{name} {split}: {problem}"
+                    for problem in faults(module, run, tmp_path / "out")
+                ]
             except Exception as error:
                 error.add_note(f"in {name}, {split}")
                 raise
             totals.append(run.get_artefact(Annotation).total)
             if GAPS.get(batch) != totals[-1].gap:
-                found.append(f"{name} {split}: the gap is {totals[-1].gap!r}")
+                problems.append(f"{name} {split}: the gap is {totals[-1].gap!r}")
             if name in ASSUMED and not any(ASSUMED[name] in text for text in run.warnings):
-                found.append(f"{name} {split}: the warnings are {run.warnings}")
+                problems.append(f"{name} {split}: the warnings are {run.warnings}")
         if totals[0] != totals[1]:
-            found.append(f"{name}: the cost is {totals[0]} or, by {SPLITS[1]}, {totals[1]}")
-    assert found == []
+            problems.append(f"{name}: the cost is {totals[0]} or, by {SPLITS[1]}, {totals[1]}")
+    assert problems == []
 
 
 @pytest.mark.parametrize("batch", SMALL)
@@ -156,11 +159,11 @@ def test_below_measured_steps(
     )
 
 
-@pytest.mark.parametrize(("which", "flops"), [("train", 6.079e12), ("inference", 2.0401e12)])
+@pytest.mark.parametrize(("name", "flops"), [("train", 6.079e12), ("inference", 2.0401e12)])
 def test_resnet_has_the_operations_that_xla_counts(
-    which: str, flops: float, workload: Callable[[str], Path], context: ir.Context
+    name: str, flops: float, workload: Callable[[str], Path], context: ir.Context
 ) -> None:
     """XLA's cost analysis of ResNet-50 at 256 images per device, before optimisation."""
-    path = workload(f"resnet/resnet50_{which}_4_devices.mlir")
+    path = workload(f"resnet/resnet50_{name}_4_devices.mlir")
     _, run = through(path, ANNOTATE, context)
     assert run.get_artefact(Annotation).total.flops == pytest.approx(flops, rel=1e-4)

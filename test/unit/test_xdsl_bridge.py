@@ -129,11 +129,11 @@ def test_text_locations_arrive() -> None:
     ],
 )
 def test_infinities_that_xdsl_corrupted_are_reported(constant: str, warned: str) -> None:
-    said: list[str] = []
+    notes: list[str] = []
     module = from_text(f"builtin.module attributes {{a.value = {constant}}} {{}}")
-    to_native_module(module, warn=said.append)
-    assert bool(said) == bool(warned)
-    assert all(f"bit pattern of {warned}," in text and "hespas-read" in text for text in said)
+    to_native_module(module, warn=notes.append)
+    assert bool(notes) == bool(warned)
+    assert all(f"bit pattern of {warned}," in text and "hespas-read" in text for text in notes)
 
 
 @pytest.mark.parametrize(

@@ -70,11 +70,17 @@ def device():
 def test_times_repeat_within_what_they_say(measure):
     """Two measurements of one region: their bands, doubled, overlap; more work takes longer."""
     first, second = measure(product(384)), measure(product(384))
-    for found in (first, second):
-        assert 0 < found["min_s"] <= found["low_s"] <= found["median_s"] <= found["high_s"]
-        assert found["repetitions"] >= 3
-        assert found["clock"] == "host"
-        assert found["compile_s"] > 0
+    for run_statistics in (first, second):
+        assert (
+            0
+            < run_statistics["min_s"]
+            <= run_statistics["low_s"]
+            <= run_statistics["median_s"]
+            <= run_statistics["high_s"]
+        )
+        assert run_statistics["repetitions"] >= 3
+        assert run_statistics["clock"] == "host"
+        assert run_statistics["compile_s"] > 0
     assert first["low_s"] / 2 <= second["high_s"] * 2
     assert second["low_s"] / 2 <= first["high_s"] * 2
     assert measure(product(384, 16))["min_s"] > 2 * first["min_s"]
@@ -132,7 +138,7 @@ def test_iree_times_the_empty_program_alone(monkeypatch):
     monkeypatch.setattr(
         iree_worker,
         "measure_launch_s",
-        lambda *given: alone.append(bool(timing)) or real_launch_s(*given),
+        lambda *arguments: alone.append(bool(timing)) or real_launch_s(*arguments),
     )
     iree(product(8))
     assert alone == [True]
@@ -167,16 +173,16 @@ def test_xla_and_iree_compute_the_same():
     context, function = device.load_bytecode(compile_to_bytecode(text, "llvm-cpu", ()))
     api = device.api
     main = collect_functions(module)["main"]
-    given, taken = api.VmVariantList(2), api.VmVariantList(1)
+    argument_list, result_list = api.VmVariantList(2), api.VmVariantList(1)
     for argument in main.regions[0].blocks[0].arguments:
-        given.push_ref(device.allocate_zeros(argument.type))
-    context.invoke(function, given, taken)
-    view = taken.get_as_object(0, api.HalBufferView)
-    got = api.DeviceArray(device.config.device, view, implicit_host_transfer=True).to_host()
+        argument_list.push_ref(device.allocate_zeros(argument.type))
+    context.invoke(function, argument_list, result_list)
+    view = result_list.get_as_object(0, api.HalBufferView)
+    result = api.DeviceArray(device.config.device, view, implicit_host_transfer=True).to_host()
     import ml_dtypes
 
     zeros = [np.zeros((4, 8), np.float32), np.zeros(8, ml_dtypes.bfloat16)]
-    np.testing.assert_allclose(got, call(module, zeros)[0])
+    np.testing.assert_allclose(result, call(module, zeros)[0])
 
 
 def test_what_a_compiler_does_not_know_is_unsupported():
@@ -220,7 +226,7 @@ def test_flags():
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "said"),
+    ("name", "settings", "message"),
     [
         ("xla", {"device": "tpu"}, "setting 'device'"),
         ("xla", {"flags": "fast"}, "not a flag of XLA"),
@@ -229,8 +235,8 @@ def test_flags():
         ("iree", {"flags": "fast"}, "not a flag of iree-compile"),
     ],
 )
-def test_wrong_settings(name, settings, said):
-    with pytest.raises(UsageError, match=said):
+def test_wrong_settings(name, settings, message):
+    with pytest.raises(UsageError, match=message):
         registry.build_estimator(name, None, settings)
 
 

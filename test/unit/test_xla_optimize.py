@@ -77,15 +77,15 @@ def top(module: ir.Module) -> Counter[str]:
 
 def collectives(module: ir.Module) -> Counter[str]:
     """Kinds and operand types of the collectives, wherever they are."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name.rpartition(".")[2] in COLLECTIVES:
-            found[f"{op.name} {[str(value.type) for value in op.operands]}"] += 1
+            counts[f"{op.name} {[str(value.type) for value in op.operands]}"] += 1
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    return found
+    return counts
 
 
 def matrix_flops(module: ir.Module) -> int:
@@ -397,22 +397,22 @@ ENTRY %main (p: f32[4], q: f32[8]) -> (f32[16], f32[32], f32[4], f32[8]) {
     assert top(module)["mhlo.async_start"] == top(module)["mhlo.async_done"] == 2
     assert "hespas_async" not in str(module) and 'mine = "x"' in str(module)
     passes.run_pipeline(module, "prepare", quiet())
-    found = [
+    comms = [
         comm
         for op in find_entry_function(module).regions[0].blocks[0].operations
         if (comm := CommAttr.read_from_op(op.operation)) is not None
     ]
-    assert [comm.kind for comm in found] == ["all_gather", "all_reduce"]
-    assert all(comm.is_async for comm in found)
-    assert [comm.operand_bytes for comm in found] == [48, 48]
+    assert [comm.kind for comm in comms] == ["all_gather", "all_reduce"]
+    assert all(comm.is_async for comm in comms)
+    assert [comm.operand_bytes for comm in comms] == [48, 48]
 
 
 def test_command(tmp_path, capsys):
     source = tmp_path / "small.mlir"
     source.write_text(SMALL)
     output = tmp_path / "out.mlir"
-    given = ["optimize", str(source), "--target", "cpu", "-o", str(output)]
-    assert run_tool(tool.main, [*given, "--keep-hlo", str(tmp_path / "hlo")]) == 0
+    argv = ["optimize", str(source), "--target", "cpu", "-o", str(output)]
+    assert run_tool(tool.main, [*argv, "--keep-hlo", str(tmp_path / "hlo")]) == 0
     assert re.match(r"cpu, 1 devices, [\d.]+ s: \d+ ops, ", capsys.readouterr().err)
     assert top(frontends.read_module(str(output), make_context()))["func.return"] == 1
     assert (tmp_path / "hlo" / "hlo.hlo").read_text().startswith("HloModule")
