@@ -22,6 +22,7 @@ from hespas.dialects.protobuf import extract_hlo_module
 from hespas.frontends import input_attributes
 from hespas.frontends.native_faults import check_native_faults
 from hespas.support.errors import HespasError, format_source_position
+from hespas.support.supervised_process import run_native_reader
 
 FORMATS = "MLIR text or bytecode, a portable artifact, HLO text or an HLO protobuf"
 HEAD_BYTES = 4096
@@ -46,10 +47,14 @@ def read_module(path: str | os.PathLike[str], context: ir.Context) -> ir.Module:
             attribute_prefix = input_attributes.detect_attribute_prefix(file)
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
                 check_native_faults(text, name)
+
+        def parse_file() -> ir.Module:
+            with run_native_reader(name, os.path.getsize(name)):
+                return ir.Module.parseFile(name, context)
+
         return input_attributes.load_verified_module(
-            lambda: _report_parse_errors(lambda: ir.Module.parseFile(name, context), name, context),
-            attribute_prefix, name, context,
-        )  # fmt: skip
+            lambda: _report_parse_errors(parse_file, name, context), attribute_prefix, name, context
+        )
     name, data = read_unpacked_bytes(name)
     return parse_module(data, name, context)
 
@@ -163,15 +168,21 @@ def _parse_mlir_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
             remedy=f"hespas reads {FORMATS}",
         ) from None
     check_native_faults(data, name)
-    return _report_parse_errors(lambda: ir.Module.parse(data, context), name, context)
+
+    def parse_text() -> ir.Module:
+        with run_native_reader(name, len(data)):
+            return ir.Module.parse(data, context)
+
+    return _report_parse_errors(parse_text, name, context)
 
 
 def _parse_bytecode(data: bytes, name: str, context: ir.Context) -> ir.Module:
     def load_bytecode() -> ir.Module:
-        module = ir.Module.parse(data, context)
-        if any(op.operation.name.startswith("vhlo.") for op in module.body.operations):
-            return deserialize_portable_artifact(context, data)
-        return module
+        with run_native_reader(name, len(data)):
+            module = ir.Module.parse(data, context)
+            if any(op.operation.name.startswith("vhlo.") for op in module.body.operations):
+                return deserialize_portable_artifact(context, data)
+            return module
 
     return _report_parse_errors(load_bytecode, name, context)
 
@@ -203,7 +214,9 @@ COMBINED = (
 
 def _parse_hlo_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
     try:
-        proto = hlo_text_to_proto(data.decode())
+        text = data.decode()
+        with run_native_reader(name, len(data)):
+            proto = hlo_text_to_proto(text)
     except UnicodeDecodeError:
         raise HespasError("the HLO text is not UTF-8", where=name) from None
     except (RuntimeError, ValueError) as error:
@@ -223,7 +236,7 @@ def _parse_hlo_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
 
 def _from_hlo_proto(proto: bytes, name: str, context: ir.Context) -> ir.Module:
     try:
-        with capture_diagnostics(context):
+        with capture_diagnostics(context), run_native_reader(name, len(proto)):
             return ir.Module.parse(hlo_proto_to_stablehlo(proto), context)
     except (RuntimeError, ValueError, ir.MLIRError) as error:
         message = _extract_hlo_message(error)

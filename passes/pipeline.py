@@ -20,6 +20,7 @@ from hespas.support.errors import (
     format_source_position,
 )
 from hespas.support.suggestions import suggest_nearest
+from hespas.support.supervised_process import describe_activity, run_native_code
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,11 @@ def _run_pipeline_step(module: ir.Module, step: PipelineStep, run: PassRun) -> N
             manager.enable_verifier(False)  # run_pipeline verifies before results are written
         else:
             _add_native_pass(manager, step)
+        activity = f"{run.input_name}: error: pass '{step.name}'"
+        contain = describe_activity if isinstance(step, Pass) else run_native_code
         try:
-            manager.run(module.operation)
+            with contain(activity):
+                manager.run(module.operation)
         except ir.MLIRError as error:
             raise _to_hespas_error(error, step, run) from None
 

@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +31,7 @@ from hespas.simulators.collectives import per_node
 from hespas.simulators.simulation_options import SimulationOptions
 from hespas.simulators.simulation_result import SimulationResult, SimulationSettings
 from hespas.support.errors import HespasError
+from hespas.support.supervised_process import open_temporary_folder
 
 _TIMEOUT_S = 3600.0
 _NO_REMOTE_MEMORY = {"memory-type": "NO_MEMORY_EXPANSION"}
@@ -76,7 +76,7 @@ def simulate_with_astra(
     """Run the program in a temporary folder; raises HespasError if the run fails."""
     check_supported_options(simulation.options)
     files = simulation.trace_files
-    with tempfile.TemporaryDirectory(prefix="hespas-") as name:
+    with open_temporary_folder() as name:
         place = Path(name)
         command = [
             str(program.path),

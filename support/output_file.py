@@ -6,6 +6,7 @@ import contextlib
 import os
 
 from hespas.support.errors import HespasError
+from hespas.support.supervised_process import forget_temporary, record_temporary
 
 
 def check_file_name(path: str) -> None:
@@ -55,10 +56,13 @@ def write_atomically(path: str, data: bytes) -> None:
     special = os.path.exists(target) and not os.path.isfile(target)
     temporary = target if special else f"{target}.{os.getpid()}.tmp"
     try:
+        if not special:
+            record_temporary(temporary)
         with open(temporary, "wb") as file:
             file.write(data)
         if not special:
             os.replace(temporary, target)
+            forget_temporary(temporary)
     except BaseException as error:
         if not special:
             with contextlib.suppress(OSError):

@@ -15,6 +15,12 @@ from pathlib import Path
 
 from hespas.support.errors import HespasError
 from hespas.support.output_file import check_file_name
+from hespas.support.supervised_process import (
+    INTERRUPTS,
+    forget_temporary,
+    record_new_folder,
+    record_temporary,
+)
 
 
 def check_writable_folder(destination: str) -> None:
@@ -63,12 +69,17 @@ def open_output_folder(
     # Inside an existing destination: it may be a mount point, or its parent may not be writable.
     beside = destination if destination.is_dir() else destination.parent
     fresh = beside / f".{destination.name}.{os.getpid()}.tmp"
+    record_temporary(fresh)
+    for folder in created_folders:
+        record_new_folder(folder)
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
         fresh.mkdir()
         yield fresh
         with _block_interrupts():
             _publish_files(fresh, destination, foreign, stale)
+            for path in (fresh, *created_folders):
+                forget_temporary(path)
     except BaseException as error:
         shutil.rmtree(fresh, ignore_errors=True)
         for folder in created_folders:
@@ -143,11 +154,11 @@ def _publish_files(
 
 @contextmanager
 def _block_interrupts() -> Iterator[None]:
-    """Delay SIGINT and SIGTERM, so that they do not interrupt the moving of files."""
+    """Delay signals that end the process, so that they do not interrupt the moving of files."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    old = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    old = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
     try:
         yield
     finally:

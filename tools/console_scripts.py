@@ -10,9 +10,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from hespas.support import supervised_process
 from hespas.support.errors import HespasError, UsageError
 
-EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPT = 1, 2, 130
+EXIT_ERROR, EXIT_USAGE = 1, 2
+EXIT_SIGNAL = 128  # plus the number of the signal
+SHOWN_AT_ONCE = {"-h", "--help", "--version"}
 
 # The message that ``Operation.walk`` raises if ^C interrupts the function that it calls.
 INTERRUPTED_WALK = re.compile(r"^Exception raised in callback:.*^KeyboardInterrupt", re.S | re.M)
@@ -28,7 +31,8 @@ def run_tool_main(main: MainFunction, argv: Sequence[str] | None = None) -> int:
         argv: The arguments; by default those of the process.
 
     Returns:
-        The exit code of ``main``; 2 after a usage error, 1 after another error, 130 after ^C.
+        The exit code of ``main``; 2 after a usage error, 1 after another error, 128 plus the number
+        of the signal after an interruption: 130 after ^C.
     """
     try:
         code = main(list(sys.argv[1:] if argv is None else argv))
@@ -45,8 +49,9 @@ def run_tool_main(main: MainFunction, argv: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not INTERRUPTED_WALK.search(str(error)):
             raise
-        print("interrupted", file=sys.stderr)
-        return EXIT_INTERRUPT
+        number = supervised_process.get_interrupt_signal()
+        print(supervised_process.INTERRUPTS[number], file=sys.stderr)
+        return EXIT_SIGNAL + number
 
 
 def _report_os_error(error: OSError) -> int:
@@ -68,9 +73,25 @@ def _discard_stdout() -> None:
 
 
 def script(main: MainFunction) -> NoReturn:
+    """Run a tool under a supervisor, and exit with its exit code."""
+    _replace_closed_streams()
+    if not SHOWN_AT_ONCE.intersection(sys.argv):
+        from hespas.tools import supervisor
+
+        try:
+            supervised = supervisor.can_supervise()
+        except UsageError as error:
+            print(error, file=sys.stderr)
+            os._exit(EXIT_USAGE)
+        if supervised:
+            os._exit(supervisor.run_supervised(lambda: _run_tool_and_exit(main)))
+    supervised_process.handle_interrupts()
+    _run_tool_and_exit(main)
+
+
+def _run_tool_and_exit(main: MainFunction) -> NoReturn:
     """Run a tool and exit without interpreter teardown, since freeing a large module takes long."""
     gc.disable()  # there are no cycles to free, and a collection of a million objects takes seconds
-    _replace_closed_streams()
     code = run_tool_main(main)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 
+from hespas.support import supervised_process
 from hespas.support.errors import UsageError
 from hespas.tools import console_scripts
 
@@ -66,7 +67,9 @@ def main(argv: Sequence[str]) -> int:
         raise UsageError(
             f"no command is called '{argv[0]}'", remedy=suggest_nearest(argv[0], [*COMMANDS])
         )
-    return importlib.import_module(f"hespas.tools.commands.{argv[0]}").main(list(argv[1:]))
+    command = importlib.import_module(f"hespas.tools.commands.{argv[0]}")
+    supervised_process.handle_interrupts_in_child()
+    return command.main(list(argv[1:]))
 
 
 def script() -> None:

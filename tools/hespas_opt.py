@@ -6,14 +6,14 @@ import argparse
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hespas.passes import pipeline, registry
-from hespas.passes.base import PassRun, build_pass
-from hespas.passes.pipeline import NativePass, PipelineStep
-from hespas.support import output_file
+from hespas.support import output_file, supervised_process
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools import console_scripts
+
+if TYPE_CHECKING:
+    from hespas.passes.pipeline import PipelineStep
 
 DESCRIPTION = """\
 Read StableHLO (MLIR text or bytecode, portable artifact, HLO text or protobuf, also .xz or .gz)
@@ -103,6 +103,8 @@ def build_parser(with_passes: bool = False) -> argparse.ArgumentParser:
 
 
 def _format_pass_help() -> str:
+    from hespas.passes import registry
+
     lines = ["passes:"]
     for name in registry.list_pass_names():
         lines.append(f"  --{name}")
@@ -132,6 +134,8 @@ def _parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Pipe
             text = value if equals else next(items, None)
             if text is None:
                 raise UsageError(f"{flag} needs a pipeline")
+            from hespas.passes import pipeline
+
             steps += pipeline.parse_pipeline(text)
         elif flag.startswith("--") and len(flag) > 2 and flag not in own:
             steps.append(_build_pass_step(flag[2:], value))
@@ -151,9 +155,12 @@ def _raise_usage_error(message: str) -> Any:
 
 
 def _build_pass_step(name: str, options: str) -> PipelineStep:
+    from hespas.passes import pipeline, registry
+    from hespas.passes.base import build_pass
+
     if registry.is_pass_name(name):
         return build_pass(registry.load_pass_class(name), pipeline.parse_options(options))
-    return NativePass(f"{name}{{{options}}}" if options else name)
+    return pipeline.NativePass(f"{name}{{{options}}}" if options else name)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -167,11 +174,12 @@ def main(argv: Sequence[str]) -> int:
 
         print(f"hespas-opt {__version__}")
         return 0
+    from hespas import frontends
+    from hespas.passes import pipeline
+
+    supervised_process.handle_interrupts_in_child()
     if options.print_pipeline:
         print(pipeline.format_pipeline(steps), file=sys.stderr)
-
-    from hespas import frontends
-
     if options.output != "-" and not options.disable_output:
         output_file.check_writable_file(options.output)
     if options.split_input_file or options.verify_diagnostics:
@@ -230,6 +238,8 @@ def _run_pass_pipeline(
         HespasError: The module cannot be read, or a pass fails.
     """
     from hespas.dialects.mlir import make_context
+    from hespas.passes import pipeline
+    from hespas.passes.base import PassRun
 
     context = make_context()
     context.allow_unregistered_dialects = options.allow_unregistered_dialect
@@ -251,7 +261,8 @@ def _run_pass_pipeline(
         print(f"{seconds:10.4f} s  {spelled}", file=sys.stderr)
     if options.disable_output or options.output == "/dev/null":
         return b""
-    return _render_module(options, module)
+    with supervised_process.describe_activity(f"{name}: error: the printing of the module"):
+        return _render_module(options, module)
 
 
 def _render_module(options: argparse.Namespace, module: Any) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Union
 from hespas import frontends
 from hespas.dialects.mlir import clone_module, ir, make_context
 from hespas.support.errors import UsageError
+from hespas.support.supervised_process import open_temporary_folder
 from hespas.support.text_tables import format_plain_table
 from hespas.workflows import result_sources, run_comparison, run_flow, run_plan, run_summary
 from hespas.workflows.run_config import OUTPUTS, load_json_object
@@ -199,7 +199,7 @@ def estimate(
         if name in options:
             raise UsageError(f"estimate writes no files: '{name}'", remedy="use hespas.run")
     name, module = _load_private_module(program)
-    with tempfile.TemporaryDirectory(prefix="hespas-") as scratch:
+    with open_temporary_folder() as scratch:
         values = {**options, "mlir": name, "node": node, "system": system, "estimator": estimator}
         values |= {"fuse": fuse, "output": os.path.join(scratch, "traces")}
         plan = run_plan.build_run_plan(run_plan.merge_run_config(values, {}, "hespas.estimate"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any, Literal
 
 from hespas import configs
 from hespas.support.errors import UsageError
+from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows.derived_figures import compute_scaling_efficiency
 from hespas.workflows.result_sources import PlanBuilder, ResultRunner, build_plan
 from hespas.workflows.run_flow import TextFunction, ignore_text
@@ -95,7 +95,7 @@ def open_results(
             configs.load_node(options["node"])
         if "system" in options:
             configs.load_system(options["system"])
-    with tempfile.TemporaryDirectory() as scratch:
+    with open_temporary_folder() as scratch:
         runner = ResultRunner(scratch, note, progress, plan_builder)
         yield [
             result

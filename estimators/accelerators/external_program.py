@@ -20,6 +20,7 @@ from pathlib import Path
 
 from hespas.estimators.measure.failure import UnsupportedError, describe_exit_code
 from hespas.support.errors import HespasError
+from hespas.support.supervised_process import open_temporary_folder
 
 LAST_LINES, LAST_CHARACTERS = 3, 300
 LIMIT_VARIABLE = "HESPAS_SIMULATOR_LIMIT_S"
@@ -119,7 +120,7 @@ class ExternalProgram:
 @contextmanager
 def create_private_folder() -> Iterator[Path]:
     """Create a temporary folder."""
-    with tempfile.TemporaryDirectory(prefix="hespas-") as name:
+    with open_temporary_folder() as name:
         yield Path(name)
 
 

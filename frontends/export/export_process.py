@@ -10,7 +10,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from hespas.frontends.export.export_worker import ERROR, MODULE, REPORT, REQUEST
 from hespas.support.errors import HespasError, UsageError
+from hespas.support.supervised_process import open_temporary_folder
 
 if TYPE_CHECKING:
     from hespas.frontends.export.program_source import ExportRequest
@@ -82,7 +82,7 @@ def lower_in_process(
         settings[DEVICES] = str(device_count)
     if not source:
         settings["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
-    with tempfile.TemporaryDirectory(prefix="hespas-") as name:
+    with open_temporary_folder() as name:
         report = _run_export_worker(Path(name), message, settings, say)
         bytecode = (Path(name) / MODULE).read_bytes()
     return ExportedModule(bytecode, **report)
@@ -90,7 +90,7 @@ def lower_in_process(
 
 def list_recipes(say: Callable[[str], None] = lambda line: None) -> list[dict[str, Any]]:
     """List the recipes: name, summary, options (name, form, default, help), and problem if any."""
-    with tempfile.TemporaryDirectory(prefix="hespas-") as name:
+    with open_temporary_folder() as name:
         return _run_export_worker(Path(name), {"list": True, "traceback": False}, {}, say)
 
 

@@ -17,6 +17,7 @@ from hespas.dialects.mlir import ir
 from hespas.dialects.mlir_diagnostics import ADVICE
 from hespas.dialects.xla import CompilationSettings, find_gpu_library
 from hespas.support.errors import HespasError, extract_first_diagnostic
+from hespas.support.supervised_process import open_temporary_folder
 
 WORKER = "hespas.passes.compile.compiler_worker"
 DEVICES_PER_NODE = 8
@@ -72,15 +73,14 @@ def compile_module(module: ir.Module, request: CompileRequest) -> CompiledModule
         CompileFailure: XLA failed or timed out, or StableHLO cannot express the result.
         HespasError: The compiler is not installed.
     """
-    import subprocess  # these two add to every start-up, and few modules come here
-    import tempfile
+    import subprocess  # it adds to every start-up, and few modules come here
 
     library = None
     if request.target is not None:
         library = find_gpu_library()
         if library is None:
             raise HespasError("XLA's GPU compiler is not installed", remedy=NO_PLUGIN)
-    with tempfile.TemporaryDirectory(prefix="hespas-") as name:
+    with open_temporary_folder() as name:
         folder = Path(name)
         _write_request(folder, module, request, library)
         # -P: a file in the current folder must not be imported instead of a package.

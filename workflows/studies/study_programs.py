@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from hespas.estimators.measure.measurement_cache import locate_default_file
 from hespas.estimators.measure.processes import LocalWorkerPool, WorkerSpec
 from hespas.estimators.measure.progress import ProgressCounter, open_progress_display
 from hespas.support.errors import HespasError, UsageError
+from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows.studies.program_forms import BY_XLA
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.sweep.sweep_jobs import compute_digest, compute_source_digest
@@ -193,7 +193,7 @@ def _run_workers(
         return errors
     spec = WorkerSpec(worker=WORKER, probe=PROBE, turns="own", timed=False, timeout_s=TIMEOUT_S)
     with (
-        tempfile.TemporaryDirectory(prefix="hespas-", ignore_cleanup_errors=True) as scratch,
+        open_temporary_folder() as scratch,
         open_progress_display(note, None) as show,
         LocalWorkerPool(spec, jobs, note) as processes,
     ):

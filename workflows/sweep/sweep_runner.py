@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -23,6 +22,7 @@ from hespas.estimators.measure.measurement_run import WorkerPool
 from hespas.estimators.measure.processes import LocalWorkerPool, WorkerSpec
 from hespas.estimators.measure.progress import ProgressCounter, open_progress_display
 from hespas.support.errors import HespasError
+from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows.sweep import sweep_grid
 from hespas.workflows.sweep.sweep_grid import SweepCell
 from hespas.workflows.sweep.sweep_jobs import SweepJob, SweepJobFactory, collect_environment
@@ -116,7 +116,7 @@ def _count_results(answers: Mapping[int, Answer]) -> int:
 
 def _open_scratch_folder(options: SweepOptions) -> AbstractContextManager[str]:
     """Open a folder for the files of local workers; those of a cluster use their own."""
-    return nullcontext("") if options.dask else tempfile.TemporaryDirectory()
+    return nullcontext("") if options.dask else open_temporary_folder()
 
 
 @dataclass

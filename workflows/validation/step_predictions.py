@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hespas import configs
 from hespas.support.errors import HespasError
+from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows import run_flow
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_flow import TextFunction, ignore_text
@@ -142,7 +142,7 @@ def predict_cell(
     cell: MeasuredCell, program: Path, flow: PredictionFlow, note: TextFunction = ignore_text
 ) -> StepPrediction:
     """Estimate and simulate one cell as ``hespas run`` does; raises HespasError."""
-    with tempfile.TemporaryDirectory() as folder:
+    with open_temporary_folder() as folder:
         config = RunConfig(
             mlir=str(program),
             node=cell.node,
