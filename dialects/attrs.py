@@ -226,6 +226,17 @@ class KernelAttr(AttrRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class KernelCostAttr(AttrRecord):
+    """The work that a user declared for one call of a kernel, in place of any other rule."""
+
+    NAME: ClassVar[str] = "hespas.kernel_cost"
+    HOLDERS: ClassVar[str] = "custom call"
+
+    flops: int = _declare("number of operations")
+    bytes: int = _declare("bytes read from and written to device memory")
+
+
+@dataclass(frozen=True, slots=True)
 class RegionAttr(AttrRecord):
     """One compute region."""
 
@@ -381,6 +392,7 @@ class MemoryAttr(AttrRecord):
 RECORDS: tuple[type[AttrRecord], ...] = (
     Cost,
     KernelAttr,
+    KernelCostAttr,
     RegionAttr,
     CommAttr,
     TargetAttr,

@@ -21,7 +21,7 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, func, mhlo, mpmd, sdy, stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
-from hespas.dialects.attrs import TRIPS
+from hespas.dialects.attrs import TRIPS, KernelCostAttr
 from hespas.support.errors import HespasError
 
 __all__ = [
@@ -245,12 +245,16 @@ def walk_operations(op: ir.Operation, visit: Callable[[ir.Operation], ir.WalkRes
         raise raised[0]
 
 
-def to_canonical_text(op: ir.Operation) -> str:
-    """Return the op's text without operand names, locations and ``hespas`` attributes but TRIPS.
+_COST_INPUTS = (TRIPS, KernelCostAttr.NAME)  # hespas attributes that the cost of an op depends on
 
-    Ops with equal text have equal costs. Operands print as ``<<UNKNOWN SSA VALUE>>``, so that the
-    text does not depend on where the op is. A detached clone is printed, because printing in place
-    would number the whole parent each time.
+
+def to_canonical_text(op: ir.Operation) -> str:
+    """Return the op's text without operand names, locations and most ``hespas`` attributes.
+
+    Those that its cost depends on remain: trip counts and the costs of kernels. Ops with equal text
+    have equal costs. Operands print as ``<<UNKNOWN SSA VALUE>>``, so that the text does not depend
+    on where the op is. A detached clone is printed, because printing in place would number the
+    whole parent each time.
     """
     clone = op.clone().operation
     text = cast(str, clone.get_asm(use_local_scope=True, assume_verified=True))
@@ -258,7 +262,9 @@ def to_canonical_text(op: ir.Operation) -> str:
         return text
 
     def strip_hespas_attrs(inner: ir.Operation) -> ir.WalkResult:
-        for name in [n for n in inner.attributes if n.startswith("hespas.") and n != TRIPS]:
+        for name in [n for n in inner.attributes if n.startswith("hespas.")]:
+            if name in _COST_INPUTS:
+                continue
             del inner.attributes[name]
         return ir.WalkResult.ADVANCE
 

@@ -23,13 +23,14 @@ from hespas.dialects.attrs import (
     AttrRecord,
     CommAttr,
     Cost,
+    KernelCostAttr,
     MemoryAttr,
     RegionAttr,
     SplitAttr,
     TargetAttr,
 )
 from hespas.dialects.mlir import collect_functions, ir
-from hespas.dialects.op_kinds import LOOPS
+from hespas.dialects.op_kinds import CUSTOM_CALLS, LOOPS
 from hespas.support.errors import HespasError
 
 MODULE_ATTRS = (TargetAttr.NAME, SplitAttr.NAME, MemoryAttr.NAME, COMMUNICATORS, FACTS)
@@ -155,6 +156,8 @@ class _AttributeVerifier:
             record = self.read_record(op, name)
             if isinstance(record, CommAttr):
                 self.check_collective(op, op_name, record)
+            elif isinstance(record, KernelCostAttr) and op_name not in CUSTOM_CALLS:
+                raise _build_holder_error(name, op)
             return
         attr = op.attributes[name]
         if name in (TRIPS, TRIPS_NOTE) and op_name not in LOOPS:

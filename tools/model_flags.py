@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import types
 from collections.abc import Collection, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
@@ -98,8 +99,25 @@ def _describe_flag(name: str, option: FieldInfo, flag: Flag) -> tuple[str, dict[
     if get_origin(kind) is Literal:  # the model checks the choice and suggests the nearest one
         metavar = f"{{{','.join(get_args(kind))}}}"
         return spelling, {"metavar": metavar, "help": text}
-    keywords = {"metavar": flag.metavar or name.upper(), "help": text}
+    keywords: dict[str, Any] = {"metavar": flag.metavar or name.upper(), "help": text}
+    if flag.separator:
+        keywords |= {"action": functools.partial(_JoinAction, flag.separator)}
+        keywords["help"] += "; may be repeated"
     return spelling, keywords if kind is str else {**keywords, "type": kind}
+
+
+class _JoinAction(argparse.Action):
+    """Joins the values of a flag that is repeated."""
+
+    def __init__(self, separator: str, option_strings: Sequence[str], **options: Any) -> None:
+        super().__init__(option_strings, **options)
+        self.separator = separator
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, *_: Any
+    ) -> None:
+        earlier = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, f"{earlier}{self.separator}{values}" if earlier else values)
 
 
 def _strip_optional(annotation: Any) -> Any:

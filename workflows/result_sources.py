@@ -19,7 +19,7 @@ from hespas.workflows.run_plan import RunPlan, build_run_plan, merge_run_config
 from hespas.workflows.run_results import RunResult, reject_sweep_table
 from hespas.workflows.sweep import sweep_table
 
-ANNOTATING = frozenset(("node", "estimator", "setting", "fuse"))
+ANNOTATING = frozenset(("node", "estimator", "setting", "fuse", "kernel_cost"))
 PlanBuilder = Callable[[str | None, dict[str, Any]], RunPlan]
 
 

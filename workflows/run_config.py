@@ -27,12 +27,14 @@ class Flag:
         metavar: The placeholder of the value; by default the choices, or the option's name.
         group: The title of the group of flags that it belongs to; "" for none.
         off_help: The help of ``--no-NAME``, for an option that is on by default.
+        separator: Joins the values of a text flag that may be repeated; "" for one that may not.
         is_output: Whether it names an output of one run, which the cells of a sweep do not have.
     """
 
     metavar: str | None = None
     group: str = ""
     off_help: str = ""
+    separator: str = ""
     is_output: bool = False
 
 
@@ -76,6 +78,11 @@ class RunConfig(BaseModel):
     )
     keep_going: bool = Field(
         default=False, description="tag and count ops without a cost rule instead of stopping"
+    )
+    kernel_cost: Annotated[str | None, Flag("NAME=FLOPS,BYTES", separator=";")] = Field(
+        default=None,
+        description="work of one call of a custom call on one device, by the name of the kernel or "
+        "of the target; several separated by ; or a JSON file",
     )
     memory: Annotated[bool, Flag(off_help="do not compute the peak memory of a device")] = Field(
         default=True, description="compute the peak memory of a device"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hespas import configs
+from hespas.configs.kernel_costs import format_kernel_costs, parse_kernel_costs
 from hespas.configs.system_spec import SystemSpec
 from hespas.configs.validation import validate_config
 from hespas.estimators import registry as estimators
@@ -96,7 +97,7 @@ def build_run_plan(config: RunConfig, where: str = "") -> RunPlan:
         *([build_pass_step("fuse", {})] if config.fuse else []),
         build_pass_step(f"split-{strategy}", split),
         build_annotate_step(
-            config.estimator, config.node, config.setting, collect_measuring_options(config)
+            config.estimator, config.node, config.setting, collect_annotate_options(config)
         ),
         build_pass_step("emit-chakra", {"output": config.output} if config.output else {}),
     )
@@ -196,11 +197,13 @@ def build_pass_step(name: str, options: dict[str, str | bool]) -> Pass:
     return build_pass(registry.load_pass_class(name), options)
 
 
-def collect_measuring_options(config: RunConfig) -> dict[str, str | bool]:
-    """Return the pass options that control measurements.
+def collect_annotate_options(config: RunConfig) -> dict[str, str | bool]:
+    """Return the options of the annotate pass: the costs of kernels, and those of measurements.
 
     Raises:
-        UsageError: The configuration sets one, and its estimator does not measure.
+        UsageError: The configuration sets an option of measurements, and its estimator does not
+            measure.
+        HespasError: The costs of kernels cannot be read.
     """
     measuring_values = {
         name: value
@@ -208,18 +211,23 @@ def collect_measuring_options(config: RunConfig) -> dict[str, str | bool]:
         if name in config.model_fields_set and (value := getattr(config, name)) is not None
     }
     refuse_measure_options(config.estimator, list(measuring_values))
-    return {name.replace("_", "-"): str(value) for name, value in measuring_values.items()}
+    options: dict[str, str | bool] = {
+        name.replace("_", "-"): str(value) for name, value in measuring_values.items()
+    }
+    if config.kernel_cost:
+        options["kernel-cost"] = format_kernel_costs(parse_kernel_costs(config.kernel_cost))
+    return options
 
 
 def build_annotate_step(
     estimator: str,
     node: str | None,
     settings: Mapping[str, object] | None = None,
-    measuring: Mapping[str, str | bool] | None = None,
+    annotate_options: Mapping[str, str | bool] | None = None,
 ) -> Pass:
     """Build the pass of an estimator; raises UsageError."""
     options: dict[str, str | bool] = {"node": node} if node else {}
-    options |= measuring or {}
+    options |= annotate_options or {}
     texts = {
         key.replace("_", "-"): str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in (settings or {}).items()

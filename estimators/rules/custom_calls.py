@@ -1,7 +1,7 @@
 """The work of custom calls, by target.
 
-The order is: targets that hespas knows, rules of installed packages, a cost that the call declares.
-Any other target is an error, never a cost of 0.
+The order is: a cost that the user declares, targets that hespas knows, rules of installed packages,
+a cost that the call declares. Any other target is an error, never a cost of 0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from hespas.dialects import op_kinds
-from hespas.dialects.mlir import decode_string_attr, get_call_target, ir, list_dictionary_entries
+from hespas.dialects.attrs import KernelCostAttr
+from hespas.dialects.mlir import (
+    decode_string_attr,
+    find_attribute,
+    get_call_target,
+    ir,
+    list_dictionary_entries,
+)
 from hespas.estimators.rules import library_calls, linalg_routines
 from hespas.estimators.rules.base import (
     FREE,
@@ -40,6 +47,9 @@ def _compute_custom_call_work(op: ir.Operation) -> OpWork:
         return FREE
     if target in op_kinds.COLLECTIVE_CALL_TARGETS:
         raise NotALeaf(f"@{target} is a collective: simulate it")
+    user_cost = KernelCostAttr.read_from_op(op)
+    if user_cost is not None:
+        return _build_user_work(op, user_cost)
     if re.fullmatch(op_kinds.HOST_CALL, target):
         return _build_host_call_work(op, target)
     config = read_backend_config(op)
@@ -52,24 +62,45 @@ def _compute_custom_call_work(op: ir.Operation) -> OpWork:
     declared = find_config_value(config, "cost_estimate")
     if isinstance(declared, Mapping):
         return _build_declared_work(op, declared)
-    reason = (
-        "holds a kernel that only it can cost"
-        if re.fullmatch(op_kinds.OPAQUE_KERNEL_CALL, target)
-        else "has no cost rule"
-    )
-    raise UnknownCost(f"custom call @{target} {reason}", op=op, remedy=KEEP_GOING)
+    raise _build_unknown_call_error(op, target)
+
+
+def _build_unknown_call_error(op: ir.Operation, target: str) -> UnknownCost:
+    kernel = find_kernel_name(op)
+    is_opaque = re.fullmatch(op_kinds.OPAQUE_KERNEL_CALL, target)
+    reason = "holds a kernel that only it can cost" if is_opaque else "has no cost rule"
+    name = f"@{target} of kernel '{kernel}'" if kernel else f"@{target}"
+    remedy = f"declare its cost with the option kernel-cost {kernel or target}=FLOPS,BYTES, or "
+    return UnknownCost(f"custom call {name} {reason}", op=op, remedy=remedy + KEEP_GOING)
 
 
 def read_backend_config(op: ir.Operation) -> CallConfig:
-    """Return the call's configuration: an MLIR dictionary, or the JSON text of the HLO importer."""
-    attributes = op.attributes
-    if "backend_config" not in attributes and "mhlo.backend_config" not in attributes:
-        return {}
-    name = "backend_config" if "backend_config" in attributes else "mhlo.backend_config"
-    attr = attributes[name]
-    if isinstance(attr, ir.DictAttr):
-        return _to_python_dictionary(attr)
-    return _parse_json_config(decode_string_attr(attr)) if isinstance(attr, ir.StringAttr) else {}
+    """Return the call's configuration: an MLIR dictionary, or the JSON text of the HLO importer.
+
+    It is empty for binary data. JAX writes an empty ``backend_config`` beside that of MHLO.
+    """
+    for name in ("backend_config", "mhlo.backend_config"):
+        attr = find_attribute(op, name)
+        config: CallConfig = {}
+        if isinstance(attr, ir.DictAttr):
+            config = _to_python_dictionary(attr)
+        elif isinstance(attr, ir.StringAttr):
+            config = _parse_json_config(decode_string_attr(attr))
+        if config:
+            return config
+    return {}
+
+
+def find_kernel_name(op: ir.Operation) -> str:
+    """Return the name of the kernel that a custom call runs, or "" if the call does not tell.
+
+    Pallas writes it in the attribute ``kernel_name``, and Triton in the configuration.
+    """
+    attr = find_attribute(op, "kernel_name")
+    if isinstance(attr, ir.StringAttr):
+        return decode_string_attr(attr)
+    name = read_backend_config(op).get("name")
+    return name if isinstance(name, str) else ""
 
 
 def _to_python_dictionary(attr: ir.DictAttr) -> dict[str, Any]:
@@ -97,6 +128,17 @@ def _parse_json_config(text: str) -> CallConfig:
     return value if isinstance(value, dict) else {}
 
 
+def _build_user_work(op: ir.Operation, cost: KernelCostAttr) -> OpWork:
+    """Build the work that the user declared, at the matrix rate as for ``_build_declared_work``."""
+    write = min(count_output_bytes(op), cost.bytes)
+    parts = build_matrix_parts(_get_first_operand_key(op), cost.flops)
+    return OpWork("custom", cost.bytes - write, write, parts)
+
+
+def _get_first_operand_key(op: ir.Operation) -> str:
+    return to_buffer_size(op.operands[0].type).key if len(op.operands) else "f32"
+
+
 def _build_declared_work(op: ir.Operation, estimate: Mapping[str, Any]) -> OpWork:
     """Build the work that the author of a Pallas kernel declared.
 
@@ -104,8 +146,7 @@ def _build_declared_work(op: ir.Operation, estimate: Mapping[str, Any]) -> OpWor
     """
     write = count_output_bytes(op)
     read = max(int(estimate.get("bytes_accessed", 0)) - write, 0) or count_read_bytes(op)
-    key = to_buffer_size(op.operands[0].type).key if len(op.operands) else "f32"
-    parts = build_matrix_parts(key, int(estimate.get("flops", 0)))
+    parts = build_matrix_parts(_get_first_operand_key(op), int(estimate.get("flops", 0)))
     return OpWork("custom", read, write, parts, int(estimate.get("transcendentals", 0)))
 
 
@@ -217,6 +258,11 @@ def list_documented_calls() -> list[tuple[str, str, str]]:
     """Return the rows of the documentation: targets, operations, bytes."""
     return [
         *((family.targets, family.flops, family.bytes) for family in _CALL_FAMILIES),
+        (
+            "any target with the option `kernel-cost`",
+            "as declared, at the matrix rate of the first operand's type",
+            "as declared",
+        ),
         ("any target that an installed package has a rule for", "by that rule", "by that rule"),
         (
             "with a `cost_estimate` in the configuration (Pallas)",

@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin
 
 from hespas import configs
+from hespas.configs.kernel_costs import parse_kernel_costs
 from hespas.configs.node_overrides import CUSTOM_NODE, NodeOverrides, load_overridden_node
 from hespas.estimators import registry
 from hespas.estimators.measure.measure_options import MeasureOptions
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 DEFAULT_NODE_HELP = (
     f"node preset or .json file; default: the module's own, else {configs.DEFAULT_NODE}"
 )
+KERNEL_COST_HELP = (
+    "work of one call of custom calls, by the name of the kernel or of the target: "
+    "NAME=FLOPS,BYTES;NAME=FLOPS,BYTES, or a JSON file"
+)
 REPORTED_NODE_HELP = (
     "node preset or .json file to report shares of peak rates of; default: the module's own"
 )
@@ -46,6 +51,7 @@ class EstimatorPass(Pass):
 
     node: str = option("", DEFAULT_NODE_HELP)
     keep_going: bool = option(False, "tag and count what cannot be estimated instead of stopping")
+    kernel_cost: str = option("", KERNEL_COST_HELP)
 
     def apply(self, module: ir.Module, run: PassRun) -> Annotation:
         return self.annotate_module(module, run, self.estimator_name, self.collect_settings())
@@ -63,9 +69,12 @@ class EstimatorPass(Pass):
         self, module: ir.Module, run: PassRun, name: str, settings: Mapping[str, Any]
     ) -> Annotation:
         """Annotate with the estimator ``name``. Raises HespasError."""
+        from hespas.passes.annotate.kernel_costs import write_kernel_costs
         from hespas.passes.annotate.traverse import annotate_module, require_target
 
         cls = registry.load_estimator_class(name)
+        if self.kernel_cost:
+            write_kernel_costs(module, parse_kernel_costs(self.kernel_cost), run)
         options = self._collect_measure_options(cls)
         values = registry.convert_settings(name, settings)
         node_name, inherited = self._choose_node(cls, values, require_target(module), run)

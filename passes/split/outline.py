@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hespas.dialects.attrs import Cost, RegionAttr
+from hespas.dialects.attrs import Cost, KernelCostAttr, RegionAttr
 from hespas.dialects.mlir import collect_functions, func, ir, to_canonical_text
 from hespas.dialects.op_bodies import list_captured_operands
 from hespas.dialects.op_kinds import LOOPS
@@ -343,7 +343,13 @@ def _build_flat_key(op: ir.Operation) -> object:
     try:
         return (
             op.name,
-            tuple([(n, attributes[n]) for n in attributes if not n.startswith("hespas.")]),
+            tuple(
+                [
+                    (n, attributes[n])
+                    for n in attributes
+                    if not n.startswith("hespas.") or n == KernelCostAttr.NAME
+                ]
+            ),
             tuple([value.type for value in op.operands]),
             tuple([value.type for value in op.results]),
         )

@@ -111,7 +111,7 @@ def test_options_and_help_are_those_of_the_configuration(package):
     assert cls is registry.load_pass_class("flat-annotate")
     assert cls.get_help_summary() == "Give every op the same time."
     options = {name: (f.default, f.metadata["help"]) for name, f in cls.list_spelled_options()}
-    assert list(options) == ["node", "keep-going", "op-ns", "bound", "shape"]
+    assert list(options) == ["node", "keep-going", "kernel-cost", "op-ns", "bound", "shape"]
     assert options["bound"] == ("latency", "what limits an op")
     assert options["op-ns"] == (None, "a setting of flat")
     model = {f.name: f for f in dataclasses.fields(registry.load_pass_class("model-annotate"))}

@@ -262,9 +262,9 @@ def build_published_plan(
         raise HespasError("the key 'perf_estimator' is missing", where=config_file.path)
     method = config_file.method or PublishedMethod()
     run_flags = run_flags.model_copy(update={"estimator": method.estimator})
-    measuring_options = {
+    annotate_options = {
         **(_select_cache_options(config) if _has_measuring_estimator(config) else {}),
-        **run_plan.collect_measuring_options(run_flags),
+        **run_plan.collect_annotate_options(run_flags),
     }
     node = run_flags.node or (_to_explicit_path(config_file.path) if method.is_node else None)
     emit: dict[str, str | bool] = {"output": config.output_dir} if config.output_dir else {}
@@ -282,7 +282,7 @@ def build_published_plan(
                 method.estimator,
                 node,
                 {**method.to_estimator_settings(), **run_flags.setting},
-                measuring_options,
+                annotate_options,
             ),
             run_plan.build_pass_step("emit-chakra", emit),
         ),

@@ -15,6 +15,7 @@ from typing import Any
 import hespas
 from hespas import configs
 from hespas.configs import file_models
+from hespas.configs.kernel_costs import format_kernel_costs, parse_kernel_costs
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
 from hespas.configs.validation import validate_config
@@ -119,6 +120,9 @@ class SweepJobFactory:
         Values that are right alone, but not together, are left to the worker: they cost one cell.
         """
         config = _read_config(cell)
+        if config.kernel_cost:  # the workers and the key of the cache need no file
+            costs = format_kernel_costs(parse_kernel_costs(config.kernel_cost))
+            config = config.model_copy(update={"kernel_cost": costs})
         self._check_settings(config)
         program = _get_program_path(config)
         estimator = registry.load_estimator_class(config.estimator)

@@ -37,7 +37,7 @@ WORKER, PROBE = (
 )
 
 SPLIT_KEYS = ("keep_going", "fuse", "split", "block_limit")
-ESTIMATE_KEYS = ("estimator", "setting", "node")
+ESTIMATE_KEYS = ("estimator", "setting", "kernel_cost", "node")
 
 Note = Callable[[str], None]
 Answer = dict[str, Any]

@@ -1,0 +1,110 @@
+"""Costs that a user declares for kernels: their forms, and where they are accepted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import hespas
+from hespas.configs.kernel_costs import KernelCost, format_kernel_costs, parse_kernel_costs
+from hespas.dialects.attrs import KernelCostAttr
+from hespas.dialects.mlir import ir, make_context
+from hespas.dialects.verify_attrs import verify_attributes
+from hespas.passes.pipeline import run_pipeline
+from hespas.support.errors import HespasError, UsageError
+from hespas.tools import hespas as cli
+from hespas.tools.console_scripts import run_tool_main
+
+PROGRAM = """
+func.func @main(%x: tensor<64x64xbf16>) -> tensor<64x64xbf16> {
+  %0 = stablehlo.custom_call @__gpu$xla.gpu.triton(%x) {backend_config = "",
+    mhlo.backend_config = {ir = "\\FF\\FE", name = "attention"}} : (tensor<64x64xbf16>) -> tensor<64x64xbf16>
+  return %0 : tensor<64x64xbf16>
+}
+"""  # fmt: skip  # noqa: E501
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The program as a file in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    path = Path("step.mlir")
+    path.write_text(PROGRAM)
+    return path
+
+
+def test_items_and_files(tmp_path: Path) -> None:
+    file = tmp_path / "costs.json"
+    file.write_text('{"b": {"flops": 1e12, "bytes": 0}}')
+    costs = parse_kernel_costs(f"a=b=2.5e3, 7;{file};")
+    assert costs == {"a=b": KernelCost(2500, 7), "b": KernelCost(10**12, 0)}
+    assert parse_kernel_costs(format_kernel_costs(costs)) == costs
+
+
+@pytest.mark.parametrize(
+    "text", ["a=1", "=1,2", "a=1,2,3", "a=x,2", "a=-1,2", "a=nan,2", "a=1,1e30", "a=1,2;a=1,2"]
+)
+def test_wrong_items(text: str) -> None:
+    with pytest.raises(UsageError, match=r"is not NAME=FLOPS,BYTES|'a' has two costs"):
+        parse_kernel_costs(text)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"a": {"flops": 1}}', "'a' is not an object of flops and bytes"),
+        ('{"a": {"flops": true, "bytes": 1}}', "'a' is not an object of flops and bytes"),
+        ('{"a": "1,2"}', "'a' is not an object of flops and bytes"),
+        ('{"a;b": {"flops": 1, "bytes": 1}}', "'a;b' is not the name of a kernel"),
+        ("{", "is not valid JSON"),
+    ],
+)
+def test_wrong_files(tmp_path: Path, content: str, message: str) -> None:
+    file = tmp_path / "costs.json"
+    file.write_text(content)
+    with pytest.raises(HespasError, match=message) as error:
+        parse_kernel_costs(str(file))
+    assert error.value.where.startswith(str(file))
+
+
+def test_run_and_sweep_count_the_same(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--node", "H100_80GB", "--estimator", "roofline"]
+    argv = ["run", "--mlir", str(program), *options]
+    assert run_tool_main(cli.main, argv) == 1
+    assert "option kernel-cost attention=FLOPS,BYTES" in capsys.readouterr().err
+    argv += ["--kernel-cost", "attention=3e12,1e6", "--kernel-cost", "other=1,2", "--json"]
+    assert run_tool_main(cli.main, argv) == 0
+    captured = capsys.readouterr()
+    result = json.loads(captured.out)
+    assert result["flops"] == 3 * 10**12
+    assert "no custom call is named 'other'; the names in the module: __gpu" in captured.err
+
+    Path("costs.json").write_text('{"attention": {"flops": 3e12, "bytes": 1e6}}')
+    Path("sweep.yml").write_text(
+        f"mlir: {program}\nnode: H100_80GB\nestimator: roofline\nkernel_cost:\n"
+        '  - costs.json\n  - "attention=6e12,1e6"\n'
+    )
+    argv = ["sweep", "sweep.yml", "--json", "--jobs", "1", "--cache", "none"]
+    assert run_tool_main(cli.main, argv) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["flops"] for row in rows] == [3 * 10**12, 6 * 10**12]
+
+
+def test_the_digest_of_a_region_contains_the_cost() -> None:
+    digests = set()
+    for flops in (10, 20):
+        module = hespas.read(PROGRAM)
+        call = module.body.operations[0].regions[0].blocks[0].operations[0].operation
+        KernelCostAttr(flops, 4).write_to_op(call)
+        run_pipeline(module, "split-linear")
+        digests.add(str(module).partition('digest = "')[2][:16])
+    assert len(digests) == 2
+
+
+def test_the_attribute_is_for_custom_calls() -> None:
+    text = "func.func @main() attributes {hespas.kernel_cost = {flops = 1 : i64, bytes = 1 : i64}}"
+    module = ir.Module.parse(f"{text} {{ return }}", make_context())
+    with pytest.raises(HespasError, match=r"hespas\.kernel_cost is an attribute of: custom call"):
+        verify_attributes(module)
