@@ -12,6 +12,7 @@ from hespas.configs.accelerator import Accelerator
 from hespas.configs.file_models import NetworkFile, NodeFile, SystemFile
 from hespas.frontends.export.export_spec import ExportSpec
 from hespas.passes.emit.stats_model import ModuleStats
+from hespas.workflows.memory_timeline import MemoryTimeline
 from hespas.workflows.run_config import OUTPUTS, RunConfig
 from hespas.workflows.sweep.sweep_grid import CELLS, TOGETHER
 
@@ -21,6 +22,7 @@ SCALAR = {"type": ["string", "number", "boolean", "null"]}
 MODELS: dict[str, tuple[type[BaseModel], str]] = {
     "accelerator": (Accelerator, "the file of an accelerator: systolic arrays and vector units"),
     "export": (ExportSpec, "the spec file of hespas export"),
+    "memory-timeline": (MemoryTimeline, "memory_timeline.json, which hespas run writes"),
     "module-stats": (ModuleStats, "module_stats.json, which hespas run writes"),
     "network": (NetworkFile, "network.yml of a system"),
     "node": (NodeFile, "the file of a node: peak rates, memory and other constants of a device"),

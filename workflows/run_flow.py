@@ -159,7 +159,7 @@ def summarise_run(
 
 def _write_result(plan: RunPlan, outcome: RunOutcome, summary: RunSummary) -> None:
     """Write the annotated module and the figures beside the traces."""
-    from hespas.workflows import run_results, run_summary, simulation_report
+    from hespas.workflows import memory_timeline, run_results, run_summary, simulation_report
 
     folder, details = summary.emitted.folder, None
     if summary.simulation is not None and plan.system is not None:
@@ -167,7 +167,11 @@ def _write_result(plan: RunPlan, outcome: RunOutcome, summary: RunSummary) -> No
             summary.simulation, traces=str(folder), system=plan.system.name
         )
     run_results.write_run_result(
-        folder, outcome.module, run_summary.to_summary_json(summary), details
+        folder,
+        outcome.module,
+        run_summary.to_summary_json(summary),
+        details,
+        memory_timeline.to_timeline_json(summary.memory),
     )
 
 

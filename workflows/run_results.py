@@ -17,6 +17,11 @@ from hespas.dialects.mlir import ir, make_context
 from hespas.support.errors import HespasError
 from hespas.support.output_file import write_atomically
 from hespas.workflows.kernel_rows import KernelRow, collect_kernel_rows
+from hespas.workflows.memory_timeline import (
+    MEMORY_TIMELINE,
+    MemoryTimeline,
+    read_memory_timeline,
+)
 from hespas.workflows.module_output import to_mlir_bytecode
 from hespas.workflows.sweep.sweep_table import is_table_file
 
@@ -28,6 +33,7 @@ def write_run_result(
     module: ir.Module,
     figures: dict[str, Any],
     simulation: dict[str, Any] | None = None,
+    timeline: dict[str, Any] | None = None,
 ) -> None:
     """Write the annotated module and the figures of a run beside its traces.
 
@@ -36,18 +42,20 @@ def write_run_result(
         module: The annotated module.
         figures: The object of run.json.
         simulation: The object of simulation.json; None removes that of an earlier run.
+        timeline: The object of memory_timeline.json; None removes that of an earlier run.
 
     Raises:
         HespasError: A file cannot be written.
     """
     write_atomically(os.path.join(folder, MODULE), to_mlir_bytecode(module))
     write_atomically(os.path.join(folder, FIGURES), _to_json_bytes(figures))
-    path = os.path.join(folder, SIMULATION)
-    if simulation is not None:
-        write_atomically(path, _to_json_bytes(simulation))
-    else:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+    for name, values in ((SIMULATION, simulation), (MEMORY_TIMELINE, timeline)):
+        path = os.path.join(folder, name)
+        if values is not None:
+            write_atomically(path, _to_json_bytes(values))
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
 
 
 def _to_json_bytes(values: dict[str, Any]) -> bytes:
@@ -89,6 +97,11 @@ class RunResult:
     def annotated_module(self) -> ir.Module:
         """The annotated module; raises HespasError."""
         return read_annotated_module(self.folder)
+
+    @functools.cached_property
+    def memory_timeline(self) -> MemoryTimeline | None:
+        """The live bytes over the program; None if they were not computed. Raises HespasError."""
+        return read_memory_timeline(self.folder) if self.figures.get("memory") else None
 
     @functools.cached_property
     def kernel_rows(self) -> list[KernelRow]:

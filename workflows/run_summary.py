@@ -19,6 +19,7 @@ from hespas.support.text_tables import (
     format_seconds,
 )
 from hespas.workflows.derived_figures import DerivedFigures
+from hespas.workflows.memory_timeline import MEMORY_TIMELINE
 from hespas.workflows.network_settings import NetworkSettings
 
 if TYPE_CHECKING:
@@ -267,16 +268,16 @@ def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> lis
 
 
 def _to_memory_json(summary: RunSummary) -> dict[str, Any] | None:
-    """Convert the memory, with its timeline as (point, bytes) pairs."""
+    """Convert the memory, with the name of its timeline's file instead of the timeline."""
     if summary.memory is None:
         return None
     values = asdict(summary.memory)
-    points, live = values.pop("timeline_points"), values.pop("timeline_bytes")
+    del values["timeline_points"], values["timeline_bytes"]
     return {
         "fits": summary.fits_memory,
         "node_bytes": summary.node.memory_bytes if summary.node else None,
         **values,
-        "timeline": [list(pair) for pair in zip(points, live, strict=True)],
+        "timeline": MEMORY_TIMELINE,
     }
 
 

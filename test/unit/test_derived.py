@@ -148,18 +148,25 @@ def test_a_program_that_does_not_fit_is_said_first(run):
     )
 
 
-def test_json_has_memory_and_figures(run):
+def test_json_has_memory_and_figures(run, tmp_path):
     code, out, err = run(8000, "--json", "--tokens-per-step", "64")
     data = json.loads(out)
     assert code == 0 and "does not fit" not in err
     memory, figures = data["memory"], data["derived"]
     assert (memory["fits"], memory["node_bytes"], memory["peak_bytes"]) == (True, 8000, 4096)
-    assert memory["timeline"] == [[0, 4096], [1, 4096]]
+    assert memory["timeline"] == "memory_timeline.json"
+    assert "timeline_points" not in memory and "timeline_bytes" not in memory
+    timeline = json.loads((tmp_path / "out" / memory["timeline"]).read_text())
+    assert timeline == {"points": [0, 1], "live_bytes": [4096, 4096]}
     assert figures["mfu"] == figures["hfu"] == pytest.approx(65536 / 1e9 / data["compute_s"])
     assert figures["tokens_per_s"] == pytest.approx(64 / data["compute_s"])
     assert figures["cost_usd"] == pytest.approx(data["compute_s"] / 1000)
 
 
-def test_memory_can_be_left_out(run):
+def test_memory_can_be_left_out(run, tmp_path):
+    run(4000)
+    timeline = tmp_path / "out/memory_timeline.json"
+    assert timeline.exists()
     _, out, _ = run(4000, "--json", "--no-memory")
     assert json.loads(out)["memory"] is None
+    assert not timeline.exists()  # that of the earlier run

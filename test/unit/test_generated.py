@@ -136,6 +136,7 @@ def test_module_stats_fit_the_schema(tmp_path):
     example = str(ROOT / "docs" / "examples" / "llama3-100m-opt-a100.mlir.xz")
     command = ["--mlir", example, "--node", "A100_SXM_40GB", "--estimator", "roofline"]
     assert hespas.main(["run", *command, "--output", str(out), "--no-simulate"]) == 0
+    assert_valid("memory-timeline", configs.read_json(out / "memory_timeline.json"))
     stats = configs.read_json(out / "module_stats.json")
     assert_valid("module-stats", stats)
     model = ModuleStats.model_validate(stats)

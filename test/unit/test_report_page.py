@@ -230,6 +230,20 @@ def test_memory_is_shown_where_it_is_known(place, tmp_path):
         alerts = [alert.text for alert in page.all("div", role="alert")]
         assert any("does not fit" in text for text in alerts) is is_said
         assert len(page.all("line", class_="limit")) == (2 if node_bytes else 0)
+
+
+def test_the_memory_chart_is_drawn_from_its_file(place, tmp_path, capsys):
+    out, page = changed(place, tmp_path), str(tmp_path / "p.html")
+    timeline = tmp_path / "memory_timeline.json"
+    timeline.write_text('{"points": [0, 7], "live_bytes": [3]}')
+    capsys.readouterr()
+    assert run("show", out, "--page", page) == 1
+    message = "is not a memory timeline: Value error, points and live_bytes differ in length"
+    assert capsys.readouterr().err.startswith(f"{timeline}: error: {message}")
+    timeline.unlink()
+    assert run("show", out, "--page", page) == 0
+    section = parse((tmp_path / "p.html").read_text()).one("section", id="memory")
+    assert "arguments" in section.text and not section.all("path", class_="area")
     out = changed(place, tmp_path, memory=None)
     assert run("show", out, "--page", str(tmp_path / "p.html")) == 0
     assert not parse((tmp_path / "p.html").read_text()).all("section", id="memory")

@@ -25,7 +25,7 @@ class RunMemory:
         peak: The memory that all buffers need, placed.
         live: The largest sum of live bytes at one point of the program.
         parts: Title and size of the parts of ``live``.
-        points: Points of the program with the bytes that are live from there on.
+        points: Points of the program with the bytes that are live from there on; may be empty.
         capacity: The memory of the node; None if it is unknown.
     """
 
@@ -42,12 +42,13 @@ class RunMemory:
 
 
 def read_memory_usage(result: RunResult) -> RunMemory | None:
-    """Read the memory of a run from its figures; None if they have none."""
+    """Read the memory of a run; None if it was not computed. Raises HespasError."""
     memory_figures = result.get_figure("memory")
     if not memory_figures:
         return None
     parts = [(text, memory_figures[key]) for key, text in PARTS.items() if memory_figures.get(key)]
-    points = [(at, size) for at, size in memory_figures["timeline"]]
+    timeline = result.memory_timeline
+    points = [*zip(timeline.points, timeline.live_bytes, strict=True)] if timeline else []
     return RunMemory(
         memory_figures["peak_bytes"],
         memory_figures["live_bytes"],
