@@ -47,8 +47,8 @@ class SimulatorChoice:
 
     Attributes:
         simulator: One of SIMULATORS. "both" runs the embedded simulator and ASTRA-sim, and fails if
-            the finish or the exposed communication of any device differs. "auto" runs ASTRA-sim if
-            it is installed and supports the options, else the embedded simulator.
+            the finish or the exposed communication of any device differs. "auto" is the
+            embedded simulator, unless ``astra_sim`` is given and supports the options.
         options: The options of the simulation.
         astra_sim: Where ASTRA-sim is; see ``astra_program.find_astra_sim``.
         timeout_s: Time limit of ASTRA-sim in seconds; None for its default.

@@ -103,7 +103,7 @@ def select_astra_program(
     if simulator not in SIMULATORS:
         known = ", ".join(SIMULATORS)
         raise UsageError(f"there is no simulator '{simulator}'", remedy=f"known: {known}")
-    if simulator == "embedded":
+    if simulator == "embedded" or (simulator == "auto" and choice.astra_sim is None):
         return None
     if simulator == "auto":
         missing = astra.describe_missing_features(options)
@@ -113,14 +113,14 @@ def select_astra_program(
     else:
         astra.check_supported_options(options)
     program = astra_program.find_astra_sim(choice.astra_sim, congestion=options.congestion)
-    if program is None and simulator != "auto":
+    if program is None:
         name = astra_program.AWARE if options.congestion else astra_program.UNAWARE
         raise HespasError(
             f"{name} is not on PATH",
             remedy="name it with --astra-sim PATH, or use --simulator embedded",
         )
     if simulator == "auto":
-        note(f"simulator: {program.path if program else 'embedded, as ASTRA-sim is not on PATH'}")
+        note(f"simulator: {program.path}")
     return program
 
 

@@ -92,7 +92,7 @@ class RunConfig(BaseModel):
     ] = Field(default=True, description="simulate the traces if there is a system")
     simulator: Literal["auto", "embedded", "astra-sim", "both"] = Field(
         default="auto",
-        description="the simulator; auto: ASTRA-sim if it is installed and supports the run",
+        description="the simulator; auto: the embedded one, or ASTRA-sim if --astra-sim names it",
     )
     astra_sim: Annotated[str | None, Flag("PATH")] = Field(
         default=None, description="the ASTRA-sim executable; by default searched on PATH"

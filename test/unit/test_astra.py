@@ -325,12 +325,16 @@ class TestChoose:
         monkeypatch.setenv("PATH", str(tmp_path))
         monkeypatch.delenv(astra_program.ENVIRONMENT, raising=False)
 
-    def test_auto_without_astra_sim(self, run, nowhere):
+    @pytest.mark.parametrize("installed", [False, True])
+    def test_auto_is_embedded(self, run, nowhere, monkeypatch, tmp_path, installed):
+        if installed:
+            ran = write_astra_stub(tmp_path / "bin", GOOD, log=LOG)
+            monkeypatch.setenv(astra_program.ENVIRONMENT, str(ran.path))
         result, note = run("auto")
-        assert result.simulator == "embedded" and "embedded" in note
+        assert result.simulator == "embedded" and not note
         assert [d.finish_ns for d in result.devices] == [14000, 13775]
 
-    def test_auto_with_astra_sim(self, run, tmp_path):
+    def test_auto_with_astra_sim_named(self, run, tmp_path):
         ran = write_astra_stub(tmp_path / "bin", GOOD, log=LOG)
         result, note = run("auto", ran.path)
         assert result.simulator == "astra-sim" and str(ran.path) in note

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,10 @@ from hespas.chakra.trace_steps import (
     TraceStep,
     TransferContent,
 )
+from hespas.configs.system_layout import SystemDimension, build_system_spec
 from hespas.passes.emit.trace_order import DataFlowOrder, LinearOrder
 from hespas.simulators import simulator_choice
+from hespas.simulators.embedded import run_event_simulation
 from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.simulators.simulation_inputs import SimulatedDevice, SimulationInputs, load_inputs
 from hespas.simulators.simulation_options import SimulatorChoice
@@ -121,3 +124,24 @@ def test_another_number_of_devices_is_an_error(tmp_path):
         InMemoryPrograms(ProgramTrace(4)).place_on_system(
             configs.load_system(str(tmp_path / "system"))
         )
+
+
+def test_rings_of_many_devices_need_linear_memory():
+    """Shards over every second of 8,192 devices; a matrix of their links would have 134 MB."""
+    count, half = 8192, 4096
+    groups = {1 + k: tuple(range(2 * k, 2 * k + 2)) for k in range(half)}
+    shards = (1 + half, 2 + half)
+    groups |= {shards[k]: tuple(range(k, count, 2)) for k in range(2)}
+    steps = [
+        TraceStep(1, (), ComputeContent("a", 5_000_000)),
+        TraceStep(2, (1,), CollectiveContent("b", 0, 4096, tuple(range(1, 1 + half)))),
+        TraceStep(3, (2,), CollectiveContent("c", 2, 4096, shards)),
+    ]
+    dimensions = [SystemDimension("Switch", 2, 400, 500), SystemDimension("Switch", half, 50, 2000)]
+    system = build_system_spec(Path("large"), dimensions, 3000)
+    inputs = InMemoryPrograms(ProgramTrace(count, groups, steps)).place_on_system(system)
+    tracemalloc.start()
+    result = run_event_simulation(inputs)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(result.classes) == 1 and peak_bytes < 40e6

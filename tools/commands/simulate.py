@@ -40,8 +40,8 @@ def build_parser() -> CommandParser:
     add("--prefix", help="name of the traces, if the folder contains several trace sets")
     add(
         "--simulator", choices=SIMULATORS,
-        help="embedded; astra-sim, which must be installed; auto: astra-sim if it is installed and "
-        "supports the traces; both: run both, and fail if they differ; default: that of the run, "
+        help="embedded; astra-sim, which must be installed; auto: embedded, or astra-sim if "
+        "--astra-sim names it; both: run both, and fail if they differ; default: that of the run, "
         "else auto",
     )  # fmt: skip
     add("--astra-sim", metavar="PATH", help="ASTRA-sim executable; by default searched on PATH")
