@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-BY_CURVES = "collectives by measured curves"
 BY_DEVICE_NUMBER = (
     "too many messages to order within a nanosecond as ASTRA-sim does: by device number"
 )
@@ -115,6 +114,16 @@ class CurveUse:
         """Return a description such as ``A100_SXM (2 measured)``."""
         parts = [f"{count} {tag}" for tag, count in self.counts.items()]
         return f"{self.device} ({', '.join(parts) or 'no collectives'})"
+
+    def list_warnings(self) -> list[str]:
+        """Warn of times that were not measured as they are.
+
+        The text has no counts, so that programs with different numbers of collectives have equal
+        warnings.
+        """
+        if not self.is_uncertain:
+            return []
+        return [f"collectives by measured curves: {self.device} ({', '.join(self.counts)})"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from hespas.simulators.astra_traces import TraceFolder
 from hespas.simulators.exact_durations import apply_exact_durations
 from hespas.simulators.simulation_inputs import SimulationInputs, load_inputs
 from hespas.simulators.simulation_options import SIMULATORS, SimulatorChoice
-from hespas.simulators.simulation_result import BY_CURVES, SimulationResult
+from hespas.simulators.simulation_result import SimulationResult
 from hespas.support.errors import HespasError, UsageError
 
 Note = Callable[[str], None]
@@ -87,7 +87,7 @@ def _simulate_by_astra(
 def list_warnings(result: SimulationResult) -> list[str]:
     """Describe the uncertainty of a result: collectives that were not measured as they are."""
     curves = result.settings.curves
-    return [f"{BY_CURVES}: {curves.to_text()}"] if curves and curves.is_uncertain else []
+    return curves.list_warnings() if curves else []
 
 
 def select_astra_program(

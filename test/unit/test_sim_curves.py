@@ -132,7 +132,7 @@ def test_what_is_not_measured_is_a_warning(tmp_path):
     simulator_choice.simulate_folder(
         folder, system, SimulatorChoice("embedded", options), note=notes.append
     )
-    assert any("1 by the network model" in note for note in notes)
+    assert any("H100_SXM (by the network model" in note for note in notes)
 
 
 @pytest.fixture

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
-from hespas.simulators.simulation_result import BY_CURVES
 from hespas.support.text_tables import format_percent
 from hespas.workflows.studies.study_definition import Study, StudyWorkload
 
@@ -26,10 +24,7 @@ def collect_notes(study: Study, cells: Sequence[Mapping[str, Any]], measured: bo
             f"{'; '.join(_describe_basis(study, node_cells, configs.load_node(node), measured))}"
         )
     for cell in cells:
-        notes += [
-            f"warning: {cell['node']}: {_shorten_warning(warning, cell['program'])}"
-            for warning in json.loads(cell["warnings"])
-        ]
+        notes += [f"warning: {cell['node']}: {text}" for text in json.loads(cell["warnings"])]
     return list(dict.fromkeys(notes))
 
 
@@ -74,10 +69,3 @@ def describe_recipes(
         if values:
             texts = [f"{name}={','.join(option_values)}" for name, option_values in values.items()]
             yield f"recipe {recipe}: {' '.join(texts)}"
-
-
-def _shorten_warning(warning: str, program: str) -> str:
-    """Remove the file and the counts of collectives from a warning, to merge equal warnings."""
-    if warning.startswith(BY_CURVES):
-        return re.sub(r"\b\d+ (?=[a-z])", "", warning)
-    return warning.replace(f"{program}: ", "").replace(program, "the program")
