@@ -107,12 +107,12 @@ def main(place: str, mesh_text: str, settings: str) -> None:
             in_shardings=to_named_shardings(program.in_shardings, mesh), out_shardings=out,
             compiler_options=OPTIONS,
         )  # fmt: skip
-        wanted = [pieces(x, devices) for x in jax.tree.leaves(jitted(*arguments))]
+        expected = [pieces(x, devices) for x in jax.tree.leaves(jitted(*arguments))]
 
     # Inputs are used three times: none may be given away.
     module = frontends.from_jax(lower_exportable(dataclasses.replace(program, donate_argnums=())))
     context = make_context()
-    report = {"devices": len(devices), "results": len(wanted)}
+    report = {"devices": len(devices), "results": len(expected)}
     for stage in ("lowered", "partitioned"):
         copy = ir.Module.parse(str(module), context)
         stages.advance_to_stage(copy, stage, stages.CPU, PassRun(note=lambda _: None))
@@ -120,7 +120,7 @@ def main(place: str, mesh_text: str, settings: str) -> None:
             assert "sdy.sharding" not in str(copy)
             copy = ir.Module.parse(as_replicas(str(copy)), context)
         result = run(copy, flat, devices, shardy=stage == "lowered")
-        report[stage] = difference(result, wanted)
+        report[stage] = difference(result, expected)
     print(json.dumps(report))
 
 

@@ -35,9 +35,9 @@ class Element:
         elements = []
         for child in self.children:
             if isinstance(child, Element):
-                wanted = ((k.rstrip("_").replace("_", "-"), v) for k, v in attributes.items())
+                expected = ((k.rstrip("_").replace("_", "-"), v) for k, v in attributes.items())
                 if name in ("", child.name) and all(
-                    value in child.attributes.get(key, "").split() for key, value in wanted
+                    value in child.attributes.get(key, "").split() for key, value in expected
                 ):
                     elements.append(child)
                 elements += child.all(name, **attributes)

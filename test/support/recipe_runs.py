@@ -73,9 +73,9 @@ def jitted(program: Exportable) -> Any:
     return call
 
 
-def assert_close(result: Any, wanted: Any, tolerance: float) -> None:
+def assert_close(result: Any, expected: Any, tolerance: float) -> None:
     """Each array within ``tolerance`` of the largest number of the one wanted."""
-    pairs = zip(jax.tree.leaves(result), jax.tree.leaves(wanted), strict=True)
+    pairs = zip(jax.tree.leaves(result), jax.tree.leaves(expected), strict=True)
     for number, (a, b) in enumerate(pairs):
         a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
         assert np.isfinite(a).all(), f"array {number}"

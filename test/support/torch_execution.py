@@ -128,15 +128,15 @@ def through_xla(program, values):
     return [column[0] for column in run(module, program_arguments, jax.devices()[:1], shardy=True)]
 
 
-def difference(result, wanted):
+def difference(result, expected):
     """The largest difference, relative to the largest value."""
-    wanted = numpy(wanted)
-    assert len(result) == len(wanted), (len(result), len(wanted))
+    expected = numpy(expected)
+    assert len(result) == len(expected), (len(result), len(expected))
     worst = 0.0
-    for actual, theirs in zip(result, wanted, strict=True):
-        assert actual.shape == theirs.shape, (actual.shape, theirs.shape)
-        scale = max(1e-3, float(np.abs(theirs).max()))
-        worst = max(worst, float(np.abs(np.asarray(actual, np.float64) - theirs).max()) / scale)
+    for actual, reference in zip(result, expected, strict=True):
+        assert actual.shape == reference.shape, (actual.shape, reference.shape)
+        scale = max(1e-3, float(np.abs(reference).max()))
+        worst = max(worst, float(np.abs(np.asarray(actual, np.float64) - reference).max()) / scale)
     return worst
 
 
@@ -170,11 +170,11 @@ def training_case(module, loss, *batch):
         }
         for name in ("exp_avg", "exp_avg_sq")
     }
-    wanted = {
+    expected = {
         "weights": dict(module.named_parameters()), "buffers": dict(module.named_buffers()),
         "first": moments["exp_avg"], "second": moments["exp_avg_sq"], "count": torch.ones(()),
     }  # fmt: skip
-    return difference(result, (wanted, value))
+    return difference(result, (expected, value))
 
 
 def partly_trained():

@@ -364,10 +364,10 @@ class TestChoose:
 
     def test_records_are_those_of_the_embedded_simulator(self, run, tmp_path):
         embedded_result, _ = run("embedded")
-        theirs, _ = run("astra-sim", write_astra_stub(tmp_path / "bin", GOOD, log=LOG).path)
-        assert list(embedded_result.comms) == list(theirs.comms)
+        astra_result, _ = run("astra-sim", write_astra_stub(tmp_path / "bin", GOOD, log=LOG).path)
+        assert list(embedded_result.comms) == list(astra_result.comms)
         assert [list(embedded_result.classes[c]) for c in embedded_result.class_of] == [
-            list(theirs.classes[c]) for c in theirs.class_of
+            list(astra_result.classes[c]) for c in astra_result.class_of
         ]
 
 
@@ -418,9 +418,11 @@ class TestReal:
         system = t.system(tmp_path / "s", [4], topology="Switch")
         result = simulator_choice.simulate_folder(folder, system, SimulatorChoice("both"))
         assert result.settings.agrees_with
-        theirs = simulator_choice.simulate_folder(folder, system, SimulatorChoice("astra-sim"))
-        assert list(theirs.devices) == list(result.devices)
-        assert list(theirs.comms) == list(result.comms)
+        astra_result = simulator_choice.simulate_folder(
+            folder, system, SimulatorChoice("astra-sim")
+        )
+        assert list(astra_result.devices) == list(result.devices)
+        assert list(astra_result.comms) == list(result.comms)
         assert (result.settings.to_texts()["durations"] == "nanoseconds") == (ns is not None)
 
     @pytest.mark.parametrize(

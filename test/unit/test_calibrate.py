@@ -54,11 +54,15 @@ def tables(component, device, names):
 @pytest.mark.parametrize(("node", "device", "names"), TABLES, ids=[row[0] for row in TABLES])
 def test_held_out_errors_and_bands(component, node, device, names):
     constants = DeviceConstants.from_node(configs.load_node(node))
-    rows = [one for table in tables(component, device, names) for one in table.measurements]
     rows = [
-        one
-        for i, one in enumerate(rows)
-        if one.split_position >= TRAIN and (len(rows) < 9999 or i % 5 == 0)
+        measurement
+        for table in tables(component, device, names)
+        for measurement in table.measurements
+    ]
+    rows = [
+        measurement
+        for i, measurement in enumerate(rows)
+        if measurement.split_position >= TRAIN and (len(rows) < 9999 or i % 5 == 0)
     ]
     scores = score_measurements(constants, rows)
     assert len(scores) >= len(names)
@@ -77,21 +81,21 @@ def test_held_out_errors_and_bands(component, node, device, names):
 def test_the_shipped_constants_are_the_fits(component):
     node = configs.load_node(PCIE)
     calibration = tables(component, A100, ("vector_f32", "linear_f32", "bmm_f32"))
-    made = calibrate_node(node, calibration, node.calibration["date"])
-    assert set(made.fitted) == set(node.calibration["fits"])
+    calibrated_node = calibrate_node(node, calibration, node.calibration["date"])
+    assert set(calibrated_node.fitted) == set(node.calibration["fits"])
     again, shipped = (
-        DeviceConstants.from_node(replace(node, calibration=made.data)),
+        DeviceConstants.from_node(replace(node, calibration=calibrated_node.data)),
         DeviceConstants.from_node(node),
     )
-    rows = [one for table in calibration for one in table.measurements][::7]
-    for one in rows:
+    rows = [measurement for table in calibration for measurement in table.measurements][::7]
+    for measurement in rows:
         # Another version of SciPy may stop elsewhere; not where the estimates differ.
         new, old = (
-            estimate_measured_kernel(again, one).time_s,
-            estimate_measured_kernel(shipped, one).time_s,
+            estimate_measured_kernel(again, measurement).time_s,
+            estimate_measured_kernel(shipped, measurement).time_s,
         )
         assert new == pytest.approx(old, rel=0.03)
-    for kind, fit in made.data["fits"].items():
+    for kind, fit in calibrated_node.data["fits"].items():
         assert fit["bandwidth"] == pytest.approx(
             node.calibration["fits"][kind]["bandwidth"], rel=0.02
         )
@@ -100,16 +104,16 @@ def test_the_shipped_constants_are_the_fits(component):
 def test_the_shipped_products_are_the_fits(component):
     node = configs.load_node("A100_SXM_80GB")
     calibration = tables(component, None, ("gemm_a100_sxm", "attention_a100_sxm"))
-    made = calibrate_node(node, calibration, node.calibration["date"])
+    calibrated_node = calibrate_node(node, calibration, node.calibration["date"])
     again, shipped = (
-        DeviceConstants.from_node(replace(node, calibration=made.data)),
+        DeviceConstants.from_node(replace(node, calibration=calibrated_node.data)),
         DeviceConstants.from_node(node),
     )
     assert again.launch_s == shipped.launch_s
-    for one in calibration[0].measurements[::23]:
+    for measurement in calibration[0].measurements[::23]:
         new, old = (
-            estimate_measured_kernel(again, one).time_s,
-            estimate_measured_kernel(shipped, one).time_s,
+            estimate_measured_kernel(again, measurement).time_s,
+            estimate_measured_kernel(shipped, measurement).time_s,
         )
         assert new == pytest.approx(old, rel=0.03)
 
@@ -180,23 +184,31 @@ class Ideal(RooflineEstimator):
 def test_micro_benchmarks_recover_an_ideal_device(tmp_path):
     node = configs.load_node("A10_24GB")
     benchmarks = [
-        one for one in list_benchmarks(node) if one.kernel.startswith(("stream", "product.bf16"))
+        benchmark
+        for benchmark in list_benchmarks(node)
+        if benchmark.kernel.startswith(("stream", "product.bf16"))
     ]
-    assert len(benchmarks) > 150 and max(one.bytes for one in benchmarks) < node.memory_bytes / 2
+    assert (
+        len(benchmarks) > 150
+        and max(benchmark.bytes for benchmark in benchmarks) < node.memory_bytes / 2
+    )
     path = tmp_path / "measured.csv"
     with path.open("w") as file:
         write_measurements(file, measure_benchmarks(benchmarks, Ideal(RooflineConfig(node))))
     table = read_measurements(str(path))
-    made = calibrate_node(node, [table], "2026-01-01")
-    loop, product = made.data["fits"]["stream.loop"], made.data["fits"]["product.bf16"]
+    calibrated_node = calibrate_node(node, [table], "2026-01-01")
+    loop, product = (
+        calibrated_node.data["fits"]["stream.loop"],
+        calibrated_node.data["fits"]["product.bf16"],
+    )
     assert loop["fixed_s"] == pytest.approx(5e-6, rel=0.05)
     assert loop["bandwidth"] == pytest.approx(1.0, rel=0.01)
     assert product["efficiency"] == pytest.approx(1.0, rel=0.05)
     assert product["fit"]["median"] < 0.03
-    text = render_node_file(node, made.data, "ideal")
+    text = render_node_file(node, calibrated_node.data, "ideal")
     (tmp_path / "ideal.json").write_text(text)
     again = configs.load_node(str(tmp_path / "ideal.json"))
-    assert again.calibration == made.data and again.peaks_flops == node.peaks_flops
+    assert again.calibration == calibrated_node.data and again.peaks_flops == node.peaks_flops
 
 
 # What is wrong

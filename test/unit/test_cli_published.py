@@ -289,9 +289,9 @@ def test_methods_are_estimators_of_ours(place, name, hardware, estimator, settin
     made = published.method.to_estimator_settings()
     assert {key: made[key] for key in settings} == settings
     (step,) = [
-        one
-        for one in published_config.build_published_plan(published).steps
-        if one.name == f"{estimator}-annotate"
+        step
+        for step in published_config.build_published_plan(published).steps
+        if step.name == f"{estimator}-annotate"
     ]
     assert all(getattr(step, key) == value for key, value in settings.items())
 
@@ -309,9 +309,9 @@ def test_the_cache_of_what_is_measured(place):
         config = write_config(perf_estimator={**perf, "hardware": inner}, **keys)
         published = published_config.read_published_config(config, {})
         (step,) = [
-            one
-            for one in published_config.build_published_plan(published).steps
-            if one.name == "xla-annotate"
+            step
+            for step in published_config.build_published_plan(published).steps
+            if step.name == "xla-annotate"
         ]
         assert step.cache == cache
         assert not any("cached" in note for note in published.notes)

@@ -76,7 +76,7 @@ def test_json_adds_up(place, capsys):
     assert data["exposed_share"] == pytest.approx(data["exposed_comm_s"] / step)
     assert data["exposed"][0]["waiting_s"] == pytest.approx(25e-6)  # 30 us late, 5 us of it hidden
     assert len(data["per_device"]) == 4
-    assert max(one["finish_s"] for one in data["per_device"]) == step
+    assert max(row["finish_s"] for row in data["per_device"]) == step
     reduce = next(row for row in data["collectives"] if row["kind"] == "all_reduce")
     assert reduce["algorithm_bandwidth_bytes_per_s"] * reduce["time_s"] == pytest.approx(4 * MIB)
     assert reduce["bus_factor"] == 1.5 and "nccl-tests" in data["bus_factor_source"]

@@ -37,7 +37,7 @@ def test_one_program_across_nodes_is_normalised_to_the_first(place, capsys):
     assert first["speed_up"] == first["relative_time"] == 1
     assert second["speed_up"] == pytest.approx(first["time_s"] / second["time_s"])
     assert second["speed_up"] > 1 and second["efficiency"] is None
-    assert [one["label"] for one in data["results"]] == ["A100_SXM_40GB", "H100_80GB"]
+    assert [row["label"] for row in data["results"]] == ["A100_SXM_40GB", "H100_80GB"]
     assert second["run"]["system"] == "H100_80GB_4GPU"
     flags = ("--node", "H100_80GB", "--system", "H100_80GB_4GPU", "--output", "out")
     assert run("run", "--mlir", "step.mlir", *flags) == 0
@@ -78,7 +78,7 @@ def test_results_and_tables_of_sweeps_are_taken_as_they_are(place, capsys):
         assert run("sweep", *sweep, "--cache", "none", "--output", table) == 0
         assert is_table_file(table)
         out = compared(capsys, table, "--json")[1]
-        assert [one["run"]["node"] for one in json.loads(out)["results"]] == [
+        assert [row["run"]["node"] for row in json.loads(out)["results"]] == [
             "A100_SXM_40GB", "H100_80GB",
         ]  # fmt: skip
     out = compared(capsys, folder, "cells.csv", "--json")[1]
@@ -140,8 +140,8 @@ def test_wrong_lines_are_one_line(place, capsys, argv, code, text):
 def test_no_time_and_no_operations_are_no_division():
     figures = {"compute_s": 0.0, "devices": 2, "flops": 0}
     results = compare_results([RunResult("", figures), RunResult("", {**figures, "devices": 4})])
-    assert [one.speed_up for one in results] == [None, None]
-    assert [one.efficiency for one in results] == [None, None]
+    assert [result.speed_up for result in results] == [None, None]
+    assert [result.efficiency for result in results] == [None, None]
 
 
 def test_a_slower_result_fails(place, capsys):

@@ -291,8 +291,8 @@ def test_names_and_attributes_lead_back_to_the_model(emit):
     assert compute.name == "region 12: jit(f)/layer/dot"
     assert collective.name == "all_reduce.0 jit(f)/layer/dot"
     assert compute.get_attr_value("location") == "model.py:7:3"
-    wanted = {"region": 12, "flops": 10, "read_bytes": 8, "write_bytes": 4, "estimator": "test"}
-    assert {name: compute.get_attr_value(name) for name in wanted} == wanted
+    expected = {"region": 12, "flops": 10, "read_bytes": 8, "write_bytes": 4, "estimator": "test"}
+    assert {name: compute.get_attr_value(name) for name in expected} == expected
     assert (compute.duration_us, compute.get_attr_value("num_ops")) == (2, 1500 * 1000 + 500)
     assert compute.attrs["num_ops"][0] == "int64"
     assert compute.attrs["tensor_size"] == ("uint64", 1)
@@ -405,9 +405,9 @@ def test_whole_flow_statistics(parse, tmp_path):
                 assert sum(r[name] * r["runs"] for r in rows) == pytest.approx(total[name])
         assert kinds["stablehlo.dot_general"]["flops"] == 2 * 2 * 64**3
         assert kinds["stablehlo.dot_general"]["count"] == 2
-        wanted = {"ranks": [4, 5, 6, 7]}
-        wanted["collectives"] = {"all_reduce": {"count": 1, "operand_bytes": 64 * 64 * 4}}
-        assert data["communicators"]["2"] == wanted
+        expected = {"ranks": [4, 5, 6, 7]}
+        expected["collectives"] = {"all_reduce": {"count": 1, "operand_bytes": 64 * 64 * 4}}
+        assert data["communicators"]["2"] == expected
         # pitfall 11
         assert all(0 < share <= 1 for share in data["utilisation"].values())
         ns = [

@@ -191,9 +191,9 @@ def test_the_kernels_are_the_program(tmp_path, capsys):
     assert run_tool_main(hespas.main, ["show", str(out), "--json", "--top", "0"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["compute_s"] == pytest.approx(run_s)
-    assert sum(one["total_s"] for one in data["kernels"]) == pytest.approx(run_s)
+    assert sum(row["total_s"] for row in data["kernels"]) == pytest.approx(run_s)
     for group_name in ("layer", "kind", "dtype", "bound", "constants"):
-        assert sum(one["time_s"] for one in data[f"by_{group_name}"]) == pytest.approx(run_s)
+        assert sum(row["time_s"] for row in data[f"by_{group_name}"]) == pytest.approx(run_s)
     first = data["kernels"][0]
     assert first["low_s"] < first["time_s"] < first["high_s"]
     assert 0 < first["of_bandwidth"] < 1 and first["place"].startswith(EXAMPLE.name)

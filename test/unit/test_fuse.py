@@ -58,8 +58,8 @@ def unfused(module: ir.Module) -> None:
 
 
 def assert_same(module: ir.Module, plain: ir.Module, devices: int, tolerance: float) -> None:
-    for actual, theirs in zip(execute(module, devices), execute(plain, devices), strict=True):
-        for a, b in zip(actual, theirs, strict=True):
+    for actual, reference in zip(execute(module, devices), execute(plain, devices), strict=True):
+        for a, b in zip(actual, reference, strict=True):
             if a.dtype.kind in "iub":
                 np.testing.assert_array_equal(a, b)
             else:
@@ -334,12 +334,12 @@ def test_kernels_and_bytes_are_those_of_xla(module, stage, workload, context):
     passes.run_pipeline(fused, "fuse")
     kernels, moved = kernels_and_bytes(fused)
     compiled = frontends.read_module(str(workload(f"{module}-{stage}.mlir")), context)
-    theirs, theirs_moved = kernels_and_bytes(compiled)
-    assert kernels == pytest.approx(theirs, rel=0.15)
-    assert moved == pytest.approx(theirs_moved, rel=0.15)
+    xla_kernels, xla_moved = kernels_and_bytes(compiled)
+    assert kernels == pytest.approx(xla_kernels, rel=0.15)
+    assert moved == pytest.approx(xla_moved, rel=0.15)
     row = (
-        f"| {Path(module).name} | {kernels} | {theirs} | {kernels / theirs - 1:+.1%} "
-        f"| {moved / 1e9:.2f} | {theirs_moved / 1e9:.2f} | {moved / theirs_moved - 1:+.1%} |"
+        f"| {Path(module).name} | {kernels} | {xla_kernels} | {kernels / xla_kernels - 1:+.1%} "
+        f"| {moved / 1e9:.2f} | {xla_moved / 1e9:.2f} | {moved / xla_moved - 1:+.1%} |"
     )
     assert row in PAGE.read_text(), row
 

@@ -120,8 +120,8 @@ def test_a_group_differs_in_the_named_axes_only(data):
     assert sorted(itertools.chain(*groups)) == list(range(count))
     for group in groups:
         others = {
-            tuple(at for axis, at in enumerate(places[one]) if axis not in named_axes)
-            for one in group
+            tuple(at for axis, at in enumerate(places[device]) if axis not in named_axes)
+            for device in group
         }
-        inside = [tuple(places[one][axis] for axis in named_axes) for one in group]
+        inside = [tuple(places[device][axis] for axis in named_axes) for device in group]
         assert len(others) == 1 and inside == sorted(set(inside))

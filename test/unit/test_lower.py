@@ -80,10 +80,10 @@ def test_a_bitcast_reads_the_same_memory(data):
     np.testing.assert_array_equal(output.transpose(result_layout[::-1]).ravel(), memory)
 
 
-@pytest.mark.parametrize("wanted", [np.int32, np.int16, np.uint8, np.float64])
-def test_a_bitcast_changes_the_element_type(wanted):
+@pytest.mark.parametrize("expected", [np.int32, np.int16, np.uint8, np.float64])
+def test_a_bitcast_changes_the_element_type(expected):
     x = RANDOM.integers(-(2**31), 2**31, (6, 4), np.int32)
-    y = x.view(wanted).reshape(2, -1)
+    y = x.view(expected).reshape(2, -1)
     (result,) = call(plain(bitcast_text(type_of(x), type_of(y))), [x])
     np.testing.assert_array_equal(result.view(np.uint8), y.view(np.uint8))
 
@@ -211,8 +211,8 @@ def test_convolutions_are_those_of_jax(window):
             library_call("__cudnn$convBackwardInput", {}, [dy, w], x)
 
 
-def close(result: np.ndarray, wanted: np.ndarray) -> None:
-    np.testing.assert_allclose(result, wanted, rtol=1e-3, atol=1e-3 * np.abs(wanted).max())
+def close(result: np.ndarray, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
 
 
 def product_config(epilogue: str = "DEFAULT", beta: float = 0.0, **batch: list[str]) -> Any:

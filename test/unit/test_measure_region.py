@@ -49,8 +49,8 @@ def op(module: ir.Module, name: str, function: str = "main") -> ir.Operation:
 
 def same(a: ir.Module, b: ir.Module) -> None:
     a.operation.verify()
-    for actual, theirs in zip(execution.execute(a, 1), execution.execute(b, 1), strict=True):
-        np.testing.assert_array_equal(actual[0], theirs[0])
+    for actual, reference in zip(execution.execute(a, 1), execution.execute(b, 1), strict=True):
+        np.testing.assert_array_equal(actual[0], reference[0])
 
 
 def test_a_loop_does_what_it_did(parse):

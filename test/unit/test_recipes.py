@@ -166,7 +166,7 @@ def test_100m_gathers_and_scatters_as_maxtext_does():
 
 
 @pytest.mark.parametrize(
-    ("build", "options", "wanted"),
+    ("build", "options", "expected"),
     [
         # embedding, two for each layer, and two to choose the token
         (decode.build, {"model": "tiny", "mesh": {"tensor": 2}}, {"all_reduce": 7}),
@@ -190,8 +190,8 @@ def test_100m_gathers_and_scatters_as_maxtext_does():
     ],
     ids=["decode", "prefill", "moe", "ring", "summa", "resnet-inference", "resnet-train"],
 )
-def test_collectives_of_the_others(build, options, wanted):
-    assert census(frontends.from_jax(lower_exportable(build(**options)))) == wanted
+def test_collectives_of_the_others(build, options, expected):
+    assert census(frontends.from_jax(lower_exportable(build(**options)))) == expected
 
 
 def test_pipeline_passes_on_in_each_step_of_its_loops():

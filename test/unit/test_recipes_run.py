@@ -42,11 +42,11 @@ def steps(program, args):
     return first, losses
 
 
-def assert_same_training(result, wanted, key="mu", tolerance=2e-5):
+def assert_same_training(result, expected, key="mu", tolerance=2e-5):
     """The first moments are the gradients but for a factor; later losses hold the whole state."""
-    assert_close(result[0][key], wanted[0][key], 1e-4)
-    assert_close(result[1], wanted[1], tolerance)
-    assert wanted[1][-1] < wanted[1][1] < wanted[1][0]
+    assert_close(result[0][key], expected[0][key], 1e-4)
+    assert_close(result[1], expected[1], tolerance)
+    assert expected[1][-1] < expected[1][1] < expected[1][0]
 
 
 # Llama
@@ -74,12 +74,12 @@ def whole_llama():
     ids=["data-fsdp-tensor", "fsdp-context-tensor", "auto"],
 )
 def test_llama_divided_equals_whole(mesh, batch, options):
-    args, wanted = whole_llama()
-    assert_same_training(steps(build_llama(mesh, batch, **options), args), wanted)
+    args, expected = whole_llama()
+    assert_same_training(steps(build_llama(mesh, batch, **options), args), expected)
 
 
 def test_llama_unrolled_equals_scanned():
-    (state, batch), wanted = whole_llama()
+    (state, batch), expected = whole_llama()
 
     def unrolled(tree):
         layers = [jax.tree.map(lambda w, i=i: w[i], tree["layers"]) for i in range(2)]
@@ -87,8 +87,8 @@ def test_llama_unrolled_equals_scanned():
 
     state = {key: value if key == "step" else unrolled(value) for key, value in state.items()}
     result, losses = steps(build_llama({"fsdp": 2, "tensor": 2}, 2, scan=False), (state, batch))
-    assert_close(result["mu"], unrolled(wanted[0]["mu"]), 1e-4)
-    assert_close(losses, wanted[1], 2e-5)
+    assert_close(result["mu"], unrolled(expected[0]["mu"]), 1e-4)
+    assert_close(losses, expected[1], 2e-5)
 
 
 def numpy_loss(m, params, tokens, targets):
@@ -128,8 +128,8 @@ def numpy_loss(m, params, tokens, targets):
 
 def test_llama_loss_is_that_of_the_formulas():
     (state, batch), (_, losses) = whole_llama()
-    wanted = numpy_loss(MODELS["tiny"], state["params"], batch["tokens"], batch["targets"])
-    assert losses[0] == pytest.approx(wanted, rel=1e-5)
+    expected = numpy_loss(MODELS["tiny"], state["params"], batch["tokens"], batch["targets"])
+    assert losses[0] == pytest.approx(expected, rel=1e-5)
 
 
 def test_mixed_precision_keeps_types_and_learns():
@@ -182,15 +182,15 @@ def test_decode_continues_prefill(mesh, options):
     batch, context = 4 // mesh.get("data", 1), 16
     long = prefill.build(sequence=context, batch=batch, **settings)
     params, tokens = arrays(long.args, TOKENS)
-    wanted = jitted(long)(params, tokens)
+    expected = jitted(long)(params, tokens)
     # Beyond the position there may be anything.
-    cache = jax.tree.map(np.copy, wanted[1])
+    cache = jax.tree.map(np.copy, expected[1])
     for array in jax.tree.leaves(cache):
         array[..., -1, :, :] = 7.0
     one = decode.build(context=context, batch=batch, **settings)
     result = jitted(one)(params, cache, tokens[:, -1], np.int32(context - 1))
-    np.testing.assert_array_equal(result[0], wanted[0])
-    assert_close(result[1], wanted[1], 1e-5)
+    np.testing.assert_array_equal(result[0], expected[0])
+    assert_close(result[1], expected[1], 1e-5)
 
 
 # Mixture of experts
@@ -216,10 +216,10 @@ def whole_moe():
 )
 def test_moe_divided_equals_whole(mesh, remat):
     """With room for every token nothing is dropped, however tokens are spread."""
-    args, wanted = whole_moe()
+    args, expected = whole_moe()
     batch = 4 // (mesh.get("fsdp", 1) * mesh["expert"])
     program = build_moe(tuple(mesh.items()), batch, capacity=8.0, remat=remat)
-    assert_same_training(steps(program, args), wanted)
+    assert_same_training(steps(program, args), expected)
 
 
 def mixture_case(room):
@@ -247,8 +247,8 @@ def test_moe_equals_dense():
     for x, y, row in zip(tokens, out, scores, strict=True):
         experts = np.argsort(-row)[: m.top_k]
         shares = np.exp(row[experts]) / np.exp(row[experts]).sum()
-        wanted = sum(s * through(e, x, w) for s, e in zip(shares, experts, strict=True))
-        np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-5)
+        expected = sum(s * through(e, x, w) for s, e in zip(shares, experts, strict=True))
+        np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_moe_drops_what_finds_no_room():
@@ -259,8 +259,8 @@ def test_moe_drops_what_finds_no_room():
         shares = np.exp(row[experts]) / np.exp(row[experts]).sum()
         free = [(s, e) for s, e in zip(shares, experts, strict=True) if e not in used_experts]
         used_experts |= {e for _, e in free}
-        wanted = sum((s * through(e, x, w) for s, e in free), np.zeros(m.emb))
-        np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-5)
+        expected = sum((s * through(e, x, w) for s, e in free), np.zeros(m.emb))
+        np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
     assert len(used_experts) < len(tokens)
 
 
@@ -276,7 +276,7 @@ def test_moe_drops_what_finds_no_room():
     ids=["stage-fsdp", "stage-data-tensor"],
 )
 def test_pipeline_equals_one_after_the_other(mesh, microbatches, batch, scan):
-    args, wanted = whole_pipeline()
+    args, expected = whole_pipeline()
 
     def staged(tree):
         """The stacked layers as the program has them: by stage, and then stacked or one by one."""
@@ -290,7 +290,7 @@ def test_pipeline_equals_one_after_the_other(mesh, microbatches, batch, scan):
     state = {key: value if key == "step" else staged(value) for key, value in args[0].items()}
     program = build_pipeline(mesh, microbatches, batch, scan)
     result = steps(program, (state, args[1]))
-    assert_same_training(result, ({"mu": staged(wanted[0]["mu"])}, wanted[1]))
+    assert_same_training(result, ({"mu": staged(expected[0]["mu"])}, expected[1]))
 
 
 def build_pipeline(mesh, microbatches, batch, scan):
@@ -339,10 +339,10 @@ def whole_resnet():
 
 def test_resnet_divided_equals_whole():
     """Batch norm sees the whole batch, so how it is spread makes no difference."""
-    args, wanted = whole_resnet()
+    args, expected = whole_resnet()
     result = steps(build_resnet({"data": 4}, 2), args)
-    assert_same_training(result, wanted, "momentum", tolerance=1e-3)
-    assert_close(result[0]["statistics"], wanted[0]["statistics"], 1e-5)
+    assert_same_training(result, expected, "momentum", tolerance=1e-3)
+    assert_close(result[0]["statistics"], expected[0]["statistics"], 1e-5)
 
 
 def test_resnet_inference_uses_the_statistics():

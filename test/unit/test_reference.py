@@ -84,11 +84,11 @@ def test_a_program_runs_without_its_collectives():
     assert "replica_groups" not in str(module)
     x = np.random.default_rng(1).normal(size=(64, 64)).astype(np.float32)
     first, second = call(module, [x, np.zeros((), np.int32)])
-    wanted = x
+    expected = x
     for _ in range(3):
-        wanted = np.tile(np.tanh(wanted[:32]), (2, 1))
-    np.testing.assert_allclose(first, 2 * wanted, rtol=1e-5)
-    cut = np.tile(2 * wanted[:, :32], (2, 1))
+        expected = np.tile(np.tanh(expected[:32]), (2, 1))
+    np.testing.assert_allclose(first, 2 * expected, rtol=1e-5)
+    cut = np.tile(2 * expected[:, :32], (2, 1))
     np.testing.assert_allclose(second, np.tile(cut, (1, 2)), rtol=1e-5)
 
 
@@ -117,9 +117,11 @@ def test_whole_and_parts():
     data = json.loads(json.dumps(comparison.to_json()))
     assert data["whole_s"] > 0
     assert data["stand_ins_s"] > 0
-    for one in comparison.rounds:
-        assert one.ratio == pytest.approx((one.regions_s + one.stand_ins_s) / one.whole_s)
-        assert one.whole["clock"] == "host"
+    for round_ in comparison.rounds:
+        assert round_.ratio == pytest.approx(
+            (round_.regions_s + round_.stand_ins_s) / round_.whole_s
+        )
+        assert round_.whole["clock"] == "host"
     low, high = data["ratio_range"]
     assert low <= data["ratio"] <= high
 
@@ -148,11 +150,11 @@ def test_sums_are_near_wholes_in_the_data(file):
     """What docs/reference/whole-programs.md claims of five programs and more."""
     data = json.loads(file.read_text())
     assert len(data["workloads"]) >= 5
-    for one in data["workloads"]:
-        assert one["ratio"] == pytest.approx(
-            np.median([round_["ratio"] for round_ in one["rounds"]])
+    for row in data["workloads"]:
+        assert row["ratio"] == pytest.approx(
+            np.median([round_["ratio"] for round_ in row["rounds"]])
         )
-        parts = min(round_["quick_parts_s"] for round_ in one["rounds"])
-        whole = min(round_["whole_low_s"] for round_ in one["rounds"])
-        assert one["least_ratio"] == pytest.approx(parts / whole)
-        assert 0.5 < one["least_ratio"] < 2
+        parts = min(round_["quick_parts_s"] for round_ in row["rounds"])
+        whole = min(round_["whole_low_s"] for round_ in row["rounds"])
+        assert row["least_ratio"] == pytest.approx(parts / whole)
+        assert 0.5 < row["least_ratio"] < 2

@@ -319,8 +319,8 @@ def test_collectives_along_one_dimension(tmp_path):
     traces.save(tmp_path / "traces", ranks, {})
     traces.system(tmp_path / "system", [2, 2], topology="Switch")
     report = reported(tmp_path)
-    spans = [one.finish_ns - one.ready_ns for one in report.result.comms]
-    assert [one.ranks for one in report.result.comms] == [(0, 1), (2, 3)]
+    spans = [comm.finish_ns - comm.ready_ns for comm in report.result.comms]
+    assert [comm.ranks for comm in report.result.comms] == [(0, 1), (2, 3)]
     assert spans[0] == spans[1] > 0
     (row,) = report.collectives
     assert (row.count, row.group_size, row.time_ns) == (2, 2, sum(spans))

@@ -130,9 +130,9 @@ TEXT = st.text(alphabet=st.characters(), max_size=40)
 @given(TEXT, TEXT)
 def test_markup_keeps_any_text(text, value):
     element = parse(tag("p", text, "", data_tip=value)).one("p")
-    wanted = [re.sub(r"\r\n?", "\n", unescape(escape_markup(t))) for t in (text, value)]
+    expected = [re.sub(r"\r\n?", "\n", unescape(escape_markup(t))) for t in (text, value)]
     assert [re.sub(r"\r\n?", "\n", t) for t in (element.text, element.attributes["data-tip"])] == (
-        wanted
+        expected
     )
     assert not element.all()
     printable = "".join(c for c in text if c.isprintable() and not 0xFDD0 <= ord(c) <= 0xFDEF)

@@ -143,9 +143,9 @@ def test_random_traces_in_astra_sim(tmp_path, options):
         embedded_result = simulator_choice.simulate_folder(
             traces, system, SimulatorChoice("embedded", options)
         )
-        theirs = simulator_choice.simulate_folder(
+        astra_result = simulator_choice.simulate_folder(
             traces, system, SimulatorChoice("astra-sim", options)
         )
-        assert list(embedded_result.devices) == list(theirs.devices), seed
-        assert spans(embedded_result) == spans(theirs), seed
-        assert list(embedded_result.comms) == list(theirs.comms), seed
+        assert list(embedded_result.devices) == list(astra_result.devices), seed
+        assert spans(embedded_result) == spans(astra_result), seed
+        assert list(embedded_result.comms) == list(astra_result.comms), seed

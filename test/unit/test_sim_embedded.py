@@ -85,9 +85,9 @@ def intervals(result: SimulationResult) -> list[list]:
 
 def comms(result: SimulationResult) -> list[tuple]:
     return sorted(
-        (one.kind, one.operand_bytes, one.start_ns, one.finish_ns)
-        for one in result.comms
-        for _ in range(one.copies)
+        (comm.kind, comm.operand_bytes, comm.start_ns, comm.finish_ns)
+        for comm in result.comms
+        for _ in range(comm.copies)
     )
 
 
@@ -126,7 +126,7 @@ def test_devices_that_behave_alike_are_one_class(tmp_path: Path) -> None:
     assert len({id(device.program) for device in read.devices}) <= 9  # by length of names
     result = run_event_simulation(read)
     assert len(result.classes) == 1 and len(result.devices) == 128
-    assert sorted(one.copies for one in result.comms) == [8, 16, 128]
+    assert sorted(comm.copies for comm in result.comms) == [8, 16, 128]
     assert list(result.devices) == list(
         run_event_simulation(read, SimulationOptions(symmetry=False)).devices
     )
@@ -188,7 +188,7 @@ def test_never_faster_than_the_critical_path(seed: int, tmp_path: Path) -> None:
     read = load(tmp_path)
     result = run_event_simulation(read)
     for device, known in zip(read.devices, result.class_of, strict=True):
-        span = {one.node: one for one in result.classes[known]}
+        span = {interval.node: interval for interval in result.classes[known]}
         program = device.program
         for node, step in zip(program.nodes, program.steps, strict=True):
             here = span[node.id]
@@ -197,7 +197,9 @@ def test_never_faster_than_the_critical_path(seed: int, tmp_path: Path) -> None:
                 assert here.finish_ns - here.start_ns == step.duration_ns
         for resource in ("compute", "comm"):
             intervals = sorted(
-                (one.start_ns, one.finish_ns) for one in span.values() if one.resource == resource
+                (interval.start_ns, interval.finish_ns)
+                for interval in span.values()
+                if interval.resource == resource
             )
             assert all(a[1] <= b[0] for a, b in pairwise(intervals))
 
@@ -312,7 +314,7 @@ def test_an_algorithm_for_all_dimensions_spans_all_devices(
         traces.save(tmp_path / "traces", ranks)
         result = run_event_simulation(load(tmp_path), SimulationOptions(symmetry=symmetry))
         finishes.append([device.finish_ns for device in result.devices])
-        assert [one.ranks for one in result.comms] == [tuple(range(6))]
+        assert [comm.ranks for comm in result.comms] == [tuple(range(6))]
     assert finishes[0] == finishes[1]
 
 
@@ -324,7 +326,7 @@ def test_an_algorithm_that_is_not_involved_forbids_nothing(tmp_path: Path) -> No
     node = traces.coll(1, group=0, involved_dim=("bool_list", [True, False]))
     traces.save(tmp_path / "traces", [[node]] * 6)
     result = run_event_simulation(load(tmp_path))
-    assert sorted((one.ranks, one.copies) for one in result.comms) == [((0, 1), 3)]
+    assert sorted((comm.ranks, comm.copies) for comm in result.comms) == [((0, 1), 3)]
 
 
 @given(data=st.data(), charges_all=st.booleans())
@@ -370,5 +372,5 @@ def test_broadcasts_are_recorded_once(tmp_path: Path) -> None:
     traces.system(tmp_path / "system", [4])
     for symmetry in (True, False):
         result = run_event_simulation(load(tmp_path), SimulationOptions(symmetry=symmetry))
-        spans = [(one.communicator, one.start_ns, one.finish_ns) for one in result.comms]
+        spans = [(comm.communicator, comm.start_ns, comm.finish_ns) for comm in result.comms]
         assert spans == [(0, 0, 9000), (1, 9000, 14000)]

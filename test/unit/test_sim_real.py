@@ -61,5 +61,7 @@ def test_random_program(make, seed: int, tmp_path: Path) -> None:
     except HespasError:
         assert len(real(tmp_path, queues)) < devices
         return
-    embedded_times = {i: (one.finish_ns, one.exposed_ns) for i, one in enumerate(result.devices)}
+    embedded_times = {
+        i: (totals.finish_ns, totals.exposed_ns) for i, totals in enumerate(result.devices)
+    }
     assert embedded_times == real(tmp_path, queues)

@@ -57,7 +57,7 @@ def test_nothing_is_loaded_from_elsewhere(site):
         reader = Loaded()
         reader.feed(page.read_text("utf-8"))
         assert reader.found
-        assert [one for one in reader.found if re.match(r"(https?:)?//", one)] == [], page
+        assert [link for link in reader.found if re.match(r"(https?:)?//", link)] == [], page
     for style in site.glob("**/*.css"):
         assert not re.search(r"(url\(|@import)\s*[\"']?(https?:)?//", style.read_text("utf-8"))
 

@@ -35,8 +35,8 @@ def test_split_programs_compute_the_same(program, workload, context):
     for pipeline in ("split-linear", "split-individual{merge}"):
         module = frontends.read_module(str(path), context)
         passes.run_pipeline(module, pipeline)
-        for actual, theirs in zip(execute(module), expected, strict=True):
-            for a, b in zip(actual, theirs, strict=True):
+        for actual, reference in zip(execute(module), expected, strict=True):
+            for a, b in zip(actual, reference, strict=True):
                 if a.dtype.kind in "iub":
                     np.testing.assert_array_equal(a, b)
                 else:

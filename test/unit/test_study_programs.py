@@ -303,11 +303,13 @@ def test_defaults_are_a_study(name):
     study = command.import_study_module(name).STUDY
     axis_values = {axis.name: axis.parse_values(axis.default) for axis in study.axes}
     workloads = list(study.workloads(axis_values))
-    assert len({(*one.labels.items(), one.devices) for one in workloads}) == len(workloads)
-    for one in workloads:
+    assert len({(*workload.labels.items(), workload.devices) for workload in workloads}) == len(
+        workloads
+    )
+    for workload in workloads:
         for node in study.nodes:
-            assert (program_forms.choose_system(node, one.devices, ()) is None) == (
-                one.devices == 1
+            assert (program_forms.choose_system(node, workload.devices, ()) is None) == (
+                workload.devices == 1
             )
     figures = {column.name for column in study.columns}
     assert {name for panel in study.panels for name in panel.names} <= figures

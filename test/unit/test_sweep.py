@@ -32,11 +32,11 @@ values = st.one_of(st.integers(-5, 5), st.booleans(), st.sampled_from("abc"), st
 def test_the_cells_are_all_combinations_each_once(axes, seed):
     scalar = {key: seen[0] for key, seen in axes.items() if len(seen) == 1 and seed % 2}
     cells = sweep_grid.expand_cells({"mlir": "a.mlir", **axes, **scalar})
-    wanted = [
+    expected = [
         {"mlir": "a.mlir", **dict(zip(axes, row, strict=True))}
         for row in itertools.product(*axes.values())
     ]
-    assert cells == wanted
+    assert cells == expected
     assert len(cells) == len({repr(cell) for cell in cells})
 
 
@@ -309,9 +309,9 @@ def test_a_table_is_read_as_it_was_written(rows, suffix):
         path = f"{folder}/t{suffix}"
         sweep_table.write_table(path, rows, {})
         table = sweep_table.read_table(path)
-    wanted = [{k: v for k, v in row.items() if v is not None} for row in rows]
+    expected = [{k: v for k, v in row.items() if v is not None} for row in rows]
     assert [{k: (type(v), v) for k, v in row.items()} for row in table] == [
-        {k: (type(v), v) for k, v in row.items()} for row in wanted
+        {k: (type(v), v) for k, v in row.items()} for row in expected
     ]
 
 

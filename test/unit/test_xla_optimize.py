@@ -164,8 +164,8 @@ def test_missing_plugin_says_what_to_install(monkeypatch):
     monkeypatch.setattr(compiler_process, "find_gpu_library", lambda: None)
     with pytest.raises(HespasError) as caught:
         optimise(SMALL, "target=H100_80GB")
-    wanted = "error: XLA's GPU compiler is not installed; pip install 'hespas[gpu-compiler]'"
-    assert str(caught.value).endswith(wanted)
+    expected = "error: XLA's GPU compiler is not installed; pip install 'hespas[gpu-compiler]'"
+    assert str(caught.value).endswith(expected)
 
 
 def test_crash_of_the_worker_is_an_error(monkeypatch, tmp_path):
@@ -537,8 +537,8 @@ def test_llama_as_published(workload):
     path = str(workload("llama3/llama3-100m.mlir"))
     module = optimise(frontends.read_module(path, make_context()), "target=A100_SXM_40GB")
     counts = top(module)
-    wanted = {"reduce_scatter": 51, "all_gather": 12, "all_reduce": 4}
-    assert {name: counts[f"stablehlo.{name}"] for name in wanted} == wanted
+    expected = {"reduce_scatter": 51, "all_gather": 12, "all_reduce": 4}
+    assert {name: counts[f"stablehlo.{name}"] for name in expected} == expected
     assert counts["mhlo.fusion"] == pytest.approx(831, rel=0.05)
     module = optimise(
         frontends.read_module(path, make_context()),
