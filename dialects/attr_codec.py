@@ -15,7 +15,13 @@ from hespas.dialects.attrs import (
     AttrRecord,
     list_attr_fields,
 )
-from hespas.dialects.mlir import ir, to_f64_attr, to_i64_attr
+from hespas.dialects.mlir import (
+    decode_string_attr,
+    ir,
+    list_dictionary_entries,
+    to_f64_attr,
+    to_i64_attr,
+)
 from hespas.support.errors import HespasError
 
 Fact = int | float | str
@@ -58,7 +64,7 @@ def parse_dictionary_attr(
             raise HespasError(f"{title} lacks the field '{name}'", op=op)
     if len(values) < len(attr):
         known = [declared.name for declared in list_attr_fields(record_class)]
-        extra = next(entry.name for entry in attr if entry.name not in known)
+        extra = next(name for name, _ in list_dictionary_entries(attr) if name not in known)
         raise HespasError(
             f"{title} has an unknown field '{extra}'",
             op=op,
@@ -88,7 +94,7 @@ def _read_float_attr(attr: Any) -> float:
 def _read_string_attr(attr: Any) -> str:
     if not isinstance(attr, ir.StringAttr):
         raise TypeError
-    return attr.value
+    return attr.value_bytes.decode()  # `value` raises RuntimeError for text that is not UTF-8
 
 
 def _read_bool_attr(attr: Any) -> bool:
@@ -146,7 +152,7 @@ def read_trip_count(op: ir.Operation) -> int | None:
 
 def _iterate_module_dictionary(
     module: ir.Module, attribute: str
-) -> Iterator[tuple[str, ir.Attribute]]:
+) -> Iterator[tuple[str, ir.Attribute | None]]:
     """Yield the entries of a dictionary attribute of the module, none if it is missing."""
     attributes = module.operation.attributes
     if attribute not in attributes:
@@ -154,8 +160,7 @@ def _iterate_module_dictionary(
     dictionary = attributes[attribute]
     if not isinstance(dictionary, ir.DictAttr):
         raise HespasError(f"{attribute} must be a dictionary", op=module.operation)
-    for entry in dictionary:
-        yield entry.name, dictionary[entry.name]
+    yield from list_dictionary_entries(dictionary)
 
 
 def read_communicators(module: ir.Module) -> dict[int, tuple[int, ...]]:
@@ -193,7 +198,7 @@ def read_program_facts(module: ir.Module) -> dict[str, Fact]:
         if not isinstance(value, (ir.IntegerAttr, ir.FloatAttr, ir.StringAttr)):
             message = f"{FACTS}: {name} must be a number or a string, not {value}"
             raise HespasError(message, op=module.operation)
-        facts[name] = value.value
+        facts[name] = decode_string_attr(value) if isinstance(value, ir.StringAttr) else value.value
     return facts
 
 

@@ -353,10 +353,15 @@ def replace_module_body(module: ir.Module, new: ir.Module) -> None:
 
 
 def clone_module(module: ir.Module) -> ir.Module:
-    """Return a copy of a module in the same context."""
+    """Return a copy of a module in the same context.
+
+    Attributes of the module that the bindings cannot represent are not copied.
+    """
     new = ir.Module.create(module.operation.location)
     for name in module.operation.attributes:
-        new.operation.attributes[name] = module.operation.attributes[name]
+        attr = find_attribute(module.operation, name)
+        if attr is not None:
+            new.operation.attributes[name] = attr
     for op in module.body.operations:
         new.body.append(op.operation.clone())
     return new

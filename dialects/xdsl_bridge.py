@@ -222,7 +222,10 @@ class _ModuleImporter:
         """Return the attribute in xDSL's form if that is exact, or wrapped."""
         match attr:
             case ir.StringAttr():
-                return x.StringAttr(attr.value)
+                try:
+                    return x.StringAttr(attr.value_bytes.decode())
+                except UnicodeDecodeError:
+                    return NativeAttr(attr)
             case ir.BoolAttr():
                 return x.IntegerAttr.from_bool(attr.value)
             case ir.IntegerAttr():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hespas.dialects.attr_codec import write_communicators
 from hespas.dialects.attrs import CommAttr, TargetAttr
-from hespas.dialects.mlir import collect_meshes, get_attribute, ir
+from hespas.dialects.mlir import collect_meshes, decode_string_attr, get_attribute, ir
 from hespas.dialects.op_kinds import (
     COMM_KIND_BY_NAME,
     NUM_REPLICAS,
@@ -209,7 +209,7 @@ def _count_argument_devices(entry: ir.Operation) -> int:
     texts = set()
     for attr in get_attribute(entry, "arg_attrs"):
         if "mhlo.sharding" in attr:
-            texts.add(attr["mhlo.sharding"].value)
+            texts.add(decode_string_attr(attr["mhlo.sharding"]))
     return max(map(count_sharding_devices, texts), default=0)
 
 

@@ -7,7 +7,13 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 
-from hespas.dialects.mlir import get_attribute, ir, refine_dynamic_shapes, replace_module_body
+from hespas.dialects.mlir import (
+    decode_string_attr,
+    get_attribute,
+    ir,
+    refine_dynamic_shapes,
+    replace_module_body,
+)
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.support.errors import HespasError
@@ -103,8 +109,8 @@ def _find_dimension_names(
 
     def find_specification(op: ir.Operation) -> ir.WalkResult:
         if op.name == "stablehlo.custom_call" and "error_message" in op.attributes:
-            text = get_attribute(op, "error_message").value.partition("Obtained dimension")[0]
-            specifications[:] = SPECIFICATION.findall(text)
+            text = decode_string_attr(op.attributes["error_message"])
+            specifications[:] = SPECIFICATION.findall(text.partition("Obtained dimension")[0])
             return ir.WalkResult.INTERRUPT if specifications else ir.WalkResult.ADVANCE
         return ir.WalkResult.ADVANCE
 

@@ -206,6 +206,14 @@ MODULES: dict[str, tuple[str | bytes | Callable[[], bytes], str]] = {
         " -> tensor<16x4xf32>\n  return %0 : tensor<16x4xf32>\n}",
         "^f:2:8: error: the replica groups of the all_to_all are empty; list the devices",
     ),
+    "a field that is not UTF-8": (
+        TEXT.replace(
+            "mhlo.num_partitions = 4 : i32",
+            "hespas.target = {devices = 1 : i64, partitions = 1 : i64, replicas = 1 : i64, node = "
+            '"\\FF"}',
+        ),
+        r"^f:1:1: error: .*field 'node' must be a string, not",
+    ),
     "a key that is not UTF-8": (  # the bindings end the process for it
         "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
         '  %0 = stablehlo.custom_call @k(%x) {api_version = 4 : i32, backend_config = {"\\FF" = 1 :'

@@ -96,6 +96,21 @@ def test_op_text_tells_content_not_place(parse):
     assert "hespas.cost" in ops[1].attributes, "the op itself keeps its attributes"
 
 
+def test_attributes_that_the_bindings_cannot_represent(parse):
+    value = "dense<(1.0,2.0)> : tensor<1xcomplex<f32>>"
+    module = parse(
+        f'module attributes {{mhlo.a = {value}, mhlo.b = {{c = {value}, d = "\\FF"}}}} {{}}'
+    )
+    with pytest.raises(TypeError):
+        module.operation.attributes["mhlo.a"]
+    assert mlir.find_attribute(module.operation, "mhlo.a") is None
+    assert mlir.find_attribute(module.operation, "mhlo.c") is None
+    entries = dict(mlir.list_dictionary_entries(module.operation.attributes["mhlo.b"]))
+    assert entries["c"] is None
+    assert mlir.decode_string_attr(entries["d"]) == "\N{REPLACEMENT CHARACTER}"
+    assert list(mlir.clone_module(module).operation.attributes) == ["mhlo.b"]
+
+
 def test_hash_of_operations_is_structural(parse):
     """Operations cannot be dictionary keys: their hashes change with their attributes."""
     module = parse(TEXT)

@@ -147,3 +147,10 @@ def test_infinities_that_xdsl_corrupted_are_reported(constant: str, warned: str)
 def test_what_mlir_does_not_take_is_named(text: str, message: str) -> None:
     with pytest.raises(HespasError, match=message):
         to_native_module(from_text(text))
+
+
+def test_text_that_is_not_utf_8_and_complex_elements_are_wrapped(parse):
+    values = r'a = "\FF\FE", b = [dense<(1.0,2.0)> : tensor<1xcomplex<f32>>]'
+    module = parse(f"module attributes {{mhlo.a = {{{values}}}}} {{}}")
+    copy = to_native_module(to_xdsl_module(module), make_context())
+    assert str(copy) == str(module)

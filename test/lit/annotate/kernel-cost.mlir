@@ -18,8 +18,8 @@
 /// By the target, for a kernel with another name; fewer bytes than the results have.
 
 // CHECK-DAG: @the_target({{.*}}flops = 5000000000 : i64, {{.*}}read_bytes = 0 : i64, {{.*}}write_bytes = 64 : i64
-func.func @main(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x8xf32>) {
-  %0 = stablehlo.custom_call @__gpu$xla.gpu.triton(%x) {backend_config = "", mhlo.backend_config = {ir = "ML\EFR\FF\FE", name = "forward"}} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+func.func @main(%x: tensor<4x4xf32> {mhlo.sharding = "\FF"}) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x8xf32>) {
+  %0 = stablehlo.custom_call @__gpu$xla.gpu.triton(%x) {backend_config = "", mhlo.backend_config = {ir = "ML\EFR\FF\FE", name = "forward"}, mhlo.sharding = "\FF"} : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %1 = stablehlo.custom_call @tpu_custom_call(%x) {kernel_name = "forward", backend_config = "{\22cost_estimate\22: {\22flops\22: 7}}"} : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %2 = stablehlo.custom_call @the_target(%x) {backend_config = {name = "unknown", values = dense<(1.0,2.0)> : tensor<2xcomplex<f32>>}, api_version = 4 : i32} : (tensor<4x4xf32>) -> tensor<4x8xf32>
   return %0, %1, %2 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x8xf32>
