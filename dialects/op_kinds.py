@@ -93,6 +93,7 @@ MAYBE_COLLECTIVE = COLLECTIVES | CUSTOM_CALLS
 HOST_TRANSFERS = _name_in_both("infeed outfeed")
 
 # Custom calls that compute nothing, by target.
+CUSTOM_PARTITIONING_CALL = "CustomSPMDPartitioning"  # its rule is a Python function of the exporter
 PARTITIONER_CALL_TARGETS = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"))
 FORWARDING_CALL_TARGETS = PARTITIONER_CALL_TARGETS | frozenset(  # results are the operands
     qualify_op_names(

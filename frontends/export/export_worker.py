@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import sys
 import sysconfig
 import time
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import HespasError, UsageError
 
+if TYPE_CHECKING:
+    from hespas.dialects.mlir import ir
+    from hespas.dialects.xla import CompilationSettings
+
 REQUEST, MODULE, REPORT, ERROR = "request.json", "module", "report.json", "error.json"
+DUMPS = "dumps"
+# What JAX says of a kernel that exists only on another platform than that of the lowering.
+MISSING_LOWERING = re.compile(r"not found for platform|Only interpret mode is supported on CPU")
 
 
 def main(folder: Path) -> None:
@@ -85,6 +93,7 @@ def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
         )
     )
     module = from_jax(loaded.lowered)
+    _partition_custom_kernels(module, output.parent)
     with output.open("wb") as file:
         module.operation.write_bytecode(file)
     return {
@@ -96,6 +105,27 @@ def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
         "lower_s": time.monotonic() - start,
         "peak_bytes": _measure_peak_bytes(),
     }
+
+
+def _partition_custom_kernels(module: ir.Module, folder: Path) -> None:
+    """Partition a module with kernels that only this process can partition; leave others as is."""
+    from hespas.frontends.export.custom_partitioning import run_partitioner_here
+    from hespas.passes.base import PassRun
+    from hespas.passes.prepare import partition
+    from hespas.passes.prepare.census import collect_census
+
+    census = collect_census(module)
+    call = partition.find_custom_partitioning(census)
+    if call is None:
+        return
+    dumps = folder / DUMPS
+    dumps.mkdir()
+
+    def run_partitioner(module: ir.Module, compilation: CompilationSettings) -> ir.Module:
+        return run_partitioner_here(module, compilation, dumps)
+
+    run = PassRun(note=lambda text: print(text, file=sys.stderr))
+    partition.partition_module(module, census, run, partitioner=run_partitioner)
 
 
 def _exclude_own_frames() -> None:
@@ -129,7 +159,7 @@ def describe_error(error: BaseException) -> dict[str, Any]:
             **description,
             "message": error.message,
             "where": error.where,
-            "remedy": error.remedy,
+            "remedy": error.remedy or _suggest_platform(error.message),
         }
     if isinstance(error, SyntaxError):
         where = f"{error.filename}:{error.lineno}:{error.offset or 1}"
@@ -141,7 +171,15 @@ def describe_error(error: BaseException) -> dict[str, Any]:
         }
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     message = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-    return {**description, "message": message, "where": _locate_error(error)}
+    remedy = _suggest_platform(message)
+    return {**description, "message": message, "where": _locate_error(error), "remedy": remedy}
+
+
+def _suggest_platform(message: str) -> str:
+    """Return the remedy if JAX says that a kernel exists on another platform only."""
+    if not MISSING_LOWERING.search(message):
+        return ""
+    return "lower for the platform of the kernel: --platform cuda or --platform tpu"
 
 
 def _locate_error(error: BaseException) -> str:
@@ -158,3 +196,5 @@ def _locate_error(error: BaseException) -> str:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    sys.stderr.flush()
+    os._exit(0)  # XLA may go on compiling what was wanted only after its partitioner

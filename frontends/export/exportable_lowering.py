@@ -29,6 +29,8 @@ def lower_exportable(program: Exportable, platform: str = "cpu") -> Lowered:
     """
     import jax
 
+    from hespas.frontends.export.custom_partitioning import lower_without_devices
+
     mesh = _make_abstract_mesh(program.mesh, program.explicit_axes)
     for leaf in jax.tree.leaves(program.args):
         _check_element_width(leaf)
@@ -43,7 +45,7 @@ def lower_exportable(program: Exportable, platform: str = "cpu") -> Lowered:
     if program.out_shardings is not None:
         options["out_shardings"] = to_named_shardings(program.out_shardings, mesh)
     jitted = jax.jit(_rename_function(program.function, program.name), **options)
-    with jax.sharding.use_abstract_mesh(mesh):
+    with jax.sharding.use_abstract_mesh(mesh), lower_without_devices(mesh):
         return jitted.trace(*program.args).lower(lowering_platforms=(platform,))
 
 

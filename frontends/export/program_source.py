@@ -137,11 +137,18 @@ def load_lowered_program(request: ExportRequest) -> LoweredProgram:
         HespasError: If the program cannot be found or does not return what can be lowered. Errors
             that the program raises are passed on.
     """
+    from hespas.frontends.export.custom_partitioning import assume_recent_gpu
+
+    sys.path.append(os.getcwd())
+    with assume_recent_gpu():
+        return _load_and_lower(request)
+
+
+def _load_and_lower(request: ExportRequest) -> LoweredProgram:
     from hespas.frontends.export import export_spec, recipe_options
     from hespas.frontends.export.exportable import Exportable
     from hespas.frontends.export.exportable_lowering import lower_exportable
 
-    sys.path.append(os.getcwd())
     function = find_program_function(request.program)
     name = request.program.partition(":")[2].rpartition(".")[2] or Path(request.program).stem
     if request.spec is not None:

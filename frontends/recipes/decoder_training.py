@@ -23,7 +23,8 @@ from hespas.frontends.recipes.transformer import Tree, count_forward_flops, coun
 from hespas.support.errors import UsageError
 
 Dtype = Literal["bf16", "f16", "f32"]
-Remat = Literal["none", "minimal", "full"]
+Attention = Literal["dot_product", "cudnn"]
+ATTENTION_HELP = "attention by products and a softmax, or cuDNN's fused kernel (platform cuda)"
 Partitioning = Literal["manual", "auto"]
 
 Loss = Callable[[Tree, jax.Array, jax.Array], jax.Array]

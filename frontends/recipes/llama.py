@@ -10,13 +10,15 @@ from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.recipe_options import expand_option_groups
 from hespas.frontends.recipes import language_models
 from hespas.frontends.recipes.decoder_training import (
+    ATTENTION_HELP,
+    Attention,
     Partitioning,
-    Remat,
     TrainingOptions,
     build_training_step,
 )
 from hespas.frontends.recipes.language_models import ModelSizes
 from hespas.frontends.recipes.parallel import DTYPES, MeshParallelism, check_mesh_axes
+from hespas.frontends.recipes.rematerialisation import REMAT_HELP, Remat
 from hespas.frontends.recipes.transformer import Decoder, Tree, make_layers, make_model_weights
 
 AXES = ("data", "fsdp", "context", "tensor")
@@ -36,9 +38,8 @@ def build(
     ] = "manual",
     sequence_parallel: Annotated[bool, "split the tokens between blocks over tensor"] = False,
     scan: Annotated[bool, "run the layers in a loop"] = False,
-    remat: Annotated[
-        Remat, "recomputation in the backward pass: nothing, all but matmuls, everything"
-    ] = "minimal",
+    remat: Annotated[Remat, REMAT_HELP] = "minimal",
+    attention: Annotated[Attention, ATTENTION_HELP] = "dot_product",
     training: TrainingOptions,
 ) -> Exportable:
     """A training step of a Llama model: FSDP, tensor, context and data parallelism, AdamW.
@@ -49,7 +50,7 @@ def build(
     check_mesh_axes(mesh, AXES)
     m = language_models.make_decoder_model(model, **vars(sizes))
     p = MeshParallelism(mesh, manual=partitioning == "manual", sequence=sequence_parallel)
-    decoder = Decoder(m, p, DTYPES[training.compute_dtype], remat)
+    decoder = Decoder(m, p, DTYPES[training.compute_dtype], remat, attention=attention)
     stored = DTYPES[training.weights_dtype]
 
     def compute_loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:

@@ -13,7 +13,12 @@ from jax import lax
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.recipe_options import expand_option_groups
 from hespas.frontends.recipes import language_models
-from hespas.frontends.recipes.decoder_training import Remat, TrainingOptions, build_training_step
+from hespas.frontends.recipes.decoder_training import (
+    ATTENTION_HELP,
+    Attention,
+    TrainingOptions,
+    build_training_step,
+)
 from hespas.frontends.recipes.language_models import DecoderModel, ModelSizes, SizeOption
 from hespas.frontends.recipes.parallel import (
     DTYPES,
@@ -22,6 +27,7 @@ from hespas.frontends.recipes.parallel import (
     check_mesh_axes,
     check_positive_options,
 )
+from hespas.frontends.recipes.rematerialisation import REMAT_HELP, Remat
 from hespas.frontends.recipes.transformer import Decoder, Mlp, Tree, make_layers, make_model_weights
 from hespas.support.errors import UsageError
 
@@ -42,9 +48,8 @@ def build(
     sequence: Annotated[int, "tokens of a sequence"] = 4096,
     batch: Annotated[int, "sequences for each batch shard (data x fsdp x expert)"] = 1,
     scan: Annotated[bool, "run the layers in a loop"] = False,
-    remat: Annotated[
-        Remat, "recomputation in the backward pass: nothing, all but matmuls, everything"
-    ] = "minimal",
+    remat: Annotated[Remat, REMAT_HELP] = "minimal",
+    attention: Annotated[Attention, ATTENTION_HELP] = "dot_product",
     training: TrainingOptions,
 ) -> Exportable:
     """A training step of a mixture of experts: top-k routing, all_to_all over ``expert``, AdamW.
@@ -62,7 +67,9 @@ def build(
     p = MeshParallelism(mesh)
     rows = batch * sequence
     room = math.ceil(min(rows, capacity * rows * m.top_k / m.experts))
-    decoder = Decoder(m, p, DTYPES[training.compute_dtype], remat, _make_expert_mlp(m, p, room))
+    decoder = Decoder(
+        m, p, DTYPES[training.compute_dtype], remat, _make_expert_mlp(m, p, room), attention
+    )
     stored = DTYPES[training.weights_dtype]
 
     def compute_loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:

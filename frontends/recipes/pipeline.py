@@ -11,7 +11,12 @@ from jax import lax
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.recipe_options import expand_option_groups
 from hespas.frontends.recipes import language_models
-from hespas.frontends.recipes.decoder_training import Remat, TrainingOptions, build_training_step
+from hespas.frontends.recipes.decoder_training import (
+    ATTENTION_HELP,
+    Attention,
+    TrainingOptions,
+    build_training_step,
+)
 from hespas.frontends.recipes.language_models import ModelSizes
 from hespas.frontends.recipes.parallel import (
     DTYPES,
@@ -20,6 +25,7 @@ from hespas.frontends.recipes.parallel import (
     check_mesh_axes,
     check_positive_options,
 )
+from hespas.frontends.recipes.rematerialisation import REMAT_HELP, Remat
 from hespas.frontends.recipes.transformer import (
     Decoder,
     Tree,
@@ -42,9 +48,8 @@ def build(
     sequence: Annotated[int, "tokens of a sequence"] = 4096,
     batch: Annotated[int, "sequences of a microbatch for each batch shard (data x fsdp)"] = 1,
     scan: Annotated[bool, "run the layers of a stage in a loop"] = False,
-    remat: Annotated[
-        Remat, "recomputation in the backward pass: nothing, all but matmuls, everything"
-    ] = "full",
+    remat: Annotated[Remat, REMAT_HELP] = "full",
+    attention: Annotated[Attention, ATTENTION_HELP] = "dot_product",
     training: TrainingOptions,
 ) -> Exportable:
     """A training step of a Llama model in pipeline stages, with GPipe's schedule and AdamW.
@@ -69,7 +74,7 @@ def build(
         if scan
         else [make_layer_weights(m, stored, ((stages, "stage"),)) for _ in range(depth)]
     )
-    decoder = Decoder(m, p, DTYPES[training.compute_dtype], remat)
+    decoder = Decoder(m, p, DTYPES[training.compute_dtype], remat, attention=attention)
 
     def compute_loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:
         x = decoder.embed_tokens(params, tokens)

@@ -49,8 +49,9 @@ Llama 3's (arXiv 2407.21783), llama2-7b Llama 2's (arXiv 2307.09288), mixtral-8x
 COLLECTIVES = """
 ## What crosses devices in a step of llama
 
-With `partitioning=manual`, for L layers, one by one, of 7 matrices each. The tests count them on
-each kind of mesh. With `scan` a loop runs L times, and one layer's are in it.
+With `partitioning=manual` and `remat` none, minimal or full, for L layers, one by one, of 7
+matrices each. The tests count them on each kind of mesh. With `scan` a loop runs L times, and one
+layer's are in it. The other policies of `remat` lie between minimal and full.
 
 | axis | collective | forward | backward |
 |---|---|---|---|

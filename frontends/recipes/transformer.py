@@ -13,16 +13,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 
 from hespas.frontends.recipes.language_models import DecoderModel
 from hespas.frontends.recipes.parallel import (
-    RECEIVED,
     TOKENS,
     VOCAB,
     Dim,
     MeshParallelism,
     ShardedArray,
 )
+from hespas.frontends.recipes.rematerialisation import CONTEXT, wrap_in_remat
+from hespas.support.errors import UsageError
 
 Tree = dict[str, Any]
 Mlp = Callable[[jax.Array, Callable[[str], jax.Array]], tuple[jax.Array, jax.Array | None]]
@@ -107,8 +109,9 @@ def make_layers(m: DecoderModel, dtype: Any, scan: bool) -> Any:
 class Decoder:
     """The layers of a model on one device of ``p``; activations have type ``dtype``.
 
-    ``remat`` selects what a layer keeps for its gradient. ``none``: everything. ``minimal``: the
-    products with its weights, and what it received from other devices. ``full``: only its input.
+    Attributes:
+        remat: What a layer keeps for its gradient, see ``rematerialisation``.
+        attention: ``dot_product``, or ``cudnn`` for cuDNN's fused causal attention.
     """
 
     m: DecoderModel
@@ -116,6 +119,14 @@ class Decoder:
     dtype: Any
     remat: str = "none"
     mlp: Mlp | None = None
+    attention: str = "dot_product"
+
+    def __post_init__(self) -> None:
+        if self.attention == "cudnn" and self.p.get_split_axes("context"):
+            raise UsageError(
+                "attention 'cudnn' needs whole sequences, but mesh axis 'context' divides them",
+                remedy="use attention=dot_product or a mesh without 'context'",
+            )
 
     def embed_tokens(self, params: Tree, tokens: jax.Array) -> jax.Array:
         """Embed tokens ``[b, s]`` to ``[b, s, e]``; each device holds a part of the vocabulary."""
@@ -173,7 +184,8 @@ class Decoder:
             return x, extra
 
         is_loop = not isinstance(layers, list)
-        x, extras = run_through_layers(self._wrap_in_remat(run_one_layer, is_loop), x, layers)
+        layer = wrap_in_remat(run_one_layer, self.remat, is_loop=is_loop)
+        x, extras = run_through_layers(layer, x, layers)
         if not self.m.experts:
             return x, None
         return x, jnp.sum(extras) if is_loop else sum(extras)
@@ -202,28 +214,25 @@ class Decoder:
         h = self.p.prepare_column_input(
             _apply_rms_norm(x, gather_layer_weight("attention_norm"), self.m.norm_eps)
         )
-        q = _apply_rotation(
-            self.p.constrain_heads(jnp.einsum("bse,ehd->bshd", h, gather_layer_weight("wq"))),
-            rotation,
-        )
-        k = _apply_rotation(
-            self.p.constrain_heads(jnp.einsum("bse,egd->bsgd", h, gather_layer_weight("wk"))),
-            rotation,
-        )
+        q = self.p.constrain_heads(jnp.einsum("bse,ehd->bshd", h, gather_layer_weight("wq")))
+        q = checkpoint_name(_apply_rotation(q, rotation), "query_proj")
+        k = self.p.constrain_heads(jnp.einsum("bse,egd->bsgd", h, gather_layer_weight("wk")))
+        k = checkpoint_name(_apply_rotation(k, rotation), "key_proj")
         v = self.p.constrain_heads(jnp.einsum("bse,egd->bsgd", h, gather_layer_weight("wv")))
+        v = checkpoint_name(v, "value_proj")
         if cache is not None:
             k, v = cache(k, v)
         k, v = self.p.gather_context(k), self.p.gather_context(v)
-        mixed = self.p.constrain_heads(_compute_attention(self.p.constrain_heads(q), k, v, mask))
-        x = x + self.p.reduce_row_output(
-            jnp.einsum("bshd,hde->bse", mixed, gather_layer_weight("wo"))
-        )
+        mixed = self.p.constrain_heads(self._attend(self.p.constrain_heads(q), k, v, mask))
+        mixed = checkpoint_name(mixed, CONTEXT)
+        out = jnp.einsum("bshd,hde->bse", mixed, gather_layer_weight("wo"))
+        x = x + checkpoint_name(self.p.reduce_row_output(out), "out_proj")
         h = _apply_rms_norm(x, gather_layer_weight("mlp_norm"), self.m.norm_eps)
         if self.mlp is not None:
             out, extra = self.mlp(h, gather_layer_weight)
         else:
             out, extra = self._apply_dense_mlp(h, gather_layer_weight), None
-        return x + self.p.reduce_row_output(out), (k, v), extra
+        return x + checkpoint_name(self.p.reduce_row_output(out), "mlpwo"), (k, v), extra
 
     def _apply_dense_mlp(self, h: jax.Array, get: Callable[[str], jax.Array]) -> jax.Array:
         h = self.p.prepare_column_input(h)
@@ -231,17 +240,11 @@ class Decoder:
         up = jnp.einsum("bse,ef->bsf", h, get("up"))
         return jnp.einsum("bsf,fe->bse", jax.nn.silu(gate) * up, get("down"))
 
-    def _wrap_in_remat(self, layer: Any, is_loop: bool) -> Any:
-        if self.remat == "none":
-            return layer
-        policy = None
-        if self.remat == "minimal":
-            policies = jax.checkpoint_policies
-            policy = policies.save_from_both_policies(
-                policies.dots_with_no_batch_dims_saveable, policies.save_only_these_names(RECEIVED)
-            )
-        # Without a loop, only a barrier keeps XLA from merging the recomputation with the original.
-        return jax.checkpoint(layer, policy=policy, prevent_cse=not is_loop)
+    def _attend(self, q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
+        """Compute attention ``[b, s, h, d]``; ``mask`` is causal where a kernel masks itself."""
+        if self.attention == "dot_product":
+            return compute_attention(q, k, v, mask)
+        return jax.nn.dot_product_attention(q, k, v, is_causal=True, implementation="cudnn")
 
 
 def run_through_layers(
@@ -289,7 +292,7 @@ def _apply_rotation(x: jax.Array, rotation: tuple[jax.Array, jax.Array]) -> jax.
     return jnp.concatenate(turned, axis=-1).astype(x.dtype)
 
 
-def _compute_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
+def compute_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
     """Compute grouped-query attention with f32 softmax.
 
     Args:

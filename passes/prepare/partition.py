@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable
 
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import (
@@ -18,6 +19,7 @@ from hespas.dialects.mlir import (
 )
 from hespas.dialects.op_kinds import (
     CUSTOM_CALLS,
+    CUSTOM_PARTITIONING_CALL,
     DEVICE_IDS,
     FUSION,
     NUM_PARTITIONS,
@@ -43,6 +45,7 @@ from hespas.passes.prepare.single_partition import drop_op_shardings, remove_sha
 from hespas.support.errors import HespasError
 
 ENTRY_NAME = "main"
+Partitioner = Callable[[ir.Module, CompilationSettings], ir.Module]
 BOUNDARY = ("arg_attrs", "res_attrs")
 # For each compiler: the passes to dump after, the wanted dump, and a dump that XLA writes after it.
 CPU_DUMPS = (
@@ -56,7 +59,11 @@ EXPORT = "export the module after SPMD partitioning (XLA's dump after_spmd-parti
 
 
 def partition_module(
-    module: ir.Module, census: ModuleCensus, run: PassRun, target: str = "cpu"
+    module: ir.Module,
+    census: ModuleCensus,
+    run: PassRun,
+    target: str = "cpu",
+    partitioner: Partitioner | None = None,
 ) -> bool:
     """Convert global shapes to the shapes of one device, and return whether anything changed.
 
@@ -69,6 +76,7 @@ def partition_module(
         census: Its census.
         run: Receives warnings.
         target: ``cpu``, or the name or file of a GPU compile target.
+        partitioner: Runs XLA's partitioner; by default a separate process does.
 
     Raises:
         HespasError: XLA cannot partition the module.
@@ -92,11 +100,34 @@ def partition_module(
         remove_shardings(module, census)
         return True
     name_entry_main(module, census.entry)
-    new = _run_partitioner(module, compilation, target)
+    if partitioner is None:
+        _refuse_custom_partitioning(census)
+        new = _run_partitioner(module, compilation, target)
+    else:
+        new = partitioner(module, compilation)
     check_arguments_divided(module, census.entry, find_entry_function(new))
     replace_program(module, new, compilation)
     module.operation.walk(remove_sharding_copy)
     return True
+
+
+def find_custom_partitioning(census: ModuleCensus) -> ir.Operation | None:
+    """Find a call whose partitioning rule is a Python function of the process that lowered it."""
+    for call in census.select_ops_by_name(*CUSTOM_CALLS):
+        if get_call_target(call) == CUSTOM_PARTITIONING_CALL:
+            return call
+    return None
+
+
+def _refuse_custom_partitioning(census: ModuleCensus) -> None:
+    call = find_custom_partitioning(census)
+    if call is not None:
+        raise HespasError(
+            "the partitioning rule of this kernel is a Python function of the process that lowered "
+            "the program",
+            op=call,
+            remedy="let hespas export lower the program; it partitions such programs itself",
+        )
 
 
 def name_entry_main(module: ir.Module, entry: ir.Operation) -> None:

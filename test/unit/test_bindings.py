@@ -51,6 +51,24 @@ def test_every_name_of_jaxlib_is_there(name):
     pkgutil.resolve_name(f"jaxlib.{name}")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "_src.custom_partitioning._custom_partitioning_lowering_rule",
+        "_src.custom_partitioning.custom_partitioning_p",
+        "_src.cudnn.fused_attention_stablehlo.check_compute_capability",
+        "_src.cudnn.fused_attention_stablehlo.check_cudnn_version",
+        "_src.cudnn.fused_attention_stablehlo.is_cuda_compute_capability_equal",
+        "_src.dispatch.prim_requires_devices_during_lowering",
+        "_src.interpreters.mlir.register_lowering",
+        "_src.sharding_impls.ShardingContext.device_assignment",
+    ],
+)
+def test_every_private_name_of_jax_is_there(name):
+    """A release of jax that moves a name which hespas uses fails here, by that name."""
+    pkgutil.resolve_name(f"jax.{name}")
+
+
 def test_every_dialect_is_there(context):
     for op in (
         "func.func", "stablehlo.add", "chlo.erf", "vhlo.add_v1", "mhlo.fusion",

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from support.processes import run_support_module
 
-from hespas import frontends
-from hespas.dialects.mlir import collect_functions, ir, make_context
+from hespas import frontends, passes
+from hespas.dialects.attrs import Cost
+from hespas.dialects.mlir import collect_functions, get_call_target, ir, make_context
 from hespas.dialects.xla import find_gpu_library
 from hespas.frontends.export import export_process
 from hespas.frontends.export.export_spec import ExportSpec
@@ -256,6 +257,60 @@ def test_weights_are_never_allocated(place, capsys):
     data = json.loads(capsys.readouterr().out)
     assert data["facts"]["parameters"] > 70e9 and data["devices"] == 512
     assert data["lower_peak_bytes"] < 2 * GB
+
+
+FUSED = """
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+
+from hespas.frontends.export import Exportable
+
+
+def attend(q, k, v):
+    out = jax.nn.dot_product_attention(q, k, v, is_causal=True, implementation="cudnn")
+    return out.astype(jnp.float32).sum()
+
+
+def build(mesh: dict[str, int] = {"data": 4, "tensor": 2}, manual: bool = False) -> Exportable:
+    spec = P("data", None, "tensor")
+    gradient = jax.grad(attend, (0, 1, 2))
+    if manual:
+        gradient = jax.shard_map(gradient, in_specs=(spec,) * 3, out_specs=(spec,) * 3)
+    q = jax.ShapeDtypeStruct((8, 256, 16, 64), jnp.bfloat16)
+    k = jax.ShapeDtypeStruct((8, 256, 4, 64), jnp.bfloat16)
+    return Exportable("attend", gradient, (q, k, k), mesh=mesh, in_shardings=(spec,) * 3)
+"""
+
+
+@pytest.mark.parametrize("manual", ["false", "true"])
+def test_cudnn_attention_without_a_gpu(place, manual):
+    """Both directions have the shapes of one of 4 x 2 devices, and a cost."""
+    Path("fused.py").write_text(FUSED)
+    argv = ("--platform", "cuda", "--set", f"manual={manual}", "-o", "fused.mlir")
+    assert export("fused.py", *argv) == 0
+    module = frontends.read_module("fused.mlir", make_context())
+    passes.run_pipeline(module, "split-individual,roofline-annotate{node=H100_80GB}", PassRun())
+    flops = {}
+
+    def visit_call(op):
+        if op.name == "stablehlo.custom_call":
+            assert str(op.operands[0].type) == "tensor<2x256x8x64xbf16>"
+            assert str(op.operands[1].type) == "tensor<2x256x2x64xbf16>"
+            flops[get_call_target(op)] = Cost.read_from_op(op).flops
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit_call)
+    pairs = 2 * 8 * 256 * 257 // 2  # of causal scores on one device
+    forward, backward = flops["__cudnn$fmhaSoftmax"], flops["__cudnn$fmhaSoftmaxBackward"]
+    assert 2 * 2 * 64 * pairs < forward < 1.1 * 2 * 2 * 64 * pairs
+    assert 5 * 2 * 64 * pairs < backward < 1.1 * 5 * 2 * 64 * pairs
+
+
+def test_a_kernel_of_another_platform_names_the_flag(place, capsys):
+    Path("fused.py").write_text(FUSED)
+    assert export("fused.py", "-o", "fused.mlir") == 1
+    assert "--platform" in capsys.readouterr().err
 
 
 def test_list(capsys, monkeypatch):

@@ -38,19 +38,19 @@ LAYERS, WEIGHTS = 2, 7  # of the model "tiny"; matrices of a layer
 TINY = {"model": "tiny", "sequence": 32}
 
 
-def prepared(program):
+def prepared(program, platform="cpu"):
     """The program of one device."""
-    module = frontends.from_jax(lower_exportable(program))
+    module = frontends.from_jax(lower_exportable(program, platform))
     passes.run_pipeline(module, "prepare", PassRun(note=lambda _: None))
     return module
 
 
-def census(module):
+def census(module, names=COLLECTIVES):
     counts = Counter()
 
     def visit(op):
         name = op.name.removeprefix("stablehlo.")
-        if name in COLLECTIVES:
+        if name in names:
             counts[name] += 1
         return ir.WalkResult.ADVANCE
 
@@ -155,6 +155,44 @@ def test_llama_by_the_partitioner_gathers_alike():
     assert counts["all_gather"] == llama_collectives({"fsdp": 4})["all_gather"]
     assert counts["all_reduce"] >= WEIGHTS * LAYERS + 2
     assert set(counts) == {"all_gather", "all_reduce"}
+
+
+@pytest.mark.parametrize(
+    ("remat", "again"),
+    [
+        ("none", 0),
+        ("minimal_flash", 1),  # the scores
+        ("minimal", 2),  # and the mixed values
+        ("save_dot_with_context_except_mlp", 3),  # scores, gate, up
+        ("save_dot_except_mlpwi", 4),
+        ("save_dot_except_mlp", 4),
+        ("save_qkv_proj", 5),  # and the output projection
+        ("save_out_proj", 7),
+        ("full", 8),  # all but the last product
+    ],
+)
+def test_remat_computes_products_again(remat, again):
+    """One layer has 9 products, each with two in its gradient; the logits have 3 more."""
+    program = llama.build(model="tiny", mesh={"fsdp": 2}, sequence=32, remat=remat)
+    assert census(prepared(program), ("dot_general",)) == {"dot_general": LAYERS * (27 + again) + 3}
+
+
+@pytest.mark.parametrize(("remat", "forward"), [("minimal_flash", 1), ("minimal", 2), ("full", 2)])
+def test_fused_attention_replaces_products(remat, forward):
+    """A policy that keeps the output of attention keeps all that the kernel returns."""
+    program = llama.build(
+        model="tiny", mesh={"fsdp": 2}, sequence=32, remat=remat, attention="cudnn"
+    )
+    text = str(prepared(program, "cuda"))
+    assert text.count("@__cudnn$fmhaSoftmax(") == forward * LAYERS
+    assert text.count("@__cudnn$fmhaSoftmaxBackward(") == LAYERS
+    again = LAYERS * (WEIGHTS - 1) if remat == "full" else 0
+    assert text.count("stablehlo.dot_general") == 3 * LAYERS * WEIGHTS + again + 3
+
+
+def test_fused_attention_needs_whole_sequences():
+    with pytest.raises(UsageError, match="mesh axis 'context' divides them"):
+        llama.build(model="tiny", mesh={"context": 2}, sequence=32, attention="cudnn")
 
 
 def test_100m_gathers_and_scatters_as_maxtext_does():

@@ -70,8 +70,10 @@ def whole_llama():
         ({"data": 2, "fsdp": 2, "tensor": 2}, 1, {"sequence_parallel": True, "remat": "full"}),
         ({"fsdp": 2, "context": 2, "tensor": 2}, 2, {"remat": "none"}),
         ({"fsdp": 4, "tensor": 2}, 1, {"partitioning": "auto"}),
+        ({"fsdp": 2}, 2, {"remat": "save_dot_with_context_except_mlp"}),
+        ({"fsdp": 2}, 2, {"remat": "minimal_flash"}),
     ],
-    ids=["data-fsdp-tensor", "fsdp-context-tensor", "auto"],
+    ids=["data-fsdp-tensor", "fsdp-context-tensor", "auto", "save-dot", "minimal-flash"],
 )
 def test_llama_divided_equals_whole(mesh, batch, options):
     args, expected = whole_llama()

@@ -1,0 +1,146 @@
+"""Programs with kernels that have their own partitioning rule, such as cuDNN's fused attention.
+
+JAX lowers a kernel with ``custom_partitioning`` to a call that refers to a Python function of the
+lowering process, and only that process can partition the module. JAX also wants devices to be
+present while it lowers such a kernel. The functions here lower it for an abstract mesh, and
+partition it in this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hespas.dialects.mlir import ir
+from hespas.dialects.protobuf import extract_hlo_module
+from hespas.dialects.xla import CompilationSettings, HloDump, compile_for_cpu
+from hespas.passes.compile.hlo_to_stablehlo import convert_hlo_to_stablehlo
+from hespas.passes.prepare.partition import CPU_DUMPS
+from hespas.support.errors import HespasError, extract_first_line
+
+if TYPE_CHECKING:
+    from jax.sharding import AbstractMesh
+
+# Neither library nor GPU is present during an export, so a program is lowered for a recent one.
+CUDNN_VERSION = 91100  # 9.11.0, as ``cudnnGetVersion`` returns it
+COMPUTE_CAPABILITY = (9, 0)
+POLL_S = 0.01
+PYTHON_ERROR = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): .*", re.M)
+
+
+@contextlib.contextmanager
+def assume_recent_gpu() -> Iterator[None]:
+    """Let JAX's checks of cuDNN and of the GPU answer as if a recent one were present."""
+    from jax._src.cudnn import fused_attention_stablehlo
+
+    def check_compute_capability(capability: str) -> bool:
+        return tuple(map(int, capability.split("."))) <= COMPUTE_CAPABILITY
+
+    def is_cuda_compute_capability_equal(capability: str) -> bool:
+        return tuple(map(int, capability.split("."))) == COMPUTE_CAPABILITY
+
+    answers = {
+        "check_cudnn_version": lambda: CUDNN_VERSION,
+        "check_compute_capability": check_compute_capability,
+        "is_cuda_compute_capability_equal": is_cuda_compute_capability_equal,
+    }
+    checks = {name: getattr(fused_attention_stablehlo, name) for name in answers}
+    fused_attention_stablehlo.__dict__.update(answers)
+    try:
+        yield
+    finally:
+        fused_attention_stablehlo.__dict__.update(checks)
+
+
+class _AbsentDevice:
+    """A device of a mesh that JAX needs while it lowers a kernel, and never uses."""
+
+    platform, device_kind, process_index, client = "abstract", "abstract", 0, None
+
+    def __init__(self, number: int) -> None:
+        self.id = self.local_hardware_id = number
+
+
+@contextlib.contextmanager
+def lower_without_devices(mesh: AbstractMesh) -> Iterator[None]:
+    """Let JAX lower kernels with ``custom_partitioning`` for a mesh without devices."""
+    from jax._src import custom_partitioning, dispatch, sharding_impls
+    from jax._src.cudnn import fused_attention_stablehlo
+    from jax._src.interpreters import mlir
+
+    primitive: Any = custom_partitioning.custom_partitioning_p
+    lower_for_devices = custom_partitioning._custom_partitioning_lowering_rule
+
+    def lower_call(ctx: Any, *values: Any, **parameters: Any) -> Any:
+        axes = ctx.module_context.axis_context
+        if isinstance(axes, sharding_impls.ShardingContext) and axes.device_assignment is None:
+            devices: Any = tuple(map(_AbsentDevice, range(axes.num_devices)))
+            axes = sharding_impls.ShardingContext(axes.num_devices, devices, mesh)
+            ctx = ctx.replace(module_context=ctx.module_context.replace(axis_context=axes))
+        return lower_for_devices(ctx, *values, **parameters)
+
+    fused = fused_attention_stablehlo.__dict__.values()
+    waived = dispatch.prim_requires_devices_during_lowering & {
+        primitive,
+        *(value for value in fused if type(value) is type(primitive)),
+    }
+    dispatch.prim_requires_devices_during_lowering -= waived
+    mlir.register_lowering(primitive, lower_call)
+    try:
+        with assume_recent_gpu():
+            yield
+    finally:
+        mlir.register_lowering(primitive, lower_for_devices)
+        dispatch.prim_requires_devices_during_lowering |= waived
+
+
+def run_partitioner_here(
+    module: ir.Module, compilation: CompilationSettings, folder: Path
+) -> ir.Module:
+    """Partition a module with XLA in this process.
+
+    XLA cannot run a part of its pipeline, so a thread goes on compiling. End the process with
+    ``os._exit`` when the result is written.
+
+    Args:
+        module: The module; what JAX returned for it must still be referenced.
+        compilation: The compilation settings.
+        folder: An empty folder for XLA's dumps.
+
+    Raises:
+        HespasError: XLA, or the partitioning rule of a kernel, failed.
+    """
+    passes, wanted, complete = CPU_DUMPS
+    bytecode = io.BytesIO()
+    module.operation.write_bytecode(bytecode)
+    errors: list[BaseException] = []
+
+    def compile_bytecode() -> None:
+        try:
+            compile_for_cpu(bytecode.getvalue(), compilation, HloDump(str(folder), passes))
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=compile_bytecode, daemon=True)
+    thread.start()
+    while thread.is_alive() and not _find_dump(folder, complete):
+        time.sleep(POLL_S)
+    dump = _find_dump(folder, wanted)
+    if dump is None or not _find_dump(folder, complete):
+        text = str(errors[0]) if errors else "it wrote no dump"
+        raised = PYTHON_ERROR.findall(text)
+        reason = raised[-1] if raised else extract_first_line(text)
+        raise HespasError(f"XLA cannot partition the program: {reason}")
+    proto = extract_hlo_module(dump.read_bytes()) or b""
+    return ir.Module.parse(convert_hlo_to_stablehlo(proto, scheduled=False), module.context)
+
+
+def _find_dump(folder: Path, fragment: str) -> Path | None:
+    """Find the first dump whose name contains a fragment; XLA numbers dumps in order."""
+    return min((path for path in folder.iterdir() if fragment in path.name), default=None)
