@@ -285,7 +285,7 @@ def _render_module(options: argparse.Namespace, module: Any) -> bytes:
 
 
 def _write_module_output(options: argparse.Namespace, data: bytes) -> None:
-    """Write the output, the whole or nothing."""
+    """Write the output completely or not at all."""
     if not options.disable_output:
         from hespas.workflows import module_output
 

@@ -22,7 +22,7 @@ WorkScaling = Literal["auto", "flops", "strong", "weak"]
 
 @dataclass(frozen=True)
 class ComparisonRequest:
-    """What to compare.
+    """The results to compare, and the options of their runs.
 
     Attributes:
         sources: Programs, configurations (.json), result folders, or tables of a sweep.

@@ -1,8 +1,7 @@
 """Properties of an op or fusion that determine its time besides its operations and bytes.
 
 - Instruction cost: a kernel whose arithmetic takes longer than its bytes is bound by issue slots.
-An
-  addition takes one slot, which is two operations of the peak rate, since that counts
+  An addition takes one slot, which is two operations of the peak rate, since that counts
   multiply-adds. The slots of other functions are the clock cycles that XLA measured
   (``hlo_op_profiles_data.h``, f32, mean of the Hopper and Blackwell columns) over those of an
   addition.

@@ -42,7 +42,7 @@ class MeasuringEstimator(Estimator):
         probe: "module:function", called in a worker process as ``probe(settings)``. It returns
             everything except the payload that results depend on: ``{"device": "...", ...}``. The
             ``versions`` of the distributions in ``packages`` are added.
-        packages: the distributions whose versions results depend on.
+        packages: The distributions whose versions results depend on.
         turns: "whole" runs only one worker call at a time on a machine, whatever the number of
             workers. "own" is for a worker that calls ``turns.hold_compile_turn`` and
             ``turns.hold_timing_turn`` (hespas.estimators.measure.turns) itself, so that

@@ -31,9 +31,9 @@ class WorkerFailure:
     """The reason why there is no result.
 
     Attributes:
-        kind: the kind of failure.
-        message: what happened, in one line.
-        last_lines: the last lines that the worker printed.
+        kind: The kind of failure.
+        message: What happened, in one line.
+        last_lines: The last lines that the worker printed.
     """
 
     kind: FailureKind

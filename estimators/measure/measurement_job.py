@@ -1,4 +1,4 @@
-"""The jobs that an estimator has measured, and the errors of those that fail."""
+"""The measurement jobs of an estimator, and the error of a job that fails."""
 
 from __future__ import annotations
 

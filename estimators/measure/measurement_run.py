@@ -31,16 +31,16 @@ class MeasureStatistics:
     """The numbers of items by the way in which their times were obtained.
 
     Attributes:
-        regions: all items of the program.
-        free: items that take no time.
-        distinct: distinct items among the others, the sum of ``measured``, ``cached``, ``failed``.
-        measured: distinct items that were compiled and run.
-        cached: distinct items whose result was in the cache.
-        failed: distinct items without a time.
-        retried: attempts that ended a worker process.
-        elapsed_s: duration of the measurements.
-        uncached_s: time that workers would need to measure every item without any reuse.
-        device: the device that ran the items.
+        regions: All items of the program.
+        free: Items that take no time.
+        distinct: Distinct items among the others, the sum of ``measured``, ``cached``, ``failed``.
+        measured: Distinct items that were compiled and run.
+        cached: Distinct items whose result was in the cache.
+        failed: Distinct items without a time.
+        retried: Attempts that ended a worker process.
+        elapsed_s: Duration of the measurements.
+        uncached_s: Time that workers would need to measure every item without any reuse.
+        device: The device that ran the items.
     """
 
     regions: int = 0

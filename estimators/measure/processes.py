@@ -146,7 +146,7 @@ class _WorkerProcess:
 
 
 class LocalWorkerPool:
-    """A pool of up to ``jobs`` worker processes, which leaving its context ends.
+    """A pool of up to ``jobs`` worker processes, which end when its context is left.
 
     ``note`` is called once if all of them wait for the turn of another run.
     """

@@ -16,10 +16,10 @@ class ProgressCounter:
     """Counts finished units and estimates the remaining time from their rate.
 
     Args:
-        label: the start of each line.
-        total: the number of units.
-        show: called with the text of each line.
-        units: what is counted, as in ``regions measured``.
+        label: The start of each line.
+        total: The number of units.
+        show: Called with the text of each line.
+        units: What is counted, as in ``regions measured``.
     """
 
     def __init__(self, label: str, total: int, show: Show, units: str = "regions measured") -> None:

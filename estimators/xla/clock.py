@@ -1,9 +1,9 @@
 """The clocks that time a region.
 
-- ``host``: the wall time of one run on the CPU, less that of an empty program. - ``device``: the
-time in which kernels run, from the profiler of the GPU's runtime (CUPTI). - ``amortised``: (t(R) -
-t(1)) / (R - 1) for R launches in a row, for a GPU without a profiler. It is
-  the time of the device if that exceeds the time of a launch.
+- ``host``: the wall time of one run on the CPU, less that of an empty program.
+- ``device``: the time in which kernels run, from the profiler of the GPU's runtime (CUPTI).
+- ``amortised``: (t(R) - t(1)) / (R - 1) for R launches in a row, for a GPU without a profiler. It
+  is the time of the device if that exceeds the time of a launch.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ ACCEPTED_RESULTS = "an Exportable or what jax.jit(f).lower(...) gives"
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """What to export.
+    """A program to export, with its options.
 
     ``program`` is a recipe, ``module:function`` or ``FILE.py[:function]``. With ``spec`` the
     function itself is lowered; without, it is called with ``options`` and ``mesh`` and returns the

@@ -1,1 +1,1 @@
-"""How much memory a program needs on one device."""
+"""Computing the memory that a program needs on one device."""
