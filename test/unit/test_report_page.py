@@ -1,5 +1,6 @@
 """``hespas show``: pages and plots of runs and sweeps."""
 
+import itertools
 import json
 import re
 import shlex
@@ -15,7 +16,7 @@ from support.result_programs import layered, result, run
 
 from hespas import configs
 from hespas.support.text_tables import format_seconds
-from hespas.tools.report import charts, html_table, roofline_plot
+from hespas.tools.report import charts, html_table, roofline_chart, roofline_plot
 from hespas.tools.report.markup import Markup, escape_markup, tag
 from hespas.tools.report.page_frame import read_asset
 from hespas.workflows import kernel_rows
@@ -202,9 +203,72 @@ def test_without_a_node_there_are_points_and_no_roofs(place):
     run_result = RunResult.load_folder(str(place / "step.mlir.out"))
     plot = roofline_plot.build_roofline_plot(kernel_rows.merge_layers(run_result.kernel_rows), None)
     assert plot.points and not plot.roofs and plot.bandwidth is None
-    assert parse(roofline_plot.draw_roofline(plot, [], width=400, height=300)).all("a")
+    assert parse(roofline_chart.draw_roofline(plot, [], width=400, height=300)).all("a")
     nothing = roofline_plot.build_roofline_plot([], None)
     assert not nothing.points and nothing.left_out_share == 0
+
+
+def make_roofline(place, rates, roofs=(3e14, 4e13, 3.9e13, 3.8e13)) -> roofline_plot.RooflinePlot:
+    """A plot of kernels with these rates at 0.5, 5, 50 ... operations per byte."""
+    kernel = RunResult.load_folder(str(place / "step.mlir.out")).kernel_rows[0]
+    points = [
+        roofline_plot.RooflinePoint(0.5 * 10**i, rate, 1 / len(rates), i, kernel, 1)
+        for i, rate in enumerate(rates)
+    ]
+    peaks = [roofline_plot.PeakRoof(rate, f"vector of type {i}") for i, rate in enumerate(roofs)]
+    return roofline_plot.RooflinePlot(points, peaks, 1e12, ["gemm"], 0, 0.0)
+
+
+def test_one_slow_kernel_does_not_stretch_the_axis(place):
+    plot = make_roofline(place, [4e5, 3e12, 3e12, 2e14])
+    assert plot.rate_range == (2e9, 5e14)  # 0.01 x 0.5 op/B x 1 TB/s, rounded
+    assert [point.row for point in plot.points_below] == [0]
+    sentence = "At the lower edge: 1 kernel below 2 Gop/s, with 25.0 % of the time."
+    assert plot.describe_points_below() == sentence
+    page = parse(roofline_chart.draw_roofline(plot, [], width=1100, height=500))
+    (mark,) = page.all(class_="below")
+    assert float(mark.attributes["cy"]) == 500 - 48  # on the axis
+    assert len(page.all("a")) == 4
+    assert not make_roofline(place, [4e11, 3e12]).points_below
+
+
+@pytest.mark.parametrize(("width", "height"), [(1100, 500), (400, 420)])
+def test_labels_of_peaks_are_apart_and_outside_of_the_plot(place, width, height):
+    plot = make_roofline(place, [4e11, 3e12, 3e13, 2e14])
+    page = parse(roofline_chart.draw_roofline(plot, [], width=width, height=height))
+    peak_lines = page.all("line", class_="roof")[1:]
+    right = max(float(line.attributes["x2"]) for line in peak_lines)
+    labels = [text for text in page.all("text") if text.text.endswith("op/s")]
+    assert [label.text.split()[-2] for label in labels] == ["300", "40", "39", "38"]
+    ys = [float(label.attributes["y"]) for label in labels]
+    assert all(b - a >= 14.9 for a, b in itertools.pairwise(ys))
+    for label in labels:
+        end = float(label.attributes["x"]) + roofline_chart.CHARACTER_WIDTH * len(label.text)
+        assert right < float(label.attributes["x"]) and end <= width
+    for mark in page.all("circle", class_="point"):
+        assert float(mark.attributes["cx"]) + float(mark.attributes["r"]) < right
+    notes = [note.text for note in page.all("p", class_="note")]
+    names = "Peaks: vector of type 0 300 Top/s; vector of type 1 40 Top/s;"
+    assert all(note.startswith(names) for note in notes) and len(notes) == (width == 400)
+
+
+@given(st.lists(st.floats(-50, 550), max_size=12))
+def test_spread_labels_keep_their_distance(positions):
+    positions.sort()
+    spread = roofline_plot.spread_labels(positions, 15, 0, 500)
+    assert len(spread) == len(positions)
+    assert all(b - a >= 15 - 1e-9 for a, b in itertools.pairwise(spread))
+    assert all(-1e-9 <= place <= 500 + 1e-9 for place in spread)
+    apart = [15.0 * i + 30 for i in range(12)]
+    assert roofline_plot.spread_labels(apart, 15, 0, 500) == apart
+
+
+@given(st.lists(st.floats(1e-6, 1e18), min_size=1, max_size=5))
+def test_axes_end_close_to_their_values(values):
+    low, high = roofline_plot.round_axis_ends(values)
+    assert low < min(values) < 3.01 * low and max(values) < high
+    assert high < 3.01 * max(values) or high == 10 * low
+    assert roofline_plot.list_powers_of_ten(low, high)
 
 
 def changed(place: Path, to: Path, **figures: object) -> str:

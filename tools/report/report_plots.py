@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hespas.support.text_tables import format_seconds
 from hespas.tools.report.memory_usage import RunMemory, read_memory_usage
-from hespas.tools.report.roofline_plot import RooflinePlot, build_roofline_plot, format_rate
+from hespas.tools.report.roofline_plot import (
+    RooflinePlot,
+    build_roofline_plot,
+    format_rate,
+    spread_labels,
+)
 from hespas.workflows import kernel_rows
 from hespas.workflows.plot_files import COLOURS, MARKS, check_plot_file, save_figure
 
@@ -19,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ("check_plot_file", "write_comparison_plot", "write_heat_map", "write_run_plots")
 
 KINDS = ("png", "svg")
+LABEL_GAP = 0.04  # of the height of the roofline, between two labels of peaks
 
 
 def write_run_plots(result: RunResult, folder: str) -> list[str]:
@@ -56,36 +63,48 @@ def _write_plots(
 def _draw_roofline(figure: Any, plot: RooflinePlot) -> None:
     axes = figure.add_subplot()
     largest = max(point.share for point in plot.points)
+    least_rate = plot.rate_range[0]
+    axes.set(
+        xscale="log", yscale="log", xlim=plot.intensity_range, ylim=plot.rate_range,
+        xlabel="operations per byte", ylabel="operations/s",
+    )  # fmt: skip
     for colour, kind in enumerate(plot.kinds):
         points_of_kind = [point for point in plot.points if point.colour == colour + 1]
         axes.scatter(
             [point.intensity for point in points_of_kind],
-            [point.rate for point in points_of_kind],
+            [max(point.rate, least_rate) for point in points_of_kind],
             s=[16 + 300 * point.share / largest for point in points_of_kind],
-            c=COLOURS[colour], marker=MARKS[colour], alpha=0.7, edgecolors="white", label=kind,
+            c=[COLOURS[colour] if p.rate >= least_rate else "white" for p in points_of_kind],
+            edgecolors=["white" if p.rate >= least_rate else "gray" for p in points_of_kind],
+            marker=MARKS[colour], alpha=0.7, clip_on=False, zorder=3,
         )  # fmt: skip
-    low, high = plot.intensity_range
+        axes.scatter([], [], s=36, c=COLOURS[colour], marker=MARKS[colour], label=kind)
     if plot.bandwidth:
-        top = plot.roofs[0].rate if plot.roofs else plot.rate_range[1]
-        end = min(high, top / plot.bandwidth)
-        axes.plot(
-            [low, end], [low * plot.bandwidth, end * plot.bandwidth], c="black", lw=1.2,
-            label=f"memory {format_rate(plot.bandwidth)}B/s",
-        )  # fmt: skip
-        for roof in plot.roofs:
-            axes.plot([roof.rate / plot.bandwidth, high], [roof.rate] * 2, c="black", lw=1.2)
-            axes.annotate(
-                f"{roof.name} {format_rate(roof.rate)}", (high, roof.rate), xytext=(-4, 3),
-                textcoords="offset points", ha="right", fontsize=8,
-            )  # fmt: skip
-    axes.set(
-        xscale="log", yscale="log", xlim=(low, high), ylim=plot.rate_range,
-        xlabel="operations per byte", ylabel="operations/s",
-    )  # fmt: skip
+        _draw_roofs(axes, plot, plot.bandwidth)
     axes.grid(alpha=0.3)
-    legend = axes.legend(frameon=False, fontsize=8, loc="upper left")
-    for mark in legend.legend_handles[: len(plot.kinds)]:
-        mark.set_sizes([36])
+    figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=8)
+    if text := plot.describe_points_below():
+        axes.set_xlabel(f"operations per byte\n{text}")
+
+
+def _draw_roofs(axes: Any, plot: RooflinePlot, bandwidth: float) -> None:
+    """Draw the memory bandwidth, and the peak rates with their labels beside the axes."""
+    low, high = plot.intensity_range
+    end = min(high, (plot.roofs[0].rate if plot.roofs else plot.rate_range[1]) / bandwidth)
+    axes.plot(
+        [low, end], [low * bandwidth, end * bandwidth], c="black", lw=1.2,
+        label=f"memory {format_rate(bandwidth)}B/s",
+    )  # fmt: skip
+    roofs = [roof for roof in reversed(plot.roofs) if roof.rate / bandwidth < high]
+    least, most = map(math.log10, plot.rate_range)
+    line_places = [(math.log10(roof.rate) - least) / (most - least) for roof in roofs]
+    label_places = spread_labels(line_places, LABEL_GAP, 0.0, 1.0)
+    for roof, line_place, label_place in zip(roofs, line_places, label_places, strict=True):
+        axes.plot([max(roof.rate / bandwidth, low), high], [roof.rate] * 2, c="black", lw=1.2)
+        axes.annotate(
+            roof.label, (1.0, line_place), xytext=(1.02, label_place), xycoords="axes fraction",
+            va="center", fontsize=8, arrowprops={"arrowstyle": "-", "lw": 0.6, "shrinkB": 0},
+        )  # fmt: skip
 
 
 def _draw_breakdown(figure: Any, result: RunResult) -> None:

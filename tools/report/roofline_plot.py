@@ -1,4 +1,4 @@
-"""The roofline plot: the rate that each kernel reaches, below the peaks of the device."""
+"""The content of a roofline plot: the rates of the kernels, and the peaks of the device."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hespas.configs.node_spec import NodeSpec
-from hespas.support.text_tables import format_percent, format_scaled, format_seconds
+from hespas.support.text_tables import format_count, format_percent, format_scaled
 from hespas.tools.report.charts import SERIES
-from hespas.tools.report.markup import Markup, join_markup, tag
 from hespas.workflows.kernel_rows import KernelRow
 
 MAX_POINTS = 300  # the kernels with the most time are drawn
 MIN_TIME_SHARE = 1e-4  # share of the compute time; smaller kernels would stretch the axes
-LABEL_HEIGHT = 14  # pixels
-SHAPES = ("circle", "square", "triangle", "diamond", "cross", "circle")  # of each colour
+AXIS_MARGIN = 1.2  # factor between the outermost values and the ends of an axis
+LEAST_ROOF_SHARE = 0.01  # of the lowest roof above a kernel; the vertical axis ends there
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +45,11 @@ class PeakRoof:
     rate: float
     name: str
 
+    @property
+    def label(self) -> str:
+        """The name and the rate, such as ``matrix bf16 312 Top/s``."""
+        return f"{self.name} {format_rate(self.rate)}op/s"
+
 
 @dataclass(frozen=True)
 class RooflinePlot:
@@ -69,18 +73,35 @@ class RooflinePlot:
 
     @property
     def intensity_range(self) -> tuple[float, float]:
-        """The ends of the horizontal axis, powers of ten."""
+        """The ends of the horizontal axis."""
         intensities = [p.intensity for p in self.points]
         if self.bandwidth:
             intensities += [roof.rate / self.bandwidth for roof in self.roofs]
-        return _round_to_decades(intensities)
+        return round_axis_ends(intensities)
 
     @property
     def rate_range(self) -> tuple[float, float]:
-        """The ends of the vertical axis, powers of ten."""
-        return _round_to_decades(
+        """The ends of the vertical axis; single slow kernels may be below it."""
+        low, high = round_axis_ends(
             [*(p.rate for p in self.points), *(roof.rate for roof in self.roofs)]
         )
+        if not (self.bandwidth and self.points):
+            return low, high
+        lowest_roof = self.bandwidth * min(point.intensity for point in self.points)
+        return max(low, round_axis_ends([LEAST_ROOF_SHARE * lowest_roof])[0]), high
+
+    @property
+    def points_below(self) -> list[RooflinePoint]:
+        """The kernels that are slower than the vertical axis shows."""
+        return [point for point in self.points if point.rate < self.rate_range[0]]
+
+    def describe_points_below(self) -> str:
+        """Describe the kernels below the vertical axis in a sentence; empty if there are none."""
+        if not (below := self.points_below):
+            return ""
+        rate, count = format_rate(self.rate_range[0]), format_count(len(below), "kernel")
+        share = format_percent(math.fsum(point.share for point in below))
+        return f"At the lower edge: {count} below {rate}op/s, with {share} of the time."
 
 
 def build_roofline_plot(rows: Sequence[KernelRow], node: NodeSpec | None) -> RooflinePlot:
@@ -121,196 +142,70 @@ def build_roofline_plot(rows: Sequence[KernelRow], node: NodeSpec | None) -> Roo
 
 def _collect_roofs(node: NodeSpec | None, dtypes: set[str]) -> list[PeakRoof]:
     """Collect the peak rates of these element types, the highest first; equal rates are merged."""
-    names: dict[float, list[str]] = {}
+    dtypes_by_unit: dict[float, dict[str, list[str]]] = {}
     for unit, rates in (node.peaks_flops if node else {}).items():
         for dtype, rate in rates.items():
             if dtype in dtypes and rate:
-                names.setdefault(rate, []).append(f"{unit} {dtype}")
-    return [PeakRoof(rate, ", ".join(names[rate])) for rate in sorted(names, reverse=True)]
+                dtypes_by_unit.setdefault(rate, {}).setdefault(unit, []).append(dtype)
+    return [
+        PeakRoof(rate, "; ".join(f"{unit} {', '.join(names)}" for unit, names in units.items()))
+        for rate, units in sorted(dtypes_by_unit.items(), reverse=True)
+    ]
 
 
 def _count_moved_bytes(row: KernelRow) -> int:
     return row.cost.read_bytes + row.cost.write_bytes
 
 
-def _round_to_decades(values: Sequence[float]) -> tuple[float, float]:
+def round_axis_ends(values: Sequence[float]) -> tuple[float, float]:
+    """Choose the ends of a logarithmic axis: 1, 2 or 5 times a power of ten, beyond all values."""
     if not values:
         return 1.0, 10.0
-    low = 10.0 ** math.floor(math.log10(min(values)) - 1e-9)
-    high = 10.0 ** math.ceil(math.log10(max(values)) + 1e-9)
-    return low, high if high > low else 10 * low
+    low = _find_round_number(min(values) / AXIS_MARGIN, -1)
+    high = _find_round_number(max(values) * AXIS_MARGIN, 1)
+    return low, max(high, 10 * low)
 
 
-@dataclass(frozen=True)
-class _RooflineFrame:
-    """Size, margins and ranges of a roofline plot; both axes are logarithmic."""
-
-    width: int
-    height: int
-    x_range: tuple[float, float]
-    y_range: tuple[float, float]
-    left: int = 52
-    right: int = 14
-    top: int = 30
-    bottom: int = 48
-
-    def scale_x(self, intensity: float) -> float:
-        low, high = self.x_range
-        along = math.log10(intensity / low) / math.log10(high / low)
-        return self.left + along * (self.width - self.left - self.right)
-
-    def scale_y(self, rate: float) -> float:
-        low, high = self.y_range
-        along = math.log10(rate / low) / math.log10(high / low)
-        return self.top + (1 - along) * (self.height - self.top - self.bottom)
+def _find_round_number(value: float, direction: int) -> float:
+    """Find the next 1, 2 or 5 times a power of ten above (1) or below (-1) a value."""
+    exponent = math.floor(math.log10(value))
+    steps = [10.0**k * step for k in (exponent, exponent + 1) for step in (1.0, 2.0, 5.0)]
+    if direction > 0:
+        return next(step for step in steps if step >= value * (1 - 1e-9))
+    return next(step for step in reversed(steps) if step <= value * (1 + 1e-9))
 
 
-def draw_roofline(plot: RooflinePlot, ids: Sequence[str], *, width: int, height: int) -> Markup:
-    """Draw the plot as SVG.
+def list_powers_of_ten(low: float, high: float) -> list[float]:
+    """List the powers of ten from ``low`` to ``high``."""
+    first = math.ceil(math.log10(low) - 1e-9)
+    last = math.floor(math.log10(high) + 1e-9)
+    return [10.0**i for i in range(first, last + 1)]
+
+
+def spread_labels(positions: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Move labels apart along a line.
 
     Args:
-        plot: The content.
-        ids: The ids of the rows in the table of kernels, which the points link to.
-        width: The width in pixels.
-        height: The height in pixels.
+        positions: Where the labels belong, ascending.
+        gap: The least distance between two labels.
+        low: The least position.
+        high: The greatest position; exceeded only if the labels do not fit otherwise.
+
+    Returns:
+        The positions of the labels, ascending.
     """
-    frame = _RooflineFrame(width, height, plot.intensity_range, plot.rate_range)
-    lines, labels = _draw_roof_lines(plot, frame)
-    largest = max((point.share for point in plot.points), default=1.0)
-    points = [_draw_point(point, frame, largest, ids) for point in plot.points]
-    middle = (frame.left + width - frame.right) / 2
-    return tag(
-        "svg",
-        *_draw_grid(frame),
-        *lines,
-        *points,
-        *labels,
-        tag("text", "operations per byte", x=middle, y=height - 8, text_anchor="middle"),
-        tag("text", "operations/s", x=4, y=12),
-        viewBox=f"0 0 {width} {height}",
-        class_="chart points",
-        role="group",
-        aria_label=f"Roofline with {len(plot.points)} kernels; each links to its row of the table",
-    )
-
-
-def _draw_grid(frame: _RooflineFrame) -> list[Markup]:
-    """Draw the powers of ten of both axes."""
-    x_low, x_high = frame.x_range
-    floor = frame.height - frame.bottom
-    is_crowded = math.log10(x_high / x_low) > frame.width / 60
-    drawn = []
-    for i, mark in enumerate(_list_powers_of_ten(x_low, x_high)):
-        x = frame.scale_x(mark)
-        drawn.append(tag("line", x1=x, x2=x, y1=frame.top, y2=floor, class_="grid"))
-        if not (is_crowded and i % 2):
-            anchor = "end" if mark == x_high else "middle"
-            text = _format_power_of_ten(mark)
-            drawn.append(tag("text", text, x=x, y=floor + 18, class_="quiet", text_anchor=anchor))
-    for mark in _list_powers_of_ten(*frame.y_range):
-        y = frame.scale_y(mark)
-        end = frame.width - frame.right
-        drawn.append(tag("line", x1=frame.left, x2=end, y1=y, y2=y, class_="grid"))
-        text = format_scaled(mark, "").replace(".000", "").replace(" ", "")
-        label_x = frame.left - 8
-        drawn.append(tag("text", text, x=label_x, y=y + 4, text_anchor="end", class_="quiet"))
-    return drawn
-
-
-def _draw_roof_lines(
-    plot: RooflinePlot, frame: _RooflineFrame
-) -> tuple[list[Markup], list[Markup]]:
-    """Draw the slope of the memory bandwidth and the peaks; returns lines and their labels."""
-    if not plot.bandwidth:
-        return [], []
-    (low, high), (least, most) = plot.intensity_range, plot.rate_range
-    lines, labels = _draw_peaks(plot.roofs, plot.bandwidth, frame)
-    start = max(low, least / plot.bandwidth)
-    end = min(high, (plot.roofs[0].rate if plot.roofs else most) / plot.bandwidth)
-    if end > start:
-        x1, y1 = frame.scale_x(start), frame.scale_y(start * plot.bandwidth)
-        x2, y2 = frame.scale_x(end), frame.scale_y(end * plot.bandwidth)
-        lines = [tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_="roof"), *lines]
-        angle = math.degrees(math.atan2(y2 - y1, x2 - x1))
-        transform = f"translate({x1:.2f} {y1:.2f}) rotate({angle:.2f})"
-        text = f"memory {format_rate(plot.bandwidth)}B/s"
-        labels.append(tag("text", text, x=16, y=-7, transform=transform, class_="label"))
-    return lines, labels
-
-
-def _draw_peaks(
-    roofs: Sequence[PeakRoof], bandwidth: float, frame: _RooflineFrame
-) -> tuple[list[Markup], list[Markup]]:
-    """Draw the peak rates; returns lines, and labels that do not overlap."""
-    lines, labels = [], []
-    low, high = frame.x_range
-    right = frame.width - frame.right
-    last_label_y: float | None = None
-    for roof in roofs:
-        ridge = max(roof.rate / bandwidth, low)
-        if ridge >= high:
-            continue
-        y = frame.scale_y(roof.rate)
-        lines.append(tag("line", x1=frame.scale_x(ridge), y1=y, x2=right, y2=y, class_="roof"))
-        label_y = y - 5
-        if last_label_y is not None and label_y < last_label_y + LABEL_HEIGHT:
-            label_y = max(y, last_label_y) + LABEL_HEIGHT
-        last_label_y = label_y
-        text = f"{roof.name} {format_rate(roof.rate)}"
-        labels.append(tag("text", text, x=right - 4, y=label_y, text_anchor="end", class_="label"))
-    return lines, labels
+    spread: list[float] = []
+    for position in positions:
+        spread.append(max(position, spread[-1] + gap if spread else low))
+    limit = high
+    for i in reversed(range(len(spread))):
+        spread[i] = min(spread[i], limit)
+        limit = spread[i] - gap
+    shift = max(low - spread[0], 0.0) if spread else 0.0
+    return [position + shift for position in spread]
 
 
 def format_rate(value: float) -> str:
     """Format a rate with four digits and an SI prefix, such as ``19.5 T``."""
     number, _, prefix = format_scaled(value, "").partition(" ")
     return f"{float(number):.4g} {prefix}"
-
-
-def _draw_point(
-    point: RooflinePoint, frame: _RooflineFrame, largest: float, ids: Sequence[str]
-) -> Markup:
-    """Draw a kernel; its area is its share of the time relative to the ``largest`` share."""
-    row = point.kernel
-    x, y = frame.scale_x(point.intensity), frame.scale_y(point.rate)
-    radius = 3.5 + 9.0 * math.sqrt(point.share / largest)
-    description = (
-        f"{row.kind_title} {row.shapes}\n"
-        f"{format_scaled(point.rate, 'op/s')} at {point.intensity:.3g} op/B\n"
-        f"{row.count} runs of {format_seconds(1e-9 * row.cost.latency_ns)}, "
-        f"{format_percent(point.share)}"
-    )
-    drawn = draw_shape(SHAPES[point.colour - 1], x, y, radius, f"point s{point.colour}")
-    link = f"#{ids[point.row]}" if point.row < len(ids) else None
-    return tag("a", drawn, href=link, data_tip=description, aria_label=description)
-
-
-def draw_shape(kind: str, x: float, y: float, r: float, class_: str | None = None) -> Markup:
-    """Draw a mark with about the area of a circle of radius ``r``."""
-    if kind == "circle":
-        return tag("circle", cx=x, cy=y, r=r, class_=class_)
-    if kind == "square":
-        s = 0.89 * r
-        return tag("rect", x=x - s, y=y - s, width=2 * s, height=2 * s, class_=class_)
-    corners = {
-        "triangle": ((0, -1.35), (1.17, 0.67), (-1.17, 0.67)),
-        "diamond": ((0, -1.3), (1.2, 0), (0, 1.3), (-1.2, 0)),
-        "cross": (
-            (-0.4, -1.2), (0.4, -1.2), (0.4, -0.4), (1.2, -0.4), (1.2, 0.4), (0.4, 0.4),
-            (0.4, 1.2), (-0.4, 1.2), (-0.4, 0.4), (-1.2, 0.4), (-1.2, -0.4), (-0.4, -0.4),
-        ),
-    }[kind]  # fmt: skip
-    path = " ".join(f"{x + r * dx:.2f},{y + r * dy:.2f}" for dx, dy in corners)
-    return tag("polygon", points=path, class_=class_)
-
-
-def _list_powers_of_ten(low: float, high: float) -> list[float]:
-    first, last = round(math.log10(low)), round(math.log10(high))
-    return [10.0**i for i in range(first, last + 1)]
-
-
-def _format_power_of_ten(value: float) -> Markup:
-    exponent = round(math.log10(value))
-    if -2 <= exponent <= 3:
-        return join_markup(f"{value:g}")
-    return join_markup("10", tag("tspan", str(exponent), dy=-5, font_size=9))

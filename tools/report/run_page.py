@@ -17,7 +17,7 @@ from hespas.support.text_tables import (
     format_scaled,
     format_seconds,
 )
-from hespas.tools.report import charts, html_table, roofline_plot, run_overview
+from hespas.tools.report import charts, html_table, roofline_chart, roofline_plot, run_overview
 from hespas.tools.report.charts import BarSegment
 from hespas.tools.report.html_table import TableCell, TableColumn, format_text_cell
 from hespas.tools.report.markup import Child, join_markup, tag
@@ -213,22 +213,22 @@ def _build_roofline_section(
         return None
     sizes = (("wide", 1100, 500), ("narrow", 400, 420))
     drawn = [
-        tag("div", roofline_plot.draw_roofline(plot, ids, width=width, height=height), class_=name)
+        tag("div", roofline_chart.draw_roofline(plot, ids, width=width, height=height), class_=name)
         for name, width, height in sizes
     ]
     shapes = [
-        roofline_plot.draw_shape(roofline_plot.SHAPES[i], 6, 6, 4.5) for i in range(len(plot.kinds))
+        roofline_chart.draw_shape(roofline_chart.SHAPES[i], 6, 6, 4.5)
+        for i in range(len(plot.kinds))
     ]
     legend = charts.draw_legend([(kind, i + 1, "") for i, kind in enumerate(plot.kinds)], shapes)
-    note = None
+    notes = [plot.describe_points_below()]
     if plot.left_out:
         count = format_count(plot.left_out, "kernel")
-        note = tag(
-            "p",
+        notes.append(
             f"Not drawn, because they only move data or take little time: {count} with "
-            f"{format_percent(plot.left_out_share)} of the time.",
-            class_="note",
+            f"{format_percent(plot.left_out_share)} of the time."
         )
+    note = tag("p", " ".join(filter(None, notes)), class_="note") if any(notes) else None
     lead = (
         "Each mark is a distinct kernel; its area is proportional to the time of all its runs. The "
         "slope is the memory bandwidth, the flat lines are dense peak rates. The further a kernel "
