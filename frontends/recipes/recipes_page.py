@@ -15,8 +15,9 @@ HEAD = """# Recipes
 This page is generated from `frontends/recipes` by
 `python -m hespas.frontends.recipes.recipes_page`.
 
-[`hespas export`](../how-to/export.md) turns a recipe into StableHLO; `--mesh` gives the devices,
-`--set` an option. They are plain JAX on shapes alone, so any size goes on any machine:
+[`hespas export`](../how-to/export.md) exports a recipe as StableHLO; `--mesh` sets the mesh of
+devices, and `--set` an option. Recipes are plain JAX on shapes alone, so that programs of any size
+can be exported on any machine:
 
 ```sh
 hespas export llama --model 70b --mesh fsdp=64,tensor=8 --set scan=true -o llama.mlir.xz
@@ -25,33 +26,36 @@ hespas run --mlir moe.mlir --node H100_80GB --system H100_80GB_4GPU --output tra
 ```
 
 With `partitioning=manual`, and in recipes without that option, a program is written for one device
-and its collectives are in it, inside `jax.shard_map`. It needs no partitioner, and what crosses
-devices is known by formula (below). With `partitioning=auto` the same model has sharding
-constraints, and XLA's partitioner chooses the collectives. It sums whole gradients and takes each
-device's part of them; XLA makes reduce-scatters of these pairs later, for GPUs and TPUs.
+and contains its collectives, inside `jax.shard_map`. It needs no partitioner, and formulas give its
+communication (below). With `partitioning=auto` the same model has sharding constraints, and XLA's
+partitioner chooses the collectives. It all-reduces whole gradients and slices each device's part of
+them; XLA turns these pairs into reduce-scatters later, for GPUs and TPUs.
 
 `parameters`, `tokens_per_step` (or `images_per_step`) and `flops_per_step` are reported with the
-export. The last counts matrix products and convolutions of all devices, gradients three times the
-forward pass, without what `remat` computes again, the fill of a pipeline or spare room of experts.
+export. The last counts the matrix products and convolutions of all devices; a training step counts
+three times its forward pass. Recomputation by `remat`, the fill of a pipeline and unused capacity
+of experts are not included.
 """
 
 MODELS_HEAD = """
 ## Models
 
-Of the `model` option. 100m to 3b are the published workloads' (arXiv 2604.12090), 8b and 70b
-Llama 3's (arXiv 2407.21783), llama2-7b Llama 2's (arXiv 2307.09288), mixtral-8x7b that of arXiv
-2401.04088; the tiny ones are for tests. Options such as `layers` and `emb` make others of these.
+The option `model` selects one of these models. 100m to 3b are those of the published workloads
+(arXiv 2604.12090), 8b and 70b are Llama 3 (arXiv 2407.21783), llama2-7b is Llama 2 (arXiv
+2307.09288), and mixtral-8x7b is described in arXiv 2401.04088; the tiny ones are for tests. Options
+such as `layers` and `emb` override single dimensions.
 
 | model | emb | heads | kv_heads | head_dim | layers | mlp | vocab | experts | parameters |
 |---|---|---|---|---|---|---|---|---|---|
 """
 
 COLLECTIVES = """
-## What crosses devices in a step of llama
+## The communication in a step of llama
 
-With `partitioning=manual` and `remat` none, minimal or full, for L layers, one by one, of 7
-matrices each. The tests count them on each kind of mesh. With `scan` a loop runs L times, and one
-layer's are in it. The other policies of `remat` lie between minimal and full.
+The table shows the collectives with `partitioning=manual` and `remat` none, minimal or full, for L
+separate layers of 7 matrices each. The tests count them on each kind of mesh. With `scan`, a loop
+runs L times and contains the collectives of one layer. The other policies of `remat` need between
+as many as minimal and full.
 
 | axis | collective | forward | backward |
 |---|---|---|---|
@@ -68,22 +72,23 @@ layer's are in it. The other policies of `remat` lie between minimal and full.
 | | reduce_scatter | | 2L |
 | fsdp, tensor | all_reduce | | 1 unless `clip` is 0: the norm of the gradients |
 
-The published llama3-100m has 100 all-gathers too (L = 7 on fsdp), and once XLA has optimised it for
-an H100 both have 51 reduce-scatters and 12 all-gathers, combined ones. Weights and gradients travel
-in `compute_dtype`.
+The published llama3-100m has 100 all-gathers too (L = 7 on fsdp). When XLA has optimised both
+programs for an H100, each has 51 reduce-scatters and 12 combined all-gathers. Weights and gradients
+are sent in `compute_dtype`.
 
-Of the others: `decode` and `prefill` have 2L + 1 all_reduce over tensor, and 2 to choose the token.
-`moe` has 2L all_to_all forward and 2L backward. `pipeline` has a collective_permute in each of the
-`microbatches + stages - 1` steps of its loop, forward and backward. `resnet` has an all_reduce for
-each parameter's gradient, and for each batch norm one forward and one backward.
+In the other recipes, `decode` and `prefill` have 2L + 1 all_reduce over tensor, and 2 that choose
+the token. `moe` has 2L all_to_all forward and 2L backward. `pipeline` has a collective_permute in
+each of the `microbatches + stages - 1` steps of its loop, forward and backward. `resnet` has one
+all_reduce for the gradient of each parameter, and one forward and one backward for each batch norm.
 """
 
 MEASURED = """
-## What an export takes
+## Time and memory of an export
 
-CPU seconds / wall seconds / GB of memory of `hespas export llama`, start-up and writing included;
-memory is that of its largest process. `manual` is lowered, `auto` is partitioned by XLA for `cpu`.
-Measured 2026-11-21 with jax 0.10.2 on 2 cores under a load of 10 to 23: wall times are long.
+The table shows CPU seconds / wall seconds / GB of memory of `hespas export llama`, including
+start-up and writing; the memory is that of the largest process. Programs with `manual` are lowered,
+programs with `auto` are partitioned by XLA for `cpu`. The measurements were made on 2026-11-21 with
+jax 0.10.2 on 2 cores under a load of 10 to 23, which makes the wall times long.
 
 | model | mesh | manual | manual, `scan` | auto, partitioned |
 |---|---|---|---|---|
@@ -110,10 +115,9 @@ def _render_recipe(name: str) -> str:
     build = find_program_function(name)
     description = inspect.cleandoc(build.__doc__ or "").partition("Raises ")[0].strip()
     description = description.replace("``", "`")
-    head = (
-        f"\n## {name}\n\n{description}\n\n| option | takes | default | what |\n|---|---|---|---|\n"
-    )
-    return head + "".join(map(_render_option, collect_options(build)))
+    header = "| option | values | default | meaning |\n|---|---|---|---|\n"
+    options = "".join(map(_render_option, collect_options(build)))
+    return f"\n## {name}\n\n{description}\n\n{header}{options}"
 
 
 def _render_option(option: RecipeOption) -> str:
