@@ -28,9 +28,10 @@ from hespas.chakra.node_rules import (
     read_integer_attr,
 )
 from hespas.chakra.replay import replay_communication
+from hespas.chakra.schema import CollectiveCommType
 from hespas.chakra.trace_folder import (
-    GROUPS_FILE,
     find_group_problems,
+    find_groups_file,
     find_trace_files,
     is_rank_list,
 )
@@ -100,21 +101,29 @@ def find_trace_problems(folder: Path | str, prefix: str | None = None) -> list[T
     return check_trace_folder(folder, prefix).problems
 
 
-def check_trace_folder(folder: Path | str, prefix: str | None = None) -> TraceCheckReport:
+def check_trace_folder(
+    folder: Path | str, prefix: str | None = None, groups_file: str | os.PathLike[str] | None = None
+) -> TraceCheckReport:
     """Check the traces ``PREFIX.N.et`` in a folder.
+
+    Args:
+        folder: The folder.
+        prefix: The common prefix of the traces; None if the folder holds only one set.
+        groups_file: The file of the communicators; None for ``comm_group.json`` in the folder.
 
     Raises:
         HespasError: The folder has no traces, or several prefixes and ``prefix`` is None.
     """
     folder = Path(folder)
-    return _TraceChecker(folder).check_files(find_trace_files(folder, prefix))
+    return _TraceChecker(folder, groups_file).check_files(find_trace_files(folder, prefix))
 
 
 class _TraceChecker:
     """Checks the traces of a folder; equal problems (severity, rule, text) are counted together."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, groups_file: str | os.PathLike[str] | None) -> None:
         self.folder = folder
+        self.groups_file = find_groups_file(folder, groups_file)
         self.first_places: dict[tuple[str, str, str], str] = {}
         self.counts: Counter[tuple[str, str, str]] = Counter()
 
@@ -147,9 +156,9 @@ class _TraceChecker:
 
     def read_communicators(self, devices: int) -> dict[int, list[int]]:
         """Return the ranks of each communicator, the default one (0) included."""
-        path = self.folder / GROUPS_FILE
+        path = self.groups_file
         groups: dict[int, list[int]] = {0: list(range(devices))}
-        if not path.exists():
+        if path is None:
             return groups
         try:
             data = read_json(path)
@@ -190,6 +199,9 @@ class _TraceChecker:
                         self.add_problem(
                             ERROR, "group", "the rank is not in its communicator", where
                         )
+                    elif group and len(members[group]) < 2 and not _is_broadcast(node):
+                        text = f"communicator {group} has one rank: the collective never finishes"
+                        self.add_problem(ERROR, "group", text, where)
                     if group == 0:
                         default_place = default_place or where
                     elif group not in complete_groups:
@@ -248,6 +260,10 @@ class _TraceChecker:
             source, target, tag, size = outcome.unread[0]
             text = f"a message to rank {target} (tag {tag}, {size} bytes) is never received"
             self.add_problem(WARNING, "match", text, names[source], len(outcome.unread))
+
+
+def _is_broadcast(node: TraceNode) -> bool:
+    return read_integer_attr(node, "comm_type") == CollectiveCommType.BROADCAST
 
 
 class _RankReader:

@@ -11,6 +11,7 @@ from typing import TypeGuard
 from hespas.chakra.node_rules import ERROR, MAX_TAG, WARNING
 from hespas.configs import read_json
 from hespas.support.errors import HespasError
+from hespas.support.text_tables import format_count
 
 GROUPS_FILE = "comm_group.json"
 MAX_GROUP = 499
@@ -47,15 +48,22 @@ def find_trace_files(folder: Path, prefix: str | None = None) -> dict[int, Path]
     return dict(sorted(files.items()))
 
 
-def read_trace_communicators(folder: Path, devices: int) -> dict[int, tuple[int, ...]]:
-    """Return the ranks of each communicator of a folder, the default one (0) included.
+def find_groups_file(folder: Path, named: str | os.PathLike[str] | None = None) -> Path | None:
+    """Return the file of the communicators: the named one, or that of the folder if it exists."""
+    if named is not None:
+        return Path(named)
+    path = folder / GROUPS_FILE
+    return path if path.exists() else None
+
+
+def read_trace_communicators(path: Path | None, devices: int) -> dict[int, tuple[int, ...]]:
+    """Return the ranks of each communicator in a file, and those of the default one (0).
 
     Raises:
         HespasError: A collective on a communicator could not finish.
     """
     communicators = {0: tuple(range(devices))}
-    path = folder / GROUPS_FILE
-    for key, members in (read_json(path) if path.exists() else {}).items():
+    for key, members in (read_json(path) if path is not None else {}).items():
         for severity, text in find_group_problems(key, members, devices):
             if severity == ERROR:
                 raise HespasError(text, where=str(path))
@@ -77,7 +85,8 @@ def find_group_problems(key: str, members: object, devices: int) -> Iterator[tup
         yield ERROR, f"communicator {key!r} is not a list of ranks"
         return
     if len(members) < 2:
-        yield ERROR, f"communicator {key!r} has {len(members)} members: it never finishes"
+        count = format_count(len(members), "member")
+        yield WARNING, f"communicator {key!r} has {count}: a collective on it never finishes"
     if len(set(members)) < len(members):
         yield ERROR, f"communicator {key!r} has a rank twice: it never finishes"
     if any(not 0 <= m < devices for m in members):

@@ -23,7 +23,11 @@ Implementation = Annotated[
         pattern=r"^(ring|oneRing|(oneD|d)irect\d*|halvingDoubling|oneHalvingDoubling|doubleBinaryTree)$"
     ),
 ]
+Implementations = Annotated[list[Implementation], Field(min_length=1)] | None
 Custom = Annotated[list[str], Field(min_length=1, max_length=1)] | None  # a prefix of traces
+
+_ENDPOINT_DELAY_NS = 10  # ASTRA-sim's default
+_OPTIMIZATION = "localBWAware"
 
 
 class NodeFile(StrictModel):
@@ -165,23 +169,24 @@ class NetworkFile(StrictModel):
 class SystemFile(StrictModel):
     """``system.json``: the keys that ASTRA-sim reads.
 
-    Keys for which ASTRA-sim has no useful default are required.
+    Keys for which ASTRA-sim has no useful default are required. Of the keys that change no time
+    here, some are ignored, and others only have the value that turns their feature off.
     """
 
     scheduling_policy: Annotated[
         Literal["LIFO", "FIFO", "EXPLICIT"], Field(alias="scheduling-policy")
     ]
     collective_optimization: Annotated[
-        Literal["localBWAware", "baseline"], Field(alias="collective-optimization")
-    ]
+        Literal["localBWAware", "baseline"] | None, Field(alias="collective-optimization")
+    ] = None
     preferred_dataset_splits: Annotated[int, Field(gt=0, alias="preferred-dataset-splits")]
     active_chunks: Annotated[int, Field(gt=0, alias="active-chunks-per-dimension")] = 1
-    endpoint_delay: Annotated[int, Field(gt=0, alias="endpoint-delay")]
+    endpoint_delay: Annotated[int | None, Field(gt=0, alias="endpoint-delay")] = None
     local_mem_bw: Annotated[float, Field(gt=0, alias="local-mem-bw")]
-    all_reduce: Annotated[list[Implementation], Field(alias="all-reduce-implementation")]
-    all_gather: Annotated[list[Implementation], Field(alias="all-gather-implementation")]
-    reduce_scatter: Annotated[list[Implementation], Field(alias="reduce-scatter-implementation")]
-    all_to_all: Annotated[list[Implementation], Field(alias="all-to-all-implementation")]
+    all_reduce: Implementations = Field(None, alias="all-reduce-implementation")
+    all_gather: Implementations = Field(None, alias="all-gather-implementation")
+    reduce_scatter: Implementations = Field(None, alias="reduce-scatter-implementation")
+    all_to_all: Implementations = Field(None, alias="all-to-all-implementation")
     boost_mode: Annotated[int, Field(alias="boost-mode")] = 0
     trace_enabled: Annotated[int, Field(alias="trace-enabled")] = 1
     roofline_enabled: Annotated[int, Field(alias="roofline-enabled")] = 0
@@ -192,6 +197,12 @@ class SystemFile(StrictModel):
     custom_all_to_all: Custom = Field(None, alias="all-to-all-implementation-custom")
     per_node_custom: Annotated[str, Field(alias="per-node-custom-implementation")] = ""
     local_reduction_delay: Annotated[int | None, Field(alias="local-reduction-delay")] = None
+    model_shared_bus: Annotated[Literal[0], Field(alias="model-shared-bus")] = 0
+    replay_only: Annotated[Literal[0], Field(alias="replay-only")] = 0
+    track_local_mem: Annotated[int, Field(alias="track-local-mem")] = 0
+    local_mem_trace_filename: Annotated[str, Field(alias="local-mem-trace-filename")] = ""
+    intra_dimension_scheduling: Annotated[str, Field(alias="intra-dimension-scheduling")] = ""
+    inter_dimension_scheduling: Annotated[str, Field(alias="inter-dimension-scheduling")] = ""
 
 
 class RemoteMemoryFile(StrictModel):
@@ -234,20 +245,19 @@ def parse_system_files(
     place, folder = str(path), path.parent
     network = validate_config(NetworkFile, network_data, network_place)
     keys = validate_config(SystemFile, settings, place)
-    implementations: dict[str, tuple[str, ...]] = {}
-    custom: dict[str, str] = {}
-    for name in COLLECTIVES:
-        algorithms = tuple(getattr(keys, name.replace("-", "_")))
-        if len(algorithms) != len(network.topology):
-            raise HespasError(
-                f"{name}-implementation has {len(algorithms)}, not {len(network.topology)} "
-                "entries, one for each dimension of network.yml",
-                where=place,
-            )
-        implementations[name] = algorithms
-        traces = getattr(keys, f"custom_{name.replace('-', '_')}")
-        if traces:
-            custom[name] = traces[0]
+    implementations = _collect_implementations(keys, len(network.topology), place)
+    custom = {
+        name: traces[0]
+        for name in COLLECTIVES
+        if (traces := getattr(keys, f"custom_{name.replace('-', '_')}"))
+    }
+    optimization, notes = _choose_optimization(keys, implementations, place)
+    if keys.track_local_mem:
+        notes.append(f"{place}: track-local-mem has no effect here")
+    if keys.endpoint_delay is None:
+        notes.append(
+            f"{place}: endpoint-delay is missing: {_ENDPOINT_DELAY_NS} ns, as in ASTRA-sim"
+        )
     return SystemSpec(
         name=folder.name,
         folder=folder,
@@ -257,14 +267,61 @@ def parse_system_files(
         latency_ns=tuple(network.latency),
         implementations=implementations,
         scheduling_policy=keys.scheduling_policy,
-        collective_optimization=keys.collective_optimization,
+        collective_optimization=optimization,
         active_chunks_per_dimension=keys.active_chunks,
         preferred_dataset_splits=keys.preferred_dataset_splits,
-        endpoint_delay_ns=keys.endpoint_delay,
+        endpoint_delay_ns=keys.endpoint_delay or _ENDPOINT_DELAY_NS,
         local_mem_bw_gb_s=keys.local_mem_bw,
         roofline_enabled=bool(keys.roofline_enabled),
         peak_perf_tflops=keys.peak_perf,
         custom=custom,
         per_node_custom=keys.per_node_custom,
         settings=settings,
+        notes=tuple(notes),
     )
+
+
+def _collect_implementations(keys: SystemFile, dims: int, place: str) -> dict[str, tuple[str, ...]]:
+    """Return the algorithms of each collective by dimension.
+
+    A list may end with an algorithm for all dimensions, such as ``oneRing``: ASTRA-sim ignores
+    what follows it.
+
+    Raises:
+        HespasError: A list has too many or too few entries.
+    """
+    implementations = {}
+    for name in COLLECTIVES:
+        algorithms: list[str] | None = getattr(keys, name.replace("-", "_"))
+        if algorithms is None:
+            continue
+        spans_rest = any(algorithm.startswith("one") for algorithm in algorithms)
+        if len(algorithms) > dims or (len(algorithms) < dims and not spans_rest):
+            raise HespasError(
+                f"{name}-implementation has {len(algorithms)}, not {dims} entries, one for each "
+                "dimension of network.yml",
+                where=place,
+            )
+        implementations[name] = tuple(algorithms)
+    return implementations
+
+
+def _choose_optimization(
+    keys: SystemFile, implementations: dict[str, tuple[str, ...]], place: str
+) -> tuple[str, list[str]]:
+    """Return the collective optimisation, and a note if system.json has none.
+
+    Raises:
+        HespasError: system.json has none, and the time of an all-reduce depends on it.
+    """
+    if keys.collective_optimization is not None:
+        return keys.collective_optimization, []
+    algorithms = implementations.get("all-reduce", ())
+    if len(algorithms) > 1 and not algorithms[0].startswith("one"):
+        raise HespasError(
+            "the key 'collective-optimization' is missing, on which an all-reduce over several "
+            "dimensions depends",
+            where=place,
+            remedy='add "collective-optimization": "localBWAware", or "baseline"',
+        )
+    return _OPTIMIZATION, [f"{place}: collective-optimization is missing, but has no effect here"]

@@ -138,7 +138,7 @@ def _render_system_table() -> str:
         )
         bandwidth = ", ".join(f"{v:g}" for v in s.bandwidth_gib_s)
         latency = ", ".join(f"{v:g}" for v in s.latency_ns)
-        algorithms = ", ".join(s.implementations["all-reduce"])
+        algorithms = ", ".join(s.implementations.get("all-reduce", ()))
         rows.append(
             f"| {name} | {s.device_count} | {topology} | {bandwidth} | {latency} | {algorithms} "
             f"| {s.local_mem_bw_gb_s:g} |\n"

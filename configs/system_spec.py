@@ -22,7 +22,8 @@ class SystemSpec:
         npus_count: The number of devices in each dimension.
         bandwidth_gib_s: Bandwidth of a device in each dimension, in 2**30 bytes per second.
         latency_ns: Latency of a hop in each dimension.
-        implementations: For each collective, its algorithm in each dimension.
+        implementations: For each collective, its algorithm in each dimension. A collective that
+            system.json does not name is absent.
         local_mem_bw_gb_s: Memory bandwidth of a device in 1e9 bytes per second.
         roofline_enabled: Whether the time of a compute node follows from its operations and bytes
             instead of its duration.
@@ -30,6 +31,7 @@ class SystemSpec:
         custom: For a collective, the prefix of the traces of a custom algorithm.
         per_node_custom: A file that maps single trace nodes to custom algorithms.
         settings: The contents of system.json.
+        notes: What was assumed because system.json does not say it, one sentence each.
     """
 
     name: str
@@ -50,6 +52,7 @@ class SystemSpec:
     custom: dict[str, str] = field(default_factory=dict)
     per_node_custom: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def device_count(self) -> int:
@@ -69,10 +72,20 @@ class SystemSpec:
         for name in COLLECTIVES:
             key = f"{name}-implementation-custom"
             if resolved.get(key):
-                resolved[key] = [os.path.abspath(self.folder / prefix) for prefix in resolved[key]]
+                resolved[key] = [str(self.resolve_trace_prefix(prefix)) for prefix in resolved[key]]
         if self.per_node_custom:
             resolved[PER_NODE_KEY] = os.path.abspath(self.folder / self.per_node_custom)
         return resolved
+
+    def resolve_trace_prefix(self, prefix: str) -> Path:
+        """Return the absolute form of a prefix of custom traces.
+
+        A relative prefix starts at the folder of the system. If no traces are there, it starts at
+        the working directory, as in ASTRA-sim.
+        """
+        paths = [Path(os.path.abspath(folder / prefix)) for folder in (self.folder, Path())]
+        with_traces = [path for path in paths if path.with_name(f"{path.name}.0.et").exists()]
+        return [*with_traces, *paths][0]
 
     def render_network_text(self) -> str:
         """Return the text of network.yml."""

@@ -144,8 +144,8 @@ def _prepare_folder(place: Path, simulation: AstraSimulation, files: Sequence[Pa
     """Write the files of a run to a folder; return the arguments that name them."""
     options = simulation.options
     _link_traces(place, files)
-    groups = simulation.traces.folder / GROUPS_FILE
-    if groups.is_file():
+    groups = simulation.traces.groups_file
+    if groups is not None:
         shutil.copyfile(groups, place / GROUPS_FILE)
     (place / "network.yml").write_text(simulation.system.render_network_text(), encoding="utf-8")
     settings = _build_system_settings(simulation, place)
@@ -162,7 +162,7 @@ def _prepare_folder(place: Path, simulation: AstraSimulation, files: Sequence[Pa
         "remote-memory-configuration": at / "remote_memory.json",
         "logging-folder": at / "log",
     }
-    if groups.is_file():
+    if groups is not None:
         arguments["comm-group-configuration"] = at / GROUPS_FILE
     lines = [f"--{name}={value}" for name, value in arguments.items()]
     if options.queues_per_dim != 1:
@@ -189,13 +189,15 @@ def _build_system_settings(simulation: AstraSimulation, place: Path) -> dict[str
     folder = simulation.system.folder
     settings = simulation.system.resolve_settings_paths()
     settings["trace-enabled"] = int(simulation.options.intervals)
+    settings.pop("track-local-mem", None)  # changes no time, but needs attributes of each node
     if simulation.exact:
         settings |= {"roofline-enabled": 1, "peak-perf": 1}
     by_node = simulation.system.per_node_custom
     if by_node:
         relative_prefixes = per_node.read_prefixes(folder / by_node)
         prefixes = {
-            node: str((folder / prefix).absolute()) for node, prefix in relative_prefixes.items()
+            node: str(simulation.system.resolve_trace_prefix(prefix))
+            for node, prefix in relative_prefixes.items()
         }
         (place / "per_node.yml").write_text(per_node.format_prefixes(prefixes), encoding="utf-8")
         settings[PER_NODE_KEY] = str(place / "per_node.yml")
@@ -241,7 +243,11 @@ def _explain_failure(
     folder, devices = simulation.traces.folder, simulation.system.device_count
     failure = f"{program.path.name} finished {printed.finished_count} of {devices} devices"
     prefix = simulation.traces.files[0].name.removesuffix(".0.et")
-    errors = [p for p in check_trace_folder(folder, prefix).problems if p.severity == ERROR]
+    errors = [
+        p
+        for p in check_trace_folder(folder, prefix, simulation.traces.groups_file).problems
+        if p.severity == ERROR
+    ]
     if errors:
         return HespasError(f"{failure}: {errors[0].text}", where=f"{folder}/{errors[0].where}")
     if code < 0:

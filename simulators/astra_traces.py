@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from hespas.chakra.trace_folder import GROUPS_FILE, find_trace_files
+from hespas.chakra.trace_folder import find_groups_file, find_trace_files
 from hespas.chakra.trace_reader import (
     TraceFileError,
     TraceNode,
@@ -19,15 +20,21 @@ from hespas.support.errors import HespasError
 class TraceFolder:
     """A folder of Chakra traces.
 
-    ``groups`` holds the devices of each communicator except that of all devices. Records that
+    ``groups`` holds the devices of each communicator except that of all devices, as
+    ``groups_file`` lists them. Records that
     devices have in common, which are most records of a program, are parsed once.
     """
 
-    def __init__(self, folder: Path | str, prefix: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | str,
+        prefix: str | None = None,
+        groups_file: str | os.PathLike[str] | None = None,
+    ) -> None:
         self.folder = Path(folder)
         self.files = find_trace_files(self.folder, prefix)
-        path = self.folder / GROUPS_FILE
-        communicators = read_json(path) if path.exists() else {}
+        self.groups_file = path = find_groups_file(self.folder, groups_file)
+        communicators = read_json(path) if path is not None else {}
         try:
             self.groups = {int(key): tuple(ranks) for key, ranks in communicators.items()}
         except (TypeError, ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -104,12 +105,20 @@ def _rename_node(node: TraceNode, groups: Mapping[int, int], peers: Mapping[int,
 
 @dataclass(frozen=True, slots=True)
 class SimulationInputs:
-    """Traces and a system; ``groups`` holds the devices of each communicator, 0 being all."""
+    """Traces and a system.
+
+    Attributes:
+        groups: The devices of each communicator, 0 being all.
+        groups_file: The file of the communicators; None if there is none.
+        notes: Remarks on the files, one sentence each.
+    """
 
     folder: Path
     system: SystemSpec
     devices: Sequence[SimulatedDevice]
     groups: Mapping[int, tuple[int, ...]]
+    groups_file: Path | None = None
+    notes: tuple[str, ...] = ()
 
     def get_device_nodes(self, device: int) -> dict[int, TraceNode]:
         """Return the nodes of a device by id."""
@@ -153,7 +162,10 @@ def find_collective_members(
 
 
 def load_inputs(
-    folder: str | Path, system: SystemSpec | str, prefix: str | None = None
+    folder: str | Path,
+    system: SystemSpec | str,
+    prefix: str | None = None,
+    groups_file: str | os.PathLike[str] | None = None,
 ) -> SimulationInputs:
     """Read the traces ``PREFIX.N.et`` and ``comm_group.json`` of a folder.
 
@@ -161,6 +173,7 @@ def load_inputs(
         folder: The folder.
         system: The system, the name of a preset, or the folder of a system.
         prefix: The common prefix of the traces; None if the folder holds only one set.
+        groups_file: The file of the communicators; None for ``comm_group.json`` in the folder.
 
     Raises:
         HespasError: A file is missing or wrong; it names the file, node and key.
@@ -178,7 +191,8 @@ def load_inputs(
             where=str(folder),
             remedy=f"the folder has {len(trace_files)} traces: use a system with as many devices",
         )
-    groups = trace_folder.read_trace_communicators(folder, count)
+    groups_path = trace_folder.find_groups_file(folder, groups_file)
+    groups = trace_folder.read_trace_communicators(groups_path, count)
     programs: dict[int, list[tuple[TraceTemplate, SimulatedProgram]]] = {}
     devices = []
     member_sets = build_member_sets(groups)
@@ -186,7 +200,18 @@ def load_inputs(
         device = _load_device(trace_files[rank], system, programs)
         check_device(rank, device, member_sets)
         devices.append(device)
-    return SimulationInputs(folder, system, devices, groups)
+    notes = _note_small_groups(groups, groups_path)
+    return SimulationInputs(folder, system, devices, groups, groups_path, notes)
+
+
+def _note_small_groups(groups: Mapping[int, Sequence[int]], path: Path | None) -> tuple[str, ...]:
+    """Note the communicators of fewer than two devices, which ASTRA-sim accepts if unused."""
+    small = [group for group, members in groups.items() if group and len(members) < 2]
+    if not small:
+        return ()
+    names = ", ".join(map(str, small[:3])) + (" ..." if len(small) > 3 else "")
+    count = format_count(len(small), "communicator")
+    return (f"{path}: {count} of fewer than two devices, unused: {names}",)
 
 
 def _load_device(
@@ -298,6 +323,8 @@ def check_device(
                 f"device {rank} is not in its communicator {group}",
                 where=_describe_position(device, i),
             )
+        if len(member_sets[group]) < 2:
+            _check_small_group_unused(device, name)
     for name, i in program.peers.items():
         peer = device.peers.get(name, name)
         if peer == rank or not 0 <= peer < len(member_sets[0]):
@@ -311,6 +338,18 @@ def check_device(
             key = "comm_src" if program.nodes[i].type == SEND else "comm_dst"
             raise HespasError(
                 f"{key} is {own}, but the device is {rank}", where=_describe_position(device, i)
+            )
+
+
+def _check_small_group_unused(device: SimulatedDevice, name: int) -> None:
+    """Raise HespasError if a collective other than a broadcast runs on a group of one device."""
+    for i, step in enumerate(device.program.steps):
+        if step.group == name and step.kind != "broadcast":
+            group = device.groups.get(name, name)
+            raise HespasError(
+                f"a collective on communicator {group}, which has one device, never finishes",
+                where=_describe_position(device, i),
+                remedy="leave collectives of one device out of the traces",
             )
 
 

@@ -196,10 +196,13 @@ def find_spanned_dimensions(
     Returns:
         Whether each dimension is spanned; () if the collective spans all devices.
     """
+    algorithms = _list_algorithms(system, kind)
     if all(involved):
         return ()
+    if not algorithms:  # a custom collective, or an error of the system
+        return tuple(involved)
     spanned = [False] * len(involved)
-    for dim, name in enumerate(_list_algorithms(system, kind)):
+    for dim, name in enumerate(algorithms):
         if name.startswith(_ALL_DIMENSIONS_PREFIX):
             if involved[dim]:
                 return ()
@@ -209,4 +212,4 @@ def find_spanned_dimensions(
 
 
 def _list_algorithms(system: SystemSpec, kind: str) -> tuple[str, ...]:
-    return system.implementations[kind.replace("_", "-")]
+    return system.implementations.get(kind.replace("_", "-"), ())

@@ -50,6 +50,8 @@ def simulate_inputs(
     inputs: SimulationInputs, choice: SimulatorChoice, *, note: Note = lambda text: None
 ) -> SimulationResult:
     """Simulate traces that ``load_inputs`` has read; like ``simulate_folder`` otherwise."""
+    for text in (*inputs.system.notes, *inputs.notes):
+        note(text)
     program = select_astra_program(choice, note)
     if program is None:
         return _simulate_embedded(inputs, choice, note)
@@ -78,7 +80,7 @@ def _simulate_by_astra(
 ) -> SimulationResult:
     is_exact = choice.exact_durations and apply_exact_durations(inputs) is not None
     prefix = inputs.devices[0].path.name.removesuffix(".0.et")
-    traces = TraceFolder(inputs.folder, prefix)
+    traces = TraceFolder(inputs.folder, prefix, inputs.groups_file)
     simulation = astra.AstraSimulation(traces, inputs.system, choice.options, exact=is_exact)
     result = astra.simulate_with_astra(program, simulation, timeout_s=choice.timeout_s, note=note)
     return _record_duration_unit(result, is_exact)

@@ -252,6 +252,7 @@ def simulate(
     simulator: str | None = None,
     astra_sim: str | None = None,
     prefix: str | None = None,
+    groups_file: str | os.PathLike[str] | None = None,
     timeout_s: float | None = None,
     timeline: str | None = None,
     note: TextFunction = ignore_text,
@@ -267,6 +268,7 @@ def simulate(
         simulator: ``auto``, ``embedded``, ``astra-sim`` or ``both``.
         astra_sim: The ASTRA-sim executable; None searches PATH.
         prefix: The name of the traces, if the folder holds several programs.
+        groups_file: The file of the communicators; None for ``comm_group.json`` in the folder.
         timeout_s: The seconds that ASTRA-sim may take.
         timeline: A file for a Perfetto timeline.
         note: Receives notes, one line each.
@@ -295,6 +297,7 @@ def simulate(
         network_settings.load_resolved_system(settings, is_recorded=system is None),
         replace(choice, options=replace(choice.options, **options), timeout_s=timeout_s),
         prefix=prefix,
+        groups_file=groups_file,
         timeline=timeline,
         note=note,
     )

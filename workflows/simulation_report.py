@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ def simulate_trace_folder(
     choice: SimulatorChoice,
     *,
     prefix: str | None = None,
+    groups_file: str | os.PathLike[str] | None = None,
     timeline: str | None = None,
     note: Callable[[str], None] = lambda text: None,
 ) -> SimulationReport:
@@ -53,6 +55,7 @@ def simulate_trace_folder(
         simulator: ``auto``, ``embedded``, ``astra-sim`` or ``both``.
         astra_sim: The ASTRA-sim executable; None searches PATH.
         prefix: The name of the traces, if the folder holds several programs.
+        groups_file: The file of the communicators; None for ``comm_group.json`` in the folder.
         timeout_s: The seconds that ASTRA-sim may take.
         exact_durations: Whether durations are nanoseconds; else they are whole microseconds.
         timeline: A file for a Perfetto timeline; None writes none.
@@ -71,7 +74,7 @@ def simulate_trace_folder(
             remedy="use a system of that size: hespas presets systems lists the presets, and "
             "hespas presets new makes another",
         )
-    inputs = load_inputs(traces, system, prefix)
+    inputs = load_inputs(traces, system, prefix, groups_file)
     result = simulator_choice.simulate_inputs(inputs, choice, note=note)
     if timeline is not None:
         from hespas.simulators.timeline import write_timeline

@@ -113,7 +113,12 @@ class CollectivePlanner:
 
     @property
     def endpoint_delay_ns(self) -> int:
-        """The endpoint delay of the system in nanoseconds, scaled by the options."""
+        """The endpoint delay of the system in nanoseconds, scaled by the options.
+
+        ASTRA-sim does not scale its default.
+        """
+        if "endpoint-delay" not in self.system.settings:
+            return self.system.endpoint_delay_ns
         return int(self.system.endpoint_delay_ns * self.options.injection_scale)
 
     def compute_delay_ns(self, communicator: PlannedCommunicator) -> int:
@@ -145,6 +150,11 @@ class CollectivePlanner:
         Raises:
             HespasError: The algorithms of the system cannot run the collective.
         """
+        where = str(self.system.folder / "system.json")
+        if not self.list_algorithms(kind):
+            key = f"{kind.replace('_', '-')}-implementation"
+            text = f"the key '{key}' is missing, but the traces have such a collective"
+            raise HespasError(text, where=where)
         counts = self.find_grid_counts(kind, members) if part else ()
         dims = self.find_dimensions(kind, members, part, counts)
         involved = involved[: len(dims)] or (True,) * len(dims)
@@ -152,7 +162,6 @@ class CollectivePlanner:
         one_ring = part and not counts
         problem = self.find_algorithm_problem(kind, used, one_ring)
         if problem:
-            where = str(self.system.folder / "system.json")
             raise HespasError(f"{kind.replace('_', '-')}-implementation: {problem}", where=where)
         lines = [dim.find_ring_members(dim.members[0]) for dim in used] if part else []
         form = tuple(encode_link_form(self.network, line) for line in lines)
@@ -181,7 +190,7 @@ class CollectivePlanner:
         """Return the algorithms of a kind of collective, by dimension."""
         return [
             DimensionAlgorithm.from_system_name(text)
-            for text in self.system.implementations[kind.replace("_", "-")]
+            for text in self.system.implementations.get(kind.replace("_", "-"), ())
         ]
 
     def find_grid_counts(self, kind: str, members: tuple[int, ...]) -> tuple[int, ...]:

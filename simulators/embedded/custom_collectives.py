@@ -109,7 +109,8 @@ class CustomTraces:
         """
         key = (prefix, position, count)
         if key not in self._algorithms:
-            path = Path(self.system.folder / f"{prefix}.{position}.et")
+            resolved = self.system.resolve_trace_prefix(prefix)
+            path = resolved.with_name(f"{resolved.name}.{position}.et")
             self._algorithms[key] = _read_algorithm(path, position, count)
         return self._algorithms[key]
 

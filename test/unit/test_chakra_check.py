@@ -158,7 +158,7 @@ def test_read_only_trace(save):
     [
         ({"0": [0, 1]}, "reserved"),
         ({"x": [0, 1]}, "not a number"),
-        ({"1": [0]}, "has 1 members"),
+        ({"1": [0]}, "has 1 member: a collective"),
         ({"1": [0, 1, 1]}, "twice"),
         ({"1": [0, 1, 5]}, "outside 0 to 1"),
         ({"1": "all"}, "not a list"),
@@ -177,7 +177,7 @@ def test_a_file_of_communicators_that_is_none(save, tmp_path, text):
     (tmp_path / "comm_group.json").write_text(text)
     assert "groups" in find_rules(tmp_path)
     with pytest.raises(HespasError, match=r"JSON|nested"):
-        trace_folder.read_trace_communicators(tmp_path, 2)
+        trace_folder.read_trace_communicators(tmp_path / "comm_group.json", 2)
 
 
 def test_a_number_far_away_is_one_missing_rank_after_another(save, tmp_path):

@@ -72,10 +72,6 @@ def test_an_algorithm_that_runs_in_no_involved_dimension(tmp_path: Path) -> None
     fails(tmp_path, [[node]] * 4, match, counts=(2, 2), algorithm=["oneRing", "oneRing"])
 
 
-def test_no_communicators_of_one(tmp_path: Path) -> None:
-    fails(tmp_path, [[t.coll(1)]] * 2, "communicator '1' has 1 members", {1: [0]})
-
-
 def test_a_device_outside_its_communicator(tmp_path: Path) -> None:
     ranks = [[t.coll(1)], [t.coll(1)], [t.coll(1)]]
     fails(tmp_path, ranks, "device 2 is not in its communicator 1", {1: [0, 1]}, (3,))

@@ -39,6 +39,10 @@ def build_parser() -> CommandParser:
     )  # fmt: skip
     add("--prefix", help="name of the traces, if the folder contains several trace sets")
     add(
+        "--comm-groups", metavar="FILE",
+        help="file of the communicators (default: comm_group.json in the folder)",
+    )  # fmt: skip
+    add(
         "--simulator", choices=SIMULATORS,
         help="embedded; astra-sim, which must be installed; auto: embedded, or astra-sim if "
         "--astra-sim names it; both: run both, and fail if they differ; default: that of the run, "
@@ -135,6 +139,7 @@ def main(argv: Sequence[str]) -> int:
             exact_durations=not command_line.micros,
         ),
         prefix=command_line.prefix,
+        groups_file=command_line.comm_groups,
         timeline=command_line.timeline,
         note=print_to_stderr,
     )

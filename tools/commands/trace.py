@@ -32,6 +32,10 @@ def build_parser() -> CommandParser:
     add = check.add_argument
     add("folder", metavar="DIR", help="folder with PREFIX.N.et files and comm_group.json")
     add("--prefix", help="name of the traces, if the folder contains several trace sets")
+    add(
+        "--comm-groups", metavar="FILE",
+        help="file of the communicators (default: comm_group.json in the folder)",
+    )  # fmt: skip
     add_json_flag(check, "print one JSON object instead of lines of text")
     add("--strict", action="store_true", help="exit with 1 on warnings too")
     show = parser.add_command("print", "print the nodes of a trace, one per line", _print_trace)
@@ -51,7 +55,7 @@ def _check_traces(options: argparse.Namespace) -> int:
     """Check a folder of traces and print the problems; returns 1 if there are errors."""
     from hespas.chakra.check_traces import check_trace_folder
 
-    report = check_trace_folder(options.folder, options.prefix)
+    report = check_trace_folder(options.folder, options.prefix, options.comm_groups)
     failed = any(problem.severity == "error" or options.strict for problem in report.problems)
     if options.json:
         counts = {"devices": report.devices, "nodes": report.nodes, "ok": not failed}
