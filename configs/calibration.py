@@ -52,6 +52,9 @@ class FitFile(StrictModel):
         residual: The knots of each axis, which span the range of the measurements, and under
             ``permille`` the logarithm of the correction at each knot in thousandths, with the last
             axis varying fastest.
+        backward: Of ``attention``: the knots of ``queries``, and under ``permille`` the logarithm,
+            in thousandths, of the time of a backward call over that of a forward call of as many
+            operations.
         band: Rows of: an upper limit of the time in seconds, and the low and high end of the 80 %
             band relative to the estimate.
     """
@@ -63,6 +66,8 @@ class FitFile(StrictModel):
     s_per_k: NotNegative = 0.0
     eager_s: NotNegative = 0.0
     residual: dict[str, list[float]] | None = None
+    backward: dict[str, list[float]] | None = None
+    backward_source: str = ""
     band: Annotated[list[BandStep], Field(min_length=1)]
     tags: list[Literal["transferred", "assumed"]] = Field(default_factory=list)
     fit: FitErrors | None = None
@@ -75,6 +80,14 @@ class FitFile(StrictModel):
                 raise ValueError("band: low must be above -1 and at most 0, and high at least 0")
         if [row[0] for row in self.band] != sorted({row[0] for row in self.band}):
             raise ValueError("band: times must ascend")
+        if self.backward is not None:
+            queries = self.backward.get("queries", [])
+            if set(self.backward) != {"queries", "permille"} or not queries:
+                raise ValueError("backward: the keys must be queries and permille")
+            if min(queries) <= 0 or queries != sorted(set(queries)):
+                raise ValueError("backward: queries needs ascending knots above 0")
+            if len(self.backward["permille"]) != len(queries):
+                raise ValueError("backward: permille needs one value for each knot")
         if self.residual is None:
             return self
         knots = {name: axis for name, axis in self.residual.items() if name != "permille"}

@@ -62,6 +62,8 @@ class KernelFit:
     The result is multiplied by the exponential of ``residual`` at the sizes of the kernel.
 
     Attributes:
+        backward: Of fused attention: the logarithm of the time of a backward call over that of a
+            forward call of as many operations, as a function of the number of queries.
         eager_s: Additional launch time, in seconds, that the measurements contain.
         error: The median relative error of held-out shapes.
     """
@@ -75,6 +77,7 @@ class KernelFit:
     s_per_k: float = 0.0
     eager_s: float = 0.0
     residual: CorrectionSurface | None = None
+    backward: CorrectionSurface | None = None
     tags: frozenset[str] = frozenset()
     error: float | None = None
     source: str = ""
@@ -93,6 +96,7 @@ class KernelFit:
             data.get("s_per_k", 0.0),
             data.get("eager_s", 0.0),
             CorrectionSurface.from_preset(data["residual"]) if "residual" in data else None,
+            CorrectionSurface.from_preset(data["backward"]) if "backward" in data else None,
             tags | frozenset(data.get("tags", ())),
             fit_report.get("median"),
             fit_report.get("source") or data.get("source", ""),

@@ -157,14 +157,20 @@ def estimate_shapeless_s(constants: DeviceConstants, flops: Mapping[str, int]) -
 def estimate_attention_time(
     constants: DeviceConstants, shape: AttentionShape, moved_bytes: float
 ) -> KernelTime:
-    """Return the time of one fused attention call, forward or backward at one rate."""
+    """Return the time of one fused attention call.
+
+    A backward call takes as long as a forward call of as many operations, times the factor of the
+    fit. Its tag is ``transferred`` without such a factor, and in types other than 16-bit ones.
+    """
     fit = constants.fits["attention"]
     peak = constants.node.find_peak_rate("matrix", shape.dtype)
     compute_s = shape.flops / peak.flops_per_s
     memory_s = moved_bytes / constants.node.memory_bandwidth_bytes_per_s
     time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s)
     time_s, outside = fit.apply_correction(time_s, shape.heads, shape.queries, shape.head_size)
-    if shape.backward:
+    if shape.backward and fit.backward is not None:
+        time_s *= math.exp(fit.backward.interpolate_at(shape.queries))
+    if shape.backward and (fit.backward is None or shape.dtype not in ("bf16", "f16")):
         fit = fit.with_tags(TRANSFERRED)
     return _build_kernel_time(fit, time_s, compute_s, memory_s, outside)
 

@@ -18,10 +18,14 @@ from hespas.dialects.attrs import Cost
 from hespas.dialects.mlir import collect_functions
 from hespas.estimators.aggregate import aggregate_costs, repeat_cost
 from hespas.estimators.base import CostItem
+from hespas.estimators.calibrated.attention_shape import AttentionShape
 from hespas.estimators.calibrated.calibrated_estimator import CalibratedConfig, CalibratedEstimator
 from hespas.estimators.calibrated.correction_surface import CorrectionSurface
 from hespas.estimators.calibrated.device_constants import DeviceConstants, ErrorBand
-from hespas.estimators.calibrated.kernel_times import estimate_product_time
+from hespas.estimators.calibrated.kernel_times import (
+    estimate_attention_time,
+    estimate_product_time,
+)
 from hespas.estimators.calibrated.kernel_traits import collect_traits
 from hespas.estimators.product_shapes import MatrixProduct
 from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
@@ -424,6 +428,42 @@ def test_a_band_is_chosen_by_time():
     assert low == pytest.approx(math.exp(-0.25)) and high == pytest.approx(math.exp(0.25))
 
 
+# Fused attention
+
+# Queries to milliseconds: cuDNN 9.27, backward, causal, bf16, 2 x 64 heads of 128, 8 of keys.
+# NVIDIA/cudnn-frontend (MIT) 816ea4573, benchmark/attention_training/results/llama3.1.
+BACKWARD_MS = {
+    "H200_141GB": {2048: 0.856, 4096: 2.779, 8192: 10.448, 16384: 40.803, 32768: 166.714},
+    "A100_PCIe_80GB": {2048: 3.168, 4096: 10.772, 8192: 40.532, 16384: 158.694, 32768: 617.228},
+}
+
+
+def attention(queries, *, backward, dtype="bf16"):
+    products = 5 if backward else 2
+    flops = products * 2 * 128 * 128 * queries * (queries + 1) // 2
+    return AttentionShape(128, queries, 128, dtype, flops, backward)
+
+
+@pytest.mark.parametrize("node", BACKWARD_MS)
+def test_backward_attention_is_as_measured(node):
+    constants = DeviceConstants.from_node(configs.load_node(node))
+    for queries, time_ms in BACKWARD_MS[node].items():
+        moved = 4 * 2 * queries * 128 * (64 + 8) * 2 + 128 * queries * 4
+        kernel = estimate_attention_time(constants, attention(queries, backward=True), moved)
+        assert 1e3 * kernel.time_s == pytest.approx(time_ms, rel=0.01)
+        assert "transferred" not in kernel.tags
+
+
+@pytest.mark.parametrize("node", ["H100_80GB", "H200_141GB", "A100_SXM_80GB", "B200_180GB"])
+def test_backward_attention_runs_at_a_lower_rate_than_forward(node):
+    constants = DeviceConstants.from_node(configs.load_node(node))
+    backward = estimate_attention_time(constants, attention(8192, backward=True), 0.0)
+    forward = estimate_attention_time(constants, attention(8192, backward=False), 0.0)
+    assert 0.7 < 2.5 * forward.time_s / backward.time_s < 0.95
+    other = estimate_attention_time(constants, attention(8192, backward=True, dtype="f8"), 0.0)
+    assert "transferred" in other.tags
+
+
 # Nodes
 
 
@@ -469,6 +509,8 @@ def test_files_that_are_like_each_other(parse, tmp_path):
         ({"fits": {"attention": {"fixed_s": 1e-6, "bandwidth": 0.9, "band": [[1, -0.1, 0.2]],
           "residual": {"m": [1], "n": [1], "k": [1], "permille": [1]}}}},
          "keys of residual must be heads"),
+        ({"fits": {"attention": {"fixed_s": 1e-6, "bandwidth": 0.9, "band": [[1, -0.1, 0.2]],
+          "backward": {"queries": [1, 2], "permille": [1]}}}}, "backward: permille needs one"),
         ({"speed": 3}, "unknown key"),
     ],
 )  # fmt: skip
