@@ -216,11 +216,11 @@ def test_what_cannot_be_made_is_a_row(tmp_path, run, capsys):
 def test_an_uneven_group_is_a_row(rows, run, capsys):
     arguments = ("scale-out", *TINY, "--tensor", "1,2", "--devices", "4,5", "--keep-going")
     arguments += ("--system", "*_4GPU")
-    found = rows(*arguments)
-    errors = {(row["tensor"], row["devices"]): row["error"] for row in found}
+    study_rows = rows(*arguments)
+    errors = {(row["tensor"], row["devices"]): row["error"] for row in study_rows}
     assert errors[2, 5] == "5 devices do not make groups of 2 (--tensor)"
     assert errors[1, 4] is errors[2, 4] is None and "no system" in errors[1, 5]
-    assert [row["efficiency"] for row in found] == [1, None, 1, None]
+    assert [row["efficiency"] for row in study_rows] == [1, None, 1, None]
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_streams_and_exit_codes_pass_through() -> None:
 
 
 @pytest.mark.parametrize(
-    ("printed", "dies", "said"),
+    ("printed", "dies", "message"),
     [
         ("", "os.abort()", "SIGABRT"),
         ("", "os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),
@@ -71,11 +71,11 @@ def test_streams_and_exit_codes_pass_through() -> None:
         ("terminate called\\n  what():  worse", "os.abort()", "SIGABRT: worse"),
     ],
 )  # fmt: skip
-def test_a_native_crash_is_one_line(printed: str, dies: str, said: str) -> None:
+def test_a_native_crash_is_one_line(printed: str, dies: str, message: str) -> None:
     """What native code prints before it ends the process is not shown, except the reason."""
     done = run_tool(f"{READ}os.write(2, b'{printed}'); {dies}")
     assert done.returncode == 1
-    assert done.stderr.startswith(f"in: error: the native reader failed ({said}); ")
+    assert done.stderr.startswith(f"in: error: the native reader failed ({message}); ")
     assert done.stderr.count("\n") == 1
 
 
