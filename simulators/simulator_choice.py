@@ -12,6 +12,7 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import astra, astra_program, embedded
 from hespas.simulators.astra_program import AstraProgram
 from hespas.simulators.astra_traces import TraceFolder
+from hespas.simulators.embedded.curves import load_curves
 from hespas.simulators.exact_durations import apply_exact_durations
 from hespas.simulators.simulation_inputs import SimulationInputs, load_inputs
 from hespas.simulators.simulation_options import SIMULATORS, SimulatorChoice
@@ -90,6 +91,18 @@ def list_warnings(result: SimulationResult) -> list[str]:
     """Describe the uncertainty of a result: collectives that were not measured as they are."""
     curves = result.settings.curves
     return curves.list_warnings() if curves else []
+
+
+def check_simulator(choice: SimulatorChoice) -> None:
+    """Check what can be checked without traces.
+
+    Raises:
+        HespasError: ASTRA-sim was requested, but is not installed or does not support the options.
+        UsageError: The simulator or the device of the measured curves is unknown.
+    """
+    select_astra_program(choice)
+    if choice.options.curves:
+        load_curves(choice.options.curves)
 
 
 def select_astra_program(

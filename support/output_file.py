@@ -6,7 +6,8 @@ import contextlib
 import os
 
 from hespas.support.errors import HespasError
-from hespas.support.supervised_process import forget_temporary, record_temporary
+from hespas.support.supervised_process import forget_temporary
+from hespas.support.temporary_paths import open_temporary_file
 
 
 def check_file_name(path: str) -> None:
@@ -53,20 +54,22 @@ def write_atomically(path: str, data: bytes) -> None:
     """
     check_writable_file(path)
     target = os.path.realpath(path)
-    special = os.path.exists(target) and not os.path.isfile(target)
-    temporary = target if special else f"{target}.{os.getpid()}.tmp"
+    temporary = None
     try:
-        if not special:
-            record_temporary(temporary)
-        with open(temporary, "wb") as file:
+        if os.path.exists(target) and not os.path.isfile(target):
+            with open(target, "wb") as file:
+                file.write(data)
+            return
+        temporary, descriptor = open_temporary_file(os.path.dirname(target))
+        with open(descriptor, "wb") as file:
             file.write(data)
-        if not special:
-            os.replace(temporary, target)
-            forget_temporary(temporary)
+        os.replace(temporary, target)
+        forget_temporary(temporary)
     except BaseException as error:
-        if not special:
+        if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+            forget_temporary(temporary)
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             reason = error.strerror or str(error)
             raise HespasError(f"cannot write it: {reason}", where=path) from None

@@ -1,93 +1,146 @@
-"""Output folders that are written completely or not at all.
+"""Output folders that are published completely or not at all.
 
-Files are written to a temporary folder, whose contents then replace those of the destination.
+Files are written to a temporary folder. At the end they are moved to the destination, where they
+replace those of an earlier time (``folder_publication``) and nothing else (``folder_manifest``).
 """
 
 from __future__ import annotations
 
 import os
-import re
-import shutil
-import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hespas.support.errors import HespasError
-from hespas.support.output_file import check_file_name
-from hespas.support.supervised_process import (
-    INTERRUPTS,
-    forget_temporary,
-    record_new_folder,
-    record_temporary,
+from hespas.support.folder_manifest import FolderManifest, OutputSet, check_free_names
+from hespas.support.folder_publication import (
+    NEW,
+    finish_publication,
+    publish_into_folder,
+    publish_new_folder,
 )
+from hespas.support.output_file import check_file_name
+from hespas.support.supervised_process import forget_temporary, record_new_folder
+from hespas.support.temporary_paths import TemporaryFolder, remove_abandoned_folders
+
+_open_folders: set[Path] = set()  # those that ``open_output_folder`` has yielded
 
 
-def check_writable_folder(destination: str) -> None:
-    """Check that a folder can be written, before the work for it is done.
+def check_writable_folder(
+    destination: str, output_set: OutputSet, names: Iterable[str] = ()
+) -> None:
+    """Check that a set of files can be written to a folder, before the work for it is done.
+
+    Args:
+        destination: The folder.
+        output_set: What is written.
+        names: The names of further files.
 
     Raises:
-        HespasError: It cannot, or the path is a file.
+        HespasError: It cannot, or the path is a file, or a file of the user is in the way.
     """
     check_file_name(destination)
-    path = Path(os.path.abspath(destination))
+    path = Path(os.path.realpath(destination))
     try:
         _check_readable_folder(path)
     except OSError as error:
-        raise _to_output_error(path, error) from None
+        raise _to_output_error(Path(destination), error) from None
     nearest = next(folder for folder in (path, *path.parents) if folder.exists())
-    if not os.access(nearest, os.W_OK):
+    if not os.access(nearest, os.W_OK | os.X_OK):
         raise HespasError("cannot write the output: no permission", where=str(path))
+    finish_publication(path)
+    check_free_names(Path(destination), output_set, names)
+
+
+def has_own_files(folder: Path) -> bool:
+    """Return whether hespas has written files to a folder."""
+    try:
+        return not FolderManifest.read(folder).is_empty
+    except (HespasError, OSError):
+        return False
+
+
+def is_open_folder(folder: Path) -> bool:
+    """Return whether ``open_output_folder`` has yielded a folder that is not published yet."""
+    return folder in _open_folders
 
 
 @contextmanager
 def open_output_folder(
-    destination: Path, *, stale: re.Pattern[str] | None = None, clean: bool = False
+    destination: Path, output_set: OutputSet, *, clean: bool = False
 ) -> Iterator[Path]:
-    """Open a temporary folder, whose files move to ``destination`` at the end of the context.
+    """Open a temporary folder, whose files are published in ``destination`` at the end.
 
-    On an exception, the temporary folder and its files are removed, and ``destination`` stays
-    unchanged.
+    The files replace all files of the same set, so that those of two runs never mix. The user's
+    files stay as they are. On an exception, the temporary folder is removed, and ``destination``
+    stays unchanged. If ``destination`` itself is such a temporary folder, it is yielded, and
+    whoever opened it publishes its files.
 
     Args:
-        stale: The names of the files that an earlier run writes. Those in ``destination`` are
-            removed, so that the files of two runs never mix. Other files stay.
-        clean: Remove the other files of ``destination`` too. As a safeguard, this requires that
-            ``destination`` is empty or contains a file of an earlier run.
+        destination: The folder; it is created if it does not exist.
+        output_set: What is written.
+        clean: Whether the files of the other sets that hespas has written there are removed.
 
     Raises:
-        HespasError: The files cannot be written.
+        HespasError: The files cannot be written, or a file of the user is in the way.
     """
-    check_file_name(str(destination))
-    destination = Path(os.path.abspath(destination))
-    try:
-        _check_readable_folder(destination)
-        foreign = _find_foreign_files(destination, stale) if clean else []
-        created_folders = _find_missing_folders(destination.parent)
-    except OSError as error:
-        raise _to_output_error(destination, error) from None
-    # Inside an existing destination: it may be a mount point, or its parent may not be writable.
-    beside = destination if destination.is_dir() else destination.parent
-    fresh = beside / f".{destination.name}.{os.getpid()}.tmp"
-    record_temporary(fresh)
+    if destination in _open_folders:
+        yield destination
+        return
+    check_writable_folder(str(destination), output_set)
+    target = Path(os.path.realpath(destination))
+    created_folders = _find_missing_folders(target.parent)
+    staging = None
     for folder in created_folders:
         record_new_folder(folder)
     try:
-        destination.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Inside an existing folder: it may be a mount point, or its parent may not be writable.
+        beside = target if target.is_dir() else target.parent
+        remove_abandoned_folders(beside)
+        staging = TemporaryFolder(beside)
+        fresh = staging.path / NEW
         fresh.mkdir()
-        yield fresh
-        with _block_interrupts():
-            _publish_files(fresh, destination, foreign, stale)
-            for path in (fresh, *created_folders):
-                forget_temporary(path)
+        _open_folders.add(fresh)
+        try:
+            yield fresh
+        finally:
+            _open_folders.discard(fresh)
+        if target.exists() or not publish_new_folder(staging.path, target, output_set):
+            publish_into_folder(staging.path, target, output_set, clean=clean)
     except BaseException as error:
-        shutil.rmtree(fresh, ignore_errors=True)
-        for folder in created_folders:
-            with suppress(OSError):
-                folder.rmdir()
+        _remove_staging(staging, created_folders)
         if isinstance(error, OSError):
             raise _to_output_error(destination, error) from None
         raise
+    _remove_staging(staging, [])
+    for folder in created_folders:
+        forget_temporary(folder)
+
+
+@contextmanager
+def open_output_file(path: str, output_set: OutputSet) -> Iterator[str]:
+    """Yield the path to write a file to, which becomes ``path``.
+
+    In a folder of hespas's results, the file is recorded as one of hespas's.
+
+    Raises:
+        HespasError: The folder cannot be written, or the file is one of the user's there.
+    """
+    folder = Path(os.path.dirname(os.path.realpath(path)))
+    if folder in _open_folders or not has_own_files(folder):
+        yield path
+        return
+    with open_output_folder(folder, output_set) as fresh:
+        yield str(fresh / os.path.basename(path))
+
+
+def _remove_staging(staging: TemporaryFolder | None, created_folders: list[Path]) -> None:
+    if staging is not None:
+        staging.remove()
+    for folder in created_folders:
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def _to_output_error(destination: Path, error: OSError) -> HespasError:
@@ -104,26 +157,8 @@ def _check_readable_folder(destination: Path) -> None:
         raise HespasError(
             f"the output must be a folder, and {blocker} is a file", where=str(destination)
         )
-    _list_entries(destination)
-
-
-def _find_foreign_files(destination: Path, stale: re.Pattern[str] | None) -> list[Path]:
-    """Return the files that no earlier run has written; raise HespasError if all of them are."""
-    entries = _list_entries(destination)
-    foreign = [path for path in entries if not _matches(stale, path)]
-    if foreign and len(foreign) == len(entries):
-        raise HespasError(
-            "clean would remove files that hespas has not written", where=str(destination)
-        )
-    return foreign
-
-
-def _matches(pattern: re.Pattern[str] | None, path: Path) -> bool:
-    return pattern is not None and pattern.fullmatch(path.name) is not None
-
-
-def _list_entries(folder: Path) -> list[Path]:
-    return sorted(folder.iterdir()) if folder.is_dir() else []
+    if blocking == destination:
+        os.listdir(destination)
 
 
 def _find_missing_folders(folder: Path) -> list[Path]:
@@ -133,33 +168,3 @@ def _find_missing_folders(folder: Path) -> list[Path]:
         missing.append(folder)
         folder = folder.parent
     return missing
-
-
-def _publish_files(
-    fresh: Path, destination: Path, foreign: list[Path], stale: re.Pattern[str] | None
-) -> None:
-    if not destination.exists():
-        fresh.rename(destination)
-        return
-    if not os.access(destination, os.W_OK | os.X_OK):
-        raise PermissionError(13, "Permission denied", str(destination))
-    new = {path.name for path in fresh.iterdir()}
-    for path in _list_entries(destination):
-        if path in foreign or (_matches(stale, path) and path.name not in new):
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(True)
-    for name in sorted(new):
-        (fresh / name).replace(destination / name)
-    fresh.rmdir()
-
-
-@contextmanager
-def _block_interrupts() -> Iterator[None]:
-    """Delay signals that end the process, so that they do not interrupt the moving of files."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    old = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, old)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hespas import configs, frontends
@@ -12,15 +15,23 @@ from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import MemoryAttr, SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir, make_context
+from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.passes import pipeline
 from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import PassRun
-from hespas.passes.emit.emit_chakra import EmittedTraces
+from hespas.passes.emit.emit_chakra import (
+    EmitChakraPass,
+    EmittedTraces,
+    announce_trace_folder,
+    choose_trace_folder,
+)
+from hespas.passes.prepare.device_grid import read_stated_count
 from hespas.support.errors import HespasError
+from hespas.support.output_folder import open_output_folder
 from hespas.support.text_tables import format_scaled
 from hespas.workflows.derived_figures import StepWork, derive_step_figures
 from hespas.workflows.run_config import RunConfig
-from hespas.workflows.run_plan import RunPlan, build_run_plan
+from hespas.workflows.run_plan import RUN_FILES, RunPlan, build_run_plan, is_file_of_folder
 from hespas.workflows.run_summary import RunSummary
 
 if TYPE_CHECKING:
@@ -62,11 +73,54 @@ def run_program(
         HespasError: The program cannot be read or estimated, or a preset does not exist.
     """
     plan = build_run_plan(request) if isinstance(request, RunConfig) else request
-    outcome = execute_plan(plan, note, progress=progress, module=module)
-    simulation = simulate_traces(plan, outcome, note, progress=progress)
-    summary = summarise_run(plan, outcome, simulation)
-    _write_result(plan, outcome, summary)
+    module = module or frontends.read_module(plan.mlir, make_context())
+    check_stated_devices(module, plan)
+    run = create_pass_run(plan, note, progress)
+    emit = find_emit_step(plan)
+    destination = choose_trace_folder(emit.output, module, run.input_name)
+    with open_output_folder(destination, RUN_FILES, clean=emit.clean) as folder:
+        staged_plan = _place_outputs(plan, destination, folder)
+        try:
+            outcome = execute_plan(staged_plan, note, progress=progress, module=module, run=run)
+            announce_trace_folder(destination, emit.output, run)
+            simulation = simulate_traces(staged_plan, outcome, note, progress=progress)
+        except HespasError as error:  # of a file that will not be there
+            error.where = error.where.replace(str(folder), str(destination))
+            raise
+        summary = summarise_run(plan, outcome, simulation)
+        summary = replace(summary, emitted=replace(summary.emitted, folder=destination))
+        _write_result(folder, plan, outcome, summary)
     return summary
+
+
+def find_emit_step(plan: RunPlan) -> EmitChakraPass:
+    """Return the pass of a plan that writes its traces."""
+    return next(step for step in plan.steps if isinstance(step, EmitChakraPass))
+
+
+def _place_outputs(plan: RunPlan, destination: Path, folder: Path) -> RunPlan:
+    """Return the plan with its outputs in ``folder``, which is published as ``destination``."""
+    emit = find_emit_step(plan)
+    placed = replace(emit, output=str(folder))
+    steps = tuple(placed if step is emit else step for step in plan.steps)
+    network = plan.network
+    if network is not None and is_file_of_folder(network.timeline, destination):
+        name = os.path.basename(str(network.timeline))
+        network = replace(network, timeline=os.path.join(folder, name))
+    return replace(plan, steps=steps, network=network)
+
+
+def create_pass_run(
+    plan: RunPlan, note: TextFunction, progress: TextFunction | None = None
+) -> PassRun:
+    """Create the record of a run of the passes of a plan."""
+    return PassRun(
+        input_name=frontends.to_display_name(plan.mlir),
+        keep_going=plan.keep_going,
+        note=note,
+        progress=progress,
+        spell_option=lambda name, value: f"--{name} {value}",
+    )
 
 
 def execute_plan(
@@ -75,15 +129,10 @@ def execute_plan(
     *,
     progress: TextFunction | None = None,
     module: ir.Module | None = None,
+    run: PassRun | None = None,
 ) -> RunOutcome:
     """Execute the passes of a plan; arguments and errors are those of :func:`run_program`."""
-    run = PassRun(
-        input_name=frontends.to_display_name(plan.mlir),
-        keep_going=plan.keep_going,
-        note=note,
-        progress=progress,
-        spell_option=lambda name, value: f"--{name} {value}",
-    )
+    run = run or create_pass_run(plan, note, progress)
     module = module or frontends.read_module(plan.mlir, make_context())
     timings: list[tuple[str, float]] = []
     is_checked = False
@@ -92,7 +141,7 @@ def execute_plan(
             progress(step.name)
         pipeline.run_pipeline(module, [step], run, timings=timings)
         if not is_checked and TargetAttr.NAME in module.operation.attributes:
-            check_device_count(read_module_target(module), plan)
+            check_device_count(read_module_target(module).devices, plan)
             is_checked = True
         if step.name == "memory-annotate":
             check_memory_fit(run, find_planned_node(plan, read_module_target(module)))
@@ -157,14 +206,14 @@ def summarise_run(
     )
 
 
-def _write_result(plan: RunPlan, outcome: RunOutcome, summary: RunSummary) -> None:
-    """Write the annotated module and the figures beside the traces."""
+def _write_result(folder: Path, plan: RunPlan, outcome: RunOutcome, summary: RunSummary) -> None:
+    """Write the annotated module and the figures beside the traces in ``folder``."""
     from hespas.workflows import memory_timeline, run_results, run_summary, simulation_report
 
-    folder, details = summary.emitted.folder, None
+    details = None
     if summary.simulation is not None and plan.system is not None:
         details = simulation_report.to_simulation_json(
-            summary.simulation, traces=str(folder), system=plan.system.name
+            summary.simulation, traces=str(summary.emitted.folder), system=plan.system.name
         )
     run_results.write_run_result(
         folder,
@@ -202,16 +251,29 @@ def check_memory_fit(run: PassRun, node: NodeSpec | None) -> None:
         )
 
 
-def check_device_count(target: TargetAttr, plan: RunPlan) -> None:
+def check_stated_devices(module: ir.Module, plan: RunPlan) -> None:
+    """Check the number of devices that a module states, before the work of preparing it.
+
+    A module of one device is checked later, as it may be replicated.
+
+    Raises:
+        HespasError: The plan's system has another number.
+    """
+    counts = [read_stated_count(module, name) for name in (NUM_REPLICAS, NUM_PARTITIONS)]
+    if None not in counts and (devices := math.prod(count or 1 for count in counts)) > 1:
+        check_device_count(devices, plan)
+
+
+def check_device_count(devices: int, plan: RunPlan) -> None:
     """Raise HespasError if the program and the plan's system differ in their number of devices."""
-    program_devices = f"the program runs on {target.devices} devices"
-    if plan.devices is not None and plan.devices != target.devices:
+    program_devices = f"the program runs on {devices} devices"
+    if plan.devices is not None and plan.devices != devices:
         raise HespasError(
             f"{program_devices}, but num_npus is {plan.devices}",
             where=plan.mlir,
             remedy="leave num_npus out, or use the program partitioned for that many",
         )
-    if plan.system is not None and plan.system.device_count != target.devices:
+    if plan.system is not None and plan.system.device_count != devices:
         sizes = plan.system.npus_count
         counts = f" ({' x '.join(str(n) for n in sizes)})" if len(sizes) > 1 else ""
         raise HespasError(

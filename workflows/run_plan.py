@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from hespas import configs
@@ -15,12 +17,23 @@ from hespas.estimators import registry as estimators
 from hespas.passes import registry
 from hespas.passes.annotate.annotate import refuse_measure_options
 from hespas.passes.base import Pass, build_pass
+from hespas.passes.emit.emit_chakra import TRACES
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import UsageError
+from hespas.support.folder_manifest import OutputSet
 from hespas.support.output_file import check_writable_file
 from hespas.support.output_folder import check_writable_folder
 from hespas.workflows.network_settings import NetworkSettings
 from hespas.workflows.run_config import MEASURING, STEP, RunConfig
+
+# The traces and results of a run. They are the same set as the traces of ``emit-chakra`` alone, so
+# that new traces never lie beside the results of old ones.
+RUN_FILES = OutputSet(
+    TRACES.name,
+    re.compile(
+        r"dev\.\d+\.et|(comm_group|module_stats|run|simulation|memory_timeline)\.json|annotated\.mlirbc"
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -86,7 +99,7 @@ def build_run_plan(config: RunConfig, where: str = "") -> RunPlan:
     if config.mlir is None:
         raise UsageError("no program is given", where=where, remedy="name it with --mlir FILE")
     if config.output:
-        check_writable_folder(config.output)
+        check_run_folder(config.output, config.timeline)
     if config.node:
         configs.load_node(config.node)
     strategy, _, merge = select_split(config).partition("-")
@@ -110,6 +123,20 @@ def build_run_plan(config: RunConfig, where: str = "") -> RunPlan:
         network_settings=select_network_settings(config),
     )
     return add_requested_figures(plan, config)
+
+
+def check_run_folder(output: str, timeline: str | None = None) -> None:
+    """Check that the result of a run can be written to a folder; raises HespasError."""
+    is_inside = is_file_of_folder(timeline, output)
+    names = [os.path.basename(timeline)] if timeline and is_inside else []
+    check_writable_folder(output, RUN_FILES, names)
+
+
+def is_file_of_folder(file: str | None, folder: str | Path | None) -> bool:
+    """Return whether a path names a file directly in a folder; both may not exist yet."""
+    if file is None or folder is None:
+        return False
+    return os.path.realpath(os.path.dirname(file)) == os.path.realpath(folder)
 
 
 def add_requested_figures(plan: RunPlan, config: RunConfig) -> RunPlan:
@@ -145,22 +172,21 @@ def plan_network(config: RunConfig) -> NetworkPlan | None:
     """Return how a configuration simulates its traces, or None if it does not.
 
     Raises:
-        UsageError: There is a timeline but no simulation.
-        HespasError: The timeline cannot be written.
+        UsageError: There is a timeline but no simulation, or no such simulator.
+        HespasError: The timeline cannot be written, or the simulator cannot simulate so.
     """
     if config.system is None or not config.simulate:
         if config.timeline is not None:
             reason = "simulate is false" if config.system else "no system is given"
             raise UsageError(f"there is no timeline without a simulation: {reason}")
         return None
-    if config.timeline is not None:
-        folder = os.path.dirname(config.timeline)
-        is_beside_traces = config.output and os.path.realpath(folder) == os.path.realpath(
-            config.output
-        )
-        if not is_beside_traces:  # the traces' folder is created by the run
-            check_writable_file(config.timeline)
-    return NetworkPlan(select_network_settings(config).build_simulator_choice(), config.timeline)
+    if config.timeline is not None and not is_file_of_folder(config.timeline, config.output):
+        check_writable_file(config.timeline)  # the run creates its own folder
+    from hespas.simulators import simulator_choice  # it adds to every start-up
+
+    choice = select_network_settings(config).build_simulator_choice()
+    simulator_choice.check_simulator(choice)
+    return NetworkPlan(choice, config.timeline)
 
 
 def select_network_settings(config: RunConfig) -> NetworkSettings:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
@@ -15,7 +14,7 @@ from hespas.configs.node_overrides import NodeOverrides, load_overridden_node
 from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.mlir import ir, make_context
 from hespas.support.errors import HespasError
-from hespas.support.output_file import write_atomically
+from hespas.support.folder_publication import hold_folder_unchanged
 from hespas.workflows.kernel_rows import KernelRow, collect_kernel_rows
 from hespas.workflows.memory_timeline import (
     MEMORY_TIMELINE,
@@ -38,24 +37,20 @@ def write_run_result(
     """Write the annotated module and the figures of a run beside its traces.
 
     Args:
-        folder: The output folder.
+        folder: The folder from ``open_output_folder`` that holds the traces.
         module: The annotated module.
         figures: The object of run.json.
-        simulation: The object of simulation.json; None removes that of an earlier run.
-        timeline: The object of memory_timeline.json; None removes that of an earlier run.
+        simulation: The object of simulation.json; None writes none.
+        timeline: The object of memory_timeline.json; None writes none.
 
     Raises:
-        HespasError: A file cannot be written.
+        OSError: A file cannot be written.
     """
-    write_atomically(os.path.join(folder, MODULE), to_mlir_bytecode(module))
-    write_atomically(os.path.join(folder, FIGURES), _to_json_bytes(figures))
-    for name, values in ((SIMULATION, simulation), (MEMORY_TIMELINE, timeline)):
-        path = os.path.join(folder, name)
+    Path(folder, MODULE).write_bytes(to_mlir_bytecode(module))
+    objects = {FIGURES: figures, SIMULATION: simulation, MEMORY_TIMELINE: timeline}
+    for name, values in objects.items():
         if values is not None:
-            write_atomically(path, _to_json_bytes(values))
-        else:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
+            Path(folder, name).write_bytes(_to_json_bytes(values))
 
 
 def _to_json_bytes(values: dict[str, Any]) -> bytes:
@@ -80,9 +75,10 @@ class RunResult:
     @classmethod
     def load_folder(cls, folder: str) -> Self:
         """Load the result in a folder; raises HespasError."""
-        run_figures = read_run_figures(folder)
-        path = os.path.join(folder, SIMULATION)
-        simulation = configs.read_json(path) if os.path.exists(path) else None
+        with hold_folder_unchanged(folder):
+            run_figures = read_run_figures(folder)
+            path = os.path.join(folder, SIMULATION)
+            simulation = configs.read_json(path) if os.path.exists(path) else None
         same = simulation is None or simulation["step_time_s"] == run_figures.get("step_time_s")
         if not same or "compute_s" not in run_figures:
             message = (

@@ -24,6 +24,9 @@ from hespas.simulators.simulation_inputs import load_inputs
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.simulators.simulation_result import DeviceResult
 from hespas.support.errors import HespasError
+from hespas.support.folder_manifest import OutputSet
+from hespas.support.folder_publication import hold_folder_unchanged
+from hespas.support.output_folder import open_output_file
 from hespas.support.text_tables import (
     TextRow,
     TextTable,
@@ -33,6 +36,7 @@ from hespas.support.text_tables import (
 )
 
 SHOWN = 10  # rows of a table
+TIMELINES = OutputSet("timelines", keeps_unreserved=True)
 NO_INTERVALS = "the simulator reports no times of single nodes"
 
 
@@ -64,22 +68,24 @@ def simulate_trace_folder(
     Raises:
         HespasError: The traces are wrong or deadlock, or do not fit the system.
     """
-    files = find_trace_files(Path(traces), prefix)
-    if len(files) != system.device_count:
-        counts = " x ".join(str(n) for n in system.npus_count)
-        raise HespasError(
-            f"there are traces of {len(files)} devices, but system {system.name} has "
-            f"{system.device_count} ({counts})",
-            where=str(traces),
-            remedy="use a system of that size: hespas presets systems lists the presets, and "
-            "hespas presets new makes another",
-        )
-    inputs = load_inputs(traces, system, prefix, groups_file)
+    with hold_folder_unchanged(traces):
+        files = find_trace_files(Path(traces), prefix)
+        if len(files) != system.device_count:
+            counts = " x ".join(str(n) for n in system.npus_count)
+            raise HespasError(
+                f"there are traces of {len(files)} devices, but system {system.name} has "
+                f"{system.device_count} ({counts})",
+                where=str(traces),
+                remedy="use a system of that size: hespas presets systems lists the presets, and "
+                "hespas presets new makes another",
+            )
+        inputs = load_inputs(traces, system, prefix, groups_file)
     result = simulator_choice.simulate_inputs(inputs, choice, note=note)
     if timeline is not None:
         from hespas.simulators.timeline import write_timeline
 
-        drawn = write_timeline(result, inputs.get_device_nodes, inputs.groups, timeline)
+        with open_output_file(timeline, TIMELINES) as path:
+            drawn = write_timeline(result, inputs.get_device_nodes, inputs.groups, path)
         if len(drawn.devices) < drawn.device_count:
             note(
                 f"timeline: {len(drawn.devices)} of {drawn.device_count} devices, "

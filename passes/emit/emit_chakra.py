@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,14 @@ from hespas.passes.base import Pass, PassRun, option
 from hespas.passes.emit import module_stats
 from hespas.passes.emit.trace_program import build_trace_program
 from hespas.support.errors import UsageError, find_source_file
-from hespas.support.output_folder import open_output_folder
+from hespas.support.folder_manifest import OutputSet
+from hespas.support.output_folder import has_own_files, is_open_folder, open_output_folder
 from hespas.support.suggestions import suggest_nearest
 
 STATS_FILE = "module_stats.json"
-EMITTED_FILES = re.compile(r"dev\.\d+\.et|comm_group\.json|module_stats\.json")
+TRACES = OutputSet("traces", re.compile(r"dev\.\d+\.et|comm_group\.json|module_stats\.json"))
+STDIN_NAMES = ("", "-", "<stdin>")
+MAX_NAME = 60  # characters of a default name that comes from inside a program
 SUFFIXES = frozenset(
     (".mlir", ".mlirbc", ".bc", ".stablehlo", ".vhlo", ".hlo", ".txt", ".pb", ".xz", ".gz", ".zst")
 )
@@ -62,7 +66,9 @@ class EmitChakraPass(Pass):
         "both", "durations: carry (in us, fractions carried over), exact (in ns), both"
     )
     stats: bool = option(True, f"also write {STATS_FILE}")
-    clean: bool = option(False, "first remove everything in the folder, other files included")
+    clean: bool = option(
+        False, "also remove the other outputs that hespas has written to the folder"
+    )
 
     def apply(self, module: ir.Module, run: PassRun) -> EmittedTraces:
         if self.time not in trace_writer.TIMES:
@@ -71,8 +77,11 @@ class EmitChakraPass(Pass):
                 remedy=suggest_nearest(self.time, list(trace_writer.TIMES)),
             )
         program = build_trace_program(module, run)
-        destination = self._choose_folder(module, run)
-        with open_output_folder(destination, stale=EMITTED_FILES, clean=self.clean) as folder:
+        destination = Path(self.output)
+        if not (self.output and is_open_folder(destination)):
+            destination = choose_trace_folder(self.output, module, run.input_name)
+            announce_trace_folder(destination, self.output, run)
+        with open_output_folder(destination, TRACES, clean=self.clean) as folder:
             written = trace_writer.write_traces(program.trace, folder, self.time)
             statistics = module_stats.collect_stats(module, program)
             if self.stats:
@@ -84,19 +93,28 @@ class EmitChakraPass(Pass):
             destination, program.trace, written.nodes, written.trace_bytes, statistics
         )
 
-    def _choose_folder(self, module: ir.Module, run: PassRun) -> Path:
-        if self.output:
-            destination = Path(self.output)
-        else:
-            name = choose_default_name(module, run.input_name)
-            destination = Path(f"{name}.traces" if Path(name).is_file() else name)
-            other = run.spell_option("output", "FOLDER")
-            run.note(f"{self.name}: traces in {destination} ({other} chooses another)")
-        if "empty" in str(destination.absolute()):
-            run.warn(
-                f"{destination}: ASTRA-sim reads no communicators from a path that contains 'empty'"
-            )
-        return destination
+
+def choose_trace_folder(output: str, module: ir.Module, input_name: str) -> Path:
+    """Return the folder of the traces; without ``output`` it is named after the program.
+
+    A default name never selects a folder in which hespas has not written anything.
+    """
+    if output:
+        return Path(output)
+    name = choose_default_name(module, input_name)
+    is_taken = os.path.lexists(name) and not has_own_files(Path(name))
+    return Path(f"{name}.traces" if is_taken else name)
+
+
+def announce_trace_folder(destination: Path, output: str, run: PassRun) -> None:
+    """Print which folder has been chosen without ``output``, and warn if ASTRA-sim misreads it."""
+    if not output:
+        other = run.spell_option("output", "FOLDER")
+        run.note(f"{EmitChakraPass.name}: traces in {destination} ({other} chooses another)")
+    if "empty" in str(destination.absolute()):
+        run.warn(
+            f"{destination}: ASTRA-sim reads no communicators from a path that contains 'empty'"
+        )
 
 
 def warn_of_gaps(statistics: dict[str, Any], run: PassRun) -> None:
@@ -111,13 +129,26 @@ def choose_default_name(module: ir.Module, input_name: str) -> str:
     """Choose the name of the input file without its folder and endings.
 
     For standard input, this is the file that an earlier process read the module from. If there is
-    none, choose the name of the module.
+    none, choose the name of the module. Names from inside the module are reduced to letters,
+    digits, and ``_ . + -``, so that they never select another folder.
     """
-    for name in (input_name, find_source_file(module.operation.location)):
-        path = Path(name)
-        while path.suffix in SUFFIXES:
-            path = path.with_suffix("")
-        if name not in ("", "-", "<stdin>") and path.name:
-            return path.name
+    if input_name not in STDIN_NAMES and (name := _strip_endings(input_name)):
+        return name
+    source_file = find_source_file(module.operation.location)
+    if source_file not in STDIN_NAMES and (name := _make_file_name(_strip_endings(source_file))):
+        return name
     attributes = module.operation.attributes
-    return ir.StringAttr(attributes["sym_name"]).value if "sym_name" in attributes else "module"
+    symbol = ir.StringAttr(attributes["sym_name"]).value if "sym_name" in attributes else ""
+    return _make_file_name(symbol) or "module"
+
+
+def _strip_endings(name: str) -> str:
+    path = Path(name)
+    while path.suffix in SUFFIXES:
+        path = path.with_suffix("")
+    return path.name if path.name != ".." else ""
+
+
+def _make_file_name(text: str) -> str:
+    """Make a file name of a text from inside a program; it is empty if nothing is left."""
+    return re.sub(r"[^\w.+-]+", "_", text).strip("._-")[:MAX_NAME]

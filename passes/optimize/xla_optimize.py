@@ -148,7 +148,8 @@ class XlaOptimizePass(Pass):
         from pathlib import Path
 
         from hespas.dialects.xla import hlo_proto_to_text
+        from hespas.support.folder_manifest import OutputSet
         from hespas.support.output_folder import open_output_folder
 
-        with open_output_folder(Path(self.keep_hlo)) as fresh:
+        with open_output_folder(Path(self.keep_hlo), OutputSet(f"hlo {self.stage}")) as fresh:
             (fresh / f"{self.stage}.hlo").write_text(hlo_proto_to_text(answer.hlo), "utf-8")

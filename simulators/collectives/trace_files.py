@@ -31,6 +31,7 @@ from hespas.configs.system_spec import PER_NODE_KEY, SystemSpec
 from hespas.simulators.collectives import per_node
 from hespas.simulators.collectives.trace_lowering import CollectiveNode
 from hespas.support.errors import HespasError
+from hespas.support.folder_manifest import OutputSet
 from hespas.support.output_folder import open_output_folder
 
 SYSTEM, FRAGMENT, PER_NODE = "system.json", "custom.json", "per_node.yml"
@@ -117,7 +118,8 @@ def write_traces(
     stale_traces = re.compile(re.escape(place.name) + r"\.\d+\.et")
     # Read before the output is touched: it may be the system's own folder.
     settings = _collect_settings(place)
-    with open_output_folder(place.folder, stale=stale_traces) as fresh:
+    output_set = OutputSet(f"collective {place.name}", stale_traces, keeps_unreserved=True)
+    with open_output_folder(place.folder, output_set) as fresh:
         for rank, nodes in enumerate(ranks):
             (fresh / f"{place.name}.{rank}.et").write_bytes(_encode_trace(nodes, parts))
         file_names = []

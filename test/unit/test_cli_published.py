@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.output_files import claim_files, read_output_files
 from support.published_inputs import HARDWARE, PROGRAM, write_config
 from support.simulator_programs import COCOSSIM, onnxim, program
 
@@ -45,13 +46,15 @@ def test_analyzer_prints_the_published_lines(place, capsys):
 
 def test_splitter_writes_pieces_that_parse(place, capsys, context):
     Path("out").mkdir()
-    for stale in ("mini_module_7.mlir", "mini_module_7.json", "mine.txt"):
+    for stale in ("mini_module_7.mlir", "mini_module_7.json"):
         Path("out", stale).write_text("")
+    claim_files("out", "mini modules")
+    Path("out", "mine.txt").write_text("")
     config = write_config(estimator={"method": "xla", "hardware": {"translate": {}}})
     assert run_tool_main(hespas_mlir_splitter.main, [config, "--print_meta"]) == 0
     out = capsys.readouterr().out
     assert "Number of splits: 3" in out and '"collective": "stablehlo.all_reduce"' in out
-    names = {p.name for p in Path("out").iterdir()}
+    names = read_output_files("out").keys()
     assert names == {f"mini_module_{i}.{e}" for i in range(3) for e in ("mlir", "json")} | {
         "mine.txt"
     }
@@ -98,13 +101,13 @@ def test_chakra_gen_prints_results_on_stdout_and_log_on_stderr(place, capsys):
     assert 0 < float(printed["FLOPS/s utilisation"]) < 1
     assert printed["    stablehlo.dot_general"].strip() > "0.7"
     assert printed["Done. Output directory"] == "out"
-    written = {p.name: p.read_bytes() for p in Path("out").iterdir()}
+    written = read_output_files("out")
     traces = {f"dev.{i}.et" for i in range(4)}
     assert written.keys() == traces | {"comm_group.json", "module_stats.json"}
     assert run_tool_main(hespas_chakra_gen.main, [*argv, "--log-level", "warning"]) == 0
     again = capsys.readouterr()
     assert again.err == "" and again.out == out
-    assert {p.name: p.read_bytes() for p in Path("out").iterdir()} == written
+    assert read_output_files("out") == written
 
 
 LOCAL = """
@@ -152,13 +155,20 @@ def test_published_estimator_commands_name_what_to_use(method):
 
 def test_clean_removes_our_outputs_only(place, capsys):
     Path("out").mkdir()
-    for name in ("dev.9.et", "run.out"):
+    for name in ("dev.9.et", "mini_module_7.mlir"):
         Path("out", name).write_text("old")
+    claim_files("out", "mini modules")
+    Path("out", "run.out").write_text("old")
     assert (
         run_tool_main(hespas_chakra_gen.main, [write_config(clean=True), "--log-path", "log"]) == 0
     )
-    assert not Path("out/dev.9.et").exists()
+    assert not Path("out/dev.9.et").exists() and not Path("out/mini_module_7.mlir").exists()
     assert Path("out/run.out").exists() and capsys.readouterr().err == ""
+    Path("out/dev.9.et").write_text("mine")
+    for main in (hespas_chakra_gen.main, hespas_mlir_splitter.main):
+        code = 1 if main is hespas_chakra_gen.main else 0
+        assert run_tool_main(main, [write_config(clean=True)]) == code
+        assert Path("out/dev.9.et").read_text() == "mine"
 
 
 def test_presets_configuration_needs_only_flags(place, capsys):

@@ -5,6 +5,7 @@ import json
 import os
 
 import pytest
+from support.output_files import read_output_files
 
 from hespas.chakra import trace_writer
 from hespas.chakra.check_traces import find_trace_problems
@@ -440,7 +441,7 @@ def test_equal_input_gives_equal_bytes_wherever_it_lies(context, tmp_path):
         n.get_attr_value("location") for n in read_trace_nodes(tmp_path / "a" / "dev.0.et")
     ]
     assert locations[0].startswith("step.mlir:")
-    files = sorted(path.name for path in (tmp_path / "a").iterdir())
+    files = list(read_output_files(tmp_path / "a"))
     # pitfall 20: what was asked for, and no more
     assert files == [
         "comm_group.json",
@@ -457,18 +458,28 @@ def test_a_former_run_is_replaced_and_other_files_stay(emit):
     (emit.out / "notes.txt").write_text("mine")
     emit(module(devices=4))
     emit(module(devices=2), "stats=false")
-    names = sorted(path.name for path in emit.out.iterdir())
+    names = list(read_output_files(emit.out))
     assert names == ["comm_group.json", "dev.0.et", "dev.1.et", "notes.txt"]
     emit(module(devices=1), "clean")
-    assert "notes.txt" not in os.listdir(emit.out)
+    assert (emit.out / "notes.txt").read_text() == "mine"
+    assert not (emit.out / "dev.1.et").exists()
 
 
-def test_clean_spares_folders_that_are_not_ours(emit):
+def test_files_of_the_user_are_not_replaced(emit):
     emit.out.mkdir()
-    (emit.out / "notes.txt").write_text("mine")
-    with pytest.raises(HespasError, match="hespas has not written"):
-        emit(module(devices=1), "clean")
-    assert os.listdir(emit.out) == ["notes.txt"]
+    for name in ("dev.7.et", "comm_group.json"):
+        (emit.out / name).write_text("mine")
+        for options in ("", "clean"):
+            with pytest.raises(HespasError, match="hespas has not written this file") as caught:
+                emit(module(devices=1), options)
+            assert caught.value.where.endswith(f"out/{name}")
+        assert read_output_files(emit.out) == {name: b"mine"}
+        (emit.out / name).unlink()
+    emit(module(devices=1))
+    (emit.out / "comm_group.json").write_text("changed")
+    with pytest.raises(HespasError, match="in its present form"):
+        emit(module(devices=1))
+    assert (emit.out / "comm_group.json").read_text() == "changed"
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left"), KeyboardInterrupt()])

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.annotated_programs import ADD, BYTES, FLAT, REDUCE, X, loop, program
+from support.output_files import read_output_files
 
 from hespas import configs, passes
 from hespas.chakra import trace_reader
@@ -190,10 +191,6 @@ def test_04_a_permute_is_point_to_point(trace: Trace) -> None:
     assert moved == [[(SEND, *first)], [(SEND, *second), (RECV, *first)], [(RECV, *second)], []]
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-
-
 def test_05_nothing_is_left_over_from_another_run(trace: Trace) -> None:
     one = program(f"%0 = {ADD}\n{REDUCE.format('1', '0')}\n%2 = stablehlo.tanh %1 : {X}", "2")
     two = one.replace("stablehlo.tanh", "stablehlo.negate").replace(ADD, "stablehlo.tanh %x : " + X)
@@ -202,7 +199,7 @@ def test_05_nothing_is_left_over_from_another_run(trace: Trace) -> None:
             for annotate in (A100, FLAT):
                 again = trace(text, split, annotate, folder="same")
                 fresh = trace(text, split, annotate, folder=f"{two is text}{split}{len(annotate)}")
-                assert contents(again.folder) == contents(fresh.folder)
+                assert read_output_files(again.folder) == read_output_files(fresh.folder)
     assert not list(again.folder.parent.rglob("*.p*kl*"))
 
 
@@ -541,9 +538,12 @@ def test_20_outputs_and_no_more(
     assert captured.err == ""
     figures = {"run.json", "annotated.mlirbc"}
     expected = {"dev.0.et", "dev.1.et", "comm_group.json", "module_stats.json", *figures}
-    assert {path.name for path in out.iterdir()} == expected
+    assert read_output_files(out).keys() == expected
     assert {path.name for path in tmp_path.iterdir()} == {"step.mlir", "traces"}
-    assert sum(len(data) for name, data in contents(out).items() if name not in figures) < 10_000
+    assert (
+        sum(len(data) for name, data in read_output_files(out).items() if name not in figures)
+        < 10_000
+    )
 
 
 def test_21_nodes_lead_back_to_the_model(trace: Trace) -> None:
@@ -574,7 +574,7 @@ def test_22_equal_input_gives_equal_bytes(tmp_path: Path) -> None:
             stderr=subprocess.PIPE,
             check=True,
         )
-        made.append(contents(tmp_path / seed / "o"))
+        made.append(read_output_files(tmp_path / seed / "o"))
         made[-1]["annotated.mlir"] = (tmp_path / seed / "annotated.mlir").read_bytes()
     assert made[0] == made[1]
     assert Cost.NAME.encode() in made[0]["annotated.mlir"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.output_files import read_output_files
 
 from hespas import configs
 from hespas.configs import file_models, system_families, system_layout
@@ -147,7 +148,7 @@ def test_new_system(tmp_path, capsys):
     assert system.local_mem_bw_gb_s == 3350
     assert system.implementations["all-reduce"] == ("ring", "ring")
     assert system.implementations["all-to-all"] == ("direct1", "direct1")
-    assert sorted(path.name for path in place.iterdir()) == [
+    assert list(read_output_files(place)) == [
         "network.yml", "provenance.json", "remote_memory.json", "system.json"
     ]  # fmt: skip
     sources = configs.read_system_provenance(system)["sources"]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.output_files import read_output_files
 from support.paths import find_workloads
 
 from hespas import frontends, passes
@@ -130,7 +131,7 @@ def test_passes_commute_and_repeat(
     for k, order in enumerate((f"{SPLITS[1]},{ANNOTATE}",) * 2 + (f"{ANNOTATE},{SPLITS[1]}",)):
         folder = tmp_path / str(k)
         module, run = through(workload(name), f"{order},{emit(folder)}", make_context())
-        files = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+        files = read_output_files(folder)
         made.append((files, run.get_artefact(Annotation).total, str(module)))
     assert made[0] == made[1], name
     assert made[0][:2] == made[2][:2], name

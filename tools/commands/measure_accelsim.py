@@ -45,12 +45,15 @@ def _export_regions(options: argparse.Namespace) -> int:
     from hespas.passes.annotate.measured_items import collect_items
     from hespas.passes.base import PassRun
     from hespas.support import text_tables
-    from hespas.support.output_folder import open_output_folder
+    from hespas.support.folder_manifest import OutputSet
+    from hespas.support.output_folder import check_writable_folder, open_output_folder
 
+    output_set = OutputSet("regions", REGION_FILES)
+    check_writable_folder(options.output, output_set)
     run = PassRun(input_name=frontends.to_display_name(options.mlir))
     module = frontends.read_module(options.mlir, make_context())
     pipeline.run_pipeline(module, SPLITS[options.split], run)
-    with open_output_folder(Path(options.output), stale=REGION_FILES) as folder:
+    with open_output_folder(Path(options.output), output_set) as folder:
         regions = list(export_regions(collect_items(module), folder, options.target))
         data = {"target": options.target, "regions": [asdict(region) for region in regions]}
         (folder / "regions.json").write_text(json.dumps(data, indent=1) + "\n")

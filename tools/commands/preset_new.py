@@ -191,6 +191,7 @@ def _build_provenance(options: argparse.Namespace, bandwidth_source: str) -> dic
 
 def write_system_folder(folder: Path, texts: dict[str, str]) -> None:
     """Write all files or none to a folder that is new or empty; raises HespasError."""
+    from hespas.support.folder_manifest import OutputSet
     from hespas.support.output_folder import open_output_folder
 
     if folder.is_dir() and any(folder.iterdir()):
@@ -199,6 +200,6 @@ def write_system_folder(folder: Path, texts: dict[str, str]) -> None:
             where=str(folder),
             remedy="name a new folder or empty this one",
         )
-    with open_output_folder(folder) as fresh:
+    with open_output_folder(folder, OutputSet("system")) as fresh:
         for name, text in texts.items():
             (fresh / name).write_text(text, encoding="utf-8")

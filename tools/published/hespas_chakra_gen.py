@@ -67,7 +67,6 @@ def main(argv: Sequence[str]) -> int:
     )
     plan = published_config.build_published_plan(config_file)
 
-    from hespas.passes.emit.emit_chakra import EMITTED_FILES
     from hespas.tools.terminal import show_progress
     from hespas.workflows import run_flow
 
@@ -78,8 +77,6 @@ def main(argv: Sequence[str]) -> int:
         with show_progress(quiet=options.log_level in log_options.QUIET) as progress:
             outcome = run_flow.execute_plan(plan, note, progress=progress)
         summary = run_flow.summarise_run(plan, outcome)
-        if config_file.config.clean:
-            published_config.remove_stale_outputs(summary.emitted.folder, keep=EMITTED_FILES)
         note(f"note: took {time.perf_counter() - start:.3f} s")
     print("\n".join(_format_results(summary)))
     print(f"Done. Output directory: {summary.emitted.folder}")

@@ -42,11 +42,13 @@ def main(argv: Sequence[str]) -> int:
         config_file.config, "output_dir", "", config_file.path
     )
 
+    from hespas.support.output_folder import check_writable_folder
     from hespas.tools.published import mini_modules
     from hespas.tools.terminal import show_progress
     from hespas.workflows import run_flow
     from hespas.workflows.run_plan import RunPlan
 
+    check_writable_folder(folder, mini_modules.MINI_MODULES)
     with log_options.open_log(options) as note:
         for text in config_file.notes:
             note(f"note: {text}")
@@ -54,9 +56,7 @@ def main(argv: Sequence[str]) -> int:
         with show_progress(quiet=options.log_level in log_options.QUIET) as progress:
             outcome = run_flow.execute_plan(RunPlan(program, (split,)), note, progress=progress)
         pieces = list(mini_modules.build_mini_modules(outcome.module, program))
-        mini_modules.write_mini_modules(Path(folder), pieces)
-        if config_file.config.clean:
-            published_config.remove_stale_outputs(Path(folder), keep=mini_modules.MINI_MODULE_FILES)
+        mini_modules.write_mini_modules(Path(folder), pieces, clean=config_file.config.clean)
     print(f"Input file: {program}")
     print(f"Output directory: {folder}")
     print(f"Number of splits: {len(pieces)}")

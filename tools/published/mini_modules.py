@@ -12,11 +12,12 @@ from typing import Any
 from hespas.dialects.attrs import COMMUNICATORS, WAIT, CommAttr, RegionAttr, TargetAttr
 from hespas.dialects.mlir import collect_functions, func, ir
 from hespas.dialects.op_kinds import CALLEE, NUM_PARTITIONS, NUM_REPLICAS, find_entry_function
+from hespas.support.folder_manifest import OutputSet
 from hespas.support.output_folder import open_output_folder
 
 COPIED_ATTRIBUTES = (COMMUNICATORS, TargetAttr.NAME, NUM_PARTITIONS, NUM_REPLICAS)
 STEM = "mini_module_"
-MINI_MODULE_FILES = re.compile(rf"{STEM}\d+\.(mlir|json)")
+MINI_MODULES = OutputSet("mini modules", re.compile(rf"{STEM}\d+\.(mlir|json)"))
 
 
 @dataclass(frozen=True)
@@ -147,13 +148,18 @@ def _collect_callees(op: ir.Operation) -> Iterator[str]:
     yield from callees
 
 
-def write_mini_modules(folder: Path, mini_modules: list[MiniModule]) -> None:
+def write_mini_modules(
+    folder: Path, mini_modules: list[MiniModule], *, clean: bool = False
+) -> None:
     """Write ``mini_module_<i>.mlir`` and ``.json``, all or none; earlier ones are removed.
+
+    Args:
+        clean: Whether the other outputs of hespas in the folder are removed too.
 
     Raises:
         HespasError: A file cannot be written.
     """
-    with open_output_folder(folder, stale=MINI_MODULE_FILES) as fresh:
+    with open_output_folder(folder, MINI_MODULES, clean=clean) as fresh:
         for piece in mini_modules:
             stem = f"{STEM}{piece.metadata['id']}"
             (fresh / f"{stem}.mlir").write_text(piece.text, "utf-8")

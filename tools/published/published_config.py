@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hespas.configs.validation import validate_config
 from hespas.support.errors import HespasError, UsageError
+from hespas.support.output_folder import check_writable_folder
 from hespas.support.suggestions import suggest_nearest
 from hespas.tools.published.published_methods import METHODS, PublishedMethod
 from hespas.workflows.run_config import RunConfig, load_json_object
@@ -29,11 +29,6 @@ SEPARATORS = {
     "is_return_op": "return",
 }
 POLICIES = ("isolated", "end_block", "start_block")
-# The files that hespas and the published tools write; ``clean`` removes no others.
-OUTPUTS = (
-    "dev.*.et", "comm_group.json", "module_stats.json", "mini_module_*.mlir",
-    "mini_module_*.json", "private_functions.mlir", "dependency_graph.*",
-)  # fmt: skip
 CACHE_KEYS = ("disable_cache", "cache_dir", "in_memory_only_cache")
 CACHE_FILE = "measurements.sqlite"  # in cache_dir
 
@@ -255,6 +250,7 @@ def build_published_plan(
     Raises:
         HespasError: A key is missing, or a preset does not exist.
     """
+    from hespas.passes.emit.emit_chakra import TRACES
     from hespas.workflows import run_plan
 
     config, run_flags = config_file.config, run_flags or RunConfig.model_validate({})
@@ -267,7 +263,10 @@ def build_published_plan(
         **run_plan.collect_annotate_options(run_flags),
     }
     node = run_flags.node or (_to_explicit_path(config_file.path) if method.is_node else None)
-    emit: dict[str, str | bool] = {"output": config.output_dir} if config.output_dir else {}
+    emit: dict[str, str | bool] = {"clean": config.clean}
+    if config.output_dir:
+        check_writable_folder(config.output_dir, TRACES)
+        emit["output"] = config.output_dir
     return run_plan.RunPlan(
         mlir=require_config_value(config, "mlir_file", "or give --mlir_file", config_file.path),
         steps=(
@@ -316,7 +315,7 @@ def build_run_from_values(
     config_file = parse_published_config(values, path, overrides)
     notes = list(config_file.notes)
     if config_file.config.clean:
-        notes.append("clean: traces are always replaced; other files are kept")
+        notes.append("clean: only outputs of hespas are removed; other files are kept")
     plan = build_published_plan(config_file, run_flags)
     return run_plan.add_requested_figures(plan, run_flags), notes
 
@@ -332,11 +331,3 @@ def require_config_value(config: PublishedConfig[Any], key: str, flag: str, path
     if not value:
         raise HespasError(f"the key '{key}' is missing", where=path, remedy=flag)
     return value
-
-
-def remove_stale_outputs(folder: Path, keep: re.Pattern[str]) -> None:
-    """Remove the outputs of earlier runs, except those that ``keep`` matches."""
-    for pattern in OUTPUTS:
-        for path in folder.glob(pattern):
-            if path.is_file() and not keep.fullmatch(path.name):
-                path.unlink()

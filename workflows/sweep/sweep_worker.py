@@ -142,7 +142,7 @@ def _compute_figures(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
 
     key = (*key, pipeline.format_pipeline(first))
     prepared = _prepared.get_or_make(key, lambda: _read_program(plan, cell["program"], first))
-    run_flow.check_device_count(prepared.compile_target, plan)
+    run_flow.check_device_count(prepared.compile_target.devices, plan)
     key = (*key, pipeline.format_pipeline(second))
     split = _split.get_or_make(key, lambda: _apply_node_free_steps(prepared, second))
     network = plan.network

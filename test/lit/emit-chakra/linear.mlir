@@ -1,4 +1,4 @@
-// RUN: hespas-opt %s --split-linear --roofline-annotate=node=A100_SXM_40GB --emit-chakra=output=%t -o %t.mlir
+// RUN: rm -rf %t && hespas-opt %s --split-linear --roofline-annotate=node=A100_SXM_40GB --emit-chakra=output=%t -o %t.mlir
 // RUN: hespas trace check %t | filecheck %s --check-prefix=SOUND
 // RUN: hespas trace print %t/dev.3.et | filecheck %s
 

@@ -1,4 +1,4 @@
-// RUN: hespas-opt %s --split-individual --roofline-annotate=node=A100_SXM_40GB --emit-chakra=output=%t -o %t.mlir
+// RUN: rm -rf %t && hespas-opt %s --split-individual --roofline-annotate=node=A100_SXM_40GB --emit-chakra=output=%t -o %t.mlir
 // RUN: hespas trace check %t | filecheck %s --check-prefix=SOUND
 // RUN: hespas trace print %t/dev.0.et | filecheck %s --check-prefix=FIRST
 // RUN: hespas trace print %t/dev.1.et | filecheck %s --check-prefix=MIDDLE
