@@ -536,7 +536,7 @@ def test_20_outputs_and_no_more(
     captured = capsys.readouterr()
     assert json.loads(captured.out)["devices"] == 2
     assert captured.err == ""
-    figures = {"run.json", "annotated.mlirbc"}
+    figures = {"run.json", "annotated.mlirbc", "memory_timeline.json"}
     expected = {"dev.0.et", "dev.1.et", "comm_group.json", "module_stats.json", *figures}
     assert read_output_files(out).keys() == expected
     assert {path.name for path in tmp_path.iterdir()} == {"step.mlir", "traces"}
