@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hespas.support import output_file, supervised_process
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools import console_scripts
+from hespas.tools.commands.shared_flags import add_module_flags
 
 if TYPE_CHECKING:
     from hespas.passes.pipeline import PipelineStep
@@ -42,20 +43,11 @@ def build_parser(with_passes: bool = False) -> argparse.ArgumentParser:
         add_help=False,
     )
     add = parser.add_argument
-    add("input", nargs="?", default="-", help="file to read; - for stdin (default)")
     add("-h", "--help", action="store_true", help="show this help and exit")
     add("--version", action="store_true", help="show the version and exit")
-    add(
-        "-o",
-        dest="output",
-        default="-",
-        metavar="FILE",
-        help="file to write; - for stdout (default)",
-    )
+    add_module_flags(parser)
     add("--disable-output", action="store_true", help="do not print the module")
-    add("--emit-bytecode", action="store_true", help="write MLIR bytecode")
     add("--mlir-print-op-generic", action="store_true", help="print ops in the generic form")
-    add("--mlir-print-debuginfo", action="store_true", help="print locations")
     add(
         "--mlir-elide-elementsattrs-if-larger", type=int, metavar="N",
         help="elide the values of constants with more than N elements",

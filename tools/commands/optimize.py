@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hespas.tools.commands.command_parser import CommandParser
+from hespas.tools.commands.shared_flags import add_module_flags
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
@@ -27,17 +28,8 @@ def build_parser() -> CommandParser:
     from hespas.passes.optimize.xla_optimize import XlaOptimizePass
 
     parser = CommandParser("hespas optimize", DESCRIPTION)
+    add_module_flags(parser)
     add = parser.add_argument
-    add("input", nargs="?", default="-", help="module to read; - for stdin (default)")
-    add(
-        "-o",
-        dest="output",
-        default="-",
-        metavar="FILE",
-        help="file to write; - for stdout (default)",
-    )
-    add("--emit-bytecode", action="store_true", help="write MLIR bytecode")
-    add("--mlir-print-debuginfo", action="store_true", help="print locations")
     for spelled, field in XlaOptimizePass.list_spelled_options():
         is_flag = isinstance(field.default, bool)
         default = str(field.default).lower() if is_flag else field.default

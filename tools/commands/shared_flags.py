@@ -9,6 +9,19 @@ from hespas.tools.commands.command_parser import parse_count, parse_row_limit
 FlagContainer = argparse.ArgumentParser | argparse._ArgumentGroup
 
 
+def add_module_flags(container: FlagContainer) -> None:
+    """Add the input module, the output file, and the form of the output."""
+    container.add_argument(
+        "input", nargs="?", default="-", help="module to read; - for stdin (default)"
+    )
+    container.add_argument(
+        "-o", dest="output", default="-", metavar="FILE",
+        help="file to write; - for stdout (default)",
+    )  # fmt: skip
+    container.add_argument("--emit-bytecode", action="store_true", help="write MLIR bytecode")
+    container.add_argument("--mlir-print-debuginfo", action="store_true", help="print locations")
+
+
 def add_json_flag(
     container: FlagContainer, description: str = "print one JSON object instead of tables"
 ) -> None:
