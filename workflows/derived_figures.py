@@ -3,7 +3,9 @@
 Two utilisations are kept apart. MFU, *model* FLOPs utilisation, counts the operations of the
 forward and backward pass once (PaLM, arXiv 2204.02311, appendix B). HFU, *hardware* FLOPs
 utilisation, counts the operations that the program executes, including recomputation. Both are
-shares of the dense peak of all devices over the step.
+shares of the dense peak of all devices over the step. The peak is that of the type of most
+operations; operations of faster types count at their own rates, so that no step that keeps to the
+peak rates has an HFU above 1.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from typing import Any
 
 from hespas.configs.node_spec import NodeSpec
 from hespas.support.errors import HespasError
+from hespas.support.text_tables import format_percent, format_scaled
 
+ROUNDING = 1e-9  # relative error of sums and quotients of times
 SECONDS_PER_HOUR = 3600.0
 # How the energy of a step was computed.
 ANNOTATED = "power model of the node, idle power while nothing computes"
@@ -61,7 +65,8 @@ class DerivedFigures:
         executed_flops: Floating-point operations on all devices.
         model_flops: Operations of the model on all devices, without recomputation.
         peak_dtype: The element type of most executed operations.
-        peak_flops_per_s: The dense rate of one device's matrix unit for ``peak_dtype``.
+        peak_flops_per_s: The dense rate of one device's matrix unit for ``peak_dtype``, or a higher
+            one if some operations have a faster type.
         mfu: ``model_flops`` over the peak of all devices during the step.
         hfu: ``executed_flops`` over the same.
         tokens_per_s: Tokens per second.
@@ -115,7 +120,7 @@ def derive_step_figures(
     }
     executed = devices * sum(flops.values())
     dtype = max(flops, key=flops.__getitem__, default=None)
-    peak = _find_peak_rate(node, dtype)
+    peak = _compute_peak_rate(node, dtype, flops)
     known = [getattr(work, f.name) for f in fields(StepWork)]
     model_flops, tokens, samples, price = known
     seconds = step_time_s
@@ -173,6 +178,42 @@ def _find_peak_rate(node: NodeSpec | None, dtype: str | None) -> float | None:
         return node.find_peak_rate("matrix", dtype).flops_per_s
     except HespasError:
         return None
+
+
+def _compute_peak_rate(
+    node: NodeSpec | None, dtype: str | None, flops: Mapping[str, int]
+) -> float | None:
+    """Return the rate of operations of several types at the peak of their unit, in FLOP/s.
+
+    Types slower than ``dtype``, that of most operations, count at its rate.
+    """
+    peak = _find_peak_rate(node, dtype)
+    if peak is None:
+        return None
+    rates = {name: max(peak, _find_peak_rate(node, name) or 0.0) for name in flops}
+    if set(rates.values()) == {peak}:
+        return peak
+    return sum(flops.values()) / sum(count / rates[name] for name, count in flops.items())
+
+
+def list_figure_warnings(figures: DerivedFigures, node: NodeSpec | None) -> list[str]:
+    """Describe the contradictions between the figures of a step and what they were made from."""
+    warnings = []
+    if figures.hfu is not None and node is not None and figures.hfu > 1 + ROUNDING:
+        warnings.append(
+            f"an HFU of {format_percent(figures.hfu)} is impossible: the estimated times are "
+            f"shorter than the peak rates of node {node.name} allow, so the two do not describe "
+            "the same device"
+        )
+    model, executed = figures.model_flops, figures.executed_flops
+    if model is not None and model > executed * (1 + ROUNDING):
+        warnings.append(
+            f"the program executes {format_scaled(executed, 'FLOP').strip()}, fewer than the "
+            f"{format_scaled(model, 'FLOP').strip()} that its model is said to need, so MFU is "
+            "above HFU: model-flops counts operations that the program skips, such as the masked "
+            "scores of causal attention"
+        )
+    return warnings
 
 
 def _estimate_step_energy(

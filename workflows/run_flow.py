@@ -29,7 +29,7 @@ from hespas.passes.prepare.device_grid import read_stated_count
 from hespas.support.errors import HespasError
 from hespas.support.output_folder import open_output_folder
 from hespas.support.text_tables import format_scaled
-from hespas.workflows.derived_figures import StepWork, derive_step_figures
+from hespas.workflows.derived_figures import StepWork, derive_step_figures, list_figure_warnings
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_plan import RUN_FILES, RunPlan, build_run_plan, is_file_of_folder
 from hespas.workflows.run_summary import RunSummary
@@ -184,6 +184,14 @@ def summarise_run(
     split = SplitAttr.read_from_op(outcome.module.operation)
     assert split is not None
     node = load_target_node(outcome.target)
+    derived = derive_step_figures(
+        emitted.stats,
+        simulation.result.step_time_ns * 1e-9 if simulation else None,
+        node,
+        StepWork.from_facts(read_program_facts(outcome.module), node, plan.step_figures),
+    )
+    for warning in list_figure_warnings(derived, node):
+        outcome.run.warn(warning)
     return RunSummary(
         program=frontends.to_display_name(plan.mlir),
         target=outcome.target,
@@ -197,12 +205,7 @@ def summarise_run(
         measured=annotation.measured if annotation else None,
         memory=outcome.run.find_artefact(MemoryAttr),
         node=node,
-        derived=derive_step_figures(
-            emitted.stats,
-            simulation.result.step_time_ns * 1e-9 if simulation else None,
-            node,
-            StepWork.from_facts(read_program_facts(outcome.module), node, plan.step_figures),
-        ),
+        derived=derived,
     )
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hespas.configs.node_overrides import NodeOverrides
 from hespas.configs.node_spec import NodeSpec
-from hespas.support.errors import UsageError
+from hespas.estimators.accelerators.vector_unit import LANES_PER_ELEMENT
+from hespas.support.errors import HespasError, UsageError
 from hespas.support.settings import setting
+from hespas.support.text_tables import format_scaled
 
 if TYPE_CHECKING:
     from hespas.configs.accelerator import Accelerator
@@ -17,14 +20,18 @@ if TYPE_CHECKING:
 INTEGER_FIELDS = ("cores", "arrays", "rows", "columns", "lanes", "alus", "sram_bytes")
 REAL_FIELDS = ("cycles_per_row", "clock_hz")
 REQUIRED_FIELDS = ("rows", "columns", "clock_hz", "lanes", "sram_bytes")  # without a preset
+# The rates of a node and of its arrays may differ by this share without a warning: data sheets
+# round rates and clocks.
+ROUNDING = 0.01
 
 
 @dataclass(frozen=True)
 class AcceleratorMachineConfig:
-    """The configuration of the hardware: ``node`` gives the rates, ``array`` the systolic arrays.
+    """The configuration of the hardware: ``array`` gives the units, ``node`` memory and types.
 
     Fields that are not None replace the numbers of the array (``configs.accelerator.Accelerator``)
-    and the memory bandwidth of the node.
+    and the memory bandwidth of the node. The peak rates follow from the array; of those of the node
+    only the ratios between types count.
     """
 
     node: NodeSpec
@@ -49,9 +56,41 @@ class AcceleratorMachineConfig:
                 raise UsageError(f"{name.replace('_', '-')} must be more than 0, not {value}")
 
     @property
+    def changes_units(self) -> bool:
+        """Whether a setting replaces a number of the array."""
+        return any(getattr(self, name) is not None for name in (*INTEGER_FIELDS, *REAL_FIELDS))
+
+    @property
     def node_overrides(self) -> NodeOverrides:
-        """The settings that replace values of the node."""
-        return NodeOverrides(memory_bandwidth=self.memory_bandwidth)
+        """The values that replace those of the node, to which utilisation refers."""
+        rates = derive_peak_rates(self.node, configure_accelerator(self))
+        return NodeOverrides(
+            memory_bandwidth=self.memory_bandwidth,
+            per_datatype_flops=";".join(f"{key}={rate!r}" for key, rate in rates.items()),
+        )
+
+
+def derive_peak_rates(node: NodeSpec, unit: Accelerator) -> dict[str, float]:
+    """Derive the peak rates of a node with these units, by "unit.dtype".
+
+    The matrix rate of the arrays' type and the vector rates are those of the units. The matrix
+    rates of other types keep their ratio to it. Rates that the node has already are left out.
+    """
+    rates: dict[str, float] = {}
+    with contextlib.suppress(HespasError):
+        own = node.find_peak_rate("matrix", unit.dtype).flops_per_s
+        for dtype, rate in node.peaks_flops.get("matrix", {}).items():
+            rates[f"matrix.{dtype}"] = rate / own * unit.matrix_flops_per_s
+    rates[f"matrix.{unit.dtype}"] = unit.matrix_flops_per_s
+    for dtype in {"f32": None, **node.peaks_flops.get("vector", {})}:
+        rates[f"vector.{dtype}"] = unit.vector_ops_per_s / LANES_PER_ELEMENT.get(dtype, 1)
+    return {key: rate for key, rate in rates.items() if _find_declared_rate(node, key) != rate}
+
+
+def _find_declared_rate(node: NodeSpec, key: str) -> float | None:
+    """Return the rate that a node declares for "unit.dtype", or None."""
+    unit, _, dtype = key.partition(".")
+    return node.peaks_flops.get(unit, {}).get(dtype)
 
 
 class AcceleratorMachine:
@@ -62,7 +101,12 @@ class AcceleratorMachine:
 
     def __init__(self, config: AcceleratorMachineConfig) -> None:
         self.node = config.node
-        self.unit = _configure_accelerator(config)
+        self.unit = configure_accelerator(config)
+        rates = derive_peak_rates(config.node, self.unit)
+        self.rated_node = config.node.replace_peak_rates(rates, label="arrays")
+        self._contradiction = (
+            "" if config.changes_units else _find_contradiction(config.node, rates)
+        )
         self.bandwidth = config.memory_bandwidth or config.node.memory_bandwidth_bytes_per_s
         self.fallbacks: set[str] = set()
         self._peak_rate_ratios: dict[str, tuple[float, str]] = {}
@@ -79,8 +123,8 @@ class AcceleratorMachine:
         if dtype == self.unit.dtype:
             return 1.0
         if dtype not in self._peak_rate_ratios:
-            own = self.node.find_peak_rate("matrix", self.unit.dtype).flops_per_s
-            peak = self.node.find_peak_rate("matrix", dtype)
+            own = self.unit.matrix_flops_per_s
+            peak = self.rated_node.find_peak_rate("matrix", dtype)
             self._peak_rate_ratios[dtype] = own / peak.flops_per_s, peak.via
         factor, via = self._peak_rate_ratios[dtype]
         if via:
@@ -98,6 +142,10 @@ class AcceleratorMachine:
             for dtype, n in flops.items()
         )
 
+    def list_warnings(self) -> list[str]:
+        """Warn if the node declares other rates than its arrays have."""
+        return [self._contradiction] if self._contradiction else []
+
     def describe_provenance(self) -> str:
         """Describe the units, and list the types that used the rate of another type."""
         unit = self.unit
@@ -111,7 +159,25 @@ class AcceleratorMachine:
         return text
 
 
-def _configure_accelerator(config: AcceleratorMachineConfig) -> Accelerator:
+def _find_contradiction(node: NodeSpec, rates: Mapping[str, float]) -> str:
+    """Describe the largest difference between the rates of the units and those of the node."""
+    pairs = [(key, _find_declared_rate(node, key), rate) for key, rate in rates.items()]
+    ratios = {key: (rate / declared, declared) for key, declared, rate in pairs if declared}
+    if not ratios:
+        return ""
+    key = max(ratios, key=lambda key: max(ratios[key][0], 1 / ratios[key][0]))
+    ratio, declared = ratios[key]
+    if abs(ratio - 1) <= ROUNDING:
+        return ""
+    return (
+        f"node {node.name} declares {format_scaled(declared, 'FLOP/s').strip()} for {key}, and its "
+        f"units have {format_scaled(rates[key], 'FLOP/s').strip()}: times and utilisation follow "
+        "the units"
+    )
+
+
+def configure_accelerator(config: AcceleratorMachineConfig) -> Accelerator:
+    """Load the units of a configuration, with the numbers that its settings replace."""
     from hespas.configs.accelerator import Accelerator, list_accelerator_presets, load_accelerator
 
     changes: dict[str, Any] = {

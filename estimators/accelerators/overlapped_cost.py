@@ -19,8 +19,9 @@ def compute_overlapped_cost(
     """Return the cost of an op whose products take ``matrix_s`` seconds on the arrays.
 
     The arrays, the vector unit and the memory run alongside each other, so that the longest time
-    counts. The bound is ``compute`` if compute takes longer than memory even when every cell is
-    always busy.
+    counts. It is at least that of all operations at the full rate of the arrays, the rate that
+    utilisation refers to. The bound is ``compute`` if compute takes longer than memory even when
+    every cell is always busy.
 
     Args:
         other_flops: Matrix operations outside the products, by type, which run at full rate.
@@ -35,6 +36,8 @@ def compute_overlapped_cost(
     time_s = max(
         matrix_s + machine.compute_full_rate_time_s(other_flops), vector_time_s, memory_time_s
     )
+    if any(part.unit == "matrix" and part.dtype == work.dtype for part in work.parts):
+        time_s = max(time_s, machine.compute_full_rate_time_s({work.dtype: work.flops}))
     ideal_s = machine.compute_full_rate_time_s(
         {p.dtype: p.flops for p in work.parts if p.unit == "matrix"}
     )

@@ -123,6 +123,9 @@ class SimulatingEstimator(MeasuringEstimator):
             )
         return "; ".join(parts)
 
+    def list_warnings(self) -> list[str]:
+        return self.machine.list_warnings()
+
     def _build_payloads(self, op: ir.Operation) -> list[tuple[Payload, float]]:
         with raise_as_unknown_cost(op):
             return [self.build_product_payload(product) for product in collect_matrix_products(op)]

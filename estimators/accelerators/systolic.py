@@ -104,6 +104,9 @@ class SystolicEstimator(Estimator):
             )
         return text
 
+    def list_warnings(self) -> list[str]:
+        return self.machine.list_warnings()
+
     def _compute_matrix_time_s(self, matrix_products: list[MatrixProduct], work: OpWork) -> float:
         """Return the seconds of an op's products, with the time that they wait for memory."""
         if not matrix_products:

@@ -68,7 +68,7 @@ class CalibratedEstimator(Estimator):
     """Estimate each kernel and its band with constants measured on the device."""
 
     name: ClassVar[str] = "calibrated"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     measured_network: ClassVar[bool] = True
     Config: ClassVar[type] = CalibratedConfig
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hespas.configs.node_spec import NodeSpec
 from hespas.estimators.calibrated.attention_shape import AttentionShape
@@ -24,6 +24,13 @@ _BITS = {  # bits of an element
     "f64": 64, "f32": 32, "tf32": 32, "bf16": 16, "f16": 16, "f8": 8, "f6": 6, "f4": 4,
     "i64": 64, "i32": 32, "i16": 16, "i8": 8, "i4": 4, "i2": 2, "i1": 8,
 }  # fmt: skip
+# The types that bound the time of others; the chains end at bf16, which has a table.
+_AT_MOST = {
+    "f4": "f6", "f6": "f8", "f8": "bf16", "f16": "bf16",
+    "i1": "i8", "i2": "i4", "i4": "i8", "i8": "bf16",
+}  # fmt: skip
+_AT_LEAST = {"f64": "f32", "f32": "tf32", "tf32": "bf16"}
+_NEXT_TYPES = {**_AT_MOST, **_AT_LEAST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +62,51 @@ def estimate_product_time(
 ) -> KernelTime:
     """Return the time of the kernel of a matrix product.
 
-    A type without a table uses that of bf16 with an inner dimension of the same size in bytes.
+    A type without a table uses that of bf16 with an inner dimension of the same size in bytes. The
+    tables are measurements, which need not be monotone in the sizes, so a time that was not
+    measured is bounded by that of the next type (``_NEXT_TYPES``).
 
     Args:
         moved_bytes: The bytes that the kernel reads and writes.
         quantise: Whether the kernel of an 8-bit product first quantises its left operand.
     """
-    unit, key = _resolve_rate(constants.node, shape.dtype)
+    rate = constants.node.find_peak_rate("matrix", shape.dtype).flops_per_s
+    return _estimate_at_rate(constants, shape, moved_bytes, rate, quantise)
+
+
+def _estimate_at_rate(
+    constants: DeviceConstants,
+    shape: MatrixProduct,
+    moved_bytes: float,
+    rate: float,
+    quantise: bool = False,
+) -> KernelTime:
+    """Return the time of a product at a peak rate of ``rate`` operations per second.
+
+    A type in ``_AT_MOST`` takes at most the time of the next one at the lower of both rates. One in
+    ``_AT_LEAST`` takes at least that at the higher of both. Time thus never grows with a rate.
+    """
+    node = constants.node
+    unit, key = _resolve_rate(node, shape.dtype)
     fit, bits = _select_product_fit(constants.fits, unit, key, quantise)
     k = shape.k * _BITS[key] / bits
     if fit.name.endswith(QUANTISED):
         moved_bytes += QUANTISE_BYTES * shape.count * shape.m * shape.k
-    compute_s = shape.flops / constants.node.find_peak_rate("matrix", shape.dtype).flops_per_s
-    memory_s = moved_bytes / constants.node.memory_bandwidth_bytes_per_s
+    compute_s, memory_s = shape.flops / rate, moved_bytes / node.memory_bandwidth_bytes_per_s
     time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s, k)
     time_s, outside = fit.apply_correction(
         time_s, *_locate_in_table(fit, shape.count * shape.m, shape.n, k)
     )
-    return _build_kernel_time(fit, time_s, compute_s, memory_s, outside)
+    time = _build_kernel_time(fit, time_s, compute_s, memory_s, outside)
+    next_key = _NEXT_TYPES.get(key, "")
+    while next_key and _resolve_rate(node, next_key) == (unit, key):
+        next_key = _NEXT_TYPES.get(next_key, "")
+    if not next_key or quantise or time.tags.isdisjoint((TRANSFERRED, EXTRAPOLATED)):
+        return time
+    choose = max if key in _AT_LEAST else min
+    next_rate = choose(rate, node.find_peak_rate("matrix", next_key).flops_per_s)
+    other = _estimate_at_rate(constants, replace(shape, dtype=next_key), moved_bytes, next_rate)
+    return replace(time, time_s=choose(time.time_s, other.time_s))
 
 
 def estimate_convolution_time(
@@ -99,8 +133,9 @@ def _resolve_rate(node: NodeSpec, key: str) -> tuple[str, str]:
 def _build_kernel_time(
     fit: KernelFit, time_s: float, compute_s: float, memory_s: float, outside: bool = False
 ) -> KernelTime:
+    """Build the time of a kernel, which is at least that of its operations at the peak rate."""
     at_rate = (compute_s / fit.efficiency, memory_s / fit.bandwidth)
-    return KernelTime(time_s, *at_rate, fit.fixed_s, fit, outside)
+    return KernelTime(max(time_s, compute_s), *at_rate, fit.fixed_s, fit, outside)
 
 
 def _locate_in_table(fit: KernelFit, m: float, n: float, k: float) -> tuple[float, float, float]:

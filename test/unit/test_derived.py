@@ -16,6 +16,7 @@ from hespas.workflows.derived_figures import (
     StepWork,
     compute_scaling_efficiency,
     derive_step_figures,
+    list_figure_warnings,
 )
 
 NODE = NodeSpec(
@@ -42,6 +43,27 @@ def test_model_and_hardware_utilisation_are_told_apart():
     assert figures.hfu == pytest.approx(2.4e12 / 4e12)
     assert derive_step_figures(STATS, 1.0, NODE, StepWork()).mfu is None
     assert derive_step_figures(STATS, 1.0, NODE, StepWork()).hfu == figures.hfu
+
+
+def test_faster_types_count_at_their_own_rate():
+    """A step at the peak rates of its types has an HFU of 1, whichever type prevails."""
+    node = replace(NODE, peaks_flops={"matrix": {"bf16": 1e12, "f8": 2e12, "f32": 1e11}})
+    for bf16, f8 in ((6e11, 4e11), (5e11, 5.1e11), (1e12, 1e6)):
+        stats = {**STATS, "dtypes": {"bf16": {"flops": int(bf16)}, "f8": {"flops": int(f8)}}}
+        least_s = bf16 / 1e12 + f8 / 2e12
+        figures = derive_step_figures(stats, least_s, node, StepWork())
+        assert figures.hfu is not None and figures.hfu <= 1 + 1e-9
+        if figures.peak_dtype == "bf16":
+            assert figures.hfu == pytest.approx(1)
+
+
+def test_contradictions_are_warnings():
+    assert list_figure_warnings(derive_step_figures(STATS, 0.6, NODE, WORK), NODE) == []
+    (warning,) = list_figure_warnings(derive_step_figures(STATS, 0.5, NODE, WORK), NODE)
+    assert "an HFU of 120.0 % is impossible" in warning and "node n" in warning
+    causal = replace(WORK, model_flops=2.5e12)
+    (warning,) = list_figure_warnings(derive_step_figures(STATS, 1.0, NODE, causal), NODE)
+    assert "executes 2.400 TFLOP, fewer than the 2.500 TFLOP" in warning and "masked" in warning
 
 
 def test_rates_and_cost():
@@ -161,6 +183,14 @@ def test_json_has_memory_and_figures(run, tmp_path):
     assert figures["mfu"] == figures["hfu"] == pytest.approx(65536 / 1e9 / data["compute_s"])
     assert figures["tokens_per_s"] == pytest.approx(64 / data["compute_s"])
     assert figures["cost_usd"] == pytest.approx(data["compute_s"] / 1000)
+
+
+def test_more_operations_than_are_executed_are_a_warning(run):
+    code, out, err = run(8000, "--json", "--model-flops", "70000")
+    assert code == 0 and "\nwarning: the program executes 65.536 kFLOP" in err
+    assert [text.partition(",")[0] for text in json.loads(out)["warnings"]] == [
+        "the program executes 65.536 kFLOP"
+    ]
 
 
 def test_memory_can_be_left_out(run, tmp_path):

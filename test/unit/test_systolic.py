@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hespas import configs, passes
 from hespas.configs.accelerator import Accelerator, list_accelerator_presets, load_accelerator
+from hespas.configs.validation import validate_config
 from hespas.dialects.attrs import Cost
 from hespas.dialects.mlir import collect_functions, ir, make_context
 from hespas.estimators import registry
+from hespas.estimators.accelerators.accelerator_machine import derive_peak_rates
+from hespas.estimators.accelerators.systolic import SystolicConfig, SystolicEstimator
 from hespas.estimators.base import CostItem
 from hespas.estimators.work import UnknownCost
 from hespas.passes.annotate.traverse import Annotation
 from hespas.support.errors import HespasError, UsageError
+from hespas.workflows.run_config import RunConfig
+from hespas.workflows.run_flow import run_program
 
 CONTEXT = make_context()
 TPUS = ["TPU7x", "TPUv2", "TPUv3", "TPUv3_core", "TPUv4", "TPUv5e", "TPUv5p", "TPUv6e"]
@@ -207,3 +214,95 @@ def test_a_whole_program_and_its_sum(workload):
     assert systolic.flops == roofline.flops
     assert systolic.read_bytes == roofline.read_bytes
     assert 1 < systolic.latency_ns / roofline.latency_ns < 3
+
+
+OWN_ARRAY = {"name": "own", "rows": 256, "columns": 256, "arrays": 4, "clock_hz": 1.2e9,
+             "lanes": 4096, "alus": 2, "sram_bytes": 96 << 20}  # fmt: skip
+
+
+def run_own_chip(tmp_path, matrix_flops: float, **settings):
+    """Run a product on a chip of one's own; returns the derived figures and the warnings."""
+    (tmp_path / "own.json").write_text(json.dumps(OWN_ARRAY))
+    peaks = {"matrix": {"bf16": matrix_flops, "f8": 2 * matrix_flops}, "vector": {"f32": 9.8304e12}}
+    chip = {"name": "chip", "memory_bandwidth_bytes_per_s": 6e12, "peaks_flops": peaks}
+    (tmp_path / "chip.json").write_text(json.dumps(chip))
+    (tmp_path / "b.mlir").write_text(f"func.func @main({product(4096, 4096, 4096)}\n return }}")
+    config = {
+        "mlir": str(tmp_path / "b.mlir"),
+        "node": str(tmp_path / "chip.json"),
+        "estimator": "systolic",
+        "setting": {"array": str(tmp_path / "own.json"), **settings},
+        "output": str(tmp_path / "out"),
+    }
+    summary = run_program(validate_config(RunConfig, config, ""))
+    assert summary.derived is not None
+    return summary.derived, summary.warnings
+
+
+@pytest.mark.parametrize(
+    ("matrix_flops", "settings", "warned"),
+    [
+        (629e12, {}, False),
+        (629e12, {"rows": 512}, False),
+        (629e12, {"rows": 64, "clock_hz": 3e9}, False),
+        (100e12, {}, True),
+        (100e12, {"arrays": 1}, False),
+        (5e15, {}, True),
+    ],
+)
+def test_peak_rates_follow_from_the_arrays(tmp_path, matrix_flops, settings, warned):
+    """Whatever the node declares, and whichever setting changes the arrays."""
+    figures, warnings = run_own_chip(tmp_path, matrix_flops, **settings)
+    unit = {**OWN_ARRAY, **settings}
+    cells = unit["rows"] * unit["columns"] * unit["arrays"]
+    assert figures.peak_flops_per_s == pytest.approx(2 * cells * unit["clock_hz"])
+    assert figures.hfu is not None and 0.9 < figures.hfu <= 1
+    assert [" declares " in text for text in warnings] == [True] * warned
+
+
+def test_types_keep_the_ratio_of_the_node():
+    unit = load_accelerator("TPUv5e").model_copy(update={"rows": 64})
+    rates = derive_peak_rates(configs.load_node("TPUv5e"), unit)
+    assert rates["matrix.bf16"] == unit.matrix_flops_per_s
+    assert rates["matrix.i8"] == pytest.approx(2 * unit.matrix_flops_per_s, rel=0.01)
+
+
+@given(
+    st.tuples(*[st.integers(1, 3000)] * 3),
+    st.fixed_dictionaries(
+        {
+            "rows": st.sampled_from([8, 128, 256]),
+            "columns": st.sampled_from([8, 128]),
+            "arrays": st.integers(1, 5),
+            "clock_hz": st.floats(1e8, 1e10),
+            "lanes": st.integers(1, 1 << 14),
+            "memory_bandwidth": st.sampled_from([1e11, 1e18]),
+        }
+    ),
+    st.sampled_from(["bf16", "f32", "i8"]),
+    st.sampled_from(["pipelined", "scalesim", "cocossim"]),
+    st.booleans(),
+)
+def test_no_utilisation_above_the_peak(sizes, settings, key, variant, fused):
+    """Neither of the arrays nor with a vector unit that runs alongside them."""
+    m, k, n = sizes
+    config = SystolicConfig(configs.load_node("TPUv5e"), variant=variant, **settings)
+    node = config.node_overrides.apply_to_node(config.node)
+    text = fuse_with_epilogue(m, k, n, key) if fused else product(m, k, n, key)
+    module = ir.Module.parse(f"func.func @main({text}\n  return\n}}", CONTEXT)
+    op = collect_functions(module)["main"].regions[0].blocks[0].operations[0].operation
+    estimated = SystolicEstimator(config).estimate(CostItem(op))
+    peak = node.find_peak_rate("matrix", estimated.dtype).flops_per_s
+    assert estimated.flops / peak <= estimated.latency_ns * 1e-9 * (1 + 1e-9)
+
+
+def fuse_with_epilogue(m: int, k: int, n: int, key: str) -> str:
+    lhs, rhs, out = (f"tensor<{a}x{b}x{key}>" for a, b in ((m, k), (k, n), (m, n)))
+    return f"""%x: {lhs}, %w: {rhs}) {{
+      %0 = "mhlo.fusion"(%x, %w) <{{fusion_kind = #mhlo<fusion_kind kOutput>}}> ({{
+      ^bb0(%a: {lhs}, %b: {rhs}):
+        %d = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : ({lhs}, {rhs}) -> {out}
+        %s = stablehlo.add %d, %d : {out}
+        %t = stablehlo.multiply %s, %d : {out}
+        mhlo.return %t : {out}
+      }}) : ({lhs}, {rhs}) -> {out}"""

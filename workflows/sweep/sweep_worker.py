@@ -268,7 +268,8 @@ def _summarise_figures(
     emitted: EmittedTraces,
     simulated: SimulationReport | None,
 ) -> dict[str, Any]:
-    run = replace(stage.run, artefacts=[*stage.run.artefacts, emitted])
+    old = stage.run  # cells of other systems share it
+    run = replace(old, artefacts=[*old.artefacts, emitted], warnings=[*old.warnings])
     outcome = run_flow.RunOutcome(stage.module, stage.compile_target, run)
     figures = {
         **run_summary.to_summary_json(run_flow.summarise_run(plan, outcome, simulated)),
