@@ -2,7 +2,7 @@
 
 All of them run in place except all-to-all. In a two-level algorithm, ranks are numbered within
 hosts first, as in the first dimension of a network: rank ``host * local + k`` is device ``k`` of
-its host. The builders write "node" for a host.
+its host.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ABOUT = {
     "ring": "neighbour to neighbour, n - 1 rounds; any n",
     "recursive": "halving and doubling distances, log2 n rounds; n a power of two",
     "direct": "every rank to every other at once (all-pairs); any n",
-    "hierarchical": "two levels: within nodes of --local ranks, then between them",
+    "hierarchical": "two levels: within hosts of --local ranks, then between them",
 }
 
 
@@ -59,9 +59,9 @@ def generate_program(
         return _FLAT[algorithm, collective](ranks)
     if not 2 <= local < ranks or ranks % local:
         raise HespasError(
-            f"{ranks} ranks do not make two nodes or more of {local} ranks"
+            f"{ranks} ranks do not make two hosts or more of {local} ranks"
             if local
-            else "the hierarchical algorithm needs the number of ranks in a node",
+            else "the hierarchical algorithm needs the number of ranks in a host",
             remedy="local must be a divisor of ranks, greater than 1 and less than ranks",
         )
     return _TWO_LEVEL[collective](ranks, local)
@@ -170,44 +170,44 @@ _FLAT: dict[tuple[str, str], Callable[[int], CollectiveProgram]] = {
 
 
 def _split_into_levels(ranks: int, local: int) -> tuple[list[list[int]], list[list[int]]]:
-    """Return the ranks of each node, and the ranks that have equal places in their nodes."""
-    nodes = [list(range(start, start + local)) for start in range(0, ranks, local)]
-    return nodes, [list(range(k, ranks, local)) for k in range(local)]
+    """Return the ranks of each host, and the ranks that have equal places in their hosts."""
+    hosts = [list(range(start, start + local)) for start in range(0, ranks, local)]
+    return hosts, [list(range(k, ranks, local)) for k in range(local)]
 
 
 def _index_by_place(rank: int, local: int, count: int) -> int:
-    """Return the place of a rank's chunk if chunks of equal places in the nodes are adjacent."""
+    """Return the place of a rank's chunk if chunks of equal places in the hosts are adjacent."""
     return rank % local * count + rank // local
 
 
 def _build_two_level_reduce(ranks: int, local: int) -> CollectiveProgram:
     b = CollectiveBuilder(f"all_reduce_hierarchical_{ranks}_{local}", "all_reduce", ranks, ranks)
-    nodes, columns = _split_into_levels(ranks, local)
-    share = len(nodes)
+    hosts, columns = _split_into_levels(ranks, local)
+    share = len(hosts)
     blocks = _make_block_refs("i", local, share)
-    for node in nodes:
-        _add_ring_scatter(b, node, blocks, share)
+    for host in hosts:
+        _add_ring_scatter(b, host, blocks, share)
     for k, column in enumerate(columns):
         places = _make_block_refs("i", share, 1, k * share)
         _add_ring_scatter(b, column, places, 1)
         _add_ring_gather(b, column, places, 1)
-    for node in nodes:
-        _add_ring_gather(b, node, blocks, share)
+    for host in hosts:
+        _add_ring_gather(b, host, blocks, share)
     return b.build_program()
 
 
 def _build_two_level_gather(ranks: int, local: int) -> CollectiveProgram:
     b = CollectiveBuilder(f"all_gather_hierarchical_{ranks}_{local}", "all_gather", ranks, ranks)
-    nodes, columns = _split_into_levels(ranks, local)
-    count = len(nodes)
+    hosts, columns = _split_into_levels(ranks, local)
+    count = len(hosts)
     for rank in range(ranks):
         b.add_local_copy(
             rank, ChunkRef("o", rank), ChunkRef("s", _index_by_place(rank, local, count))
         )
     for k, column in enumerate(columns):
         _add_ring_gather(b, column, _make_block_refs("s", count, 1, k * count), 1)
-    for node in nodes:
-        _add_ring_gather(b, node, _make_block_refs("s", local, count), count)
+    for host in hosts:
+        _add_ring_gather(b, host, _make_block_refs("s", local, count), count)
     for rank in range(ranks):
         for other in range(ranks):
             if other != rank:
@@ -221,15 +221,15 @@ def _build_two_level_scatter(ranks: int, local: int) -> CollectiveProgram:
     b = CollectiveBuilder(
         f"reduce_scatter_hierarchical_{ranks}_{local}", "reduce_scatter", ranks, ranks
     )
-    nodes, columns = _split_into_levels(ranks, local)
-    count = len(nodes)
+    hosts, columns = _split_into_levels(ranks, local)
+    count = len(hosts)
     for rank in range(ranks):
         for other in range(ranks):
             b.add_local_copy(
                 rank, ChunkRef("i", other), ChunkRef("s", _index_by_place(other, local, count))
             )
-    for node in nodes:
-        _add_ring_scatter(b, node, _make_block_refs("s", local, count), count)
+    for host in hosts:
+        _add_ring_scatter(b, host, _make_block_refs("s", local, count), count)
     for k, column in enumerate(columns):
         _add_ring_scatter(b, column, _make_block_refs("s", count, 1, k * count), 1)
     for rank in range(ranks):
@@ -240,23 +240,23 @@ def _build_two_level_scatter(ranks: int, local: int) -> CollectiveProgram:
 
 
 def _build_two_level_exchange(ranks: int, local: int) -> CollectiveProgram:
-    """Send within nodes to the rank that has the place of the target, then between nodes."""
+    """Send within hosts to the rank that has the place of the target, then between hosts."""
     name = f"all_to_all_hierarchical_{ranks}_{local}"
     b = CollectiveBuilder(name, "all_to_all", ranks, ranks, in_place=False)
-    nodes, columns = _split_into_levels(ranks, local)
-    count = len(nodes)
+    hosts, columns = _split_into_levels(ranks, local)
+    count = len(hosts)
     sent, received, held = 0, ranks, 2 * ranks  # three parts of scratch with different orders
     for rank in range(ranks):
         for other in range(ranks):
             place = ChunkRef("s", sent + _index_by_place(other, local, count))
             b.add_local_copy(rank, ChunkRef("i", other), place)
-    for node in nodes:
-        for k, rank in enumerate(node):
+    for host in hosts:
+        for k, rank in enumerate(host):
             own = ChunkRef("s", received + k * count)
             b.add_local_copy(rank, ChunkRef("s", sent + k * count), own, count)
             for step in range(1, local):
                 j = (k + step) % local
-                b.add_transfer(rank, ChunkRef("s", sent + j * count), node[j], own, count)
+                b.add_transfer(rank, ChunkRef("s", sent + j * count), host[j], own, count)
     for rank in range(ranks):
         for k in range(local):
             for target in range(count):

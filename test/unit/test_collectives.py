@@ -129,9 +129,9 @@ def test_a_large_one_is_proved_in_seconds():
         (("ring", "all_to_all", 4), "has no all_to_all; use direct or hierarchical"),
         (("recursive", "all_reduce", 6), "power of two of ranks, not 6"),
         (("ring", "all_reduce", 1), "two ranks or more, not 1"),
-        (("hierarchical", "all_reduce", 8), "number of ranks in a node"),
-        (("hierarchical", "all_reduce", 8, 3), "two nodes or more of 3 ranks"),
-        (("hierarchical", "all_reduce", 8, 8), "two nodes or more of 8 ranks"),
+        (("hierarchical", "all_reduce", 8), "number of ranks in a host"),
+        (("hierarchical", "all_reduce", 8, 3), "two hosts or more of 3 ranks"),
+        (("hierarchical", "all_reduce", 8, 8), "two hosts or more of 8 ranks"),
         (("ring", "all_reduce", 8, 4), "has one level"),
     ],
 )

@@ -44,7 +44,7 @@ def _describe_basis(
     if tags:
         yield f"some kernels {', '.join(sorted(name.removeprefix(TAG) for name in tags))}"
     if measured and node.collectives and any(cell.get("simulator") for cell in cells):
-        yield f"collectives in a node as measured ({node.collectives}), else modelled"
+        yield f"collectives within a host as measured ({node.collectives}), else modelled"
     if measured and node.overlap_slowdown and any(cell.get("overlap_s") for cell in cells):
         slowdown = format_percent(node.overlap_slowdown)
         yield f"compute alongside communication takes {slowdown} longer"
