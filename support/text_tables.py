@@ -98,6 +98,14 @@ def format_seconds(value: float) -> str:
     return f"{value * 1e9:.3f} ns" if value else "0 s"
 
 
+def format_time_range(low_s: float, high_s: float) -> str:
+    """Format two times with three digits in the unit of the second: ``67.0 to 87.9 ms``."""
+    number, unit = format_seconds(high_s).split()
+    digits = max(3 - len(number.partition(".")[0]), 0)
+    low = low_s / high_s * float(number) if high_s else 0.0
+    return f"{low:.{digits}f} to {float(number):.{digits}f} {unit}"
+
+
 def format_count(number: int, noun: str) -> str:
     """Return a number and its noun, such as ``1 op`` or ``2 ops``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -15,9 +15,9 @@ from support.pages import CHROMIUM, parse, render, rows
 from support.result_programs import layered, result, run
 
 from hespas import configs
-from hespas.support.text_tables import format_seconds
-from hespas.tools.report import charts, html_table, roofline_chart, roofline_plot
-from hespas.tools.report.markup import Markup, escape_markup, tag
+from hespas.support.text_tables import format_seconds, format_time_range
+from hespas.tools.report import charts, html_table, roofline_chart, roofline_plot, sweep_page
+from hespas.tools.report.markup import Markup, allow_breaks, escape_markup, tag
 from hespas.tools.report.page_frame import read_asset
 from hespas.workflows import kernel_rows
 from hespas.workflows.run_results import RunResult
@@ -356,6 +356,101 @@ def test_a_sweeps_page_has_its_cells_and_failures(place):
     assert "roofline" in page.one("section", id="provenance").text
 
 
+def make_sweep(*cells: dict) -> sweep_page.SweepResults:
+    """The results of a sweep with these columns in addition to times and devices."""
+    rows = [
+        {"cell.mlir": "a_b.mlir", "step_time_s": 0.01 * (i + 1), "compute_s": 0.01, "devices": 4}
+        | {"flops_utilisation": 0.1 * i, "exposed_share": 0.5, "node": cell["cell.node"]}
+        | cell
+        for i, cell in enumerate(cells)
+    ]
+    names = dict.fromkeys(name for row in rows for name in row if name.startswith("cell."))
+    axes = [name for name in names if len({row[name] for row in rows}) > 1]
+    return sweep_page.SweepResults("cells.csv", rows, [], "step_time_s", axes)
+
+
+def test_the_heat_map_says_over_what_it_minimises():
+    paired = [
+        {"cell.node": "A100", "cell.system": "A100_4", "cell.node.tdp_w": 300, "node": "A100[300]"},
+        {"cell.node": "A100", "cell.system": "A100_4", "cell.node.tdp_w": 400, "node": "A100[400]"},
+        {"cell.node": "H100", "cell.system": "H100_4", "cell.node.tdp_w": 300, "node": "H100[300]"},
+    ]  # system and tdp_w belong to the column
+    sweep = make_sweep(*paired)
+    assert {"cell.node", "cell.system", "cell.node.tdp_w"} == set(sweep.axes)
+    assert sweep.find_minimised_axes() == []
+    lead = parse(sweep_page.render_sweep_page(sweep).decode()).one("p", class_="lead").text
+    assert lead.startswith("The step of each program on each node, and its ratio")
+    splits = [{**cell, "cell.split": split} for cell in paired for split in ("linear", "merge")]
+    sweep = make_sweep(*splits)
+    assert sweep.find_minimised_axes() == ["cell.split"]
+    lead = parse(sweep_page.render_sweep_page(sweep).decode()).one("p", class_="lead").text
+    assert "on each node, the shortest of all values of split, and" in lead
+
+
+def test_columns_that_are_equal_in_all_cells_take_no_width():
+    sweep = make_sweep({"cell.node": "A100"}, {"cell.node": "H100"})
+    page = parse(sweep_page.render_sweep_page(sweep).decode())
+    section = page.one("section", id="cells")
+    titles = [head.text for head in section.all("th")]
+    assert titles == ["Node", "Step", "Of shortest", "Of peak"]
+    note = "Equal in all cells: Devices 4, Compute 10.000 ms, Exposed 50.0 %."
+    assert section.one("p", class_="note").text == note
+    single = parse(sweep_page.render_sweep_page(make_sweep({"cell.node": "A100"})).decode())
+    assert "Devices" in [head.text for head in single.one("section", id="cells").all("th")]
+
+
+def test_long_names_may_break_and_are_copied_whole():
+    name = "llama_3-opt/x.mlir on H100_80GB[memory_bandwidth_bytes_per_s=3e+12]"
+    markup = allow_breaks(name)
+    assert "H100_<wbr>80GB<wbr>[memory_<wbr>bandwidth_" in markup and "per_<wbr>s=<wbr>3e" in markup
+    element = parse(tag("p", markup)).one("p")
+    assert element.text == name
+    card = parse(html_table.render_cards([("shortest step", "1 ms", name)]))
+    assert len(card.all("wbr")) == len(element.all("wbr")) > 5
+    assert allow_breaks("plain text, 3 x 4 = 12") == "plain text, 3 x 4 = 12"
+    css = read_asset("page.css")
+    assert re.search(r"\.cards li \{[^}]*overflow-wrap: anywhere", css)
+
+
+@pytest.mark.parametrize("name", ["step.html", "nasty.html"])
+def test_lists_of_shapes_are_clipped_to_lines(place, name):
+    page = parse((place / name).read_text())
+    cells = page.one("table", id="kernels").all("code")
+    assert cells
+    for cell in cells:
+        *operands, result = cell.all("span", class_="clip")
+        assert result.text.startswith("-> ") and len(operands) <= 1
+        for part in (*operands, result):
+            hint = part.attributes.get("data-tip")
+            assert hint == (part.text if len(part.text) > 40 else None)
+    assert re.search(r"\.clip \{[^}]*-webkit-line-clamp: 2", read_asset("page.css"))
+
+
+def test_a_source_is_named_once(place):
+    facts = parse((place / "step.html").read_text()).one("section", id="provenance").one("dl")
+    keys_by_source = {}
+    for fact in facts.all("div"):
+        if (key := fact.one("dt").text).startswith("source of "):
+            assert keys_by_source.setdefault(fact.one("dd").text, key) == key
+    sources = configs.load_node("A100_SXM_40GB").sources
+    assert set(keys_by_source) == set(sources.values())
+    keys = ", ".join(keys_by_source.values()).replace("source of ", "").split(", ")
+    assert sorted(keys) == sorted(sources)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (0.066957, 0.087933, "67.0 to 87.9 ms"),
+        (0.086913, 0.141357, "87 to 141 ms"),
+        (0.0009, 0.0012, "0.90 to 1.20 ms"),
+        (0, 0, "0.00 to 0.00 s"),
+    ],
+)
+def test_a_range_of_times_has_one_unit(low, high, text):
+    assert format_time_range(low, high) == text
+
+
 def test_three_programs_six_nodes_and_two_systems_end_in_a_report(tmp_path, capsys):
     """What a designer asks: 36 cells by one command, and a page of them by another."""
     programs = [("shallow.mlir", layered(1)), ("deep.mlir", layered(4)), ("wide.mlir",
@@ -604,15 +699,20 @@ const widths = [document.documentElement.scrollWidth, innerWidth];
 document.documentElement.setAttribute("data-widths", widths.join());
 const shown = [...document.querySelectorAll("svg.points")].filter((e) => e.getClientRects().length);
 document.documentElement.setAttribute("data-charts", shown.length);
+const boxes = document.querySelectorAll(innerWidth < 1300 ? "li, dt, dd" : "li, dt, dd, .scroll");
+const cut = [...boxes].filter((box) => box.scrollWidth > box.clientWidth + 1);
+document.documentElement.setAttribute("data-cut", cut.map((box) => box.textContent).join("|"));
 """
 
 
 @needs_chromium
 @pytest.mark.parametrize(
-    ("name", "width"), [("step.html", 500), ("step.html", 1400), ("cells.html", 500)]
+    ("name", "width"),
+    [("step.html", 500), ("step.html", 1300), ("cells.html", 500), ("cells.html", 1300)],
 )
 def test_no_width_is_too_narrow(place, name, width):
     page = render(place / name, script=LAYOUT, width=width).document
     scroll, inner = page.one("html").attributes["data-widths"].split(",")
     assert int(scroll) <= int(inner) <= width
     assert int(page.one("html").attributes["data-charts"]) == (name != "cells.html")
+    assert page.one("html").attributes["data-cut"] == ""

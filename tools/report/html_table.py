@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from hespas.support.text_tables import format_percent, format_scaled, format_seconds
-from hespas.tools.report.markup import Child, Markup, join_markup, tag
+from hespas.tools.report.markup import Child, Markup, allow_breaks, join_markup, tag
 
 SHOWN_ROWS = 12  # number of rows before "Show all" is needed
 MIN_FILTERED_ROWS = 6  # a table with more rows has a filter
@@ -123,7 +123,7 @@ def _render_grid(
         *(
             tag(
                 "th",
-                tag("button", column.title, type="button", title=column.help or None),
+                tag("button", allow_breaks(column.title), type="button", title=column.help or None),
                 scope="col",
                 class_="number" if column.kind == "number" else None,
                 data_key=column.key,
@@ -172,7 +172,7 @@ def _render_tools(name: str, row_count: int) -> Markup:
 
 def _render_cell(cell: TableCell, column: TableColumn, longest: float) -> Markup:
     """Render a cell; a bar of full length stands for the share ``longest``."""
-    content: Child = cell.text
+    content: Child = cell.text if column.kind == "number" else allow_breaks(cell.text)
     if column.kind == "code" and cell.text not in (None, "-"):
         content = tag("code", cell.text)
     bar = None
@@ -194,7 +194,12 @@ def render_facts(rows: Sequence[tuple[str, Child]]) -> Markup:
     """Render a list of names and values."""
     return tag(
         "dl",
-        join_markup(*(tag("div", tag("dt", name), tag("dd", value)) for name, value in rows)),
+        join_markup(
+            *(
+                tag("div", tag("dt", allow_breaks(name)), tag("dd", allow_breaks(value)))
+                for name, value in rows
+            )
+        ),
         class_="facts",
     )
 
@@ -206,7 +211,7 @@ def render_cards(card_texts: Sequence[tuple[str, str, str]]) -> Markup:
             "li",
             tag("span", name, class_="name"),
             tag("span", value, class_="value"),
-            tag("span", more, class_="more"),
+            tag("span", allow_breaks(more), class_="more"),
         )
         for name, value, more in card_texts
     )

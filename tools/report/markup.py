@@ -9,7 +9,8 @@ import re
 _FORBIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
-_VOID = frozenset(("br", "input", "link", "meta"))
+_VOID = frozenset(("br", "input", "link", "meta", "wbr"))
+_BREAK = re.compile(r"(?<=[\w)\]])(?=\[)|(?<=[_/=,])(?=[^\s_/=,])")  # where a long name may break
 
 
 class Markup(str):
@@ -31,6 +32,13 @@ def escape_markup(text: object) -> Markup:
 def join_markup(*children: Child, between: str = "") -> Markup:
     """Concatenate children, with ``between`` between them; None is skipped."""
     return Markup(between.join(escape_markup(child) for child in children if child is not None))
+
+
+def allow_breaks(text: Child) -> Child:
+    """Allow line breaks inside of long names; markup is returned unchanged."""
+    if not isinstance(text, str) or isinstance(text, Markup):
+        return text
+    return join_markup(*_BREAK.split(text), between=tag("wbr"))
 
 
 def tag(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:

@@ -9,6 +9,7 @@ from hespas.support.text_tables import (
     format_percent,
     format_scaled,
     format_seconds,
+    format_time_range,
 )
 from hespas.tools.report import html_table
 from hespas.tools.report.markup import Markup, join_markup, tag
@@ -83,11 +84,7 @@ def _list_memory_cards(used: RunMemory | None) -> Iterator[CardTexts]:
 
 def format_band(ends: Sequence[float] | None) -> str:
     """Format the 80 % band, given by its ends in seconds."""
-    return (
-        f"80 % band {format_seconds(ends[0])} to {format_seconds(ends[1])}"
-        if ends
-        else "no band known"
-    )
+    return f"80 % band {format_time_range(*ends)}" if ends else "no band known"
 
 
 def render_alerts(result: RunResult, used: RunMemory | None) -> Markup | None:

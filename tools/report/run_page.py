@@ -20,7 +20,7 @@ from hespas.support.text_tables import (
 from hespas.tools.report import charts, html_table, roofline_chart, roofline_plot, run_overview
 from hespas.tools.report.charts import BarSegment
 from hespas.tools.report.html_table import TableCell, TableColumn, format_text_cell
-from hespas.tools.report.markup import Child, join_markup, tag
+from hespas.tools.report.markup import Child, Markup, join_markup, tag
 from hespas.tools.report.memory_usage import RunMemory, read_memory_usage
 from hespas.tools.report.page_frame import PageSection, render_page
 from hespas.workflows import kernel_rows
@@ -29,6 +29,7 @@ from hespas.workflows.program_explanation import NO_ESTIMATE, compute_peak_share
 from hespas.workflows.run_results import RunResult
 
 MAX_KERNELS = 500  # rows of the table of kernels
+MIN_HINTED = 40  # characters of a list of shapes that may be clipped
 KERNELS = "kernels"
 
 RecordField = tuple[TableColumn, Callable[[dict[str, Any]], TableCell]]
@@ -289,7 +290,7 @@ def _make_kernel_row(
     )
     return [
         format_text_cell(row.kind_title),
-        TableCell(row.shapes, more=place or None),
+        TableCell(_render_shapes(row.shapes), more=place or None),
         html_table.format_time_cell(1e-9 * row.time_ns),
         html_table.format_share_cell(row.time_ns / total_ns, bar=True),
         html_table.format_number_cell(row.count),
@@ -300,6 +301,19 @@ def _make_kernel_row(
         format_text_cell(cost.bound),
         format_text_cell(cost.dtype if cost.dtype != "none" else None),
     ]
+
+
+def _render_shapes(shapes: str) -> Markup:
+    """Render operands and results below each other; the page clips long lists and hints at them."""
+    operands, _, results = shapes.rpartition(" -> ")
+    lists = [text for text in (operands, f"-> {results}") if text]
+    return join_markup(
+        *(
+            tag("span", text, class_="clip", data_tip=text if len(text) > MIN_HINTED else None)
+            for text in lists
+        ),
+        between=" ",
+    )
 
 
 def _shorten_place(place: str, program: str) -> str:
@@ -380,8 +394,10 @@ def _build_provenance_section(result: RunResult, node: NodeSpec | None, folder: 
     band = run_overview.format_band(figures["step_time_band_s"] or figures["compute_band_s"])
     rows.append(("error band", band if figures["compute_band_s"] else "unknown to the estimator"))
     rows.append(("timeline", _render_timeline_link(result, folder)))
+    keys_by_source: dict[str, list[str]] = {}
     for key, source in (node.sources if node else {}).items():
-        rows.append((f"source of {key}", source))
+        keys_by_source.setdefault(source, []).append(key)
+    rows += [(f"source of {', '.join(keys)}", source) for source, keys in keys_by_source.items()]
     return PageSection("provenance", "Provenance", html_table.render_facts(rows))
 
 

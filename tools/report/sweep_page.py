@@ -9,10 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hespas.support.text_tables import TextTable, format_count, format_seconds
+from hespas.support.text_tables import (
+    TextTable,
+    format_count,
+    format_seconds,
+    format_time_range,
+)
 from hespas.tools.report import html_table
 from hespas.tools.report.html_table import TableCell, TableColumn, format_text_cell
-from hespas.tools.report.markup import Child, Markup, join_markup, tag
+from hespas.tools.report.markup import Child, Markup, allow_breaks, join_markup, tag
 from hespas.tools.report.page_frame import PageSection, render_page
 from hespas.workflows.sweep.sweep_table import CELL, ORIGIN, SweepRow, read_split_results
 
@@ -28,6 +33,7 @@ AMOUNTS = {  # titles and units of columns
     "derived.energy_j": ("Energy", "J"),
 }  # fmt: skip
 RESTS = ("estimator", "split", "simulator", "curves")  # provenance, in addition to ORIGIN
+TIME = "time"  # the key of the column of the measure
 MEMORY, FITS, GAPS = "memory.peak_bytes", "memory.fits", "gaps"
 
 
@@ -94,6 +100,19 @@ class SweepResults:
         programs, nodes = self.program_names, self.node_names
         return programs, nodes, [[least.get((p, n)) for n in nodes] for p in programs]
 
+    def find_minimised_axes(self) -> list[str]:
+        """Find the settings that differ between cells of equal program and node.
+
+        A setting that belongs to the node, or advances with it, is not among them.
+        """
+        values: dict[tuple[str, str, str], set[str]] = {}
+        for row in self.done:
+            for name in self.axes:
+                key = name, self.get_program_label(row), _get_node_name(row)
+                values.setdefault(key, set()).add(str(row.get(name)))
+        varied = {name for (name, _, _), texts in values.items() if len(texts) > 1}
+        return [name for name in self.axes if name in varied]
+
 
 def _get_node_name(row: SweepRow) -> str:
     return str(row.get("node") or row.get(NODE) or "no node")
@@ -156,7 +175,7 @@ def _get_measure_name(sweep: SweepResults) -> str:
 def _build_grid_section(sweep: SweepResults) -> PageSection:
     programs, nodes, times = sweep.find_best_times()
     crowded = sweep.find_memory_misfits()
-    head = tag("tr", tag("td"), *(tag("th", node, scope="col") for node in nodes))
+    head = tag("tr", tag("td"), *(tag("th", allow_breaks(node), scope="col") for node in nodes))
     body = []
     for program, row in zip(programs, times, strict=True):
         least = min(time for time in row if time is not None)
@@ -164,12 +183,12 @@ def _build_grid_section(sweep: SweepResults) -> PageSection:
             _render_shaded_cell(time, least, fits=(program, node) not in crowded)
             for node, time in zip(nodes, row, strict=True)
         ]
-        body.append(tag("tr", tag("th", program, scope="row"), *cells))
+        body.append(tag("tr", tag("th", allow_breaks(program), scope="row"), *cells))
     grid = tag("table", tag("thead", head), tag("tbody", *body), class_="heat",
                aria_labelledby="grid-title")  # fmt: skip
     scroller = tag("div", grid, class_="scroll", tabindex=0, role="region",
                    aria_labelledby="grid-title")  # fmt: skip
-    others = [n.removeprefix(CELL) for n in sweep.axes if n not in (PROGRAM, NODE)]
+    others = [name.removeprefix(CELL) for name in sweep.find_minimised_axes()]
     over = f", the shortest of all values of {' and '.join(others)}" if others else ""
     lead = (
         f"The {_get_measure_name(sweep)} of each program on each node{over}, and its ratio to the "
@@ -190,15 +209,24 @@ def _render_shaded_cell(time_s: float | None, least_s: float, *, fits: bool) -> 
 
 def _build_cells_section(sweep: SweepResults) -> PageSection:
     rows = _sort_cells(sweep)
-    fields = [*_list_setting_fields(sweep), *_list_time_fields(sweep), *_list_figure_fields(sweep)]
+    fields, equal = list(_list_setting_fields(sweep)), []
+    for column, make_cell in (*_list_time_fields(sweep), *_list_figure_fields(sweep)):
+        texts = {str(make_cell(row).text) for row in rows}
+        if len(texts) > 1 or len(rows) == 1 or column.key == TIME:
+            fields.append((column, make_cell))
+        else:
+            equal.append(f"{column.title} {texts.pop()}")
     grid = html_table.render_records("cell", "By program, the shortest first", fields, rows)
-    return PageSection("cells", "Cells", grid)
+    note = f"Equal in all cells: {', '.join(equal)}." if equal else None
+    return PageSection(
+        "cells", "Cells", join_markup(grid, tag("p", note, class_="note") if note else None)
+    )
 
 
 def tabulate_cells(sweep: SweepResults, limit: int | None) -> list[TextTable]:
     """Build the tables of the cells and of the errors for the terminal, with ``limit`` rows each.
 
-    The cells have the columns and the order of the page.
+    The cells have the order of the page, and also the columns that are equal in all of them.
     """
     fields = [*_list_setting_fields(sweep), *_list_time_fields(sweep), *_list_figure_fields(sweep)]
     settings = len(sweep.axes)
@@ -254,7 +282,7 @@ def _list_time_fields(sweep: SweepResults) -> Iterator[SweepField]:
         lambda row: _format_optional_cell(row.get("devices"), html_table.format_number_cell),
     )
     yield (
-        TableColumn("time", _get_measure_name(sweep).capitalize()),
+        TableColumn(TIME, _get_measure_name(sweep).capitalize()),
         lambda row: html_table.format_time_cell(sweep.get_time_s(row)),
     )
     yield (
@@ -332,7 +360,7 @@ def _format_band_cell(row: SweepRow, measure: str) -> TableCell:
     low, high = row.get(f"{name}.0"), row.get(f"{name}.1")
     if low is None or high is None:
         return TableCell("-")
-    return TableCell(f"{format_seconds(low)} to {format_seconds(high)}", high - low)
+    return TableCell(format_time_range(low, high), high - low)
 
 
 def _build_failures_section(sweep: SweepResults) -> PageSection | None:
