@@ -180,7 +180,13 @@ def _check_dictionary_keys(text: str) -> None:
 
 
 def to_i64_attr(value: int, context: ir.Context) -> ir.IntegerAttr:
-    """Return a number as an ``i64`` attribute."""
+    """Return a number as an ``i64`` attribute.
+
+    Raises:
+        HespasError: The number needs more than 64 bits.
+    """
+    if not -(2**63) <= value < 2**63:
+        raise HespasError(f"the program has a count of {value:.3e}, more than 64 bits can hold")
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), value)
 
 

@@ -41,8 +41,13 @@ class HespasError(Exception):
         text = f"{self.where}: error: " if self.where else "error: "
         if self.op_name:
             text += f"'{self.op_name}': "
-        text += self.message
-        return f"{text}; {self.remedy}" if self.remedy else text
+        text += f"{self.message}; {self.remedy}" if self.remedy else self.message
+        return text if text.isprintable() else _escape_control_characters(text)
+
+
+def _escape_control_characters(text: str) -> str:
+    """Escape what would break a line in two, or change a terminal; line feeds are kept."""
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
 class UsageError(HespasError):

@@ -10,7 +10,7 @@ they read.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Sized
 from dataclasses import dataclass, field
 
 from hespas.dialects.mlir import ir
@@ -28,6 +28,7 @@ from hespas.estimators.rules.body_tally import (
     uses_first_arguments,
 )
 from hespas.estimators.rules.registry import compute_op_work
+from hespas.support.errors import HespasError
 
 # The kind of a kernel is the first of these that its ops have, after XLA's choice of a hero.
 _HEROES = (
@@ -87,16 +88,18 @@ class _FusionBody:
         self.ops: list[_FusedOp] = []
         operands = [_FusedValue(to_buffer_size(operand.type)) for operand in fusion.operands]
         self.params = list(operands)
-        self.outputs = self._flatten_block(fusion.regions[0].blocks[0], operands)
+        self.outputs = self._flatten_body(fusion, operands)
 
     def _capture_value(self, value: ir.Value, values: dict[ir.Value, _FusedValue]) -> _FusedValue:
         captured = values[value] = _FusedValue(to_buffer_size(value.type))
         self.params.append(captured)
         return captured
 
-    def _flatten_block(
-        self, block: ir.Block, arguments: Sequence[_FusedValue]
+    def _flatten_body(
+        self, fusion: ir.Operation, arguments: Sequence[_FusedValue]
     ) -> list[_FusedValue]:
+        block = fusion.regions[0].blocks[0]
+        _check_equal_count(fusion, "operands", arguments, "arguments", block.arguments)
         values: dict[ir.Value, _FusedValue] = dict(zip(block.arguments, arguments, strict=True))
         for view in block.operations:
             op = view.operation
@@ -106,9 +109,10 @@ class _FusionBody:
                 for value in op.operands
             ]
             if name in TERMINATORS:
+                _check_equal_count(fusion, "results", fusion.results, "results", operands)
                 return operands
             if name == FUSION:
-                results = self._flatten_block(op.regions[0].blocks[0], operands)
+                results = self._flatten_body(op, operands)
             else:
                 results = [_FusedValue(to_buffer_size(value.type)) for value in op.results]
                 work = None if name in CONTROL else compute_op_work(op)
@@ -118,6 +122,17 @@ class _FusionBody:
                 self.ops.append(node)
             values.update(zip(op.results, results, strict=True))
         return []
+
+
+def _check_equal_count(
+    fusion: ir.Operation, noun: str, values: Sized, body_noun: str, body_values: Sized
+) -> None:
+    """Raise HespasError if a fusion and its body differ; MLIR does not verify this."""
+    if len(values) != len(body_values):
+        raise HespasError(
+            f"the fusion has {len(values)} {noun}, and its body has {len(body_values)} {body_noun}",
+            op=fusion,
+        )
 
 
 def _compute_fusion_work(fusion: ir.Operation) -> OpWork:

@@ -9,10 +9,10 @@ from hespas.support.errors import HespasError
 
 
 def check_input_form(census: ModuleCensus) -> None:
-    """Raise HespasError for programs of several meshes, unranked arguments and jumps."""
+    """Raise HespasError for several meshes, unranked arguments, jumps and missing bodies."""
     _check_single_mesh_program(census)
     _check_ranked_boundary(census.entry)
-    _check_single_blocks(census)
+    _check_function_bodies(census)
 
 
 def check_async_pairs(census: ModuleCensus) -> None:
@@ -50,9 +50,15 @@ def _check_ranked_boundary(entry: ir.Operation) -> None:
                 )
 
 
-def _check_single_blocks(census: ModuleCensus) -> None:
-    """Raise HespasError for branches between blocks: passes need structured control flow."""
+def _check_function_bodies(census: ModuleCensus) -> None:
+    """Raise HespasError for functions without a body, whose cost is unknown, and for jumps."""
     for name, contents in census.functions.items():
+        if not contents.function.regions[0].blocks:
+            raise HespasError(
+                f"the function @{name} is called and has no body",
+                op=contents.function,
+                remedy="add it to the module, or call a kernel by stablehlo.custom_call",
+            )
         if len(contents.function.regions[0].blocks) > 1:
             raise HespasError(
                 f"the function @{name} has more than one block",

@@ -7,6 +7,7 @@ is otherwise the tool itself: it has a supervisor, and it may crash, print and h
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import re
@@ -21,16 +22,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 TOOLS = {"hespas": "hespas.tools.hespas", "hespas-opt": "hespas.tools.hespas_opt"}
-IMPORTED_FIRST = (
-    "hespas.frontends",
-    "hespas.passes.annotate.annotate",
-    "hespas.passes.emit.emit_chakra",
-    "hespas.passes.pipeline",
-    "hespas.passes.prepare.prepare",
-    "hespas.passes.split.split_linear",
-    "jaxlib._hlo",
-    "jaxlib._jax",
-)
+WARMING_PROGRAM = """HloModule m
+
+ENTRY main {
+  x = f32[4] parameter(0)
+  ROOT y = f32[4] add(x, x)
+}
+"""
+WARMING_PASSES = ("--split-linear", "--roofline-annotate=node=A100_SXM_40GB", "-o", "/dev/null")
 
 RESULT, REFUSED, CONTAINED = "result", "refused", "contained"
 UNCLEAR, TRACEBACK, SIGNAL, HANG = "unclear", "traceback", "signal", "hang"
@@ -107,8 +106,7 @@ def run_forked_tools(
 
     No other thread of this process may run meanwhile.
     """
-    for module in (*TOOLS.values(), *IMPORTED_FIRST):
-        importlib.import_module(module)
+    _import_all()
     waiting = iter(runs)
     with (
         tempfile.TemporaryDirectory(prefix="hespas-forks-") as scratch,
@@ -135,6 +133,19 @@ def run_forked_tools(
         finally:
             for process in running:
                 _collect_outcome(process, hangs=True)
+
+
+def _import_all() -> None:
+    """Import and initialise what most commands need, by running one."""
+    for module in TOOLS.values():
+        importlib.import_module(module)
+    from hespas.tools import console_scripts, hespas_opt
+
+    with tempfile.NamedTemporaryFile("w", suffix=".hlo") as file:
+        file.write(WARMING_PROGRAM)
+        file.flush()
+        assert console_scripts.run_tool_main(hespas_opt.main, [file.name, *WARMING_PASSES]) == 0
+    gc.collect()  # ends the threads of MLIR's context, which a fork would lack
 
 
 def _start_tool(run: ToolRun, scratch: str) -> _ToolProcess:

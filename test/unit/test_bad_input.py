@@ -25,6 +25,7 @@ from support.processes import environment_with_support, start_process
 from hespas.chakra import trace_writer
 from hespas.dialects.mlir import hlo_text_to_proto, ir, make_context
 from hespas.passes.emit import module_stats
+from hespas.support.errors import HespasError
 from hespas.tools import hespas, hespas_opt
 from hespas.tools.console_scripts import MainFunction, run_tool_main
 from hespas.tools.published import hespas_chakra_gen, hespas_mlir_analyzer
@@ -219,6 +220,19 @@ MODULES: dict[str, tuple[str | bytes | Callable[[], bytes], str]] = {
         '  %0 = stablehlo.custom_call @k(%x) {api_version = 4 : i32, backend_config = {"\\FF" = 1 :'
         " i64}} : (tensor<4xf32>) -> tensor<4xf32>\n  return %0 : tensor<4xf32>\n}",
         r'^f: error: the key "\\FF" of a dictionary attribute is not UTF-8',
+    ),
+    "more operations than 64 bits count": (
+        "func.func @main(%x: tensor<4294967296x4294967296xi4>) -> tensor<4294967296x4294967296xi4>"
+        " {\n  %0 = stablehlo.add %x, %x : tensor<4294967296x4294967296xi4>\n"
+        "  return %0 : tensor<4294967296x4294967296xi4>\n}",
+        "^f: error: the program has a count of 1.845e[+]19, more than 64 bits can hold",
+    ),
+    "a fusion that differs from its body": (  # MLIR does not verify it
+        "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+        '  %0 = "mhlo.fusion"(%x) ({\n  ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):\n'
+        '    "mhlo.return"(%a) : (tensor<4xf32>) -> ()\n  }) : (tensor<4xf32>) -> tensor<4xf32>\n'
+        "  return %0 : tensor<4xf32>\n}",
+        "^f:2:8: error: 'mhlo.fusion': the fusion has 1 operands, and its body has 2 arguments",
     ),
 }  # fmt: skip
 
@@ -549,6 +563,11 @@ def test_broken_off_while_writing(
                 message,
                 code,
             )
+
+
+def test_control_characters_in_messages() -> None:
+    """Damaged bytecode has names of any bytes, and some of them end a line."""
+    assert str(HespasError("no \x1eb\x85\x1b[1m é")) == r"error: no \x1eb\x85\x1b[1m é"
 
 
 def test_interrupted_walk(refused: Check) -> None:

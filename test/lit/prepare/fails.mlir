@@ -116,3 +116,14 @@ func.func public @main(%x: tensor<8xf32>, %n: tensor<2xi64>) -> tensor<8xf32> {
   %0 = stablehlo.custom_call @ragged_all_to_all(%x, %x, %n, %n, %n, %n) {api_version = 4 : i32, backend_config = {replica_groups = [[0, 1]]}} : (tensor<8xf32>, tensor<8xf32>, tensor<2xi64>, tensor<2xi64>, tensor<2xi64>, tensor<2xi64>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
+
+// -----
+
+/// What a function without a body costs is unknown.
+
+func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @elsewhere(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+// expected-error @+1 {{the function @elsewhere is called and has no body; add it to the module, or call a kernel by stablehlo.custom_call}}
+func.func private @elsewhere(%x: tensor<4xf32>) -> tensor<4xf32>
