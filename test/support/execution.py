@@ -44,9 +44,9 @@ def runnable(module: ir.Module) -> ir.Module:
     )
     kind = program.attributes["function_type"].value
     copy = ir.Module.parse(text, module.context)
-    made = ir.Module.parse(main_text(list(kind.inputs), list(kind.results)), module.context)
+    main_module = ir.Module.parse(main_text(list(kind.inputs), list(kind.results)), module.context)
     point = ir.InsertionPoint(copy.body)
-    for function in made.body.operations:
+    for function in main_module.body.operations:
         if function.operation.attributes["sym_name"].value == "main":
             function.operation.clone(point)
     return copy

@@ -31,7 +31,7 @@ def arrays(shapes: Any, high: int = 2, seed: int = 0) -> Any:
     """Arrays of the shapes: weights as a model starts with, whole numbers below ``high``."""
     paths, tree = jax.tree_util.tree_flatten_with_path(shapes)
     random = np.random.default_rng(seed)
-    made = []
+    leaves = []
     for path, shape in paths:
         name = jax.tree_util.keystr(path)
         if any(f"'{word}'" in name for word in ZERO):
@@ -43,8 +43,8 @@ def arrays(shapes: Any, high: int = 2, seed: int = 0) -> Any:
         else:
             rows = math.prod(shape.shape[:-1]) if len(shape.shape) < 4 else shape.shape[0] ** 2
             value = random.normal(size=shape.shape) * rows**-0.5
-        made.append(np.asarray(value).astype(shape.dtype))
-    return jax.tree.unflatten(tree, made)
+        leaves.append(np.asarray(value).astype(shape.dtype))
+    return jax.tree.unflatten(tree, leaves)
 
 
 def jitted(program: Exportable) -> Any:

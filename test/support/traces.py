@@ -141,7 +141,7 @@ def experiment(folder: Path, row: Mapping[str, str]) -> tuple[Path, Path]:
         "ALL_TO_ALL": ALL_TO_ALL,
     }[row["collective"]]
     nodes = [coll(1, kind=kind, size=int(row["size_bytes"]), group=0)]
-    made = system(
+    system_folder = system(
         folder / "system",
         counts,
         topology=row["topology"].split("x"),
@@ -154,7 +154,7 @@ def experiment(folder: Path, row: Mapping[str, str]) -> tuple[Path, Path]:
         local_mem_bw=float(row["local_mem_bw"]),
         collective_optimization=row["optimization"],
     )
-    return save(folder / "traces", [nodes] * math.prod(counts), {}), made
+    return save(folder / "traces", [nodes] * math.prod(counts), {}), system_folder
 
 
 def random_case(folder: Path, seed: int, dims: int = 1) -> tuple[Path, Path]:
@@ -215,7 +215,7 @@ def random_case(folder: Path, seed: int, dims: int = 1) -> tuple[Path, Path]:
         if not nodes:
             nodes.append(comp(number))
     splits = pick.choice([1, 1, 2, 4])
-    made = system(
+    system_folder = system(
         folder / "system",
         counts,
         topology=kinds,
@@ -227,4 +227,4 @@ def random_case(folder: Path, seed: int, dims: int = 1) -> tuple[Path, Path]:
         endpoint_delay=pick.choice([1, 10]),
         collective_optimization=pick.choice(["baseline", "localBWAware"]),
     )
-    return save(folder / "traces", ranks, groups), made
+    return save(folder / "traces", ranks, groups), system_folder

@@ -223,12 +223,12 @@ def test_missing_rate_is_an_error_with_a_remedy(parse):
 
 
 def test_recursion_is_refused(parse):
-    again = f"""func.func private @f(%x: {X}, %y: {X}) -> {X} {{
+    repeated_text = f"""func.func private @f(%x: {X}, %y: {X}) -> {X} {{
     %0 = call @f(%x, %y) : ({X}, {X}) -> {X}
     return %0 : {X}
   }}"""
     with pytest.raises(HespasError, match=r"f calls itself|recurs"):
-        annotate(parse, program(f"%0 = call @f(%x, %y) : ({X}, {X}) -> {X}", "0", again))
+        annotate(parse, program(f"%0 = call @f(%x, %y) : ({X}, {X}) -> {X}", "0", repeated_text))
 
 
 def test_default_node_is_said(parse):

@@ -83,7 +83,7 @@ def test_the_shipped_constants_are_the_fits(component):
     calibration = tables(component, A100, ("vector_f32", "linear_f32", "bmm_f32"))
     calibrated_node = calibrate_node(node, calibration, node.calibration["date"])
     assert set(calibrated_node.fitted) == set(node.calibration["fits"])
-    again, shipped = (
+    refitted, shipped = (
         DeviceConstants.from_node(replace(node, calibration=calibrated_node.data)),
         DeviceConstants.from_node(node),
     )
@@ -91,7 +91,7 @@ def test_the_shipped_constants_are_the_fits(component):
     for measurement in rows:
         # Another version of SciPy may stop elsewhere; not where the estimates differ.
         new, old = (
-            estimate_measured_kernel(again, measurement).time_s,
+            estimate_measured_kernel(refitted, measurement).time_s,
             estimate_measured_kernel(shipped, measurement).time_s,
         )
         assert new == pytest.approx(old, rel=0.03)
@@ -105,14 +105,14 @@ def test_the_shipped_products_are_the_fits(component):
     node = configs.load_node("A100_SXM_80GB")
     calibration = tables(component, None, ("gemm_a100_sxm", "attention_a100_sxm"))
     calibrated_node = calibrate_node(node, calibration, node.calibration["date"])
-    again, shipped = (
+    refitted, shipped = (
         DeviceConstants.from_node(replace(node, calibration=calibrated_node.data)),
         DeviceConstants.from_node(node),
     )
-    assert again.launch_s == shipped.launch_s
+    assert refitted.launch_s == shipped.launch_s
     for measurement in calibration[0].measurements[::23]:
         new, old = (
-            estimate_measured_kernel(again, measurement).time_s,
+            estimate_measured_kernel(refitted, measurement).time_s,
             estimate_measured_kernel(shipped, measurement).time_s,
         )
         assert new == pytest.approx(old, rel=0.03)
@@ -207,8 +207,8 @@ def test_micro_benchmarks_recover_an_ideal_device(tmp_path):
     assert product["fit"]["median"] < 0.03
     text = render_node_file(node, calibrated_node.data, "ideal")
     (tmp_path / "ideal.json").write_text(text)
-    again = configs.load_node(str(tmp_path / "ideal.json"))
-    assert again.calibration == calibrated_node.data and again.peaks_flops == node.peaks_flops
+    reloaded = configs.load_node(str(tmp_path / "ideal.json"))
+    assert reloaded.calibration == calibrated_node.data and reloaded.peaks_flops == node.peaks_flops
 
 
 # What is wrong

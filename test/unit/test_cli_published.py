@@ -105,8 +105,8 @@ def test_chakra_gen_prints_results_on_stdout_and_log_on_stderr(place, capsys):
     traces = {f"dev.{i}.et" for i in range(4)}
     assert written.keys() == traces | {"comm_group.json", "module_stats.json"}
     assert run_tool_main(hespas_chakra_gen.main, [*argv, "--log-level", "warning"]) == 0
-    again = capsys.readouterr()
-    assert again.err == "" and again.out == out
+    second_output = capsys.readouterr()
+    assert second_output.err == "" and second_output.out == out
     assert read_output_files("out") == written
 
 

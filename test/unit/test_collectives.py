@@ -48,16 +48,16 @@ def parse(text: str) -> CollectiveProgram:
 @draw_examples(60)
 def test_standard_algorithms_are_proved_and_survive_xml(program):
     verify_program(program)
-    again = parse(msccl_xml.format_program(program))
-    verify_program(again)
-    assert (again.collective, again.parts, again.in_place) == (
+    reparsed = parse(msccl_xml.format_program(program))
+    verify_program(reparsed)
+    assert (reparsed.collective, reparsed.parts, reparsed.in_place) == (
         program.collective, program.parts, program.in_place,
     )  # fmt: skip
-    assert trace_lowering.lower_to_nodes(again, 999, FREE) == [
+    assert trace_lowering.lower_to_nodes(reparsed, 999, FREE) == [
         [dataclasses.replace(node, name=again_.name) for node, again_ in zip(a, b, strict=True)]
         for a, b in zip(
             trace_lowering.lower_to_nodes(program, 999, FREE),
-            trace_lowering.lower_to_nodes(again, 999, FREE),
+            trace_lowering.lower_to_nodes(reparsed, 999, FREE),
             strict=True,
         )
     ]

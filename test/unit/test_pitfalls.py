@@ -197,10 +197,10 @@ def test_05_nothing_is_left_over_from_another_run(trace: Trace) -> None:
     for text in (one, two):
         for split in ("split-linear", INDIVIDUAL):
             for annotate in (A100, FLAT):
-                again = trace(text, split, annotate, folder="same")
+                second_trace = trace(text, split, annotate, folder="same")
                 fresh = trace(text, split, annotate, folder=f"{two is text}{split}{len(annotate)}")
-                assert read_output_files(again.folder) == read_output_files(fresh.folder)
-    assert not list(again.folder.parent.rglob("*.p*kl*"))
+                assert read_output_files(second_trace.folder) == read_output_files(fresh.folder)
+    assert not list(second_trace.folder.parent.rglob("*.p*kl*"))
 
 
 def test_06_program_order_or_data_flow(trace: Trace) -> None:
@@ -563,7 +563,7 @@ def test_22_equal_input_gives_equal_bytes(tmp_path: Path) -> None:
     body = f"{REDUCE.format('0', 'x')}\n{loop('w', 3, REDUCE.format('t', 'acc'), 't', '0')}"
     source = tmp_path / "step.mlir"
     source.write_text(program(f"{body}\n%1 = stablehlo.add %w#1, %0 : {X}", "1"))
-    made = []
+    outputs = []
     for seed in ("1", "2"):
         argv = [source, "--split-individual=merge", "--roofline-annotate", "--emit-chakra=output=o"]
         (tmp_path / seed).mkdir()
@@ -574,7 +574,7 @@ def test_22_equal_input_gives_equal_bytes(tmp_path: Path) -> None:
             stderr=subprocess.PIPE,
             check=True,
         )
-        made.append(read_output_files(tmp_path / seed / "o"))
-        made[-1]["annotated.mlir"] = (tmp_path / seed / "annotated.mlir").read_bytes()
-    assert made[0] == made[1]
-    assert Cost.NAME.encode() in made[0]["annotated.mlir"]
+        outputs.append(read_output_files(tmp_path / seed / "o"))
+        outputs[-1]["annotated.mlir"] = (tmp_path / seed / "annotated.mlir").read_bytes()
+    assert outputs[0] == outputs[1]
+    assert Cost.NAME.encode() in outputs[0]["annotated.mlir"]

@@ -103,11 +103,11 @@ def llama_collectives(mesh, remat="minimal", sequence_parallel=False):
     data, fsdp, context, tensor = (
         mesh.get(a, 1) > 1 for a in ("data", "fsdp", "context", "tensor")
     )
-    matrices, norms, again = WEIGHTS * LAYERS, 2 * LAYERS + 1, remat != "none"
+    matrices, norms, recomputes = WEIGHTS * LAYERS, 2 * LAYERS + 1, remat != "none"
     blocks, full = 2 * LAYERS + 1, remat == "full"
     counts = Counter()
     if fsdp:
-        counts["all_gather"] += matrices * (2 if again else 1) + 2
+        counts["all_gather"] += matrices * (2 if recomputes else 1) + 2
         counts["reduce_scatter"] += matrices + 2
     if data or context:
         counts["all_reduce"] += matrices + 2
@@ -119,7 +119,7 @@ def llama_collectives(mesh, remat="minimal", sequence_parallel=False):
     if tensor:
         counts["all_reduce"] += 3  # of the cross-entropy
         if sequence_parallel:
-            counts["all_gather"] += 2 * blocks + (2 * LAYERS if again else 0)
+            counts["all_gather"] += 2 * blocks + (2 * LAYERS if recomputes else 0)
             counts["reduce_scatter"] += 2 * blocks + (LAYERS if full else 0)
             counts["all_reduce"] += norms
         else:
@@ -186,8 +186,8 @@ def test_fused_attention_replaces_products(remat, forward):
     text = str(prepared(program, "cuda"))
     assert text.count("@__cudnn$fmhaSoftmax(") == forward * LAYERS
     assert text.count("@__cudnn$fmhaSoftmaxBackward(") == LAYERS
-    again = LAYERS * (WEIGHTS - 1) if remat == "full" else 0
-    assert text.count("stablehlo.dot_general") == 3 * LAYERS * WEIGHTS + again + 3
+    recomputed_products = LAYERS * (WEIGHTS - 1) if remat == "full" else 0
+    assert text.count("stablehlo.dot_general") == 3 * LAYERS * WEIGHTS + recomputed_products + 3
 
 
 def test_fused_attention_needs_whole_sequences():

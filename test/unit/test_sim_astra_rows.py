@@ -19,8 +19,8 @@ ROWS = traces.experiments()
 
 def prepare(folder: Path, row: dict[str, str]) -> SimulationInputs:
     """Write the collective and the system of a row."""
-    made, system = traces.experiment(folder, row)
-    return simulation_inputs.load_inputs(made, configs.load_system(str(system)))
+    trace_folder, system = traces.experiment(folder, row)
+    return simulation_inputs.load_inputs(trace_folder, configs.load_system(str(system)))
 
 
 def name(row: dict[str, str]) -> str:

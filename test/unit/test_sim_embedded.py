@@ -274,13 +274,13 @@ def test_a_receive_after_the_own_send(symmetry: bool, tmp_path: Path) -> None:
 def test_a_reduction_as_long_as_the_endpoint_delay(kind: str, delay: int, tmp_path: Path) -> None:
     """Only reductions take the time 3 * trunc(bytes / memory bandwidth), here ``delay``."""
     size = delay // 3 * 100  # bytes of a message, at 100 GB/s
-    made = traces.system(
+    system_folder = traces.system(
         tmp_path, [4], topology="FullyConnected", algorithm="direct", endpoint_delay=delay,
         local_mem_bw=100,
     )  # fmt: skip
     planner = CollectivePlanner(
-        configs.load_system(str(made)),
-        AnalyticalNetwork.from_system(configs.load_system(str(made))),
+        configs.load_system(str(system_folder)),
+        AnalyticalNetwork.from_system(configs.load_system(str(system_folder))),
         SimulationOptions(),
     )
     assert planner.compute_reduction_ns(size) == delay

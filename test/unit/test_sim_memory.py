@@ -70,14 +70,14 @@ def test_the_input_is_that_of_the_files(seed, order):
         system = configs.load_system(str(folder / "system"))
         (folder / "traces").mkdir()
         try:
-            read, made = both(trace, folder / "traces", system)
+            read, in_memory = both(trace, folder / "traces", system)
         except HespasError as error:
             with pytest.raises(HespasError) as caught:
                 InMemoryPrograms(trace).place_on_system(system)
             assert caught.value.message == error.message
             return
-    assert read.groups == made.groups
-    for one, other in zip(read.devices, made.devices, strict=True):
+    assert read.groups == in_memory.groups
+    for one, other in zip(read.devices, in_memory.devices, strict=True):
         assert seen(one) == seen(other)
 
 
@@ -90,11 +90,11 @@ def test_devices_alike_share_a_program(tmp_path):
         TraceStep(4, (2,), TransferContent("p", 512, pairs)),
     ]
     traces.system(tmp_path / "system", [256])
-    made = InMemoryPrograms(ProgramTrace(256, groups, steps)).place_on_system(
+    inputs = InMemoryPrograms(ProgramTrace(256, groups, steps)).place_on_system(
         configs.load_system(str(tmp_path / "system"))
     )
-    assert len({id(device.program) for device in made.devices}) == 1
-    assert made.devices[7].groups == {1: 2} and made.devices[7].peers == {0: 7, 1: 6}
+    assert len({id(device.program) for device in inputs.devices}) == 1
+    assert inputs.devices[7].groups == {1: 2} and inputs.devices[7].peers == {0: 7, 1: 6}
 
 
 def test_names_that_do_not_map_to_one_make_another_program(tmp_path):
@@ -108,13 +108,17 @@ def test_names_that_do_not_map_to_one_make_another_program(tmp_path):
     traces.system(tmp_path / "system", [4])
     (tmp_path / "traces").mkdir()
     trace = ProgramTrace(4, groups, steps)
-    read, made = both(trace, tmp_path / "traces", configs.load_system(str(tmp_path / "system")))
-    assert len({id(device.program) for device in made.devices}) == 2
-    assert [seen(device) for device in read.devices] == [seen(device) for device in made.devices]
+    read, in_memory = both(
+        trace, tmp_path / "traces", configs.load_system(str(tmp_path / "system"))
+    )
+    assert len({id(device.program) for device in in_memory.devices}) == 2
+    assert [seen(device) for device in read.devices] == [
+        seen(device) for device in in_memory.devices
+    ]
     choice = SimulatorChoice("embedded")
     assert (
         simulator_choice.simulate_inputs(read, choice).devices
-        == simulator_choice.simulate_inputs(made, choice).devices
+        == simulator_choice.simulate_inputs(in_memory, choice).devices
     )
 
 

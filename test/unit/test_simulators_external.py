@@ -85,8 +85,10 @@ def test_cocossim_runs_each_shape_once(cocossim):
         pass_run.get_artefact(Annotation).measured.measured,
         pass_run.get_artefact(Annotation).measured.regions,
     ) == (2, 3)
-    again = passes.run_pipeline(matmul_module((128, 128, 128)), f"cocossim-annotate{{{options}}}")
-    assert again.get_artefact(Annotation).measured.cached == 1
+    second_run = passes.run_pipeline(
+        matmul_module((128, 128, 128)), f"cocossim-annotate{{{options}}}"
+    )
+    assert second_run.get_artefact(Annotation).measured.cached == 1
     assert len(log.read_text().splitlines()) == 2
 
 

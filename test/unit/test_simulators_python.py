@@ -50,8 +50,10 @@ def test_zigzag_is_between_ideal_and_three_times_that(tmp_path):
         assert least < cost.latency_ns < 1.5 * least
         assert cost.bound == "compute"
     assert pass_run.get_artefact(Annotation).measured.measured == 2
-    again = passes.run_pipeline(matmul_module((512, 512, 512)), f"zigzag-annotate{{{options}}}")
-    assert again.get_artefact(Annotation).measured.cached == 1
+    second_run = passes.run_pipeline(
+        matmul_module((512, 512, 512)), f"zigzag-annotate{{{options}}}"
+    )
+    assert second_run.get_artefact(Annotation).measured.cached == 1
 
 
 @pytest.mark.slow

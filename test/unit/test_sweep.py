@@ -285,9 +285,9 @@ def test_a_row_gives_the_object_back(run_figures):
         **sweep_table.flatten_figures(run_figures),
         "provenance.x": 1,
     }
-    again = sweep_table.unflatten_figures(row)
-    again["warnings"] = again.get("warnings", [])
-    assert again == without_nothing(run_figures)
+    restored = sweep_table.unflatten_figures(row)
+    restored["warnings"] = restored.get("warnings", [])
+    assert restored == without_nothing(run_figures)
 
 
 plain = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
@@ -323,9 +323,9 @@ def test_parquet_has_one_type_in_a_column(rows):
     with tempfile.TemporaryDirectory() as folder:
         sweep_table.write_table(f"{folder}/t.parquet", rows, {"who": "me"})
         table = sweep_table.read_table(f"{folder}/t.parquet")
-    for row, again in zip(rows, table, strict=True):
+    for row, restored in zip(rows, table, strict=True):
         for name, value in row.items():
-            other = again.get(name)
+            other = restored.get(name)
             if isinstance(other, str) and not isinstance(value, str):
                 assert json.loads(other) == value
             elif isinstance(other, str) and other != value:

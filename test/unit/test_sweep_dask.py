@@ -52,12 +52,12 @@ def test_the_rows_are_those_of_this_machine(cluster, cells, tmp_path):
     assert rows(there) == rows(here)
     good = [cell for cell, row in zip(cells, there.rows, strict=False) if row["error"] is None]
     assert good  # cells in the cache need no cluster
-    again = sweep_runner.run_sweep(
+    second_outcome = sweep_runner.run_sweep(
         good[:1],
         sweep_runner.SweepOptions(dask="tcp://127.0.0.1:9", cache=cache),
         lambda text: None,
     )
-    assert again.cached == 1
+    assert second_outcome.cached == 1
 
 
 def test_workers_with_another_version_are_refused(cluster, cells, monkeypatch):

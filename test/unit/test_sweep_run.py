@@ -172,14 +172,14 @@ def test_settings_and_gaps_are_those_of_run(place, capsys):
 def test_the_second_time_comes_from_the_cache(place):
     keys = {"mlir": "step.mlir", "node": ["A100_SXM_40GB", "TPUv4"], "estimator": "roofline"}
     first = sweep(keys, "c.sqlite")
-    again = sweep({**keys, "split": ["linear", None]}, "c.sqlite")
+    second_outcome = sweep({**keys, "split": ["linear", None]}, "c.sqlite")
     assert (first.cached, first.computed) == (0, 2)
-    assert (again.cached, again.computed) == (2, 2)
-    assert [r for r in again.rows if "cell.split" not in r or r["cell.split"] is None] == [
+    assert (second_outcome.cached, second_outcome.computed) == (2, 2)
+    assert [r for r in second_outcome.rows if "cell.split" not in r or r["cell.split"] is None] == [
         {**row, "cell.split": None} for row in first.rows
     ]
     third = sweep({**keys, "split": ["linear", None]}, "c.sqlite")
-    assert third.cached == 4 and third.rows == again.rows
+    assert third.cached == 4 and third.rows == second_outcome.rows
     with MeasurementCache("c.sqlite") as cache:
         assert cache.count_grouped_outcomes() == [("sweep: roofline", "1", "", 4, 0)]
 
@@ -338,9 +338,9 @@ def test_a_program_that_changes_meanwhile_is_an_error(place, monkeypatch):
     real = sweep_jobs.SweepJobFactory.make_job
 
     def job(self, cell):
-        made = real(self, cell)
+        sweep_job = real(self, cell)
         Path("step.mlir").write_text(EIGHT)
-        return made
+        return sweep_job
 
     monkeypatch.setattr(sweep_jobs.SweepJobFactory, "make_job", job)
     (row,) = sweep({"mlir": "step.mlir"}).rows

@@ -67,14 +67,14 @@ def test_every_preset_is_sourced_and_complete(name):
 def test_a_family_member_can_be_written_out(name, tmp_path):
     preset_new.write_system_folder(tmp_path / name, configs.read_system_files(name))
     read = configs.load_system(str(tmp_path / name))
-    made = configs.load_system(name)
+    system = configs.load_system(name)
     assert (read.render_network_text(), read.settings) == (
-        made.render_network_text(),
-        made.settings,
+        system.render_network_text(),
+        system.settings,
     )
-    assert configs.read_system_provenance(read) == configs.read_system_provenance(made)
+    assert configs.read_system_provenance(read) == configs.read_system_provenance(system)
     for field in ("npus_count", "bandwidth_gib_s", "latency_ns", "implementations"):
-        assert getattr(read, field) == getattr(made, field)
+        assert getattr(read, field) == getattr(system, field)
 
 
 def test_current_systems_are_there():

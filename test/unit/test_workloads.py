@@ -127,14 +127,14 @@ def test_passes_commute_and_repeat(
 ) -> None:
     """On a file of each folder: annotating before splitting changes nothing, nor does a rerun."""
     name = BATCHES[batch][len(batch) % len(BATCHES[batch])]
-    made = []
+    outcomes = []
     for k, order in enumerate((f"{SPLITS[1]},{ANNOTATE}",) * 2 + (f"{ANNOTATE},{SPLITS[1]}",)):
         folder = tmp_path / str(k)
         module, run = through(workload(name), f"{order},{emit(folder)}", make_context())
         files = read_output_files(folder)
-        made.append((files, run.get_artefact(Annotation).total, str(module)))
-    assert made[0] == made[1], name
-    assert made[0][:2] == made[2][:2], name
+        outcomes.append((files, run.get_artefact(Annotation).total, str(module)))
+    assert outcomes[0] == outcomes[1], name
+    assert outcomes[0][:2] == outcomes[2][:2], name
 
 
 # Step times on four devices that the published Hespas was compared with (arXiv 2604.12090), in

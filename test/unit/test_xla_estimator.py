@@ -149,15 +149,15 @@ def test_iree_times_the_empty_program_alone(monkeypatch):
 def test_a_result_in_the_cache_is_not_compiled_again(name, tmp_path):
     steps = f"split-linear,{name}-annotate{{cache={tmp_path / 'times'}}}"
     first, run = annotated(product(64, 2), steps)
-    again, rerun = annotated(product(64, 2), steps)
+    second, rerun = annotated(product(64, 2), steps)
     counts = [
         (r.get_artefact(Annotation).measured.measured, r.get_artefact(Annotation).measured.cached)
         for r in (run, rerun)
     ]
     assert counts == [(1, 0), (0, 1)]
-    costs = [str(collect_functions(m)["region_0"].attributes[Cost.NAME]) for m in (first, again)]
+    costs = [str(collect_functions(m)["region_0"].attributes[Cost.NAME]) for m in (first, second)]
     assert costs[0] == costs[1]
-    assert RegionAttr.NAME in collect_functions(again)["region_0"].attributes
+    assert RegionAttr.NAME in collect_functions(second)["region_0"].attributes
 
 
 def test_xla_and_iree_compute_the_same():
@@ -255,12 +255,12 @@ def test_inputs(device, kind):
         ir.Type.parse(f"tensor<{text}>", CONTEXT)
         for text in ("64x64xf32", "64x64xf32", "f32", "3xbf16", "2xi1", "2xui8", "2xcomplex<f32>")
     ]
-    made = create_device_inputs(device, types, kind)
-    assert len({array.unsafe_buffer_pointer() for array in made}) == len(types)
-    first = np.asarray(made[0]._single_device_array_to_np_array_did_copy()[0])
+    buffers = create_device_inputs(device, types, kind)
+    assert len({array.unsafe_buffer_pointer() for array in buffers}) == len(types)
+    first = np.asarray(buffers[0]._single_device_array_to_np_array_did_copy()[0])
     assert (np.std(first) == 0) == (kind == "zeros")
-    again = compile_for_device(device, product(64)).launch_once(made[:2])
-    wait_for_results(again)
+    results = compile_for_device(device, product(64)).launch_once(buffers[:2])
+    wait_for_results(results)
 
 
 def test_an_empty_program_takes_little(device):
