@@ -128,8 +128,16 @@ def _collect_symbol_ops(module: ir.Module, kind: str) -> dict[str, ir.Operation]
 
 
 def get_symbol_name(op: ir.Operation) -> str:
-    """Return the symbol name of an op."""
-    return cast(ir.StringAttr, op.attributes["sym_name"]).value
+    """Return the symbol name of an op.
+
+    Raises:
+        HespasError: It is not UTF-8.
+    """
+    attr = cast(ir.StringAttr, op.attributes["sym_name"])
+    try:
+        return attr.value
+    except RuntimeError:
+        raise HespasError(f"the symbol @{attr} is not UTF-8 text", op=op) from None
 
 
 def get_attribute(op: ir.Operation, name: str) -> Any:

@@ -19,7 +19,7 @@ from hespas.dialects.mlir import (
 from hespas.dialects.mlir_diagnostics import capture_diagnostics, to_hespas_error
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.dialects.protobuf import extract_hlo_module
-from hespas.frontends import input_attributes
+from hespas.frontends import input_attributes, string_check
 from hespas.frontends.native_faults import check_native_faults
 from hespas.support.errors import HespasError, format_source_position
 from hespas.support.supervised_process import run_native_reader
@@ -47,6 +47,7 @@ def read_module(path: str | os.PathLike[str], context: ir.Context) -> ir.Module:
             attribute_prefix = input_attributes.detect_attribute_prefix(file)
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
                 check_native_faults(text, name)
+                string_check.prepare_for_text(text)
 
         def parse_file() -> ir.Module:
             with run_native_reader(name, os.path.getsize(name)):
@@ -168,6 +169,7 @@ def _parse_mlir_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
             remedy=f"hespas reads {FORMATS}",
         ) from None
     check_native_faults(data, name)
+    string_check.prepare_for_text(data)
 
     def parse_text() -> ir.Module:
         with run_native_reader(name, len(data)):
@@ -177,6 +179,8 @@ def _parse_mlir_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
 
 
 def _parse_bytecode(data: bytes, name: str, context: ir.Context) -> ir.Module:
+    string_check.prepare_for_bytecode(data)
+
     def load_bytecode() -> ir.Module:
         with run_native_reader(name, len(data)):
             module = ir.Module.parse(data, context)

@@ -18,6 +18,7 @@ from hespas.support.errors import (
     extract_first_line,
     fill_in_file_name,
     format_source_position,
+    is_encoding_error,
 )
 from hespas.support.suggestions import suggest_nearest
 from hespas.support.supervised_process import describe_activity, run_native_code
@@ -172,6 +173,13 @@ def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun) -> None:
     except HespasError as error:
         error.where = fill_in_file_name(error.where, run.input_name)
         raise
+    except RuntimeError as error:
+        if not is_encoding_error(error):
+            raise
+        raise HespasError(
+            f"pass '{step.name}' cannot read a name in the module, which is not UTF-8 text",
+            where=run.input_name,
+        ) from None
 
 
 def format_pipeline(steps: Sequence[PipelineStep]) -> str:

@@ -5,6 +5,7 @@ MLIR objects are recognised by the names of their classes, so that this package 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -73,9 +74,8 @@ def format_source_position(location: Any) -> str:
     """
     for leaf in _iterate_leaf_locations(location):
         if type(leaf).__name__ == "FileLineColLoc":
-            if leaf.start_line == 0:
-                return leaf.filename
-            return f"{leaf.filename}:{leaf.start_line}:{leaf.start_col}"
+            name = _read_first_string(leaf) if _locations_are_text else leaf.filename
+            return name if leaf.start_line == 0 else f"{name}:{leaf.start_line}:{leaf.start_col}"
     return ""
 
 
@@ -94,8 +94,38 @@ def find_framework_name(location: Any) -> str:
     """Return the outermost name in an ``ir.Location`` (``jit(f)/layer/dot_general``), or ""."""
     for leaf in _iterate_leaf_locations(location, names=True):
         if type(leaf).__name__ == "NameLoc":
-            return leaf.name_str
+            return _read_first_string(leaf) if _locations_are_text else leaf.name_str
     return ""
+
+
+_locations_are_text = False
+
+
+def read_locations_as_text() -> None:
+    """Read names in locations from the text of the location from now on, which takes longer.
+
+    The bindings end the process for a file or name in a location that is not UTF-8. The readers of
+    programs call this function if a program can have one.
+    """
+    global _locations_are_text
+    _locations_are_text = True
+
+
+def _read_first_string(location: Any) -> str:
+    """Return the first string in the text of a location, without its escapes."""
+    match = re.search(r'"((?:[^"\\]|\\.)*)"', str(location))
+    escaped = match[1].encode() if match else b""
+    unescaped = re.sub(
+        rb"\\(?:([0-9A-Fa-f]{2})|(.))",
+        lambda escape: bytes.fromhex(escape[1].decode()) if escape[1] else escape[2],
+        escaped,
+    )
+    return unescaped.decode(errors="replace")
+
+
+def is_encoding_error(error: RuntimeError) -> bool:
+    """Return whether the bindings could not return a string because it is not UTF-8."""
+    return "str_from_cstr_and_size(): conversion error" in str(error)
 
 
 def _iterate_leaf_locations(location: Any, names: bool = False) -> Iterator[Any]:

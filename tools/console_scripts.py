@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from hespas.support import supervised_process
-from hespas.support.errors import HespasError, UsageError
+from hespas.support.errors import HespasError, UsageError, is_encoding_error
 
 EXIT_ERROR, EXIT_USAGE = 1, 2
 EXIT_SIGNAL = 128  # plus the number of the signal
@@ -47,6 +47,9 @@ def run_tool_main(main: MainFunction, argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _report_os_error(error)
     except (KeyboardInterrupt, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and is_encoding_error(error):
+            print("error: a name in the program is not UTF-8 text", file=sys.stderr)
+            return EXIT_ERROR
         if isinstance(error, RuntimeError) and not INTERRUPTED_WALK.search(str(error)):
             raise
         number = supervised_process.get_interrupt_signal()
