@@ -157,6 +157,15 @@ def _decompress_bytes(data: bytes, name: str) -> bytes:
     return data
 
 
+def _describe_python_file(name: str) -> HespasError:
+    target = f"{os.path.basename(name).removesuffix('.py')}.mlir"
+    return HespasError(
+        "this is a Python file, not a module",
+        where=name,
+        remedy=f"export the program that it defines: hespas export {name} -o {target}",
+    )
+
+
 def _parse_mlir_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
     try:
         data.decode()
@@ -198,6 +207,8 @@ def _report_parse_errors(
         try:
             return load()
         except ir.MLIRError as error:
+            if name.endswith(".py"):
+                raise _describe_python_file(name) from None
             raise to_hespas_error(error, name, context) from None
         except (ValueError, RuntimeError) as error:
             message = messages[0] if messages else str(error).strip().split("\n", 1)[0]

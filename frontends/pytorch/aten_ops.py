@@ -104,13 +104,20 @@ class _RandomKeys:
 class JaxInterpreter(torch.fx.Interpreter):
     """Runs a graph of ATen ops on JAX values.
 
-    ``axes`` maps the name of each process group to its mesh axis. Running raises HespasError for an
-    op that has no JAX implementation.
+    ``axes`` maps the name of each process group to its mesh axis, and ``captured`` the names of
+    captured tensors to their values. Running raises HespasError for an op that has no JAX
+    implementation.
     """
 
-    def __init__(self, graph: torch.fx.GraphModule, axes: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        graph: torch.fx.GraphModule,
+        axes: Mapping[str, str],
+        captured: Mapping[str, Any],
+    ) -> None:
         super().__init__(graph)
         self.axes = axes
+        self.captured = captured
         self.random = _RandomKeys()
         self.table = _import_torchax("ops.ops_registry").all_aten_ops
 
@@ -124,6 +131,8 @@ class JaxInterpreter(torch.fx.Interpreter):
             return super().run_node(n)
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if target in self.captured:
+            return self.captured[target]
         value = self.fetch_attr(target)
         return (
             _import_torchax("ops.mappings").t2j(value) if isinstance(value, torch.Tensor) else value

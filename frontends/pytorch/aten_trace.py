@@ -13,13 +13,17 @@ from unittest import mock
 
 import torch
 import torch.fx
-from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    FakeTensorDeviceMismatchError,
+    FakeTensorMode,
+)
 from torch.distributed.tensor import _collective_utils
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from hespas.frontends.pytorch import aten_ops
-from hespas.support.errors import HespasError
+from hespas.support.errors import HespasError, extract_first_line
 
 
 def trace_aten_graph(
@@ -49,6 +53,12 @@ def trace_aten_graph(
             f"the control flow of the program depends on the values of tensors ({error.func})",
             remedy="make that part depend only on shapes or on constants",
         ) from error
+    except FakeTensorDeviceMismatchError as error:
+        raise HespasError(
+            f"the program uses tensors on several devices: {extract_first_line(str(error))}",
+            remedy="pass a module, which may be on the device meta, instead of a function that "
+            "captures it",
+        ) from error
     interpreter = _NameKeepingInterpreter(first)
     with mode:
         pure = torch.func.functionalize(interpreter.run, remove="mutations_and_views")
@@ -71,8 +81,20 @@ def _disable_fused_kernels() -> Iterator[None]:
     as_if = mock.patch.object(_collective_utils, "local_tensor_mode", lambda: True)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="TF32 acceleration")
-        with as_if, sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False):
+        with (
+            as_if,
+            _disable_compilers(),
+            sdpa_kernel(SDPBackend.MATH),
+            torch.backends.mkldnn.flags(enabled=False),
+        ):
             yield
+
+
+@contextlib.contextmanager
+def _disable_compilers() -> Iterator[None]:
+    """Run what ``torch.compile`` returned as the Python code that it was made from."""
+    with torch._dynamo.config.patch(error_on_nested_fx_trace=False):
+        yield
 
 
 @contextlib.contextmanager

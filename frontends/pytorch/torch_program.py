@@ -13,15 +13,19 @@ import jax
 import torch
 from jax.sharding import PartitionSpec
 from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.func import functional_call
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils import _pytree as pytree
 
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.pytorch import aten_ops, aten_trace, tensor_arguments
 from hespas.frontends.pytorch.tensor_arguments import TensorLeaf
+from hespas.support.errors import HespasError
 
-WEIGHTS, BUFFERS = "weights", "buffers"
+WEIGHTS, BUFFERS, CAPTURED = "weights", "buffers", "captured"
+MAX_CONSTANT_ELEMENTS = 64  # of a captured tensor whose values are written into the program
 
 
 def to_exportable(
@@ -38,7 +42,9 @@ def to_exportable(
 
     Only the shapes and types of tensors are used, so models and inputs can be made on the device
     ``meta``. A module becomes a function of its weights, its buffers and ``args``; it returns the
-    module's result and, in training mode, its buffers.
+    module's result and, in training mode, its buffers. A result that is an object becomes a
+    dictionary of its fields, and what ``torch.compile`` returned is traced as it was before. Large
+    tensors that a function captures, such as the weights of a model, become arguments too.
 
     Args:
         name: The name of the program.
@@ -53,11 +59,15 @@ def to_exportable(
         facts: Figures about the program for reports.
 
     Raises:
-        HespasError: If the program cannot be expressed in JAX. Errors of torch are passed on.
+        HespasError: If the program cannot be expressed in JAX, or is wrapped for data parallelism.
+            Errors of torch are passed on.
     """
     if isinstance(program, torch.export.ExportedProgram):
         program = program.module()
+    program = _get_uncompiled_program(program)
     module = program if isinstance(program, torch.nn.Module) else getattr(program, "module", None)
+    if isinstance(module, torch.nn.Module):
+        _check_data_parallel_wrappers(module)
     known = dict(facts or {})
     if module is not None:
         known.setdefault("parameters", sum(weight.numel() for weight in module.parameters()))
@@ -74,15 +84,19 @@ def to_exportable(
         labels, args, shardings or {}, axes, manual is not None
     )
     traced = _trace_function(function, args, leaves, module, manual)
+    captured = _collect_captured_tensors(traced.graph)
 
     def run_traced_graph(*tree: Any) -> Any:
         leaf_values = [tensor_arguments.get_value_at_path(tree, leaf.path) for leaf in leaves]
-        values = aten_ops.JaxInterpreter(traced.graph, traced.groups).run(
-            *leaf_values, enable_io_processing=False
-        )
+        captured_values = tree[len(args)] if captured else {}
+        interpreter = aten_ops.JaxInterpreter(traced.graph, traced.groups, captured_values)
+        values = interpreter.run(*leaf_values, enable_io_processing=False)
         return pytree.tree_unflatten(list(values), traced.result)
 
     specs = tensor_arguments.rebuild_arguments(args, {leaf.path: leaf.spec for leaf in leaves})
+    if captured:
+        labels.append(CAPTURED)
+        specs = (*specs, dict.fromkeys(captured, PartitionSpec()))
     call = (
         _shard_over_mesh(run_traced_graph, specs, traced)
         if manual is not None
@@ -95,15 +109,42 @@ def to_exportable(
         leaf.path: jax.ShapeDtypeStruct(leaf.shape, aten_ops.to_jax_dtype(leaf.dtype))
         for leaf in leaves
     }
+    arguments = tensor_arguments.rebuild_arguments(args, shapes)
     return Exportable(
         name,
         call,
-        tensor_arguments.rebuild_arguments(args, shapes),
+        (*arguments, captured) if captured else arguments,
         mesh=axes,
         in_shardings=specs if axes else None,
         donate_argnums=donate_argnums,
         facts=known,
     )
+
+
+def _get_uncompiled_program(program: Any) -> Any:
+    """Return the module or function that ``torch.compile`` was called with."""
+    original = getattr(program, "_orig_mod", None)
+    if isinstance(original, torch.nn.Module):
+        return original
+    return getattr(program, "_torchdynamo_orig_callable", program)
+
+
+def _check_data_parallel_wrappers(module: torch.nn.Module) -> None:
+    """Raise HespasError for wrappers that act through hooks and streams, which are not traced."""
+    for name, child in module.named_modules():
+        for kind, word in (
+            (FSDPModule, "fully_shard"),
+            (FullyShardedDataParallel, "FullyShardedDataParallel"),
+            (DistributedDataParallel, "DistributedDataParallel"),
+        ):
+            if isinstance(child, kind):
+                place = f"the module '{name}'" if name else "the program"
+                raise HespasError(
+                    f"{place} is wrapped by {word}, which acts through hooks and cannot be traced",
+                    remedy="export the plain module with mesh={'data': N} and shardings="
+                    "{'weights.*': P('data'), 'x': P('data')}; or place its weights by "
+                    "distribute_tensor",
+                )
 
 
 def _get_mesh_axes(mesh: Any) -> dict[str, int]:
@@ -134,6 +175,20 @@ class _TracedGraph:
     groups: dict[str, str]
 
 
+def _collect_captured_tensors(graph: torch.fx.GraphModule) -> dict[str, jax.ShapeDtypeStruct]:
+    """Collect the shapes of the tensors that a graph captures and that become arguments.
+
+    The values of other captured tensors are constants of the program.
+    """
+    captured: dict[str, jax.ShapeDtypeStruct] = {}
+    for node in graph.graph.nodes:
+        value = getattr(graph, str(node.target), None) if node.op == "get_attr" else None
+        if isinstance(value, torch.Tensor) and value.numel() > MAX_CONSTANT_ELEMENTS:
+            dtype = aten_ops.to_jax_dtype(value.dtype)
+            captured[str(node.target)] = jax.ShapeDtypeStruct(tuple(value.shape), dtype)
+    return captured
+
+
 def _trace_function(
     function: Callable[..., Any],
     args: tuple[Any, ...],
@@ -148,9 +203,8 @@ def _trace_function(
     def run_on_leaves(*tensors: torch.Tensor) -> list[Any]:
         pairs = zip(leaves, tensors, strict=True)
         values = {leaf.path: _to_distributed_tensor(tensor, leaf.tensor) for leaf, tensor in pairs}
-        results, tree = pytree.tree_flatten(
-            function(*tensor_arguments.rebuild_arguments(args, values, constants=True))
-        )
+        result = function(*tensor_arguments.rebuild_arguments(args, values, constants=True))
+        results, tree = pytree.tree_flatten(to_plain_result(result))
         trees.append(tree)
         return [_to_local_result(result, axes, specs) for result in results]
 
@@ -172,6 +226,35 @@ def _to_distributed_tensor(local: torch.Tensor, like: torch.Tensor) -> torch.Ten
         local, like.device_mesh, like.placements,
         run_check=False, shape=like.shape, stride=like.stride(),
     )  # fmt: skip
+
+
+def to_plain_result(value: Any) -> Any:
+    """Convert a result to dictionaries, lists and tuples of tensors.
+
+    A mapping or a dataclass becomes a dictionary of its fields, such as ``logits``. Any other
+    object becomes a dictionary of those attributes that hold tensors, such as a cache of keys and
+    values. Other values become None, which has no leaf.
+    """
+    return _to_plain_tree(value, {})
+
+
+def _to_plain_tree(value: Any, converted: dict[int, Any]) -> Any:
+    """Convert a value; ``converted`` maps the ids of objects to results, None for open ones."""
+    if isinstance(value, torch.Tensor):
+        return value
+    if id(value) in converted:
+        return converted[id(value)]
+    converted[id(value)] = result = None
+    if isinstance(value, Mapping):
+        result = {str(key): _to_plain_tree(item, converted) for key, item in value.items()}
+    elif isinstance(value, (list, tuple)):
+        items = [_to_plain_tree(item, converted) for item in value]
+        result = items if isinstance(value, list) else tuple(items)
+    elif hasattr(value, "__dict__") and not callable(value):
+        fields = {key: _to_plain_tree(item, converted) for key, item in vars(value).items()}
+        result = {key: item for key, item in fields.items() if pytree.tree_leaves(item)} or None
+    converted[id(value)] = result
+    return result
 
 
 def _to_local_result(result: Any, axes: Mapping[str, int], specs: list[PartitionSpec]) -> Any:

@@ -24,7 +24,8 @@ def run_support_module(
 ) -> subprocess.CompletedProcess[str]:
     """Run ``support.NAME`` as a program in a process of its own, and capture its output."""
     return subprocess.run(
-        [sys.executable, "-m", f"support.{name}", *arguments],
+        # -P: hespas has a folder of this name, which the current folder may be the parent of.
+        [sys.executable, "-P", "-m", f"support.{name}", *arguments],
         env=environment_with_support(),
         capture_output=True,
         text=True,

@@ -5,6 +5,7 @@ A process of its own: pytest's never imports torch.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import io
 import json
@@ -21,6 +22,7 @@ import torch.distributed as dist
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
@@ -263,6 +265,65 @@ def exported_program():
     return difference(through_xla(to_exportable("case", program, (x,)), state), module(x))
 
 
+@dataclasses.dataclass
+class Prediction:
+    loss: torch.Tensor
+    logits: torch.Tensor
+    hidden: tuple[torch.Tensor, ...] | None = None
+
+
+class Cache:
+    """An object that holds tensors and a reference to itself, as caches of libraries do."""
+
+    def __init__(self, keys):
+        self.layers, self.owner, self.size = [keys, keys + 1], self, 2
+
+
+class Predictor(nn.Module):
+    """A model whose result is an object, as in Hugging Face's transformers."""
+
+    def __init__(self):
+        super().__init__()
+        self.mlp = MLP()
+
+    def forward(self, x):
+        y = self.mlp(x)
+        return Prediction(y.sum(), y), Cache(x)
+
+
+def results_that_are_objects():
+    module, x = Predictor().eval(), torch.randn(4, 32)
+    result = through_xla(to_exportable("case", module, (x,)), (dict(module.named_parameters()), x))
+    y = module.mlp(x)
+    return difference(result, ({"loss": y.sum(), "logits": y}, {"layers": [x, x + 1]}))
+
+
+def compiled():
+    """What torch.compile returns for a module and for a function, and a module in place."""
+    x, worst = torch.randn(4, 32), 0.0
+    for change in (torch.compile, lambda module: (module.up.compile(), module)[1]):
+        module = MLP().eval()
+        state = (dict(module.named_parameters()), x)
+        expected = module(x)
+        result = through_xla(to_exportable("case", change(module), (x,)), state)
+        worst = max(worst, difference(result, expected))
+    function = torch.compile(lambda x: torch.relu(x) + 1)
+    result = through_xla(to_exportable("case", function, (x,)), (x,))
+    return max(worst, difference(result, torch.relu(x) + 1))
+
+
+def captured_model():
+    """A function around a model: its weights are arguments, not constants of the program."""
+    module, x = MLP().eval(), torch.randn(4, 32)
+    program = to_exportable("case", lambda x: module(x) * 2, (x,))
+    _, captured = program.args
+    shapes = sorted(tuple(leaf.shape) for leaf in captured.values())
+    assert shapes == [(32, 64), (64, 32)], shapes  # the biases are small
+    weights = {(64, 32): module.up.weight, (32, 64): module.down.weight}
+    values = {name: weights[tuple(leaf.shape)] for name, leaf in captured.items()}
+    return difference(through_xla(program, (x, values)), module(x) * 2)
+
+
 def errors():
     """The message of each program that cannot be expressed."""
     x = torch.empty(4, 6, device="meta")
@@ -295,6 +356,8 @@ def errors():
         "arguments": lambda: to_exportable("case", MLP(), (x, x)),
         "op": lambda: lower_exportable(to_exportable("case", enlarged, (x,))),
         "own op": lambda: lower_exportable(to_exportable("case", lambda x: doubled(x), (x,))),
+        "fully_shard": lambda: to_exportable("case", fully_shard(MLP(), mesh=mesh), (x,)),
+        "captured meta": lambda: to_exportable("case", lambda y: y + x, (torch.empty(4, 6),)),
         "control flow": lambda: to_exportable("case", lambda x: x if x.sum() > 0 else -x, (x,)),
     }
     messages = {}
@@ -335,6 +398,9 @@ def main():
         "partitioned by XLA": partitioned_by_xla,
         "tensor parallel": tensor_parallel,
         "sharded training": sharded_training,
+        "results that are objects": results_that_are_objects,
+        "compiled": compiled,
+        "captured model": captured_model,
     }  # fmt: skip
     names = sys.argv[1:] or [*cases]
     answer = {name: cases[name]() for name in names}

@@ -265,6 +265,13 @@ def test_unreadable_files(refused: Check, path: str, message: str) -> None:
     refused(hespas.main, ["run", "--mlir", path, "--node", "H100_80GB"], message)
 
 
+@pytest.mark.parametrize("text", ['"""A model."""\nimport jax\n', "import jax\n", "# jax\nx = 1\n"])
+def test_python_files(refused: Check, text: str) -> None:
+    Path("model.py").write_text(text)
+    message = r"^model\.py: error: this is a Python file.*hespas export model\.py -o model\.mlir$"
+    refused(hespas.main, ["run", "--mlir", "model.py", "--node", "H100_80GB"], message)
+
+
 def test_what_is_odd_and_works(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A byte-order mark, a name that is not UTF-8, no ops, symbolic sizes, binary strings."""
     odd = os.fsdecode(b"\xe9.mlir")
