@@ -18,6 +18,7 @@ from hespas.estimators.calibrated.device_constants import (
 from hespas.estimators.product_shapes import MatrixProduct
 
 QUANTISED = "f8_quantised"  # the class of 8-bit products that quantise their left operand
+SUSTAINED = "_sustained"  # suffix of the class of products at the power limit of the board
 QUANTISE_BYTES = 4  # per element: two bytes are read for the scale, and again to convert
 OVERLAP = 0.95  # kMemoryComputeParallelism of XLA's gpu_performance_model_base
 _BITS = {  # bits of an element
@@ -58,7 +59,12 @@ class KernelTime:
 
 
 def estimate_product_time(
-    constants: DeviceConstants, shape: MatrixProduct, moved_bytes: float, quantise: bool = False
+    constants: DeviceConstants,
+    shape: MatrixProduct,
+    moved_bytes: float,
+    quantise: bool = False,
+    *,
+    sustained: bool = True,
 ) -> KernelTime:
     """Return the time of the kernel of a matrix product.
 
@@ -69,9 +75,11 @@ def estimate_product_time(
     Args:
         moved_bytes: The bytes that the kernel reads and writes.
         quantise: Whether the kernel of an 8-bit product first quantises its left operand.
+        sustained: Whether the board is at its power limit, as in a training step, where this was
+            measured; otherwise the kernel runs alone.
     """
     rate = constants.node.find_peak_rate("matrix", shape.dtype).flops_per_s
-    return _estimate_at_rate(constants, shape, moved_bytes, rate, quantise)
+    return _estimate_at_rate(constants, shape, moved_bytes, rate, quantise, sustained)
 
 
 def _estimate_at_rate(
@@ -79,7 +87,8 @@ def _estimate_at_rate(
     shape: MatrixProduct,
     moved_bytes: float,
     rate: float,
-    quantise: bool = False,
+    quantise: bool,
+    sustained: bool,
 ) -> KernelTime:
     """Return the time of a product at a peak rate of ``rate`` operations per second.
 
@@ -88,7 +97,7 @@ def _estimate_at_rate(
     """
     node = constants.node
     unit, key = _resolve_rate(node, shape.dtype)
-    fit, bits = _select_product_fit(constants.fits, unit, key, quantise)
+    fit, bits = _select_product_fit(constants.fits, unit, key, quantise, sustained)
     k = shape.k * _BITS[key] / bits
     if fit.name.endswith(QUANTISED):
         moved_bytes += QUANTISE_BYTES * shape.count * shape.m * shape.k
@@ -105,7 +114,8 @@ def _estimate_at_rate(
         return time
     choose = max if key in _AT_LEAST else min
     next_rate = choose(rate, node.find_peak_rate("matrix", next_key).flops_per_s)
-    other = _estimate_at_rate(constants, replace(shape, dtype=next_key), moved_bytes, next_rate)
+    shape = replace(shape, dtype=next_key)
+    other = _estimate_at_rate(constants, shape, moved_bytes, next_rate, False, sustained)
     return replace(time, time_s=choose(time.time_s, other.time_s))
 
 
@@ -117,7 +127,7 @@ def estimate_convolution_time(
     The correction table, which contains linear layers, is not applied. The tag is ``assumed``,
     because convolutions were not measured.
     """
-    fit, _ = _select_product_fit(constants.fits, *_resolve_rate(constants.node, shape.dtype), False)
+    fit, _ = _select_product_fit(constants.fits, *_resolve_rate(constants.node, shape.dtype))
     compute_s = shape.flops / constants.node.find_peak_rate("matrix", shape.dtype).flops_per_s
     memory_s = moved_bytes / constants.node.memory_bandwidth_bytes_per_s
     time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s, shape.k)
@@ -160,18 +170,28 @@ def _locate_in_table(fit: KernelFit, m: float, n: float, k: float) -> tuple[floa
 
 
 def _select_product_fit(
-    fits: Mapping[str, KernelFit], unit: str, key: str, quantise: bool
+    fits: Mapping[str, KernelFit],
+    unit: str,
+    key: str,
+    quantise: bool = False,
+    sustained: bool = True,
 ) -> tuple[KernelFit, int]:
     """Return the fit for products of a type on a unit, and the bits of the measured type."""
+
+    def find_fit(dtype: str) -> KernelFit | None:
+        sustained_fit = fits.get(f"product.{dtype}{SUSTAINED}") if sustained else None
+        return sustained_fit or fits.get(f"product.{dtype}")
+
     bits = _BITS[key]
     if quantise and bits == 8 and f"product.{QUANTISED}" in fits:
         return fits[f"product.{QUANTISED}"], bits
     if unit == "vector" or key in ("f32", "f64"):
         fit = fits["product.f32"]
         return (fit if key == "f32" else fit.with_tags(TRANSFERRED)), 32
-    if f"product.{key}" in fits:
-        return fits[f"product.{key}"], bits
-    fit = fits["product.bf16"]
+    own_fit = find_fit(key)
+    if own_fit is not None:
+        return own_fit, bits
+    fit = find_fit("bf16") or fits["product.bf16"]
     return (fit if key == "f16" else fit.with_tags(TRANSFERRED)), 16
 
 
@@ -182,7 +202,7 @@ def estimate_shapeless_s(constants: DeviceConstants, flops: Mapping[str, int]) -
     """
     total_s = 0.0
     for key, count in flops.items():
-        fit, _ = _select_product_fit(constants.fits, *_resolve_rate(constants.node, key), False)
+        fit, _ = _select_product_fit(constants.fits, *_resolve_rate(constants.node, key))
         total_s += count / (
             fit.efficiency * constants.node.find_peak_rate("matrix", key).flops_per_s
         )

@@ -40,9 +40,18 @@ TABLES = [
     (PCIE, A100, ("vector_f32", "linear_f32", "bmm_f32")),
     ("A100_PCIe_80GB", "NVIDIA A100 80GB PCIe", ("vector_f32", "linear_f32", "bmm_f32")),
     ("V100_PCIe_32GB", "Tesla V100-PCIE-32GB", ("vector_f32", "linear_f32", "bmm_f32")),
-    ("H100_80GB", "NVIDIA H100 80GB HBM3", ("gemm_h100_sxm", "attention_h100_sxm", "linear_f32")),
+    (
+        "H100_80GB",
+        "NVIDIA H100 80GB HBM3",
+        ("gemm_h100_sxm", "attention_h100_sxm", "linear_f32"),
+    ),
     ("H200_141GB", None, ("gemm_h200_sxm",)),
+    ("H200_141GB", "vllm 0.22.0", ("gemm_sustained_h200_sxm",)),
     ("B200_180GB", None, ("gemm_b200_sxm",)),
+    ("B200_180GB", "vllm 0.22.0", ("gemm_sustained_b200_sxm",)),
+    ("H100_80GB", "vllm 0.24.0", ("stream_h100_sxm",)),
+    ("H200_141GB", "vllm 0.24.0", ("stream_h200_sxm",)),
+    ("B200_180GB", "vllm 0.24.0", ("stream_b200_sxm",)),
     ("L4_24GB", "NVIDIA L4", ("vector_f32",)),
 ]
 
@@ -51,7 +60,9 @@ def tables(component, device, names):
     return [read_measurements(component(name), device) for name in names]
 
 
-@pytest.mark.parametrize(("node", "device", "names"), TABLES, ids=[row[0] for row in TABLES])
+@pytest.mark.parametrize(
+    ("node", "device", "names"), TABLES, ids=[f"{node}-{names[0]}" for node, _, names in TABLES]
+)
 def test_held_out_errors_and_bands(component, node, device, names):
     constants = DeviceConstants.from_node(configs.load_node(node))
     rows = [

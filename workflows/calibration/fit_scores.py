@@ -9,6 +9,7 @@ from hespas.estimators.calibrated.attention_shape import AttentionShape
 from hespas.estimators.calibrated.device_constants import DeviceConstants
 from hespas.estimators.calibrated.kernel_times import (
     QUANTISED,
+    SUSTAINED,
     KernelTime,
     estimate_attention_time,
     estimate_product_time,
@@ -56,9 +57,11 @@ def estimate_measured_kernel(
     if family == "product":
         batch, m, n, k = measurement.sizes
         quantise = kind == QUANTISED
-        dtype = "f8" if quantise else kind
+        dtype = "f8" if quantise else kind.removesuffix(SUSTAINED)
         shape = MatrixProduct(m, k, n, batch, dtype, round(measurement.flops))
-        return estimate_product_time(constants, shape, measurement.bytes, quantise)
+        return estimate_product_time(
+            constants, shape, measurement.bytes, quantise, sustained=kind.endswith(SUSTAINED)
+        )
     if family == "attention":
         heads, queries, size = measurement.sizes
         shape = AttentionShape(heads, queries, size, "bf16", round(measurement.flops), False)

@@ -12,15 +12,16 @@ import io
 import lzma
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hespas.estimators.calibrated.kernel_times import QUANTISED
+from hespas.estimators.calibrated.kernel_times import QUANTISED, SUSTAINED
 from hespas.support.errors import HespasError
 
 # Positions of shapes, by their hash: below TRAIN they are fitted, up to BANDS they calibrate the
 # bands, above they test the bands.
 TRAIN, BANDS = 0.6, 0.8
+CACHED_BYTES = 96e6  # no GPU of the tables has a larger last-level cache than this
 LEAST_S = 1e-6  # a shorter time is an error of the table: no clock resolves it
 
 _TYPES = {
@@ -80,7 +81,7 @@ def read_measurements(path: str, device: str | None = None, source: str = "") ->
 
     Args:
         path: The file.
-        device: The device whose rows are used; required if the file holds several.
+        device: The device, or the engine, whose rows are used; required if the file holds several.
         source: The provenance, to which the file's name is added.
 
     Raises:
@@ -131,7 +132,7 @@ def _read_text(path: str) -> str:
 def _select_device_rows(
     rows: list[_CsvRow], device: str | None, path: str, left_out: Counter[str]
 ) -> list[_CsvRow]:
-    column = next((name for name in ("Device", "device") if name in rows[0]), None)
+    column = next((name for name in ("Device", "device", "engine") if name in rows[0]), None)
     if column is None:
         return rows
     names = sorted({row[column] for row in rows})
@@ -166,6 +167,14 @@ def _parse_gemm_row(row: _CsvRow) -> KernelMeasurement | str:
     return _build_product_measurement(key, 1, m, n, k, 1e-3 * float(row["latency_ms"]), eager=False)
 
 
+def _parse_sustained_gemm_row(row: _CsvRow) -> KernelMeasurement | str:
+    """Parse a linear layer that was repeated until the board reached its power limit."""
+    measurement = _parse_gemm_row(row)
+    if isinstance(measurement, str) or measurement.kind == f"product.{QUANTISED}":
+        return "sustained products of 8 bits and less: no model"
+    return replace(measurement, kind=measurement.kind + SUSTAINED)
+
+
 def _parse_eager_product_row(row: _CsvRow) -> KernelMeasurement | str:
     """Parse a product in f32, launched eagerly."""
     batch, m, n, k = (int(row[name]) for name in "BMNK")
@@ -188,6 +197,18 @@ def _parse_stream_row(row: _CsvRow) -> KernelMeasurement | str:
     moved = 4.0 * arrays * rows * columns
     time_s = 1e-3 * float(row["latency_ms"])
     return KernelMeasurement(f"stream.{kind}", (columns, rows), 0.0, moved, time_s, True)
+
+
+def _parse_scale_row(row: _CsvRow) -> KernelMeasurement | str:
+    """Parse the scaling of a matrix: 16 bits read and 8 bits written for each element."""
+    if row["quant_dtype"] != "fp8":
+        return f"scaling to {row['quant_dtype']}: no model"
+    rows, columns = int(row["m"]), int(row["k"])
+    moved = 3.0 * rows * columns
+    if moved < CACHED_BYTES:
+        return f"streams of less than {CACHED_BYTES / 1e6:.0f} MB, which stay in the cache"
+    time_s = 1e-3 * float(row["latency_ms"])
+    return KernelMeasurement("stream.loop", (columns, rows), 0.0, moved, time_s, False)
 
 
 def _parse_attention_row(row: _CsvRow) -> KernelMeasurement | str:
@@ -221,8 +242,10 @@ def _parse_own_row(row: _CsvRow) -> KernelMeasurement | str:
 
 _FORMS: tuple[tuple[frozenset[str], Callable[[_CsvRow], KernelMeasurement | str]], ...] = (
     (frozenset(("kernel", "sizes", "flops", "bytes", "time_s")), _parse_own_row),
+    (frozenset(("gemm_dtype", "m", "n", "k", "latency_ms", "power_w")), _parse_sustained_gemm_row),
     (frozenset(("gemm_dtype", "m", "n", "k", "latency_ms")), _parse_gemm_row),
     (frozenset(("B", "M", "N", "K", "latency_ms")), _parse_eager_product_row),
     (frozenset(("op", "rows", "cols", "latency_ms")), _parse_stream_row),
+    (frozenset(("m", "k", "quant_dtype", "latency_ms")), _parse_scale_row),
     (frozenset(("op_name", "isl", "num_heads", "head_dim", "latency_ms")), _parse_attention_row),
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from hespas.configs.node_spec import NodeSpec
+from hespas.estimators.calibrated.kernel_times import SUSTAINED
 from hespas.support.errors import HespasError
 from hespas.workflows.calibration.measurement_tables import (
     LEAST_S,
@@ -117,7 +118,7 @@ def _look_up_peak_flops(node: NodeSpec, kind: str) -> float:
     if kind.startswith("stream"):
         return node.find_peak_rate("vector", "f32").flops_per_s
     _, _, key = kind.partition(".")
-    key = (key or "bf16").removesuffix("_quantised")
+    key = (key or "bf16").removesuffix("_quantised").removesuffix(SUSTAINED)
     return node.find_peak_rate("matrix", key).flops_per_s
 
 
