@@ -436,6 +436,7 @@ PLAIN: dict[str, PlainAttr] = {
     FACTS: PlainAttr(
         "module",
         "dictionary of figures that the exporter knows, summed over all devices: parameters, "
-        "tokens_per_step, images_per_step, flops_per_step (each an i64 or f64), or a string",
+        "tokens_per_step, images_per_step, flops_per_step (each an i64 or f64); and strings, such "
+        "as optimised_for, the target of xla-optimize",
     ),
 }

@@ -25,6 +25,33 @@ def to_mlir_text(module: ir.Module, *, locations: bool = False, **options: Any) 
     return data if data.endswith(b"\n") else data + b"\n"
 
 
+def encode_module(
+    module: ir.Module, output: str, *, locations: bool = True, bytecode: bool = False
+) -> bytes:
+    """Encode a module in the form that the name of its file selects.
+
+    Args:
+        module: The module.
+        output: The file: ``.mlirbc`` selects bytecode, any other ending text, and a further ``.xz``
+            or ``.gz`` compression.
+        locations: Whether text includes names and locations; bytecode always does.
+        bytecode: Whether the form is bytecode for any ending.
+    """
+    base, _, packing = output.rpartition(".")
+    packing = packing if base and packing in ("xz", "gz") else ""
+    is_bytecode = bytecode or (base if packing else output).endswith(".mlirbc")
+    data = to_mlir_bytecode(module) if is_bytecode else to_mlir_text(module, locations=locations)
+    if packing == "xz":
+        import lzma
+
+        return lzma.compress(data)
+    if packing == "gz":
+        import gzip
+
+        return gzip.compress(data, mtime=0)
+    return data
+
+
 def write_file_or_stdout(path: str, data: bytes) -> None:
     """Write a file atomically, or to stdout for ``-``; raises HespasError."""
     if path != "-":

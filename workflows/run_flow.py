@@ -33,6 +33,7 @@ from hespas.workflows.derived_figures import StepWork, derive_step_figures, list
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_plan import RUN_FILES, RunPlan, build_run_plan, is_file_of_folder
 from hespas.workflows.run_summary import RunSummary
+from hespas.workflows.run_warnings import warn_of_doubtful_program, warn_of_foreign_system
 
 if TYPE_CHECKING:
     from hespas.simulators.report_rows import SimulationReport
@@ -146,7 +147,12 @@ def execute_plan(
         if step.name == "memory-annotate":
             check_memory_fit(run, find_planned_node(plan, read_module_target(module)))
     target = read_module_target(module)
-    check_memory_fit(run, load_target_node(target))  # a pass may have chosen the default node
+    node = load_target_node(target)  # a pass may have chosen the default node
+    check_memory_fit(run, node)
+    emitted = run.find_artefact(EmittedTraces)
+    if emitted is not None:
+        warn_of_doubtful_program(module, target, node, emitted.stats, run)
+        warn_of_foreign_system(node, plan.system, run)
     return RunOutcome(module, target, run, timings)
 
 

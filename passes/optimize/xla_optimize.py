@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar
 
+from hespas.dialects.attr_codec import read_program_facts, write_program_facts
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.dialects.xla import CompilationSettings
@@ -23,6 +24,7 @@ from hespas.passes.prepare.partition import check_arguments_divided, replace_pro
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.suggestions import suggest_nearest
 
+OPTIMISED_FOR = "optimised_for"  # the fact that names the target
 ASYNC_CHOICES = ["keep", "remove"]
 MAX_TIMEOUT_S = 1e7
 
@@ -89,7 +91,9 @@ class XlaOptimizePass(Pass):
             raise self._to_compile_error(module, target.name, str(error)) from None
         if compilation.spmd:
             check_arguments_divided(module, census.entry, find_entry_function(answer.module))
+        facts = read_program_facts(module)
         replace_program(module, answer.module, compilation)
+        write_program_facts(module, {**facts, OPTIMISED_FOR: target.name})
         if self.keep_hlo:
             self._write_hlo_text(answer)
         return XlaOptimization(target.name, compilation.device_count, time.monotonic() - start)

@@ -22,8 +22,8 @@ from hespas.passes.base import PassRun
 from hespas.passes.prepare.prepare import PreparePass
 from hespas.support.errors import HespasError
 from hespas.tools import hespas
-from hespas.tools.commands.export import encode_module
 from hespas.tools.console_scripts import run_tool_main
+from hespas.workflows.module_output import encode_module
 
 pytestmark = pytest.mark.slow
 

@@ -416,6 +416,9 @@ def test_command(tmp_path, capsys):
     assert re.match(r"cpu, 1 devices, [\d.]+ s: \d+ ops, ", capsys.readouterr().err)
     assert top(frontends.read_module(str(output), make_context()))["func.return"] == 1
     assert (tmp_path / "hlo" / "hlo.hlo").read_text().startswith("HloModule")
+    located = "loc(" in output.read_text()
+    assert located and run_tool(tool.main, [*argv, "--no-mlir-print-debuginfo"]) == 0
+    assert "loc(" not in output.read_text()
     assert (
         run_tool(tool.main, ["optimize", str(source), "--target", "cpu", "--triton-gemm=no"]) == 2
     )
@@ -423,6 +426,25 @@ def test_command(tmp_path, capsys):
     assert "H200_141GB" in capsys.readouterr().out
     assert run_tool(tool.main, ["presets", "targets", "H200_141GB", "--txtpb"]) == 0
     assert "memory_bandwidth: 4800000000000" in capsys.readouterr().out
+
+
+NAMED = """
+func.func @main(%w: tensor<8x8xf32> loc("params['w']"), %x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = stablehlo.add %w, %x : tensor<8x8xf32> loc("jit(f)/layer/add")
+  return %0 : tensor<8x8xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(("ending", "magic"), [("mlir", b"#loc"), ("mlirbc", b"ML\xefR")])
+def test_the_command_keeps_names_in_text_and_in_bytecode(tmp_path, ending, magic):
+    source, output = tmp_path / "named.mlir", tmp_path / f"out.{ending}"
+    source.write_text(NAMED)
+    assert run_tool(tool.main, ["optimize", str(source), "--target", "cpu", "-o", str(output)]) == 0
+    assert output.read_bytes().startswith(magic)
+    module = frontends.read_module(str(output), make_context())
+    text = module.operation.get_asm(enable_debug_info=True)
+    assert "params['w']" in text and "jit(f)/layer/add" in text
 
 
 def test_usage_errors_are_usage_errors():

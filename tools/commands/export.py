@@ -222,35 +222,18 @@ def _advance_to_stage(
     exported: ExportedModule, options: argparse.Namespace, target: str
 ) -> tuple[bytes, list[str]]:
     """Advance the module to the requested stage; returns its encoded form and the warnings."""
-    from hespas.dialects.attr_codec import write_program_facts
+    from hespas.dialects.attr_codec import read_program_facts, write_program_facts
     from hespas.dialects.mlir import ir, make_context
     from hespas.frontends.export import stages
     from hespas.passes.base import PassRun
+    from hespas.workflows.module_output import encode_module
 
     module = ir.Module.parse(exported.bytecode, make_context())
     run = PassRun(input_name=options.program)
     stages.advance_to_stage(module, options.stage, target, run, options.xla_optimize)
     if exported.facts:
-        write_program_facts(module, exported.facts)
+        write_program_facts(module, {**read_program_facts(module), **exported.facts})
     return encode_module(module, options.output), run.warnings
-
-
-def encode_module(module: Any, output: str) -> bytes:
-    """Encode the module in the form that the file name selects; text includes locations."""
-    from hespas.workflows.module_output import to_mlir_bytecode, to_mlir_text
-
-    base, _, packing = output.rpartition(".")
-    is_text = ".mlirbc" not in output[-len(".mlirbc.xz") :]
-    data = to_mlir_text(module, locations=True) if is_text else to_mlir_bytecode(module)
-    if base and packing == "xz":
-        import lzma
-
-        return lzma.compress(data)
-    if base and packing == "gz":
-        import gzip
-
-        return gzip.compress(data, mtime=0)
-    return data
 
 
 def _print_export_report(

@@ -28,7 +28,7 @@ def build_parser() -> CommandParser:
     from hespas.passes.optimize.xla_optimize import XlaOptimizePass
 
     parser = CommandParser("hespas optimize", DESCRIPTION)
-    add_module_flags(parser)
+    add_module_flags(parser, selects_form=True)
     add = parser.add_argument
     for spelled, field in XlaOptimizePass.list_spelled_options():
         is_flag = isinstance(field.default, bool)
@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
     from hespas.passes.base import PassRun, build_pass
     from hespas.passes.optimize.xla_optimize import XlaOptimization, XlaOptimizePass
     from hespas.support import output_file
-    from hespas.workflows.module_output import to_mlir_bytecode, to_mlir_text, write_file_or_stdout
+    from hespas.workflows.module_output import encode_module, write_file_or_stdout
 
     names = {
         spelled: spelled.replace("-", "_") for spelled, _ in XlaOptimizePass.list_spelled_options()
@@ -70,11 +70,11 @@ def main(argv: Sequence[str]) -> int:
     module = frontends.read_module(command_line.input, make_context())
     run = PassRun(input_name=name)
     pipeline.run_pipeline(module, [step], run)
-    locations = command_line.mlir_print_debuginfo
-    data = (
-        to_mlir_bytecode(module)
-        if command_line.emit_bytecode
-        else to_mlir_text(module, locations=locations)
+    data = encode_module(
+        module,
+        command_line.output,
+        locations=command_line.mlir_print_debuginfo,
+        bytecode=command_line.emit_bytecode,
     )
     write_file_or_stdout(command_line.output, data)
     optimization = run.get_artefact(XlaOptimization)

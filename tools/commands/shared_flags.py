@@ -9,17 +9,36 @@ from hespas.tools.commands.command_parser import parse_count, parse_row_limit
 FlagContainer = argparse.ArgumentParser | argparse._ArgumentGroup
 
 
-def add_module_flags(container: FlagContainer) -> None:
-    """Add the input module, the output file, and the form of the output."""
+def add_module_flags(container: FlagContainer, *, selects_form: bool = False) -> None:
+    """Add the input module, the output file, and the form of the output.
+
+    Args:
+        selects_form: Whether the name of the output file selects its form, and text includes
+            locations by default.
+    """
+    forms = ": .mlirbc bytecode, else text, optionally .xz or .gz" if selects_form else ""
     container.add_argument(
         "input", nargs="?", default="-", help="module to read; - for stdin (default)"
     )
     container.add_argument(
         "-o", dest="output", default="-", metavar="FILE",
-        help="file to write; - for stdout (default)",
+        help=f"file to write{forms}; - for stdout (default)",
     )  # fmt: skip
-    container.add_argument("--emit-bytecode", action="store_true", help="write MLIR bytecode")
-    container.add_argument("--mlir-print-debuginfo", action="store_true", help="print locations")
+    any_name = " for any file name" if selects_form else ""
+    container.add_argument(
+        "--emit-bytecode", action="store_true", help=f"write MLIR bytecode{any_name}"
+    )
+    if selects_form:
+        container.add_argument(
+            "--mlir-print-debuginfo",
+            action=argparse.BooleanOptionalAction,
+            default=True,
+            help="print names and locations, which lines, layers and memory refer to (default)",
+        )
+    else:
+        container.add_argument(
+            "--mlir-print-debuginfo", action="store_true", help="print locations"
+        )
 
 
 def add_json_flag(

@@ -35,6 +35,7 @@ from hespas.support.errors import HespasError
 from hespas.workflows import run_flow, run_summary
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_plan import RunPlan, build_run_plan
+from hespas.workflows.run_warnings import warn_of_doubtful_program, warn_of_foreign_system
 from hespas.workflows.sweep import sweep_jobs
 
 Value = TypeVar("Value")
@@ -241,7 +242,9 @@ def _estimate_program(
     built = trace_program.build_trace_program(stage.module, stage.run)
     statistics = module_stats.collect_stats(stage.module, built)
     warn_of_gaps(statistics, stage.run)
-    run_flow.check_memory_fit(stage.run, load_target_node(stage.compile_target))
+    node = load_target_node(stage.compile_target)
+    run_flow.check_memory_fit(stage.run, node)
+    warn_of_doubtful_program(stage.module, stage.compile_target, node, statistics, stage.run)
     return _EstimatedProgram(stage, InMemoryPrograms(built.trace), statistics)
 
 
@@ -256,10 +259,13 @@ def _simulate_from_files(
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         traces = replace(emit, output=os.path.join(folder, "traces"))
         stage = _annotate_stage(plan, split, [*last, traces])
-        run_flow.check_memory_fit(stage.run, load_target_node(stage.compile_target))
+        node = load_target_node(stage.compile_target)
+        run_flow.check_memory_fit(stage.run, node)
+        emitted = stage.run.get_artefact(EmittedTraces)
+        warn_of_doubtful_program(stage.module, stage.compile_target, node, emitted.stats, stage.run)
         outcome = run_flow.RunOutcome(stage.module, stage.compile_target, stage.run)
         simulated = run_flow.simulate_traces(plan, outcome)
-        return _summarise_figures(plan, stage, stage.run.get_artefact(EmittedTraces), simulated)
+        return _summarise_figures(plan, stage, emitted, simulated)
 
 
 def _summarise_figures(
@@ -270,6 +276,7 @@ def _summarise_figures(
 ) -> dict[str, Any]:
     old = stage.run  # cells of other systems share it
     run = replace(old, artefacts=[*old.artefacts, emitted], warnings=[*old.warnings])
+    warn_of_foreign_system(load_target_node(stage.compile_target), plan.system, run)
     outcome = run_flow.RunOutcome(stage.module, stage.compile_target, run)
     figures = {
         **run_summary.to_summary_json(run_flow.summarise_run(plan, outcome, simulated)),

@@ -1,0 +1,129 @@
+"""Warnings about programs, nodes and systems that do not fit each other, in text and in JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import hespas as hespas_api
+from hespas import configs
+from hespas.dialects.attr_codec import read_program_facts, write_program_facts
+from hespas.tools import hespas
+from hespas.tools.console_scripts import run_tool_main
+from hespas.workflows.run_warnings import find_system_vendor
+
+UNFUSED = """
+module @step attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%x: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {
+    %0 = stablehlo.tanh %x : tensor<1024x1024xf32>
+    %1 = stablehlo.add %0, %x : tensor<1024x1024xf32>
+    return %1 : tensor<1024x1024xf32>
+  }
+}
+"""
+SINGLE = UNFUSED.replace("%1 = stablehlo.add %0, %x", "%1 = stablehlo.add %x, %x")
+NOT_OPTIMISED = (
+    r"XLA has not optimised the program: 100.0 % of its compute time is in ops that XLA would fuse"
+    r".*; add --fuse"
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("step.mlir").write_text(UNFUSED)
+    return tmp_path
+
+
+def collect_warnings(capsys: pytest.CaptureFixture[str], *flags: str) -> list[str]:
+    """Run a program, and return the warnings in its JSON, which are those in its text too."""
+    argv = ["run", "--mlir", "step.mlir", "--output", "out", "--json", *flags]
+    assert run_tool_main(hespas.main, argv) == 0
+    out, err = capsys.readouterr()
+    warnings = json.loads(out)["warnings"]
+    printed = [line for line in err.splitlines() if line.startswith("warning: ")]
+    assert printed == [f"warning: {text}" for text in warnings]
+    assert json.loads(Path("out/run.json").read_text())["warnings"] == warnings
+    return warnings
+
+
+def test_a_program_that_xla_has_not_optimised(place, capsys):
+    (warning,) = collect_warnings(capsys, "--node", "H100_80GB")
+    assert re.fullmatch(
+        NOT_OPTIMISED + ", or optimise it with hespas optimize --target H100_80GB", warning
+    )
+    (warning,) = collect_warnings(capsys, "--node", "MI300X", "--estimator", "roofline")
+    assert re.fullmatch(NOT_OPTIMISED, warning)
+    assert collect_warnings(capsys, "--node", "H100_80GB", "--fuse") == []
+    Path("step.mlir").write_text(SINGLE)
+    assert collect_warnings(capsys, "--node", "H100_80GB") == []
+
+
+def test_sweeps_and_estimates_warn_like_runs(place, capsys):
+    flags = {"node": "MI300X", "system": "A100_SXM_40GB_4GPU"}
+    warnings = collect_warnings(capsys, *(f"--{name}={value}" for name, value in flags.items()))
+    assert len(warnings) == 3
+    assert hespas_api.estimate("step.mlir", **flags).warnings == warnings
+    systems = ["MI300X_4", flags["system"]]
+    outcome = hespas_api.sweep({"mlir": "step.mlir", **flags, "system": systems}, cache="none")
+    assert [json.loads(str(row["warnings"])) for row in outcome.rows] == [warnings[:2], warnings]
+
+
+def test_a_program_optimised_for_another_gpu(place, capsys):
+    module = hespas_api.read("step.mlir")
+    write_program_facts(module, {"optimised_for": "A100_SXM_40GB"})
+    Path("step.mlir").write_text(str(module))
+    assert collect_warnings(capsys, "--node", "A100_SXM_40GB") == []
+    (warning,) = collect_warnings(capsys, "--node", "H100_80GB")
+    assert warning.startswith(
+        "XLA has optimised the program for A100_SXM_40GB, and the node is H100_80GB: "
+    )
+    assert warning.endswith("hespas optimize --target H100_80GB")
+
+
+def test_optimisation_records_its_target_beside_the_facts_of_the_exporter(place, capsys):
+    module = hespas_api.read("step.mlir")
+    write_program_facts(module, {"parameters": 7})
+    Path("step.mlir").write_text(str(module))
+    argv = ["optimize", "step.mlir", "--target", "cpu", "-o", "optimised.mlir"]
+    assert run_tool_main(hespas.main, argv) == 0
+    facts = read_program_facts(hespas_api.read("optimised.mlir"))
+    assert facts == {"parameters": 7, "optimised_for": "cpu"}
+
+
+def test_a_node_whose_constants_are_all_anothers(place, capsys):
+    Path("step.mlir").write_text(SINGLE)
+    (warning,) = collect_warnings(capsys, "--node", "MI300X")
+    assert warning == (
+        "no kernel of MI300X has been measured: all efficiencies of its kernels are those of "
+        "A100_SXM_80GB"
+    )
+    assert collect_warnings(capsys, "--node", "MI300X", "--estimator", "roofline") == []
+    for node in ("A100_SXM_40GB", "H100_80GB", "B200_180GB"):
+        assert collect_warnings(capsys, "--node", node) == []
+
+
+def test_a_system_of_another_vendor(place, capsys):
+    Path("step.mlir").write_text(SINGLE)
+    flags = ("--node", "H100_80GB", "--system")
+    (warning,) = collect_warnings(capsys, *flags, "MI300X_4")
+    assert warning.startswith(
+        "the node H100_80GB is of NVIDIA, and system MI300X_4 connects devices of AMD: "
+    )
+    assert collect_warnings(capsys, *flags, "A100_SXM_40GB_4GPU") == []
+    assert run_tool_main(hespas.main, ["presets", "systems", "MI300X_4", "--output", "mine"]) == 0
+    capsys.readouterr()
+    (warning,) = collect_warnings(capsys, *flags, "mine")
+    assert "system mine connects devices of AMD" in warning
+
+
+def test_the_vendor_of_each_system_preset_is_known():
+    vendors = {
+        name: find_system_vendor(configs.load_system(name))
+        for name in configs.list_system_presets()
+    }
+    assert set(vendors.values()) == {"NVIDIA", "AMD", "Google"}
+    assert vendors["QuadAMDIP"] == "AMD" and vendors["DGX_B200_SuperPOD_4"] == "NVIDIA"

@@ -1,0 +1,156 @@
+"""Warnings of a run about inputs that are valid, but make its result wrong or doubtful."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+from hespas import configs
+from hespas.configs.node_spec import NodeSpec
+from hespas.configs.system_spec import SystemSpec
+from hespas.dialects.attr_codec import read_program_facts
+from hespas.dialects.attrs import TargetAttr
+from hespas.dialects.mlir import ir
+from hespas.dialects.op_kinds import COLLECTIVES, CONTROL, CUSTOM_CALLS, FUSION
+from hespas.estimators import registry as estimators
+from hespas.passes.base import PassRun
+from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
+from hespas.support.errors import UsageError
+from hespas.support.text_tables import format_percent
+
+LEAST_SHARE = 0.1  # of the compute time, from which unfused ops are worth a warning
+# Ops that are kernels of their own after XLA's optimisation too; the other ops fuse.
+KERNELS = COLLECTIVES | CONTROL | CUSTOM_CALLS | {
+    f"stablehlo.{name}"
+    for name in (
+        "dot_general", "dot", "convolution", "fft", "sort", "triangular_solve", "cholesky",
+        "rng", "rng_bit_generator", "scatter",
+    )
+} | {"mhlo.copy", "mhlo.topk", "chlo.top_k", "func.call"}  # fmt: skip
+
+
+def warn_of_doubtful_program(
+    module: ir.Module,
+    target: TargetAttr,
+    node: NodeSpec | None,
+    stats: dict[str, Any],
+    run: PassRun,
+) -> None:
+    """Warn if a program does not fit what it is estimated for.
+
+    It is either not optimised by XLA, or optimised for another device, or its node has no constants
+    of its own.
+
+    Args:
+        module: The annotated program.
+        target: What it was annotated for.
+        node: The node; None if there is none.
+        stats: The statistics of the program.
+        run: Receives the warnings.
+    """
+    estimator = (target.estimator or "").partition(" ")[0]
+    optimised_for = read_program_facts(module).get(OPTIMISED_FOR)
+    if optimised_for is None:
+        _warn_of_unfused_ops(module, estimator, node, stats, run)
+    elif node is not None and optimised_for != node.name:
+        run.warn(
+            f"XLA has optimised the program for {optimised_for}, and the node is {node.name}: its "
+            "kernels are not those of this node; start from the program before optimisation, and "
+            f"{_format_remedy(node)}"
+        )
+    if estimator == "calibrated" and node is not None:
+        _warn_of_foreign_constants(node, run)
+
+
+def _warn_of_unfused_ops(
+    module: ir.Module, estimator: str, node: NodeSpec | None, stats: dict[str, Any], run: PassRun
+) -> None:
+    kinds, time_ns = stats["kinds"], stats["totals"]["time_ns"]
+    if FUSION in kinds or not time_ns or not _estimates_single_ops(estimator):
+        return
+    fusible = frozenset(kinds) - KERNELS
+    share = sum(kinds[name]["time_ns"] for name in fusible) / time_ns
+    if share >= LEAST_SHARE and _has_fusible_pair(module, fusible):
+        run.warn(
+            f"XLA has not optimised the program: {format_percent(share)} of its compute time is "
+            "in ops that XLA would fuse, so that the estimate can be several times too slow; "
+            f"{_format_remedy(node)}"
+        )
+
+
+def _estimates_single_ops(estimator: str) -> bool:
+    """Return whether an estimator leaves the fusing of a region to other passes."""
+    try:
+        return estimators.load_estimator_class(estimator).granularity != "region"
+    except UsageError:  # annotated by a tool of the user
+        return False
+
+
+def _has_fusible_pair(module: ir.Module, fusible: frozenset[str]) -> bool:
+    """Return whether an op of some kinds reads the result of another one."""
+    pairs: list[ir.Operation] = []
+
+    def visit_op(op: ir.Operation) -> ir.WalkResult:
+        if op.name in fusible:
+            for value in op.operands:
+                owner = value.owner
+                if not isinstance(owner, ir.Block) and owner.name in fusible:
+                    pairs.append(op)
+                    return ir.WalkResult.INTERRUPT
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit_op, ir.WalkOrder.PRE_ORDER)
+    return bool(pairs)
+
+
+def _format_remedy(node: NodeSpec | None) -> str:
+    """Name the ways to the kernels that XLA would make of a program on a node."""
+    from hespas.configs import compile_targets
+
+    if node is None or node.name not in compile_targets.list_target_presets():
+        return "add --fuse"
+    return f"add --fuse, or optimise it with hespas optimize --target {node.name}"
+
+
+def _warn_of_foreign_constants(node: NodeSpec, run: PassRun) -> None:
+    """Warn if no kernel of a node has been measured, nor one of a node with the same chip."""
+    calibration = node.calibration or {}
+    if not calibration.get("fits") and not calibration.get("same_silicon"):
+        like = calibration.get("like")
+        of = f"those of {like}" if like else "of other nodes"
+        run.warn(
+            f"no kernel of {node.name} has been measured: all efficiencies of its kernels are {of}"
+        )
+
+
+def warn_of_foreign_system(node: NodeSpec | None, system: SystemSpec | None, run: PassRun) -> None:
+    """Warn if the devices of a system are those of another vendor than the node."""
+    if node is None or system is None or not node.vendor:
+        return
+    vendor = find_system_vendor(system)
+    if vendor and vendor != node.vendor:
+        run.warn(
+            f"the node {node.name} is of {node.vendor}, and system {system.name} connects devices "
+            f"of {vendor}: use a system of {node.vendor}; hespas presets systems lists the presets"
+        )
+
+
+def find_system_vendor(system: SystemSpec) -> str:
+    """Return the vendor of the devices that the name or description of a system names, or ""."""
+    description = str(configs.read_system_provenance(system).get("description", ""))
+    for text in (system.name, description):
+        vendors = {
+            configs.load_node(node).vendor
+            for chip, node in _list_chips().items()
+            if re.search(rf"(?<![A-Za-z0-9]){re.escape(chip)}(?![0-9])", text)
+        }
+        if len(vendors) == 1:
+            return vendors.pop()
+    return ""
+
+
+@functools.cache
+def _list_chips() -> dict[str, str]:
+    """Return a node preset for each chip, such as ``H100``, that presets are named after."""
+    return {name.partition("_")[0]: name for name in configs.list_node_presets()}
