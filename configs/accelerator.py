@@ -32,7 +32,7 @@ class Accelerator(BaseModel):
         sources: The source of each number, by key.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     name: str
     description: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,6 +28,12 @@ Implementations = Annotated[list[Implementation], Field(min_length=1)] | None
 Custom = Annotated[list[str], Field(min_length=1, max_length=1)] | None  # a prefix of traces
 
 _ENDPOINT_DELAY_NS = 10  # ASTRA-sim's default
+# Bounds that no real system reaches. Within them, times in nanoseconds fit into 64 bits.
+_MAX_DEVICES = 1 << 24
+_MAX_CHUNKS = 1 << 20
+_MAX_LATENCY_NS = 1e12
+RateGbS = Annotated[float, Field(ge=1e-6, le=1e9)]  # in 1e9 or 2**30 bytes per second
+ChunkCount = Annotated[int, Field(gt=0, le=_MAX_CHUNKS)]
 _OPTIMIZATION = "localBWAware"
 
 
@@ -151,9 +158,9 @@ class NetworkFile(StrictModel):
     """``network.yml``: each key lists one entry for each dimension."""
 
     topology: Annotated[list[Literal["Ring", "FullyConnected", "Switch"]], Field(min_length=1)]
-    npus_count: list[Annotated[int, Field(gt=1)]]
-    bandwidth: list[Positive]
-    latency: list[Annotated[float, Field(ge=0, allow_inf_nan=False)]]
+    npus_count: list[Annotated[int, Field(gt=1, le=_MAX_DEVICES)]]
+    bandwidth: list[RateGbS]
+    latency: list[Annotated[float, Field(ge=0, le=_MAX_LATENCY_NS)]]
 
     @model_validator(mode="after")
     def _check_lengths_agree(self) -> NetworkFile:
@@ -163,6 +170,8 @@ class NetworkFile(StrictModel):
                 raise ValueError(
                     f"{name} has {count}, not {len(self.topology)} entries, one for each dimension"
                 )
+        if math.prod(self.npus_count) > _MAX_DEVICES:
+            raise ValueError(f"npus_count has a product of more than {_MAX_DEVICES} devices")
         return self
 
 
@@ -179,10 +188,12 @@ class SystemFile(StrictModel):
     collective_optimization: Annotated[
         Literal["localBWAware", "baseline"] | None, Field(alias="collective-optimization")
     ] = None
-    preferred_dataset_splits: Annotated[int, Field(gt=0, alias="preferred-dataset-splits")]
-    active_chunks: Annotated[int, Field(gt=0, alias="active-chunks-per-dimension")] = 1
-    endpoint_delay: Annotated[int | None, Field(gt=0, alias="endpoint-delay")] = None
-    local_mem_bw: Annotated[float, Field(gt=0, alias="local-mem-bw")]
+    preferred_dataset_splits: Annotated[ChunkCount, Field(alias="preferred-dataset-splits")]
+    active_chunks: Annotated[ChunkCount, Field(alias="active-chunks-per-dimension")] = 1
+    endpoint_delay: Annotated[
+        int | None, Field(gt=0, le=_MAX_LATENCY_NS, alias="endpoint-delay")
+    ] = None
+    local_mem_bw: Annotated[RateGbS, Field(alias="local-mem-bw")]
     all_reduce: Implementations = Field(None, alias="all-reduce-implementation")
     all_gather: Implementations = Field(None, alias="all-gather-implementation")
     reduce_scatter: Implementations = Field(None, alias="reduce-scatter-implementation")
@@ -190,7 +201,7 @@ class SystemFile(StrictModel):
     boost_mode: Annotated[int, Field(alias="boost-mode")] = 0
     trace_enabled: Annotated[int, Field(alias="trace-enabled")] = 1
     roofline_enabled: Annotated[int, Field(alias="roofline-enabled")] = 0
-    peak_perf: Annotated[float | None, Field(gt=0, alias="peak-perf")] = None
+    peak_perf: Annotated[RateGbS | None, Field(alias="peak-perf")] = None  # in 1e12 operations/s
     custom_all_reduce: Custom = Field(None, alias="all-reduce-implementation-custom")
     custom_all_gather: Custom = Field(None, alias="all-gather-implementation-custom")
     custom_reduce_scatter: Custom = Field(None, alias="reduce-scatter-implementation-custom")

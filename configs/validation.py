@@ -15,9 +15,12 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class StrictModel(BaseModel):
-    """A model that rejects unknown keys, and accepts the name of a field for its alias."""
+    """A model that rejects unknown keys and infinite numbers.
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+    It accepts the name of a field for its alias.
+    """
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True, allow_inf_nan=False)
 
 
 def validate_config(model: type[Model], values: dict[str, Any], where: str) -> Model:

@@ -22,12 +22,13 @@ from hespas.dialects.protobuf import extract_hlo_module
 from hespas.frontends import input_attributes, string_check
 from hespas.frontends.native_faults import check_native_faults
 from hespas.support.errors import HespasError, format_source_position
+from hespas.support.packed_data import unpack_bytes
 from hespas.support.supervised_process import run_native_reader
 
 FORMATS = "MLIR text or bytecode, a portable artifact, HLO text or an HLO protobuf"
 HEAD_BYTES = 4096
 BYTECODE_MAGIC = b"ML\xefR"
-GZIP_MAGIC, XZ_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 def read_module(path: str | os.PathLike[str], context: ir.Context) -> ir.Module:
@@ -141,20 +142,9 @@ def _parse_by_format(data: bytes, name: str, context: ir.Context) -> ir.Module:
 
 
 def _decompress_bytes(data: bytes, name: str) -> bytes:
-    if data.startswith((XZ_MAGIC, GZIP_MAGIC)):
-        import gzip  # these imports are deferred because they slow down every start
-        import lzma
-        import zlib
-
-        is_xz = data.startswith(XZ_MAGIC)
-        try:
-            return lzma.decompress(data) if is_xz else gzip.decompress(data)
-        except (lzma.LZMAError, EOFError, OSError, zlib.error) as error:
-            message = f"the {'xz' if is_xz else 'gzip'} file is damaged: {error}"
-            raise HespasError(message, where=name) from None
     if data.startswith(ZSTD_MAGIC):
         raise HespasError("zstd files are not supported", where=name, remedy=f"run: zstd -d {name}")
-    return data
+    return unpack_bytes(data, name)
 
 
 def _describe_python_file(name: str) -> HespasError:

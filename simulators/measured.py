@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
 import json
-import lzma
 import math
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from hespas.support.errors import HespasError
+from hespas.support.packed_data import unpack_bytes
 
 _KINDS = {
     "all_reduce": "all_reduce",
@@ -44,14 +46,16 @@ def read_latency_table(path: str) -> dict[tuple[str, int], dict[int, float]]:
     )
     rows = None
     try:
-        opened = lzma.open(path, "rt") if path.endswith(".xz") else open(path)  # noqa: SIM115
-        with opened as file:
-            rows = csv.DictReader(file)
-            for row in rows:
-                size = int(row["message_size"]) * _ELEMENT_BYTES[row["nccl_dtype"]]
-                key = _KINDS[row["op_name"]], int(row["num_gpus"])
-                log_times[key][size].append(math.log(1000 * float(row["latency_ms"])))
-    except (KeyError, ValueError, TypeError, lzma.LZMAError) as error:
+        text = unpack_bytes(Path(path).read_bytes(), path).decode("utf-8-sig")
+        rows = csv.DictReader(io.StringIO(text))
+        for row in rows:
+            size = int(row["message_size"]) * _ELEMENT_BYTES[row["nccl_dtype"]]
+            key = _KINDS[row["op_name"]], int(row["num_gpus"])
+            latency_ms = float(row["latency_ms"])
+            if size < 1 or key[1] < 2 or not 0 < latency_ms < math.inf:
+                raise ValueError("message_size, num_gpus or latency_ms is out of range")
+            log_times[key][size].append(math.log(1000 * latency_ms))
+    except (KeyError, ValueError, TypeError, csv.Error) as error:
         where = f"{path}:{rows.line_num}" if rows else path
         raise HespasError(f"is not a row of a collective: {error}", where=where) from None
     except OSError as error:

@@ -14,6 +14,7 @@ from hespas.chakra.record_encoding import encode_varint
 
 Args = tuple[tuple[str, int | float | str], ...]
 
+_INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _SEQUENCE_ID = 1  # one writer, one sequence of packets
 CLEARED, NEEDED = 1, 2  # sequence flags: interned names start here; this packet uses them
 _PACKET_KEY = b"\x0a"  # key of the field ``packet`` in ``Trace``, length-delimited
@@ -130,13 +131,15 @@ class PerfettoTrace:
         for key, value in args:
             note = event.debug_annotations.add()
             note.name_iid = self._intern_text(packet, "debug_annotation_names", key)
-            if isinstance(value, int):
+            if isinstance(value, bool):
+                note.bool_value = value
+            elif isinstance(value, int) and _INT64_MIN <= value <= _INT64_MAX:
                 note.int_value = value
             elif isinstance(value, float):
                 note.double_value = value
             else:
                 kind = "debug_annotation_string_values"
-                note.string_value_iid = self._intern_text(packet, kind, value)
+                note.string_value_iid = self._intern_text(packet, kind, str(value))
         return event
 
     def _intern_text(self, packet: Any, kind: str, text: str) -> int:

@@ -33,6 +33,7 @@ KINDS: dict[int, str] = {
     CollectiveCommType.BROADCAST: "broadcast",
 }
 _NO_GROUP = -1
+_MAX_DURATION_US = 1 << 43  # 102 days: sums of times in nanoseconds fit into 64 bits
 _ALL_DIMENSIONS_PREFIX = "one"  # of an algorithm's name
 
 _IntegerReader = Callable[[str], int]  # returns the value of an attribute of the node
@@ -84,6 +85,8 @@ def build_step(path: Path, node: TraceNode, system: SystemSpec) -> SimulationSte
 
     cpu = bool(node.get_attr_value("is_cpu_op", False))
     if node.type == COMP:
+        if node.duration_us > _MAX_DURATION_US:
+            raise build_error(f"duration_micros is {node.duration_us}, more than 2**43 us")
         if cpu:
             return SimulationStep("cpu", node.duration_us * 1000 or 1)
         if not system.roofline_enabled:

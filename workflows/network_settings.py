@@ -23,7 +23,7 @@ RUN_PREFIX = "dev"  # of the traces of a run
 class NetworkSettings(BaseModel):
     """What ``hespas run`` simulates its traces with; the value of ``network`` in run.json."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     system: str | None = None
     simulator: Literal["auto", "embedded", "astra-sim", "both"] = "auto"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hespas import configs
-from hespas.support.errors import UsageError
+from hespas.support.errors import HespasError, UsageError
 from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows.derived_figures import compute_scaling_efficiency
 from hespas.workflows.result_sources import PlanBuilder, ResultRunner, build_plan
@@ -196,4 +196,8 @@ def _compute_step_work(
             step_work = [per_s * step_s for per_s, step_s in rates_and_times if per_s and step_s]
             if len(step_work) == len(results):
                 return step_work
+    for result in results:
+        if result.figures.get("flops") is None:
+            text = "the result has no operations, which the scaling efficiency needs"
+            raise HespasError(text, where=result.folder, remedy="say --work strong or --work weak")
     return [result.figures["flops"] * n for result, n in zip(results, devices, strict=True)]

@@ -41,7 +41,7 @@ class Flag:
 class RunConfig(BaseModel):
     """The configuration file of ``hespas run``."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     mlir: Annotated[str | None, Flag("FILE")] = Field(
         default=None,

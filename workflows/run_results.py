@@ -22,8 +22,10 @@ from hespas.workflows.memory_timeline import (
     read_memory_timeline,
 )
 from hespas.workflows.module_output import to_mlir_bytecode
+from hespas.workflows.result_models import check_run_figures, check_simulated_figures
 from hespas.workflows.sweep.sweep_table import is_table_file
 
+_RUN_AGAIN = "run hespas run again"
 MODULE, FIGURES, SIMULATION = "annotated.mlirbc", "run.json", "simulation.json"
 
 
@@ -79,14 +81,15 @@ class RunResult:
             run_figures = read_run_figures(folder)
             path = os.path.join(folder, SIMULATION)
             simulation = configs.read_json(path) if os.path.exists(path) else None
-        same = simulation is None or simulation["step_time_s"] == run_figures.get("step_time_s")
-        if not same or "compute_s" not in run_figures:
-            message = (
-                f"{FIGURES} was not written by hespas run"
-                if same
-                else f"{FIGURES} and {SIMULATION} are of different runs"
-            )
-            raise HespasError(message, where=folder, remedy="run hespas run again")
+        if "compute_s" not in run_figures:
+            message = f"{FIGURES} was not written by hespas run"
+            raise HespasError(message, where=folder, remedy=_RUN_AGAIN)
+        check_run_figures(run_figures, os.path.join(folder, FIGURES))
+        if simulation is not None:
+            check_simulated_figures(simulation, path)
+            if simulation["step_time_s"] != run_figures.get("step_time_s"):
+                message = f"{FIGURES} and {SIMULATION} are of different runs"
+                raise HespasError(message, where=folder, remedy=_RUN_AGAIN)
         return cls(folder, run_figures, simulation)
 
     @functools.cached_property

@@ -95,7 +95,7 @@ class CollectiveTimer:
             The finish of each device, by position.
 
         Raises:
-            HespasError: The chunks of the collective block each other.
+            HespasError: The chunks of the collective block each other, or a time exceeds 64 bits.
         """
         first, same = min(starts), plans.count(plans[0]) == len(plans)
         if same and max(starts) == first:
@@ -107,7 +107,10 @@ class CollectiveTimer:
         finishes = self._finishes.get(key)
         if finishes is None:
             if same and not self.by_message:
-                finishes = self._solve_all_devices(communicator, delays, plans[0])
+                try:
+                    finishes = self._solve_all_devices(communicator, delays, plans[0])
+                except OverflowError:
+                    raise HespasError("the times of the devices exceed 2**63 ns") from None
             finishes = self._finishes[key] = finishes or self._simulate_messages(
                 communicator, delays, plans
             )

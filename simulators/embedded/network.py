@@ -11,6 +11,7 @@ from hespas.support.errors import HespasError
 
 RouteHops = tuple[tuple[int, int], ...]
 """The dimensions that a message is charged for, each with the number of hops in it."""
+MAX_MESSAGE_NS = 1 << 53
 
 
 @functools.cache
@@ -78,7 +79,10 @@ class AnalyticalNetwork:
     def compute_route_ns(self, route: RouteHops, size: int) -> int:
         """Compute the time in nanoseconds of ``size`` bytes along a route."""
         latency = sum(hops * self.latency_ns[dim] for dim, hops in route)
-        return int(latency + size / min(self.bytes_per_ns[dim] for dim, _ in route))
+        time = latency + size / min(self.bytes_per_ns[dim] for dim, _ in route)
+        if time > MAX_MESSAGE_NS:
+            raise HespasError(f"a message of {size} bytes takes more than 2**53 ns, or 104 days")
+        return int(time)
 
     def compute_transfer_ns(self, source: int, target: int, size: int) -> int:
         """Compute the time in nanoseconds of a message of ``size`` bytes."""

@@ -16,9 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hespas.support.errors import HespasError
+
 from .collective_plan import ChunkPhase
 from .logical_dimensions import Array, DimensionAlgorithm, LinkTable
 from .network import AnalyticalNetwork
+
+_MAX_RING_NS = 1 << 61  # with the start, it fits into 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +149,8 @@ def _solve_ring(
     steps, reductions = _count_ring_steps(kind, n)
     reduce, delay = costs.reduce_ns(size), costs.endpoint_ns
     hop = np.broadcast_to(hops, (n,))  # to the next
+    if (steps + 2 * n) * int(hop.max()) > _MAX_RING_NS:
+        raise HespasError(f"a {kind} of messages of {size} bytes takes more than 2**61 ns")
     lap = int(hop.sum())
     way = np.concatenate(([0], np.cumsum(np.tile(hop, 2))[:-1]))  # from position 0, two laps
     ahead = np.concatenate((starts, starts), axis=-1) - way

@@ -260,6 +260,15 @@ def test_system_from_folder(tmp_path):
         ),
         (NETWORK + LATENCY, {"all_reduce_implementation": ["rings"] * 2}, "should match pattern"),
         (NETWORK + LATENCY, {"endpont_delay": 1}, "did you mean 'endpoint-delay'"),
+        (NETWORK + "- 1e300\n- 1\n", {}, "'latency.0' is 1e"),
+        (NETWORK + "- inf\n- 1\n", {}, "'latency.0' is "),
+        (NETWORK.replace("50.5", "1e300") + LATENCY, {}, "'bandwidth.1' is 1e"),
+        (NETWORK.replace("50.5", "1e-300") + LATENCY, {}, "'bandwidth.1' is 1e-300"),
+        (NETWORK.replace("4, 2", "4, 16777216") + LATENCY, {}, "a product of more than 16777216"),
+        (NETWORK + LATENCY, {"preferred_dataset_splits": 2**64}, "less than or equal to 1048576"),
+        (NETWORK + LATENCY, {"active_chunks_per_dimension": 2**64}, "active-chunks-per-dimension"),
+        (NETWORK + LATENCY, {"local_mem_bw": float("inf")}, "'local-mem-bw' is Infinity"),
+        (NETWORK + LATENCY, {"peak_perf": 1e300}, "'peak-perf' is 1e"),
     ],
 )
 def test_bad_systems(tmp_path, network, changes, message):

@@ -9,20 +9,26 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import lzma
+import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hespas.configs.calibration import CLASSES
 from hespas.estimators.calibrated.kernel_times import QUANTISED, SUSTAINED
 from hespas.support.errors import HespasError
+from hespas.support.packed_data import unpack_bytes
 
 # Positions of shapes, by their hash: below TRAIN they are fitted, up to BANDS they calibrate the
 # bands, above they test the bands.
 TRAIN, BANDS = 0.6, 0.8
 CACHED_BYTES = 96e6  # no GPU of the tables has a larger last-level cache than this
 LEAST_S = 1e-6  # a shorter time is an error of the table: no clock resolves it
+
+_MAX_SIZE = 1 << 53
+_SIZE_COUNTS = {"product": 4, "attention": 3, "stream": 2}  # by family of classes
 
 _TYPES = {
     "bfloat16": "bf16", "float16": "f16", "half": "f16", "fp8": QUANTISED, "int8": "i8",
@@ -94,14 +100,19 @@ def parse_measurements(
     text: str, path: str, device: str | None = None, source: str = ""
 ) -> MeasurementTable:
     """Parse the text of a file as :func:`read_measurements` does."""
-    rows: list[_CsvRow] = list(csv.DictReader(io.StringIO(text)))
+    try:
+        rows: list[_CsvRow] = list(csv.DictReader(io.StringIO(text)))
+    except csv.Error as error:
+        raise HespasError(f"is not a CSV file: {error}", where=path) from None
     if not rows:
         raise HespasError("the table has no rows", where=path)
     form = next((f for columns, f in _FORMS if columns <= rows[0].keys()), None)
     if form is None:
         known = "; ".join(",".join(sorted(columns)) for columns, _ in _FORMS)
         raise HespasError(
-            f"the columns {','.join(rows[0])} are of no known form", where=path, remedy=known
+            f"the columns {','.join(filter(None, rows[0]))} are of no known form",
+            where=path,
+            remedy=known,
         )
     left_out: Counter[str] = Counter()
     rows = _select_device_rows(rows, device, path, left_out)
@@ -109,7 +120,12 @@ def parse_measurements(
     for number, row in enumerate(rows, 2):
         try:
             measurement = form(row)
-        except (KeyError, ValueError) as error:
+            if not isinstance(measurement, str):
+                _check_measurement(measurement)
+        except KeyError as error:
+            text = f"row {number} has no column {error}"
+            raise HespasError(text, where=path) from None
+        except (AttributeError, TypeError, ValueError) as error:  # None in the place of a text
             raise HespasError(f"row {number} cannot be read: {error}", where=path) from None
         if isinstance(measurement, str):
             left_out[measurement] += 1
@@ -119,14 +135,29 @@ def parse_measurements(
     return MeasurementTable(f"{source} ({name})" if source else name, measurements, left_out)
 
 
+def _check_measurement(measurement: KernelMeasurement) -> None:
+    """Raise ValueError if a class is unknown, or a number negative or not finite."""
+    family = measurement.kind.partition(".")[0]
+    if not re.fullmatch(CLASSES, measurement.kind):
+        raise ValueError(f"there is no class {measurement.kind!r}")
+    if len(measurement.sizes) != _SIZE_COUNTS[family]:
+        raise ValueError(f"the sizes of {family} are not {len(measurement.sizes)}")
+    amounts = (measurement.flops, measurement.bytes)
+    if not 0 <= measurement.time_s < math.inf:
+        raise ValueError(f"the time is {measurement.time_s}")
+    if not all(0 <= amount < math.inf for amount in amounts):
+        raise ValueError(f"the operations or bytes are {amounts}")
+    if not all(0 < size < _MAX_SIZE for size in measurement.sizes):
+        raise ValueError(f"the sizes are {measurement.sizes}")
+
+
 def _read_text(path: str) -> str:
     try:
-        data = Path(path).read_bytes()
-        return (lzma.decompress(data) if path.endswith(".xz") else data).decode("utf-8-sig")
+        return unpack_bytes(Path(path).read_bytes(), path).decode("utf-8-sig")
     except OSError as error:
         raise HespasError(f"{error.strerror or error}", where=path) from None
-    except (lzma.LZMAError, UnicodeDecodeError) as error:
-        raise HespasError(f"cannot read it: {error}", where=path) from None
+    except UnicodeDecodeError:
+        raise HespasError("is not UTF-8 text", where=path) from None
 
 
 def _select_device_rows(
@@ -135,7 +166,7 @@ def _select_device_rows(
     column = next((name for name in ("Device", "device", "engine") if name in rows[0]), None)
     if column is None:
         return rows
-    names = sorted({row[column] for row in rows})
+    names = sorted({row[column] or "" for row in rows})
     if device is None and len(names) > 1:
         remedy = f"choose one with --device: {', '.join(names)}"
         raise HespasError(f"the table has {len(names)} devices", where=path, remedy=remedy)

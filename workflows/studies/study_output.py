@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hespas.support import output_file
+from hespas.support.csv_cells import quote_formula
 from hespas.support.errors import UsageError
 from hespas.workflows import plot_files
 
@@ -76,10 +77,12 @@ def _format_csv(rows: Sequence[Row]) -> str:
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
+    writer.writerow([quote_formula(name) for name in names])
     writer.writerows([_format_csv_cell(row.get(name)) for name in names] for row in rows)
     return text.getvalue()
 
 
 def _format_csv_cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return quote_formula(value)
     return json.dumps(value) if isinstance(value, bool) else "" if value is None else value

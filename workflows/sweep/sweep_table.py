@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hespas.support.csv_cells import quote_formula, unquote_formula
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.output_file import check_writable_file, write_atomically
+from hespas.workflows.result_models import check_run_figures
 from hespas.workflows.studies.study_table import convert_study_row
 
 SweepRow = dict[str, Any]
@@ -138,7 +140,7 @@ def format_as_json(rows: Sequence[SweepRow]) -> str:
 def _format_as_csv(rows: Sequence[SweepRow], names: Sequence[str]) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
+    writer.writerow([quote_formula(name) for name in names])
     writer.writerows([[_format_csv_value(row.get(name)) for name in names] for row in rows])
     return text.getvalue().encode()
 
@@ -149,7 +151,7 @@ def _format_csv_value(value: Any) -> str:
         return ""
     if not isinstance(value, str) or "\r" in value:  # Python's writer does not quote \r
         return json.dumps(value)
-    return value if _parse_csv_value(value) == value else json.dumps(value)
+    return quote_formula(value) if _parse_csv_value(value) == value else json.dumps(value)
 
 
 def _parse_csv_value(text: str) -> Any:
@@ -205,7 +207,7 @@ def read_table(path: str) -> list[SweepRow]:
         rows = _read_rows(path)
     except OSError as error:
         raise HespasError(f"cannot read it: {error.strerror or error}", where=path) from None
-    except (ValueError, csv.Error) as error:
+    except (ValueError, RecursionError, csv.Error) as error:
         first = str(error).split("\n", 1)[0]
         raise HespasError(f"{NO_TABLE}: {first}", where=path) from None
     rows = [convert_study_row(row) or row for row in rows]
@@ -224,11 +226,24 @@ def read_split_results(path: str) -> tuple[list[SweepRow], list[SweepRow]]:
     """
     rows = read_table(path)
     failed = [row for row in rows if "error" in row]
-    done = [row for row in rows if "error" not in row and "compute_s" in row]
+    done = []
+    for number, row in enumerate(rows, 1):
+        if "error" not in row and "compute_s" in row:
+            _check_row(row, f"{path}, row {number}")
+            done.append(row)
     if not done:
         first = f"the first error: {failed[0]['error']}" if failed else "it has no times"
         raise HespasError(f"no cell has a result; {first}", where=path)
     return done, failed
+
+
+def _check_row(row: SweepRow, where: str) -> None:
+    """Raise HespasError if a figure of a row has another type than in run.json."""
+    try:
+        figures = unflatten_figures(row)
+    except (AttributeError, TypeError, ValueError):  # a value in the place of an object, or no list
+        raise HespasError(NO_TABLE, where=where) from None
+    check_run_figures(figures, where)
 
 
 def is_table_file(path: str) -> bool:
@@ -257,6 +272,7 @@ def _read_rows(path: str) -> list[SweepRow]:
     else:
         with open(path, newline="", encoding="utf-8") as file:
             names, *lines = csv.reader(file)
+            names = [unquote_formula(name) for name in names]
             rows = [dict(zip(names, map(_parse_csv_value, line), strict=True)) for line in lines]
     return rows
 
