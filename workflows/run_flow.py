@@ -28,7 +28,7 @@ from hespas.passes.emit.emit_chakra import (
 from hespas.passes.prepare.device_grid import read_stated_count
 from hespas.support.errors import HespasError
 from hespas.support.output_folder import open_output_folder
-from hespas.support.text_tables import format_scaled
+from hespas.support.text_tables import format_count, format_scaled
 from hespas.workflows.derived_figures import StepWork, derive_step_figures, list_figure_warnings
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_plan import RUN_FILES, RunPlan, build_run_plan, is_file_of_folder
@@ -275,7 +275,7 @@ def check_stated_devices(module: ir.Module, plan: RunPlan) -> None:
 
 def check_device_count(devices: int, plan: RunPlan) -> None:
     """Raise HespasError if the program and the plan's system differ in their number of devices."""
-    program_devices = f"the program runs on {devices} devices"
+    program_devices = f"the program runs on {format_count(devices, 'device')}"
     if plan.devices is not None and plan.devices != devices:
         raise HespasError(
             f"{program_devices}, but num_npus is {plan.devices}",
