@@ -14,7 +14,10 @@ With F folds and T cycles to stream (the streamed size times the cycles per row)
 - ``scalesim``: each fold is filled, streamed and drained before the next. It takes
   F (2R + C + T - 2) - 1 cycles for ws and is, and F (R + C + T - 2) - 1 for os. These are exactly
   the compute cycles of SCALE-Sim v3.
-- ``pipelined``: the next fold is loaded in R cycles while one streams: F max(T, R) + R + C - 2.
+- ``pipelined``: the next fold is loaded in R cycles while one streams:
+  L + (F - 1) max(T, R) + T + R + C - 2, where L is the load of the first fold: R cycles for ws and
+  is, none for os. A product of one fold takes as long as in ``scalesim``, which counts one cycle
+  less.
 - ``cocossim``: weight-stationary with two cycles per row, and a fill and a drain of R cycles per
   fold: F (2T + 2R). This is what COCOSSim's units take if its memory never stalls.
 """
@@ -23,6 +26,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -32,6 +36,7 @@ DATAFLOWS: tuple[Dataflow, ...] = get_args(Dataflow)
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
 COCOSSIM_ROW = 2  # its systolic_fpu_latency
+SUM_BITS = 32  # of a partial sum, for results of at most as many bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,26 +67,32 @@ def count_product_cycles(
     rows: int,
     columns: int,
     cycles_per_row: float = 1.0,
+    count: int = 1,
 ) -> float:
-    """Return the cycles of a product on one array whose memory never stalls.
+    """Return the cycles of products on one array whose memory never stalls.
 
     Args:
         sizes: (M, K, N).
         cycles_per_row: The cycles of the array for one streamed row.
+        count: The number of equal products. The ``pipelined`` variant loads the first fold of a
+            product while the one before it streams.
 
     Raises:
         ValueError: The variant is ``cocossim``, and the dataflow is not ``ws``.
     """
     product_folds = _compute_folds(dataflow, *sizes, rows, columns)
     stream_cycles = cycles_per_row * product_folds.streamed
+    load_cycles = 0 if dataflow == "os" else rows
     if variant == "pipelined":
-        return product_folds.fold_count * max(stream_cycles, rows) + rows + columns - 2
+        earlier_folds = count * product_folds.fold_count - 1
+        ends = load_cycles + rows + columns - 2
+        return earlier_folds * max(stream_cycles, rows) + stream_cycles + ends
     if variant == "scalesim":
-        load = rows if dataflow == "os" else 2 * rows
-        return product_folds.fold_count * (load + columns + stream_cycles - 2) - 1
+        fold_cycles = load_cycles + rows + columns + stream_cycles - 2
+        return count * (product_folds.fold_count * fold_cycles - 1)
     if dataflow != "ws":
         raise ValueError("COCOSSim's variant is weight-stationary only")
-    return product_folds.fold_count * (COCOSSIM_ROW * stream_cycles + 2 * rows)
+    return count * product_folds.fold_count * (COCOSSIM_ROW * stream_cycles + 2 * rows)
 
 
 def count_traffic_cycles(
@@ -109,15 +120,94 @@ def count_traffic_cycles(
     )
 
 
+def count_off_chip_bits(
+    dataflow: Dataflow,
+    sizes: tuple[int, int, int],
+    rows: int,
+    columns: int,
+    in_bits: int,
+    out_bits: int,
+    sram_bits: int,
+) -> int:
+    """Return the bits that a product moves to and from device memory, with the best blocks.
+
+    The matrix that stays in the array is moved once. Of the others, what the SRAM cannot hold is
+    moved again for each block of it:
+
+    - ws: a block of weights of k x n stays, and M streams. The inputs are moved ceil(N / n) times,
+      and partial sums are written and read again for each block along K but one. If M x k inputs
+      fit instead, they are moved once; if M x n sums fit, no partial sums are moved.
+    - is: the same with M and N exchanged.
+    - os: a block of sums of m x n stays. The inputs are moved ceil(N / n) times, and the weights
+      ceil(M / m) times.
+
+    Blocks of weights, and tiles that stream, are held twice, so that the next one arrives
+    meanwhile. A block is at least one fold, which the array itself holds.
+    """
+    m, k, n = sizes
+    if dataflow == "is":
+        m, n, dataflow = n, m, "ws"
+    sum_bits = max(SUM_BITS, out_bits)
+    inputs, weights, results = m * k * in_bits, k * n * in_bits, m * n * out_bits
+    if dataflow == "os":
+        strip = 2 * min(k, rows) * in_bits  # per row or column of the block
+        traffics = []
+        for block_m in _list_block_sizes(m, rows):
+            free_bits = sram_bits - strip * block_m
+            block_n = _fit_block(free_bits, block_m * sum_bits + strip, n, columns)
+            if block_n or block_m <= rows:
+                times_n, times_m = -(-n // (block_n or columns)), -(-m // block_m)
+                traffics.append(inputs * times_n + weights * times_m + results)
+        strips = 2 * k * in_bits  # of the other matrix, per row or column of the array
+        if min(inputs + strips * min(n, columns), weights + strips * min(m, rows)) <= sram_bits:
+            traffics.append(inputs + weights + results)
+        return min(traffics)
+    spills = {
+        block_k: 2 * m * n * sum_bits * (-(-k // block_k) - 1)
+        for block_k in _list_block_sizes(k, rows)
+    }
+    tile, fold = min(m, rows), 2 * min(k, rows) * min(n, columns) * in_bits
+    traffics = []
+    for block_k, spilled in spills.items():
+        row_bits = 2 * block_k * in_bits
+        block_n = _fit_block(sram_bits - tile * row_bits, row_bits + tile * sum_bits, n, columns)
+        if block_n or block_k <= rows:
+            traffics.append(inputs * -(-n // (block_n or columns)) + spilled)
+        if m * block_k * in_bits + fold + m * min(n, columns) * sum_bits <= sram_bits:
+            traffics.append(inputs + spilled)
+    stream_bits = fold + 2 * tile * min(k, rows) * in_bits
+    block_n = _fit_block(sram_bits - stream_bits, m * sum_bits, n, columns)
+    if block_n:
+        traffics.append(inputs * -(-n // block_n))
+    return min(traffics) + weights + results
+
+
+def _list_block_sizes(size: int, unit: int) -> list[int]:
+    """List the sizes of blocks along a dimension: 1, 2, 4, ... folds, and the whole."""
+    blocks = []
+    block = unit
+    while block < size:
+        blocks.append(block)
+        block *= 2
+    return [*blocks, size]
+
+
+def _fit_block(free_bits: int, bits_per_column: int, size: int, unit: int) -> int:
+    """Return the largest block of columns that fits: the whole, or a number of folds; or 0."""
+    fitting = max(free_bits, 0) // bits_per_column
+    return size if fitting >= size else fitting // unit * unit
+
+
 @functools.lru_cache(maxsize=64)
 def _list_array_divisions(arrays: int) -> tuple[tuple[int, int, int], ...]:
-    """List the even divisions among arrays: (groups of products, parts of M, parts of N)."""
+    """List the divisions among arrays: (groups of products, parts of M, parts of N).
+
+    Each uses as many of the arrays as its first two numbers allow.
+    """
     return tuple(
         (counts, rows, arrays // counts // rows)
         for counts in range(1, arrays + 1)
-        if arrays % counts == 0
         for rows in range(1, arrays // counts + 1)
-        if (arrays // counts) % rows == 0
     )
 
 
@@ -130,10 +220,15 @@ def share_products(
     rows: int,
     columns: int,
     cycles_per_row: float = 1.0,
+    count_fill_cycles: Callable[[tuple[int, int, int], int], float] | None = None,
 ) -> tuple[float, int, tuple[int, int, int]]:
-    """Divide ``count`` equal products among ``arrays`` arrays in the fastest even way.
+    """Divide ``count`` equal products among at most ``arrays`` arrays in the fastest way.
 
-    Products are assigned to different arrays, or M or N of each product is divided.
+    Products are assigned to different arrays, or M or N of each product is divided evenly.
+
+    Args:
+        count_fill_cycles: Counts the cycles before the arrays start, from the sizes of the shares
+            and the number of arrays that have one.
 
     Returns:
         The cycles of the largest share, its number of products, and their sizes (M, K, N).
@@ -146,11 +241,13 @@ def share_products(
         counts, parts_m, parts_n = division
         share = (-(-m // parts_m), k, -(-n // parts_n))
         times = -(-count // counts)
-        share_cycles = count_product_cycles(variant, dataflow, share, rows, columns, cycles_per_row)
-        if variant != "pipelined":
-            return times * share_cycles, times, share
-        pipeline_ends = rows + columns - 2  # the next product's folds follow without a gap
-        return times * (share_cycles - pipeline_ends) + pipeline_ends, times, share
+        share_cycles = count_product_cycles(
+            variant, dataflow, share, rows, columns, cycles_per_row, times
+        )
+        if count_fill_cycles is not None:
+            used = min(counts, count) * -(-m // share[0]) * -(-n // share[2])
+            share_cycles += count_fill_cycles(share, used)
+        return share_cycles, times, share
 
     return min(map(evaluate_division, _list_array_divisions(arrays)))
 

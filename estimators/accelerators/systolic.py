@@ -5,7 +5,8 @@ double-buffered, memory runs alongside the arrays:
 
     latency = max(cycles / clock + fill, bytes / bandwidth + first access)
 
-where the fill is the time until the first tiles arrive. For ``scalesim``, operands are fetched
+where the fill is the time until the first tiles arrive, and the bytes contain what the SRAM cannot
+hold and is moved again (``dataflow.count_off_chip_bits``). For ``scalesim``, operands are fetched
 before and results are written after the computation, as in SCALE-Sim. A type with a lower rate on
 the node than the arrays' type takes proportionally more cycles: f32 in six passes of bf16 takes six
 times as many. Other operations run on the vector unit (``vector_unit``), alongside the arrays in a
@@ -65,7 +66,7 @@ class SystolicEstimator(Estimator):
     """Estimate matrix products on systolic arrays in closed form, other ops on a vector unit."""
 
     name: ClassVar[str] = "systolic"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     Config: ClassVar[type] = SystolicConfig
 
     def __init__(self, config: SystolicConfig) -> None:
@@ -111,24 +112,79 @@ class SystolicEstimator(Estimator):
         """Return the seconds of an op's products, with the time that they wait for memory."""
         if not matrix_products:
             return 0.0
-        compute_s = sum(map(self.count_array_cycles, matrix_products)) / self.machine.unit.clock_hz
+        return min(
+            self._compute_dataflow_time_s(matrix_products, work, each) for each in self.dataflows
+        )
+
+    def _compute_dataflow_time_s(
+        self, matrix_products: list[MatrixProduct], work: OpWork, dataflow: flow.Dataflow
+    ) -> float:
+        first, *others = matrix_products
+        read_bytes = None if self.variant == "scalesim" else work.read_bytes
+        cycles = self.count_array_cycles(first, dataflow, read_bytes)
+        cycles += sum(self.count_array_cycles(each, dataflow) for each in others)
+        compute_s = cycles / self.machine.unit.clock_hz
+        moved_again_s = (
+            self._count_bytes_moved_again(matrix_products, work, dataflow) / self.machine.bandwidth
+        )
+        memory_s = compute_memory_time_s(work, self.machine.bandwidth) + moved_again_s
         if self.variant == "scalesim":
-            return compute_s
-        waited_s = compute_memory_time_s(work, self.machine.bandwidth) + self.first_access_s
-        return max(compute_s + self._compute_fill_time_s(matrix_products[0], work), waited_s)
+            return max(compute_s, memory_s)
+        return max(compute_s, memory_s + self.first_access_s)
 
-    def count_array_cycles(self, product: MatrixProduct) -> float:
-        """Return the cycles of products on all arrays; ``scalesim`` adds memory traffic."""
-        return min(self._count_dataflow_cycles(product, each) for each in self.dataflows)
+    def _count_bytes_moved_again(
+        self, matrix_products: list[MatrixProduct], work: OpWork, dataflow: flow.Dataflow
+    ) -> float:
+        """Return the bytes that the SRAM of all cores cannot hold between two uses.
 
-    def _count_dataflow_cycles(self, product: MatrixProduct, dataflow: flow.Dataflow) -> float:
+        The bytes of the work may be fewer than those of the products, in a convolution whose
+        windows overlap or a fusion. They are moved again in the same proportion.
+        """
+        unit = self.machine.unit
+        sram_bits = 8 * unit.cores * unit.sram_bytes
+        once_bits = moved_bits = 0
+        for each in matrix_products:
+            m, k, n = sizes = (each.m, each.k, each.n)
+            bits = (each.in_bits, each.out_bits)
+            once_bits += each.count * ((m + n) * k * each.in_bits + m * n * each.out_bits)
+            moved_bits += each.count * flow.count_off_chip_bits(
+                dataflow, sizes, unit.rows, unit.columns, *bits, sram_bits
+            )
+        if moved_bits <= once_bits:
+            return 0.0
+        once_bytes = min(work.read_bytes + work.write_bytes, once_bits / 8)
+        return (moved_bits / once_bits - 1) * once_bytes
+
+    def count_array_cycles(
+        self, product: MatrixProduct, dataflow: flow.Dataflow, filled_bytes: int | None = None
+    ) -> float:
+        """Return the cycles of products on all arrays; ``scalesim`` adds memory traffic.
+
+        Args:
+            filled_bytes: The bytes that the op reads, if the arrays wait for the first tiles of
+                this product; else None.
+        """
         unit = self.machine.unit
         sizes, arrays = (product.m, product.k, product.n), unit.cores * unit.arrays
-        array = (unit.rows, unit.columns, unit.cycles_per_row)
+        ratio = self.machine.compute_peak_rate_ratio(product.dtype)
+
+        def count_fill_cycles(share: tuple[int, int, int], used: int) -> float:
+            if filled_bytes is None:
+                return 0.0
+            return self._compute_fill_time_s(product, share, used, filled_bytes) * unit.clock_hz
+
         product_cycles, *_ = flow.share_products(
-            self.variant, dataflow, sizes, product.count, arrays, *array
+            self.variant,
+            dataflow,
+            sizes,
+            product.count,
+            arrays,
+            unit.rows,
+            unit.columns,
+            unit.cycles_per_row,
+            lambda share, used: count_fill_cycles(share, used) / ratio,
         )
-        product_cycles *= self.machine.compute_peak_rate_ratio(product.dtype)
+        product_cycles *= ratio
         if self.variant != "scalesim":
             return product_cycles
         words_per_cycle = self.machine.bandwidth / unit.clock_hz * 8 / product.in_bits
@@ -137,10 +193,11 @@ class SystolicEstimator(Estimator):
         )
         return product_cycles + product.count * traffic_cycles
 
-    def _compute_fill_time_s(self, first: MatrixProduct, work: OpWork) -> float:
-        """Return the seconds until the arrays have their first tiles."""
+    def _compute_fill_time_s(
+        self, first: MatrixProduct, share: tuple[int, int, int], used: int, read_bytes: int
+    ) -> float:
+        """Return the seconds until the arrays in use have the first tiles of their shares."""
         unit = self.machine.unit
-        sizes = (first.m, first.k, first.n)
-        bits = flow.count_first_tile_bits(sizes, unit.rows, unit.columns, first.in_bits)
-        tiles_bytes = min(unit.cores * unit.arrays * bits / 8, work.read_bytes)
+        bits = flow.count_first_tile_bits(share, unit.rows, unit.columns, first.in_bits)
+        tiles_bytes = min(used * bits / 8, read_bytes)
         return max(tiles_bytes / self.machine.bandwidth, self.first_access_s)
