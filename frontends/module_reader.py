@@ -25,6 +25,8 @@ from hespas.support.errors import HespasError, format_source_position
 from hespas.support.packed_data import unpack_bytes
 from hespas.support.supervised_process import run_native_reader
 
+# What the bindings raise for the exceptions of C++, std::out_of_range among them.
+NATIVE_ERRORS = (RuntimeError, ValueError, IndexError, OverflowError)
 FORMATS = "MLIR text or bytecode, a portable artifact, HLO text or an HLO protobuf"
 HEAD_BYTES = 4096
 BYTECODE_MAGIC = b"ML\xefR"
@@ -200,7 +202,7 @@ def _report_parse_errors(
             if name.endswith(".py"):
                 raise _describe_python_file(name) from None
             raise to_hespas_error(error, name, context) from None
-        except (ValueError, RuntimeError) as error:
+        except NATIVE_ERRORS as error:
             message = messages[0] if messages else str(error).strip().split("\n", 1)[0]
             raise HespasError(message, where=name, remedy=f"hespas reads {FORMATS}") from None
 
@@ -224,7 +226,7 @@ def _parse_hlo_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
             proto = hlo_text_to_proto(text)
     except UnicodeDecodeError:
         raise HespasError("the HLO text is not UTF-8", where=name) from None
-    except (RuntimeError, ValueError) as error:
+    except NATIVE_ERRORS as error:
         place = HLO_PLACE.search(str(error))
         where = f"{name}:{place[1]}" if place else name
         message = place[2] if place else _extract_hlo_message(error)
@@ -243,7 +245,7 @@ def _from_hlo_proto(proto: bytes, name: str, context: ir.Context) -> ir.Module:
     try:
         with capture_diagnostics(context), run_native_reader(name, len(proto)):
             return ir.Module.parse(hlo_proto_to_stablehlo(proto), context)
-    except (RuntimeError, ValueError, ir.MLIRError) as error:
+    except (*NATIVE_ERRORS, ir.MLIRError) as error:
         message = _extract_hlo_message(error)
         combined = re.search(r"[Aa]sync|single operand", message)
         raise HespasError(

@@ -20,6 +20,10 @@ SHOWN_AT_ONCE = {"-h", "--help", "--version"}
 # The message that ``Operation.walk`` raises if ^C interrupts the function that it calls.
 INTERRUPTED_WALK = re.compile(r"^Exception raised in callback:.*^KeyboardInterrupt", re.S | re.M)
 
+# Errors whose frames refer to modules, which are not freed before the process ends.
+_reported_errors: list[HespasError] = []
+_exits_at_once = False
+
 MainFunction = Callable[[Sequence[str]], int]
 
 
@@ -39,6 +43,8 @@ def run_tool_main(main: MainFunction, argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except HespasError as error:
+        if _exits_at_once:
+            _reported_errors.append(error)
         print(error, file=sys.stderr)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_ERROR
     except MemoryError:
@@ -93,7 +99,12 @@ def script(main: MainFunction) -> NoReturn:
 
 
 def _run_tool_and_exit(main: MainFunction) -> NoReturn:
-    """Run a tool and exit without interpreter teardown, since freeing a large module takes long."""
+    """Run a tool and exit without interpreter teardown.
+
+    Freeing a large module takes long, and freeing a damaged one may end the process.
+    """
+    global _exits_at_once
+    _exits_at_once = True
     gc.disable()  # there are no cycles to free, and a collection of a million objects takes seconds
     code = run_tool_main(main)
     for stream in (sys.stdout, sys.stderr):

@@ -5,8 +5,9 @@ not used, because it would run the user's script again, would mix the output of 
 could not end the processes that a worker has started.
 
 The first line describes the worker: {"path": sys.path, "worker": "module:function", "probe": ...,
-"packages": [...], "turns": ..., "timed": ..., "settings": {...}, "memory_limit_bytes": ...}; the
-answer is {"environment": {...}}. Each further line is a payload; the answer is {"answer": {...}} or
+"packages": [...], "turns": ..., "timed": ..., "settings": {...}, "memory_limit_bytes": ...,
+"temporary_folder": a folder that the parent removes, or ""}; the answer is
+{"environment": {...}}. Each further line is a payload; the answer is {"answer": {...}} or
 {"failed": {"kind", "message"}}. {"waiting": true} and {"waiting": false} precede it for each wait
 for a turn. When stdin ends, for example because the parent has ended, the worker ends together with
 all processes that it has started.
@@ -22,6 +23,7 @@ import os
 import queue
 import signal
 import sys
+import tempfile
 import threading
 import time
 from typing import Any, TextIO
@@ -85,6 +87,9 @@ def _read_requests(lines: TextIO, requests: queue.SimpleQueue[dict[str, Any]]) -
 
 def _prepare_worker(start: dict[str, Any]) -> Any:
     sys.path[:] = start["path"]
+    if start["temporary_folder"]:
+        # This process may be killed; its parent then removes what libraries have left here.
+        tempfile.tempdir = os.environ["TMPDIR"] = start["temporary_folder"]
     limit = start["memory_limit_bytes"]
     if limit:
         import resource

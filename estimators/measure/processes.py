@@ -21,6 +21,7 @@ from typing import IO, Any
 
 from hespas.estimators.measure.failure import RETRIED_KINDS, WorkerFailure, describe_exit_code
 from hespas.support.errors import HespasError
+from hespas.support.supervised_process import open_temporary_folder
 
 START_TIMEOUT_S = 120.0  # importing a compiler takes seconds
 WAIT_NOTED_S = 10.0  # a longer wait for the turn of another run is reported
@@ -50,7 +51,7 @@ class WorkerSpec:
 class _WorkerProcess:
     """One worker process; ``task`` is the number of the payload that it runs or will run."""
 
-    def __init__(self, spec: WorkerSpec) -> None:
+    def __init__(self, spec: WorkerSpec, temporary_folder: str = "") -> None:
         self.spec = spec
         self.task: int | None = None
         self.environment: dict[str, Any] | None = None  # None until it has started
@@ -68,7 +69,8 @@ class _WorkerProcess:
         )
         assert self._popen.stdin is not None and self._popen.stdout is not None
         self._in, self.out = self._popen.stdin, self._popen.stdout
-        self._send_message({**asdict(spec), "path": sys.path})
+        start = {**asdict(spec), "path": sys.path, "temporary_folder": temporary_folder}
+        self._send_message(start)
         self._deadline = time.monotonic() + START_TIMEOUT_S
 
     def assign_task(self, task: int, payload: dict[str, Any]) -> None:
@@ -158,18 +160,25 @@ class LocalWorkerPool:
         self._note, self._noted = note, False
         self._idle: list[_WorkerProcess] = []
         self._busy: list[_WorkerProcess] = []
+        self._stack = contextlib.ExitStack()
+        self._temporary_folder = ""
 
     def __enter__(self) -> LocalWorkerPool:
+        self._temporary_folder = self._stack.enter_context(open_temporary_folder())
         return self
 
     def __exit__(self, *_: object) -> None:
-        while self._busy or self._idle:
-            (self._busy or self._idle).pop().kill_process_group()
+        with self._stack:
+            while self._busy or self._idle:
+                (self._busy or self._idle).pop().kill_process_group()
+
+    def _start_worker(self) -> _WorkerProcess:
+        return _WorkerProcess(self.spec, self._temporary_folder)
 
     def collect_environment(self) -> dict[str, Any]:
         """Return what results depend on; raises HespasError if no worker can be started."""
         if not self._idle:
-            process = _WorkerProcess(self.spec)
+            process = self._start_worker()
             self._busy.append(process)
             while process.environment is None:
                 self._wait_for_outcomes()
@@ -191,7 +200,7 @@ class LocalWorkerPool:
         tries = [0] * len(payloads)
         while todo or self._busy:
             while todo and len(self._busy) < self.jobs:
-                process = self._idle.pop() if self._idle else _WorkerProcess(self.spec)
+                process = self._idle.pop() if self._idle else self._start_worker()
                 self._busy.append(process)
                 tries[todo[0]] += 1
                 process.assign_task(todo[0], payloads[todo.popleft()])

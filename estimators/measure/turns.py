@@ -19,6 +19,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+# Read now, because each worker gets a folder of its own for temporary files later.
+LOCK_FOLDER = Path(tempfile.gettempdir())
+
 
 def _ignore_wait(waiting: bool) -> None:
     pass
@@ -50,7 +53,7 @@ def _locate_lock_file(device: str = "") -> Path:
     mark = "".join(c if c.isalnum() else "-" for c in device)
     folder = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
     if not folder.is_absolute() or not os.access(folder, os.W_OK):
-        folder = Path(tempfile.gettempdir())
+        folder = LOCK_FOLDER
     return folder / f"hespas-turns-{os.getuid()}{mark and f'-{mark}'}.lock"
 
 

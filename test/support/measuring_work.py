@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,11 @@ def work(payload: dict[str, Any]) -> dict[str, Any]:
     if payload["where"] in text:
         act(payload["act"], payload["mark"])
     return {"median_s": len(text) * 1e-6, "mad_s": len(text) * 1e-8, "repetitions": 3}
+
+
+def leave_folder(payload: dict[str, Any]) -> dict[str, Any]:
+    """Leave a temporary folder, as a compiler does that is killed."""
+    return {"folder": tempfile.mkdtemp(), "inherited": os.environ["TMPDIR"]}
 
 
 def act(action: str, mark: str) -> None:

@@ -227,6 +227,12 @@ MODULES: dict[str, tuple[str | bytes | Callable[[], bytes], str]] = {
         "  return %0 : tensor<4294967296x4294967296xi4>\n}",
         "^f: error: the program has a count of 1.845e[+]19, more than 64 bits can hold",
     ),
+    "HLO that makes XLA raise std::out_of_range": (
+        "HloModule m\n\nENTRY main {\n  x = f32[4] parameter(0)\n  s = (f32[4], f32[8]) "
+        "all-gather-start(x), replica_groups={{0,1}}, dimensions={}\n"
+        "  ROOT g = f32[8] all-gather-done(s)\n}\n",
+        "^f: error: not valid HLO text: vector",
+    ),
     "a fusion that differs from its body": (  # MLIR does not verify it
         "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
         '  %0 = "mhlo.fusion"(%x) ({\n  ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):\n'

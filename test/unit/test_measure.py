@@ -24,6 +24,7 @@ from hespas.estimators.measure import turns
 from hespas.estimators.measure.measurement_cache import MeasurementCache
 from hespas.estimators.measure.measurement_job import MeasureError
 from hespas.estimators.measure.measurement_run import MeasureOptions, MeasureStatistics
+from hespas.estimators.measure.processes import LocalWorkerPool, WorkerSpec
 from hespas.estimators.measure.progress import (
     ProgressCounter,
     format_duration,
@@ -469,3 +470,20 @@ def test_a_whole_flow_by_a_plug_in(tmp_path, monkeypatch, capsys):
     ):
         assert console_scripts.run_tool_main(hespas.main, [*argv, *extra]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_temporary_folders_of_workers_are_removed(monkeypatch, tmp_path):
+    """A killed worker removes nothing: what its libraries leave lies in a folder of the pool."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    spec = WorkerSpec(
+        worker="support.measuring_work:leave_folder",
+        probe="support.measuring_work:probe",
+        timed=False,
+        settings={"act": "", "device": "d"},
+    )
+    with LocalWorkerPool(spec) as pool:
+        [(_, answer)] = pool.run_payloads([{}])
+        folder = Path(answer["folder"])
+        assert folder.is_dir() and str(folder.parent) == answer["inherited"]
+        assert tmp_path in folder.parents
+    assert list(tmp_path.iterdir()) == []
