@@ -75,8 +75,10 @@ class AttrField:
         return self.default is MISSING
 
 
-def _declare(text: str, *, default: Any = MISSING, choices: tuple[str, ...] = ()) -> Any:
-    return field(default=default, metadata={"doc": text, "choices": choices})
+def _declare(
+    text: str, *, default: Any = MISSING, choices: tuple[str, ...] = (), compare: bool = True
+) -> Any:
+    return field(default=default, compare=compare, metadata={"doc": text, "choices": choices})
 
 
 class AttrRecord:
@@ -206,6 +208,12 @@ class Cost(AttrRecord):
         "separated by blanks",
         default=None,
     )
+    digest: str | None = _declare(
+        "content hash of the op or region that was estimated; a cost whose digest differs from "
+        "that of its op is stale; absent on sums, which follow from the costs of their ops",
+        default=None,
+        compare=False,
+    )
 
     def find_inconsistency(self) -> str:
         if (self.low_ns is None) != (self.high_ns is None):
@@ -305,6 +313,11 @@ class TargetAttr(AttrRecord):
     node_overrides: str | None = _declare(
         "options that replaced values of the node, as the command line spells them: "
         "`memory-bandwidth=1e11 tdp=400.0`",
+        default=None,
+    )
+    pipeline: str | None = _declare(
+        "the pass that annotated the module, with its options: `roofline-annotate{tdp=400.0}`; "
+        "stale costs are estimated again with it",
         default=None,
     )
 

@@ -21,7 +21,7 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, func, mhlo, mpmd, sdy, stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
-from hespas.dialects.attrs import TRIPS, KernelCostAttr
+from hespas.dialects.attrs import TRIPS, Cost, KernelCostAttr
 from hespas.support.errors import HespasError
 
 __all__ = [
@@ -271,19 +271,20 @@ def to_canonical_text(op: ir.Operation) -> str:
     whole parent each time.
     """
     clone = op.clone().operation
+    if Cost.NAME in clone.attributes:
+        _strip_hespas_attrs(clone)  # mostly they are only on the op itself
     text = cast(str, clone.get_asm(use_local_scope=True, assume_verified=True))
     if "hespas." not in text:
         return text
-
-    def strip_hespas_attrs(inner: ir.Operation) -> ir.WalkResult:
-        for name in [n for n in inner.attributes if n.startswith("hespas.")]:
-            if name in _COST_INPUTS:
-                continue
-            del inner.attributes[name]
-        return ir.WalkResult.ADVANCE
-
-    clone.walk(strip_hespas_attrs)
+    clone.walk(_strip_hespas_attrs)
     return cast(str, clone.get_asm(use_local_scope=True, assume_verified=True))
+
+
+def _strip_hespas_attrs(op: ir.Operation) -> ir.WalkResult:
+    attributes = op.attributes
+    for name in [n for n in attributes if n.startswith("hespas.") and n not in _COST_INPUTS]:
+        del attributes[name]
+    return ir.WalkResult.ADVANCE
 
 
 def deserialize_portable_artifact(context: ir.Context, data: bytes) -> ir.Module:

@@ -1,7 +1,9 @@
 """Verification of the ``hespas`` attributes of a module, in addition to MLIR's own verifier.
 
 The schema (``hespas.dialects.attrs``) checks each attribute by itself. This module checks where
-attributes are, and that they agree with one another.
+attributes are, and that they agree with the devices and communicators of the module. Costs and
+regions that other passes have made untrue are no errors: whoever reads them updates them first
+(``passes/annotate/stale_costs.py``).
 """
 
 from __future__ import annotations
@@ -25,17 +27,14 @@ from hespas.dialects.attrs import (
     Cost,
     KernelCostAttr,
     MemoryAttr,
-    RegionAttr,
     SplitAttr,
     TargetAttr,
 )
-from hespas.dialects.mlir import collect_functions, ir
+from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import CUSTOM_CALLS, LOOPS
 from hespas.support.errors import HespasError
 
 MODULE_ATTRS = (TargetAttr.NAME, SplitAttr.NAME, MemoryAttr.NAME, COMMUNICATORS, FACTS)
-SUMMED_FIELDS = ("flops", "read_bytes", "write_bytes", "latency_ns")
-RELATIVE_TOLERANCE = 1e-9  # sums of float times depend on their order
 MAX_RANKS_SHOWN = 8
 
 
@@ -43,8 +42,7 @@ def verify_attributes(module: ir.Module) -> None:
     """Verify all ``hespas`` attributes of a module.
 
     Checks each record against its schema and holder, communicators, groups and pairs against the
-    number of devices, trip counts, region ids and digests between functions and their calls, and
-    sums of costs.
+    number of devices, and trip counts.
 
     Raises:
         HespasError: The first problem; its message counts the other ones.
@@ -66,7 +64,6 @@ def collect_attribute_problems(module: ir.Module) -> list[HespasError]:
     checker = _AttributeVerifier(module)
     checker.collect_error(checker.check_module_attributes)
     module.operation.walk(checker.visit_op)
-    checker.check_regions()
     return checker.problems
 
 
@@ -75,7 +72,7 @@ class _AttributeVerifier:
     """Collects problems in one walk over the module.
 
     The attributes of the module are checked before the walk, because ops refer to its devices and
-    communicators. Region functions are checked after it, when all their calls are known.
+    communicators.
     """
 
     module: ir.Module
@@ -83,9 +80,6 @@ class _AttributeVerifier:
     device_count: int | None = None
     ranks_by_communicator: dict[int, tuple[int, ...]] = field(default_factory=dict)
     parsed: dict[tuple[str, ir.Attribute], AttrRecord] = field(default_factory=dict)
-    functions: dict[str, ir.Operation] = field(default_factory=dict)
-    calls: list[tuple[ir.Operation, RegionAttr | None, Cost | None]] = field(default_factory=list)
-    region_ids: set[int] = field(default_factory=set)
 
     def collect_error(self, check: Callable[[], None]) -> None:
         try:
@@ -102,7 +96,6 @@ class _AttributeVerifier:
 
     def check_module_attributes(self) -> None:
         op = self.module.operation
-        self.functions = collect_functions(self.module)
         target = TargetAttr.read_from_op(op)
         if target is not None:
             self.device_count = target.devices
@@ -134,14 +127,10 @@ class _AttributeVerifier:
     def visit_op(self, op: ir.Operation) -> ir.WalkResult:
         names = [name for name in op.attributes if name.startswith("hespas.")]
         name = op.name
-        if names or name == "func.call":
-            before = len(self.problems)
-            for attribute in names:
-                self.collect_error(
-                    lambda attribute=attribute: self.check_attribute(op, name, attribute)
-                )
-            if len(self.problems) == before:
-                self.collect_error(lambda: self.check_op_consistency(op, name, names))
+        for attribute in names:
+            self.collect_error(
+                lambda attribute=attribute: self.check_attribute(op, name, attribute)
+            )
         return ir.WalkResult.ADVANCE
 
     def check_attribute(self, op: ir.Operation, op_name: str, name: str) -> None:
@@ -172,6 +161,12 @@ class _AttributeVerifier:
     def check_collective(self, op: ir.Operation, op_name: str, comm: CommAttr) -> None:
         if not op_name.startswith(("stablehlo.", "mhlo.")):
             raise _build_holder_error(CommAttr.NAME, op)
+        if Cost.NAME in op.attributes:
+            raise HespasError(
+                f"a collective has {CommAttr.NAME} and no {Cost.NAME}: "
+                "the simulator computes its time",
+                op=op,
+            )
         for number in comm.groups:
             if number not in self.ranks_by_communicator:
                 raise HespasError(
@@ -179,97 +174,10 @@ class _AttributeVerifier:
                 )
         self.check_device_ids(comm.pairs, CommAttr.NAME, op)
 
-    def check_op_consistency(self, op: ir.Operation, op_name: str, names: list[str]) -> None:
-        """Check the attributes of one op against each other; note its region for later checks."""
-        if CommAttr.NAME in names and Cost.NAME in names:
-            raise HespasError(
-                f"a collective has {CommAttr.NAME} and no {Cost.NAME}: "
-                "the simulator computes its time",
-                op=op,
-            )
-        region = self.read_record(op, RegionAttr.NAME) if RegionAttr.NAME in names else None
-        cost = self.read_record(op, Cost.NAME) if Cost.NAME in names else None
-        assert region is None or isinstance(region, RegionAttr)
-        assert cost is None or isinstance(cost, Cost)
-        if op_name == "func.call":
-            self.calls.append((op, region, cost))
-        if region is not None and op_name != "func.func":
-            if region.id in self.region_ids:
-                raise HespasError(f"{RegionAttr.NAME}: id {region.id} is used twice", op=op)
-            self.region_ids.add(region.id)
-
-    def check_regions(self) -> None:
-        """Check region functions against their calls, and their costs against their bodies."""
-        lowest_ids: dict[str, int] = {}
-        for op, region, cost in self.calls:
-            self.collect_error(
-                lambda op=op, region=region, cost=cost: self.check_region_call(op, region, cost)
-            )
-            if region is not None:
-                callee = op.attributes["callee"].value  # type: ignore[attr-defined]
-                lowest_ids[callee] = min(region.id, lowest_ids.get(callee, region.id))
-        for name, function in self.functions.items():
-            if RegionAttr.NAME in function.attributes:
-                self.collect_error(
-                    lambda n=name, f=function: self.check_region_function(f, lowest_ids.get(n))
-                )
-
-    def check_region_call(
-        self, op: ir.Operation, region: RegionAttr | None, cost: Cost | None
-    ) -> None:
-        function = self.functions.get(op.attributes["callee"].value)  # type: ignore[attr-defined]
-        if function is None:
-            return  # MLIR's own verifier reports it
-        outlined = RegionAttr.read_from_op(function)
-        if (outlined is None) != (region is None):
-            lacking = "the call" if region is None else "the function it calls"
-            raise HespasError(f"{lacking} lacks {RegionAttr.NAME}", op=op)
-        if outlined and region:
-            for name in ("ops", "digest"):
-                at_call, at_function = getattr(region, name), getattr(outlined, name)
-                if at_call != at_function:
-                    raise HespasError(
-                        f"{RegionAttr.NAME}: {name} is {at_call}, "
-                        f"but {at_function} on the function",
-                        op=op,
-                    )
-        function_cost = Cost.read_from_op(function)
-        if function_cost is not None and cost is not None:
-            for name in SUMMED_FIELDS:
-                value, expected = getattr(cost, name), getattr(function_cost, name)
-                _check_equal_cost(name, value, expected, "the function it calls", op)
-
-    def check_region_function(self, function: ir.Operation, first_id: int | None) -> None:
-        region = RegionAttr.read_from_op(function)
-        if region is not None and first_id is not None and region.id != first_id:
-            raise HespasError(
-                f"{RegionAttr.NAME}: id is {region.id}, but its first call has {first_id}",
-                op=function,
-            )
-        function_cost = Cost.read_from_op(function)
-        body = [op.operation for op in function.regions[0].blocks[0].operations][:-1]
-        if function_cost is None or not body or not all(Cost.NAME in op.attributes for op in body):
-            return  # some estimators estimate only the whole region
-        costs = [self.read_record(op, Cost.NAME) for op in body]
-        for name in SUMMED_FIELDS:
-            total = math.fsum(getattr(cost, name) for cost in costs)
-            _check_equal_cost(
-                name, getattr(function_cost, name), total, "the sum over its ops", function
-            )
-
 
 def _build_holder_error(name: str, op: ir.Operation) -> HespasError:
     holder = BY_NAME[name].HOLDERS if name in BY_NAME else PLAIN[name].holder
     return HespasError(f"{name} is an attribute of: {holder}", op=op)
-
-
-def _check_equal_cost(
-    name: str, value: float, expected: float, source: str, op: ir.Operation
-) -> None:
-    if not math.isclose(value, expected, rel_tol=RELATIVE_TOLERANCE):
-        raise HespasError(
-            f"{Cost.NAME}: {name} is {value}, but that of {source} is {expected}", op=op
-        )
 
 
 def _format_ranks(ranks: tuple[int, ...]) -> str:

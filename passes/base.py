@@ -35,8 +35,8 @@ def _spell_pass_option(name: str, value: str) -> str:
 class PassRun:
     """Where the passes of a pipeline report to, and what they returned.
 
-    No pass reads here what another pass found: that is on the IR. ``texts`` is only a cache; it
-    holds ``op_text`` of the ops of each region function, in order, while the ops are unchanged.
+    No pass reads here what another pass found: that is on the IR. ``texts`` and ``current`` are
+    only caches, which the pipeline clears when ops may have changed.
 
     Attributes:
         input_name: The file name of the module in messages; "-" for standard input.
@@ -44,6 +44,9 @@ class PassRun:
         note: Prints a remark.
         warnings: The warnings so far; summaries and ``--json`` repeat them.
         artefacts: What the passes returned, in order.
+        texts: The canonical texts of the ops of each region function, in order.
+        current: The names of the attributes that are known to describe the ops as they are:
+            ``hespas.region``, ``hespas.cost``.
         progress: Shows a line that the next one replaces, if the tool can.
         spell_option: Spells a pass option and its value as the user of the tool writes them.
     """
@@ -54,8 +57,14 @@ class PassRun:
     warnings: list[str] = field(default_factory=list)
     artefacts: list[object] = field(default_factory=list)
     texts: dict[str, list[str]] = field(default_factory=dict)
+    current: set[str] = field(default_factory=set)
     progress: Callable[[str], None] | None = None
     spell_option: Callable[[str, str], str] = _spell_pass_option
+
+    def forget_caches(self) -> None:
+        """Forget what is known of the ops, because they may have changed."""
+        self.texts.clear()
+        self.current.clear()
 
     def warn(self, text: str) -> None:
         """Print a warning and keep it."""
@@ -85,7 +94,8 @@ class Pass:
     Attributes:
         name: The flag of the pass, and its name in textual pipelines.
         prepares: Whether ``prepare`` runs before it, unless it has run.
-        only_marks: Whether the pass changes nothing but ``hespas.*`` attributes.
+        only_marks: Whether the pass changes nothing but ``hespas.*`` attributes. A pass that edits
+            costs itself removes their name from ``run.current``.
     """
 
     name: ClassVar[str]

@@ -51,6 +51,7 @@ def run_pipeline(
     *,
     after: StepHook | None = None,
     timings: list[tuple[str, float]] | None = None,
+    is_continued: bool = False,
 ) -> PassRun:
     """Run a pipeline on ``module`` in place.
 
@@ -60,6 +61,7 @@ def run_pipeline(
         run: Where passes report to; a new one by default.
         after: Called after each step.
         timings: Collects the text of each step and its time in seconds.
+        is_continued: Whether the ops are as the last pipeline of ``run`` left them.
 
     Returns:
         The run with the artefacts of the passes: ``run.get_artefact(EmittedTraces)``.
@@ -70,13 +72,15 @@ def run_pipeline(
     steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else list(pipeline)
     run = run or PassRun()
     register_passes()
+    if not is_continued:
+        run.forget_caches()
     unverified = ""
     for step in insert_prepare(module, steps):
         start = time.perf_counter()
         if isinstance(step, Pass) and step.only_marks:
             unverified = _verify_module(module, unverified)
         else:
-            run.texts.clear()
+            run.forget_caches()
             unverified = step.name if isinstance(step, Pass) else ""
         _run_pipeline_step(module, step, run)
         if timings is not None:

@@ -21,8 +21,10 @@ PASSES = {
     "memory-annotate": "hespas.passes.memory.memory_annotate:MemoryAnnotatePass",
     "op-stats": "hespas.passes.emit.op_stats:OpStatsPass",
     "prepare": "hespas.passes.prepare.prepare:PreparePass",
+    "refresh-costs": "hespas.passes.annotate.refresh_costs:RefreshCostsPass",
     "split-individual": "hespas.passes.split.split_individual:SplitIndividualPass",
     "split-linear": "hespas.passes.split.split_linear:SplitLinearPass",
+    "strip-costs": "hespas.passes.annotate.strip_costs:StripCostsPass",
     "xla-optimize": "hespas.passes.optimize.xla_optimize:XlaOptimizePass",
 }
 _ESTIMATOR_SUFFIX = "-annotate"

@@ -24,7 +24,7 @@ from hespas.dialects.op_kinds import (
     sum_sent_bytes,
 )
 from hespas.estimators.work import compute_op_work, find_cost_rule
-from hespas.passes.emit.module_stats import is_estimated_whole
+from hespas.passes.annotate.cost_walk import is_estimated_whole
 from hespas.support.errors import HespasError, find_framework_name, format_source_position
 
 WRAPPER = re.compile(
@@ -37,9 +37,7 @@ TRANSPARENT_SCOPES = frozenset(
 )
 
 
-KernelKey = tuple[
-    str, ir.Attribute | None, str, ir.Attribute, str
-]  # op, kernel, shapes, cost, layer
+KernelKey = tuple[str, ir.Attribute | None, str, Cost, str]  # op, kernel, shapes, cost, layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +88,7 @@ def collect_kernel_rows(module: ir.Module, depth: int = 2) -> list[KernelRow]:
         HespasError: The module is not annotated.
     """
     first: dict[KernelKey, ir.Operation] = {}
+    read_cost = functools.cache(Cost.from_dictionary_attr)
     count: Counter[KernelKey] = Counter()
     for op, sites in _iterate_executed_ops(module):
         attributes = op.attributes
@@ -98,7 +97,7 @@ def collect_kernel_rows(module: ir.Module, depth: int = 2) -> list[KernelRow]:
         name, shapes, cost = (
             find_framework_name(op.location),
             _format_shapes(op),
-            attributes[Cost.NAME],
+            read_cost(attributes[Cost.NAME]),
         )
         is_kernel = KernelAttr.NAME in attributes
         kernel = attributes[KernelAttr.NAME] if is_kernel else None
@@ -111,8 +110,7 @@ def collect_kernel_rows(module: ir.Module, depth: int = 2) -> list[KernelRow]:
         raise HespasError(message, op=module.operation, remedy="annotate it, as hespas run does")
     table = []
     for key, op in first.items():
-        name, _, shapes, attr, layer = key
-        cost = Cost.from_dictionary_attr(attr)
+        name, _, shapes, cost, layer = key
         if count[key] and (cost.latency_ns or cost.gap):
             place = format_source_position(op.location)
             table.append(

@@ -140,7 +140,7 @@ def execute_plan(
     for step in pipeline.insert_prepare(module, plan.steps):
         if progress is not None:
             progress(step.name)
-        pipeline.run_pipeline(module, [step], run, timings=timings)
+        pipeline.run_pipeline(module, [step], run, timings=timings, is_continued=True)
         if not is_checked and TargetAttr.NAME in module.operation.attributes:
             check_device_count(read_module_target(module).devices, plan)
             is_checked = True

@@ -12,7 +12,10 @@ from typing import Any, Self
 from hespas import configs, frontends
 from hespas.configs.node_overrides import NodeOverrides, load_overridden_node
 from hespas.configs.node_spec import NodeSpec
+from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import ir, make_context
+from hespas.passes.annotate.stale_costs import refresh_costs
+from hespas.passes.base import PassRun
 from hespas.support.errors import HespasError
 from hespas.support.folder_publication import hold_folder_unchanged
 from hespas.workflows.kernel_rows import KernelRow, collect_kernel_rows
@@ -169,7 +172,10 @@ def reject_sweep_table(path: str) -> None:
 
 
 def read_annotated_module(result: str) -> ir.Module:
-    """Read the annotated module of a result folder, or a module file; raises HespasError."""
+    """Read the annotated module of a result folder, or a module file; raises HespasError.
+
+    Its costs are brought up to date if it is annotated.
+    """
     reject_sweep_table(result)
     path = os.path.join(result, MODULE) if os.path.isdir(result) else result
     if not os.path.exists(path):
@@ -178,4 +184,8 @@ def read_annotated_module(result: str) -> ir.Module:
             where=result,
             remedy="name the output folder of a hespas run",
         )
-    return frontends.read_module(path, make_context())
+    module = frontends.read_module(path, make_context())
+    target = TargetAttr.read_from_op(module.operation)
+    if target is not None and target.estimator is not None:
+        refresh_costs(module, PassRun(input_name=frontends.to_display_name(path)))
+    return module

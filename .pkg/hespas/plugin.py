@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         compute_op_work,
         find_cost_rule,
     )
+    from hespas.passes.annotate.stale_costs import refresh_costs
     from hespas.passes.annotate.traverse import Annotation, annotate_module
     from hespas.passes.base import Pass, PassRun, option
     from hespas.passes.pipeline import run_pipeline
@@ -64,6 +65,7 @@ __all__ = [
     "find_cost_rule",
     "ir",
     "option",
+    "refresh_costs",
     "run_pipeline",
     "setting",
     "to_buffer_size",
@@ -80,6 +82,7 @@ _MODULES = {
         "BufferSize count_read_bytes count_written_bytes to_buffer_size"
     ),
     "hespas.estimators.work": "CostRule OpWork UnknownCost WorkPart compute_op_work find_cost_rule",
+    "hespas.passes.annotate.stale_costs": "refresh_costs",
     "hespas.passes.annotate.traverse": "Annotation annotate_module",
     "hespas.passes.base": "Pass PassRun option",
     "hespas.passes.pipeline": "run_pipeline",

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin
 
 from hespas import configs
-from hespas.configs.kernel_costs import parse_kernel_costs
+from hespas.configs.kernel_costs import format_kernel_costs, parse_kernel_costs
 from hespas.configs.node_overrides import CUSTOM_NODE, NodeOverrides, load_overridden_node
 from hespas.estimators import registry
 from hespas.estimators.measure.measure_options import MeasureOptions
@@ -89,12 +89,30 @@ class EstimatorPass(Pass):
             overrides=inherited.merge(getattr(config, "node_overrides", NodeOverrides())),
             keep_going=self.keep_going,
             options=options,
+            pipeline=self._format_repeatable_pass(name, values),
         )
         for warning in estimator.list_warnings():
             run.warn(warning)
         for note in estimator.list_notes():
             run.note(f"{self.name}: {note}")
         return annotation
+
+    def _format_repeatable_pass(self, name: str, settings: Mapping[str, Any]) -> str:
+        """Format the pass with the options that determine the costs of the estimator ``name``."""
+        kernel_cost = format_kernel_costs(parse_kernel_costs(self.kernel_cost))
+        try:
+            cls = load_annotate_pass(name)
+        except UsageError:  # a setting is named like an option, so that only `annotate` accepts it
+            defaults = {f.name: f.default for f in fields(MeasureOptions)}
+            step = dataclasses.replace(self, kernel_cost=kernel_cost, **defaults)
+        else:
+            step = cls(
+                node=self.node,
+                keep_going=self.keep_going,
+                kernel_cost=kernel_cost,
+                **settings,
+            )
+        return step.to_pipeline_text()
 
     def _choose_node(
         self,

@@ -18,7 +18,8 @@ from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.attrs import ASSUMED, Cost, RegionAttr, SplitAttr, TargetAttr
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
-from hespas.dialects.op_kinds import BRANCHES, CALLEE, CONTROL, LOOPS, TERMINATORS
+from hespas.dialects.op_kinds import BRANCHES, CALLEE, CONTROL, LOOPS
+from hespas.passes.annotate.cost_walk import is_estimated_whole
 from hespas.passes.emit.trace_program import TraceProgram
 from hespas.passes.emit.trace_tasks import TraceTask, has_assumed_trips
 from hespas.support.errors import HespasError
@@ -44,7 +45,10 @@ def collect_stats(module: ir.Module, program: TraceProgram) -> StatsRow:
                 counts[leaf] += count * task.runs
     for loop in program.assumed:
         counts[leaves.make_gap_leaf(loop.op)] += loop.runs
-    ops = [(name, leaves.read_cost_attr(attr), count) for (name, attr), count in counts.items()]
+    by_cost: Counter[tuple[str, Cost]] = Counter()  # ops with other digests have equal costs
+    for (name, attr), count in counts.items():
+        by_cost[name, leaves.read_cost_attr(attr)] += count
+    ops = [(name, cost, count) for (name, cost), count in by_cost.items()]
     return {
         "schema": SCHEMA,
         "program": {
@@ -178,13 +182,6 @@ class _LeafCounter:
         costs = [(self.read_cost_attr(attr), count) for (_, attr), count in leaves.items()]
         time_ns = math.fsum(cost.latency_ns * count for cost, count in costs)
         return time_ns, sum(cost.flops * count for cost, count in costs)
-
-
-def is_estimated_whole(op: ir.Operation) -> bool:
-    """Return whether a function, loop or branch has a cost, and the ops inside have none."""
-    inside = [view.operation for region in op.regions for view in region.blocks[0].operations]
-    costs = [Cost.NAME in inner.attributes for inner in inside if inner.name not in TERMINATORS]
-    return Cost.NAME in op.attributes and bool(costs) and not any(costs)
 
 
 def _sum_costs(costs: Iterable[tuple[Cost, int]]) -> StatsRow:

@@ -23,6 +23,7 @@ from hespas.dialects.op_kinds import (
     has_marked_collective,
     is_marked_collective,
 )
+from hespas.passes.annotate.stale_costs import refresh_costs
 from hespas.passes.base import PassRun
 from hespas.passes.emit.trace_order import DataFlowOrder, LinearOrder, TraceOrder
 from hespas.passes.emit.trace_tasks import TraceTask, TraceTaskBuilder, has_assumed_trips
@@ -70,7 +71,11 @@ class _ProgramBlock:
 
 
 def build_trace_program(module: ir.Module, run: PassRun) -> TraceProgram:
-    """Build the trace of a split and annotated module; an error names a missing pass."""
+    """Build the trace of a split and annotated module, with its costs brought up to date.
+
+    Raises:
+        HespasError: A pass is missing, or a stale cost cannot be estimated again.
+    """
     split = SplitAttr.read_from_op(module.operation)
     target = TargetAttr.read_from_op(module.operation)
     if split is None:
@@ -82,6 +87,7 @@ def build_trace_program(module: ir.Module, run: PassRun) -> TraceProgram:
         raise HespasError(
             f"emit-chakra: the module has no {TargetAttr.NAME}", remedy="run prepare first"
         )
+    refresh_costs(module, run)
     groups = read_communicators(module)
     _check_communicators(groups, target.devices)
     function = find_entry_function(module)

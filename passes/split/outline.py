@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hespas.dialects.attrs import Cost, KernelCostAttr, RegionAttr
-from hespas.dialects.mlir import collect_functions, func, ir, to_canonical_text
+from hespas.dialects.attrs import Cost, RegionAttr
+from hespas.dialects.mlir import collect_functions, func, ir
 from hespas.dialects.op_bodies import list_captured_operands
-from hespas.dialects.op_kinds import LOOPS
 from hespas.estimators.aggregate import aggregate_costs
 from hespas.passes.split.blocks import SplitBlock
+from hespas.passes.split.region_digest import InputRef, OpTextTable, RegionDigester, RegionKey
 
-SYMBOL = re.compile(r'@(?:"([^"]*)"|([\w.$-]+))')
-CONSTANT_VALUE = re.compile(r"(stablehlo\.constant) dense(?:_resource)?<(?:[^<>]|<[^<>]*>)*>")
 HEAVY_OP = re.compile(r"\.(dot|convolution|fusion|custom_call|reduce|sort|scatter|gather)")
-
-# Where an op of a region reads a value from: ("in", number of the region's input, 0),
-# ("op", index of an op in the region, result number), or ("const", text number of a constant, 0).
-InputRef = tuple[str, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class RegionKey:
-    """What a region computes; regions with equal keys share one function.
-
-    Attributes:
-        ops: For each op, the number of its text and the sources of its inputs.
-        outputs: For each output, the index of an op in the region and its result number.
-    """
-
-    ops: tuple[tuple[int, tuple[InputRef, ...]], ...]
-    outputs: tuple[tuple[int, int], ...]
 
 
 @dataclass(slots=True)
@@ -55,84 +35,6 @@ class RegionFunction:
 
 
 @dataclass(slots=True)
-class _OpTextTable:
-    """Numbers the distinct canonical texts of ops; ``texts[n]`` is the text with number ``n``."""
-
-    texts: list[str] = field(default_factory=list)
-    _numbers: dict[str, int] = field(default_factory=dict)
-    _numbers_by_flat_key: dict[object, int] = field(default_factory=dict)
-
-    def number_op(self, op: ir.Operation) -> int:
-        key = None if len(op.regions) else _build_flat_key(op)
-        number = self._numbers_by_flat_key.get(key)
-        if number is None:
-            text = to_canonical_text(op)
-            number = self._numbers.setdefault(text, len(self._numbers))
-            if number == len(self.texts):
-                self.texts.append(text)
-            if key is not None:
-                self._numbers_by_flat_key[key] = number
-        return number
-
-
-@dataclass(slots=True)
-class _RegionDigester:
-    """Computes the digests of regions. Values of constants count only if a loop may read them."""
-
-    functions: dict[str, ir.Operation]
-    texts: list[str]
-    _callee_texts: dict[str, str] = field(default_factory=dict)
-    _single_op_digests: dict[int, str] = field(default_factory=dict)
-
-    def digest_single_op(self, text: int) -> str:
-        if text not in self._single_op_digests:
-            self._single_op_digests[text] = self._digest_texts((text,))
-        return self._single_op_digests[text]
-
-    def digest_region(self, key: RegionKey) -> str:
-        return self._digest_texts([text for text, _ in key.ops], key)
-
-    def _digest_texts(self, text_numbers: Sequence[int], key: RegionKey | None = None) -> str:
-        texts = [self.texts[number] for number in text_numbers]
-        texts += dict.fromkeys(
-            callee_text
-            for text in texts
-            if "@" in text
-            for callee_text in self._collect_callee_texts(text)
-        )
-        has_loop = any(loop in text for text in texts for loop in LOOPS)
-        hasher = hashlib.sha256()
-        for text in texts:
-            hasher.update((text if has_loop else CONSTANT_VALUE.sub(r"\1", text)).encode())
-            hasher.update(b"\0")
-        if key is not None:
-            wiring = [
-                tuple(
-                    ("const", self.texts[ref[1]] if has_loop else "") if ref[0] == "const" else ref
-                    for ref in refs
-                )
-                for _, refs in key.ops
-            ]
-            hasher.update(repr((wiring, key.outputs)).encode())
-        return hasher.hexdigest()[:16]
-
-    def _collect_callee_texts(self, text: str) -> list[str]:
-        """Collect the texts of the functions that an op calls, because names are arbitrary."""
-        callee_texts = []
-        for quoted, plain in SYMBOL.findall(text):
-            name = quoted or plain
-            if name in self.functions:
-                if name not in self._callee_texts:
-                    self._callee_texts[name] = ""  # ends the recursion of a recursive function
-                    function_text = to_canonical_text(self.functions[name])
-                    self._callee_texts[name] = "\0".join(
-                        [function_text, *self._collect_callee_texts(function_text)]
-                    )
-                callee_texts.append(self._callee_texts[name])
-        return callee_texts
-
-
-@dataclass(slots=True)
 class Outliner:
     """Turns the regions of a module's blocks into functions, one for each distinct region.
 
@@ -143,15 +45,15 @@ class Outliner:
 
     module: ir.Module
     region_texts: dict[str, list[str]] = field(default_factory=dict)
-    _op_texts: _OpTextTable = field(default_factory=_OpTextTable)
-    _digester: _RegionDigester = field(init=False)
+    _op_texts: OpTextTable = field(default_factory=OpTextTable)
+    _digester: RegionDigester = field(init=False)
     _region_functions: dict[RegionKey, RegionFunction] = field(default_factory=dict)
     _used_names: set[str] = field(init=False)
     _next_id: int = 0
 
     def __post_init__(self) -> None:
         functions = collect_functions(self.module)
-        self._digester = _RegionDigester(functions, self._op_texts.texts)
+        self._digester = RegionDigester(functions, self._op_texts)
         self._used_names = set(functions)
 
     def outline_block_units(
@@ -177,7 +79,7 @@ class Outliner:
                 if reorder:
                     last.move_before(terminator)
                 if unit[0] in compute:
-                    digest = self._digester.digest_single_op(self._op_texts.number_op(last))
+                    digest = self._digester.digest_text(self._op_texts.render_op(last))
                     self._number_region(1, digest).write_to_op(last)
                 continue
             shape = self._build_region_shape(body, unit, outputs[u])
@@ -335,23 +237,3 @@ class Outliner:
         attr = aggregate_costs(known_costs).to_dictionary_attr(self.module.context)
         function.attributes[Cost.NAME] = attr
         return attr
-
-
-def _build_flat_key(op: ir.Operation) -> object:
-    """Build a key that identifies the text of an op without regions and is cheaper to make."""
-    attributes = op.attributes
-    try:
-        return (
-            op.name,
-            tuple(
-                [
-                    (n, attributes[n])
-                    for n in attributes
-                    if not n.startswith("hespas.") or n == KernelCostAttr.NAME
-                ]
-            ),
-            tuple([value.type for value in op.operands]),
-            tuple([value.type for value in op.results]),
-        )
-    except TypeError:  # The bindings cannot represent constants with complex elements.
-        return None

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.attrs import SplitAttr
+from hespas.dialects.attrs import RegionAttr, SplitAttr
 from hespas.dialects.mlir import ir
 from hespas.passes.base import Pass, PassRun, option
 from hespas.passes.split.blocks import SplitBlock, check_not_split, list_split_blocks
@@ -63,6 +63,7 @@ class SplitIndividualPass(Pass):
             else:
                 outliner.outline_block_units(body, [[i] for i in body.compute_op_indices])
         SplitAttr("individual", self.merge, self.block_limit).write_to_op(module.operation)
+        run.current.add(RegionAttr.NAME)
 
     def _merge_units(self, body: SplitBlock) -> list[list[int]]:
         """Merge ops of equal levels, and sort the units by the collective that waits for them."""

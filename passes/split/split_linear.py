@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.attrs import SplitAttr
+from hespas.dialects.attrs import RegionAttr, SplitAttr
 from hespas.dialects.mlir import ir
 from hespas.passes.base import Pass, PassRun, option
 from hespas.passes.split.blocks import SplitBlock, check_not_split, list_split_blocks
@@ -52,6 +52,7 @@ class SplitLinearPass(Pass):
         for body in list_split_blocks(module):
             outliner.outline_block_units(body, self._cut_into_units(body, cuts))
         SplitAttr("linear", block_limit=self.block_limit).write_to_op(module.operation)
+        run.current.add(RegionAttr.NAME)
 
     def _cut_into_units(self, body: SplitBlock, cuts: Callable[[str], bool]) -> list[list[int]]:
         units: list[list[int]] = []

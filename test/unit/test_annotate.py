@@ -362,7 +362,7 @@ def test_any_estimator(parse, plugins, pipeline, total_ns, settings):
 def test_a_region_is_estimated_once(parse, plugins):
     module, _ = annotate(parse, TWO_REGIONS, "split-linear")
     estimator = PerRegion(PerOpConfig(configs.load_node("H100_80GB")))
-    Annotator(module, estimator, PassRun()).annotate_program()
+    Annotator(module, PassRun(), estimator.name, estimator=estimator).annotate_program()
     calls = [op for op in body(module) if op.name == "func.call"]
     regions = [RegionAttr.read_from_op(op) for op in calls]
     assert len(calls) == 2 and regions[0] is not None

@@ -114,7 +114,11 @@ class _ModuleStage:
         """Copy the stage, so that further passes leave this one as it is."""
         old = self.run
         run = replace(
-            old, warnings=[*old.warnings], artefacts=[*old.artefacts], texts={**old.texts}
+            old,
+            warnings=[*old.warnings],
+            artefacts=[*old.artefacts],
+            texts={**old.texts},
+            current={*old.current},
         )
         return _ModuleStage(clone_module(self.module), run, self.early_warnings)
 
@@ -217,7 +221,7 @@ def _apply_node_free_steps(stage: _ModuleStage, steps: Sequence[Pass]) -> _Modul
     new = stage.copy_stage()
     early_warnings = 0
     for step in steps:
-        pipeline.run_pipeline(new.module, [step], new.run)
+        pipeline.run_pipeline(new.module, [step], new.run, is_continued=True)
         if isinstance(step, MemoryAnnotatePass):
             early_warnings = len(new.run.warnings)
     return replace(new, early_warnings=early_warnings)
@@ -230,7 +234,7 @@ def _annotate_stage(plan: RunPlan, stage: _ModuleStage, steps: Sequence[Pass]) -
     run_flow.check_memory_fit(new.run, run_flow.find_planned_node(plan, new.compile_target))
     warnings[:] = [*warnings[:early], *warnings[count:], *warnings[early:count]]
     for step in steps:
-        pipeline.run_pipeline(new.module, [step], new.run)
+        pipeline.run_pipeline(new.module, [step], new.run, is_continued=True)
     return new
 
 

@@ -1,0 +1,226 @@
+"""The walk over everything that the entry function runs, which sums costs.
+
+Invariant: the costs that a call, loop or branch adds to its parent are those of the ops it runs,
+multiplied by trip counts, so that the total of a program does not depend on how it is split.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hespas.dialects.attr_codec import read_trip_count
+from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE, Cost, RegionAttr
+from hespas.dialects.mlir import collect_functions, ir
+from hespas.dialects.op_kinds import (
+    BRANCHES,
+    CALLEE,
+    CONTROL,
+    LOOPS,
+    MAYBE_COLLECTIVE,
+    TERMINATORS,
+    find_entry_function,
+    is_collective,
+    is_marked_collective,
+    sum_sent_bytes,
+)
+from hespas.estimators.aggregate import aggregate_costs, repeat_cost, select_dearest_branch
+from hespas.estimators.work import find_cost_rule
+from hespas.passes.base import PassRun
+from hespas.passes.split.region_digest import OpTextTable, RegionDigester
+from hespas.support.errors import HespasError
+
+UNKNOWN_TRIPS = "the trip count of the loop is not known"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCost:
+    """The cost of a function.
+
+    Attributes:
+        costs: The costs that a call adds to its caller. For a region, these are the costs of its
+            ops, so that their sum is rounded once, as before splitting.
+        attr: The cost of one call.
+        gap: Why a region that is estimated as a whole has no full cost.
+    """
+
+    costs: list[Cost]
+    attr: ir.Attribute
+    gap: str | None = None
+
+
+@dataclass(slots=True)
+class CostWalk(ABC):
+    """Visits each function once and each op in order; subclasses define the costs.
+
+    Attributes:
+        module: A prepared module.
+        run: Its ``texts`` spare rendering the ops of regions.
+        estimator_name: The name on a sum of no costs.
+    """
+
+    module: ir.Module
+    run: PassRun
+    estimator_name: str
+    functions: dict[str, ir.Operation] = field(init=False)
+    op_texts: OpTextTable = field(default_factory=OpTextTable)
+    digester: RegionDigester = field(init=False)
+    function_costs: dict[str, FunctionCost] = field(default_factory=dict)
+    call_stack: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.functions = collect_functions(self.module)
+        self.digester = RegionDigester(self.functions, self.op_texts)
+
+    @abstractmethod
+    def cost_leaf(self, op: ir.Operation, name: str, text: str | None) -> Cost:
+        """Return the cost of an op that is neither call, loop nor branch, written on it.
+
+        Args:
+            op: The op.
+            name: Its name.
+            text: Its canonical text, if it is known.
+        """
+
+    @abstractmethod
+    def cost_whole_control(self, op: ir.Operation, name: str) -> Cost | None:
+        """Return the cost of a loop or branch that is estimated as a whole, else None."""
+
+    @abstractmethod
+    def cost_whole_function(self, function: ir.Operation, name: str) -> FunctionCost | None:
+        """Return the cost of a function that is estimated as a whole, else None."""
+
+    @abstractmethod
+    def cost_call(self, call: ir.Operation, callee: FunctionCost) -> None:
+        """Write the cost of a call on it."""
+
+    @abstractmethod
+    def write_sum(self, op: ir.Operation, cost: Cost, name: str = "") -> ir.Attribute:
+        """Write a sum on a loop or branch, or on the region function ``name``."""
+
+    @abstractmethod
+    def explain_unknown_trips(self, loop: ir.Operation) -> str:
+        """Return the gap of a loop without a trip count, or raise HespasError."""
+
+    def cost_entry_function(self) -> Cost:
+        """Return the cost of the program."""
+        costs = self.cost_body(find_entry_function(self.module).regions[0])
+        return aggregate_costs(costs, self.estimator_name)
+
+    def cost_body(self, region: ir.Region, texts: Sequence[str] = ()) -> list[Cost]:
+        """Return the costs of the ops of a body.
+
+        Args:
+            region: A body, or the body of a function.
+            texts: The canonical texts of the ops, if they are known.
+        """
+        costs: list[Cost] = []
+        for block in region.blocks:
+            for view, text in itertools.zip_longest(block.operations, texts):
+                op = view.operation
+                name = op.name
+                if name in TERMINATORS:
+                    continue
+                if name in MAYBE_COLLECTIVE:
+                    if is_marked_collective(op):
+                        continue
+                    if is_collective(op):
+                        raise HespasError(
+                            "the collective has no hespas.comm", op=op, remedy="run prepare first"
+                        )
+                if name in CALLEE:
+                    callee = self.cost_callee(op, read_text_attr(op, CALLEE[name]))
+                    self.cost_call(op, callee)
+                    costs += callee.costs
+                elif name in CONTROL:
+                    costs.append(self.cost_control(op, name))
+                else:
+                    costs.append(self.cost_leaf(op, name, text))
+        return costs
+
+    def cost_control(self, op: ir.Operation, name: str) -> Cost:
+        """Return the cost of a loop or branch, written on it."""
+        cost = self.cost_whole_control(op, name)
+        if cost is None:
+            if name in LOOPS:
+                cost = self._cost_loop(op)
+            else:
+                assert name in BRANCHES
+                branches = list(op.regions)
+                cost = select_dearest_branch(
+                    [self._sum_body(branch) for branch in branches],
+                    list(map(sum_sent_bytes, branches)),
+                )
+            self.write_sum(op, cost)
+        return cost
+
+    def _sum_body(self, region: ir.Region) -> Cost:
+        return aggregate_costs(self.cost_body(region), self.estimator_name)
+
+    def _cost_loop(self, op: ir.Operation) -> Cost:
+        """Compute the cost of all trips. The last evaluation of the condition is not charged."""
+        once = aggregate_costs(
+            [cost for region in op.regions for cost in self.cost_body(region)],
+            self.estimator_name,
+        )
+        trips = read_trip_count(op)
+        if trips is None:
+            return repeat_cost(once, 1, self.explain_unknown_trips(op))
+        note = read_text_attr(op, TRIPS_NOTE) if TRIPS_NOTE in op.attributes else ""
+        return repeat_cost(once, trips, note if ASSUMED in note else None)
+
+    def cost_callee(self, call: ir.Operation, name: str) -> FunctionCost:
+        """Return the cost of the function that an op calls, written on a region function."""
+        if name in self.call_stack:
+            raise HespasError(f"@{name} calls itself", op=call)
+        cost = self.function_costs.get(name)
+        if cost is None:
+            function = self.functions.get(name)
+            if function is None:
+                raise HespasError(f"there is no function @{name}", op=call)
+            cost = self.function_costs[name] = self._cost_function(function, name)
+        return cost
+
+    def _cost_function(self, function: ir.Operation, name: str) -> FunctionCost:
+        is_region = RegionAttr.NAME in function.attributes
+        whole = self.cost_whole_function(function, name)
+        if whole is not None:
+            return whole
+        self.call_stack.append(name)
+        costs = self.cost_body(function.regions[0], self.run.texts.get(name, ()))
+        self.call_stack.pop()
+        total = aggregate_costs(costs, self.estimator_name)
+        if is_region:
+            return FunctionCost(costs, self.write_sum(function, total, name))
+        return FunctionCost([total], total.to_dictionary_attr(self.module.context))
+
+    def get_leaf_text(self, op: ir.Operation, name: str, text: str | None) -> str:
+        """Return the text that identifies the cost of a leaf op.
+
+        That of a free op is its name: its own can be long, such as the values of a constant.
+        """
+        return name if is_free_op_name(name) else text or self.op_texts.render_op(op)
+
+
+def is_estimated_whole(op: ir.Operation) -> bool:
+    """Whether a function, loop or branch has a cost, and the ops inside have none."""
+    inside = [view.operation for region in op.regions for view in region.blocks[0].operations]
+    costs = [Cost.NAME in inner.attributes for inner in inside if inner.name not in TERMINATORS]
+    return Cost.NAME in op.attributes and bool(costs) and not any(costs)
+
+
+def read_text_attr(op: ir.Operation, name: str) -> str:
+    """Read a string or symbol attribute."""
+    attribute: Any = op.attributes[name]
+    return attribute.value
+
+
+@functools.cache
+def is_free_op_name(name: str) -> bool:
+    """Whether ops with this name take no time."""
+    rule = find_cost_rule(name)
+    return rule is not None and rule.group == "free"

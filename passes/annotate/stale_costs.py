@@ -1,0 +1,259 @@
+"""Finds costs that no longer describe their ops, and brings them up to date.
+
+Other passes merge, remove, replace and change ops between an annotate pass and a pass that reads
+costs. Each estimated cost holds the digest of what was estimated, and a sum follows from the costs
+of its ops. Whoever reads costs calls ``refresh_costs`` first, so that the result does not depend on
+how a pipeline is divided into processes.
+
+- A sum that differs from that of its ops is added up again.
+- If an op lacks a cost, or its digest differs, the whole module is annotated again by the pass in
+  ``hespas.target``, so that all costs have the same constants.
+- A cost without a digest, written by another tool, is accepted as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from hespas.dialects.attr_codec import read_trip_count
+from hespas.dialects.attrs import Cost, TargetAttr
+from hespas.dialects.mlir import ir
+from hespas.dialects.op_kinds import CALLEE, LOOPS
+from hespas.estimators import registry as estimators
+from hespas.estimators.base import build_zero_cost
+from hespas.passes.annotate.annotate import EstimatorPass
+from hespas.passes.annotate.cost_walk import (
+    UNKNOWN_TRIPS,
+    CostWalk,
+    FunctionCost,
+    is_estimated_whole,
+    is_free_op_name,
+    read_text_attr,
+)
+from hespas.passes.base import PassRun
+from hespas.passes.pipeline import parse_pipeline
+from hespas.passes.split.region_refresh import refresh_regions
+from hespas.support.errors import (
+    HespasError,
+    UsageError,
+    fill_in_file_name,
+    format_source_position,
+)
+
+NAMED_PLACES = 3
+RELATIVE_TOLERANCE = 1e-9  # another tool may add up in another order
+
+
+def refresh_costs(module: ir.Module, run: PassRun) -> None:
+    """Make ``hespas.cost`` describe the ops as they are, and note what has changed.
+
+    Nothing is done if no other pass has run since the annotate pass.
+
+    Raises:
+        HespasError: An op has no cost, or that of another op, and ``hespas.target`` does not say
+            how to estimate it.
+    """
+    if Cost.NAME in run.current:
+        return
+    target = TargetAttr.read_from_op(module.operation)
+    estimator, _ = _split_estimator(target)
+    if estimator:
+        refresh_regions(module, run)
+    review = CostReview(module, run, estimator)
+    review.cost_entry_function()
+    if review.first_stale_op is not None:
+        step = _find_annotate_pass(target, review.first_stale_op)
+        run.note(f"{_format_places(review.stale)}: estimated again by {step.to_pipeline_text()}")
+        step.apply(module, run)
+    elif review.added_up:
+        run.note(f"{_format_places(review.added_up)}: the sums of costs are added up again")
+    run.current.add(Cost.NAME)
+
+
+@dataclass(slots=True)
+class CostReview(CostWalk):
+    """Checks the costs on the IR, and corrects the sums.
+
+    Attributes:
+        stale: The names and places, without duplicates, of the functions and ops of the entry
+            function that contain an op without a cost, or with the cost of another op.
+        added_up: Those whose sum was corrected.
+        first_stale_op: The op that an error names.
+    """
+
+    stale: dict[str, None] = field(default_factory=dict)
+    added_up: dict[str, None] = field(default_factory=dict)
+    first_stale_op: ir.Operation | None = None
+    _costs: dict[ir.Attribute, Cost] = field(default_factory=dict)
+
+    def cost_leaf(self, op: ir.Operation, name: str, text: str | None) -> Cost:
+        cost = self._read_cost(op)
+        if cost is None:
+            if not is_free_op_name(name):
+                return self._record_stale(op)
+            cost = build_zero_cost(self.estimator_name)
+            cost.write_to_op(op)
+        elif cost.digest is not None:
+            digest = self.digester.digest_text(self.get_leaf_text(op, name, text))
+            if cost.digest != digest:
+                return self._record_stale(op)
+        return cost
+
+    def cost_whole_control(self, op: ir.Operation, name: str) -> Cost | None:
+        cost = self._read_whole_cost(op)
+        if cost is None or cost.digest is None:
+            return cost
+        is_current = cost.digest == self.digester.digest_text(self.op_texts.render_op(op))
+        return cost if is_current else self._record_stale(op)
+
+    def cost_whole_function(self, function: ir.Operation, name: str) -> FunctionCost | None:
+        cost = self._read_whole_cost(function)
+        if cost is None:
+            return None
+        if cost.digest is not None and cost.digest != self.digester.digest_function(function):
+            self._record_stale(function, name)
+        return FunctionCost([cost], function.attributes[Cost.NAME], cost.gap)
+
+    def cost_callee(self, call: ir.Operation, name: str) -> FunctionCost:
+        function = self.functions.get(name)
+        if function is not None and not _has_costs(function):
+            cost = self._read_cost(call)
+            if cost is not None and cost.digest is None:  # another tool annotates calls only
+                return FunctionCost([cost], call.attributes[Cost.NAME], cost.gap)
+        return CostWalk.cost_callee(self, call, name)
+
+    def cost_control(self, op: ir.Operation, name: str) -> Cost:
+        if name in LOOPS and read_trip_count(op) is None and not self._has_trips_gap(op):
+            if self.estimator_name:
+                return self._record_stale(op)
+            return self._read_cost(op) or build_zero_cost("")  # emit-chakra refuses such a loop
+        return CostWalk.cost_control(self, op, name)
+
+    def cost_call(self, call: ir.Operation, callee: FunctionCost) -> None:
+        old = self._read_cost(call)
+        if old is None or not _are_sums_equal(old, self._parse_cost(callee.attr, call)):
+            call.attributes[Cost.NAME] = callee.attr
+            self._record_sum(old, call, read_text_attr(call, CALLEE[call.name]))
+
+    def write_sum(self, op: ir.Operation, cost: Cost, name: str = "") -> ir.Attribute:
+        old = self._read_cost(op)
+        if old is None or not _are_sums_equal(old, cost):
+            cost.write_to_op(op)
+            self._record_sum(old, op, name)
+        return op.attributes[Cost.NAME]
+
+    def explain_unknown_trips(self, loop: ir.Operation) -> str:
+        return _format_trips_gap(loop)
+
+    def _has_trips_gap(self, loop: ir.Operation) -> bool:
+        cost = self._read_cost(loop)
+        return cost is not None and (cost.gap or "").startswith(_format_trips_gap(loop))
+
+    def _read_cost(self, op: ir.Operation) -> Cost | None:
+        attributes = op.attributes
+        return self._parse_cost(attributes[Cost.NAME], op) if Cost.NAME in attributes else None
+
+    def _read_whole_cost(self, op: ir.Operation) -> Cost | None:
+        """Return the cost of a loop, branch or function if it is not a sum."""
+        cost = self._read_cost(op)
+        if cost is None or (cost.digest is None and not is_estimated_whole(op)):
+            return None
+        return cost
+
+    def _parse_cost(self, attr: ir.Attribute, op: ir.Operation) -> Cost:
+        cost = self._costs.get(attr)
+        if cost is None:
+            cost = self._costs[attr] = Cost.from_dictionary_attr(attr, op)
+        return cost
+
+    def _record_stale(self, op: ir.Operation, name: str = "") -> Cost:
+        if self.first_stale_op is None:
+            self.first_stale_op = op
+        self._record_place(self.stale, op, name)
+        return build_zero_cost(self.estimator_name)
+
+    def _record_sum(self, old: Cost | None, op: ir.Operation, function: str) -> None:
+        """Record that a sum was written. Other tools may leave sums out."""
+        if old is not None or self.estimator_name:
+            self._record_place(self.added_up, op, function)
+
+    def _record_place(self, places: dict[str, None], op: ir.Operation, function: str = "") -> None:
+        """Record the function that contains ``op``, or an op of the entry function itself."""
+        function = function or (self.call_stack[-1] if self.call_stack else "")
+        if function:
+            op = self.functions[function]
+        position = format_source_position(op.location)
+        place = f" ({fill_in_file_name(position, self.run.input_name)})" if position else ""
+        places[f"@{function}{place}" if function else f"{op.name}{place}"] = None
+
+
+def _format_trips_gap(loop: ir.Operation) -> str:
+    """Return the gap that annotating with ``keep_going`` leaves on a loop."""
+    return f"{loop.name}: {UNKNOWN_TRIPS}"
+
+
+def _has_costs(function: ir.Operation) -> bool:
+    """Whether a function or an op of its body has a cost."""
+    if Cost.NAME in function.attributes:
+        return True
+    blocks = function.regions[0].blocks
+    return any(Cost.NAME in view.operation.attributes for block in blocks for view in block)
+
+
+def _are_sums_equal(old: Cost, new: Cost) -> bool:
+    return (
+        old.flops == new.flops
+        and old.read_bytes == new.read_bytes
+        and old.write_bytes == new.write_bytes
+        and old.gap == new.gap
+        and math.isclose(old.latency_ns, new.latency_ns, rel_tol=RELATIVE_TOLERANCE)
+    )
+
+
+def _format_places(places: dict[str, None]) -> str:
+    """Format ``@region_0 (in.mlir:4:3), stablehlo.tanh (in.mlir:9:5) and 2 more changed``."""
+    shown, remaining = list(places)[:NAMED_PLACES], len(places) - NAMED_PLACES
+    more = f" and {remaining} more" if remaining > 0 else ""
+    return f"{', '.join(shown)}{more} changed after the annotation"
+
+
+def _split_estimator(target: TargetAttr | None) -> tuple[str, str]:
+    """Return the name and the version of the estimator of a target; "" if they are not known."""
+    name, _, version = ((target and target.estimator) or "").partition(" ")
+    return name, version
+
+
+def _find_annotate_pass(target: TargetAttr | None, op: ir.Operation) -> EstimatorPass:
+    """Return the pass that annotated a module, to run it again.
+
+    Args:
+        target: The target of the module.
+        op: The op that needs a cost, for the error.
+
+    Raises:
+        HespasError: The pass is not known, or its results would not be those of the annotation.
+    """
+    problem = f"the op has no {Cost.NAME}"
+    if Cost.NAME in op.attributes:
+        problem = f"{Cost.NAME} is stale: another pass has changed the op since its estimate"
+    name, version = _split_estimator(target)
+    if target is None or not name:
+        remedy = "run an annotate pass first, e.g. roofline-annotate"
+        raise HespasError(problem, op=op, remedy=remedy)
+    again = f"run {name}-annotate again"
+    try:
+        estimator = estimators.load_estimator_class(name)
+        steps = parse_pipeline(target.pipeline or "")
+    except UsageError as error:
+        raise HespasError(
+            f"{problem}, and {error.message}", op=op, remedy="run another annotate pass"
+        ) from None
+    step = steps[0] if len(steps) == 1 else None
+    if estimator.version != version:
+        again += f": version {version} wrote the costs, and {estimator.version} is installed"
+    elif estimator.measures:
+        again += ": an estimator that measures does not run unasked"
+    elif isinstance(step, EstimatorPass):
+        return step
+    raise HespasError(problem, op=op, remedy=again)

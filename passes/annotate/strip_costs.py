@@ -1,0 +1,34 @@
+"""``--strip-costs``: remove all costs from a module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from hespas.dialects.attrs import Cost, TargetAttr
+from hespas.dialects.mlir import ir
+from hespas.passes.base import Pass, PassRun
+
+
+@dataclass(frozen=True)
+class StripCostsPass(Pass):
+    """Remove all costs, and what they were made with.
+
+    The node stays in ``hespas.target``, as the default of the next annotate pass.
+    """
+
+    name: ClassVar[str] = "strip-costs"
+    only_marks: ClassVar[bool] = True
+
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        def strip_op(op: ir.Operation) -> ir.WalkResult:
+            if Cost.NAME in op.attributes:
+                del op.attributes[Cost.NAME]
+            return ir.WalkResult.ADVANCE
+
+        module.operation.walk(strip_op)
+        target = TargetAttr.read_from_op(module.operation)
+        if target is not None:
+            target = replace(target, estimator=None, constants=None, pipeline=None)
+            target.write_to_op(module.operation)
+        run.current.discard(Cost.NAME)
