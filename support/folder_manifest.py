@@ -57,7 +57,8 @@ class FolderManifest:
             if not stat.S_ISREG(os.lstat(path).st_mode):
                 raise ValueError
             values = json.loads(path.read_bytes())
-            if values["version"] != VERSION:
+            files = [file for rows in values["sets"].values() for file in rows]
+            if values["version"] != VERSION or any(os.path.basename(f) != f for f in files):
                 raise ValueError
             return cls(
                 {
@@ -81,31 +82,32 @@ class FolderManifest:
         """Whether hespas has written nothing to the folder."""
         return not any(self.sets.values())
 
-    def find_own_files(self, folder: Path, sets: Iterable[str] | None = None) -> set[str]:
-        """Return the files of some sets, by default all, that are as hespas has written them."""
-        names = self.sets if sets is None else [name for name in sets if name in self.sets]
+    def find_own_files(self, folder: Path) -> set[str]:
+        """Return the files that are as hespas has written them."""
         return {
             file
-            for name in names
-            for file, stamp in self.sets[name].items()
-            if _is_unchanged(folder / file, stamp)
+            for rows in self.sets.values()
+            for file, stamp in rows.items()
+            if _is_unchanged(f"{folder}/{file}", stamp)
         }
 
-    def find_replaced_files(
-        self, folder: Path, output_set: OutputSet, names: Iterable[str], *, clean: bool
+    def select_replaced_files(
+        self, own: set[str], output_set: OutputSet, names: Iterable[str], *, clean: bool
     ) -> set[str]:
-        """Return hespas's files that go when a set with these names is written.
+        """Select hespas's files that go when a set with these names is written.
 
         Args:
-            folder: The folder of this list.
+            own: What ``find_own_files`` has returned.
             output_set: The set.
             names: The names of its new files.
             clean: Whether the files of the other sets go too.
         """
-        replaced = self.find_own_files(folder, None if clean else [output_set.name])
-        if output_set.keeps_unreserved and not clean:
+        if clean:
+            return set(own)
+        replaced = own & self.sets.get(output_set.name, {}).keys()
+        if output_set.keeps_unreserved:
             replaced = {name for name in replaced if output_set.is_reserved(name)}
-        return replaced | (self.find_own_files(folder) & set(names))
+        return replaced | (own & set(names))
 
     def replace_files(
         self, replaced: Iterable[str], name: str, files: Mapping[str, FileStamp]
@@ -125,7 +127,7 @@ class FolderManifest:
         return (json.dumps({"version": VERSION, "sets": sets}) + "\n").encode()
 
 
-def _is_unchanged(path: Path, stamp: FileStamp) -> bool:
+def _is_unchanged(path: str, stamp: FileStamp) -> bool:
     try:
         status = os.lstat(path)
     except OSError:
@@ -148,15 +150,20 @@ def read_file_stamps(folder: Path) -> dict[str, FileStamp]:
     return stamps
 
 
-def check_free_names(folder: Path, output_set: OutputSet, names: Iterable[str] = ()) -> None:
+def check_free_names(
+    folder: Path, own: set[str], output_set: OutputSet, names: Iterable[str]
+) -> None:
     """Check that a set can be written to a folder without touching the user's files.
+
+    Args:
+        folder: The folder.
+        own: Its files that hespas has written.
+        output_set: The set.
+        names: The names of its files, as far as they are known.
 
     Raises:
         HespasError: A file of the user has one of ``names`` or a reserved name.
     """
-    if not folder.is_dir():
-        return
-    own = FolderManifest.read(folder).find_own_files(folder)
     wanted = set(names)
     users_files = sorted(
         entry

@@ -71,9 +71,10 @@ def publish_into_folder(
     with _block_interrupts(), _lock_folder(destination):
         _roll_back(destination)
         stamps = read_file_stamps(staging / NEW)
-        check_free_names(destination, output_set, stamps)
         manifest = FolderManifest.read(destination)
-        replaced = manifest.find_replaced_files(destination, output_set, stamps, clean=clean)
+        own = manifest.find_own_files(destination)
+        check_free_names(destination, own, output_set, stamps)
+        replaced = manifest.select_replaced_files(own, output_set, stamps, clean=clean)
         updated = manifest.replace_files(replaced, output_set.name, stamps)
         if (destination / MANIFEST).exists():
             replaced.add(MANIFEST)
@@ -85,9 +86,9 @@ def publish_into_folder(
         os.rename(staging, publication)
         try:
             for name in sorted(replaced):
-                os.rename(destination / name, publication / OLD / name)
+                os.rename(f"{destination}/{name}", f"{publication}/{OLD}/{name}")
             for name in new:
-                _move_without_replacing(publication / NEW / name, destination / name)
+                _move_without_replacing(f"{publication}/{NEW}/{name}", f"{destination}/{name}")
             _discard_publication(destination)
         except BaseException:
             _roll_back(destination)
@@ -135,7 +136,7 @@ def _roll_back(folder: Path) -> None:
         if not os.path.lexists(publication / NEW / name) and os.path.lexists(folder / name):
             os.rename(folder / name, publication / NEW / name)
     for name in sorted(os.listdir(publication / OLD)):
-        _move_without_replacing(publication / OLD / name, folder / name)
+        _move_without_replacing(f"{publication}/{OLD}/{name}", f"{folder}/{name}")
     _discard_publication(folder)
 
 
@@ -172,9 +173,9 @@ def _discard_publication(folder: Path) -> None:
     shutil.rmtree(discarded, ignore_errors=True)
 
 
-def _move_without_replacing(source: Path, target: Path) -> None:
+def _move_without_replacing(source: str, target: str) -> None:
     if os.path.lexists(target):
-        raise FileExistsError(17, "a file of this name has appeared", str(target))
+        raise FileExistsError(17, "a file of this name has appeared", target)
     os.rename(source, target)
 
 

@@ -49,7 +49,9 @@ def check_writable_folder(
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise HespasError("cannot write the output: no permission", where=str(path))
     finish_publication(path)
-    check_free_names(Path(destination), output_set, names)
+    if path.is_dir():
+        own = FolderManifest.read(path).find_own_files(path)
+        check_free_names(Path(destination), own, output_set, names)
 
 
 def has_own_files(folder: Path) -> bool:

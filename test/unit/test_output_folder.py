@@ -275,6 +275,12 @@ def test_planted_names_are_not_followed(tmp_path):
     with pytest.raises(HespasError, match="damaged"):
         write_numbers(folder, 1, "new")
     assert read_whole_folder(victim) == {str(victim / "a"): b"mine"}
+    stamp = [4, (victim / "a").stat().st_mtime_ns]
+    sets = {"version": 1, "sets": {"numbers": {"../victim/a": stamp}}}
+    (folder / MANIFEST).write_text(json.dumps(sets))
+    with pytest.raises(HespasError, match="not a list of files that this version"):
+        FolderManifest.read(folder)
+    (folder / MANIFEST).unlink()
     (folder / MANIFEST).symlink_to(victim / "a")
     with pytest.raises(HespasError, match="not a list of files that this version"):
         FolderManifest.read(folder)

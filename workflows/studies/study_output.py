@@ -61,14 +61,17 @@ def check_output_files(csv_file: str | None, plot_file: str | None) -> None:
 
 
 def write_output_files(output: StudyOutput, csv_file: str | None, plot_file: str | None) -> None:
-    """Write the requested files; raises HespasError."""
-    if csv_file:
-        output_file.write_atomically(csv_file, _format_csv(output.rows).encode())
+    """Write the requested files, none if the plot cannot be drawn; raises HespasError."""
+    table = _format_csv(output.rows).encode() if csv_file else b""
+    figure = None
     if plot_file:
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=output.size, layout="constrained")
         output.draw(figure)
+    if csv_file:
+        output_file.write_atomically(csv_file, table)
+    if plot_file:
         plot_files.save_figure(figure, plot_file)
 
 
