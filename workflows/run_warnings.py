@@ -139,18 +139,19 @@ def warn_of_foreign_system(node: NodeSpec | None, system: SystemSpec | None, run
 def find_system_vendor(system: SystemSpec) -> str:
     """Return the vendor of the devices that the name or description of a system names, or ""."""
     description = str(configs.read_system_provenance(system).get("description", ""))
+    nodes_by_chip, pattern = _find_chip_names()
     for text in (system.name, description):
-        vendors = {
-            configs.load_node(node).vendor
-            for chip, node in _list_chips().items()
-            if re.search(rf"(?<![A-Za-z0-9]){re.escape(chip)}(?![0-9])", text)
-        }
+        chips = pattern.findall(text)
+        vendors = {configs.load_node(nodes_by_chip[chip]).vendor for chip in chips}
         if len(vendors) == 1:
             return vendors.pop()
     return ""
 
 
 @functools.cache
-def _list_chips() -> dict[str, str]:
-    """Return a node preset for each chip, such as ``H100``, that presets are named after."""
-    return {name.partition("_")[0]: name for name in configs.list_node_presets()}
+def _find_chip_names() -> tuple[dict[str, str], re.Pattern[str]]:
+    """Return a node preset for each chip, such as ``H100``, and a pattern for these chips."""
+    nodes_by_chip = {name.partition("_")[0]: name for name in configs.list_node_presets()}
+    longest_first = sorted(nodes_by_chip, key=len, reverse=True)
+    names = "|".join(re.escape(chip) for chip in longest_first)
+    return nodes_by_chip, re.compile(rf"(?<![A-Za-z0-9])(?:{names})(?![0-9])")
