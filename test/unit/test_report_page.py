@@ -16,7 +16,14 @@ from support.result_programs import layered, result, run
 
 from hespas import configs
 from hespas.support.text_tables import format_seconds, format_time_range
-from hespas.tools.report import charts, html_table, roofline_chart, roofline_plot, sweep_page
+from hespas.tools.report import (
+    charts,
+    html_table,
+    report_plots,
+    roofline_chart,
+    roofline_plot,
+    sweep_page,
+)
 from hespas.tools.report.markup import Markup, allow_breaks, escape_markup, tag
 from hespas.tools.report.page_frame import read_asset
 from hespas.workflows import kernel_rows
@@ -396,6 +403,7 @@ def test_columns_that_are_equal_in_all_cells_take_no_width():
     note = "Equal in all cells: Devices 4, Compute 10.000 ms, Exposed 50.0 %."
     assert section.one("p", class_="note").text == note
     single = parse(sweep_page.render_sweep_page(make_sweep({"cell.node": "A100"})).decode())
+    assert not single.all("section", id="grid")  # it would compare each program with itself
     assert "Devices" in [head.text for head in single.one("section", id="cells").all("th")]
 
 
@@ -407,7 +415,7 @@ def test_long_names_may_break_and_are_copied_whole():
     assert element.text == name
     card = parse(html_table.render_cards([("shortest step", "1 ms", name)]))
     assert len(card.all("wbr")) == len(element.all("wbr")) > 5
-    assert allow_breaks("plain text, 3 x 4 = 12") == "plain text, 3 x 4 = 12"
+    assert allow_breaks("a mesh of 100 over x=8, H100_80GB") == "a mesh of 100 over x=8, H100_80GB"
     css = read_asset("page.css")
     assert re.search(r"\.cards li \{[^}]*overflow-wrap: anywhere", css)
 
@@ -533,6 +541,77 @@ def test_plots_are_files_and_equal_for_equal_results(place, tmp_path, capsys):
     assert run("show", str(place / "cells.csv"), "--plots", str(tmp_path / "c")) == 0
     texts = {e.text for e in ET.parse(tmp_path / "c" / "grid.svg").iter()}
     assert {"step.mlir", "B200_180GB"} <= texts
+
+
+@pytest.fixture
+def figures(monkeypatch) -> list:
+    """The figures that are written from now on."""
+    written = []
+    monkeypatch.setattr(report_plots, "save_figure", lambda figure, path: written.append(figure))
+    return written
+
+
+def assert_texts_fit(figure) -> None:
+    """All texts of a figure are inside of it, and none is drawn over another."""
+    from matplotlib.text import Text
+
+    figure.draw_without_rendering()
+    outside = set()  # labels of ticks beyond the ends of their axis, which are not drawn
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+            if not low <= tick.get_loc() <= high:
+                outside |= {tick.label1, tick.label2}
+    boxes = [
+        Text.get_window_extent(text)  # without the line of an annotation
+        for text in figure.findobj(Text)
+        if text.get_text().strip() and text.get_visible() and text.get_rotation() in (0, 90)
+        and text not in outside
+    ]  # fmt: skip
+    assert boxes
+    for box in boxes:
+        assert box.x0 >= -1 and box.y0 >= -1, box
+        assert box.x1 <= figure.bbox.x1 + 1 and box.y1 <= figure.bbox.y1 + 1, box
+    for box, other in itertools.combinations(boxes, 2):
+        assert box.x1 - 1 <= other.x0 or other.x1 - 1 <= box.x0 or (
+            box.y1 - 1 <= other.y0 or other.y1 - 1 <= box.y0
+        ), (box, other)  # fmt: skip
+
+
+OVERRIDDEN = [f"H100_80GB[memory_bandwidth_bytes_per_s={x}e+12]" for x in (1.5, 2, 3)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "rows_", [["a.mlir"], ["resnet18_train_4_devices-opt-cudnn-a100.mlir.xz"] * 7]
+)
+@pytest.mark.parametrize("columns", [["H100"], ["A100_SXM_40GB", "B200_180GB"], OVERRIDDEN])
+def test_no_label_of_a_heat_map_is_cut(tmp_path, figures, rows_, columns):
+    import warnings
+
+    times = [[0.01 * (k + 1) ** 2 for k in range(len(columns))] for _ in rows_]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of a layout that has no room
+        report_plots.write_heat_map(str(tmp_path), rows_, columns, times)
+        assert_texts_fit(figures[0])
+    from matplotlib.text import Text
+
+    extent = figures[0].get_tightbbox().extents * figures[0].dpi
+    assert min(extent[:2]) >= -1 and extent[2] <= figures[0].bbox.x1 + 1
+    assert extent[3] <= figures[0].bbox.y1 + 1  # with slanted labels
+    assert "time over the best of the row" in {text.get_text() for text in figures[0].findobj(Text)}
+
+
+@pytest.mark.slow
+def test_no_text_of_a_plot_is_cut(place, tmp_path, figures):
+    out = str(place / "step.mlir.out")
+    assert run("show", out, "--plots", str(tmp_path)) == 0
+    assert run("compare", out, out, "--plot", str(tmp_path / "c.png")) == 0
+    slow = make_roofline(place, [4e5, 3e12, 3e13, 2e14])
+    report_plots._write_plots({"r": lambda f: report_plots._draw_roofline(f, slow)}, str(tmp_path))
+    assert len(figures) == 2 * 3 + 1 + 2
+    for figure in figures:
+        assert_texts_fit(figure)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ _FORBIDDEN = re.compile(
 )
 _VOID = frozenset(("br", "input", "link", "meta", "wbr"))
 _BREAK = re.compile(r"(?<=[\w)\]])(?=\[)|(?<=[_/=,])(?=[^\s_/=,])")  # where a long name may break
+LONG_WORD = 16  # letters that a word may have without a place to break
 
 
 class Markup(str):
@@ -35,10 +36,14 @@ def join_markup(*children: Child, between: str = "") -> Markup:
 
 
 def allow_breaks(text: Child) -> Child:
-    """Allow line breaks inside of long names; markup is returned unchanged."""
+    """Allow line breaks inside of long words; markup is returned unchanged."""
     if not isinstance(text, str) or isinstance(text, Markup):
         return text
-    return join_markup(*_BREAK.split(text), between=tag("wbr"))
+    parts = []
+    for word in re.split(r"(\s+)", text):
+        is_long = len(word) > LONG_WORD
+        parts.append(join_markup(*_BREAK.split(word), between=tag("wbr")) if is_long else word)
+    return join_markup(*parts)
 
 
 def tag(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:

@@ -7,7 +7,12 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hespas.support.text_tables import format_seconds
+from hespas.tools.report.heat_map_plot import (
+    HeatMap,
+    compute_layout,
+    draw_heat_map,
+    measure_text,
+)
 from hespas.tools.report.memory_usage import RunMemory, read_memory_usage
 from hespas.tools.report.roofline_plot import (
     RooflinePlot,
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ("check_plot_file", "write_comparison_plot", "write_heat_map", "write_run_plots")
 
 KINDS = ("png", "svg")
+LABEL_FONT_SIZE = 9  # points, of the names of compared results
 LABEL_GAP = 0.04  # of the height of the roofline, between two labels of peaks
 
 
@@ -36,12 +42,13 @@ def write_run_plots(result: RunResult, folder: str) -> list[str]:
     """
     plot = build_roofline_plot(kernel_rows.merge_layers(result.kernel_rows), result.resolved_node)
     used = read_memory_usage(result)
-    drawings: dict[str, Callable[[Any], None]] = {"breakdown": lambda f: _draw_breakdown(f, result)}
+    breakdown = {"breakdown": lambda figure: _draw_breakdown(figure, result)}
+    drawings: dict[str, Callable[[Any], None]] = {}
     if plot.points:
         drawings["roofline"] = lambda figure: _draw_roofline(figure, plot)
     if used is not None and used.points:
         drawings["memory"] = lambda figure: _draw_memory(figure, used)
-    return _write_plots(drawings, folder)
+    return [*_write_plots(breakdown, folder, (7.2, 3.2)), *_write_plots(drawings, folder)]
 
 
 def _write_plots(
@@ -125,18 +132,22 @@ def _draw_breakdown(figure: Any, result: RunResult) -> None:
     groups = kernel_rows.sum_time_by(result.kernel_rows, lambda row: row.kind)
     segments = make_bar_segments([(name, 1e-9 * ns) for name, ns, _ in groups])
     bars.append(("compute", [(p.name, p.time_s, COLOURS[p.colour - 1]) for p in segments]))
+    longest = 1e3 * max(sum(time_s for _, time_s, _ in shown) for _, shown in bars)
     for panel, (name, shown) in enumerate(bars):
         axes = figure.add_subplot(len(bars), 1, panel + 1)
         left = 0.0
         for label, time_s, colour in shown:
             if time_s > 0:
                 text = f"{label}, {1e3 * time_s:.3g} ms"
-                axes.barh([name], [1e3 * time_s], 0.5, left=left, color=colour, label=text)
+                axes.barh([name], [1e3 * time_s], 0.8, left=left, color=colour, label=text)
                 left += 1e3 * time_s
-        axes.set(xlim=(0, left * 1.02 or 1), ylim=(-0.5, 0.5))
+        axes.set(xlim=(0, 1.02 * longest or 1), ylim=(-0.5, 0.5))
+        axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, fontsize=8, ncols=3, loc="lower left", bbox_to_anchor=(0, 1))
         if panel == len(bars) - 1:
-            axes.set_xlabel("ms")
+            axes.set_xlabel("time (ms)")
+        else:
+            axes.tick_params(labelbottom=False)
 
 
 def _draw_memory(figure: Any, used: RunMemory) -> None:
@@ -146,7 +157,8 @@ def _draw_memory(figure: Any, used: RunMemory) -> None:
     if used.capacity is not None and used.capacity <= 2.5 * used.peak:
         axes.axhline(1e-9 * used.capacity, ls="--", c=COLOURS[4], label="memory of the device")
         axes.legend(frameon=False)
-    axes.set(xlabel="point of the program", ylabel="live GB on one device", ylim=(0, None))
+    axes.set(xlabel="point of the program", ylabel="live memory of one device (GB)")
+    axes.set(xlim=(at[0], max(at[-1], at[0] + 1)), ylim=(0, None))
 
 
 def write_comparison_plot(
@@ -155,7 +167,9 @@ def write_comparison_plot(
     """Write a bar chart of compute and exposed communication, with the 80 % bands."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.2, 1.6 + 0.45 * len(comparisons)), layout="constrained")
+    label_width = max(measure_text(label, LABEL_FONT_SIZE) for label in labels)
+    size = 5.5 + label_width, 1.3 + 0.45 * len(comparisons)
+    figure = Figure(figsize=size, layout="constrained")
     axes = figure.add_subplot()
     places = range(len(comparisons))
     exposed = [
@@ -177,49 +191,24 @@ def write_comparison_plot(
             end = max(times[i], 1e3 * comparison.band_s[1] if comparison.band_s else 0.0)
             axes.annotate(f"{comparison.speed_up:.2f} x", (end, i), xytext=(5, -3), fontsize=8,
                           textcoords="offset points")  # fmt: skip
-    axes.set_yticks(list(places), labels)
+    axes.set_yticks(list(places), labels, fontsize=LABEL_FONT_SIZE)
     axes.invert_yaxis()
-    axes.margins(x=0.12)
-    axes.set_xlim(left=0)
-    axes.set_xlabel("ms; " + ("step" if comparisons[0].measure == "step_time_s" else "compute"))
-    axes.legend(frameon=False, fontsize=8)
+    ends = [1e3 * comparison.band_s[1] for comparison in comparisons if comparison.band_s]
+    axes.set_xlim(0, 1.15 * max(*times, *ends, 1e-9))  # the speed-ups stand beside the bars
+    measure = "step" if comparisons[0].measure == "step_time_s" else "compute"
+    axes.set_xlabel(f"{measure} time (ms)")
+    figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=8)
     save_figure(figure, path)
 
 
 def write_heat_map(
-    folder: str, rows: Sequence[str], columns: Sequence[str], times_s: Sequence[Sequence[Any]]
+    folder: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    times_s: Sequence[Sequence[float | None]],
 ) -> list[str]:
     """Write a heat map of times, shaded by the ratio to the best of the row; returns the paths."""
-
-    def draw_heat_map(figure: Any) -> None:
-        from matplotlib.colors import LogNorm
-
-        axes = figure.add_subplot()
-        best = [min((t for t in row if t is not None), default=None) for row in times_s]
-        shades = [
-            [float("nan") if t is None or not b else t / b for t in row]
-            for row, b in zip(times_s, best, strict=True)
-        ]
-        top = max((s for row in shades for s in row if s == s), default=1.0)
-        image = axes.imshow(shades, cmap="Blues", norm=LogNorm(1.0, max(top, 1.1)), aspect="auto")
-        bar = figure.colorbar(image, ax=axes, label="time over the row's best")
-        bar.ax.yaxis.set_major_formatter("{x:g} x")
-        bar.ax.yaxis.set_minor_formatter("{x:g} x")
-        axes.set_xticks(range(len(columns)), columns, rotation=30, ha="right")
-        axes.set_yticks(range(len(rows)), rows)
-        for i, row in enumerate(times_s):
-            for k, time_s in enumerate(row):
-                if time_s is not None:
-                    dark = image.norm(shades[i][k]) > 0.5
-                    colour = "white" if dark else "black"
-                    text = _format_short_time(time_s)
-                    axes.text(k, i, text, ha="center", va="center", fontsize=8, color=colour)
-
-    width = 2.0 + 0.085 * max(map(len, rows), default=0) + 0.95 * len(columns)
-    return _write_plots({"grid": draw_heat_map}, folder, (width, 1.8 + 0.45 * len(rows)))
-
-
-def _format_short_time(time_s: float) -> str:
-    """Format a time with three digits."""
-    number, unit = format_seconds(time_s).split()
-    return f"{float(f'{float(number):.3g}'):g} {unit}"
+    heat_map = HeatMap(rows, columns, times_s)
+    layout = compute_layout(heat_map)
+    size = layout.width, layout.height
+    return _write_plots({"grid": lambda figure: draw_heat_map(figure, heat_map)}, folder, size)

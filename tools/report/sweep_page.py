@@ -172,8 +172,11 @@ def _get_measure_name(sweep: SweepResults) -> str:
     return "step" if sweep.measure == "step_time_s" else "compute"
 
 
-def _build_grid_section(sweep: SweepResults) -> PageSection:
+def _build_grid_section(sweep: SweepResults) -> PageSection | None:
+    """Build the heat map; None for a single node, where each program would be its own best."""
     programs, nodes, times = sweep.find_best_times()
+    if len(nodes) < 2:
+        return None
     crowded = sweep.find_memory_misfits()
     head = tag("tr", tag("td"), *(tag("th", allow_breaks(node), scope="col") for node in nodes))
     body = []

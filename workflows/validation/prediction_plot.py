@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hespas.workflows.plot_files import save_figure
+from hespas.workflows.plot_files import COLOURS, MARKS, save_figure
 from hespas.workflows.validation.prediction_scores import StepPrediction
 
 
@@ -14,7 +14,6 @@ def draw_predictions(path: str, by_flow: Mapping[str, Sequence[StepPrediction]])
 
     figure = Figure(figsize=(6.4, 6.0), layout="constrained")
     axes = figure.add_subplot()
-    marks = "osD^vP"
     times_ms = [1e3 * p.cell.measured_s for predictions in by_flow.values() for p in predictions]
     low, high = 0.5 * min(times_ms), 2 * max(times_ms)
     axes.fill_between(
@@ -31,7 +30,10 @@ def draw_predictions(path: str, by_flow: Mapping[str, Sequence[StepPrediction]])
             [1e3 * p.step_s for p in predictions],
             xerr=[1e3 * p.cell.uncertainty_s for p in predictions],
             yerr=[[1e3 * band[side] for band in bands] for side in (0, 1)],
-            fmt=marks[i % len(marks)],
+            fmt=MARKS[i % len(MARKS)],
+            color=COLOURS[i % len(COLOURS)],
+            markersize=5,
+            elinewidth=1,
             capsize=2,
             label=name,
         )
