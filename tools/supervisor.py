@@ -142,9 +142,10 @@ def _wait_for_child(child: int, watched: set[signal.Signals]) -> tuple[int, int]
         elif number:
             os.kill(child, number)
         now = time.monotonic()
-        if number and signal.Signals(number).name in ENDING and not ending_signal:
+        is_ending = number != 0 and signal.Signals(number).name in ENDING
+        if is_ending and not ending_signal:
             ending_signal, ended_at = number, now
-        elif (not number or number == ending_signal) and now - ended_at > 1.0:
+        elif (is_ending and now - ended_at > supervised_process.REPEAT_S) or not number:
             os.kill(child, signal.SIGKILL)
 
 

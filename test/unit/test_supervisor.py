@@ -186,14 +186,14 @@ def test_a_child_that_ignores_a_signal_is_killed_at_the_second() -> None:
     """Python code may lose a KeyboardInterrupt, such as one that a destructor raises."""
     body = """record_temporary('t'); os.mkdir('t')
     while True:
-        try: time.sleep(60)
+        try: print('armed', flush=True); time.sleep(60)
         except KeyboardInterrupt: print('lost', flush=True)"""
     with start_process(
         build_command(body), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        time.sleep(0.1)
+        assert process.stdout.readline() == "armed\n"
         process.send_signal(signal.SIGTERM)
         assert process.stdout.readline() == "lost\n"
         time.sleep(1.1)
