@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hespas.chakra.schema import get_message_class
+from hespas.chakra.schema import SCALARS, get_message_class
 from hespas.support.errors import HespasError
+
+_SCALAR_FIELDS = {f"{scalar}_val": scalar for scalar in SCALARS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +75,21 @@ def parse_trace_node(record: bytes) -> TraceNode:
     Raises:
         ValueError: The bytes are not a Chakra node.
     """
-    from google.protobuf.message import DecodeError
-
-    message = get_message_class("Node")()
+    message_class, decode_error = _load_message_classes()
     try:
-        message.ParseFromString(record)
-    except DecodeError as error:
+        message = message_class.FromString(record)
+    except decode_error as error:
         raise ValueError(str(error)) from None
     attrs = {}
     for attr in message.attr:
-        kind = attr.WhichOneof("value")
-        if kind is None:
+        field = attr.WhichOneof("value")
+        kind = _SCALAR_FIELDS.get(field)
+        if kind is not None:
+            attrs[attr.name] = (kind, getattr(attr, field))
+        elif field is None:
             attrs[attr.name] = ("", None)
-        elif kind.endswith("_list"):
-            attrs[attr.name] = (kind, list(getattr(attr, kind).values))
         else:
-            attrs[attr.name] = (kind.removesuffix("_val"), getattr(attr, kind))
+            attrs[attr.name] = (field, list(getattr(attr, field).values))
     return TraceNode(
         message.id,
         message.name,
@@ -97,6 +99,13 @@ def parse_trace_node(record: bytes) -> TraceNode:
         message.duration_micros,
         attrs,
     )
+
+
+@functools.cache
+def _load_message_classes() -> tuple[Any, type[Exception]]:
+    from google.protobuf.message import DecodeError
+
+    return get_message_class("Node"), DecodeError
 
 
 def is_metadata_record(first: bytes) -> bool:

@@ -13,6 +13,7 @@ from hespas.chakra.node_rules import COMP, read_integer_attr
 from hespas.chakra.trace_reader import TraceNode
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulation_inputs import SimulatedProgram, SimulationInputs
+from hespas.simulators.simulation_steps import SimulationStep
 
 _PEAK_TFLOPS = 1.0
 _MIN_MEMORY_GB_S = 1.0  # below it, the 1 byte of tensor_size would bound the time of a node
@@ -59,7 +60,7 @@ def _has_exact_duration(node: TraceNode) -> bool:
 
 def _build_exact_program(program: SimulatedProgram) -> SimulatedProgram:
     steps = [
-        replace(step, duration_ns=(read_integer_attr(node, "num_ops") or 0) // 1000)
+        SimulationStep("compute", (read_integer_attr(node, "num_ops") or 0) // 1000)
         if step.resource == "compute"
         else step
         for node, step in zip(program.nodes, program.steps, strict=True)

@@ -108,7 +108,7 @@ class CollectivePlanner:
     network: AnalyticalNetwork
     options: SimulationOptions
     _shapes: dict[tuple, int] = field(default_factory=dict)
-    _plans: dict[tuple, tuple[CollectivePlan, QueueTurn]] = field(default_factory=dict)
+    _plans: dict[tuple, tuple[CollectivePlan, QueueTurn | None]] = field(default_factory=dict)
     _unique_plans: dict[CollectivePlan, CollectivePlan] = field(default_factory=dict)
 
     @property
@@ -181,9 +181,11 @@ class CollectivePlanner:
             dims, involved = communicator.dims, communicator.involved
             plan = tuple(self.plan_phases(kind, chunk, dims, involved, turn) for _ in range(count))
             plan = self._unique_plans.setdefault(plan, plan)
-            self._plans[key] = (plan, turn.copy_turn_state())
+            is_turn_kept = turn.to_hashable_key() == key[3]
+            self._plans[key] = (plan, None if is_turn_kept else turn.copy_turn_state())
             return plan
-        turn.restore_turn_state(cached_plan[1])
+        if cached_plan[1] is not None:
+            turn.restore_turn_state(cached_plan[1])
         return cached_plan[0]
 
     def list_algorithms(self, kind: str) -> list[DimensionAlgorithm]:

@@ -30,6 +30,8 @@ from .logical_dimensions import Array, LinkTable
 from .network import AnalyticalNetwork
 from .symmetric_pipeline import time_pipeline
 
+_SMALL_RING = 6  # of more devices, arrays are faster
+
 
 class CollectiveFinish(NamedTuple):
     """When a device finishes, and when its last wait begins, which schedules the finish."""
@@ -164,6 +166,12 @@ class CollectiveTimer:
         if not self._has_recurrences(communicator, plan):
             return None
         costs = self._build_phase_costs(communicator)
+        if len(plan) == len(plan[0]) == 1 and len(starts) <= _SMALL_RING:
+            phase = plan[0][0]
+            if communicator.dims[phase.dim].algorithm.name == "ring":
+                links = self._get_link_table(communicator, phase.dim)
+                ends, lag = recurrence.solve_small_ring(costs, links, phase, starts)
+                return [CollectiveFinish(end, end - lag) for end in ends]
         now = np.array(starts, dtype=np.int64)
         if len(set(plan)) == 1 and len(plan[0]) == 1:
             phase = plan[0][0]

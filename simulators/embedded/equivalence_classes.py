@@ -13,6 +13,7 @@ a class. The classes are then refined with ``by_position``, which separates posi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
@@ -276,10 +277,16 @@ def _classify_programs(inputs: SimulationInputs) -> list[int]:
     """Number the program of each device; programs that differ in names only are equal."""
     forms: dict[tuple, int] = {}
     distinct = {id(device.program): device.program for device in inputs.devices}
-    numbers = {
-        key: forms.setdefault(program.to_canonical_form(), len(forms))
+    totals = {
+        key: (len(program.steps), sum([step.duration_ns for step in program.steps]))
         for key, program in distinct.items()
     }
+    counts = Counter(totals.values())
+    numbers = {}
+    for key, program in distinct.items():
+        is_alone = counts[totals[key]] == 1  # then its long form is not needed
+        form = totals[key] if is_alone else program.to_canonical_form()
+        numbers[key] = forms.setdefault(form, len(forms))
     return _number_distinct([numbers[id(device.program)] for device in inputs.devices])
 
 

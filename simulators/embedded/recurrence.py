@@ -11,7 +11,7 @@ message by message in ``collective_algorithms.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -160,6 +160,31 @@ def _solve_ring(
         best = np.maximum(best, _slide_maximum(ahead, n, rest + 1, n - 1) + (laps - 1) * lap)
     end_times = best + way[n:] + (1 + steps) * delay + reductions * reduce
     return end_times, reduce if kind == "reduce_scatter" else delay
+
+
+def solve_small_ring(
+    costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Sequence[int]
+) -> tuple[list[int], int]:
+    """Solve the recurrence of a ring step by step, which is faster than arrays for few positions.
+
+    Returns:
+        When each position ends, and the duration of the last wait, in nanoseconds.
+    """
+    n = len(starts)
+    steps, reductions = _count_ring_steps(phase.kind, n)
+    size = phase.size if phase.kind == "all_gather" else phase.size // n
+    reduce, delay = costs.reduce_ns(size), costs.endpoint_ns
+    hops = table.compute_offset_ns(size, n - 1 if phase.backwards else 1).tolist()
+    if len(hops) == 1:
+        hops *= n
+    turn = -1 if phase.backwards else 1
+    ends = list(starts)
+    for _ in range(steps):
+        arrivals = [end + hop for end, hop in zip(ends, hops, strict=True)]
+        arrivals = arrivals[-turn:] + arrivals[:-turn]  # from the position before
+        ends = [a if a > b else b for a, b in zip(arrivals, ends, strict=True)]
+    work = (1 + steps) * delay + reductions * reduce
+    return [end + work for end in ends], reduce if phase.kind == "reduce_scatter" else delay
 
 
 def _slide_maximum(values: Array, n: int, least: int, most: int) -> Array:
