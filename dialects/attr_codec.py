@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -198,6 +199,8 @@ def read_program_facts(module: ir.Module) -> dict[str, Fact]:
         if not isinstance(value, (ir.IntegerAttr, ir.FloatAttr, ir.StringAttr)):
             message = f"{FACTS}: {name} must be a number or a string, not {value}"
             raise HespasError(message, op=module.operation)
+        if isinstance(value, ir.FloatAttr) and not math.isfinite(value.value):
+            raise HespasError(f"{FACTS}: {name} is {value.value}", op=module.operation)
         facts[name] = decode_string_attr(value) if isinstance(value, ir.StringAttr) else value.value
     return facts
 

@@ -124,6 +124,9 @@ def test_facts_stay_on_the_module(parse):
     assert read_program_facts(parse(str(module))) == known
     with pytest.raises(HespasError, match="must be a number"):
         read_program_facts(parse("module attributes {hespas.facts = {parameters = [1]}} {}"))
+    text = "module attributes {hespas.facts = {tokens_per_step = 0x7FF0000000000000 : f64}} {}"
+    with pytest.raises(HespasError, match="tokens_per_step is inf"):
+        read_program_facts(parse(text))
 
 
 PROGRAM = """
