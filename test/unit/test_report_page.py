@@ -303,6 +303,15 @@ def test_memory_is_shown_where_it_is_known(place, tmp_path):
         assert len(page.all("line", class_="limit")) == (2 if node_bytes else 0)
 
 
+def test_the_points_of_the_memory_chart_are_round_numbers():
+    points = [(2, 3e9), (100, 5e9), (1182, 1e9)]
+    chart = charts.draw_area_chart("it", points, None, "B", "point", width=400, height=260)
+    texts = [text for text in parse(chart).all("text", class_="quiet") if "B" not in text.text]
+    assert [text.text for text in texts] == ["500", "1,000"]
+    xs = [float(text.attributes["x"]) for text in texts]
+    assert xs == sorted(xs) and all(68 < x < 400 - 20 for x in xs)
+
+
 def test_the_memory_chart_is_drawn_from_its_file(place, tmp_path, capsys):
     out, page = changed(place, tmp_path), str(tmp_path / "p.html")
     timeline = tmp_path / "memory_timeline.json"

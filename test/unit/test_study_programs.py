@@ -125,6 +125,8 @@ def test_plot_is_the_same_each_time(run, tmp_path, kind, begins):
         run(*GEMM, "--plot", str(place))
     first, second = (place.read_bytes() for place in places)
     assert first == second and first.startswith(begins)
+    if kind == "svg":
+        assert b">size 512<" in first and b">size 256x1024x512<" in first  # the panels
 
 
 @needs_matplotlib

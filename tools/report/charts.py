@@ -120,7 +120,7 @@ class _AreaFrame:
     x_range: tuple[float, float]
     y_top: float
     left: int = 68
-    right: int = 12
+    right: int = 20
     top: int = 16
     bottom: int = 40
 
@@ -179,9 +179,12 @@ def draw_area_chart(
             frame.draw_horizontal_line(near_limit, "limit"),
             tag("text", text, x=label_x, y=label_y, class_="label"),
         ]
-    for mark, anchor in ((first, "start"), (last, "end")):
-        x, y = frame.scale_x(mark), height - frame.bottom + 18
-        drawn.append(tag("text", f"{mark:,.0f}", x=x, y=y, class_="quiet", text_anchor=anchor))
+    for mark in choose_tick_values(last):
+        if first <= mark <= last:
+            x, y = frame.scale_x(mark), height - frame.bottom
+            drawn.append(tag("line", x1=x, x2=x, y1=y, y2=y + 4, class_="axis"))
+            text = f"{mark:,.5g}"
+            drawn.append(tag("text", text, x=x, y=y + 18, class_="quiet", text_anchor="middle"))
     middle = (frame.left + width - frame.right) / 2
     drawn.append(tag("text", along, x=middle, y=height - 8, text_anchor="middle"))
     view_box = f"0 0 {width} {height}"

@@ -35,7 +35,7 @@ def draw_study(figure: Any, study: Study, rows: Sequence[Row]) -> None:
             axes = next(grid)
             _draw_panel(axes, study, panel, facet_rows, series, places)
             if facet is not None:
-                axes.set_title(describe_label(str(study.facet), facet), fontsize=9)
+                axes.set_title(f"{study.facet} {facet}", fontsize=9)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     if labels:
         figure.legend(handles, labels, loc="outside upper center", ncols=6, fontsize=8,
