@@ -130,8 +130,9 @@ def run_tool(arguments: list[str], data: bytes, monkeypatch) -> bytes:
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
+    """Read all files but hidden ones, which record when the others were written."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
+        for path in sorted(folder.rglob("[!.]*"))
         if path.is_file()
     }
