@@ -804,3 +804,13 @@ def test_no_width_is_too_narrow(place, name, width):
     assert int(scroll) <= int(inner) <= width
     assert int(page.one("html").attributes["data-charts"]) == (name != "cells.html")
     assert page.one("html").attributes["data-cut"] == ""
+
+
+@needs_chromium
+@pytest.mark.parametrize("name", ["step.html", "cells.html"])
+def test_tables_fit_a_printed_page(place, tmp_path, name):
+    copy = tmp_path / name
+    copy.write_text((place / name).read_text().replace("@media print", "@media all"))
+    page = render(copy, script=LAYOUT.replace("innerWidth < 1300", "false"), width=794).document
+    assert page.one("html").attributes["data-widths"] == "794,794"
+    assert page.one("html").attributes["data-cut"] == ""
