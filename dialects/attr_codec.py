@@ -215,4 +215,6 @@ def write_program_facts(module: ir.Module, facts: Mapping[str, Fact]) -> None:
 def _build_fact_attr(value: Fact, context: ir.Context) -> ir.Attribute:
     if isinstance(value, str):
         return ir.StringAttr.get(value, context)
-    return to_f64_attr(value, context) if isinstance(value, float) else to_i64_attr(value, context)
+    if isinstance(value, float) or value >= 2**63:  # the operations of a step on 2,048 devices
+        return to_f64_attr(value, context)
+    return to_i64_attr(value, context)

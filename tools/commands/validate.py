@@ -9,7 +9,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hespas.tools.commands.command_parser import CommandParser, parse_non_negative
-from hespas.tools.commands.shared_flags import add_json_flag
+from hespas.tools.commands.shared_flags import add_cache_flag, add_jobs_flag, add_json_flag
+from hespas.tools.commands.validate_cases import check_flags_of_table, validate_cases
 
 if TYPE_CHECKING:
     from hespas.support.text_tables import TextTable
@@ -21,11 +22,21 @@ mean absolute percentage error (MAPE), the bias, the share of pairs in the right
 share of cells inside the 80 % band. Two baselines are scored too: the roofline, and the time
 measured on one node, scaled by the ratio of memory bandwidths.
 
-The columns of the file are workload, devices, node, system, measured_s, uncertainty_s and source.
-The program of a cell is WORKLOAD.mlir or WORKLOAD_N_devices.mlir (optionally .xz or .gz) in a
-folder of --programs. If it is optimised for a GPU, its name ends in -opt-cudnn-a100 or -opt-a100.
+A table of program files has the columns workload, devices, node, system, measured_s, uncertainty_s
+and source. The program of a cell is WORKLOAD.mlir or WORKLOAD_N_devices.mlir (optionally .xz or
+.gz) in a folder of --programs. If it is optimised for a GPU, its name ends in -opt-cudnn-a100 or
+-opt-a100.
 
   hespas validate measured.csv --programs workloads --max-mape 8
+
+A table of training cases has the columns model, hardware, devices and step_time_s, and any of
+layers, hidden, heads, kv_heads, head_dim, ffn, vocab, seq_len, global_batch, per_device_batch,
+precision, parallelism, remat, network, xla_flags and framework. hespas makes the program of each
+row, compiles it with XLA for the GPU, which may be absent, estimates and simulates it. Errors are
+reported by hardware, devices, precision, framework, model and tier; a row that cannot be predicted
+stays in the result with the reason. An interrupted run continues where it stopped.
+
+  hespas validate cases.csv --csv result.csv --jobs 2
 """
 
 
@@ -34,12 +45,13 @@ def build_parser() -> CommandParser:
     add = parser.add_argument
     add("cells", metavar="CSV", help="table of measured step times")
     add(
-        "--programs", action="append", required=True, metavar="DIR",
-        help="folder with the programs, searched recursively; may be repeated",
+        "--programs", action="append", metavar="DIR",
+        help="folder with the programs of a table of program files, searched recursively; may be "
+        "repeated",
     )  # fmt: skip
     add("--estimator", default="calibrated", help="estimator to validate (default calibrated)")
     add(
-        "--start", choices=("optimised", "unoptimised", "both"), default="both",
+        "--start", choices=("optimised", "unoptimised", "both"),
         help="estimate programs optimised by XLA, unoptimised programs after --fuse, or both "
         "(default)",
     )  # fmt: skip
@@ -70,7 +82,31 @@ def build_parser() -> CommandParser:
     )
     add("--markdown", metavar="FILE", help="write the tables as Markdown")
     add_json_flag(parser)
+    _add_case_flags(parser)
     return parser
+
+
+def _add_case_flags(parser: CommandParser) -> None:
+    group = parser.add_argument_group("tables of training cases")
+    add = group.add_argument
+    add("--csv", metavar="FILE", help="write the rows with predictions, breakdowns and reasons")
+    add(
+        "--rows", action="append", default=[], metavar="ID,...",
+        help="predict only the rows with these ids; may be repeated",
+    )  # fmt: skip
+    add(
+        "--form", choices=("scheduled", "optimised", "fused"),
+        help="scheduled: as XLA compiles and schedules it (default); optimised: the same, with "
+        "collectives one by one; fused: by hespas' own fusion, for any node and without XLA",
+    )  # fmt: skip
+    add(
+        "--set", action="append", default=[], metavar="KEY=VALUE",
+        help="an option of the recipe for all rows, such as remat=full; may be repeated",
+    )  # fmt: skip
+    add("--xla-optimize", default="", metavar="OPTIONS", help="more options of that pass")
+    add("--work-dir", default="", metavar="DIR", help="folder that keeps the programs")
+    add_jobs_flag(group)
+    add_cache_flag(group, "results of rows")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -84,7 +120,12 @@ def main(argv: Sequence[str]) -> int:
     from hespas.workflows.validation import prediction_plot
     from hespas.workflows.validation.measured_cells import STARTS
     from hespas.workflows.validation.step_predictions import ValidationRequest, validate_estimator
+    from hespas.workflows.validation.training_cases import is_case_table
 
+    has_cases = is_case_table(options.cells)
+    check_flags_of_table(options, is_case_table=has_cases)
+    if has_cases:
+        return validate_cases(options)
     if options.plot:
         check_plot_file(options.plot)
     for path in filter(None, (options.plot, options.markdown)):
@@ -93,7 +134,7 @@ def main(argv: Sequence[str]) -> int:
         options.cells,
         options.programs,
         options.estimator,
-        STARTS if options.start == "both" else (options.start,),
+        STARTS if options.start in (None, "both") else (options.start,),
         options.baselines,
         options.at_least,
     )
@@ -112,7 +153,7 @@ def main(argv: Sequence[str]) -> int:
         print(json.dumps(_to_validation_json(by_flow, scores, options.at_least), indent=1))
     else:
         text_tables.print_tables(tables)
-    return _check_error_limits(
+    return check_error_limits(
         {f.name: scores.get(f.name) for f in request.flows}, options.max_mape, options.max_bias
     )
 
@@ -199,7 +240,7 @@ def _replace_nan(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _check_error_limits(
+def check_error_limits(
     scores: dict[str, PredictionScore | None], max_mape: float | None, max_bias: float | None
 ) -> int:
     """Report each flow that exceeds a limit in percent, or has no scored cell; 1 if any does."""

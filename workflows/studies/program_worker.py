@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,14 @@ def write_program_file(payload: dict[str, Any]) -> dict[str, Any]:
             optimised for ``target`` with ``options`` of xla-optimize.
 
     Returns:
-        {}, or {"error": ...} as ``describe_error`` makes it.
+        {"elapsed_s": ...}, or {"error": ...} as ``describe_error`` makes it.
     """
     from hespas.frontends.export.export_worker import describe_error
     from hespas.support.output_file import write_atomically
     from hespas.workflows.module_output import to_mlir_bytecode
 
     tempfile.tempdir = payload["scratch"]
+    start = time.monotonic()
     try:
         if "export" in payload:
             module = _export_module(payload["export"], Path(payload["scratch"]))
@@ -40,7 +42,7 @@ def write_program_file(payload: dict[str, Any]) -> dict[str, Any]:
         raise
     except Exception as error:  # a recipe may raise anything
         return {"error": describe_error(error)}
-    return {}
+    return {"elapsed_s": time.monotonic() - start}
 
 
 def _export_module(request: dict[str, Any], scratch: Path) -> Any:

@@ -123,11 +123,13 @@ class ProgramFiles:
         paths: The path of each program, in the order of the programs.
         existing_count: How many of these files existed before.
         errors: By path, why a file could not be made.
+        elapsed_s: By path, the seconds to make a file from its export, if it was made now.
     """
 
     paths: list[str]
     existing_count: int
     errors: dict[str, HespasError]
+    elapsed_s: dict[str, float]
 
 
 def make_program_files(
@@ -167,15 +169,17 @@ def make_program_files(
             }
     if exports and find_spec("jax") is None:
         raise HespasError("exporting needs JAX", remedy="pip install 'hespas[jax]'")
-    failed = _run_workers(exports, jobs, "programs exported", note)
+    elapsed_s: dict[Path, float] = {}
+    failed = _run_workers(exports, jobs, "programs exported", note, elapsed_s)
     todo = {final: one for final, one in optimised.items() if sources[final] not in failed}
-    failed |= _run_workers(todo, jobs, "programs optimised", note)
+    failed |= _run_workers(todo, jobs, "programs optimised", note, elapsed_s)
     errors = {
         str(final): error
         for final, lowered in sources.items()
         if (error := failed.get(lowered) or failed.get(final))
     }
-    return ProgramFiles([str(path) for path in finals], len(existing_paths), errors)
+    final_s = {str(final): elapsed_s[final] for final in finals if final in elapsed_s}
+    return ProgramFiles([str(path) for path in finals], len(existing_paths), errors, final_s)
 
 
 def describe_workload(workload: StudyWorkload) -> str:
@@ -185,9 +189,16 @@ def describe_workload(workload: StudyWorkload) -> str:
 
 
 def _run_workers(
-    todo: Mapping[Path, dict[str, Any]], jobs: int, units: str, note: Callable[[str], None]
+    todo: Mapping[Path, dict[str, Any]],
+    jobs: int,
+    units: str,
+    note: Callable[[str], None],
+    elapsed_s: dict[Path, float],
 ) -> dict[Path, HespasError]:
-    """Let workers write the files, and return the errors of those that they could not write."""
+    """Let workers write the files, and return the errors of those that they could not write.
+
+    The seconds that each file took are added to ``elapsed_s``.
+    """
     errors: dict[Path, HespasError] = {}
     if not todo:
         return errors
@@ -212,5 +223,7 @@ def _run_workers(
                     errors[path] = kind(
                         error_report["message"], where=of, remedy=error_report["remedy"]
                     )
+                else:
+                    elapsed_s[path] = outcome["elapsed_s"]
                 progress.count_finished(of)
     return errors

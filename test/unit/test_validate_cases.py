@@ -1,0 +1,334 @@
+"""``hespas validate`` of training cases: rows, programs, networks, scores, the command."""
+
+import csv
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hespas.dialects.xla import find_gpu_library
+from hespas.support.errors import HespasError
+from hespas.tools import hespas
+from hespas.tools.console_scripts import run_tool_main
+from hespas.workflows.validation import case_report, case_systems
+from hespas.workflows.validation.case_programs import (
+    REMAT_POLICIES,
+    plan_case_program,
+    read_combine_flags,
+)
+from hespas.workflows.validation.case_runner import CaseOptions, CaseOutcome
+from hespas.workflows.validation.measured_cells import COLUMNS, MeasuredCell
+from hespas.workflows.validation.prediction_scores import StepPrediction
+from hespas.workflows.validation.training_cases import (
+    REQUIRED,
+    TrainingCase,
+    is_case_table,
+    read_training_cases,
+    select_cases,
+)
+
+HEADER = ",".join(REQUIRED) + "\n"
+LLAMA = {
+    "model": "llama-x", "hardware": "H100_80GB_SXM", "layers": "4", "hidden": "512", "heads": "8",
+    "kv_heads": "2", "ffn": "1024", "vocab": "1000", "seq_len": "2048", "per_device_batch": "2",
+    "precision": "bf16", "parallelism": "dp=2;fsdp=8;tp=1", "remat": "full (per block)",
+    "framework": "MaxText (JAX/XLA:GPU)",
+}  # fmt: skip
+
+
+def make_case(devices=16, **texts):
+    return TrainingCase("a", devices, 1.0, {**LLAMA, **texts}, 2)
+
+
+def plan_case(devices=16, changes=None, **texts):
+    return plan_case_program(make_case(devices, **texts), changes or {}, compiles_for_gpu=True)
+
+
+@pytest.fixture
+def write_table(tmp_path):
+    def write_table(text):
+        path = tmp_path / "cases.csv"
+        path.write_text(text)
+        return str(path)
+
+    return write_table
+
+
+@pytest.mark.parametrize(
+    ("rows", "error"),
+    [
+        ("llama2-7b,H100_80GB_SXM,eight,1\n", r":2: error: devices is 'eight', not a whole"),
+        ("llama2-7b,H100_80GB_SXM,8,fast\n", r":2: error: step_time_s is 'fast', not a positive"),
+        ("llama2-7b,H100_80GB_SXM,8,-1\n", r":2: error: step_time_s is '-1'"),
+        ("llama2-7b,H100_80GB_SXM,8,nan\n", r":2: error: step_time_s is 'nan'"),
+        ("llama2-7b,,8,1\n", r":2: error: 'hardware' is empty"),
+        ("llama2-7b,H100_80GB_SXM,8,1,9\n", r":2: error: the row has more cells"),
+        ("", r"cases.csv: error: it has no row"),
+    ],
+)
+def test_wrong_rows_are_errors_with_their_line(write_table, rows, error):
+    with pytest.raises(HespasError, match=error):
+        read_training_cases(write_table(HEADER + rows))
+
+
+def test_ids_are_unique_and_selectable(write_table):
+    columns = "id," + HEADER
+    row = ",llama2-7b,H100_80GB_SXM,8,1\n"
+    cases = read_training_cases(write_table(columns + "x" + row + "y" + row))
+    assert [case.id for case in select_cases(cases, ["y"])] == ["y"]
+    assert select_cases(cases, []) == cases
+    with pytest.raises(HespasError, match="no row has the id 'z'"):
+        select_cases(cases, ["z"])
+    with pytest.raises(HespasError, match=r":3: error: id 'x' is that of line 2 too"):
+        read_training_cases(write_table(columns + "x" + row + "x" + row))
+
+
+def test_columns_select_the_form_of_the_table(write_table):
+    assert is_case_table(write_table(HEADER))
+    assert not is_case_table(write_table(",".join(COLUMNS)))
+    with pytest.raises(HespasError, match="no column step_time_s; a table of training cases has"):
+        is_case_table(write_table("model,hardware,devices\n"))
+    with pytest.raises(HespasError, match="no column source; a table of program files has"):
+        is_case_table(write_table(",".join(COLUMNS[:-1])))
+
+
+def test_a_row_becomes_a_recipe():
+    plan = plan_case()
+    assert not plan.reasons and not plan.assumptions
+    assert plan.workload.recipe == "llama"
+    assert plan.workload.mesh == {"data": 2, "fsdp": 8, "tensor": 1}
+    assert plan.workload.options == {
+        "model": "8b", "layers": "4", "emb": "512", "heads": "8", "kv_heads": "2", "mlp": "1024",
+        "vocab": "1000", "head_dim": "64", "sequence": "2048", "batch": "2", "remat": "full",
+        "attention": "cudnn", "scan": "true",
+    }  # fmt: skip
+
+
+def test_the_batch_of_a_shard_counts_tensor_devices_once():
+    plan = plan_case(parallelism="dp=2;fsdp=4;tp=2")
+    assert plan.workload.options["batch"] == "4"
+    plan = plan_case(parallelism="fsdp=16", global_batch="48")
+    assert plan.workload.options["batch"] == "3"
+
+
+def test_options_of_the_user_replace_those_of_rows():
+    plan = plan_case(changes={"remat": "none", "batch": "1"}, remat="whatever the framework does")
+    assert not plan.reasons
+    assert (plan.workload.options["remat"], plan.workload.options["batch"]) == ("none", "1")
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind", "reason"),
+    [
+        ({"model": "mpt-7b"}, "model", "no recipe builds the model 'mpt-7b'"),
+        ({"layers": "", "vocab": ""}, "model", "layers, vocab missing"),
+        ({"layers": "24+24"}, "model", "layers is '24\\+24', not a number"),
+        ({"seq_len": "224x224x3"}, "sequence", "seq_len is '224x224x3'"),
+        ({"precision": "fp8 (TE)"}, "precision", r"no recipe computes in 'fp8 \(TE\)'"),
+        ({"parallelism": "pp=2;fsdp=8"}, "parallelism", r"pipeline parallelism \(pp=2\)"),
+        ({"parallelism": "cp=2;fsdp=8"}, "parallelism", r"context parallelism \(cp=2\)"),
+        ({"parallelism": "fsdp=8"}, "parallelism", "makes 8 devices, not 16"),
+        ({"parallelism": "see recipe"}, "parallelism", "states no sizes"),
+        ({"parallelism": "dp=16;zero1"}, "parallelism", "ZeRO-1"),
+        ({"remat": "selective"}, "remat", "no recipe has the rematerialisation 'selective'"),
+        ({"per_device_batch": "0.1"}, "batch", "make no whole batch"),
+        ({"global_batch": "17"}, "batch", "17 sequences cannot be divided over 16"),
+        ({"grad_accum": "4"}, "batch", "accumulates gradients"),
+        ({"microbatch": "1"}, "batch", "accumulates gradients"),
+    ],
+)
+def test_what_no_recipe_can_express_is_a_reason(texts, kind, reason):
+    plan = plan_case(**texts)
+    assert plan.workload is None and list(plan.reasons) == [kind]
+    assert re.search(reason, plan.reasons[kind])
+
+
+def test_what_a_row_leaves_open_is_an_assumption():
+    texts = {"model": "llama2-7b", "hardware": "H100_80GB_SXM"}
+    case = TrainingCase("a", 8, 1.0, texts, 2)
+    plan = plan_case_program(case, {}, compiles_for_gpu=True)
+    assert plan.workload.options["model"] == "llama2-7b"
+    assert plan.workload.mesh == {"data": 1, "fsdp": 8, "tensor": 1}
+    for word in ("4096 tokens", "bf16", "fsdp over all 8", "minimal", "one sequence", "XLA flags"):
+        assert any(word in text for text in plan.assumptions), word
+
+
+@given(st.sampled_from(REMAT_POLICIES))
+def test_policies_are_recognised_alone_or_in_parentheses(policy):
+    for text in (policy, f"{policy} (MaxText)", f"custom: some on device ({policy})"):
+        assert plan_case(remat=text).workload.options["remat"] == policy
+
+
+def test_policies_are_those_of_the_recipes():
+    pytest.importorskip("jax")
+    from typing import get_args
+
+    from hespas.frontends.recipes.rematerialisation import Remat
+
+    assert get_args(Remat) == REMAT_POLICIES
+
+
+@pytest.mark.parametrize(
+    ("notes", "hosts", "sizes"),
+    [
+        ("AR/AG combine 128 MiB, RS 64 MiB, latency hiding", 1, (2**27, 2**27, 2**26)),
+        ("AR/AG combine 2 GiB, RS 8 GiB/256 (8 GiB/512 from 64 nodes)", 8, (2**31, 2**31, 2**25)),
+        ("AR/AG combine 2 GiB, RS 8 GiB/256 (8 GiB/512 from 64 nodes)", 64, (2**31, 2**31, 2**24)),
+        ("(bf16: AR/AG 2 GiB, RS 8 GiB/256, from 64 nodes /512; fp8: AR 1 GiB)", 64,
+         (2**31, 2**31, 2**24)),
+    ],
+)  # fmt: skip
+def test_thresholds_are_read_from_notes(notes, hosts, sizes):
+    names = ("all_reduce", "all_gather", "reduce_scatter")
+    assert read_combine_flags(notes, hosts) == [
+        f"--xla_gpu_{name}_combine_threshold_bytes={size}"
+        for name, size in zip(names, sizes, strict=True)
+    ]
+    assert read_combine_flags("nothing about flags", hosts) == []
+
+
+def test_xla_flags_are_those_of_the_row_then_of_the_framework():
+    assert plan_case(xla_flags="--xla_a=1 --xla_b=2").xla_options == 'flags="--xla_a=1 --xla_b=2"'
+    maxtext = plan_case(framework="MaxText (JAX/XLA)", notes="AG combine 1 MiB")
+    assert maxtext.xla_options.startswith("preset=maxtext-tutorial,")
+    assert "all_gather_combine_threshold_bytes=1048576" in maxtext.xla_options
+    torch = plan_case(framework="PyTorch FSDP")
+    assert "compiled by XLA, not by PyTorch FSDP" in torch.assumptions
+
+
+@pytest.mark.parametrize(
+    ("text", "gb_s"),
+    [
+        ("NVLink in node of 8, 8x400 Gb/s IB per node", 50.0),
+        ("p5.48xlarge EFA 3200 Gb/s per node", 50.0),
+        ("1600 Gb/s per node RoCE; 8 GPUs/node NVLink", 25.0),
+        ("400 Gb/s RDMA per GPU; NVLink in node of 8", 50.0),
+        ("not stated", None),
+    ],
+)
+def test_bandwidth_between_hosts_is_read(text, gb_s):
+    assert case_systems.read_nic_bandwidth(text) == gb_s
+
+
+def test_networks(tmp_path):
+    """One host, a preset of several, and one that is written because no preset has its numbers."""
+    choose = case_systems.choose_case_system
+    assert choose("H100_80GB", 8, "").name == "HGX_H100_8"
+    assert choose("H100_80GB", 1, "").name == ""
+    stated = choose("H100_80GB", 16, "8x400 Gb/s")
+    assert (stated.name, stated.assumption) == ("DGX_H100_SuperPOD_2", "")
+    assert "network between hosts assumed: 50 GB/s" in choose("H100_80GB", 16, "").assumption
+    with pytest.raises(HespasError, match="12 devices do not fill hosts of 8"):
+        choose("H100_80GB", 12, "")
+    slow = choose("A100_SXM_80GB", 24, "8x100 Gb/s")
+    folder = case_systems.write_case_system(slow, "A100_SXM_80GB", tmp_path)
+    from hespas import configs
+
+    spec = configs.load_system(folder)
+    assert spec.npus_count == (8, 3)
+    assert spec.bandwidth_gib_s[0] == pytest.approx(300)
+    assert spec.bandwidth_gib_s[1] == pytest.approx(12.5e9 / 2**30)
+
+
+def make_outcome(name, measured_s, predicted_s, **texts):
+    case = TrainingCase(name, 16, measured_s, {**LLAMA, **texts}, 2)
+    outcome = CaseOutcome(case, plan_case(**texts), "H100_80GB")
+    if predicted_s is not None:
+        cell = MeasuredCell("llama-x", 16, "H100_80GB", "s", measured_s, 0.0, "", 2)
+        outcome.prediction = StepPrediction(
+            cell, predicted_s, 0.9 * predicted_s, 1.1 * predicted_s, compute_s=predicted_s,
+            exposed_s=0.0,
+        )  # fmt: skip
+    return outcome
+
+
+def test_scores_by_group_and_reasons():
+    outcomes = [
+        make_outcome("a", 1.0, 1.2, framework="MaxText (a)"),
+        make_outcome("b", 2.0, 1.9, framework="MaxText (b)"),
+        make_outcome("c", 3.0, None, precision="fp8"),
+        make_outcome("d", 3.0, None, precision="fp8", remat="selective", framework=""),
+    ]
+    scores = case_report.score_groups(outcomes, 0.1)
+    count, score = scores["all"]["rows"]
+    assert (count, score.cells, score.inside, score.order) == (4, 2, 0.5, 1.0)
+    assert score.mape == pytest.approx(0.125) and score.bias == pytest.approx(0.075)
+    assert scores["precision"]["fp8"] == (2, None)
+    assert set(scores["framework"]) == {"MaxText", "not stated"}
+    reasons = case_report.count_reasons(outcomes)
+    assert {kind: (c.rows, c.alone) for kind, c in reasons.items()} == {
+        "precision": (2, 1), "remat": (1, 0),
+    }  # fmt: skip
+    rows = [case_report.build_case_row(outcome, CaseOptions()) for outcome in outcomes]
+    assert rows[3]["reason_kinds"] == "precision remat" and rows[3]["predicted_s"] is None
+    lines = list(csv.DictReader(case_report.format_case_csv(rows).splitlines()))
+    assert [line["in_band"] for line in lines] == ["false", "true", "", ""]
+    titles = [table.title for table in case_report.build_case_tables(outcomes, 0.1)]
+    assert titles == [
+        "predicted rows", "scores of rows of 100 ms and more", "the 2 largest errors",
+        "2 rows without a prediction",
+    ]  # fmt: skip
+
+
+def run(*argv):
+    return run_tool_main(hespas.main, ["validate", *argv])
+
+
+def test_a_table_of_refused_rows_has_their_reasons(write_table, capsys, tmp_path):
+    table = write_table(HEADER + "mpt-7b,TPUv5e,8,1\nllama2-7b,abacus,8,1\n")
+    out = tmp_path / "out.csv"
+    assert run(table, "--csv", str(out), "--work-dir", str(tmp_path)) == 1
+    text = capsys.readouterr()
+    assert "no row can be predicted" in text.err
+    assert "2 rows without a prediction" in text.out
+    rows = list(csv.DictReader(out.open()))
+    assert [row["reason_kinds"] for row in rows] == ["model hardware", "hardware"]
+    assert rows[1]["reason"] == "no node preset for 'abacus'"
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (("--programs", "x"), "--programs needs a table of program files"),
+        (("--no-baselines",), "--no-baselines needs a table of program files"),
+        (("--set", "remat"), "--set takes KEY=VALUE"),
+        (("--rows", "7"), "no row has the id '7'"),
+    ],
+)
+def test_wrong_flags(write_table, capsys, flags, error):
+    assert run(write_table(HEADER + "llama2-7b,abacus,8,1\n"), *flags) != 0
+    assert error in capsys.readouterr().err
+
+
+def test_flags_of_cases_need_cases(write_table, capsys):
+    table = write_table(",".join(COLUMNS) + "\n")
+    assert run(table, "--form", "fused") != 0
+    assert "--form needs a table of training cases" in capsys.readouterr().err
+    assert run(table) != 0
+    assert "--programs is missing" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(find_gpu_library() is None, reason="needs hespas[gpu-compiler]")
+def test_a_newcomer_s_table(write_table, capsys, tmp_path):
+    """Four columns suffice; the second run computes nothing and gives the same."""
+    pytest.importorskip("jax")
+    table = write_table(
+        "model,hardware,devices,step_time_s,per_device_batch,seq_len,heads,kv_heads,head_dim,hidden\n"
+        "tiny,H100_80GB_SXM,8,0.5,1,128,4,2,64,256\nmpt-7b,H100_80GB_SXM,8,1,1,128,,,,\n"
+    )
+    places = ("--work-dir", str(tmp_path / "w"), "--cache", str(tmp_path / "c"), "--jobs", "1")
+    assert run(table, *places, "--json") == 0
+    text = capsys.readouterr()
+    assert "1 of 2 rows predicted, 1 computed now" in text.err
+    data = json.loads(text.out)
+    row, refused = data["rows"]
+    assert row["low_s"] < row["predicted_s"] < row["high_s"] and row["compile_s"] > 0
+    assert row["error"] == pytest.approx(row["predicted_s"] / 0.5 - 1)
+    assert refused["reason"] == "no recipe builds the model 'mpt-7b'"
+    assert data["scores"]["all"]["rows"]["score"]["cells"] == 1
+    assert run(table, *places, "--json", "--max-mape", "1") == 1
+    again = capsys.readouterr()
+    assert "1 of 2 rows predicted, 0 computed now" in again.err
+    assert json.loads(again.out)["rows"][0]["predicted_s"] == row["predicted_s"]

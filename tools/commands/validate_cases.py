@@ -1,0 +1,90 @@
+"""``hespas validate`` of a table of training cases, whose programs hespas makes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from hespas.support.errors import UsageError
+
+CASE_FLAGS = ("rows", "form", "set", "xla_optimize", "work_dir", "cache", "jobs", "csv")
+CELL_FLAGS = ("programs", "start", "baselines")
+
+
+def check_flags_of_table(options: argparse.Namespace, *, is_case_table: bool) -> None:
+    """Raise UsageError for a flag that belongs to the other form of the table."""
+    flags = CELL_FLAGS if is_case_table else CASE_FLAGS
+    names = [name for name in flags if getattr(options, name) not in (None, "", [], True)]
+    if names:
+        needs = "program files" if is_case_table else "training cases"
+        flag = "no-baselines" if names[0] == "baselines" else names[0].replace("_", "-")
+        raise UsageError(f"--{flag} needs a table of {needs}, which {options.cells} is not")
+    if not is_case_table and not options.programs:
+        raise UsageError(
+            "--programs is missing", remedy="name the folder with the programs of the table"
+        )
+
+
+def validate_cases(options: argparse.Namespace) -> int:
+    """Predict the rows of a table of training cases, and print their errors; the exit code."""
+    from hespas.estimators.measure import host
+    from hespas.support import text_tables
+    from hespas.support.output_file import check_writable_file, write_atomically
+    from hespas.tools.terminal import print_to_stderr
+    from hespas.workflows.plot_files import check_plot_file
+    from hespas.workflows.validation import case_report, case_runner, training_cases
+    from hespas.workflows.validation.prediction_plot import draw_predictions
+
+    if options.plot:
+        check_plot_file(options.plot)
+    for path in filter(None, (options.plot, options.markdown, options.csv)):
+        check_writable_file(path)
+    ids = [name.strip() for text in options.rows for name in text.split(",") if name.strip()]
+    cases = training_cases.select_cases(training_cases.read_training_cases(options.cells), ids)
+    case_options = case_runner.CaseOptions(
+        form=options.form or case_runner.FORMS[0],
+        estimator=options.estimator,
+        changes=dict(_parse_change(text) for text in options.set),
+        xla_options=options.xla_optimize,
+        jobs=options.jobs or host.count_usable_cores(),
+        work_dir=options.work_dir,
+        cache=options.cache,
+    )
+    outcomes = case_runner.predict_cases(cases, case_options, print_to_stderr)
+    tables = case_report.build_case_tables(outcomes, options.at_least)
+    if options.csv:
+        rows = [case_report.build_case_row(outcome, case_options) for outcome in outcomes]
+        write_atomically(options.csv, case_report.format_case_csv(rows).encode())
+    if options.markdown:
+        text = "\n\n".join(text_tables.format_markdown_table(table) for table in tables)
+        write_atomically(options.markdown, (text + "\n").encode())
+    predictions = [o.prediction for o in outcomes if o.prediction is not None]
+    if options.plot and predictions:
+        draw_predictions(options.plot, {f"{options.estimator}, {case_options.form}": predictions})
+    if options.json:
+        data = case_report.build_case_json(outcomes, case_options, options.at_least)
+        print(json.dumps(data, indent=1))
+    else:
+        text_tables.print_tables(tables)
+    return _check_result(outcomes, options)
+
+
+def _check_result(outcomes: Any, options: argparse.Namespace) -> int:
+    from hespas.tools.commands.validate import check_error_limits
+    from hespas.tools.terminal import print_to_stderr
+    from hespas.workflows.validation.prediction_scores import score_predictions
+
+    predictions = [o.prediction for o in outcomes if o.prediction is not None]
+    if not predictions:
+        print_to_stderr("error: no row can be predicted")
+        return 1
+    score = score_predictions(predictions, at_least_s=options.at_least)
+    return check_error_limits({options.estimator: score}, options.max_mape, options.max_bias)
+
+
+def _parse_change(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UsageError(f"--set takes KEY=VALUE, not '{text}'")
+    return key, value

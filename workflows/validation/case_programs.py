@@ -1,0 +1,274 @@
+"""The program of a training case: its recipe, options, mesh and XLA flags, or why there is none.
+
+A case whose model, precision, division or rematerialisation no recipe can express is refused with
+all its reasons, and never replaced by a similar program. What a row leaves open and a program needs
+becomes an assumption, which the row of the result lists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hespas.workflows.studies.study_definition import StudyWorkload
+from hespas.workflows.validation.case_systems import HOST_DEVICES
+from hespas.workflows.validation.training_cases import DIMENSIONS, TrainingCase
+
+# Models that a recipe can build with any dimensions, by the start of their names.
+FAMILIES = {"llama": "llama", "codellama": "llama", "fuji": "llama", "tiny": "llama"}
+# Dimensions that a recipe knows by name, for rows that state none.
+MODELS = {
+    "tiny": "tiny", "llama2-7b": "llama2-7b", "llama3-8b": "8b", "llama3.1-8b": "8b",
+    "llama3-70b": "70b", "llama3.1-70b": "70b",
+}  # fmt: skip
+RECIPE_SIZES = {
+    "layers": "layers", "hidden": "emb", "heads": "heads", "kv_heads": "kv_heads",
+    "head_dim": "head_dim", "ffn": "mlp", "vocab": "vocab",
+}  # fmt: skip
+PRECISIONS: Mapping[str, Mapping[str, str]] = {
+    "bf16": {},
+    "bf16 (te)": {},
+    "bf16 compute, fp32 params": {},
+    "bf16 autocast + fp32 optimizer": {},
+    "amp_bf16/default": {},
+    "fp32": {"compute_dtype": "f32"},
+    "f32": {"compute_dtype": "f32"},
+}
+REMAT_POLICIES = (
+    "none", "minimal_with_context", "minimal_flash", "minimal", "save_dot_with_context_except_mlp",
+    "save_dot_except_mlpwi", "save_dot_except_mlp", "save_qkv_proj", "save_out_proj", "full",
+)  # fmt: skip
+DEFAULT_SEQUENCE, DEFAULT_REMAT = 4096, "minimal"  # as the recipes
+MAXTEXT_PRESET = "maxtext-tutorial"  # MaxText's own GPU flags, without the thresholds of a row
+LATENCY_HIDING = "--xla_gpu_enable_latency_hiding_scheduler=true"
+_COMBINERS = {"AR": "all_reduce", "AG": "all_gather", "RS": "reduce_scatter"}
+_UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+@dataclass
+class CasePlan:
+    """How a case is predicted, or why it is not.
+
+    Attributes:
+        workload: The recipe with options and mesh; None if the case is refused.
+        xla_options: Options of the pass xla-optimize.
+        reasons: By kind (model, precision, ...), why there is no program.
+        assumptions: What the row does not state, one phrase each.
+    """
+
+    workload: StudyWorkload | None = None
+    xla_options: str = ""
+    reasons: dict[str, str] = field(default_factory=dict)
+    assumptions: list[str] = field(default_factory=list)
+
+
+def plan_case_program(
+    case: TrainingCase, changes: Mapping[str, str], *, compiles_for_gpu: bool
+) -> CasePlan:
+    """Plan the program of a case.
+
+    Args:
+        case: The case.
+        changes: Options of the recipe that replace those of every row.
+        compiles_for_gpu: Whether XLA compiles the program for a GPU, with cuDNN's attention.
+    """
+    plan = CasePlan()
+    sizes = _plan_sizes(case, plan)
+    precision = _plan_precision(case, plan)
+    mesh = _plan_mesh(case, plan)
+    remat = changes.get("remat") or _plan_remat(case, plan)
+    sequence = _read_count(case, "seq_len", plan)
+    if sequence is None and "sequence" not in plan.reasons:
+        sequence = DEFAULT_SEQUENCE
+        plan.assumptions.append(f"sequences of {sequence} tokens")
+    batch = _plan_batch(case, mesh, plan)
+    if plan.reasons or batch is None:
+        return plan
+    options = {
+        **sizes,
+        **precision,
+        "sequence": str(sequence),
+        "batch": str(batch),
+        "remat": remat,
+        "attention": "cudnn" if compiles_for_gpu else "dot_product",
+        "scan": "true",
+        **changes,
+    }
+    recipe = next(r for start, r in FAMILIES.items() if case.get_text("model").startswith(start))
+    plan.workload = StudyWorkload(recipe, options, mesh, {"id": case.id})
+    plan.xla_options = _plan_xla_options(case, plan) if compiles_for_gpu else ""
+    return plan
+
+
+def _plan_sizes(case: TrainingCase, plan: CasePlan) -> dict[str, str]:
+    """Return the dimensions of the model as options of the recipe."""
+    name = case.get_text("model")
+    if not name.startswith(tuple(FAMILIES)):
+        plan.reasons["model"] = f"no recipe builds the model '{name}'"
+        return {}
+    sizes: dict[str, int] = {}
+    for column in DIMENSIONS:
+        value = _read_count(case, column, plan)
+        if value is not None:
+            sizes[column] = value
+    if "model" not in plan.reasons and name not in MODELS:
+        missing = [c for c in DIMENSIONS if c not in (*sizes, "head_dim", "kv_heads")]
+        if missing:
+            plan.reasons["model"] = (
+                f"the dimensions of '{name}' are not known: {', '.join(missing)} missing"
+            )
+    if "hidden" in sizes and "heads" in sizes and "head_dim" not in sizes:
+        sizes["head_dim"] = sizes["hidden"] // sizes["heads"]
+    if "heads" in sizes:
+        sizes.setdefault("kv_heads", sizes["heads"])
+    options = {RECIPE_SIZES[column]: str(value) for column, value in sizes.items()}
+    return {"model": MODELS.get(name, "8b"), **options}
+
+
+def _plan_precision(case: TrainingCase, plan: CasePlan) -> Mapping[str, str]:
+    text = case.get_text("precision")
+    if not text:
+        plan.assumptions.append("bf16 with f32 weights")
+    elif text.lower() not in PRECISIONS:
+        plan.reasons["precision"] = f"no recipe computes in '{text}'"
+    return PRECISIONS.get(text.lower(), {})
+
+
+def _plan_mesh(case: TrainingCase, plan: CasePlan) -> dict[str, int]:
+    """Return the mesh: data (between hosts first), fsdp, tensor."""
+    text = case.get_text("parallelism")
+    sizes = {name: int(size) for name, size in re.findall(r"\b([a-z]+)=(\d+)", text)}
+    if not text:
+        sizes = {"fsdp": case.devices}
+        plan.assumptions.append(f"fsdp over all {case.devices} devices")
+    elif not sizes:
+        plan.reasons["parallelism"] = f"'{text}' states no sizes such as dp=2;fsdp=8"
+        return {}
+    names = {"pp": "pipeline", "cp": "context", "ep": "expert"}
+    problems = [
+        f"{title} parallelism ({name}={sizes[name]})"
+        for name, title in names.items()
+        if sizes.get(name, 1) > 1
+    ]
+    if "zero" in text.lower():
+        problems.append("ZeRO-1, which divides the optimiser's state only")
+    strategy = re.search(r"fsdp_strategy=(\w+)", text)
+    if strategy and strategy[1] != "FULL_SHARD":
+        problems.append(f"FSDP's strategy {strategy[1]}")
+    mesh = {"data": sizes.get("dp", 1), "fsdp": sizes.get("fsdp", 1), "tensor": sizes.get("tp", 1)}
+    count = mesh["data"] * mesh["fsdp"] * mesh["tensor"]
+    if problems:
+        plan.reasons["parallelism"] = f"no program with {', '.join(problems)}"
+    elif count != case.devices:
+        plan.reasons["parallelism"] = f"'{text}' makes {count} devices, not {case.devices}"
+    return mesh
+
+
+def _plan_remat(case: TrainingCase, plan: CasePlan) -> str:
+    """Return MaxText's policy that a row names: at its start, or in parentheses."""
+    text = case.get_text("remat")
+    if not text:
+        plan.assumptions.append(f"rematerialisation {DEFAULT_REMAT}")
+        return DEFAULT_REMAT
+    start = text.partition(" (")[0]
+    for name in (start, *re.findall(r"\((\w+)\)", text)):
+        if name in REMAT_POLICIES:
+            return name
+    plan.reasons["remat"] = f"no recipe has the rematerialisation '{text}'"
+    return ""
+
+
+def _plan_batch(case: TrainingCase, mesh: Mapping[str, int], plan: CasePlan) -> int | None:
+    """Return the sequences of each batch shard, or None if the case is refused."""
+    accumulated = _read_count(case, "grad_accum", plan) or 1
+    rows = _read_count(case, "global_batch", plan)
+    per_device = _read_number(case, "per_device_batch", plan)
+    microbatch = _read_count(case, "microbatch", plan)
+    if not mesh:
+        return None
+    shards = mesh["data"] * mesh["fsdp"]
+    if rows is None and "batch" not in plan.reasons:
+        if per_device is None:
+            plan.assumptions.append("one sequence for each batch shard")
+        total = per_device * case.devices if per_device is not None else shards
+        rows = int(total)
+        if rows != total:
+            plan.reasons["batch"] = f"{per_device:g} sequences of a device make no whole batch"
+    if rows is None or "batch" in plan.reasons or "parallelism" in plan.reasons:
+        return None
+    batch, rest = divmod(rows, shards)
+    if rest or not batch:
+        plan.reasons["batch"] = f"{rows} sequences cannot be divided over {shards} batch shards"
+    elif accumulated > 1 or (microbatch is not None and microbatch < batch):
+        count = accumulated if accumulated > 1 else -(-batch // (microbatch or 1))
+        plan.reasons["batch"] = f"no recipe accumulates gradients (over {count} microbatches)"
+    return batch
+
+
+def _plan_xla_options(case: TrainingCase, plan: CasePlan) -> str:
+    """Return the options of xla-optimize: flags of the row, of its framework, and thresholds."""
+    stated, framework = case.get_text("xla_flags"), case.get_text("framework").lower()
+    if stated:
+        return f'flags="{stated}"'
+    hosts = -(-case.devices // HOST_DEVICES)
+    flags = [LATENCY_HIDING, *read_combine_flags(case.get_text("notes"), hosts)]
+    options = [f'flags="{" ".join(flags)}"']
+    if "maxtext" in framework:
+        options.insert(0, f"preset={MAXTEXT_PRESET}")
+    elif framework and not any(name in framework for name in ("jax", "xla")):
+        plan.assumptions.append(f"compiled by XLA, not by {case.get_text('framework')}")
+    if len(flags) == 1 and "maxtext" not in framework:
+        plan.assumptions.append("XLA flags: default thresholds, latency-hiding scheduler")
+    return ",".join(options)
+
+
+def read_combine_flags(notes: str, hosts: int) -> list[str]:
+    """Read the thresholds of combined collectives from notes, as XLA flags.
+
+    Understands ``AR/AG combine 2 GiB, RS 8 GiB/256 (8 GiB/512 from 64 nodes)`` and
+    ``RS 8 GiB/256, from 64 nodes /512``. Text after ``fp8:`` is about other rows.
+    """
+    text = notes.partition("fp8:")[0]
+    limit = r"(\d+) ([KMG]iB)(?:/(\d+))?"
+    larger = r"(?: \(\d+ [KMG]iB/(\d+) from (\d+) nodes\)|, from (\d+) nodes /(\d+))?"
+    flags: dict[str, str] = {}
+    for match in re.finditer(
+        rf"\b((?:AR|AG|RS)(?:/(?:AR|AG|RS))*)(?: combine)? {limit}{larger}", text
+    ):
+        names, count, unit, divisor, divisor_a, hosts_a, hosts_b, divisor_b = match.groups()
+        if (least := hosts_a or hosts_b) and hosts >= int(least):
+            divisor = divisor_a or divisor_b
+        size = int(count) * _UNITS[unit] // int(divisor or 1)
+        for name in names.split("/"):
+            kind = _COMBINERS[name]
+            flags.setdefault(kind, f"--xla_gpu_{kind}_combine_threshold_bytes={size}")
+    return list(flags.values())
+
+
+def _read_count(case: TrainingCase, column: str, plan: CasePlan) -> int | None:
+    """Read a whole number; None if the cell is empty, or wrong, which is a reason."""
+    value = _read_number(case, column, plan)
+    if value is None:
+        return None
+    if value != int(value) or value < 1:
+        plan.reasons[_get_reason_kind(column)] = f"{column} is '{case.get_text(column)}'"
+        return None
+    return int(value)
+
+
+def _read_number(case: TrainingCase, column: str, plan: CasePlan) -> float | None:
+    text = case.get_text(column)
+    if not text:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        plan.reasons[_get_reason_kind(column)] = f"{column} is '{text}', not a number"
+        return None
+
+
+def _get_reason_kind(column: str) -> str:
+    if column in DIMENSIONS:
+        return "model"
+    return "sequence" if column == "seq_len" else "batch"

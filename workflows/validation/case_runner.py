@@ -1,0 +1,213 @@
+"""Predicting training cases: make, compile, estimate and simulate the program of each row.
+
+Programs are kept as files named by their inputs, and results in the cache of sweeps, so that an
+interrupted run continues and a second run computes nothing. A row that cannot be predicted stays in
+the result with its reasons.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hespas import configs
+from hespas.estimators import registry
+from hespas.support.errors import HespasError
+from hespas.workflows.studies import program_forms, study_programs
+from hespas.workflows.studies.study_programs import StudyProgram
+from hespas.workflows.sweep import sweep_runner
+from hespas.workflows.validation.case_programs import CasePlan, plan_case_program
+from hespas.workflows.validation.case_systems import (
+    CaseSystem,
+    choose_case_system,
+    find_node,
+    write_case_system,
+)
+from hespas.workflows.validation.measured_cells import MeasuredCell
+from hespas.workflows.validation.prediction_scores import StepPrediction
+from hespas.workflows.validation.training_cases import TrainingCase
+
+FORMS = ("scheduled", "optimised", "fused")
+
+
+@dataclass(frozen=True)
+class CaseOptions:
+    """How cases are predicted.
+
+    Attributes:
+        form: One of ``FORMS``.
+        estimator: The estimator.
+        changes: Options of the recipe that replace those of every row.
+        xla_options: More options of the pass xla-optimize.
+        jobs: The number of worker processes.
+        work_dir: The folder that keeps programs; "" for the default one.
+        cache: The file that keeps results; "" for the default one, "none" for none.
+    """
+
+    form: str = "scheduled"
+    estimator: str = "calibrated"
+    changes: Mapping[str, str] = field(default_factory=dict)
+    xla_options: str = ""
+    jobs: int = 1
+    work_dir: str = ""
+    cache: str = ""
+
+
+@dataclass
+class CaseOutcome:
+    """A case with its prediction, or the reasons why there is none.
+
+    Attributes:
+        case: The case.
+        plan: Its recipe, options, reasons and assumptions.
+        node: The node; "" if unknown.
+        system: The network; None if it was not chosen.
+        program: The program in the form of the run.
+        path: The file of the program.
+        compile_s: The seconds that XLA took now; None if the program existed before.
+        figures: The row of the sweep.
+        prediction: The prediction; None if the case has reasons.
+    """
+
+    case: TrainingCase
+    plan: CasePlan
+    node: str = ""
+    system: CaseSystem | None = None
+    program: StudyProgram | None = None
+    path: str = ""
+    compile_s: float | None = None
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    prediction: StepPrediction | None = None
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """By kind, why there is no prediction."""
+        return self.plan.reasons
+
+    @property
+    def warnings(self) -> list[str]:
+        """The warnings of the run."""
+        text = self.figures.get("warnings")
+        return json.loads(text) if text else []
+
+
+def predict_cases(
+    cases: Sequence[TrainingCase], options: CaseOptions, note: Callable[[str], None]
+) -> list[CaseOutcome]:
+    """Predict the step time of each case, in order.
+
+    Raises:
+        HespasError: The estimator is unknown, the folder cannot be written, or JAX is missing.
+    """
+    registry.load_estimator_class(options.estimator)
+    outcomes = [_plan_case(case, options) for case in cases]
+    folder = Path(options.work_dir or study_programs.get_default_folder())
+    _make_programs([o for o in outcomes if o.program is not None], folder, options.jobs, note)
+    runnable = [o for o in outcomes if not o.reasons]
+    sweep_cells = [_make_sweep_cell(outcome, folder, options) for outcome in runnable]
+    sweep_options = sweep_runner.SweepOptions(jobs=options.jobs, cache=options.cache)
+    done = sweep_runner.run_sweep(sweep_cells, sweep_options, note) if sweep_cells else None
+    for outcome, row in zip(runnable, done.rows if done else (), strict=True):
+        _add_figures(outcome, row)
+    note(
+        f"{sum(o.prediction is not None for o in outcomes)} of {len(outcomes)} rows predicted, "
+        f"{done.computed if done else 0} computed now; programs are in {folder}"
+    )
+    return outcomes
+
+
+def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
+    """Choose the program, node and network of a case, or state the reasons against it."""
+    hardware = case.get_text("hardware")
+    node, target, hardware_reason = find_node(hardware), "", ""
+    if not node:
+        hardware_reason = f"no node preset for '{hardware}'"
+    else:
+        try:
+            target = program_forms.choose_xla_target(options.form, node)
+        except HespasError as error:
+            hardware_reason = error.message
+    compiles_for_gpu = options.form in program_forms.BY_XLA
+    plan = plan_case_program(case, options.changes, compiles_for_gpu=compiles_for_gpu)
+    outcome = CaseOutcome(case, plan, node)
+    if hardware_reason:
+        plan.reasons["hardware"] = hardware_reason
+        return outcome
+    network = "; ".join(map(case.get_text, ("network", "uncertain")))
+    try:
+        outcome.system = choose_case_system(node, case.devices, network)
+    except HespasError as error:
+        plan.reasons["network"] = error.message
+    if plan.reasons or plan.workload is None or outcome.system is None:
+        return outcome
+    if outcome.system.assumption:
+        plan.assumptions.append(outcome.system.assumption)
+    per_host = _count_host_devices(outcome.system)
+    xla_options = ",".join(filter(None, (plan.xla_options, options.xla_options)))
+    outcome.program = StudyProgram(
+        plan.workload, options.form, target, per_host, xla_options if target else ""
+    )
+    return outcome
+
+
+def _count_host_devices(system: CaseSystem) -> int:
+    if system.dimensions:
+        return system.dimensions[0].devices
+    return configs.load_system(system.name).npus_count[0] if system.name else 1
+
+
+def _make_programs(
+    outcomes: Sequence[CaseOutcome], folder: Path, jobs: int, note: Callable[[str], None]
+) -> None:
+    """Make the programs that do not exist; one that cannot be made is a reason."""
+    programs = [outcome.program for outcome in outcomes if outcome.program is not None]
+    if not programs:
+        return
+    files = study_programs.make_program_files(programs, folder, jobs, note)
+    for outcome, path in zip(outcomes, files.paths, strict=True):
+        outcome.path, outcome.compile_s = path, files.elapsed_s.get(path)
+        if (error := files.errors.get(path)) is not None:
+            outcome.reasons["compile"] = error.message
+
+
+def _make_sweep_cell(outcome: CaseOutcome, folder: Path, options: CaseOptions) -> dict[str, Any]:
+    assert outcome.system is not None
+    system = write_case_system(outcome.system, outcome.node, folder / "systems")
+    return {
+        "mlir": outcome.path,
+        "node": outcome.node,
+        "estimator": options.estimator,
+        "split": "linear",
+        "fuse": options.form == "fused",
+        "by_dimension": True,
+        **({"system": system} if system else {}),
+    }
+
+
+def _add_figures(outcome: CaseOutcome, row: Mapping[str, Any]) -> None:
+    """Add the figures of a run; its error is a reason. The step of one device is its compute."""
+    if row["error"] is not None:
+        outcome.reasons["run"] = re.sub(r"^(?:\S+: )?error: ", "", row["error"])
+        return
+    assert outcome.system is not None
+    outcome.figures = row
+    step = ("step_time_s", "step_time_band_s") if row.get("step_time_s") else (
+        "compute_s", "compute_band_s"
+    )  # fmt: skip
+    case = outcome.case
+    outcome.prediction = StepPrediction(
+        MeasuredCell(
+            case.get_text("model"), case.devices, outcome.node, outcome.system.title,
+            case.measured_s, 0.0, case.get_text("source"), case.line,
+        ),
+        row[step[0]],
+        row.get(f"{step[1]}.0"),
+        row.get(f"{step[1]}.1"),
+        compute_s=row["compute_s"],
+        exposed_s=row.get("exposed_comm_s") or 0.0,
+        program=Path(outcome.path).name,
+    )  # fmt: skip

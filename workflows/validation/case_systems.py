@@ -1,0 +1,147 @@
+"""The node and the network of a training case.
+
+Hosts have 8 devices. Between hosts, the bandwidth is the one that the row states, or else that of
+the vendor's reference design, which is then an assumption about the row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hespas import configs
+from hespas.configs import system_layout
+from hespas.configs.system_layout import GIB, SystemDimension
+from hespas.support.errors import HespasError
+from hespas.support.output_file import write_atomically
+from hespas.workflows.studies import program_forms
+
+HOST_DEVICES = 8
+NIC_LATENCY_NS = 2000.0  # as the SuperPOD presets: half of NCCL's 4 us for a network step
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A board by the name that benchmarks give it.
+
+    Attributes:
+        node: The node preset.
+        host: The system preset of a host of 8.
+        cluster: The system presets of several hosts over ``nic_gb_s``; "" if there are none.
+        nic_gb_s: The bandwidth of a device between hosts in the vendor's reference design, in 1e9
+            bytes per second and direction.
+        reference: The source of ``nic_gb_s``.
+    """
+
+    node: str
+    host: str
+    cluster: str
+    nic_gb_s: float
+    reference: str
+
+
+_NDR = "DGX SuperPOD, NDR InfiniBand"
+_HDR = "DGX A100 SuperPOD, HDR InfiniBand"
+BOARDS: Mapping[str, Board] = {
+    "H100_80GB_SXM": Board("H100_80GB", "HGX_H100_8", "DGX_H100_SuperPOD_{}", 50.0, _NDR),
+    "H200_141GB_SXM": Board("H200_141GB", "HGX_H200_8", "DGX_H200_SuperPOD_{}", 50.0, _NDR),
+    "B200_180GB": Board("B200_180GB", "HGX_B200_8", "DGX_B200_SuperPOD_{}", 50.0, _NDR),
+    "A100_SXM_80GB": Board("A100_SXM_80GB", "A100_SXM_40GB_8GPU", "", 25.0, _HDR),
+    "A100_SXM_40GB": Board("A100_SXM_40GB", "A100_SXM_40GB_8GPU", "", 25.0, _HDR),
+}
+BOARDS_BY_NODE = {board.node: board for board in BOARDS.values()}
+
+
+@dataclass(frozen=True, slots=True)
+class CaseSystem:
+    """The network of a case.
+
+    Attributes:
+        name: A preset; "" for a single device, or if ``dimensions`` describe the network.
+        dimensions: The dimensions of a network without a preset.
+        title: The name for people.
+        assumption: What the row does not state about the network; "" if it states all.
+    """
+
+    name: str
+    title: str
+    dimensions: tuple[SystemDimension, ...] = ()
+    assumption: str = ""
+
+
+def find_node(hardware: str) -> str:
+    """Return the node preset of a board, or "" if none is known."""
+    if hardware in BOARDS:
+        return BOARDS[hardware].node
+    return hardware if hardware in configs.list_node_presets() else ""
+
+
+def read_nic_bandwidth(text: str) -> float | None:
+    """Read the bandwidth of a device between hosts, in 1e9 bytes per second; None if not stated.
+
+    Understands ``8x400 Gb/s`` (of a host of 8), ``1600 Gb/s per node`` and ``400 Gb/s per GPU``.
+    """
+    if match := re.search(r"(\d+)x(\d+) Gb/s", text):
+        return int(match[1]) * int(match[2]) / 8 / HOST_DEVICES
+    if match := re.search(r"(\d+) Gb/s[^;:,]* per (node|host|VM|GPU|device)", text):
+        per_host = match[2] in ("node", "host", "VM")
+        return int(match[1]) / 8 / (HOST_DEVICES if per_host else 1)
+    return None
+
+
+def choose_case_system(node: str, devices: int, network: str) -> CaseSystem:
+    """Choose the network of ``devices`` devices.
+
+    Raises:
+        HespasError: Nothing is known about the board's hosts, or the devices do not fill them.
+    """
+    if devices == 1:
+        return CaseSystem("", "one device")
+    board = BOARDS_BY_NODE.get(node)
+    if board is None or devices < HOST_DEVICES:
+        name = program_forms.choose_system(node, devices, ())
+        return CaseSystem(name or "", name or "")
+    if devices == HOST_DEVICES:
+        return CaseSystem(board.host, board.host)
+    if devices % HOST_DEVICES:
+        raise HespasError(f"{devices} devices do not fill hosts of {HOST_DEVICES}")
+    hosts, stated_gb_s = devices // HOST_DEVICES, read_nic_bandwidth(network)
+    nic_gb_s = board.nic_gb_s if stated_gb_s is None else stated_gb_s
+    assumption = (
+        f"network between hosts assumed: {nic_gb_s:g} GB/s for each device ({board.reference})"
+        if stated_gb_s is None
+        else ""
+    )
+    preset = board.cluster.format(hosts)
+    if nic_gb_s == board.nic_gb_s and preset in configs.list_system_presets():
+        return CaseSystem(preset, preset, (), assumption)
+    inside = configs.load_system(board.host)
+    dimensions = (
+        SystemDimension(
+            "Switch", HOST_DEVICES, inside.bandwidth_gib_s[0] * GIB / 1e9, inside.latency_ns[0]
+        ),
+        SystemDimension("Switch", hosts, nic_gb_s, NIC_LATENCY_NS),
+    )
+    return CaseSystem("", f"{hosts} x {board.host}, {nic_gb_s:g} GB/s", dimensions, assumption)
+
+
+def write_case_system(system: CaseSystem, node: str, folder: Path) -> str:
+    """Return the name of a system for a run: its preset, or a folder that is written here."""
+    if not system.dimensions:
+        return system.name
+    local_gb_s = configs.load_node(node).memory_bandwidth_bytes_per_s / 1e9
+    inside, between = system.dimensions
+    name = f"{node}_{inside.devices}x{between.devices}_{between.bandwidth_gb_s:g}GBs"
+    spec = system_layout.build_system_spec(folder / name, system.dimensions, local_gb_s)
+    provenance = {
+        "description": system.title,
+        "sources": {"bandwidth": system.assumption or "stated in the table of measurements"},
+        "units": system_layout.UNITS,
+    }
+    texts = system_layout.render_system_files(spec, provenance)
+    (folder / name).mkdir(parents=True, exist_ok=True)
+    for file_name, text in texts.items():
+        write_atomically(str(folder / name / file_name), text.encode())
+    return str(folder / name)

@@ -1,0 +1,137 @@
+"""Reading a table of measured training steps, which describes each program by its model.
+
+The columns are those of published benchmarks: the dimensions of a model, its division over devices,
+the hardware and the step time. Only ``REQUIRED`` must exist; an empty cell means "not stated".
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hespas.support.errors import HespasError
+from hespas.support.suggestions import suggest_nearest
+from hespas.workflows.validation.measured_cells import COLUMNS as CELL_COLUMNS
+
+REQUIRED = ("model", "hardware", "devices", "step_time_s")
+DIMENSIONS = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab")
+OPTIONAL = (
+    "id", "source", *DIMENSIONS, "seq_len", "global_batch", "per_device_batch", "microbatch",
+    "grad_accum", "precision", "parallelism", "remat", "network", "xla_flags", "framework", "tier",
+    "uncertain", "notes",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingCase:
+    """One measured training step.
+
+    Attributes:
+        id: The name of the row; its number if the table has no column ``id``.
+        devices: The number of devices.
+        measured_s: The measured step time in seconds.
+        texts: Every column of the row by name, without surrounding spaces.
+        line: The line in the file.
+    """
+
+    id: str
+    devices: int
+    measured_s: float
+    texts: Mapping[str, str]
+    line: int
+
+    def get_text(self, column: str) -> str:
+        """Return the text of a column; "" if it is empty or missing."""
+        return self.texts.get(column, "")
+
+
+def is_case_table(path: str) -> bool:
+    """Return whether a CSV file describes training cases, not cells of program files.
+
+    Raises:
+        HespasError: It has the columns of neither.
+    """
+    columns, _ = _read_rows(path, limit=0)
+    missing = {
+        "training cases": [name for name in REQUIRED if name not in columns],
+        "program files": [name for name in CELL_COLUMNS if name not in columns],
+    }
+    for kind, names in missing.items():
+        if not names:
+            return kind == "training cases"
+    kind = min(missing, key=lambda kind: len(missing[kind]))
+    required = ", ".join(REQUIRED if kind == "training cases" else CELL_COLUMNS)
+    raise HespasError(
+        f"there is no column {', '.join(missing[kind])}",
+        where=f"{path}:1",
+        remedy=f"a table of {kind} has {required}",
+    )
+
+
+def read_training_cases(path: str) -> list[TrainingCase]:
+    """Read a table of training cases; raises HespasError with the line."""
+    columns, rows = _read_rows(path)
+    missing = [name for name in REQUIRED if name not in columns]
+    if missing:
+        raise HespasError(f"there is no column {', '.join(missing)}", where=f"{path}:1")
+    cases = [_parse_case(row, f"{path}:{line}", line, i) for i, (line, row) in enumerate(rows, 1)]
+    if not cases:
+        raise HespasError("it has no row", where=path)
+    first_lines: dict[str, int] = {}
+    for case in cases:
+        if first_lines.setdefault(case.id, case.line) != case.line:
+            raise HespasError(
+                f"id '{case.id}' is that of line {first_lines[case.id]} too",
+                where=f"{path}:{case.line}",
+            )
+    return cases
+
+
+def select_cases(cases: Sequence[TrainingCase], ids: Sequence[str]) -> list[TrainingCase]:
+    """Select cases by id, in the order of the table; raises HespasError for an unknown id."""
+    known = [case.id for case in cases]
+    for name in ids:
+        if name not in known:
+            raise HespasError(f"no row has the id '{name}'", remedy=suggest_nearest(name, known))
+    return [case for case in cases if not ids or case.id in ids]
+
+
+def _read_rows(
+    path: str, limit: int | None = None
+) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
+    """Read the columns, and at most ``limit`` rows with their lines; raises HespasError."""
+    rows: list[tuple[int, dict[str, str]]] = []
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            columns = [name.strip() for name in reader.fieldnames or ()]
+            reader.fieldnames = columns
+            if limit is None:
+                rows = [(reader.line_num, row) for row in reader]
+    except OSError as error:
+        raise HespasError(f"cannot read it: {error.strerror}", where=path) from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise HespasError(f"it is not a CSV file: {error}", where=path) from None
+    return columns, rows
+
+
+def _parse_case(row: Mapping[str, str], where: str, line: int, number: int) -> TrainingCase:
+    if None in row:
+        raise HespasError("the row has more cells than the table has columns", where=where)
+    texts = {name: (text or "").strip() for name, text in row.items()}
+    for name in REQUIRED:
+        if not texts[name]:
+            raise HespasError(f"'{name}' is empty", where=where)
+    devices, measured_s = texts["devices"], texts["step_time_s"]
+    if not devices.isdecimal() or int(devices) < 1:
+        raise HespasError(f"devices is '{devices}', not a whole number from 1", where=where)
+    try:
+        seconds = float(measured_s)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise HespasError(
+            f"step_time_s is '{measured_s}', not a positive number of seconds", where=where
+        )
+    return TrainingCase(texts.get("id") or str(number), int(devices), seconds, texts, line)
