@@ -812,5 +812,6 @@ def test_tables_fit_a_printed_page(place, tmp_path, name):
     copy = tmp_path / name
     copy.write_text((place / name).read_text().replace("@media print", "@media all"))
     page = render(copy, script=LAYOUT.replace("innerWidth < 1300", "false"), width=794).document
-    assert page.one("html").attributes["data-widths"] == "794,794"
+    scroll, inner = page.one("html").attributes["data-widths"].split(",")
+    assert int(scroll) <= int(inner) == 794
     assert page.one("html").attributes["data-cut"] == ""
