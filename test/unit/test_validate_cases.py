@@ -113,6 +113,20 @@ def test_the_batch_of_a_shard_counts_tensor_devices_once():
     assert plan.workload.options["batch"] == "3"
 
 
+def test_layers_are_a_loop_unless_the_row_says_otherwise():
+    assert plan_case(notes="2 A3 VM(s); scan_layers False").workload.options["scan"] == "false"
+    assert plan_case(framework="MaxText (JAX), scan off").workload.options["scan"] == "false"
+    assert "layers in a loop" in plan_case(framework="AXLearn (JAX/XLA)").assumptions
+
+
+def test_experts_are_an_axis_of_the_mesh():
+    plan = plan_case(model="mixtral-8x7b", parallelism="fsdp=2;ep=8")
+    assert plan.workload.recipe == "moe"
+    assert plan.workload.mesh == {"data": 1, "fsdp": 2, "expert": 8, "tensor": 1}
+    assert plan.workload.options["batch"] == "2"
+    assert any("capacity of experts" in text for text in plan.assumptions)
+
+
 def test_options_of_the_user_replace_those_of_rows():
     plan = plan_case(changes={"remat": "none", "batch": "1"}, remat="whatever the framework does")
     assert not plan.reasons
@@ -151,7 +165,15 @@ def test_what_a_row_leaves_open_is_an_assumption():
     plan = plan_case_program(case, {}, compiles_for_gpu=True)
     assert plan.workload.options["model"] == "llama2-7b"
     assert plan.workload.mesh == {"data": 1, "fsdp": 8, "tensor": 1}
-    for word in ("4096 tokens", "bf16", "fsdp over all 8", "minimal", "one sequence", "XLA flags"):
+    for word in (
+        "4096 tokens",
+        "bf16",
+        "in a loop",
+        "fsdp over all 8",
+        "minimal",
+        "one sequence",
+        "XLA flags",
+    ):
         assert any(word in text for text in plan.assumptions), word
 
 
@@ -279,7 +301,9 @@ def run(*argv):
 def test_a_table_of_refused_rows_has_their_reasons(write_table, capsys, tmp_path):
     table = write_table(HEADER + "mpt-7b,TPUv5e,8,1\nllama2-7b,abacus,8,1\n")
     out = tmp_path / "out.csv"
-    assert run(table, "--csv", str(out), "--work-dir", str(tmp_path)) == 1
+    page = tmp_path / "out.html"
+    assert run(table, "--csv", str(out), "--page", str(page), "--work-dir", str(tmp_path)) == 1
+    assert "2 rows without a prediction" in page.read_text()
     text = capsys.readouterr()
     assert "no row can be predicted" in text.err
     assert "2 rows without a prediction" in text.out

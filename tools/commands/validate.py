@@ -90,6 +90,7 @@ def _add_case_flags(parser: CommandParser) -> None:
     group = parser.add_argument_group("tables of training cases")
     add = group.add_argument
     add("--csv", metavar="FILE", help="write the rows with predictions, breakdowns and reasons")
+    add("--page", metavar="FILE", help="write the tables as a page, one HTML file")
     add(
         "--rows", action="append", default=[], metavar="ID,...",
         help="predict only the rows with these ids; may be repeated",

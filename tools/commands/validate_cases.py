@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from typing import Any
 
 from hespas.support.errors import UsageError
 
-CASE_FLAGS = ("rows", "form", "set", "xla_optimize", "work_dir", "cache", "jobs", "csv")
+CASE_FLAGS = ("rows", "form", "set", "xla_optimize", "work_dir", "cache", "jobs", "csv", "page")
 CELL_FLAGS = ("programs", "start", "baselines")
 
 
@@ -31,6 +32,7 @@ def validate_cases(options: argparse.Namespace) -> int:
     from hespas.estimators.measure import host
     from hespas.support import text_tables
     from hespas.support.output_file import check_writable_file, write_atomically
+    from hespas.tools.report import case_page
     from hespas.tools.terminal import print_to_stderr
     from hespas.workflows.plot_files import check_plot_file
     from hespas.workflows.validation import case_report, case_runner, training_cases
@@ -38,7 +40,7 @@ def validate_cases(options: argparse.Namespace) -> int:
 
     if options.plot:
         check_plot_file(options.plot)
-    for path in filter(None, (options.plot, options.markdown, options.csv)):
+    for path in filter(None, (options.plot, options.markdown, options.csv, options.page)):
         check_writable_file(path)
     ids = [name.strip() for text in options.rows for name in text.split(",") if name.strip()]
     cases = training_cases.select_cases(training_cases.read_training_cases(options.cells), ids)
@@ -59,6 +61,9 @@ def validate_cases(options: argparse.Namespace) -> int:
     if options.markdown:
         text = "\n\n".join(text_tables.format_markdown_table(table) for table in tables)
         write_atomically(options.markdown, (text + "\n").encode())
+    if options.page:
+        name = os.path.basename(options.cells)
+        write_atomically(options.page, case_page.render_case_page(name, tables, len(outcomes)))
     predictions = [o.prediction for o in outcomes if o.prediction is not None]
     if options.plot and predictions:
         draw_predictions(options.plot, {f"{options.estimator}, {case_options.form}": predictions})

@@ -7,6 +7,7 @@ becomes an assumption, which the row of the result lists.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,11 +17,13 @@ from hespas.workflows.validation.case_systems import HOST_DEVICES
 from hespas.workflows.validation.training_cases import DIMENSIONS, TrainingCase
 
 # Models that a recipe can build with any dimensions, by the start of their names.
-FAMILIES = {"llama": "llama", "codellama": "llama", "fuji": "llama", "tiny": "llama"}
+FAMILIES = {
+    "llama": "llama", "codellama": "llama", "fuji": "llama", "tiny": "llama", "mixtral": "moe",
+}  # fmt: skip
 # Dimensions that a recipe knows by name, for rows that state none.
 MODELS = {
     "tiny": "tiny", "llama2-7b": "llama2-7b", "llama3-8b": "8b", "llama3.1-8b": "8b",
-    "llama3-70b": "70b", "llama3.1-70b": "70b",
+    "llama3-70b": "70b", "llama3.1-70b": "70b", "mixtral-8x7b": "mixtral-8x7b",
 }  # fmt: skip
 RECIPE_SIZES = {
     "layers": "layers", "hidden": "emb", "heads": "heads", "kv_heads": "kv_heads",
@@ -92,19 +95,37 @@ def plan_case_program(
         "batch": str(batch),
         "remat": remat,
         "attention": "cudnn" if compiles_for_gpu else "dot_product",
-        "scan": "true",
+        "scan": _plan_scan(case, plan),
         **changes,
     }
-    recipe = next(r for start, r in FAMILIES.items() if case.get_text("model").startswith(start))
+    recipe = find_recipe(case.get_text("model"))
+    if recipe == "moe":
+        plan.assumptions.append("the capacity of experts is that of the recipe moe")
     plan.workload = StudyWorkload(recipe, options, mesh, {"id": case.id})
     plan.xla_options = _plan_xla_options(case, plan) if compiles_for_gpu else ""
     return plan
 
 
+def find_recipe(model: str) -> str:
+    """Return the recipe of a model, or "" if none builds it."""
+    return next((recipe for start, recipe in FAMILIES.items() if model.startswith(start)), "")
+
+
+def _plan_scan(case: TrainingCase, plan: CasePlan) -> str:
+    """Return whether the layers are a loop: as the row says, else as MaxText does by default."""
+    texts = [case.get_text(column).lower() for column in ("framework", "notes")]
+    if any(phrase in text for text in texts for phrase in ("scan off", "scan_layers false")):
+        return "false"
+    if "maxtext" not in texts[0]:
+        plan.assumptions.append("layers in a loop")
+    return "true"
+
+
 def _plan_sizes(case: TrainingCase, plan: CasePlan) -> dict[str, str]:
     """Return the dimensions of the model as options of the recipe."""
     name = case.get_text("model")
-    if not name.startswith(tuple(FAMILIES)):
+    recipe = find_recipe(name)
+    if not recipe:
         plan.reasons["model"] = f"no recipe builds the model '{name}'"
         return {}
     sizes: dict[str, int] = {}
@@ -123,7 +144,8 @@ def _plan_sizes(case: TrainingCase, plan: CasePlan) -> dict[str, str]:
     if "heads" in sizes:
         sizes.setdefault("kv_heads", sizes["heads"])
     options = {RECIPE_SIZES[column]: str(value) for column, value in sizes.items()}
-    return {"model": MODELS.get(name, "8b"), **options}
+    base = "8b" if recipe == "llama" else "mixtral-8x7b"
+    return {"model": MODELS.get(name, base), **options}
 
 
 def _plan_precision(case: TrainingCase, plan: CasePlan) -> Mapping[str, str]:
@@ -136,7 +158,7 @@ def _plan_precision(case: TrainingCase, plan: CasePlan) -> Mapping[str, str]:
 
 
 def _plan_mesh(case: TrainingCase, plan: CasePlan) -> dict[str, int]:
-    """Return the mesh: data (between hosts first), fsdp, tensor."""
+    """Return the mesh: data (between hosts first), fsdp, expert if the model has any, tensor."""
     text = case.get_text("parallelism")
     sizes = {name: int(size) for name, size in re.findall(r"\b([a-z]+)=(\d+)", text)}
     if not text:
@@ -145,7 +167,8 @@ def _plan_mesh(case: TrainingCase, plan: CasePlan) -> dict[str, int]:
     elif not sizes:
         plan.reasons["parallelism"] = f"'{text}' states no sizes such as dp=2;fsdp=8"
         return {}
-    names = {"pp": "pipeline", "cp": "context", "ep": "expert"}
+    is_moe = find_recipe(case.get_text("model")) == "moe"
+    names = {"pp": "pipeline", "cp": "context", **({} if is_moe else {"ep": "expert"})}
     problems = [
         f"{title} parallelism ({name}={sizes[name]})"
         for name, title in names.items()
@@ -156,8 +179,13 @@ def _plan_mesh(case: TrainingCase, plan: CasePlan) -> dict[str, int]:
     strategy = re.search(r"fsdp_strategy=(\w+)", text)
     if strategy and strategy[1] != "FULL_SHARD":
         problems.append(f"FSDP's strategy {strategy[1]}")
-    mesh = {"data": sizes.get("dp", 1), "fsdp": sizes.get("fsdp", 1), "tensor": sizes.get("tp", 1)}
-    count = mesh["data"] * mesh["fsdp"] * mesh["tensor"]
+    mesh = {
+        "data": sizes.get("dp", 1),
+        "fsdp": sizes.get("fsdp", 1),
+        **({"expert": sizes.get("ep", 1)} if is_moe else {}),
+        "tensor": sizes.get("tp", 1),
+    }
+    count = math.prod(mesh.values())
     if problems:
         plan.reasons["parallelism"] = f"no program with {', '.join(problems)}"
     elif count != case.devices:
@@ -187,7 +215,7 @@ def _plan_batch(case: TrainingCase, mesh: Mapping[str, int], plan: CasePlan) -> 
     microbatch = _read_count(case, "microbatch", plan)
     if not mesh:
         return None
-    shards = mesh["data"] * mesh["fsdp"]
+    shards = math.prod(mesh.values()) // mesh["tensor"]
     if rows is None and "batch" not in plan.reasons:
         if per_device is None:
             plan.assumptions.append("one sequence for each batch shard")

@@ -19,6 +19,7 @@ from hespas.workflows.validation.case_runner import CaseOptions, CaseOutcome
 from hespas.workflows.validation.prediction_scores import PredictionScore, score_predictions
 
 WORST_COUNT = 10
+BOUNDS = ("compute", "memory", "launch", "latency")  # what limits kernels
 STATED = (
     "id", "source", "model", "hardware", "network", "precision", "parallelism", "remat",
     "framework", "tier", "uncertain", "notes",
@@ -59,6 +60,7 @@ def build_case_row(outcome: CaseOutcome, options: CaseOptions) -> dict[str, Any]
         "compute_s": prediction and prediction.compute_s,
         "exposed_comm_s": prediction and prediction.exposed_s,
         "overlapped_comm_s": figures.get("overlap_s"),
+        **{f"{bound}_bound_s": figures.get(f"compute_s_by.bound.{bound}") for bound in BOUNDS},
         "mfu": figures.get("derived.mfu"),
         "peak_bytes": figures.get("memory.peak_bytes"),
         "fits": figures.get("memory.fits"),
@@ -113,7 +115,7 @@ class ReasonCount:
     Attributes:
         rows: The rows that have it.
         alone: The rows that have no other reason.
-        example: The first of them, with its text.
+        example: One of them, with its text.
     """
 
     rows: int
@@ -127,14 +129,12 @@ def count_reasons(outcomes: Sequence[CaseOutcome]) -> dict[str, ReasonCount]:
     for outcome in outcomes:
         for kind in outcome.reasons:
             members.setdefault(kind, []).append(outcome)
-    counts = {
-        kind: ReasonCount(
-            len(group),
-            sum(len(outcome.reasons) == 1 for outcome in group),
-            f"{group[0].case.id}: {group[0].reasons[kind]}",
-        )
-        for kind, group in members.items()
-    }
+    counts = {}
+    for kind, group in members.items():
+        alone = sum(len(outcome.reasons) == 1 for outcome in group)
+        example = min(group, key=lambda outcome: len(outcome.reasons))
+        text = f"{example.case.id}: {example.reasons[kind]}"
+        counts[kind] = ReasonCount(len(group), alone, text)
     return dict(sorted(counts.items(), key=lambda item: -item[1].rows))
 
 
@@ -224,8 +224,8 @@ def _build_worst_table(predicted: Sequence[CaseOutcome]) -> TextTable:
     def get_error(outcome: CaseOutcome) -> float:
         return abs(outcome.prediction.relative_error) if outcome.prediction else 0.0
 
-    header = ("id", "framework", "error", "compute", "exposed", "overlapped", "memory", "fits",
-              "assumptions and warnings")  # fmt: skip
+    header = ("id", "assumptions and warnings", "error", "compute", "of memory", "exposed",
+              "overlapped", "peak", "fits")  # fmt: skip
     lines = []
     for outcome in sorted(predicted, key=get_error, reverse=True)[:WORST_COUNT]:
         prediction, figures = outcome.prediction, outcome.figures
@@ -240,14 +240,14 @@ def _build_worst_table(predicted: Sequence[CaseOutcome]) -> TextTable:
         lines.append(
             (
                 outcome.case.id,
-                GROUPS["framework"](outcome),
+                "; ".join(remarks) or "-",
                 f"{100 * prediction.relative_error:+.1f} %",
                 format_seconds(prediction.compute_s),
+                format_seconds(figures.get("compute_s_by.bound.memory", 0.0)),
                 format_seconds(prediction.exposed_s),
                 "-" if overlap is None else format_seconds(overlap),
                 "-" if peak is None else format_scaled(peak, "B"),
                 "-" if fits is None else "yes" if fits else "no",
-                "; ".join(remarks) or "-",
             )
         )
     return TextTable(f"the {len(lines)} largest errors", lines, header, left=2)

@@ -1,0 +1,42 @@
+"""The page of validated training cases: scores, predicted rows, the largest errors, reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hespas.support.text_tables import TextTable, format_count
+from hespas.tools.report import html_table
+from hespas.tools.report.html_table import TableCell, TableColumn
+from hespas.tools.report.page_frame import PageSection, render_page
+
+
+def render_case_page(name: str, tables: Sequence[TextTable], row_count: int) -> bytes:
+    """Render the page.
+
+    Args:
+        name: The name of the table of measurements.
+        tables: The tables that the terminal shows.
+        row_count: The number of rows of the table of measurements.
+    """
+    sections = [
+        PageSection(f"table-{number}", table.title, _render_text_table(table, number))
+        for number, table in enumerate(tables)
+    ]
+    return render_page(name, f"predictions of {format_count(row_count, 'training case')}", sections)
+
+
+def _render_text_table(table: TextTable, number: int) -> html_table.Markup:
+    columns = [
+        TableColumn(f"c{i}", title or "value", "text" if i < table.left else "number")
+        for i, title in enumerate(table.header)
+    ]
+    rows = [[TableCell(text, _read_leading_number(text)) for text in row] for row in table.rows]
+    return html_table.render_table(f"rows-{number}", table.title, columns, rows)
+
+
+def _read_leading_number(text: str) -> float | None:
+    """Return the number that a cell is sorted by: ``-2.5`` of ``-2.5 %``; None for other text."""
+    try:
+        return float(text.partition(" ")[0])
+    except ValueError:
+        return None
