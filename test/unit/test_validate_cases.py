@@ -106,6 +106,13 @@ def test_a_row_becomes_a_recipe():
     }  # fmt: skip
 
 
+def test_attention_is_fused_for_types_of_16_bits_on_gpus():
+    assert plan_case(precision="f32").workload.options["attention"] == "dot_product"
+    plan = plan_case_program(make_case(), {}, compiles_for_gpu=False)
+    assert plan.workload.options["attention"] == "dot_product"
+    assert plan.xla_options == ""
+
+
 def test_the_batch_of_a_shard_counts_tensor_devices_once():
     plan = plan_case(parallelism="dp=2;fsdp=4;tp=2")
     assert plan.workload.options["batch"] == "4"

@@ -94,7 +94,7 @@ def plan_case_program(
         "sequence": str(sequence),
         "batch": str(batch),
         "remat": remat,
-        "attention": "cudnn" if compiles_for_gpu else "dot_product",
+        "attention": _choose_attention(precision, compiles_for_gpu=compiles_for_gpu),
         "scan": _plan_scan(case, plan),
         **changes,
     }
@@ -104,6 +104,12 @@ def plan_case_program(
     plan.workload = StudyWorkload(recipe, options, mesh, {"id": case.id})
     plan.xla_options = _plan_xla_options(case, plan) if compiles_for_gpu else ""
     return plan
+
+
+def _choose_attention(precision: Mapping[str, str], *, compiles_for_gpu: bool) -> str:
+    """Return cuDNN's fused attention where it exists: on GPUs, for types of 16 bits."""
+    is_fused = compiles_for_gpu and precision.get("compute_dtype") != "f32"
+    return "cudnn" if is_fused else "dot_product"
 
 
 def find_recipe(model: str) -> str:
@@ -163,7 +169,8 @@ def _plan_mesh(case: TrainingCase, plan: CasePlan) -> dict[str, int]:
     sizes = {name: int(size) for name, size in re.findall(r"\b([a-z]+)=(\d+)", text)}
     if not text:
         sizes = {"fsdp": case.devices}
-        plan.assumptions.append(f"fsdp over all {case.devices} devices")
+        if case.devices > 1:
+            plan.assumptions.append(f"fsdp over all {case.devices} devices")
     elif not sizes:
         plan.reasons["parallelism"] = f"'{text}' states no sizes such as dp=2;fsdp=8"
         return {}

@@ -14,6 +14,7 @@ from hespas.support.text_tables import (
     format_count,
     format_scaled,
     format_seconds,
+    format_time_range,
 )
 from hespas.workflows.validation.case_runner import CaseOptions, CaseOutcome
 from hespas.workflows.validation.prediction_scores import PredictionScore, score_predictions
@@ -181,14 +182,14 @@ def _format_case_line(outcome: CaseOutcome) -> tuple[str, ...]:
     assert prediction is not None
     band = "-"
     if prediction.low_s is not None and prediction.high_s is not None:
-        band = f"{prediction.low_s:.3f} to {prediction.high_s:.3f} s"
+        band = format_time_range(prediction.low_s, prediction.high_s)
     return (
         case.id,
         case.get_text("model"),
         str(case.devices),
         outcome.node,
-        f"{case.measured_s:.3f} s",
-        f"{prediction.step_s:.3f} s",
+        format_seconds(case.measured_s),
+        format_seconds(prediction.step_s),
         band,
         f"{100 * prediction.relative_error:+.1f} %",
         {True: "yes", False: "no", None: "-"}[prediction.is_inside_band],
