@@ -12,6 +12,7 @@ import re
 import resource
 import sys
 import sysconfig
+import tempfile
 import time
 import traceback
 from pathlib import Path
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from hespas.dialects.xla import CompilationSettings
 
 REQUEST, MODULE, REPORT, ERROR = "request.json", "module", "report.json", "error.json"
-DUMPS = "dumps"
 # What JAX says of a kernel that exists only on another platform than that of the lowering.
 MISSING_LOWERING = re.compile(r"not found for platform|Only interpret mode is supported on CPU")
 
@@ -118,8 +118,7 @@ def _partition_custom_kernels(module: ir.Module, folder: Path) -> None:
     call = partition.find_custom_partitioning(census)
     if call is None:
         return
-    dumps = folder / DUMPS
-    dumps.mkdir()
+    dumps = Path(tempfile.mkdtemp(prefix="dumps-", dir=folder))  # a worker exports many programs
 
     def run_partitioner(module: ir.Module, compilation: CompilationSettings) -> ir.Module:
         return run_partitioner_here(module, compilation, dumps)

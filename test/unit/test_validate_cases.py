@@ -1,6 +1,7 @@
 """``hespas validate`` of training cases: rows, programs, networks, scores, the command."""
 
 import csv
+import dataclasses
 import json
 import re
 
@@ -124,6 +125,12 @@ def test_layers_are_a_loop_unless_the_row_says_otherwise():
     assert plan_case(notes="2 A3 VM(s); scan_layers False").workload.options["scan"] == "false"
     assert plan_case(framework="MaxText (JAX), scan off").workload.options["scan"] == "false"
     assert "layers in a loop" in plan_case(framework="AXLearn (JAX/XLA)").assumptions
+
+
+def test_sequence_parallelism_needs_the_devices_of_tensor_parallelism():
+    for text, expected in (("dp=2;tp=8;sp=8", "true"), ("dp=2;tp=8;sp=1", None)):
+        options = plan_case(parallelism=text, global_batch="2").workload.options
+        assert options.get("sequence_parallel") == expected
 
 
 def test_experts_are_an_axis_of_the_mesh():
@@ -273,6 +280,13 @@ def make_outcome(name, measured_s, predicted_s, **texts):
     return outcome
 
 
+def test_groups_of_numbers_are_sorted_by_size():
+    outcomes = [make_outcome("x", 1.0, None) for _ in range(3)]
+    for outcome, devices in zip(outcomes, (16, 128, 8), strict=True):
+        outcome.case = dataclasses.replace(outcome.case, devices=devices)
+    assert list(case_report.score_groups(outcomes, 0.1)["devices"]) == ["8", "16", "128"]
+
+
 def test_scores_by_group_and_reasons():
     outcomes = [
         make_outcome("a", 1.0, 1.2, framework="MaxText (a)"),
@@ -363,3 +377,14 @@ def test_a_newcomer_s_table(write_table, capsys, tmp_path):
     again = capsys.readouterr()
     assert "1 of 2 rows predicted, 0 computed now" in again.err
     assert json.loads(again.out)["rows"][0]["predicted_s"] == row["predicted_s"]
+
+
+@pytest.mark.skipif(find_gpu_library() is None, reason="needs hespas[gpu-compiler]")
+def test_one_worker_exports_several_programs_that_xla_divides(write_table, capsys, tmp_path):
+    """Kernels with a partitioning rule of their own are divided while the program is exported."""
+    pytest.importorskip("jax")
+    rows = "tiny,H100_80GB_SXM,8,1,128\ntiny,H100_80GB_SXM,8,1,256\n"
+    table = write_table("model,hardware,devices,step_time_s,seq_len\n" + rows)
+    places = ("--work-dir", str(tmp_path / "w"), "--cache", "none", "--jobs", "1")
+    assert run(table, *places, "--set", "partitioning=auto") == 0
+    assert "2 of 2 rows predicted" in capsys.readouterr().err

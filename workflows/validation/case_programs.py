@@ -99,11 +99,19 @@ def plan_case_program(
         **changes,
     }
     recipe = find_recipe(case.get_text("model"))
+    if recipe == "llama" and _is_sequence_parallel(case):
+        options["sequence_parallel"] = "true"
     if recipe == "moe":
         plan.assumptions.append("the capacity of experts is that of the recipe moe")
     plan.workload = StudyWorkload(recipe, options, mesh, {"id": case.id})
     plan.xla_options = _plan_xla_options(case, plan) if compiles_for_gpu else ""
     return plan
+
+
+def _is_sequence_parallel(case: TrainingCase) -> bool:
+    """Return whether the devices of tensor parallelism divide the tokens too, as ``sp=8;tp=8``."""
+    sizes = dict(re.findall(r"\b(sp|tp)=(\d+)", case.get_text("parallelism")))
+    return sizes.get("sp", "1") != "1" and sizes.get("sp") == sizes.get("tp")
 
 
 def _choose_attention(precision: Mapping[str, str], *, compiles_for_gpu: bool) -> str:

@@ -104,9 +104,14 @@ def score_groups(
                     at_least_s=at_least_s,
                 ),
             )
-            for value, group in members.items()
+            for value, group in sorted(members.items(), key=lambda item: _make_sort_key(item[0]))
         }
     return scores
+
+
+def _make_sort_key(value: str) -> tuple[bool, int, str]:
+    """Return a key that sorts numbers by size, before names."""
+    return (not value.isdecimal(), int(value) if value.isdecimal() else 0, value)
 
 
 @dataclass(frozen=True)

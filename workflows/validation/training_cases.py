@@ -123,7 +123,7 @@ def _parse_case(row: Mapping[str, str], where: str, line: int, number: int) -> T
     for name in REQUIRED:
         if not texts[name]:
             raise HespasError(f"'{name}' is empty", where=where)
-    devices, measured_s = texts["devices"], texts["step_time_s"]
+    devices, measured_s = texts["devices"].removesuffix(".0"), texts["step_time_s"]
     if not devices.isdecimal() or int(devices) < 1:
         raise HespasError(f"devices is '{devices}', not a whole number from 1", where=where)
     try:
