@@ -182,7 +182,7 @@ def _collect_captured_tensors(graph: torch.fx.GraphModule) -> dict[str, jax.Shap
     """
     captured: dict[str, jax.ShapeDtypeStruct] = {}
     for node in graph.graph.nodes:
-        value = getattr(graph, str(node.target), None) if node.op == "get_attr" else None
+        value: Any = getattr(graph, str(node.target), None) if node.op == "get_attr" else None
         if isinstance(value, torch.Tensor) and value.numel() > MAX_CONSTANT_ELEMENTS:
             dtype = aten_ops.to_jax_dtype(value.dtype)
             captured[str(node.target)] = jax.ShapeDtypeStruct(tuple(value.shape), dtype)
