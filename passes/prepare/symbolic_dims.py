@@ -8,12 +8,14 @@ import re
 from collections.abc import Callable, Sequence
 
 from hespas.dialects.mlir import (
+    capture_native_stderr,
     decode_string_attr,
     get_attribute,
     ir,
     refine_dynamic_shapes,
     replace_module_body,
 )
+from hespas.dialects.mlir_diagnostics import ADVICE
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.support.errors import HespasError
@@ -67,10 +69,14 @@ def set_dimension_sizes(module: ir.Module, census: ModuleCensus, dims: str, run:
         listed = ", ".join(f"{name}={size}" for name, size in assumed.items())
         run.warn(f"sizes assumed for symbolic dimensions: {listed}; {REMEDY}")
     try:
-        replace_module_body(module, refine_dynamic_shapes(_strip_bounds(module, kinds), types))
+        with capture_native_stderr() as stderr_lines:
+            refined = refine_dynamic_shapes(_strip_bounds(module, kinds), types)
+        replace_module_body(module, refined)
     except (RuntimeError, ir.MLIRError) as error:
         text = str(error).split("\n", 1)[0].rpartition("failed: ")[2].removeprefix("UNKNOWN: ")
-        raise HespasError(f"the module does not allow these sizes: {text}", remedy=REMEDY) from None
+        reason = ADVICE.sub("", stderr_lines[0].rpartition("error: ")[2]) if stderr_lines else text
+        message = f"the module does not allow these sizes: {reason}"
+        raise HespasError(message, remedy=REMEDY) from None
     return True
 
 
