@@ -68,6 +68,7 @@ def set_dimension_sizes(module: ir.Module, census: ModuleCensus, dims: str, run:
     if assumed:
         listed = ", ".join(f"{name}={size}" for name, size in assumed.items())
         run.warn(f"sizes assumed for symbolic dimensions: {listed}; {REMEDY}")
+    stderr_lines: list[str] = []
     try:
         with capture_native_stderr() as stderr_lines:
             refined = refine_dynamic_shapes(_strip_bounds(module, kinds), types)
