@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
-from pathlib import Path
 
 from hespas.tools.schemas import SCHEMA_FOLDER, format_schema_files
 
@@ -26,10 +25,10 @@ GENERATORS = {  # file to "module:function", which returns its text
 }
 
 
-def render_generated_files(paths: Iterable[str] = tuple(GENERATORS)) -> dict[Path, str]:
-    """Return the current text of the given files and of all schemas, by absolute path."""
-    texts = {ROOT / path: _render(GENERATORS[path]) for path in paths}
-    schemas = {SCHEMA_FOLDER / name: text for name, text in format_schema_files().items()}
+def render_generated_files(paths: Iterable[str] = tuple(GENERATORS)) -> dict[str, str]:
+    """Return the current text of the given files and of all schemas, by path in the repository."""
+    texts = {path: _render(GENERATORS[path]) for path in paths}
+    schemas = {f"configs/schemas/{name}": text for name, text in format_schema_files().items()}
     return texts | schemas
 
 
@@ -40,10 +39,11 @@ def _render(generator: str) -> str:
 
 def main() -> None:
     """Write the files whose text has changed, and print their names."""
-    for path, text in render_generated_files().items():
+    for name, text in render_generated_files().items():
+        path = ROOT / name
         if not path.exists() or path.read_text("utf-8") != text:
             path.write_text(text, "utf-8")
-            print(path.relative_to(ROOT))
+            print(name)
 
 
 if __name__ == "__main__":
