@@ -18,7 +18,7 @@ from hespas.frontends.recipes.decoder_training import (
 )
 from hespas.frontends.recipes.language_models import ModelSizes
 from hespas.frontends.recipes.parallel import DTYPES, MeshParallelism, check_mesh_axes
-from hespas.frontends.recipes.rematerialisation import REMAT_HELP, Remat
+from hespas.frontends.recipes.remat_policies import REMAT_HELP, Remat
 from hespas.frontends.recipes.transformer import Decoder, Tree, make_layers, make_model_weights
 
 AXES = ("data", "fsdp", "context", "tensor")

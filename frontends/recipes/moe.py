@@ -27,7 +27,7 @@ from hespas.frontends.recipes.parallel import (
     check_mesh_axes,
     check_positive_options,
 )
-from hespas.frontends.recipes.rematerialisation import REMAT_HELP, Remat
+from hespas.frontends.recipes.remat_policies import REMAT_HELP, Remat
 from hespas.frontends.recipes.transformer import Decoder, Mlp, Tree, make_layers, make_model_weights
 from hespas.support.errors import UsageError
 

@@ -8,20 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import jax
 
 from hespas.frontends.recipes.parallel import RECEIVED
 
-Remat = Literal[
-    "none", "minimal_with_context", "minimal_flash", "minimal", "save_dot_with_context_except_mlp",
-    "save_dot_except_mlpwi", "save_dot_except_mlp", "save_qkv_proj", "save_out_proj", "full",
-]  # fmt: skip
-REMAT_HELP = (
-    "what the backward pass computes again: nothing (none), everything (full), or all but the "
-    "activations that MaxText's policy of this name keeps"
-)
 CONTEXT = "context"  # the output of attention, before its projection
 _HEADS = ("query_proj", "key_proj", "value_proj")
 _SAVED_NAMES: dict[str, tuple[str, ...]] = {

@@ -201,7 +201,7 @@ def test_policies_are_those_of_the_recipes():
     pytest.importorskip("jax")
     from typing import get_args
 
-    from hespas.frontends.recipes.rematerialisation import Remat
+    from hespas.frontends.recipes.remat_policies import Remat
 
     assert get_args(Remat) == REMAT_POLICIES
 

@@ -11,7 +11,9 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import get_args
 
+from hespas.frontends.recipes.remat_policies import Remat
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.validation.case_systems import HOST_DEVICES
 from hespas.workflows.validation.training_cases import DIMENSIONS, TrainingCase
@@ -38,10 +40,7 @@ PRECISIONS: Mapping[str, Mapping[str, str]] = {
     "fp32": {"compute_dtype": "f32"},
     "f32": {"compute_dtype": "f32"},
 }
-REMAT_POLICIES = (
-    "none", "minimal_with_context", "minimal_flash", "minimal", "save_dot_with_context_except_mlp",
-    "save_dot_except_mlpwi", "save_dot_except_mlp", "save_qkv_proj", "save_out_proj", "full",
-)  # fmt: skip
+REMAT_POLICIES: tuple[str, ...] = get_args(Remat)
 DEFAULT_SEQUENCE, DEFAULT_REMAT = 4096, "minimal"  # as the recipes
 MAXTEXT_PRESET = "maxtext-tutorial"  # MaxText's own GPU flags, without the thresholds of a row
 LATENCY_HIDING = "--xla_gpu_enable_latency_hiding_scheduler=true"
