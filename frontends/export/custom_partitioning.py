@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from hespas.dialects.mlir import ir
 from hespas.dialects.protobuf import extract_hlo_module
 from hespas.dialects.xla import CompilationSettings, HloDump, compile_for_cpu
+from hespas.passes.compile.compiler_worker import find_dump
 from hespas.passes.compile.hlo_to_stablehlo import convert_hlo_to_stablehlo
 from hespas.passes.prepare.partition import CPU_DUMPS
 from hespas.support.errors import HespasError, extract_first_line
@@ -129,18 +130,13 @@ def run_partitioner_here(
 
     thread = threading.Thread(target=compile_bytecode, daemon=True)
     thread.start()
-    while thread.is_alive() and not _find_dump(folder, complete):
+    while thread.is_alive() and not find_dump(folder, complete):
         time.sleep(POLL_S)
-    dump = _find_dump(folder, wanted)
-    if dump is None or not _find_dump(folder, complete):
+    dump = find_dump(folder, wanted)
+    if dump is None or not find_dump(folder, complete):
         text = str(errors[0]) if errors else "it wrote no dump"
         raised = PYTHON_ERROR.findall(text)
         reason = raised[-1] if raised else extract_first_line(text)
         raise HespasError(f"XLA cannot partition the program: {reason}")
     proto = extract_hlo_module(dump.read_bytes()) or b""
     return ir.Module.parse(convert_hlo_to_stablehlo(proto, scheduled=False), module.context)
-
-
-def _find_dump(folder: Path, fragment: str) -> Path | None:
-    """Find the first dump whose name contains a fragment; XLA numbers dumps in order."""
-    return min((path for path in folder.iterdir() if fragment in path.name), default=None)

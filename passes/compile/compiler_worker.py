@@ -42,7 +42,7 @@ def main(folder: Path) -> None:
         _compile_request(folder, request)
     except Exception as error:
         # A failure after the wanted dump does not matter.
-        if _find_wanted_dump(folder, request) is None:
+        if find_dump(folder / DUMPS, request["wanted"]) is None:
             _exit_with_error(str(error))
     _convert_and_exit(folder, request)
 
@@ -62,9 +62,9 @@ def _compile_request(folder: Path, request: dict[str, Any]) -> None:
 
 
 def _watch_dumps(folder: Path, request: dict[str, Any]) -> None:
-    complete, parent = re.compile(request["complete"]), os.getppid()
+    parent = os.getppid()
     try:
-        while not any(complete.search(path.name) for path in (folder / DUMPS).iterdir()):
+        while find_dump(folder / DUMPS, request["complete"]) is None:
             if os.getppid() != parent:
                 raise FileNotFoundError
             time.sleep(POLL_S)
@@ -73,17 +73,15 @@ def _watch_dumps(folder: Path, request: dict[str, Any]) -> None:
     _convert_and_exit(folder, request)
 
 
-def _find_wanted_dump(folder: Path, request: dict[str, Any]) -> Path | None:
-    """Find the first dump whose name matches; XLA numbers dumps in order."""
-    pattern = re.compile(request["wanted"])
-    dumps = (path for path in (folder / DUMPS).iterdir() if pattern.search(path.name))
-    return min(dumps, default=None)
+def find_dump(folder: Path, pattern: str) -> Path | None:
+    """Find the first dump in a folder whose name matches; XLA numbers dumps in order."""
+    return min((path for path in folder.iterdir() if re.search(pattern, path.name)), default=None)
 
 
 def _convert_and_exit(folder: Path, request: dict[str, Any]) -> None:
     """Convert the wanted dump, write the output and end the process."""
     _exit_lock.acquire()  # Never released: the second thread waits until the process ends.
-    dump = _find_wanted_dump(folder, request)
+    dump = find_dump(folder / DUMPS, request["wanted"])
     if dump is None:
         _exit_with_error(f"it did not dump {request['wanted']}")
     proto = extract_hlo_module(dump.read_bytes()) or b""
