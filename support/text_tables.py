@@ -48,8 +48,12 @@ def format_plain_table(table: TextTable) -> str:
     return "\n".join(lines)
 
 
-def format_markdown_table(table: TextTable) -> str:
-    """Return a table in Markdown, below its title."""
+def format_markdown_tables(tables: Sequence[TextTable]) -> str:
+    """Return tables in Markdown, each below its title, as the text of a file."""
+    return "\n\n".join(map(_format_markdown_table, tables)) + "\n"
+
+
+def _format_markdown_table(table: TextTable) -> str:
     header = list(table.header) or ["", ""]
     rule = ["---" if i < table.left else "---:" for i in range(len(header))]
     rows = [header, rule, *table.rows]

@@ -16,7 +16,7 @@ from hespas.configs.validation import validate_config
 from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
 from hespas.support.errors import HespasError, UsageError
 
-RUN_FIGURES = "run.json"
+FIGURES = "run.json"
 RUN_PREFIX = "dev"  # of the traces of a run
 
 
@@ -75,7 +75,7 @@ def read_recorded_settings(
     Raises:
         HespasError: The run.json of the folder is damaged.
     """
-    path = Path(traces) / RUN_FIGURES
+    path = Path(traces) / FIGURES
     if prefix not in (None, RUN_PREFIX) or not path.is_file():
         return None
     settings = configs.read_json(path).get("network")
@@ -108,7 +108,7 @@ def resolve_network_settings(
     if recorded is None:
         return settings, []
     flags = recorded.format_flags(set(NetworkSettings.model_fields) - set(overrides))
-    source = os.path.join(os.fspath(traces), RUN_FIGURES)
+    source = os.path.join(os.fspath(traces), FIGURES)
     return settings, [f"note: as in the run, {source}: {flags}"] if flags else []
 
 

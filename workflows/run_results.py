@@ -25,11 +25,12 @@ from hespas.workflows.memory_timeline import (
     read_memory_timeline,
 )
 from hespas.workflows.module_output import to_mlir_bytecode
+from hespas.workflows.network_settings import FIGURES
 from hespas.workflows.result_models import check_run_figures, check_simulated_figures
 from hespas.workflows.sweep.sweep_table import is_table_file
 
 _RUN_AGAIN = "run hespas run again"
-MODULE, FIGURES, SIMULATION = "annotated.mlirbc", "run.json", "simulation.json"
+MODULE, SIMULATION = "annotated.mlirbc", "simulation.json"
 
 
 def write_run_result(

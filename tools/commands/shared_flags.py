@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
+from hespas.support.errors import UsageError
 from hespas.tools.commands.command_parser import parse_count, parse_row_limit
 
 FlagContainer = argparse.ArgumentParser | argparse._ArgumentGroup
@@ -39,6 +41,21 @@ def add_module_flags(container: FlagContainer, *, selects_form: bool = False) ->
         container.add_argument(
             "--mlir-print-debuginfo", action="store_true", help="print locations"
         )
+
+
+def parse_recipe_changes(texts: Sequence[str]) -> dict[str, str]:
+    """Parse the values ``KEY=VALUE`` of ``--set``; the last value of a key wins.
+
+    Raises:
+        UsageError: A text has another form.
+    """
+    changes = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--set takes KEY=VALUE, not '{text}'")
+        changes[key] = value
+    return changes
 
 
 def add_json_flag(

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 from hespas.support.errors import UsageError
 from hespas.tools import console_scripts
 from hespas.tools.commands.command_parser import CommandParser, parse_count
-from hespas.tools.commands.shared_flags import add_cache_flag, add_jobs_flag, add_json_flag
+from hespas.tools.commands.shared_flags import (
+    add_cache_flag,
+    add_jobs_flag,
+    add_json_flag,
+    parse_recipe_changes,
+)
 
 if TYPE_CHECKING:
     from hespas.workflows.studies.study_definition import Study
@@ -159,7 +164,7 @@ def _build_program_parser(study: Study) -> CommandParser:
 
 def _run_program_study(study: Study, options: argparse.Namespace) -> StudyOutput:
     axis_values = {axis.name: axis.parse_values(getattr(options, axis.name)) for axis in study.axes}
-    changes = dict(_parse_key_value(text) for text in options.set)
+    changes = parse_recipe_changes(options.set)
 
     from hespas.estimators.measure import host
     from hespas.tools.terminal import print_to_stderr
@@ -202,10 +207,3 @@ def _write_output(output: StudyOutput, options: argparse.Namespace) -> None:
     text_tables.print_tables(output.tables)
     for line in output.notes:
         print(f"- {line}", file=sys.stderr)
-
-
-def _parse_key_value(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise UsageError(f"--set takes KEY=VALUE, not '{text}'")
-    return key, value

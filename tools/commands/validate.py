@@ -148,8 +148,7 @@ def main(argv: Sequence[str]) -> int:
             options.plot, {name: by_flow[name] for name in by_flow if by_flow[name]}
         )
     if options.markdown:
-        text = "\n\n".join(text_tables.format_markdown_table(table) for table in tables)
-        write_atomically(options.markdown, (text + "\n").encode())
+        write_atomically(options.markdown, text_tables.format_markdown_tables(tables).encode())
     if options.json:
         print(json.dumps(_to_validation_json(by_flow, scores, options.at_least), indent=1))
     else:
@@ -163,6 +162,7 @@ def _build_validation_tables(
     by_flow: dict[str, list[StepPrediction]], scores: dict[str, PredictionScore], at_least_s: float
 ) -> list[TextTable]:
     from hespas.support.text_tables import TextTable
+    from hespas.workflows.validation.prediction_scores import SCORE_TITLES
 
     header = ("workload", "devices", "node", "measured", "predicted", "band", "error", "in band")
     tables = [
@@ -170,19 +170,8 @@ def _build_validation_tables(
         for name, flow_result in by_flow.items()
         if flow_result
     ]
-    rows = [
-        (
-            name,
-            str(flow_result.cells),
-            f"{100 * flow_result.mape:.1f} %",
-            f"{100 * flow_result.bias:+.1f} %",
-            f"{100 * flow_result.worst:+.1f} %",
-            f"{flow_result.order:.2f}",
-            "-" if flow_result.inside is None else f"{100 * flow_result.inside:.0f} %",
-        )
-        for name, flow_result in scores.items()
-    ]
-    shown = ("flow", "cells", "MAPE", "bias", "worst", "order", "in band")
+    rows = [(name, *score.format_figures()) for name, score in scores.items()]
+    shown = ("flow", "cells", *SCORE_TITLES)
     tables.append(TextTable(f"cells of {1e3 * at_least_s:g} ms and more", rows, shown))
     return tables
 

@@ -8,6 +8,7 @@ import os
 from typing import Any
 
 from hespas.support.errors import UsageError
+from hespas.tools.commands.shared_flags import parse_recipe_changes
 
 CASE_FLAGS = ("rows", "form", "set", "xla_optimize", "work_dir", "cache", "jobs", "csv", "page")
 CELL_FLAGS = ("programs", "start", "baselines")
@@ -47,7 +48,7 @@ def validate_cases(options: argparse.Namespace) -> int:
     case_options = case_runner.CaseOptions(
         form=options.form or case_runner.FORMS[0],
         estimator=options.estimator,
-        changes=dict(_parse_change(text) for text in options.set),
+        changes=parse_recipe_changes(options.set),
         xla_options=options.xla_optimize,
         jobs=options.jobs or host.count_usable_cores(),
         work_dir=options.work_dir,
@@ -59,8 +60,7 @@ def validate_cases(options: argparse.Namespace) -> int:
         rows = [case_report.build_case_row(outcome, case_options) for outcome in outcomes]
         write_atomically(options.csv, case_report.format_case_csv(rows).encode())
     if options.markdown:
-        text = "\n\n".join(text_tables.format_markdown_table(table) for table in tables)
-        write_atomically(options.markdown, (text + "\n").encode())
+        write_atomically(options.markdown, text_tables.format_markdown_tables(tables).encode())
     if options.page:
         name = os.path.basename(options.cells)
         write_atomically(options.page, case_page.render_case_page(name, tables, len(outcomes)))
@@ -86,10 +86,3 @@ def _check_result(outcomes: Any, options: argparse.Namespace) -> int:
         return 1
     score = score_predictions(predictions, at_least_s=options.at_least)
     return check_error_limits({options.estimator: score}, options.max_mape, options.max_bias)
-
-
-def _parse_change(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise UsageError(f"--set takes KEY=VALUE, not '{text}'")
-    return key, value

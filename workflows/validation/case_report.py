@@ -17,7 +17,11 @@ from hespas.support.text_tables import (
     format_time_range,
 )
 from hespas.workflows.validation.case_runner import CaseOptions, CaseOutcome
-from hespas.workflows.validation.prediction_scores import PredictionScore, score_predictions
+from hespas.workflows.validation.prediction_scores import (
+    SCORE_TITLES,
+    PredictionScore,
+    score_predictions,
+)
 
 WORST_COUNT = 10
 BOUNDS = ("compute", "memory", "launch", "latency")  # what limits kernels
@@ -34,7 +38,6 @@ GROUPS: Mapping[str, Callable[[CaseOutcome], str]] = {
     "model": lambda outcome: outcome.case.get_text("model"),
     "tier": lambda outcome: outcome.case.get_text("tier"),
 }
-SCORE_HEADER = ("rows", "predicted", "MAPE", "bias", "worst", "order", "in band")
 
 
 def build_case_row(outcome: CaseOutcome, options: CaseOptions) -> dict[str, Any]:
@@ -175,7 +178,9 @@ def build_case_tables(outcomes: Sequence[CaseOutcome], at_least_s: float) -> lis
         tables.append(TextTable("predicted rows", lines, header, left=2))
         rows = list(_generate_score_lines(score_groups(outcomes, at_least_s)))
         title = f"scores of rows of {1e3 * at_least_s:g} ms and more"
-        tables.append(TextTable(title, rows, ("group", "", *SCORE_HEADER), left=2))
+        tables.append(
+            TextTable(title, rows, ("group", "", "rows", "predicted", *SCORE_TITLES), left=2)
+        )
         tables.append(_build_worst_table(predicted))
     if len(predicted) < len(outcomes):
         tables.append(_build_reason_table(outcomes))
@@ -211,17 +216,7 @@ def _generate_score_lines(
         for value, (count, score) in group.items():
             if score is None:
                 continue
-            yield (
-                name,
-                value,
-                str(count),
-                str(score.cells),
-                f"{100 * score.mape:.1f} %",
-                f"{100 * score.bias:+.1f} %",
-                f"{100 * score.worst:+.1f} %",
-                f"{score.order:.2f}",
-                "-" if score.inside is None else f"{100 * score.inside:.0f} %",
-            )
+            yield (name, value, str(count), *score.format_figures())
 
 
 def _build_worst_table(predicted: Sequence[CaseOutcome]) -> TextTable:

@@ -45,6 +45,9 @@ class StepPrediction:
         return low <= self.cell.measured_s <= high
 
 
+SCORE_TITLES = ("MAPE", "bias", "worst", "order", "in band")
+
+
 @dataclass(frozen=True, slots=True)
 class PredictionScore:
     """The score of the predictions of one flow; errors are shares of the measured time.
@@ -64,6 +67,17 @@ class PredictionScore:
     worst: float
     order: float
     inside: float | None
+
+    def format_figures(self) -> tuple[str, ...]:
+        """Format the number of cells, and the figures that ``SCORE_TITLES`` names."""
+        return (
+            str(self.cells),
+            f"{100 * self.mape:.1f} %",
+            f"{100 * self.bias:+.1f} %",
+            f"{100 * self.worst:+.1f} %",
+            f"{self.order:.2f}",
+            "-" if self.inside is None else f"{100 * self.inside:.0f} %",
+        )
 
 
 def score_predictions(
