@@ -11,15 +11,12 @@ from jax import lax
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.recipe_options import expand_option_groups
 from hespas.frontends.recipes import language_models
+from hespas.frontends.recipes.attention_ops import compute_rotation
 from hespas.frontends.recipes.language_models import ModelSizes
+from hespas.frontends.recipes.layer_weights import Tree
 from hespas.frontends.recipes.parallel import BATCH, ShardedArray, check_positive_options
 from hespas.frontends.recipes.serving import MESH, ServingOptions, collect_serving_facts
-from hespas.frontends.recipes.transformer import (
-    Tree,
-    compute_rotation,
-    count_forward_flops,
-    run_through_layers,
-)
+from hespas.frontends.recipes.transformer import count_forward_flops, run_through_layers
 
 
 @expand_option_groups

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.recipes.language_models import DecoderModel
+from hespas.frontends.recipes.layer_weights import Tree, count_parameters
 from hespas.frontends.recipes.optimisers import AdamW
 from hespas.frontends.recipes.parallel import (
     BATCH,
@@ -19,7 +20,7 @@ from hespas.frontends.recipes.parallel import (
     ShardedArray,
     check_positive_options,
 )
-from hespas.frontends.recipes.transformer import Tree, count_forward_flops, count_parameters
+from hespas.frontends.recipes.transformer import count_forward_flops
 from hespas.support.errors import UsageError
 
 Dtype = Literal["bf16", "f16", "f32"]

@@ -17,9 +17,10 @@ from hespas.frontends.recipes.decoder_training import (
     build_training_step,
 )
 from hespas.frontends.recipes.language_models import ModelSizes
+from hespas.frontends.recipes.layer_weights import Tree, make_layers, make_model_weights
 from hespas.frontends.recipes.parallel import DTYPES, MeshParallelism, check_mesh_axes
 from hespas.frontends.recipes.remat_policies import REMAT_HELP, Remat
-from hespas.frontends.recipes.transformer import Decoder, Tree, make_layers, make_model_weights
+from hespas.frontends.recipes.transformer import Decoder
 
 AXES = ("data", "fsdp", "context", "tensor")
 MESH = {"fsdp": 8}

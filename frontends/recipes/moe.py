@@ -20,6 +20,7 @@ from hespas.frontends.recipes.decoder_training import (
     build_training_step,
 )
 from hespas.frontends.recipes.language_models import DecoderModel, ModelSizes, SizeOption
+from hespas.frontends.recipes.layer_weights import Tree, make_layers, make_model_weights
 from hespas.frontends.recipes.parallel import (
     DTYPES,
     TOKENS,
@@ -28,7 +29,7 @@ from hespas.frontends.recipes.parallel import (
     check_positive_options,
 )
 from hespas.frontends.recipes.remat_policies import REMAT_HELP, Remat
-from hespas.frontends.recipes.transformer import Decoder, Mlp, Tree, make_layers, make_model_weights
+from hespas.frontends.recipes.transformer import Decoder, Mlp
 from hespas.support.errors import UsageError
 
 AXES = ("data", "fsdp", "expert", "tensor")

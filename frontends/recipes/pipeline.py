@@ -18,6 +18,7 @@ from hespas.frontends.recipes.decoder_training import (
     build_training_step,
 )
 from hespas.frontends.recipes.language_models import ModelSizes
+from hespas.frontends.recipes.layer_weights import Tree, make_layer_weights, make_model_weights
 from hespas.frontends.recipes.parallel import (
     DTYPES,
     TOKENS,
@@ -26,12 +27,7 @@ from hespas.frontends.recipes.parallel import (
     check_positive_options,
 )
 from hespas.frontends.recipes.remat_policies import REMAT_HELP, Remat
-from hespas.frontends.recipes.transformer import (
-    Decoder,
-    Tree,
-    make_layer_weights,
-    make_model_weights,
-)
+from hespas.frontends.recipes.transformer import Decoder
 from hespas.support.errors import UsageError
 
 AXES = ("stage", "data", "fsdp", "context", "tensor")

@@ -8,7 +8,7 @@ from hespas.frontends.export.program_source import find_program_function
 from hespas.frontends.export.recipe_options import RecipeOption, collect_options
 from hespas.frontends.recipes import RECIPES
 from hespas.frontends.recipes.language_models import MODELS
-from hespas.frontends.recipes.transformer import count_parameters, make_layers, make_model_weights
+from hespas.frontends.recipes.layer_weights import count_parameters, make_layers, make_model_weights
 
 HEAD = """# Recipes
 

@@ -10,6 +10,12 @@ import jax
 
 from hespas.frontends.recipes.decoder_training import Dtype, Partitioning
 from hespas.frontends.recipes.language_models import DecoderModel
+from hespas.frontends.recipes.layer_weights import (
+    Tree,
+    count_parameters,
+    make_layers,
+    make_model_weights,
+)
 from hespas.frontends.recipes.parallel import (
     BATCH,
     DTYPES,
@@ -18,13 +24,7 @@ from hespas.frontends.recipes.parallel import (
     ShardedArray,
     check_mesh_axes,
 )
-from hespas.frontends.recipes.transformer import (
-    Decoder,
-    Tree,
-    count_parameters,
-    make_layers,
-    make_model_weights,
-)
+from hespas.frontends.recipes.transformer import Decoder
 
 AXES = ("data", "tensor")
 MESH = {"tensor": 8}

@@ -1,4 +1,4 @@
-"""A decoder of the Llama family on one device: parameters, layers, loss, decoding.
+"""A decoder of the Llama family on one device: layers, loss, decoding.
 
 Letters in shapes: b sequences of this device, s tokens of a sequence, t tokens attended to, e
 embedding, h heads, g groups (key-value heads), d head size, f MLP width, v vocabulary.
@@ -15,94 +15,18 @@ import jax.numpy as jnp
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
-from hespas.frontends.recipes.language_models import DecoderModel
-from hespas.frontends.recipes.parallel import (
-    TOKENS,
-    VOCAB,
-    Dim,
-    MeshParallelism,
-    ShardedArray,
+from hespas.frontends.recipes.attention_ops import (
+    apply_rotation,
+    compute_attention,
+    compute_rotation,
 )
+from hespas.frontends.recipes.language_models import DecoderModel
+from hespas.frontends.recipes.layer_weights import EMBEDDING, UNEMBEDDING, Tree, get_layer_axes
+from hespas.frontends.recipes.parallel import TOKENS, VOCAB, MeshParallelism
 from hespas.frontends.recipes.rematerialisation import CONTEXT, wrap_in_remat
 from hespas.support.errors import UsageError
 
-Tree = dict[str, Any]
 Mlp = Callable[[jax.Array, Callable[[str], jax.Array]], tuple[jax.Array, jax.Array | None]]
-
-ATTENTION: dict[str, tuple[Dim, ...]] = {
-    "attention_norm": (None,),
-    "wq": ("fsdp", "tensor", None),
-    "wk": ("fsdp", "tensor", None),
-    "wv": ("fsdp", "tensor", None),
-    "wo": ("tensor", None, "fsdp"),
-    "mlp_norm": (None,),
-}
-DENSE: dict[str, tuple[Dim, ...]] = {
-    "gate": ("fsdp", "tensor"),
-    "up": ("fsdp", "tensor"),
-    "down": ("tensor", "fsdp"),
-}
-EXPERTS: dict[str, tuple[Dim, ...]] = {
-    "router": (None, None),
-    "gate": ("expert", "fsdp", "tensor"),
-    "up": ("expert", "fsdp", "tensor"),
-    "down": ("expert", "tensor", "fsdp"),
-}
-EMBEDDING: tuple[Dim, ...] = (VOCAB, "fsdp")
-UNEMBEDDING: tuple[Dim, ...] = ("fsdp", VOCAB)
-
-
-def _get_layer_axes(m: DecoderModel) -> dict[str, tuple[Dim, ...]]:
-    """Return the mesh axes that split each dimension of each weight of a layer."""
-    return ATTENTION | (EXPERTS if m.experts else DENSE)
-
-
-def make_layer_weights(
-    m: DecoderModel, dtype: Any, stack: tuple[tuple[int, Dim], ...] = ()
-) -> Tree:
-    """Make the weights of a layer, or of a stack of layers.
-
-    ``stack`` holds the (size, axis) of each leading dimension.
-    """
-    shapes: dict[str, tuple[int, ...]] = {
-        "attention_norm": (m.emb,),
-        "wq": (m.emb, m.heads, m.head_dim),
-        "wk": (m.emb, m.kv_heads, m.head_dim),
-        "wv": (m.emb, m.kv_heads, m.head_dim),
-        "wo": (m.heads, m.head_dim, m.emb),
-        "mlp_norm": (m.emb,),
-    }
-    mlp: dict[str, tuple[int, ...]] = {
-        "gate": (m.emb, m.mlp),
-        "up": (m.emb, m.mlp),
-        "down": (m.mlp, m.emb),
-    }
-    if m.experts:
-        mlp = {name: (m.experts, *shape) for name, shape in mlp.items()}
-        mlp["router"] = (m.emb, m.experts)
-    extents, splits = tuple(e for e, _ in stack), tuple(a for _, a in stack)
-    axes = _get_layer_axes(m)
-    return {
-        name: ShardedArray((*extents, *shape), (*splits, *axes[name]), dtype)
-        for name, shape in (shapes | mlp).items()
-    }
-
-
-def make_model_weights(m: DecoderModel, dtype: Any, layers: Any) -> Tree:
-    """Make all parameters, given those of the layers."""
-    return {
-        "embedding": ShardedArray((m.vocab, m.emb), EMBEDDING, dtype),
-        "layers": layers,
-        "final_norm": ShardedArray((m.emb,), (None,), dtype),
-        "unembedding": ShardedArray((m.emb, m.vocab), UNEMBEDDING, dtype),
-    }
-
-
-def make_layers(m: DecoderModel, dtype: Any, scan: bool) -> Any:
-    """Make the weights of the layers, separate or stacked for a loop."""
-    if scan:
-        return make_layer_weights(m, dtype, ((m.layers, None),))
-    return [make_layer_weights(m, dtype) for _ in range(m.layers)]
 
 
 @dataclass(frozen=True)
@@ -206,7 +130,7 @@ class Decoder:
             The output, the keys and values ``[b, t, g, d]``, and the extra loss (None without
             experts).
         """
-        axes = _get_layer_axes(self.m)
+        axes = get_layer_axes(self.m)
 
         def gather_layer_weight(name: str) -> jax.Array:
             return self.p.gather_weight(w[name].astype(self.dtype), axes[name])
@@ -215,9 +139,9 @@ class Decoder:
             _apply_rms_norm(x, gather_layer_weight("attention_norm"), self.m.norm_eps)
         )
         q = self.p.constrain_heads(jnp.einsum("bse,ehd->bshd", h, gather_layer_weight("wq")))
-        q = checkpoint_name(_apply_rotation(q, rotation), "query_proj")
+        q = checkpoint_name(apply_rotation(q, rotation), "query_proj")
         k = self.p.constrain_heads(jnp.einsum("bse,egd->bsgd", h, gather_layer_weight("wk")))
-        k = checkpoint_name(_apply_rotation(k, rotation), "key_proj")
+        k = checkpoint_name(apply_rotation(k, rotation), "key_proj")
         v = self.p.constrain_heads(jnp.einsum("bse,egd->bsgd", h, gather_layer_weight("wv")))
         v = checkpoint_name(v, "value_proj")
         if cache is not None:
@@ -274,45 +198,6 @@ def _apply_rms_norm(x: jax.Array, scale: jax.Array, eps: float) -> jax.Array:
     wide = x.astype(jnp.float32)
     wide = wide * lax.rsqrt(jnp.mean(jnp.square(wide), axis=-1, keepdims=True) + eps)
     return wide.astype(x.dtype) * scale
-
-
-def compute_rotation(positions: jax.Array, m: DecoderModel) -> tuple[jax.Array, jax.Array]:
-    """Compute sines and cosines of the rotary embedding (arXiv 2104.09864), ``[s, 1, d/2]`` f32."""
-    half = m.head_dim // 2
-    rates = m.rope_theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
-    angles = positions[:, None, None].astype(jnp.float32) * rates
-    return jnp.sin(angles), jnp.cos(angles)
-
-
-def _apply_rotation(x: jax.Array, rotation: tuple[jax.Array, jax.Array]) -> jax.Array:
-    """Apply the rotary embedding to ``[b, s, h, d]`` in f32, pairing the two halves."""
-    sin, cos = rotation
-    first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
-    turned = (first * cos - second * sin, second * cos + first * sin)
-    return jnp.concatenate(turned, axis=-1).astype(x.dtype)
-
-
-def compute_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
-    """Compute grouped-query attention with f32 softmax.
-
-    Args:
-        q: ``[b, s, h, d]``.
-        k: ``[b, t, g, d]``.
-        v: ``[b, t, g, d]``.
-        mask: ``[s, t]``, true for the pairs that attend.
-    """
-    b, s, h, d = q.shape
-    g = k.shape[2]
-    grouped = q.reshape(b, s, g, h // g, d)
-    scores = jnp.einsum("bsgrd,btgd->bgrst", grouped, k, preferred_element_type=jnp.float32)
-    scores = jnp.where(mask, scores * d**-0.5, jnp.finfo(jnp.float32).min)
-    probabilities = jax.nn.softmax(scores, axis=-1).astype(q.dtype)
-    return jnp.einsum("bgrst,btgd->bsgrd", probabilities, v).reshape(b, s, h, d)
-
-
-def count_parameters(tree: Any) -> int:
-    """Count the parameters in a tree of ``ShardedArray``."""
-    return sum(weight.size for weight in jax.tree.leaves(tree))
 
 
 def count_forward_flops(m: DecoderModel, tokens: int, attended: int, unembedded: int) -> int:

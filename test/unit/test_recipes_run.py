@@ -21,9 +21,9 @@ from hespas.frontends.recipes import (
     resnet,
 )
 from hespas.frontends.recipes.language_models import MODELS
+from hespas.frontends.recipes.layer_weights import make_layer_weights
 from hespas.frontends.recipes.optimisers import AdamW
 from hespas.frontends.recipes.parallel import MeshParallelism
-from hespas.frontends.recipes.transformer import make_layer_weights
 
 pytestmark = pytest.mark.slow
 
