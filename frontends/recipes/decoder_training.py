@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -10,6 +10,11 @@ import jax
 import jax.numpy as jnp
 
 from hespas.frontends.export.exportable import Exportable
+from hespas.frontends.recipes.gradient_accumulation import (
+    Loss,
+    make_gradient_function,
+    make_microbatches,
+)
 from hespas.frontends.recipes.language_models import DecoderModel
 from hespas.frontends.recipes.layer_weights import Tree, count_parameters
 from hespas.frontends.recipes.optimisers import AdamW
@@ -28,8 +33,6 @@ Attention = Literal["dot_product", "cudnn"]
 ATTENTION_HELP = "attention by products and a softmax, or cuDNN's fused kernel (platform cuda)"
 Partitioning = Literal["manual", "auto"]
 
-Loss = Callable[[Tree, jax.Array, jax.Array], jax.Array]
-
 
 @dataclass(frozen=True)
 class TrainingOptions:
@@ -40,6 +43,29 @@ class TrainingOptions:
     moments_dtype: Annotated[Dtype, "type of AdamW's moments"] = "f32"
     master: Annotated[bool, "keep a copy of the parameters in f32"] = False
     clip: Annotated[float, "largest global norm of the gradients; 0 disables clipping"] = 1.0
+    reduce_dtype: Annotated[
+        Dtype | None, "type in which gradients are summed over devices; by default compute_dtype"
+    ] = None
+    accumulate: Annotated[
+        int, "microbatches whose gradients are summed in a loop; batch counts those of one"
+    ] = 1
+    accumulator_dtype: Annotated[Dtype, "type of the gradients' sums over microbatches"] = "f32"
+
+    def make_parallelism(
+        self, mesh: Mapping[str, int], partitioning: Partitioning = "manual", **options: bool
+    ) -> MeshParallelism:
+        """Make the parallelism of a step over ``mesh``.
+
+        Raises:
+            UsageError: If XLA chooses the collectives, and would have to choose their types.
+        """
+        manual = partitioning == "manual"
+        if self.reduce_dtype is not None and not manual:
+            raise UsageError(
+                "option 'reduce_dtype' needs explicit collectives", remedy="use partitioning=manual"
+            )
+        reduce_dtype = DTYPES[self.reduce_dtype] if self.reduce_dtype else None
+        return MeshParallelism(mesh, manual=manual, reduce_dtype=reduce_dtype, **options)
 
     def make_training_state(self, params: Any) -> Tree:
         """Make the ``ShardedArray`` tree of everything that a training step updates."""
@@ -73,27 +99,33 @@ def build_training_step(
     Raises:
         UsageError: If the mesh does not divide the sequences, or an option is invalid.
     """
-    check_positive_options(sequence=sequence, batch=batch)
+    check_positive_options(sequence=sequence, batch=batch, accumulate=training.accumulate)
     if not training.clip >= 0:  # NaN too
         raise UsageError(f"option 'clip' is {training.clip:g}", remedy="use 0 to disable clipping")
     parts = p.count_devices("context") * (p.count_devices("tensor") if p.sequence else 1)
     if sequence % parts:
         raise UsageError(f"a sequence of {sequence} is not divisible by {parts} devices")
     rows = batch * p.count_devices(*BATCH)
-    tokens = ShardedArray((rows, sequence), (BATCH, "context"), jnp.int32)
+    microbatches = make_microbatches(
+        ShardedArray((rows, sequence), (BATCH, "context"), jnp.int32), training.accumulate
+    )
     p.make_shape_tree(params)  # so that errors name the parameter and not its moment
-    state, data = training.make_training_state(params), {"tokens": tokens, "targets": tokens}
+    state = training.make_training_state(params)
+    data = {"tokens": microbatches, "targets": microbatches}
     optimiser = AdamW(clip=training.clip)
+    compute_gradients = make_gradient_function(
+        loss, p, params, training.accumulate, DTYPES[training.accumulator_dtype]
+    )
 
     def run_training_step(state: Tree, batch: Mapping[str, jax.Array]) -> tuple[Tree, jax.Array]:
-        value, grads = jax.value_and_grad(loss)(state["params"], batch["tokens"], batch["targets"])
+        value, grads = compute_gradients(state["params"], batch)
         return optimiser.update_state(state, grads), value
 
     inputs, outputs = (
         (p.make_partition_specs(state), p.make_partition_specs(data)),
         (p.make_partition_specs(state), p.make_partition_spec()),
     )
-    total = rows * sequence
+    total = training.accumulate * rows * sequence
     return Exportable(
         name,
         p.map_over_devices(run_training_step, inputs, outputs),

@@ -18,7 +18,7 @@ from hespas.frontends.recipes.decoder_training import (
 )
 from hespas.frontends.recipes.language_models import ModelSizes
 from hespas.frontends.recipes.layer_weights import Tree, make_layers, make_model_weights
-from hespas.frontends.recipes.parallel import DTYPES, MeshParallelism, check_mesh_axes
+from hespas.frontends.recipes.parallel import DTYPES, check_mesh_axes
 from hespas.frontends.recipes.remat_policies import REMAT_HELP, Remat
 from hespas.frontends.recipes.transformer import Decoder
 
@@ -50,7 +50,7 @@ def build(
     """
     check_mesh_axes(mesh, AXES)
     m = language_models.make_decoder_model(model, **vars(sizes))
-    p = MeshParallelism(mesh, manual=partitioning == "manual", sequence=sequence_parallel)
+    p = training.make_parallelism(mesh, partitioning, sequence=sequence_parallel)
     decoder = Decoder(m, p, DTYPES[training.compute_dtype], remat, attention=attention)
     stored = DTYPES[training.weights_dtype]
 

@@ -65,7 +65,7 @@ def build(
     if not capacity > 0:  # NaN too
         raise UsageError(f"option 'capacity' is {capacity:g}", remedy="use a positive number")
     m = language_models.make_decoder_model(model, **vars(sizes), experts=experts, top_k=top_k)
-    p = MeshParallelism(mesh)
+    p = training.make_parallelism(mesh)
     rows = batch * sequence
     room = math.ceil(min(rows, capacity * rows * m.top_k / m.experts))
     decoder = Decoder(

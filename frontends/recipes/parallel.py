@@ -55,12 +55,14 @@ class MeshParallelism:
     """The parallelism of a program over ``mesh`` (axis sizes, major axis first).
 
     With ``sequence``, the ``tensor`` axis splits the tokens between blocks: Megatron's sequence
-    parallelism (arXiv 2205.05198).
+    parallelism (arXiv 2205.05198). Gradients of weights are summed over devices in
+    ``reduce_dtype``, or, if it is None, in the type that the weights are gathered in.
     """
 
     mesh: Mapping[str, int]
     manual: bool = True
     sequence: bool = False
+    reduce_dtype: Any = None
 
     def get_split_axes(self, *names: str) -> tuple[str, ...]:
         """Return those of the axes that have more than one device."""
@@ -72,9 +74,7 @@ class MeshParallelism:
 
     def make_partition_spec(self, *dims: Dim) -> PartitionSpec:
         """Make a PartitionSpec of the axes that have more than one device."""
-        parts = [
-            self.get_split_axes(*((dim,) if isinstance(dim, str) else dim or ())) for dim in dims
-        ]
+        parts = [self.get_split_axes(*list_axis_names(dim)) for dim in dims]
         return PartitionSpec(*(part[0] if len(part) == 1 else part or None for part in parts))
 
     def make_partition_specs(self, tree: Any) -> Any:
@@ -91,7 +91,7 @@ class MeshParallelism:
 
     def _make_shape_struct(self, path: Any, weight: ShardedArray) -> jax.ShapeDtypeStruct:
         for extent, part in zip(weight.shape, self.make_partition_spec(*weight.axes), strict=True):
-            names = (part,) if isinstance(part, str) else part or ()
+            names = list_axis_names(part)
             if extent % self.count_devices(*names):
                 axes = ", ".join(f"{name}={self.mesh[name]}" for name in names)
                 shape = "x".join(map(str, weight.shape))
@@ -113,21 +113,48 @@ class MeshParallelism:
 
         return call_sharded
 
-    def gather_weight(self, weight: jax.Array, axes: Sequence[Dim]) -> jax.Array:
-        """Gather a weight along ``fsdp`` for its layer.
+    def gather_weight(self, weight: jax.Array, axes: Sequence[Dim], dtype: Any) -> jax.Array:
+        """Convert a weight to ``dtype`` and gather it along ``fsdp`` for its layer.
 
         Its gradient is summed over the devices that have other tokens: it is first reduce-scattered
         over ``fsdp``, then the remaining part is summed over the other axes.
         """
         if not self.manual:
             return self._constrain_sharding(
-                weight, *(None if dim == "fsdp" else dim for dim in axes)
+                weight.astype(dtype), *(None if dim == "fsdp" else dim for dim in axes)
             )
-        weight = self.mark_varying(weight, *TOKENS)
+        if self.reduce_dtype is not None and self.reduce_dtype != dtype:
+            return self._gather_with_typed_sums(weight, axes, dtype)
+        return self._gather_shards(weight, axes, dtype)
+
+    def _gather_shards(self, weight: jax.Array, axes: Sequence[Dim], dtype: Any) -> jax.Array:
+        weight = self.mark_varying(weight.astype(dtype), *TOKENS)
         for number, dim in enumerate(axes):
             if dim == "fsdp" and self.get_split_axes("fsdp"):
                 weight = lax.all_gather(weight, "fsdp", axis=number, tiled=True)
         return weight
+
+    def _gather_with_typed_sums(
+        self, weight: jax.Array, axes: Sequence[Dim], dtype: Any
+    ) -> jax.Array:
+        """Gather a weight whose gradient is summed in ``reduce_dtype``."""
+        stored, missing = weight.dtype, self._list_missing_axes(weight, *TOKENS)
+
+        @jax.custom_vjp
+        def gather(weight: jax.Array) -> jax.Array:
+            return self._gather_shards(weight, axes, dtype)
+
+        def sum_gradient(_: None, gradient: jax.Array) -> tuple[jax.Array]:
+            gradient = gradient.astype(self.reduce_dtype)
+            for number, dim in enumerate(axes):
+                if dim == "fsdp" and self.get_split_axes("fsdp"):
+                    gradient = lax.psum_scatter(
+                        gradient, "fsdp", scatter_dimension=number, tiled=True
+                    )
+            return (self.sum_over_axes(gradient, *missing).astype(stored),)
+
+        gather.defvjp(lambda weight: (gather(weight), None), sum_gradient)
+        return gather(weight)
 
     def prepare_column_input(self, x: jax.Array, *axes: str) -> jax.Array:
         """Prepare ``[batch, sequence, emb]`` for a matmul whose columns ``axes`` split."""
@@ -195,14 +222,41 @@ class MeshParallelism:
         """Mark equal values as varying along the axes, so that their gradients are summed here."""
         if not self.manual:
             return x
-        known = get_varying_axes(x)
-        missing = tuple(axis for axis in self.get_split_axes(*axes) if axis not in known)
+        missing = self._list_missing_axes(x, *axes)
         return lax.pcast(x, missing, to="varying") if missing else x
+
+    def make_zeros_like(self, x: jax.Array, dtype: Any) -> jax.Array:
+        """Make zeros of the shape of ``x`` that vary along the axes along which it varies."""
+        return self.mark_varying(jnp.zeros(x.shape, dtype), *get_varying_axes(x))
+
+    def sum_over_copies(self, gradient: jax.Array, weight: ShardedArray) -> jax.Array:
+        """Sum gradients of a device's tokens over the devices that have the same part of a weight.
+
+        Does nothing to global arrays.
+        """
+        split = {axis for dim in weight.axes for axis in list_axis_names(dim)}
+        return self.sum_over_axes(gradient, *(axis for axis in TOKENS if axis not in split))
+
+    def constrain_shards(self, arrays: Any, weights: Any) -> Any:
+        """Constrain arrays to be divided like the ``ShardedArray`` tree of their weights."""
+        if self.manual:
+            return arrays
+        return jax.tree.map(lambda x, w: self._constrain_sharding(x, *w.axes), arrays, weights)
+
+    def _list_missing_axes(self, x: jax.Array, *axes: str) -> tuple[str, ...]:
+        """List those of the axes along which the values of ``x`` are equal."""
+        known = get_varying_axes(x)
+        return tuple(axis for axis in self.get_split_axes(*axes) if axis not in known)
 
     def _constrain_sharding(self, x: jax.Array, *dims: Dim) -> jax.Array:
         if self.count_devices(*self.mesh) == 1:
             return x
         return lax.with_sharding_constraint(x, self.make_partition_spec(*dims))
+
+
+def list_axis_names(dim: Dim) -> tuple[str, ...]:
+    """List the mesh axes that split a dimension."""
+    return (dim,) if isinstance(dim, str) else dim or ()
 
 
 def get_varying_axes(x: jax.Array) -> frozenset[str]:

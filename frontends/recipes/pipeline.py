@@ -22,7 +22,6 @@ from hespas.frontends.recipes.layer_weights import Tree, make_layer_weights, mak
 from hespas.frontends.recipes.parallel import (
     DTYPES,
     TOKENS,
-    MeshParallelism,
     check_mesh_axes,
     check_positive_options,
 )
@@ -60,7 +59,7 @@ def build(
     check_mesh_axes(mesh, AXES)
     check_positive_options(microbatches=microbatches, batch=batch)
     m = language_models.make_decoder_model(model, **vars(sizes))
-    p = MeshParallelism(mesh)
+    p = training.make_parallelism(mesh)
     stages = p.count_devices("stage")
     if m.layers % stages:
         raise UsageError(f"{m.layers} layers are not divisible by {stages} stages")

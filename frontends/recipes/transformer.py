@@ -54,7 +54,7 @@ class Decoder:
 
     def embed_tokens(self, params: Tree, tokens: jax.Array) -> jax.Array:
         """Embed tokens ``[b, s]`` to ``[b, s, e]``; each device holds a part of the vocabulary."""
-        table = self.p.gather_weight(params["embedding"].astype(self.dtype), EMBEDDING)
+        table = self.p.gather_weight(params["embedding"], EMBEDDING, self.dtype)
         if not (self.p.manual and self.p.get_split_axes(*VOCAB)):
             return self.p.reduce_row_output(jnp.take(table, tokens, axis=0, mode="clip"), *VOCAB)
         table = self.p.mark_varying(table, *VOCAB)
@@ -65,9 +65,9 @@ class Decoder:
 
     def compute_logits(self, params: Tree, x: jax.Array) -> jax.Array:
         """Compute f32 logits ``[b, s, v]`` from ``[b, s, e]`` for the local vocabulary."""
-        norm = self.p.gather_weight(params["final_norm"].astype(self.dtype), (None,))
+        norm = self.p.gather_weight(params["final_norm"], (None,), self.dtype)
         x = self.p.prepare_column_input(_apply_rms_norm(x, norm, self.m.norm_eps), *VOCAB)
-        table = self.p.gather_weight(params["unembedding"].astype(self.dtype), UNEMBEDDING)
+        table = self.p.gather_weight(params["unembedding"], UNEMBEDDING, self.dtype)
         return jnp.einsum("bse,ev->bsv", x, table, preferred_element_type=jnp.float32)
 
     def compute_loss(self, params: Tree, x: jax.Array, targets: jax.Array) -> jax.Array:
@@ -133,7 +133,7 @@ class Decoder:
         axes = get_layer_axes(self.m)
 
         def gather_layer_weight(name: str) -> jax.Array:
-            return self.p.gather_weight(w[name].astype(self.dtype), axes[name])
+            return self.p.gather_weight(w[name], axes[name], self.dtype)
 
         h = self.p.prepare_column_input(
             _apply_rms_norm(x, gather_layer_weight("attention_norm"), self.m.norm_eps)
