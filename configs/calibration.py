@@ -111,6 +111,8 @@ class Calibration(StrictModel):
             constants are not tagged as transferred.
         launch_s: Time of a kernel launch.
         core_bandwidth_bytes_per_s: Memory bandwidth that one core can use.
+        sector_bytes: The bytes that a GPU reads from memory at once.
+        instruction_profile: The GPUs whose instruction costs apply, as XLA measured them.
         fits: The constants by class of kernels.
     """
 
@@ -119,6 +121,8 @@ class Calibration(StrictModel):
     same_silicon: bool = False
     launch_s: Positive | None = None
     core_bandwidth_bytes_per_s: Positive | None = None
+    sector_bytes: Annotated[int, Field(gt=0)] | None = None
+    instruction_profile: Literal["nvidia"] | None = None
     fits: dict[Class, FitFile] = Field(default_factory=dict)
     sources: dict[str, str] = Field(default_factory=dict)
 

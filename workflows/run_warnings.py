@@ -116,12 +116,15 @@ def _format_remedy(node: NodeSpec | None) -> str:
 def _warn_of_foreign_constants(node: NodeSpec, run: PassRun) -> None:
     """Warn if no kernel of a node has been measured, nor one of a node with the same chip."""
     calibration = node.calibration or {}
-    if not calibration.get("fits") and not calibration.get("same_silicon"):
-        like = calibration.get("like")
-        of = f"those of {like}" if like else "of other nodes"
-        run.warn(
-            f"no kernel of {node.name} has been measured: all efficiencies of its kernels are {of}"
-        )
+    if calibration.get("fits") or calibration.get("same_silicon"):
+        return
+    like = calibration.get("like")
+    consequence = (
+        f"all efficiencies of its kernels are those of {like}"
+        if like
+        else "their times are those of the roofline, a lower bound from the rates of the data sheet"
+    )
+    run.warn(f"no kernel of {node.name} has been measured: {consequence}")
 
 
 def warn_of_foreign_system(node: NodeSpec | None, system: SystemSpec | None, run: PassRun) -> None:

@@ -29,6 +29,7 @@ from hespas.estimators.calibrated.data_passes import (
 from hespas.estimators.calibrated.device_constants import (
     ASSUMED,
     EXTRAPOLATED,
+    ROOFLINE_FIT,
     TRANSFERRED,
     DeviceConstants,
 )
@@ -68,7 +69,7 @@ class CalibratedEstimator(Estimator):
     """Estimate each kernel and its band with constants measured on the device."""
 
     name: ClassVar[str] = "calibrated"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     measured_network: ClassVar[bool] = True
     Config: ClassVar[type] = CalibratedConfig
 
@@ -83,19 +84,18 @@ class CalibratedEstimator(Estimator):
         work = item.work
         with raise_as_unknown_cost(item.op):
             base = self.roofline.compute_cost(work)
-            timed = None if work.is_free else self.estimate_kernel_time(item.op, work)
+            is_roofline = work.is_free or not self.constants.is_measured
+            timed = None if is_roofline else self.estimate_kernel_time(item.op, work)
+        if not work.is_free and timed is None:
+            return self._build_roofline_cost(base)
         if timed is not None:
             self.tag_counts.update(timed.tags)
         return self._build_cost(base, timed)
 
     def estimate_kernel_time(self, op: ir.Operation, work: OpWork) -> KernelTime:
         """Return the time of one execution of a leaf op or fusion; raises HespasError."""
-        kernel_traits = collect_traits(op, work)
-        slots = kernel_traits.slots + sum(
-            count_other_flops(work, kernel_traits.products, "vector").values()
-        )
-        rate = self.node.find_peak_rate("vector", "f32").flops_per_s if slots else 1.0
-        vector_s = FLOPS_PER_SLOT * slots / rate
+        kernel_traits = collect_traits(op, work, self.constants.sector_bytes)
+        vector_s = self._compute_vector_s(work, kernel_traits)
         moved = work.read_bytes + work.write_bytes
         if work.kind == "attention":
             return estimate_attention_time(self.constants, read_attention_shape(op, work), moved)
@@ -104,6 +104,16 @@ class CalibratedEstimator(Estimator):
             hidden = OVERLAP * min(timed.time_s - timed.launch_s, vector_s)
             return replace(timed, time_s=timed.time_s + vector_s - hidden)
         return self._estimate_stream(op, work, kernel_traits, vector_s)
+
+    def _compute_vector_s(self, work: OpWork, kernel_traits: KernelTraits) -> float:
+        """Return the time of the vector unit at its peak rate.
+
+        Without instruction costs of the device, it is that of the operations, as in the roofline.
+        """
+        flops: float = sum(count_other_flops(work, kernel_traits.products, "vector").values())
+        if self.constants.has_instruction_costs:
+            flops = FLOPS_PER_SLOT * (flops + kernel_traits.slots)
+        return flops / self.node.find_peak_rate("vector", "f32").flops_per_s if flops else 0.0
 
     def describe_provenance(self) -> str:
         text = f"{self.node.describe_provenance()}, {self.constants.provenance}"
@@ -152,6 +162,18 @@ class CalibratedEstimator(Estimator):
             vector_s / get_compute_share(kind) + estimate_shapeless_s(self.constants, shapeless),
             blocks=kernel_traits.blocks,
             launches=max(launches, kernel_traits.launches),
+        )
+
+    def _build_roofline_cost(self, base: Cost) -> Cost:
+        """Return the cost of the roofline with its band, for a node without any constants."""
+        self.tag_counts[ASSUMED] += 1
+        low, high = ROOFLINE_FIT.band.get_factors_at(1e-9 * base.latency_ns, tagged=True)
+        return replace(
+            base,
+            estimator=self.name,
+            low_ns=base.latency_ns * low,
+            high_ns=base.latency_ns * high,
+            tag=ASSUMED,
         )
 
     def _build_cost(self, base: Cost, timed: KernelTime | None) -> Cost:

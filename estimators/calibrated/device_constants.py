@@ -2,7 +2,8 @@
 
 Efficiencies are shares of the peak rates and bandwidth of the node, so that constants of one device
 can be used for another. A node without measurements uses those of the node that it is ``like``, and
-the estimates have the tag ``transferred``.
+the estimates have the tag ``transferred``. Classes of kernels that none of these nodes has measured
+are estimated from related classes, or else by the roofline, with the tag ``assumed``.
 """
 
 from __future__ import annotations
@@ -19,12 +20,24 @@ from hespas.estimators.calibrated.correction_surface import CorrectionSurface
 TRANSFERRED = "transferred"  # from another device or type, scaled by its data sheet
 ASSUMED = "assumed"  # without a table for the class; as in XLA's cost model
 EXTRAPOLATED = "extrapolated"  # outside the measured shapes
-_GENERIC_NODE = "A100_SXM_80GB"  # source of the constants that no other node provides
+NO_CONSTANTS = "no constants: rates of the data sheet, as the roofline"
 
 # The band of a tagged estimate is wider by this factor, and has at least this half width, in the
 # logarithm. Neither number was measured [a guess].
 _TAGGED_WIDENING = 2.0
 _LEAST_HALF_WIDTH = 0.25
+
+# The classes that every device needs, each with the classes whose constants can replace its own.
+_RELATED_CLASSES: Mapping[str, tuple[str, ...]] = {
+    "product.bf16": ("product.f16", "product.f32"),
+    "product.f32": ("product.tf32", "product.bf16"),
+    "attention": ("product.bf16",),
+    "stream.loop": (),
+    "stream.reduce": ("stream.loop",),
+    "stream.softmax": ("stream.reduce", "stream.loop"),
+    "stream.layer_norm": ("stream.softmax", "stream.reduce", "stream.loop"),
+}
+_NUMBERS = ("launch_s", "core_bandwidth_bytes_per_s", "sector_bytes", "instruction_profile")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +61,11 @@ class ErrorBand:
             low = min(low * _TAGGED_WIDENING, -_LEAST_HALF_WIDTH)
             high = max(high * _TAGGED_WIDENING, _LEAST_HALF_WIDTH)
         return math.exp(low), math.exp(high)
+
+
+# The roofline is a lower bound. Its band reaches to twice its time, because large kernels of the
+# measured devices reach half of the data sheet or more; their tag widens it.
+_ROOFLINE_BAND = ErrorBand(((math.inf, 0.0, math.log(2) / _TAGGED_WIDENING),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +141,21 @@ class KernelFit:
         return replace(self, tags=self.tags | set(tags))
 
 
+ROOFLINE_FIT = KernelFit(
+    "data sheet", 0.0, 1.0, _ROOFLINE_BAND, power=math.inf, tags=frozenset((ASSUMED,))
+)
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceConstants:
     """The measured constants of a device.
 
     Attributes:
-        launch_s: The least time from one kernel to the next in a stream, in seconds.
-        core_bandwidth_bytes_per_s: The bytes per second that one core can move.
+        launch_s: The least time from one kernel to the next in a stream, in seconds; 0 if unknown.
+        core_bandwidth_bytes_per_s: The bytes per second that one core can move; 0 if unknown.
+        sector_bytes: The bytes that are read from memory at once; 0 if unknown.
+        is_measured: Whether any constant is known; otherwise all estimates are the roofline's.
+        has_instruction_costs: Whether the instruction costs of ``kernel_traits`` apply.
         fits: The fits by class, such as ``product.bf16`` and ``stream.loop``.
         provenance: The source of the constants.
     """
@@ -137,6 +163,9 @@ class DeviceConstants:
     node: NodeSpec
     launch_s: float
     core_bandwidth_bytes_per_s: float
+    sector_bytes: int
+    is_measured: bool
+    has_instruction_costs: bool
     fits: Mapping[str, KernelFit]
     provenance: str
 
@@ -148,28 +177,54 @@ class DeviceConstants:
             HespasError: The file of a node cannot be read.
         """
         fits: dict[str, KernelFit] = {}
-        launch_s = core_bandwidth = 0.0
+        numbers: dict[str, Any] = {}
         donors: list[str] = []
         own_calibration = node.calibration or {}
         name, data, tags = node.name, own_calibration, frozenset[str]()
         visited = set[str]()
-        while name not in visited:
+        while name and name not in visited:
             visited.add(name)
-            before = (len(fits), launch_s, core_bandwidth)
+            before = (len(fits), len(numbers))
             for key, fit in data.get("fits", {}).items():
                 if key not in fits:
                     fits[key] = KernelFit.from_preset(f"{name} {key}", fit, tags)
-            launch_s = launch_s or data.get("launch_s", 0.0)
-            core_bandwidth = core_bandwidth or data.get("core_bandwidth_bytes_per_s", 0.0)
-            if data is not own_calibration and (len(fits), launch_s, core_bandwidth) != before:
+            numbers = {key: data[key] for key in _NUMBERS if key in data} | numbers
+            if data is not own_calibration and (len(fits), len(numbers)) != before:
                 donors.append(name)
             if not data.get("same_silicon"):
                 tags = frozenset((TRANSFERRED,))
-            name = data.get("like", _GENERIC_NODE)
-            if name in visited:  # the nodes refer to each other
-                name = _GENERIC_NODE
-            data = configs.load_node(name).calibration or {}
+            name = data.get("like", "")
+            data = (configs.load_node(name).calibration if name else None) or {}
         origins = [f"calibrated {own_calibration['date']}"] if "date" in own_calibration else []
         if donors:
             origins.append(f"{'the rest' if origins else 'constants'} of {' and '.join(donors)}")
-        return cls(node, launch_s, core_bandwidth, fits, ", ".join(origins))
+        return cls(
+            node,
+            numbers.get("launch_s", 0.0),
+            numbers.get("core_bandwidth_bytes_per_s", 0.0),
+            numbers.get("sector_bytes", 0),
+            bool(fits or numbers),
+            "instruction_profile" in numbers,
+            complete_classes(fits),
+            ", ".join(origins) or NO_CONSTANTS,
+        )
+
+
+def complete_classes(fits: Mapping[str, KernelFit]) -> dict[str, KernelFit]:
+    """Return the fits with one for each required class.
+
+    A class without measurements takes the constants of its first related class that has some, and
+    otherwise reaches the rates of the data sheet, which makes it the roofline. Both are tagged.
+    Corrections over sizes hold for the measured class only, and are left out.
+    """
+    completed = dict(fits)
+    for key, relatives in _RELATED_CLASSES.items():
+        if key in completed:
+            continue
+        relative = next((fits[other] for other in relatives if other in fits), None)
+        completed[key] = (
+            replace(ROOFLINE_FIT, name=f"data sheet {key}")
+            if relative is None
+            else replace(relative, residual=None, backward=None).with_tags(ASSUMED)
+        )
+    return completed

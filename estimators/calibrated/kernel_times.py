@@ -257,9 +257,10 @@ def estimate_stream_time(
 
     Args:
         blocks: How many blocks run at the same time, each on one core; None if all cores are used.
+            It counts if the bandwidth of a core is known.
     """
     bandwidth = constants.node.memory_bandwidth_bytes_per_s * fit.bandwidth
-    if blocks is not None:
+    if blocks is not None and constants.core_bandwidth_bytes_per_s:
         bandwidth = min(bandwidth, blocks * constants.core_bandwidth_bytes_per_s)
     memory_s = moved_bytes / bandwidth
     launch_s = launches * constants.launch_s

@@ -5,8 +5,9 @@
   multiply-adds. The slots of other functions are the clock cycles that XLA measured
   (``hlo_op_profiles_data.h``, f32, mean of the Hopper and Blackwell columns) over those of an
   addition.
-- Coalescing: memory is read in sectors of 64 bytes (XLA's ``gpu_performance_model_base``), so fewer
-  contiguous bytes waste the rest of a sector. A transpose through shared memory wastes nothing.
+- Coalescing: a GPU reads memory in sectors (64 bytes of NVIDIA's and 128 of AMD's in XLA's
+  ``gpu_performance_model_base``), so fewer contiguous bytes waste the rest of a sector. A transpose
+  through shared memory wastes nothing.
 - Parallelism: a reduction with few results runs on few cores.
 """
 
@@ -27,7 +28,7 @@ from hespas.estimators.rules.base import (
 from hespas.estimators.rules.elementwise import TRANSCENDENTAL
 from hespas.estimators.work import OpWork, compute_op_work
 
-_SECTOR_BYTES = 64
+SECTOR_BYTES = 64
 FLOPS_PER_SLOT = 2
 
 _ADD_CYCLES = 7.0
@@ -52,6 +53,7 @@ class KernelTraits:
     """The properties of a kernel.
 
     Attributes:
+        sector_bytes: The bytes that are read from memory at once; 0 wastes none.
         slots: Issue slots beyond the operations of the work.
         wasted_bytes: Unused bytes of sectors that are read.
         blocks: How many blocks run at the same time; None if all cores are used.
@@ -61,6 +63,7 @@ class KernelTraits:
         products: The matrix products.
     """
 
+    sector_bytes: int = SECTOR_BYTES
     slots: float = 0.0
     wasted_bytes: float = 0.0
     blocks: int | None = None
@@ -69,9 +72,11 @@ class KernelTraits:
     products: list[MatrixProduct] = field(default_factory=list)
 
 
-def collect_traits(op: ir.Operation, work: OpWork) -> KernelTraits:
-    """Return the traits of a leaf op or fusion."""
-    kernel_traits = KernelTraits()
+def collect_traits(
+    op: ir.Operation, work: OpWork, sector_bytes: int = SECTOR_BYTES
+) -> KernelTraits:
+    """Return the traits of a leaf op or fusion on a device with sectors of ``sector_bytes``."""
+    kernel_traits = KernelTraits(sector_bytes)
     if op.name == FUSION:
         for region in op.regions:
             _collect_from_body(region, kernel_traits)
@@ -129,10 +134,12 @@ def _is_row_reduction(reduce: ir.Operation, size: BufferSize) -> bool:
     return read_integer_list(reduce, "dimensions", ()) == (len(size.shape) - 1,)
 
 
-def _count_wasted_bytes(size: BufferSize, run_bytes: float) -> float:
+def _count_wasted_bytes(size: BufferSize, run_bytes: float, sector_bytes: int) -> float:
     """Return the wasted bytes if a buffer is read in runs of ``run_bytes`` contiguous bytes."""
-    sectors = math.ceil(run_bytes / _SECTOR_BYTES)
-    return size.bytes * (sectors * _SECTOR_BYTES / max(run_bytes, 1) - 1)
+    if not sector_bytes:
+        return 0.0
+    sectors = math.ceil(run_bytes / sector_bytes)
+    return size.bytes * (sectors * sector_bytes / max(run_bytes, 1) - 1)
 
 
 def _add_transpose_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
@@ -145,7 +152,8 @@ def _add_transpose_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
     while order and order[-1] == source_order[-1]:
         run *= size.shape[order.pop()]
         source_order.pop()
-    if not order or run * size.bits // 8 >= _SECTOR_BYTES:
+    sector_bytes = kernel_traits.sector_bytes
+    if not order or run * size.bits // 8 >= sector_bytes:
         return
     first, last = size.shape[source_order[-1]], size.shape[order[-1]]
     least = min(first, last)
@@ -154,7 +162,7 @@ def _add_transpose_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
     # Neighbouring results are ``first`` elements apart in the source. If ``last`` is small, the
     # results that use the rest of a sector are computed soon, and find it in the cache.
     kernel_traits.wasted_bytes += min(
-        first - 1, _count_wasted_bytes(out, run * size.bits / 8) / out.bytes
+        first - 1, _count_wasted_bytes(out, run * size.bits / 8, sector_bytes) / out.bytes
     ) * (out.bytes if last >= first else 0)
 
 
@@ -188,7 +196,9 @@ def _add_slice_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
     size, out = to_buffer_size(op.operands[0].type), to_buffer_size(op.results[0].type)
     if out.elements != size.elements:
         kernel_traits.wasted_bytes += _count_wasted_bytes(
-            out, _count_contiguous_elements(size, out.shape) * out.bits / 8
+            out,
+            _count_contiguous_elements(size, out.shape) * out.bits / 8,
+            kernel_traits.sector_bytes,
         )
 
 
@@ -199,6 +209,7 @@ def _add_gather_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
         _count_contiguous_elements(table, read_integer_list(op, "slice_sizes", ()))
         * table.bits
         / 8,
+        kernel_traits.sector_bytes,
     )
 
 
@@ -221,7 +232,7 @@ def _add_scatter_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
     run = updates.shape[-1] if window and window[-1] == len(updates.shape) - 1 else 1
     # Old values are read and new values are written by whole sectors.
     kernel_traits.wasted_bytes += 2 * _count_wasted_bytes(
-        updates, min(run, table.elements) * table.bits / 8
+        updates, min(run, table.elements) * table.bits / 8, kernel_traits.sector_bytes
     )
 
 

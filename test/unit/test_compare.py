@@ -44,7 +44,7 @@ def test_one_program_across_nodes_is_normalised_to_the_first(place, capsys):
     assert run_results.read_run_figures("out")["step_time_s"] == second["time_s"]
     out = compared(capsys, "step.mlir", *nodes)[1]
     head, *rows = out.splitlines()
-    assert head == "program step.mlir; split linear; estimator calibrated 2; devices 4"
+    assert head == "program step.mlir; split linear; estimator calibrated 3; devices 4"
     assert rows[0].split()[:3] == ["node", "system", "step"] and "speed-up" in rows[0]
     assert rows[1].split()[0] == "A100_SXM_40GB" and "1.00 x" in rows[1]
 

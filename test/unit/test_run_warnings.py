@@ -96,12 +96,17 @@ def test_optimisation_records_its_target_beside_the_facts_of_the_exporter(place,
 
 def test_a_node_whose_constants_are_all_anothers(place, capsys):
     Path("step.mlir").write_text(SINGLE)
-    (warning,) = collect_warnings(capsys, "--node", "MI300X")
+    (warning,) = collect_warnings(capsys, "--node", "A40_48GB")
     assert warning == (
-        "no kernel of MI300X has been measured: all efficiencies of its kernels are those of "
+        "no kernel of A40_48GB has been measured: all efficiencies of its kernels are those of "
         "A100_SXM_80GB"
     )
-    assert collect_warnings(capsys, "--node", "MI300X", "--estimator", "roofline") == []
+    (warning,) = collect_warnings(capsys, "--node", "Gaudi3")
+    assert warning == (
+        "no kernel of Gaudi3 has been measured: their times are those of the roofline, a lower "
+        "bound from the rates of the data sheet"
+    )
+    assert collect_warnings(capsys, "--node", "Gaudi3", "--estimator", "roofline") == []
     for node in ("A100_SXM_40GB", "H100_80GB", "B200_180GB"):
         assert collect_warnings(capsys, "--node", node) == []
 

@@ -1,14 +1,16 @@
 // RUN: hespas-opt %s --calibrated-annotate=node=A100_SXM_80GB 2>&1 | filecheck %s
 // RUN: hespas-opt %s --annotate="estimator=calibrated node=A100_SXM_80GB" 2>&1 | filecheck %s --check-prefix=SAME
-// RUN: hespas-opt %s --calibrated-annotate=node=MI300X 2>&1 | filecheck %s --check-prefix=LIKE
+// RUN: hespas-opt %s --calibrated-annotate=node=A40_48GB 2>&1 | filecheck %s --check-prefix=LIKE
+// RUN: hespas-opt %s --calibrated-annotate=node=Gaudi3 2>&1 | filecheck %s --check-prefix=SHEET
 // RUN: not hespas-opt %s --calibrated-annotate=node=A100_SMX_80GB 2>&1 | filecheck %s --check-prefix=NAME
 
 /// What is unsure of the constants is said, counted, and on the op.
 
 // CHECK: calibrated-annotate: 1 distinct kernel assumed: kernels of this class were not measured, the band is wider
 // CHECK: calibrated-annotate: 1 distinct kernel extrapolated: beyond the measured sizes, the band is wider
-// CHECK: hespas.target = {constants = "A100_SXM_80GB, calibrated {{[-0-9]+}}, the rest of {{.*}}; distinct kernels: 1 assumed, 1 extrapolated", {{.*}}estimator = "calibrated 2", node = "A100_SXM_80GB"
-// LIKE: constants = "MI300X, constants of A100_SXM_80GB{{.*}} transferred"
+// CHECK: hespas.target = {constants = "A100_SXM_80GB, calibrated {{[-0-9]+}}, the rest of {{.*}}; distinct kernels: 1 assumed, 1 extrapolated", {{.*}}estimator = "calibrated 3", node = "A100_SXM_80GB"
+// LIKE: constants = "A40_48GB, constants of A100_SXM_80GB{{.*}} transferred"
+// SHEET: constants = "Gaudi3, no constants: rates of the data sheet, as the roofline; distinct kernels: {{[0-9]+}} assumed"
 // NAME: no node preset is named 'A100_SMX_80GB'
 module @m {
   // CHECK-LABEL: func.func public @main
@@ -19,6 +21,7 @@ module @m {
     // CHECK-NEXT: stablehlo.dot {{.*}}bound = "compute", digest = "{{[0-9a-f]+}}", dtype = "bf16", estimator = "calibrated", {{.*}}high_ns = {{.*}}latency_ns = {{.*}}low_ns = {{[0-9.E+]+}} : f64, read_bytes = 16777216 : i64, trips = 1 : i64
     // SAME-NEXT: stablehlo.dot {{.*}}estimator = "calibrated"
     // LIKE-NEXT: stablehlo.dot {{.*}}tag = "transferred"
+    // SHEET: stablehlo.dot {{.*}}bound = "compute"{{.*}}tag = "assumed"
     %0 = stablehlo.dot %a, %a : (tensor<2048x2048xbf16>, tensor<2048x2048xbf16>) -> tensor<2048x2048xbf16>
     // CHECK-NEXT: stablehlo.dot {{.*}}tag = "extrapolated"
     %1 = stablehlo.dot %a, %b : (tensor<2048x2048xbf16>, tensor<2048x262144xbf16>) -> tensor<2048x262144xbf16>
