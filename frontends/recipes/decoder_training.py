@@ -12,11 +12,12 @@ import jax.numpy as jnp
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.recipes.gradient_accumulation import (
     Loss,
-    make_gradient_function,
+    StepGradients,
     make_microbatches,
 )
 from hespas.frontends.recipes.language_models import DecoderModel
 from hespas.frontends.recipes.layer_weights import Tree, count_parameters
+from hespas.frontends.recipes.optimiser_shards import OptimiserShards
 from hespas.frontends.recipes.optimisers import AdamW
 from hespas.frontends.recipes.parallel import (
     BATCH,
@@ -50,6 +51,9 @@ class TrainingOptions:
         int, "microbatches whose gradients are summed in a loop; batch counts those of one"
     ] = 1
     accumulator_dtype: Annotated[Dtype, "type of the gradients' sums over microbatches"] = "f32"
+    zero1: Annotated[
+        bool, "divide AdamW's state over the devices that have the same weights (ZeRO-1)"
+    ] = False
 
     def make_parallelism(
         self, mesh: Mapping[str, int], partitioning: Partitioning = "manual", **options: bool
@@ -67,11 +71,18 @@ class TrainingOptions:
         reduce_dtype = DTYPES[self.reduce_dtype] if self.reduce_dtype else None
         return MeshParallelism(mesh, manual=manual, reduce_dtype=reduce_dtype, **options)
 
-    def make_training_state(self, params: Any) -> Tree:
+    def choose_sum_dtype(self) -> Any:
+        """Choose the type of the gradients of a step before their sum over devices."""
+        if self.accumulate > 1:
+            return DTYPES[self.accumulator_dtype]
+        return DTYPES[self.reduce_dtype or self.compute_dtype]
+
+    def make_training_state(self, p: MeshParallelism, params: Any) -> Tree:
         """Make the ``ShardedArray`` tree of everything that a training step updates."""
 
         def copy_with_dtype(dtype: Any) -> Any:
-            return jax.tree.map(lambda w: ShardedArray(w.shape, w.axes, dtype), params)
+            arrays = jax.tree.map(lambda w: ShardedArray(w.shape, w.axes, dtype), params)
+            return jax.tree.map(OptimiserShards(p).divide_array, arrays) if self.zero1 else arrays
 
         moments = DTYPES[self.moments_dtype]
         state = {
@@ -110,16 +121,21 @@ def build_training_step(
         ShardedArray((rows, sequence), (BATCH, "context"), jnp.int32), training.accumulate
     )
     p.make_shape_tree(params)  # so that errors name the parameter and not its moment
-    state = training.make_training_state(params)
+    state = training.make_training_state(p, params)
     data = {"tokens": microbatches, "targets": microbatches}
     optimiser = AdamW(clip=training.clip)
-    compute_gradients = make_gradient_function(
-        loss, p, params, training.accumulate, DTYPES[training.accumulator_dtype]
+    shards = OptimiserShards(p) if training.zero1 else None
+    gradients = StepGradients(
+        loss, p, params, training.accumulate, training.choose_sum_dtype(), shards
     )
 
     def run_training_step(state: Tree, batch: Mapping[str, jax.Array]) -> tuple[Tree, jax.Array]:
-        value, grads = compute_gradients(state["params"], batch)
-        return optimiser.update_state(state, grads), value
+        value, grads = gradients.compute_gradients(state["params"], batch)
+        if shards is None:
+            return optimiser.update_state(state, grads), value
+        parts = shards.take_shards(state["params"], params)
+        updated = optimiser.update_state({**state, "params": parts}, grads)
+        return {**updated, "params": shards.gather_weights(updated["params"], params)}, value
 
     inputs, outputs = (
         (p.make_partition_specs(state), p.make_partition_specs(data)),

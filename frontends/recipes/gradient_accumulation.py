@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from hespas.frontends.recipes.optimiser_shards import OptimiserShards
 from hespas.frontends.recipes.parallel import TOKENS, MeshParallelism, ShardedArray
 
 Loss = Callable[[Any, jax.Array, jax.Array], jax.Array]
-Gradients = Callable[[Any, Mapping[str, jax.Array]], tuple[jax.Array, Any]]
 
 
 def make_microbatches(tokens: ShardedArray, count: int) -> ShardedArray:
@@ -29,36 +30,54 @@ def make_microbatches(tokens: ShardedArray, count: int) -> ShardedArray:
     return dataclasses.replace(tokens, shape=(count, *tokens.shape), axes=(None, *tokens.axes))
 
 
-def make_gradient_function(
-    loss: Loss, p: MeshParallelism, weights: Any, count: int, dtype: Any
-) -> Gradients:
-    """Make the function ``(params, batch) -> (loss, gradients)`` of a step.
+@dataclass(frozen=True)
+class StepGradients:
+    """The loss and the gradients of a step.
 
-    Args:
+    Attributes:
         loss: The mean loss of a microbatch.
         p: The parallelism.
         weights: The ``ShardedArray`` tree of the parameters.
         count: The number of microbatches.
-        dtype: The type of the sums of several microbatches.
+        sum_dtype: The type of sums over microbatches, and of the sums over devices that follow.
+        shards: The parts that the optimiser updates; None if it updates whole weights.
     """
-    differentiate = jax.value_and_grad(loss)
 
-    def compute_gradients(params: Any, batch: Mapping[str, jax.Array]) -> tuple[jax.Array, Any]:
-        return differentiate(params, batch["tokens"], batch["targets"])
+    loss: Loss
+    p: MeshParallelism
+    weights: Any
+    count: int
+    sum_dtype: Any
+    shards: OptimiserShards | None = None
 
-    def sum_gradients(params: Any, batch: Mapping[str, jax.Array]) -> tuple[jax.Array, Any]:
-        # Each device differentiates its own copies, so that the loop holds no sum over copies.
-        copies = jax.tree.map(lambda weight: p.mark_varying(weight, *TOKENS), params)
+    def compute_gradients(
+        self, params: Any, batch: Mapping[str, jax.Array]
+    ) -> tuple[jax.Array, Any]:
+        """Compute the mean loss over the microbatches and its gradients."""
+        if self.count == 1 and self.shards is None:
+            return self._differentiate(params, batch)
+        # Each device differentiates its own copies, so that their gradients are not summed yet.
+        copies = jax.tree.map(lambda weight: self.p.mark_varying(weight, *TOKENS), params)
+        if self.count == 1:
+            total, grads = self._differentiate(copies, batch)
+            grads = jax.tree.map(lambda grad: grad.astype(self.sum_dtype), grads)
+        else:
+            total, grads = self._sum_microbatches(copies, batch)
+        sum_over_devices = (self.shards or self.p).sum_gradient
+        grads = jax.tree.map(sum_over_devices, grads, self.weights)
+        return total / self.count, jax.tree.map(lambda grad: grad / self.count, grads)
 
+    def _differentiate(self, params: Any, batch: Mapping[str, jax.Array]) -> tuple[jax.Array, Any]:
+        return jax.value_and_grad(self.loss)(params, batch["tokens"], batch["targets"])
+
+    def _sum_microbatches(
+        self, copies: Any, batch: Mapping[str, jax.Array]
+    ) -> tuple[jax.Array, Any]:
         def add_microbatch(sums: Any, microbatch: Any) -> tuple[Any, None]:
-            parts = compute_gradients(copies, microbatch)
+            parts = self._differentiate(copies, microbatch)
             total, grads = jax.tree.map(lambda s, part: s + part.astype(s.dtype), sums, parts)
-            return (total, p.constrain_shards(grads, weights)), None
+            return (total, self.p.constrain_shards(grads, self.weights)), None
 
-        zeros = jax.tree.map(lambda copy: p.make_zeros_like(copy, dtype), copies)
-        start = (jnp.zeros((), jnp.float32), p.constrain_shards(zeros, weights))
-        (total, grads), _ = lax.scan(add_microbatch, start, batch)
-        grads = jax.tree.map(p.sum_over_copies, grads, weights)
-        return total / count, jax.tree.map(lambda grad: grad / count, grads)
-
-    return compute_gradients if count == 1 else sum_gradients
+        zeros = jax.tree.map(lambda copy: self.p.make_zeros_like(copy, self.sum_dtype), copies)
+        start = (jnp.zeros((), jnp.float32), self.p.constrain_shards(zeros, self.weights))
+        return lax.scan(add_microbatch, start, batch)[0]

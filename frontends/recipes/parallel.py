@@ -229,13 +229,17 @@ class MeshParallelism:
         """Make zeros of the shape of ``x`` that vary along the axes along which it varies."""
         return self.mark_varying(jnp.zeros(x.shape, dtype), *get_varying_axes(x))
 
-    def sum_over_copies(self, gradient: jax.Array, weight: ShardedArray) -> jax.Array:
+    def list_copy_axes(self, weight: ShardedArray) -> tuple[str, ...]:
+        """List the axes whose devices have the same part of a weight, and other tokens."""
+        split = {axis for dim in weight.axes for axis in list_axis_names(dim)}
+        return tuple(axis for axis in self.get_split_axes(*TOKENS) if axis not in split)
+
+    def sum_gradient(self, gradient: jax.Array, weight: ShardedArray) -> jax.Array:
         """Sum gradients of a device's tokens over the devices that have the same part of a weight.
 
         Does nothing to global arrays.
         """
-        split = {axis for dim in weight.axes for axis in list_axis_names(dim)}
-        return self.sum_over_axes(gradient, *(axis for axis in TOKENS if axis not in split))
+        return self.sum_over_axes(gradient, *self.list_copy_axes(weight))
 
     def constrain_shards(self, arrays: Any, weights: Any) -> Any:
         """Constrain arrays to be divided like the ``ShardedArray`` tree of their weights."""

@@ -32,6 +32,7 @@ _SAVED_NAMES: dict[str, tuple[str, ...]] = {
 def wrap_in_remat(layer: Callable[..., Any], remat: str, *, is_loop: bool) -> Callable[..., Any]:
     """Wrap a layer so that its gradient computes again what the policy does not keep.
 
+    ``weights`` keeps all activations and gathers the weights again, as PyTorch's FULL_SHARD.
     ``minimal`` keeps the products with weights and what came from other devices.
     ``minimal_with_context``, or ``minimal_flash``, also keeps the output of attention. A policy
     that keeps this output keeps all results of a fused kernel, as TransformerEngine does, so that
@@ -39,6 +40,8 @@ def wrap_in_remat(layer: Callable[..., Any], remat: str, *, is_loop: bool) -> Ca
     """
     if remat == "none":
         return layer
+    if remat == "weights":
+        return jax.checkpoint(layer, policy=_is_not_gathering, prevent_cse=not is_loop)
     policies, names = jax.checkpoint_policies, _SAVED_NAMES[remat]
     save_rules: list[Any] = [policies.save_only_these_names(*names)]
     if remat.startswith("minimal"):
@@ -48,6 +51,11 @@ def wrap_in_remat(layer: Callable[..., Any], remat: str, *, is_loop: bool) -> Ca
     policy = functools.reduce(policies.save_from_both_policies, save_rules)
     # Without a loop, only a barrier keeps XLA from merging the recomputation with the original.
     return jax.checkpoint(layer, policy=policy, prevent_cse=not is_loop)
+
+
+def _is_not_gathering(primitive: Any, *_: Any, **parameters: Any) -> bool:
+    """Return False for the gathering of a weight."""
+    return primitive.name != "all_gather" or "fsdp" not in parameters["axis_name"]
 
 
 def _is_fused_attention(primitive: Any, *_: Any, **parameters: Any) -> bool:

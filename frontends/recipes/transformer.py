@@ -46,6 +46,10 @@ class Decoder:
     attention: str = "dot_product"
 
     def __post_init__(self) -> None:
+        if self.remat == "weights" and not self.p.manual:
+            raise UsageError(
+                "remat 'weights' needs explicit collectives", remedy="use partitioning=manual"
+            )
         if self.attention == "cudnn" and self.p.get_split_axes("context"):
             raise UsageError(
                 "attention 'cudnn' needs whole sequences, but mesh axis 'context' divides them",

@@ -119,7 +119,7 @@ def llama_collectives(mesh, remat="minimal", sequence_parallel=False):
     if tensor:
         counts["all_reduce"] += 3  # of the cross-entropy
         if sequence_parallel:
-            counts["all_gather"] += 2 * blocks + (2 * LAYERS if recomputes else 0)
+            counts["all_gather"] += 2 * blocks + (2 * LAYERS if remat in ("minimal", "full") else 0)
             counts["reduce_scatter"] += 2 * blocks + (LAYERS if full else 0)
             counts["all_reduce"] += norms
         else:
@@ -128,7 +128,7 @@ def llama_collectives(mesh, remat="minimal", sequence_parallel=False):
     return {name: count for name, count in counts.items() if count}
 
 
-@pytest.mark.parametrize("remat", ["none", "minimal", "full"])
+@pytest.mark.parametrize("remat", ["none", "weights", "minimal", "full"])
 @pytest.mark.parametrize(
     ("mesh", "sequence_parallel"),
     [
@@ -161,6 +161,7 @@ def test_llama_by_the_partitioner_gathers_alike():
     ("remat", "again"),
     [
         ("none", 0),
+        ("weights", 0),
         ("minimal_flash", 1),  # the scores
         ("minimal", 2),  # and the mixed values
         ("save_dot_with_context_except_mlp", 3),  # scores, gate, up

@@ -9,15 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import PartitionSpec
-from support.recipe_runs import assert_close, jitted
+from support.recipe_runs import arrays, assert_close, jitted
 
 from hespas import frontends, passes
 from hespas.dialects.mlir import ir
-from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.exportable_lowering import lower_exportable
 from hespas.frontends.recipes import llama
-from hespas.frontends.recipes.decoder_training import TrainingOptions
-from hespas.frontends.recipes.gradient_accumulation import make_gradient_function, make_microbatches
+from hespas.frontends.recipes.decoder_training import TrainingOptions, build_training_step
+from hespas.frontends.recipes.language_models import MODELS
 from hespas.frontends.recipes.parallel import TOKENS, ShardedArray
 from hespas.passes.base import PassRun
 from hespas.support.errors import UsageError
@@ -29,67 +28,79 @@ WEIGHTS = {
 }
 
 
-def build_regression(mesh, training, partitioning="manual"):
-    """A step that returns the loss and gradients of ``sum((sin(x) w scale - y)^2) / rows``."""
+def build_regression(mesh, partitioning="manual", **options):
+    """A training step for the loss ``sum((sin(x) w scale - sin(y))^2) / rows``."""
+    training = TrainingOptions(clip=0.0, **options)
     p = training.make_parallelism(mesh, partitioning)
-    rows = ROWS // training.accumulate
-    data = ShardedArray((rows, WIDTH), (("data", "fsdp"), None))
-    data = make_microbatches(data, training.accumulate)
 
     def compute_loss(params, x, y):
         w = p.gather_weight(params["w"], ("fsdp", None), jnp.float32)
         scale = p.gather_weight(params["scale"], (None,), jnp.float32)
-        return p.sum_over_axes(jnp.sum(((jnp.sin(x) @ w) * scale - y) ** 2), *TOKENS) / rows
+        error = (jnp.sin(x) @ w) * scale - jnp.sin(y)
+        return p.sum_over_axes(jnp.sum(error**2), *TOKENS) / (ROWS // training.accumulate)
 
-    function = make_gradient_function(compute_loss, p, WEIGHTS, training.accumulate, jnp.float32)
-    batch = {"tokens": data, "targets": data}
-    specs = p.make_partition_specs((WEIGHTS, batch))
-    outputs = (PartitionSpec(), specs[0])
-    return Exportable(
-        "regression",
-        p.map_over_devices(function, specs, outputs),
-        p.make_shape_tree((WEIGHTS, batch)),
-        mesh=mesh,
-        in_shardings=specs,
-        out_shardings=outputs,
-    )
+    batch = ROWS // training.accumulate // p.count_devices("data", "fsdp")
+    return build_training_step(
+        "regression", MODELS["tiny"], p, WEIGHTS, compute_loss, training,
+        sequence=WIDTH, batch=batch,
+    )  # fmt: skip
 
 
 @functools.cache
 def make_regression_case():
-    """The arguments, and the loss and gradients by the formulas."""
+    """The parameters and tokens; loss, gradients and AdamW's first step by the formulas."""
     random = np.random.default_rng(0)
-    w, scale = random.normal(size=(WIDTH, WIDTH)), random.normal(size=WIDTH)
-    x, y = random.normal(size=(2, ROWS, WIDTH))
-    error = (np.sin(x) @ w) * scale - y
+    params = {"scale": random.normal(size=WIDTH), "w": random.normal(size=(WIDTH, WIDTH))}
+    tokens, targets = random.integers(0, 100, (2, ROWS, WIDTH))
+    outputs = np.sin(tokens) @ params["w"]
+    error = outputs * params["scale"] - np.sin(targets)
     grads = {
-        "scale": 2 * (error * (np.sin(x) @ w)).sum(0) / ROWS,
-        "w": 2 * np.sin(x).T @ (error * scale) / ROWS,
+        "scale": 2 * (error * outputs).sum(0) / ROWS,
+        "w": 2 * np.sin(tokens).T @ (error * params["scale"]) / ROWS,
     }
-    arguments = jax.tree.map(np.float32, ({"w": w, "scale": scale}, {"tokens": x, "targets": y}))
-    return arguments, ((error**2).sum() / ROWS, grads)
+    # The first moments divide out, which leaves the sign of the gradient.
+    changed = {k: w - 3e-4 * (np.sign(grads[k]) + 0.1 * w) for k, w in params.items()}
+    return params, {"tokens": tokens, "targets": targets}, (error**2).sum() / ROWS, grads, changed
+
+
+def run_regression(mesh, partitioning="manual", **options):
+    """The loss, first moments and parameters after a step."""
+    params, batch, *_ = make_regression_case()
+    count = options.get("accumulate", 1)
+    if count > 1:
+        batch = {name: x.reshape(count, -1, WIDTH) for name, x in batch.items()}
+    program = build_regression(mesh, partitioning, **options)
+    state = arrays(program.args[0]) | {"params": jax.tree.map(np.float32, params)}
+    state, loss = jitted(program)(state, jax.tree.map(np.int32, batch))
+    return loss, state["mu"], state["params"]
 
 
 @pytest.mark.parametrize(
-    ("mesh", "accumulate", "reduce_dtype", "partitioning", "tolerance"),
+    ("options", "tolerance"),
     [
-        ({}, 4, None, "manual", 1e-5),
-        ({"data": 2, "fsdp": 2}, 1, None, "manual", 1e-5),
-        ({"data": 2, "fsdp": 2}, 2, None, "manual", 1e-5),
-        ({"data": 2, "fsdp": 2}, 1, "bf16", "manual", 2e-2),
-        ({"data": 2, "fsdp": 2}, 2, "bf16", "manual", 2e-2),
-        ({"data": 2, "fsdp": 2}, 2, None, "auto", 1e-5),
+        ({}, 1e-5),
+        ({"accumulate": 2}, 1e-5),
+        ({"reduce_dtype": "bf16"}, 2e-2),
+        ({"reduce_dtype": "bf16", "accumulate": 2}, 2e-2),
+        ({"accumulate": 2, "partitioning": "auto"}, 1e-5),
+        ({"zero1": True, "compute_dtype": "f32"}, 1e-5),
+        ({"zero1": True, "accumulate": 2}, 1e-5),
+        ({"zero1": True, "partitioning": "auto", "compute_dtype": "f32"}, 1e-5),
     ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
-def test_gradients_are_those_of_the_whole_batch(
-    mesh, accumulate, reduce_dtype, partitioning, tolerance
-):
-    (params, batch), expected = make_regression_case()
-    if accumulate > 1:
-        batch = {name: x.reshape(accumulate, -1, WIDTH) for name, x in batch.items()}
-    training = TrainingOptions(accumulate=accumulate, reduce_dtype=reduce_dtype)
-    program = build_regression(mesh, training, partitioning)
-    assert_close(jitted(program)(params, batch), expected, tolerance)
+def test_steps_of_divided_batches_are_those_of_the_whole(options, tolerance):
+    *_, loss, grads, changed = make_regression_case()
+    result = run_regression({"data": 2, "fsdp": 2}, **options)
+    assert_close(result[0], loss, tolerance)
+    assert_close(result[1], jax.tree.map(lambda grad: 0.1 * grad, grads), tolerance)
+    assert_close(result[2], changed, 1e-5)
+
+
+def test_microbatches_of_one_device_are_the_whole_batch():
+    *_, loss, grads, _ = make_regression_case()
+    result = run_regression({}, accumulate=4)
+    assert_close(result[:2], (loss, jax.tree.map(lambda grad: 0.1 * grad, grads)), 1e-5)
 
 
 def collect_collectives(program):
@@ -113,15 +124,32 @@ def collect_collectives(program):
 
 
 def test_shards_are_summed_in_the_loop_and_copies_after_it():
-    program = build_regression({"data": 2, "fsdp": 2}, TrainingOptions(accumulate=2))
-    collectives = collect_collectives(program)
-    assert sorted(collectives) == [
+    program = build_regression({"data": 2, "fsdp": 2}, accumulate=2)
+    assert sorted(collect_collectives(program)) == [
         ("all_gather", True, "tensor<4x4xf32>"),
         ("all_reduce", False, "tensor<2x4xf32>"),  # w over data
         ("all_reduce", False, "tensor<4xf32>"),  # scale over data and fsdp
         ("all_reduce", True, "tensor<f32>"),  # the loss
         ("reduce_scatter", True, "tensor<2x4xf32>"),
     ]
+
+
+def test_zero1_scatters_gradients_and_gathers_weights():
+    program = build_regression({"data": 2, "fsdp": 2}, zero1=True)
+    assert sorted(collect_collectives(program)) == [
+        ("all_gather", False, "tensor<2x4xf32>"),  # the updated part of w, over data
+        ("all_gather", False, "tensor<4x4xf32>"),  # w for the step, over fsdp
+        ("all_gather", False, "tensor<4xf32>"),
+        ("all_reduce", False, "tensor<f32>"),
+        ("reduce_scatter", False, "tensor<1xbf16>"),
+        ("reduce_scatter", False, "tensor<2x2xbf16>"),
+        ("reduce_scatter", False, "tensor<2x4xf32>"),
+    ]
+    specs = program.in_shardings[0]
+    assert specs["mu"] == {
+        "w": PartitionSpec("fsdp", "data"), "scale": PartitionSpec(("data", "fsdp")),
+    }  # fmt: skip
+    assert specs["params"] == {"w": PartitionSpec("fsdp", None), "scale": PartitionSpec(None)}
 
 
 @pytest.mark.parametrize(("reduce_dtype", "sent"), [(None, "bf16"), ("f32", "f32")])
@@ -140,6 +168,11 @@ def test_facts_count_all_microbatches():
     )
     for name in ("tokens_per_step", "flops_per_step"):
         assert four[name] == 4 * one[name]
+
+
+def test_gathering_again_is_not_left_to_xla():
+    with pytest.raises(UsageError, match="remat 'weights' needs explicit collectives"):
+        llama.build(model="tiny", mesh={"fsdp": 2}, partitioning="auto", remat="weights")
 
 
 def test_types_of_collectives_that_xla_chooses_are_refused():

@@ -121,6 +121,50 @@ def test_the_batch_of_a_shard_counts_tensor_devices_once():
     assert plan.workload.options["batch"] == "3"
 
 
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ({"grad_accum": "2"}, ("1", "2")),
+        ({"microbatch": "1"}, ("1", "2")),
+        ({"microbatch": "3", "grad_accum": "4", "per_device_batch": "12"}, ("3", "4")),
+        ({"microbatch": "2", "grad_accum": "1"}, ("2", None)),
+        ({"microbatch": "8"}, ("2", None)),
+    ],
+)
+def test_microbatches_are_accumulated(texts, expected):
+    options = plan_case(**texts).workload.options
+    assert (options["batch"], options.get("accumulate")) == expected
+
+
+def test_mixed_precision_of_composer_is_a_type_of_sums():
+    for text, expected in (("amp_bf16/DEFAULT", "f32"), ("bf16/PURE", None)):
+        assert plan_case(precision=text).workload.options.get("reduce_dtype") == expected
+
+
+@pytest.mark.parametrize(
+    ("strategy", "remat", "expected"),
+    [
+        ("FULL_SHARD", "none", "weights"),
+        ("SHARD_GRAD_OP", "none", "none"),
+        ("FULL_SHARD", "full (per block)", "full"),
+    ],
+)
+def test_full_shard_gathers_weights_again(strategy, remat, expected):
+    plan = plan_case(parallelism=f"fsdp=16;fsdp_strategy={strategy}", remat=remat)
+    assert plan.workload.options["remat"] == expected
+
+
+def test_the_distributed_optimiser_of_megatron_divides_its_state():
+    plan = plan_case(
+        parallelism="dp=8;tp=2;zero1", framework="Megatron-LM", per_device_batch="1",
+        remat="none by the case name",
+    )  # fmt: skip
+    options = plan.workload.options
+    assert (options["zero1"], options["master"], options["remat"]) == ("true", "true", "none")
+    assert (options["weights_dtype"], options["reduce_dtype"]) == ("bf16", "f32")
+    assert any("none by the case name" in text for text in plan.assumptions)
+
+
 def test_layers_are_a_loop_unless_the_row_says_otherwise():
     assert plan_case(notes="2 A3 VM(s); scan_layers False").workload.options["scan"] == "false"
     assert plan_case(framework="MaxText (JAX), scan off").workload.options["scan"] == "false"
@@ -159,12 +203,13 @@ def test_options_of_the_user_replace_those_of_rows():
         ({"parallelism": "cp=2;fsdp=8"}, "parallelism", r"context parallelism \(cp=2\)"),
         ({"parallelism": "fsdp=8"}, "parallelism", "makes 8 devices, not 16"),
         ({"parallelism": "see recipe"}, "parallelism", "states no sizes"),
-        ({"parallelism": "dp=16;zero1"}, "parallelism", "ZeRO-1"),
+        ({"parallelism": "fsdp=16;fsdp_strategy=NO_SHARD"}, "parallelism", "strategy NO_SHARD"),
         ({"remat": "selective"}, "remat", "no recipe has the rematerialisation 'selective'"),
         ({"per_device_batch": "0.1"}, "batch", "make no whole batch"),
         ({"global_batch": "17"}, "batch", "17 sequences cannot be divided over 16"),
-        ({"grad_accum": "4"}, "batch", "accumulates gradients"),
-        ({"microbatch": "1"}, "batch", "accumulates gradients"),
+        ({"grad_accum": "4"}, "batch", "2 sequences of a batch shard are not 4 microbatches"),
+        ({"microbatch": "2", "grad_accum": "2"}, "batch", "are not 2 microbatches of 2"),
+        ({"microbatch": "3", "per_device_batch": "4"}, "batch", "are not 2 microbatches of 3"),
     ],
 )
 def test_what_no_recipe_can_express_is_a_reason(texts, kind, reason):

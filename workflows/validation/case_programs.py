@@ -36,7 +36,9 @@ PRECISIONS: Mapping[str, Mapping[str, str]] = {
     "bf16 (te)": {},
     "bf16 compute, fp32 params": {},
     "bf16 autocast + fp32 optimizer": {},
-    "amp_bf16/default": {},
+    # Composer's modes: gathered weights in bf16, sums of gradients in f32 (DEFAULT) or bf16 (PURE).
+    "amp_bf16/default": {"reduce_dtype": "f32"},
+    "bf16/pure": {},
     "fp32": {"compute_dtype": "f32"},
     "f32": {"compute_dtype": "f32"},
 }
@@ -90,8 +92,9 @@ def plan_case_program(
     options = {
         **sizes,
         **precision,
+        **_plan_optimiser(case),
         "sequence": str(sequence),
-        "batch": str(batch),
+        **batch,
         "remat": remat,
         "attention": _choose_attention(precision, compiles_for_gpu=compiles_for_gpu),
         "scan": _plan_scan(case, plan),
@@ -188,11 +191,9 @@ def _plan_mesh(case: TrainingCase, plan: CasePlan) -> dict[str, int]:
         for name, title in names.items()
         if sizes.get(name, 1) > 1
     ]
-    if "zero" in text.lower():
-        problems.append("ZeRO-1, which divides the optimiser's state only")
-    strategy = re.search(r"fsdp_strategy=(\w+)", text)
-    if strategy and strategy[1] != "FULL_SHARD":
-        problems.append(f"FSDP's strategy {strategy[1]}")
+    strategy = read_fsdp_strategy(case)
+    if strategy not in ("", "FULL_SHARD", "SHARD_GRAD_OP"):
+        problems.append(f"FSDP's strategy {strategy}")
     mesh = {
         "data": sizes.get("dp", 1),
         "fsdp": sizes.get("fsdp", 1),
@@ -207,23 +208,48 @@ def _plan_mesh(case: TrainingCase, plan: CasePlan) -> dict[str, int]:
     return mesh
 
 
+def read_fsdp_strategy(case: TrainingCase) -> str:
+    """Return the strategy of PyTorch's FSDP that a row states, or ""."""
+    strategy = re.search(r"fsdp_strategy=(\w+)", case.get_text("parallelism"))
+    return strategy[1] if strategy else ""
+
+
+def _plan_optimiser(case: TrainingCase) -> dict[str, str]:
+    """Return the options of an optimiser whose state the devices of ``dp`` divide (ZeRO-1).
+
+    Megatron's distributed optimiser, which ``zero1`` stands for there, keeps the weights in bf16
+    with a copy in f32, and sums gradients in f32.
+    """
+    is_divided = re.search(r"zero-?1", case.get_text("parallelism").lower())
+    options = {"zero1": "true"} if is_divided else {}
+    if "megatron" in case.get_text("framework").lower():
+        options |= {"weights_dtype": "bf16", "master": "true", "reduce_dtype": "f32"}
+    return options
+
+
 def _plan_remat(case: TrainingCase, plan: CasePlan) -> str:
     """Return MaxText's policy that a row names: at its start, or in parentheses."""
     text = case.get_text("remat")
     if not text:
         plan.assumptions.append(f"rematerialisation {DEFAULT_REMAT}")
         return DEFAULT_REMAT
-    start = text.partition(" (")[0]
+    start = re.split(r" \(| by ", text)[0]
     for name in (start, *re.findall(r"\((\w+)\)", text)):
         if name in REMAT_POLICIES:
-            return name
+            # With FULL_SHARD, PyTorch frees gathered weights after the forward pass of a layer.
+            if " by " in text:
+                plan.assumptions.append(f"rematerialisation {name} ('{text}')")
+            is_freed = name == "none" and read_fsdp_strategy(case) == "FULL_SHARD"
+            return "weights" if is_freed else name
     plan.reasons["remat"] = f"no recipe has the rematerialisation '{text}'"
     return ""
 
 
-def _plan_batch(case: TrainingCase, mesh: Mapping[str, int], plan: CasePlan) -> int | None:
-    """Return the sequences of each batch shard, or None if the case is refused."""
-    accumulated = _read_count(case, "grad_accum", plan) or 1
+def _plan_batch(
+    case: TrainingCase, mesh: Mapping[str, int], plan: CasePlan
+) -> dict[str, str] | None:
+    """Return the options of the batch of each shard, or None if the case is refused."""
+    accumulated = _read_count(case, "grad_accum", plan)
     rows = _read_count(case, "global_batch", plan)
     per_device = _read_number(case, "per_device_batch", plan)
     microbatch = _read_count(case, "microbatch", plan)
@@ -242,10 +268,14 @@ def _plan_batch(case: TrainingCase, mesh: Mapping[str, int], plan: CasePlan) -> 
     batch, rest = divmod(rows, shards)
     if rest or not batch:
         plan.reasons["batch"] = f"{rows} sequences cannot be divided over {shards} batch shards"
-    elif accumulated > 1 or (microbatch is not None and microbatch < batch):
-        count = accumulated if accumulated > 1 else -(-batch // (microbatch or 1))
-        plan.reasons["batch"] = f"no recipe accumulates gradients (over {count} microbatches)"
-    return batch
+        return None
+    count = accumulated or (-(-batch // microbatch) if microbatch else 1)
+    is_short = count == 1 and (microbatch or 0) > batch  # one microbatch of all that there is
+    if batch % count or not (is_short or batch // count == (microbatch or batch // count)):
+        stated = f"{count} microbatches" + (f" of {microbatch}" if microbatch else "")
+        plan.reasons["batch"] = f"{batch} sequences of a batch shard are not {stated}"
+    accumulation = {"accumulate": str(count)} if count > 1 else {}
+    return {"batch": str(batch // count), **accumulation}
 
 
 def _plan_xla_options(case: TrainingCase, plan: CasePlan) -> str:

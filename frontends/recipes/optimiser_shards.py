@@ -1,0 +1,75 @@
+"""Division of the optimiser's state over devices that hold the same weights: ZeRO-1.
+
+Each of these devices updates its part of a weight: gradients are reduce-scattered to it, and the
+updated parts are gathered again (arXiv 1910.02054, P_os). A weight without a dimension that the
+devices divide keeps its whole state on each of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax import lax
+
+from hespas.frontends.recipes.parallel import MeshParallelism, ShardedArray
+
+
+@dataclass(frozen=True)
+class OptimiserShards:
+    """The parts of weights that the devices of a program update.
+
+    Where XLA chooses the collectives, only the division of the state is stated.
+    """
+
+    p: MeshParallelism
+
+    def divide_array(self, array: ShardedArray) -> ShardedArray:
+        """Describe an array of the state, given that of its weight."""
+        dim = self._find_split_dim(array)
+        if dim is None:
+            return array
+        split = (*array.axes[:dim], self.p.list_copy_axes(array), *array.axes[dim + 1 :])
+        return dataclasses.replace(array, axes=split)
+
+    def sum_gradient(self, gradient: jax.Array, weight: ShardedArray) -> jax.Array:
+        """Sum gradients of a device's tokens over devices; each keeps the part that it updates."""
+        dim = self._find_split_dim(weight)
+        if dim is None or not self.p.manual:
+            return self.p.sum_gradient(gradient, weight)
+        axes = self.p.list_copy_axes(weight)
+        return lax.psum_scatter(gradient, axes, scatter_dimension=dim, tiled=True)
+
+    def take_shards(self, arrays: Any, weights: Any) -> Any:
+        """Take the parts of a tree of weights that this device updates."""
+        return jax.tree.map(self._take_shard, arrays, weights)
+
+    def gather_weights(self, shards: Any, weights: Any) -> Any:
+        """Gather a tree of weights from the parts that the devices have updated."""
+        return jax.tree.map(self._gather_weight, shards, weights)
+
+    def _find_split_dim(self, weight: ShardedArray) -> int | None:
+        """Find the first whole dimension that the devices divide; None if there is none."""
+        axes = self.p.list_copy_axes(weight)
+        count = self.p.count_devices(*axes)
+        dims = enumerate(zip(weight.shape, weight.axes, strict=True))
+        fitting = (dim for dim, (extent, split) in dims if split is None and extent % count == 0)
+        return next(fitting, None) if axes else None
+
+    def _take_shard(self, array: jax.Array, weight: ShardedArray) -> jax.Array:
+        dim = self._find_split_dim(weight)
+        if dim is None or not self.p.manual:
+            return array
+        axes = self.p.list_copy_axes(weight)
+        extent = array.shape[dim] // self.p.count_devices(*axes)
+        start = self.p.get_part_index(*axes) * extent
+        return lax.dynamic_slice_in_dim(self.p.mark_varying(array, *axes), start, extent, axis=dim)
+
+    def _gather_weight(self, shard: jax.Array, weight: ShardedArray) -> jax.Array:
+        dim = self._find_split_dim(weight)
+        if dim is None or not self.p.manual:
+            return shard
+        axes = self.p.list_copy_axes(weight)
+        return lax.all_gather(shard, axes, axis=dim, tiled=True, to="invarying")
