@@ -21,6 +21,7 @@ TRANSFERRED = "transferred"  # from another device or type, scaled by its data s
 ASSUMED = "assumed"  # without a table for the class; as in XLA's cost model
 EXTRAPOLATED = "extrapolated"  # outside the measured shapes
 NO_CONSTANTS = "no constants: rates of the data sheet, as the roofline"
+SUSTAINED = "_sustained"  # suffix of the class of products at the power limit of the board
 
 # The band of a tagged estimate is wider by this factor, and has at least this half width, in the
 # logarithm. Neither number was measured [a guess].
@@ -82,6 +83,7 @@ class KernelFit:
     Attributes:
         backward: Of fused attention: the logarithm of the time of a backward call over that of a
             forward call of as many operations, as a function of the number of queries.
+        backward_tags: The tags of ``backward``, which may be that of another device.
         eager_s: Additional launch time, in seconds, that the measurements contain.
         error: The median relative error of held-out shapes.
     """
@@ -99,6 +101,7 @@ class KernelFit:
     tags: frozenset[str] = frozenset()
     error: float | None = None
     source: str = ""
+    backward_tags: frozenset[str] = frozenset()
 
     @classmethod
     def from_preset(cls, name: str, data: Mapping[str, Any], tags: frozenset[str]) -> Self:
@@ -135,6 +138,12 @@ class KernelFit:
             return time_s, False
         outside = bool(self.residual.list_axes_outside(*point))
         return time_s * math.exp(self.residual.interpolate_at(*point)), outside
+
+    def with_backward_of(self, other: Self) -> Self:
+        """Return a copy that uses the backward factor of another fit if it has none."""
+        if self.backward is not None or other.backward is None:
+            return self
+        return replace(self, backward=other.backward, backward_tags=other.tags)
 
     def with_tags(self, *tags: str) -> Self:
         """Return a copy with more tags."""
@@ -185,9 +194,14 @@ class DeviceConstants:
         while name and name not in visited:
             visited.add(name)
             before = (len(fits), len(numbers))
-            for key, fit in data.get("fits", {}).items():
-                if key not in fits:
-                    fits[key] = KernelFit.from_preset(f"{name} {key}", fit, tags)
+            # Bursts of the device itself are better than another device at its power limit.
+            measured = frozenset(fits) if tags else frozenset[str]()
+            for key, fit_data in data.get("fits", {}).items():
+                fit = KernelFit.from_preset(f"{name} {key}", fit_data, tags)
+                if key in fits:
+                    fits[key] = fits[key].with_backward_of(fit)
+                elif key.removesuffix(SUSTAINED) not in measured:
+                    fits[key] = fit
             numbers = {key: data[key] for key in _NUMBERS if key in data} | numbers
             if data is not own_calibration and (len(fits), len(numbers)) != before:
                 donors.append(name)

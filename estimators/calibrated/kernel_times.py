@@ -11,6 +11,7 @@ from hespas.estimators.calibrated.attention_shape import AttentionShape
 from hespas.estimators.calibrated.device_constants import (
     ASSUMED,
     EXTRAPOLATED,
+    SUSTAINED,
     TRANSFERRED,
     DeviceConstants,
     KernelFit,
@@ -18,7 +19,6 @@ from hespas.estimators.calibrated.device_constants import (
 from hespas.estimators.product_shapes import MatrixProduct
 
 QUANTISED = "f8_quantised"  # the class of 8-bit products that quantise their left operand
-SUSTAINED = "_sustained"  # suffix of the class of products at the power limit of the board
 QUANTISE_BYTES = 4  # per element: two bytes are read for the scale, and again to convert
 OVERLAP = 0.95  # kMemoryComputeParallelism of XLA's gpu_performance_model_base
 _BITS = {  # bits of an element
@@ -225,6 +225,7 @@ def estimate_attention_time(
     time_s, outside = fit.apply_correction(time_s, shape.heads, shape.queries, shape.head_size)
     if shape.backward and fit.backward is not None:
         time_s *= math.exp(fit.backward.interpolate_at(shape.queries))
+        fit = fit.with_tags(*fit.backward_tags)
     if shape.backward and (fit.backward is None or shape.dtype not in ("bf16", "f16")):
         fit = fit.with_tags(TRANSFERRED)
     return _build_kernel_time(fit, time_s, compute_s, memory_s, outside)

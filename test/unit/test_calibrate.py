@@ -53,6 +53,16 @@ TABLES = [
     ("H200_141GB", "vllm 0.24.0", ("stream_h200_sxm",)),
     ("B200_180GB", "vllm 0.24.0", ("stream_b200_sxm",)),
     ("L4_24GB", "NVIDIA L4", ("vector_f32",)),
+    ("L40S_48GB", "vllm 0.24.0", ("gemm_l40s", "attention_l40s", "stream_l40s")),
+    ("B300_288GB", "vllm 0.24.0", ("gemm_b300_sxm", "attention_b300_sxm", "stream_b300_sxm")),
+    ("GB200_186GB", "vllm 0.24.0", ("attention_gb200", "stream_gb200")),
+    ("GB200_186GB", "vllm 0.22.0", ("gemm_sustained_gb200",)),
+    ("GB300_288GB", "vllm 0.24.0", ("attention_gb300", "stream_gb300")),
+    (
+        "RTX_PRO_6000_96GB",
+        "vllm 0.24.0",
+        tuple(f"{table}_rtx_pro_6000_server" for table in ("gemm", "attention", "stream")),
+    ),
 ]
 
 
@@ -60,8 +70,21 @@ def tables(component, device, names):
     return [read_measurements(component(name), device) for name in names]
 
 
+SLOW_TABLES = [
+    ("GB200_186GB", "vllm 0.24.0", ("gemm_gb200",)),
+    ("GB300_288GB", "vllm 0.24.0", ("gemm_gb300",)),
+]
+
+
 @pytest.mark.parametrize(
-    ("node", "device", "names"), TABLES, ids=[f"{node}-{names[0]}" for node, _, names in TABLES]
+    ("node", "device", "names"),
+    [
+        *(pytest.param(*table, id=f"{table[0]}-{table[2][0]}") for table in TABLES),
+        *(
+            pytest.param(*table, id=f"{table[0]}-{table[2][0]}", marks=pytest.mark.slow)
+            for table in SLOW_TABLES
+        ),
+    ],
 )
 def test_held_out_errors_and_bands(component, node, device, names):
     constants = DeviceConstants.from_node(configs.load_node(node))

@@ -544,6 +544,24 @@ def test_a_node_without_calibration_says_so(parse):
     )
 
 
+def test_a_device_without_backward_kernels_takes_the_factor_of_another():
+    constants = DeviceConstants.from_node(configs.load_node("L40S_48GB"))
+    forward, backward = (
+        estimate_attention_time(constants, attention(8192, backward=flag), 0.0)
+        for flag in (False, True)
+    )
+    assert "transferred" in backward.tags and "transferred" not in forward.tags
+    assert backward.time_s > 2.5 * forward.time_s
+
+
+def test_bursts_of_a_device_precede_another_device_at_its_power_limit():
+    fits = DeviceConstants.from_node(configs.load_node("B300_288GB")).fits
+    assert fits["product.bf16"].name == "B300_288GB product.bf16"
+    assert "product.bf16_sustained" not in fits
+    fits = DeviceConstants.from_node(configs.load_node("H100_PCIe_80GB")).fits
+    assert fits["product.bf16_sustained"].name.startswith("H100_80GB")
+
+
 def test_files_that_are_like_each_other(parse, tmp_path):
     data = configs.read_json(configs._FOLDER / "nodes" / "A10_24GB.json")
     for name, other in (("a", "b"), ("b", "a")):

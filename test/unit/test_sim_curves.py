@@ -28,12 +28,13 @@ def test_files(device):
     assert "aiconfigurator" in data.source
     assert set(data.curves) == {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"}
     for kind, curves_by_size in data.curves.items():
-        assert [curve.devices for curve in curves_by_size] == [2, 4, 8]
+        assert [curve.devices for curve in curves_by_size] in ([2, 4], [2, 4, 8])
         times = [data.interpolate_collective(kind, 1 << size, 4)[0] for size in range(9, 29)]
         assert times == sorted(times)
         for curve in curves_by_size:
             assert 1000 < curve.times_ns[0] < 100_000
-            assert 50 < curve.sizes_bytes[-1] / curve.times_ns[-1] < 1000
+            share = curve.sizes_bytes[-1] / curve.times_ns[-1] / data.device_gb_s
+            assert 0.15 < share < 1.4
             assert 0 < curve.error < 0.2
 
 

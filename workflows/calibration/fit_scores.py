@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from hespas.estimators.calibrated.attention_shape import AttentionShape
-from hespas.estimators.calibrated.device_constants import DeviceConstants
+from hespas.estimators.calibrated.device_constants import SUSTAINED, DeviceConstants
 from hespas.estimators.calibrated.kernel_times import (
     QUANTISED,
-    SUSTAINED,
     KernelTime,
     estimate_attention_time,
     estimate_product_time,
@@ -22,6 +21,7 @@ from hespas.workflows.calibration.measurement_tables import (
     LEAST_S,
     TRAIN,
     KernelMeasurement,
+    is_cached_stream,
 )
 
 
@@ -83,6 +83,8 @@ def score_measurements(
     by_kind: dict[str, list[tuple[float, bool | None]]] = {}
     for measurement in rows:
         if not is_scored(measurement) or measurement.time_s <= LEAST_S:
+            continue
+        if is_cached_stream(measurement, constants.node.l2_bytes):
             continue
         kernel_time = estimate_measured_kernel(constants, measurement)
         eager_s = kernel_time.fit.eager_s if measurement.eager else 0.0

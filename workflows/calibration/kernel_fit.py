@@ -22,6 +22,7 @@ from hespas.workflows.calibration.measurement_tables import (
     LEAST_S,
     TRAIN,
     KernelMeasurement,
+    is_cached_stream,
 )
 
 # Inner knots of each axis, used within the range of the data; the end knots are its range.
@@ -46,15 +47,21 @@ _FASTER_THAN_PEAK = 1.03  # a row that needs more than this share of the peak ra
 
 
 class _FitSample:
-    """The measurements of one class as arrays, without rows that exceed the peak rate."""
+    """The measurements of one class as arrays, without cached streams and impossible rates."""
 
     def __init__(
-        self, rows: Sequence[KernelMeasurement], peak_flops: float, bandwidth: float
+        self,
+        rows: Sequence[KernelMeasurement],
+        peak_flops: float,
+        bandwidth: float,
+        l2_bytes: int | None,
     ) -> None:
         usable_rows = [
             row
             for row in rows
-            if row.time_s > LEAST_S and row.flops <= _FASTER_THAN_PEAK * peak_flops * row.time_s
+            if row.time_s > LEAST_S
+            and row.flops <= _FASTER_THAN_PEAK * peak_flops * row.time_s
+            and not is_cached_stream(row, l2_bytes)
         ]
         self.dropped = len(rows) - len(usable_rows)
         self.kind = usable_rows[0].kind
@@ -94,6 +101,7 @@ def fit_kernel_class(
     bandwidth: float,
     source: str,
     launch_s: float | None = None,
+    l2_bytes: int | None = None,
 ) -> dict[str, Any]:
     """Fit one class of kernels.
 
@@ -104,11 +112,12 @@ def fit_kernel_class(
         source: The provenance of the measurements.
         launch_s: The launch time in a compiled program, in seconds, which replaces that of an
             eager measurement.
+        l2_bytes: The last-level cache of the device, whose streams are left out.
 
     Returns:
         The object of the class in ``calibration.fits``, see ``configs.calibration.FitFile``.
     """
-    sample = _FitSample(rows, peak_flops, bandwidth)
+    sample = _FitSample(rows, peak_flops, bandwidth, l2_bytes)
     train = sample.split_position < TRAIN
     x = _fit_constants(sample, train)
     data = _name_constants(sample.kind, x)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from hespas.configs.node_spec import NodeSpec
-from hespas.estimators.calibrated.kernel_times import SUSTAINED
+from hespas.estimators.calibrated.device_constants import SUSTAINED
 from hespas.support.errors import HespasError
 from hespas.workflows.calibration.measurement_tables import (
     LEAST_S,
@@ -74,6 +74,7 @@ def calibrate_node(
             node.memory_bandwidth_bytes_per_s,
             sources[kind],
             launch_s=data.get("launch_s") or _get_inherited_launch_s(node),
+            l2_bytes=node.l2_bytes,
         )
         fitted.append(kind)
     if not fitted:
