@@ -1,13 +1,12 @@
 """System presets of several sizes: each family is an entry of ``systems/families.json``.
 
-An entry has ``dimensions`` as in ``SystemDimension``, or the ``axes`` of a torus of TPU chips. In
-them, ``{0}`` is replaced by the first number of a size, and so on.
+An entry has ``dimensions`` as in ``SystemDimension``, in which ``{0}`` is replaced by the first
+number of a size, and so on, or the ``torus`` of its slices of TPU chips.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,14 @@ from hespas.configs.system_layout import (
     render_system_files,
 )
 from hespas.configs.system_spec import SystemSpec
+from hespas.configs.torus_slices import (
+    TORUS,
+    build_slice_dimensions,
+    list_slice_parts,
+    read_family_file,
+)
 
 _FOLDER = Path(__file__).parent
-TORUS = (
-    "each axis is a Ring. If it wraps around, both directions carry the data of a ring, and its "
-    "bandwidth is that of two links; if not, it is that of one link, with which a ring needs as "
-    "much time as a line"
-)
 
 
 def list_family_presets() -> list[str]:
@@ -54,8 +54,8 @@ def render_family_files(name: str) -> dict[str, str]:
 def describe_family_provenance(name: str) -> dict[str, Any]:
     """Return the sources of a preset's numbers."""
     family, size = _list_family_members()[name]
-    texts: dict[str, str] = _read_family_file()["sources"]
-    parts = family.get("dimensions") or [family["axes"]]
+    texts: dict[str, str] = read_family_file()["sources"]
+    parts = family.get("dimensions") or list_slice_parts(family["torus"], size)
     key_sources = {
         key: "; ".join(dict.fromkeys(texts[part["sources"][key]] for part in parts))
         for key in ("npus_count", "bandwidth", "latency")
@@ -73,13 +73,13 @@ def describe_family_provenance(name: str) -> dict[str, Any]:
             "endpoint-delay; all are written, because ASTRA-sim reads uninitialised values for "
             "missing keys",
         },
-        "units": UNITS + (f". {TORUS}" if "axes" in family else ""),
+        "units": UNITS + (f". {TORUS}" if "torus" in family else ""),
     }
 
 
 def _build_dimensions(family: dict[str, Any], size: Sequence[int]) -> list[SystemDimension]:
-    if "axes" in family:
-        return _build_torus_dimensions(family["axes"], size)
+    if "torus" in family:
+        return build_slice_dimensions(family["torus"], size)
     return [
         SystemDimension(
             part["topology"],
@@ -91,26 +91,10 @@ def _build_dimensions(family: dict[str, Any], size: Sequence[int]) -> list[Syste
     ]
 
 
-def _build_torus_dimensions(axes: dict[str, Any], size: Sequence[int]) -> list[SystemDimension]:
-    rule = axes["wraps"]
-    is_multiple = [n % rule["multiple"] == 0 for n in size]
-    wraps = [all(is_multiple)] * len(size) if rule["of"] == "all" else is_multiple
-    return [
-        SystemDimension("Ring", n, axes["link_gb_s"] * (2 if wrapped else 1), axes["latency_ns"])
-        for n, wrapped in zip(size, wraps, strict=True)
-        if n > 1
-    ]
-
-
-@functools.cache
-def _read_family_file() -> dict[str, Any]:
-    return json.loads((_FOLDER / "systems" / "families.json").read_text("utf-8"))
-
-
 @functools.cache
 def _list_family_members() -> dict[str, tuple[dict[str, Any], tuple[int, ...]]]:
     return {
         family["name"].format(*size): (family, tuple(size))
-        for family in _read_family_file()["families"]
+        for family in read_family_file()["families"]
         for size in family.get("sizes", [[]])
     }

@@ -20,8 +20,9 @@ class SimulationOptions:
         rendezvous: Whether a message waits until its receiver has asked for it.
         congestion: Whether messages on a link share its bandwidth.
         by_dimension: Whether a collective between devices that form a grid runs dimension by
-            dimension, as one between all devices does, and whether a message is charged for every
-            dimension in which its ends differ. If False, ASTRA-sim's rules hold: one ring over the
+            dimension, as one between all devices does, whether the Rings of a torus run at the
+            same time, and whether a message is charged for every dimension in which its ends
+            differ. If False, ASTRA-sim's rules hold: one ring over the
             devices of a communicator, and a charge for the first dimension only.
         curves: Device whose measured curves give the times of collectives; "" for the network
             model.

@@ -74,6 +74,28 @@ class PlannedCommunicator:
     shape: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class DimensionOrder:
+    """The order in which one part of a chunk takes the dimensions.
+
+    Attributes:
+        dims: The dimensions in the order of a reduce-scatter.
+        part: The number of the part.
+        parts: How many parts there are.
+        rings: The dimensions of a torus, which the parts take in turn. In another dimension, all
+            parts run at the same time and share its bandwidth.
+    """
+
+    dims: tuple[int, ...]
+    part: int = 0
+    parts: int = 1
+    rings: frozenset[int] = frozenset()
+
+    def is_shared(self, dim: int) -> bool:
+        """Return whether all parts run in a dimension at the same time."""
+        return self.parts > 1 and dim not in self.rings
+
+
 @dataclass(slots=True)
 class QueueTurn:
     """The round-robin position of a device in its queues and trees, kept between collectives.
@@ -178,8 +200,13 @@ class CollectivePlanner:
         cached_plan = self._plans.get(key)
         if cached_plan is None:
             count, chunk = self.split_chunks(kind, size)
-            dims, involved = communicator.dims, communicator.involved
-            plan = tuple(self.plan_phases(kind, chunk, dims, involved, turn) for _ in range(count))
+            orders = self._list_dimension_orders(communicator)
+            part_bytes = -(-chunk // len(orders))
+            plan = tuple(
+                self.plan_phases(kind, part_bytes, communicator.dims, order, turn)
+                for _ in range(count)
+                for order in orders
+            )
             plan = self._unique_plans.setdefault(plan, plan)
             is_turn_kept = turn.to_hashable_key() == key[3]
             self._plans[key] = (plan, None if is_turn_kept else turn.copy_turn_state())
@@ -187,6 +214,29 @@ class CollectivePlanner:
         if cached_plan[1] is not None:
             turn.restore_turn_state(cached_plan[1])
         return cached_plan[0]
+
+    def _list_dimension_orders(self, communicator: PlannedCommunicator) -> list[DimensionOrder]:
+        """Return the orders in which the parts of a chunk take the dimensions.
+
+        Usually there is one. On a torus with ``by_dimension`` there is one for each of its
+        dimensions: each part starts in another dimension, so that the links of all are in use.
+        """
+        dims, involved = communicator.dims, communicator.involved
+        used = [d for d in range(len(dims)) if involved[d] and dims[d].count > 1]
+        rings = [
+            d
+            for d in used
+            if self.network.topology[d] == "Ring"
+            and dims[d].algorithm == DimensionAlgorithm("ring")
+        ]
+        if not self.options.by_dimension or not communicator.grid or len(rings) < 2:
+            return [DimensionOrder(tuple(used))]
+        orders: list[DimensionOrder] = []
+        for start in range(len(rings)):
+            turned = iter(rings[start:] + rings[:start])
+            order = tuple(next(turned) if d in rings else d for d in used)
+            orders.append(DimensionOrder(order, start, len(rings), frozenset(rings)))
+        return orders
 
     def list_algorithms(self, kind: str) -> list[DimensionAlgorithm]:
         """Return the algorithms of a kind of collective, by dimension."""
@@ -279,24 +329,32 @@ class CollectivePlanner:
         return -(-size // chunk), chunk
 
     def plan_phases(
-        self, kind: str, chunk: int, dims: tuple[LogicalDimension, ...], involved: tuple[bool, ...],
+        self, kind: str, chunk: int, dims: tuple[LogicalDimension, ...], order: DimensionOrder,
         turn: QueueTurn,
     ) -> tuple[ChunkPhase, ...]:  # fmt: skip
-        """Plan the phases of the next chunk, of ``chunk`` bytes, and advance ``turn``."""
-        used = [d for d in range(len(dims)) if involved[d] and dims[d].count > 1]
+        """Plan the phases of the next chunk, of ``chunk`` bytes, and advance ``turn``.
+
+        In a dimension that parts share, each has a queue of its own, and takes as long as all of
+        them together.
+        """
+        used = order.dims
         phases: list[ChunkPhase] = []
         size = chunk
 
         def append_phase(phase_kind: str, dim: int, part: str) -> None:
             nonlocal size
             queue, backwards = self._advance_queue(turn, dim, part)
+            phase_size = size
+            if order.is_shared(dim):
+                queue += order.part * len(dims) * self.options.queues_per_dim
+                phase_size = size * order.parts
             tree = 0
             if dims[dim].algorithm.name == "doubleBinaryTree":
                 tree = turn.trees.get((kind, dim), 0)
                 turn.trees[kind, dim] = 1 - tree
             if _compute_smallest_message(phase_kind, dims[dim], size) < 1:
                 raise HespasError(f"{phase_kind} of {chunk} bytes sends messages of 0 bytes")
-            phases.append(ChunkPhase(phase_kind, dim, size, queue, backwards, tree))
+            phases.append(ChunkPhase(phase_kind, dim, phase_size, queue, backwards, tree))
             if phase_kind == "reduce_scatter":
                 size //= dims[dim].count
             elif phase_kind == "all_gather":

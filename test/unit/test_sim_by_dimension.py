@@ -8,14 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.sim_finishes import compute_finishes
 
 from hespas import configs
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import simulation_inputs
 from hespas.simulators.astra import describe_missing_features
 from hespas.simulators.embedded import SimulationOptions, run_event_simulation
-from hespas.simulators.embedded.collective_plan import KINDS, CollectivePlanner, QueueTurn
-from hespas.simulators.embedded.collective_timing import CollectiveFinish, CollectiveTimer
+from hespas.simulators.embedded.collective_plan import KINDS
+from hespas.simulators.embedded.collective_timing import CollectiveFinish
 from hespas.simulators.embedded.network import AnalyticalNetwork
 from hespas.support.errors import HespasError
 from support import sim_programs, traces
@@ -28,15 +29,9 @@ def finishes(
     options: SimulationOptions, by_message: bool = False,
 ) -> list[CollectiveFinish] | str:  # fmt: skip
     """Return when the devices of one collective finish, or the error."""
-    planner = CollectivePlanner(
-        system, AnalyticalNetwork.from_system(system, options.by_dimension), options
-    )
     try:
-        part = len(members) < system.device_count
-        group = planner.plan_communicator(1, kind, tuple(members), part, ())
-        plan = planner.plan_collective(kind, size, group, QueueTurn())
-        return CollectiveTimer(planner, by_message).compute_finishes(
-            group, starts, [plan] * len(members)
+        return compute_finishes(
+            system, kind, size, members, options, starts=starts, by_message=by_message
         )
     except HespasError as error:
         return error.message

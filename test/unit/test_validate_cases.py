@@ -313,6 +313,40 @@ def test_networks(tmp_path):
     assert spec.bandwidth_gib_s[1] == pytest.approx(12.5e9 / 2**30)
 
 
+@pytest.mark.parametrize(
+    ("node", "chips", "network", "counts", "gb_s"),
+    [
+        ("TPUv5e", 512, "ICI; DCN between 2 slices", (16, 16, 2), (90, 90, 3.125)),
+        ("TPUv6e", 1024, "ICI", (16, 16, 4), (180, 180, 4.1)),
+        ("TPUv6e", 32, "ICI torus", (8, 4), (90, 90)),
+        ("TPUv5p", 1024, "ICI; DCN between 2 slices", (8, 8, 8, 2), (180, 180, 180, 6.25)),
+        ("TPUv4", 192, "ICI", (12, 4, 4), (90, 90, 90)),
+        ("TPU7x", 256, "ICI", (8, 8, 4), (180, 180, 180)),
+    ],
+)
+def test_slices_of_tpu_chips(tmp_path, node, chips, network, counts, gb_s):
+    chosen = case_systems.choose_case_system(node, chips, network)
+    assert "shape of a slice assumed" in chosen.assumption
+    assert ("network between slices assumed" in chosen.assumption) == ("DCN" in chosen.title)
+    from hespas import configs
+
+    spec = configs.load_system(case_systems.write_case_system(chosen, node, tmp_path))
+    assert spec.npus_count == counts
+    assert [bw * 2**30 / 1e9 for bw in spec.bandwidth_gib_s] == pytest.approx(gb_s)
+
+
+def test_slices_that_no_pod_has():
+    with pytest.raises(HespasError, match="no slice of TPUv5p has 100 chips"):
+        case_systems.choose_case_system("TPUv5p", 100, "ICI")
+    with pytest.raises(HespasError, match="100 devices do not fill 3 slices"):
+        case_systems.choose_case_system("TPUv5p", 100, "DCN between 3 slices")
+
+
+def test_a_board_may_be_described_in_brackets():
+    assert case_systems.find_node("TPU7x (chip = 2 JAX devices)") == "TPU7x"
+    assert case_systems.find_node("abacus") == ""
+
+
 def make_outcome(name, measured_s, predicted_s, **texts):
     case = TrainingCase(name, 16, measured_s, {**LLAMA, **texts}, 2)
     outcome = CaseOutcome(case, plan_case(**texts), "H100_80GB")

@@ -1,7 +1,8 @@
 """The node and the network of a training case.
 
-Hosts have 8 devices. Between hosts, the bandwidth is the one that the row states, or else that of
-the vendor's reference design, which is then an assumption about the row.
+Hosts of GPUs have 8 devices. Between hosts, the bandwidth is the one that the row states, or else
+that of the vendor's reference design, which is then an assumption about the row. TPU chips form
+slices, whose shape and number are assumed unless the row states them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hespas import configs
-from hespas.configs import system_layout
+from hespas.configs import system_layout, torus_slices
 from hespas.configs.system_layout import GIB, SystemDimension
 from hespas.support.errors import HespasError
 from hespas.support.output_file import write_atomically
@@ -72,10 +73,14 @@ class CaseSystem:
 
 
 def find_node(hardware: str) -> str:
-    """Return the node preset of a board, or "" if none is known."""
-    if hardware in BOARDS:
-        return BOARDS[hardware].node
-    return hardware if hardware in configs.list_node_presets() else ""
+    """Return the node preset of a board, or "" if none is known.
+
+    What follows the name in brackets describes it further, as in ``TPU7x (two devices a chip)``.
+    """
+    board = hardware.partition(" (")[0]
+    if board in BOARDS:
+        return BOARDS[board].node
+    return board if board in configs.list_node_presets() else ""
 
 
 def read_nic_bandwidth(text: str) -> float | None:
@@ -99,6 +104,8 @@ def choose_case_system(node: str, devices: int, network: str) -> CaseSystem:
     """
     if devices == 1:
         return CaseSystem("", "one device")
+    if node in torus_slices.list_torus_nodes():
+        return _choose_slices(node, devices, network)
     board = BOARDS_BY_NODE.get(node)
     if board is None or devices < HOST_DEVICES:
         name = program_forms.choose_system(node, devices, ())
@@ -127,13 +134,46 @@ def choose_case_system(node: str, devices: int, network: str) -> CaseSystem:
     return CaseSystem("", f"{hosts} x {board.host}, {nic_gb_s:g} GB/s", dimensions, assumption)
 
 
+def _choose_slices(node: str, devices: int, network: str) -> CaseSystem:
+    """Choose the slices of TPU chips, with the longest side of a slice first.
+
+    A mesh axis of neighbouring devices thus lies along it, as ``jax.experimental.mesh_utils`` would
+    place one of that length.
+
+    Raises:
+        HespasError: No slice has that number of chips.
+    """
+    slices = count_slices(node, devices, network)
+    if devices % slices:
+        raise HespasError(f"{devices} devices do not fill {slices} slices")
+    shape = torus_slices.choose_slice_shape(node, devices // slices)
+    text = "x".join(map(str, shape))
+    size = shape if slices == 1 else (*shape, slices)
+    dimensions = tuple(torus_slices.build_slice_dimensions(node, size))
+    title = f"{node} {text}" if slices == 1 else f"{slices} x {node} {text} over DCN"
+    assumptions = [f"shape of a slice assumed: {text} chips"]
+    if slices > 1:
+        assumptions.append(
+            f"network between slices assumed: {dimensions[-1].bandwidth_gb_s:g} GB/s for each chip"
+        )
+    return CaseSystem("", title, dimensions, "; ".join(assumptions))
+
+
+def count_slices(node: str, devices: int, network: str) -> int:
+    """Count the slices that a row states, or the fewest that have so many chips."""
+    if match := re.search(r"(\d+) slices", network):
+        return int(match[1])
+    largest = torus_slices.get_largest_slice(node)
+    return 1 if largest is None else -(-devices // largest)
+
+
 def write_case_system(system: CaseSystem, node: str, folder: Path) -> str:
     """Return the name of a system for a run: its preset, or a folder that is written here."""
     if not system.dimensions:
         return system.name
     local_gb_s = configs.load_node(node).memory_bandwidth_bytes_per_s / 1e9
-    inside, between = system.dimensions
-    name = f"{node}_{inside.devices}x{between.devices}_{between.bandwidth_gb_s:g}GBs"
+    counts = "x".join(str(dimension.devices) for dimension in system.dimensions)
+    name = f"{node}_{counts}_{system.dimensions[-1].bandwidth_gb_s:g}GBs"
     spec = system_layout.build_system_spec(folder / name, system.dimensions, local_gb_s)
     provenance = {
         "description": system.title,

@@ -1,0 +1,100 @@
+"""Slices of TPU chips: a torus of ICI links, and the data center network (DCN) between slices.
+
+The numbers of each node are under ``tori`` of ``systems/families.json``. A torus has a Ring for
+each of its axes, see ``TORUS``.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hespas.configs.system_layout import SystemDimension
+from hespas.support.errors import HespasError
+
+_FAMILIES = Path(__file__).parent / "systems" / "families.json"
+_CUBE_SIDE = 4  # slices of a 3-D torus from this cube on consist of such cubes
+TORUS = (
+    "each axis is a Ring. If it wraps around, both directions carry the data of a ring, and its "
+    "bandwidth is that of two links; if not, it is that of one link, with which a ring needs as "
+    "much time as a line"
+)
+
+
+@functools.cache
+def read_family_file() -> dict[str, Any]:
+    """Return the contents of ``systems/families.json``."""
+    return json.loads(_FAMILIES.read_text("utf-8"))
+
+
+def list_torus_nodes() -> list[str]:
+    """Return the names of the nodes whose slices are known."""
+    return list(read_family_file()["tori"])
+
+
+def build_slice_dimensions(torus: str, size: Sequence[int]) -> list[SystemDimension]:
+    """Return the dimensions of a slice, or of several slices.
+
+    Args:
+        torus: The name of the torus, which is that of its node.
+        size: The chips along each axis, and then the number of slices if there are several.
+    """
+    axes, between = _read_torus(torus)["axes"], _read_torus(torus)["slices"]
+    shape, slices = size[: axes["count"]], size[axes["count"] :]
+    rule = axes["wraps"]
+    is_multiple = [n % rule["multiple"] == 0 for n in shape]
+    wraps = [all(is_multiple)] * len(shape) if rule["of"] == "all" else is_multiple
+    dimensions = [
+        SystemDimension("Ring", n, axes["link_gb_s"] * (2 if wrapped else 1), axes["latency_ns"])
+        for n, wrapped in zip(shape, wraps, strict=True)
+        if n > 1
+    ]
+    dimensions += [
+        SystemDimension("Switch", n, between["bandwidth_gb_s"], between["latency_ns"])
+        for n in slices
+        if n > 1
+    ]
+    return dimensions
+
+
+def list_slice_parts(torus: str, size: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the entries of the file that describe a size, for their sources."""
+    entry = _read_torus(torus)
+    return [entry["axes"], *([entry["slices"]] if len(size) > entry["axes"]["count"] else [])]
+
+
+def choose_slice_shape(torus: str, chips: int) -> tuple[int, ...]:
+    """Choose the shape of a slice: that with the shortest sides, longest first.
+
+    Slices of a 3-D torus from a cube of 4 x 4 x 4 chips on consist of such cubes.
+
+    Raises:
+        HespasError: No slice has that number of chips.
+    """
+    count = _read_torus(torus)["axes"]["count"]
+    side = _CUBE_SIDE if count == 3 and chips >= _CUBE_SIDE**3 else 1
+    cubes, rest = divmod(chips, side**count)
+    divisors = [n for n in range(1, cubes + 1) if cubes % n == 0]
+    shapes = [
+        tuple(side * n for n in reversed(shape))
+        for shape in itertools.combinations_with_replacement(divisors, count)
+        if math.prod(shape) == cubes
+    ]
+    if rest or not shapes:
+        raise HespasError(f"no slice of {torus} has {chips} chips")
+    return min(shapes, key=lambda shape: (sum(shape), shape))
+
+
+def get_largest_slice(torus: str) -> int | None:
+    """Return the most chips of a slice; None if slices of any size can be made."""
+    axes = _read_torus(torus)["axes"]
+    return axes["wraps"]["multiple"] ** 2 if axes["count"] == 2 else None
+
+
+def _read_torus(torus: str) -> dict[str, Any]:
+    return read_family_file()["tori"][torus]
