@@ -1,4 +1,4 @@
-"""Attention by products and a softmax, and the rotary embedding.
+"""Attention by products and a softmax, its masks and biases, and the rotary embedding.
 
 Letters in shapes: b sequences of this device, s tokens of a sequence, t tokens attended to, h
 heads, g groups (key-value heads), d head size.
@@ -6,41 +6,118 @@ heads, g groups (key-value heads), d head size.
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from hespas.frontends.recipes.language_models import DecoderModel
 
+Rotation = tuple[jax.Array, jax.Array]
 
-def compute_rotation(positions: jax.Array, m: DecoderModel) -> tuple[jax.Array, jax.Array]:
-    """Compute sines and cosines of the rotary embedding (arXiv 2104.09864), ``[s, 1, d/2]`` f32."""
+
+@dataclass(frozen=True)
+class AttentionInputs:
+    """What the attention of a layer depends on besides its activations and weights.
+
+    Attributes:
+        rotation: What `compute_rotation` returned; None without a rotary embedding.
+        mask: ``[s, t]``, true for the pairs that attend; causal where a kernel masks itself.
+        window: The number of tokens that a token attends to; 0 means all.
+        bias: ``[h, s, t]``, added to the scores; None for no bias.
+    """
+
+    rotation: Rotation | None
+    mask: jax.Array
+    window: int = 0
+    bias: jax.Array | None = None
+
+
+def compute_rotation(positions: jax.Array, m: DecoderModel, theta: float = 0.0) -> Rotation | None:
+    """Compute sines and cosines of the rotary embedding (arXiv 2104.09864), ``[s, 1, d/2]`` f32.
+
+    ``theta`` replaces the model's own base unless it is 0. The result is None for a model without
+    a rotary embedding.
+    """
+    if m.positions != "rotary":
+        return None
     half = m.head_dim // 2
-    rates = m.rope_theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
+    rates = (theta or m.rope_theta) ** (-jnp.arange(half, dtype=jnp.float32) / half)
     angles = positions[:, None, None].astype(jnp.float32) * rates
     return jnp.sin(angles), jnp.cos(angles)
 
 
-def apply_rotation(x: jax.Array, rotation: tuple[jax.Array, jax.Array]) -> jax.Array:
-    """Apply the rotary embedding to ``[b, s, h, d]`` in f32, pairing the two halves."""
+def apply_rotation(x: jax.Array, rotation: Rotation | None) -> jax.Array:
+    """Apply the rotary embedding, if any, to ``[b, s, h, d]`` in f32, pairing the two halves."""
+    if rotation is None:
+        return x
     sin, cos = rotation
     first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
     turned = (first * cos - second * sin, second * cos + first * sin)
     return jnp.concatenate(turned, axis=-1).astype(x.dtype)
 
 
-def compute_attention(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
+def compute_mask(positions: jax.Array, keys: jax.Array, window: int) -> jax.Array:
+    """Compute the causal mask ``[s, t]``, within a window unless it is 0."""
+    distance = positions[:, None] - keys
+    return (distance >= 0) & (distance < window) if window else distance >= 0
+
+
+def compute_alibi_slopes(heads: int) -> np.ndarray:
+    """Compute ALiBi's slopes of all heads (arXiv 2108.12409, section 3).
+
+    If the number of heads is no power of two, the slopes are those of the next one: first every
+    second, then as many of the others as needed, as MPT takes them.
+    """
+    count = 2 ** math.ceil(math.log2(heads))
+    slopes = 2.0 ** (-8.0 * np.arange(1, count + 1) / count)
+    if count != heads:
+        slopes = np.concatenate([slopes[1::2], slopes[::2]])[:heads]
+    return slopes.astype(np.float32)
+
+
+def compute_attention(
+    q: jax.Array, k: jax.Array, v: jax.Array, inputs: AttentionInputs, *, scale: float, cap: float
+) -> jax.Array:
     """Compute grouped-query attention with f32 softmax.
 
     Args:
         q: ``[b, s, h, d]``.
         k: ``[b, t, g, d]``.
         v: ``[b, t, g, d]``.
-        mask: ``[s, t]``, true for the pairs that attend.
+        inputs: Its mask and bias are used.
+        scale: The factor of the scores.
+        cap: The limit of the scores, by a tanh; 0 for none.
     """
     b, s, h, d = q.shape
     g = k.shape[2]
     grouped = q.reshape(b, s, g, h // g, d)
     scores = jnp.einsum("bsgrd,btgd->bgrst", grouped, k, preferred_element_type=jnp.float32)
-    scores = jnp.where(mask, scores * d**-0.5, jnp.finfo(jnp.float32).min)
+    scores = cap_values(scores * scale, cap)
+    if inputs.bias is not None:
+        scores = scores + inputs.bias.reshape(g, h // g, *inputs.bias.shape[1:])
+    scores = jnp.where(inputs.mask, scores, jnp.finfo(jnp.float32).min)
     probabilities = jax.nn.softmax(scores, axis=-1).astype(q.dtype)
-    return jnp.einsum("bgrst,btgd->bsgrd", probabilities, v).reshape(b, s, h, d)
+    return jnp.einsum("bgrst,btgd->bsgrd", probabilities, v).reshape(b, s, h, v.shape[-1])
+
+
+def compute_fused_attention(
+    q: jax.Array, k: jax.Array, v: jax.Array, inputs: AttentionInputs, *, scale: float
+) -> jax.Array:
+    """Compute causal attention by cuDNN's kernel, which masks itself."""
+    options: dict[str, Any] = {}
+    if inputs.window:
+        options["local_window_size"] = (inputs.window - 1, 0)
+    if inputs.bias is not None:
+        options["bias"] = inputs.bias.astype(q.dtype)[None]
+    return jax.nn.dot_product_attention(
+        q, k, v, scale=scale, is_causal=True, implementation="cudnn", **options
+    )
+
+
+def cap_values(x: jax.Array, cap: float) -> jax.Array:
+    """Squash values into (-cap, cap) by a tanh (arXiv 2408.00118, section 2); 0 means no limit."""
+    return jnp.tanh(x / cap) * cap if cap else x

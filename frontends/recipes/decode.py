@@ -10,8 +10,8 @@ from jax import lax
 
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.recipe_options import expand_option_groups
-from hespas.frontends.recipes import language_models
-from hespas.frontends.recipes.attention_ops import compute_rotation
+from hespas.frontends.recipes import published_models
+from hespas.frontends.recipes.attention_ops import AttentionInputs, compute_rotation
 from hespas.frontends.recipes.language_models import ModelSizes
 from hespas.frontends.recipes.layer_weights import Tree
 from hespas.frontends.recipes.parallel import BATCH, ShardedArray, check_positive_options
@@ -23,7 +23,7 @@ from hespas.frontends.recipes.transformer import count_forward_flops, run_throug
 def build(
     *,
     mesh: Annotated[dict[str, int], "devices along data, tensor"] = MESH,
-    model: Annotated[language_models.ModelName, "dimensions"] = "8b",
+    model: Annotated[published_models.LlamaName, "dimensions"] = "8b",
     sizes: ModelSizes,
     context: Annotated[int, "capacity of the cache in tokens"] = 4096,
     batch: Annotated[int, "sequences for each batch shard (data)"] = 16,
@@ -39,8 +39,8 @@ def build(
     """
     p = serving.make_parallelism(mesh)
     check_positive_options(context=context, batch=batch)
-    m = language_models.make_decoder_model(model, **vars(sizes))
-    decoder, params = serving.make_decoder(m, p), serving.make_decoder_weights(m)
+    m = published_models.make_decoder_model(model, **vars(sizes))
+    decoder, params = serving.make_decoder(m, p), serving.make_decoder_weights(m, context)
     rows = batch * p.count_devices(*BATCH)
     cache = serving.make_key_value_cache(m, rows, context)
     tokens, position = ShardedArray((rows,), (BATCH,), jnp.int32), ShardedArray((), (), jnp.int32)
@@ -49,10 +49,8 @@ def build(
         params: Tree, cache: Any, tokens: jax.Array, position: jax.Array
     ) -> tuple[jax.Array, Any]:
         """Compute the next tokens from the tokens ``[b]`` at ``position``, and update the cache."""
-        rotation, mask = (
-            compute_rotation(position[None], m),
-            (jnp.arange(context) <= position)[None],
-        )
+        mask = (jnp.arange(context) <= position)[None]
+        inputs = AttentionInputs(compute_rotation(position[None], m), mask)
 
         def decode_layer(x: jax.Array, w: Tree, old: Tree) -> tuple[jax.Array, Tree]:
             def update_cache(k: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -61,7 +59,7 @@ def build(
                     lax.dynamic_update_slice_in_dim(old["v"], v, position, axis=1),
                 )
 
-            x, (k, v), _ = decoder.apply_layer(x, w, rotation, mask, update_cache)
+            x, (k, v), _ = decoder.apply_layer(x, w, inputs, update_cache)
             return x, {"k": k, "v": v}
 
         x = decoder.embed_tokens(params, tokens[:, None])

@@ -1,4 +1,4 @@
-"""One training step of a decoder: loss, gradients and AdamW, with the facts about it."""
+"""One training step of a decoder: its options, loss, gradients and AdamW, with the facts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from hespas.frontends.recipes.gradient_accumulation import (
     make_microbatches,
 )
 from hespas.frontends.recipes.language_models import DecoderModel
-from hespas.frontends.recipes.layer_weights import Tree, count_parameters
+from hespas.frontends.recipes.layer_weights import (
+    Tree,
+    count_parameters,
+    make_layers,
+    make_model_weights,
+)
 from hespas.frontends.recipes.optimiser_shards import OptimiserShards
 from hespas.frontends.recipes.optimisers import AdamW
 from hespas.frontends.recipes.parallel import (
@@ -24,14 +29,20 @@ from hespas.frontends.recipes.parallel import (
     DTYPES,
     MeshParallelism,
     ShardedArray,
+    check_mesh_axes,
     check_positive_options,
 )
-from hespas.frontends.recipes.transformer import count_forward_flops
+from hespas.frontends.recipes.remat_policies import REMAT_HELP, Remat
+from hespas.frontends.recipes.transformer import Decoder, count_forward_flops
 from hespas.support.errors import UsageError
 
 Dtype = Literal["bf16", "f16", "f32"]
 Attention = Literal["dot_product", "cudnn"]
 ATTENTION_HELP = "attention by products and a softmax, or cuDNN's fused kernel (platform cuda)"
+AXES = ("data", "fsdp", "context", "tensor")
+MESH = {"fsdp": 8}
+MESH_HELP = "devices along data, fsdp, context, tensor"
+
 Partitioning = Literal["manual", "auto"]
 
 
@@ -92,6 +103,55 @@ class TrainingOptions:
             "step": ShardedArray((), (), jnp.int32),
         }
         return state | ({"master": copy_with_dtype(jnp.float32)} if self.master else {})
+
+
+@dataclass(frozen=True)
+class DecoderOptions:
+    """The options of a decoder's training step besides its model and its types."""
+
+    sequence: Annotated[int, "tokens of a sequence"] = 4096
+    batch: Annotated[int, "sequences for each batch shard (data x fsdp)"] = 1
+    partitioning: Annotated[Partitioning, "explicit collectives, or collectives chosen by XLA"] = (
+        "manual"
+    )
+    sequence_parallel: Annotated[bool, "split the tokens between blocks over tensor"] = False
+    scan: Annotated[bool, "run the layers in a loop"] = False
+    remat: Annotated[Remat, REMAT_HELP] = "minimal"
+    attention: Annotated[Attention, ATTENTION_HELP] = "dot_product"
+
+
+def build_decoder_step(
+    m: DecoderModel, mesh: Mapping[str, int], options: DecoderOptions, training: TrainingOptions
+) -> Exportable:
+    """Build the training step of a decoder without experts.
+
+    Raises:
+        UsageError: If the mesh does not divide the model, or an option is invalid.
+    """
+    check_mesh_axes(mesh, AXES)
+    p = training.make_parallelism(mesh, options.partitioning, sequence=options.sequence_parallel)
+    decoder = Decoder(
+        m, p, DTYPES[training.compute_dtype], options.remat, attention=options.attention
+    )
+    stored = DTYPES[training.weights_dtype]
+
+    def compute_loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:
+        params = decoder.gather_tied_embedding(params)
+        x = decoder.embed_tokens(params, tokens)
+        x, _ = decoder.run_layers(params["layers"], x, decoder.compute_positions(tokens.shape[1]))
+        return decoder.compute_loss(params, x, targets)
+
+    layers = make_layers(m, stored, options.scan)
+    return build_training_step(
+        "train_step",
+        m,
+        p,
+        make_model_weights(m, stored, layers, options.sequence),
+        compute_loss,
+        training,
+        sequence=options.sequence,
+        batch=options.batch,
+    )
 
 
 def build_training_step(

@@ -1,17 +1,16 @@
-"""Dimensions of language models by name."""
+"""Language models as data: dimensions, the parts of a layer, and options that change them."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from hespas.support.errors import UsageError
 
-ModelName = Literal[
-    "tiny", "100m", "200m", "500m", "1b", "2b", "3b", "8b", "70b", "llama2-7b"
-]  # fmt: skip
-MoeName = Literal["tiny-moe", "mixtral-8x7b"]
+Norm = Literal["rms", "layer"]
+Activation = Literal["silu", "gelu", "gelu_tanh", "relu"]
+Positions = Literal["rotary", "learned", "alibi"]
 SizeOption = Annotated[int | None, "overrides the model's own"]
 
 
@@ -29,10 +28,37 @@ class ModelSizes:
 
 
 @dataclass(frozen=True)
-class DecoderModel:
-    """A decoder of the Llama family; sizes count elements, ``mlp`` is the hidden width of SwiGLU.
+class BlockOptions:
+    """Options that override the parts of a layer; None keeps the model's own."""
 
-    With ``experts`` above 0, each MLP is a mixture of that many experts, ``top_k`` for each token.
+    norm: Annotated[Norm | None, "normalisation by root mean square, or layer norm"] = None
+    biases: Annotated[bool | None, "biases of products and layer norms"] = None
+    activation: Annotated[Activation | None, "activation of the MLP; gelu is the exact one"] = None
+    gated: Annotated[bool | None, "an MLP whose activation gates a second product"] = None
+    positions: Annotated[Positions | None, "how tokens know their positions"] = None
+    tied: Annotated[bool | None, "logits by the weights of the embedding"] = None
+    window: Annotated[int | None, "tokens that a token attends to, itself included; 0: all"] = None
+    global_every: Annotated[int | None, "every Nth layer has no window; 0: none"] = None
+
+
+@dataclass(frozen=True)
+class DecoderModel:
+    """A decoder; sizes count elements, ``mlp`` is the hidden width of the MLP.
+
+    The defaults are those of Llama. With ``experts`` above 0, each MLP is a mixture of that many
+    experts, ``top_k`` for each token.
+
+    Attributes:
+        window: The number of tokens that a token attends to, itself included; 0 means all.
+        global_every: With a window, every such layer has none; 0 means that all layers have it.
+        local_rope_theta: The rotary base of layers with a window; 0 means ``rope_theta``.
+        post_norms: Whether the outputs of attention and MLP are normalised too.
+        head_norms: Whether each head's queries and keys are normalised.
+        norm_offset: What is added to the scales of root-mean-square norms.
+        score_cap: The limit of scores, which are squashed by a tanh; 0 means none.
+        logit_cap: The limit of logits, likewise.
+        query_width: The number whose inverse square root scales the scores; 0 means ``head_dim``.
+        scaled_embedding: Whether embeddings are multiplied by the square root of ``emb``.
     """
 
     emb: int
@@ -46,51 +72,60 @@ class DecoderModel:
     norm_eps: float = 1e-5
     experts: int = 0
     top_k: int = 2
+    norm: Norm = "rms"
+    biases: bool = False
+    activation: Activation = "silu"
+    gated: bool = True
+    positions: Positions = "rotary"
+    tied: bool = False
+    window: int = 0
+    global_every: int = 0
+    local_rope_theta: float = 0.0
+    post_norms: bool = False
+    head_norms: bool = False
+    norm_offset: float = 0.0
+    score_cap: float = 0.0
+    logit_cap: float = 0.0
+    query_width: int = 0
+    scaled_embedding: bool = False
+
+    @property
+    def period(self) -> int:
+        """The number of consecutive layers after which the pattern of windows repeats."""
+        return self.global_every if self.window and self.global_every else 1
+
+    @property
+    def score_scale(self) -> float:
+        """The factor of the products of queries and keys."""
+        return (self.query_width or self.head_dim) ** -0.5
+
+    def get_window(self, layer: int) -> int:
+        """Return the window of a layer; 0 if it attends to all tokens."""
+        is_global = self.global_every and (layer + 1) % self.global_every == 0
+        return 0 if is_global else self.window
 
 
-def _make_published_model(emb: int, heads: int, layers: int) -> DecoderModel:
-    """Make a model of the published workloads (arXiv 2604.12090), where mlp is 3.5 emb.
+def adjust_model(model: DecoderModel, **changes: Any) -> DecoderModel:
+    """Return a model with some fields changed, except those that are None.
 
-    The dimensions are read off the published modules; the heads are wider than emb together.
+    A model in which each head has keys and values of its own keeps this if only ``heads`` changes.
+
+    Raises:
+        UsageError: If the fields do not fit together.
     """
-    return DecoderModel(emb, heads, heads, 128, layers, emb * 7 // 2, 128256)
-
-
-MODELS = {
-    "tiny": DecoderModel(64, 4, 2, 16, 2, 128, 256),  # for tests
-    "tiny-moe": DecoderModel(64, 4, 2, 16, 2, 128, 256, experts=8),
-    "100m": _make_published_model(576, 9, 7),
-    "200m": _make_published_model(832, 13, 10),
-    "500m": _make_published_model(1280, 20, 16),
-    "1b": _make_published_model(1792, 28, 22),
-    "2b": _make_published_model(2240, 35, 28),
-    "3b": _make_published_model(2624, 41, 32),
-    # Llama 3 (arXiv 2407.21783, table 3) and Llama 2 (arXiv 2307.09288)
-    "8b": DecoderModel(4096, 32, 8, 128, 32, 14336, 128256),
-    "70b": DecoderModel(8192, 64, 8, 128, 80, 28672, 128256),
-    "llama2-7b": DecoderModel(4096, 32, 32, 128, 32, 11008, 32000, rope_theta=10_000.0),
-    # Mixtral of experts (arXiv 2401.04088, table 1)
-    "mixtral-8x7b": DecoderModel(
-        4096, 32, 8, 128, 32, 14336, 32000, rope_theta=1_000_000.0, experts=8
-    ),
-}
-
-
-def make_decoder_model(name: str, **dims: int | None) -> DecoderModel:
-    """Return a model with some dimensions overridden; raises UsageError if they do not fit."""
-    changed = {key: value for key, value in dims.items() if value is not None}
+    if model.heads == model.kv_heads and changes.get("kv_heads") is None:
+        changes = {**changes, "kv_heads": changes.get("heads")}
+    changed = {key: value for key, value in changes.items() if value is not None}
     for key, value in changed.items():
-        if value < 1:
-            raise UsageError(f"option '{key}' is {value}", remedy="use a positive number")
-    adjusted_model = dataclasses.replace(MODELS[name], **changed)
-    if adjusted_model.heads % adjusted_model.kv_heads:
-        raise UsageError(
-            f"{adjusted_model.heads} heads cannot share {adjusted_model.kv_heads} kv_heads"
-        )
-    if adjusted_model.head_dim % 2:
-        raise UsageError(
-            f"head_dim is {adjusted_model.head_dim}; rotary embedding needs an even number"
-        )
-    if adjusted_model.experts and adjusted_model.top_k > adjusted_model.experts:
-        raise UsageError(f"top_k is {adjusted_model.top_k}, of {adjusted_model.experts} experts")
-    return adjusted_model
+        least = 0 if key in ("window", "global_every") else 1
+        if type(value) is int and value < least:
+            number = "a positive number" if least else "0 or more"
+            raise UsageError(f"option '{key}' is {value}", remedy=f"use {number}")
+    m = dataclasses.replace(model, **changed)
+    if m.heads % m.kv_heads:
+        raise UsageError(f"{m.heads} heads cannot share {m.kv_heads} kv_heads")
+    if m.positions == "rotary" and m.head_dim % 2:
+        raise UsageError(f"head_dim is {m.head_dim}; rotary embedding needs an even number")
+    if m.experts and m.top_k > m.experts:
+        raise UsageError(f"top_k is {m.top_k}, of {m.experts} experts")
+    return m

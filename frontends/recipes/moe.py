@@ -12,7 +12,7 @@ from jax import lax
 
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.recipe_options import expand_option_groups
-from hespas.frontends.recipes import language_models
+from hespas.frontends.recipes import published_models
 from hespas.frontends.recipes.decoder_training import (
     ATTENTION_HELP,
     Attention,
@@ -41,7 +41,7 @@ BALANCE = 0.01  # weight of the balancing loss (arXiv 2101.03961, section 2.2)
 def build(
     *,
     mesh: Annotated[dict[str, int], "devices along data, fsdp, expert, tensor"] = MESH,
-    model: Annotated[language_models.MoeName, "dimensions"] = "mixtral-8x7b",
+    model: Annotated[published_models.MoeName, "dimensions"] = "mixtral-8x7b",
     sizes: ModelSizes,
     experts: SizeOption = None,
     top_k: Annotated[int, "experts for each token"] = 2,
@@ -64,7 +64,7 @@ def build(
     check_positive_options(sequence=sequence, batch=batch)
     if not capacity > 0:  # NaN too
         raise UsageError(f"option 'capacity' is {capacity:g}", remedy="use a positive number")
-    m = language_models.make_decoder_model(model, **vars(sizes), experts=experts, top_k=top_k)
+    m = published_models.make_decoder_model(model, **vars(sizes), experts=experts, top_k=top_k)
     p = training.make_parallelism(mesh)
     rows = batch * sequence
     room = math.ceil(min(rows, capacity * rows * m.top_k / m.experts))
@@ -84,7 +84,7 @@ def build(
         "moe_train_step",
         m,
         p,
-        make_model_weights(m, stored, make_layers(m, stored, scan)),
+        make_model_weights(m, stored, make_layers(m, stored, scan), sequence),
         compute_loss,
         training,
         sequence=sequence,

@@ -10,7 +10,7 @@ from jax import lax
 
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.recipe_options import expand_option_groups
-from hespas.frontends.recipes import language_models
+from hespas.frontends.recipes import published_models
 from hespas.frontends.recipes.decoder_training import (
     ATTENTION_HELP,
     Attention,
@@ -37,7 +37,7 @@ MESH = {"stage": 4, "data": 2}
 def build(
     *,
     mesh: Annotated[dict[str, int], "devices along stage, data, fsdp, context, tensor"] = MESH,
-    model: Annotated[language_models.ModelName, "dimensions"] = "8b",
+    model: Annotated[published_models.LlamaName, "dimensions"] = "8b",
     sizes: ModelSizes,
     microbatches: Annotated[int, "microbatches of a step"] = 8,
     sequence: Annotated[int, "tokens of a sequence"] = 4096,
@@ -58,7 +58,7 @@ def build(
     """
     check_mesh_axes(mesh, AXES)
     check_positive_options(microbatches=microbatches, batch=batch)
-    m = language_models.make_decoder_model(model, **vars(sizes))
+    m = published_models.make_decoder_model(model, **vars(sizes))
     p = training.make_parallelism(mesh)
     stages = p.count_devices("stage")
     if m.layers % stages:
@@ -81,7 +81,7 @@ def build(
         "pipeline_train_step",
         m,
         p,
-        make_model_weights(m, stored, stacked),
+        make_model_weights(m, stored, stacked, sequence),
         compute_loss,
         training,
         sequence=sequence,

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.recipe_options import expand_option_groups
-from hespas.frontends.recipes import language_models
-from hespas.frontends.recipes.attention_ops import compute_rotation
+from hespas.frontends.recipes import published_models
+from hespas.frontends.recipes.attention_ops import AttentionInputs, compute_rotation
 from hespas.frontends.recipes.language_models import ModelSizes
 from hespas.frontends.recipes.layer_weights import Tree
 from hespas.frontends.recipes.parallel import BATCH, ShardedArray, check_positive_options
@@ -22,7 +22,7 @@ from hespas.frontends.recipes.transformer import count_forward_flops, run_throug
 def build(
     *,
     mesh: Annotated[dict[str, int], "devices along data, tensor"] = MESH,
-    model: Annotated[language_models.ModelName, "dimensions"] = "8b",
+    model: Annotated[published_models.LlamaName, "dimensions"] = "8b",
     sizes: ModelSizes,
     sequence: Annotated[int, "tokens of a prompt"] = 4096,
     batch: Annotated[int, "prompts for each batch shard (data)"] = 1,
@@ -35,19 +35,20 @@ def build(
     """
     p = serving.make_parallelism(mesh)
     check_positive_options(sequence=sequence, batch=batch)
-    m = language_models.make_decoder_model(model, **vars(sizes))
-    decoder, params = serving.make_decoder(m, p), serving.make_decoder_weights(m)
+    m = published_models.make_decoder_model(model, **vars(sizes))
+    decoder, params = serving.make_decoder(m, p), serving.make_decoder_weights(m, sequence)
     rows = batch * p.count_devices(*BATCH)
     cache = serving.make_key_value_cache(m, rows, sequence)
     tokens = ShardedArray((rows, sequence), (BATCH, None), jnp.int32)
 
     def prefill_cache(params: Tree, tokens: jax.Array) -> tuple[jax.Array, Any]:
         positions = jnp.arange(sequence)
-        rotation, mask = compute_rotation(positions, m), positions[:, None] >= positions
+        mask = positions[:, None] >= positions
+        inputs = AttentionInputs(compute_rotation(positions, m), mask)
         x = decoder.embed_tokens(params, tokens)
 
         def prefill_layer(x: jax.Array, w: Tree) -> tuple[jax.Array, Tree]:
-            x, (k, v), _ = decoder.apply_layer(x, w, rotation, mask)
+            x, (k, v), _ = decoder.apply_layer(x, w, inputs)
             return x, {"k": k, "v": v}
 
         x, filled = run_through_layers(prefill_layer, x, params["layers"])

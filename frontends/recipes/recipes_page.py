@@ -7,8 +7,8 @@ import inspect
 from hespas.frontends.export.program_source import find_program_function
 from hespas.frontends.export.recipe_options import RecipeOption, collect_options
 from hespas.frontends.recipes import RECIPES
-from hespas.frontends.recipes.language_models import MODELS
 from hespas.frontends.recipes.layer_weights import count_parameters, make_layers, make_model_weights
+from hespas.frontends.recipes.published_models import MODELS
 
 HEAD = """# Recipes
 
@@ -127,7 +127,7 @@ def _render_option(option: RecipeOption) -> str:
 
 def _render_model(name: str) -> str:
     m = MODELS[name]
-    count = count_parameters(make_model_weights(m, None, make_layers(m, None, scan=True)))
+    count = count_parameters(make_model_weights(m, None, make_layers(m, None, scan=True), 2048))
     sizes = (m.emb, m.heads, m.kv_heads, m.head_dim, m.layers, m.mlp, m.vocab, m.experts or "-")
     return f"| {name} | {' | '.join(map(str, sizes))} | {count:,} |\n"
 

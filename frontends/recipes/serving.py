@@ -49,9 +49,9 @@ class ServingOptions:
     def make_decoder(self, m: DecoderModel, p: MeshParallelism) -> Decoder:
         return Decoder(m, p, DTYPES[self.dtype])
 
-    def make_decoder_weights(self, m: DecoderModel) -> Tree:
+    def make_decoder_weights(self, m: DecoderModel, sequence: int) -> Tree:
         dtype = DTYPES[self.dtype]
-        return make_model_weights(m, dtype, make_layers(m, dtype, self.scan))
+        return make_model_weights(m, dtype, make_layers(m, dtype, self.scan), sequence)
 
     def make_key_value_cache(self, m: DecoderModel, rows: int, context: int) -> Any:
         """Make the keys and values of all layers, each ``[b, t, g, d]``, separate or stacked."""

@@ -1,4 +1,4 @@
-"""A decoder of the Llama family on one device: layers, loss, decoding.
+"""A decoder on one device: layers, loss, decoding.
 
 Letters in shapes: b sequences of this device, s tokens of a sequence, t tokens attended to, e
 embedding, h heads, g groups (key-value heads), d head size, f MLP width, v vocabulary.
@@ -6,7 +6,7 @@ embedding, h heads, g groups (key-value heads), d head size, f MLP width, v voca
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,17 +16,31 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
 from hespas.frontends.recipes.attention_ops import (
+    AttentionInputs,
     apply_rotation,
+    cap_values,
+    compute_alibi_slopes,
     compute_attention,
+    compute_fused_attention,
+    compute_mask,
     compute_rotation,
 )
 from hespas.frontends.recipes.language_models import DecoderModel
-from hespas.frontends.recipes.layer_weights import EMBEDDING, UNEMBEDDING, Tree, get_layer_axes
+from hespas.frontends.recipes.layer_ops import ACTIVATIONS, apply_norm
+from hespas.frontends.recipes.layer_weights import (
+    BIAS,
+    EMBEDDING,
+    POSITIONS,
+    UNEMBEDDING,
+    Tree,
+    get_weight_axes,
+)
 from hespas.frontends.recipes.parallel import TOKENS, VOCAB, MeshParallelism
 from hespas.frontends.recipes.rematerialisation import CONTEXT, wrap_in_remat
 from hespas.support.errors import UsageError
 
-Mlp = Callable[[jax.Array, Callable[[str], jax.Array]], tuple[jax.Array, jax.Array | None]]
+WeightGetter = Callable[[str], jax.Array]
+Mlp = Callable[[jax.Array, WeightGetter], tuple[jax.Array, jax.Array | None]]
 
 
 @dataclass(frozen=True)
@@ -34,6 +48,7 @@ class Decoder:
     """The layers of a model on one device of ``p``; activations have type ``dtype``.
 
     Attributes:
+        mlp: What replaces the dense MLP in layers with experts.
         remat: What a layer keeps for its gradient, see ``rematerialisation``.
         attention: ``dot_product``, or ``cudnn`` for cuDNN's fused causal attention.
     """
@@ -55,10 +70,40 @@ class Decoder:
                 "attention 'cudnn' needs whole sequences, but mesh axis 'context' divides them",
                 remedy="use attention=dot_product or a mesh without 'context'",
             )
+        if self.attention == "cudnn" and self.m.score_cap:
+            raise UsageError(
+                "attention 'cudnn' has no limit of scores, which the model has",
+                remedy="use attention=dot_product",
+            )
+
+    def gather_tied_embedding(self, params: Tree) -> Tree:
+        """Gather an embedding that the logits use too, once for both; other models keep theirs."""
+        if not self.m.tied:
+            return params
+        return {**params, "tied_table": self._gather_embedding(params)}
+
+    def _gather_embedding(self, params: Tree) -> jax.Array:
+        if "tied_table" in params:
+            return params["tied_table"]
+        return self.p.gather_weight(params["embedding"], EMBEDDING, self.dtype)
+
+    def _make_getter(self, w: Tree) -> WeightGetter:
+        """Make the function that gathers a weight of the layer ``w`` by its name."""
+
+        def gather_layer_weight(name: str) -> jax.Array:
+            return self.p.gather_weight(w[name], get_weight_axes(w, name), self.dtype)
+
+        return gather_layer_weight
 
     def embed_tokens(self, params: Tree, tokens: jax.Array) -> jax.Array:
         """Embed tokens ``[b, s]`` to ``[b, s, e]``; each device holds a part of the vocabulary."""
-        table = self.p.gather_weight(params["embedding"], EMBEDDING, self.dtype)
+        x = self._embed_vocabulary(params, tokens)
+        if self.m.scaled_embedding:
+            x = x * jnp.asarray(self.m.emb**0.5, self.dtype)
+        return self._add_learned_positions(params, x)
+
+    def _embed_vocabulary(self, params: Tree, tokens: jax.Array) -> jax.Array:
+        table = self._gather_embedding(params)
         if not (self.p.manual and self.p.get_split_axes(*VOCAB)):
             return self.p.reduce_row_output(jnp.take(table, tokens, axis=0, mode="clip"), *VOCAB)
         table = self.p.mark_varying(table, *VOCAB)
@@ -67,12 +112,29 @@ class Decoder:
         rows = jnp.take(table, jnp.where(in_local_vocabulary, local, 0), axis=0, mode="clip")
         return self.p.reduce_row_output(jnp.where(in_local_vocabulary[..., None], rows, 0), *VOCAB)
 
+    def _add_learned_positions(self, params: Tree, x: jax.Array) -> jax.Array:
+        """Add the learned positions, if any, of the tokens ``[b, s, e]`` on this device."""
+        if self.m.positions != "learned":
+            return x
+        table = self.p.gather_weight(params["positions"], POSITIONS, self.dtype)
+        axes = ("context", "tensor") if self.p.sequence else ("context",)
+        if self.p.manual and self.p.get_split_axes(*axes):
+            table = self.p.mark_varying(table, *axes)
+            first = self.p.get_part_index(*axes) * x.shape[1]
+            table = lax.dynamic_slice_in_dim(table, first, x.shape[1])
+        return x + table
+
     def compute_logits(self, params: Tree, x: jax.Array) -> jax.Array:
         """Compute f32 logits ``[b, s, v]`` from ``[b, s, e]`` for the local vocabulary."""
-        norm = self.p.gather_weight(params["final_norm"], (None,), self.dtype)
-        x = self.p.prepare_column_input(_apply_rms_norm(x, norm, self.m.norm_eps), *VOCAB)
-        table = self.p.gather_weight(params["unembedding"], UNEMBEDDING, self.dtype)
-        return jnp.einsum("bse,ev->bsv", x, table, preferred_element_type=jnp.float32)
+        x = apply_norm(x, self.m, self._make_getter(params), "final_norm")
+        x = self.p.prepare_column_input(x, *VOCAB)
+        if self.m.tied:
+            table, product = self._gather_embedding(params), "bse,ve->bsv"
+        else:
+            table = self.p.gather_weight(params["unembedding"], UNEMBEDDING, self.dtype)
+            product = "bse,ev->bsv"
+        logits = jnp.einsum(product, x, table, preferred_element_type=jnp.float32)
+        return cap_values(logits, self.m.logit_cap)
 
     def compute_loss(self, params: Tree, x: jax.Array, targets: jax.Array) -> jax.Array:
         """Compute the mean cross-entropy over the tokens of all devices."""
@@ -103,76 +165,150 @@ class Decoder:
         return self.p.get_part_index("context") * tokens + jnp.arange(tokens)
 
     def run_layers(self, layers: Any, x: jax.Array, positions: jax.Array) -> tuple[jax.Array, Any]:
-        """Run all layers, separate or stacked; returns activations and the sum of extra losses."""
-        rotation = compute_rotation(positions, self.m)
-        causal = positions[:, None] >= jnp.arange(len(positions) * self.p.count_parts("context"))
+        """Run all layers as `make_layers` made them.
 
-        def run_one_layer(x: jax.Array, w: Tree) -> tuple[jax.Array, Any]:
-            x, _, extra = self.apply_layer(x, w, rotation, causal)
-            return x, extra
-
+        Returns:
+            The activations, and the sum of the extra losses (None without experts).
+        """
         is_loop = not isinstance(layers, list)
-        layer = wrap_in_remat(run_one_layer, self.remat, is_loop=is_loop)
-        x, extras = run_through_layers(layer, x, layers)
+        period = [self._make_layer(i, positions, is_loop) for i in range(self.m.period)]
+        if not is_loop:
+            x, extras = _run_in_turn(period, x, layers)
+        elif "loop" in layers:
+            x, extras = lax.scan(lambda x, ws: _run_in_turn(period, x, ws), x, layers["loop"])
+            x, further = _run_in_turn(period, x, layers["rest"])
+            extras = [extras, further]
+        else:
+            x, extras = lax.scan(period[0], x, layers)
         if not self.m.experts:
             return x, None
-        return x, jnp.sum(extras) if is_loop else sum(extras)
+        return x, sum(map(jnp.sum, jax.tree.leaves(extras)))
+
+    def _make_layer(self, number: int, positions: jax.Array, is_loop: bool) -> Callable[..., Any]:
+        """Make the function of a layer, (activations, weights) -> (activations, extra loss)."""
+        inputs = self._make_attention_inputs(number, positions)
+
+        def run_one_layer(x: jax.Array, w: Tree) -> tuple[jax.Array, Any]:
+            x, _, extra = self.apply_layer(x, w, inputs)
+            return x, extra
+
+        return wrap_in_remat(run_one_layer, self.remat, is_loop=is_loop)
+
+    def _make_attention_inputs(self, number: int, positions: jax.Array) -> AttentionInputs:
+        """Make what the attention of layer ``number`` of a period depends on."""
+        window = self.m.get_window(number)
+        keys = jnp.arange(len(positions) * self.p.count_parts("context"))
+        theta = self.m.local_rope_theta if window else 0.0
+        return AttentionInputs(
+            compute_rotation(positions, self.m, theta),
+            compute_mask(positions, keys, window),
+            window,
+            self._compute_bias(positions, keys),
+        )
+
+    def _compute_bias(self, positions: jax.Array, keys: jax.Array) -> jax.Array | None:
+        """Compute ALiBi's bias ``[h, s, t]`` of the local heads; None for other models."""
+        if self.m.positions != "alibi":
+            return None
+        slopes = jnp.asarray(compute_alibi_slopes(self.m.heads))
+        count = self.m.heads // self.p.count_parts("tensor")
+        slopes = lax.dynamic_slice_in_dim(slopes, self.p.get_part_index("tensor") * count, count)
+        distance = (keys - positions[:, None]).astype(jnp.float32)
+        return slopes[:, None, None] * distance
 
     def apply_layer(
-        self, x: jax.Array, w: Tree, rotation: Any, mask: jax.Array, cache: Any = None
+        self, x: jax.Array, w: Tree, inputs: AttentionInputs, cache: Any = None
     ) -> tuple[jax.Array, tuple[jax.Array, jax.Array], Any]:
         """Apply one layer.
 
         Args:
             x: Activations ``[b, s, e]``.
             w: The weights of the layer.
-            rotation: What `compute_rotation` returned.
-            mask: ``[s, t]``, true for the pairs that attend.
+            inputs: What its attention depends on besides.
             cache: Maps the new keys and values to all those to attend to.
 
         Returns:
             The output, the keys and values ``[b, t, g, d]``, and the extra loss (None without
             experts).
         """
-        axes = get_layer_axes(self.m)
-
-        def gather_layer_weight(name: str) -> jax.Array:
-            return self.p.gather_weight(w[name], axes[name], self.dtype)
-
-        h = self.p.prepare_column_input(
-            _apply_rms_norm(x, gather_layer_weight("attention_norm"), self.m.norm_eps)
-        )
-        q = self.p.constrain_heads(jnp.einsum("bse,ehd->bshd", h, gather_layer_weight("wq")))
-        q = checkpoint_name(apply_rotation(q, rotation), "query_proj")
-        k = self.p.constrain_heads(jnp.einsum("bse,egd->bsgd", h, gather_layer_weight("wk")))
-        k = checkpoint_name(apply_rotation(k, rotation), "key_proj")
-        v = self.p.constrain_heads(jnp.einsum("bse,egd->bsgd", h, gather_layer_weight("wv")))
-        v = checkpoint_name(v, "value_proj")
+        get = self._make_getter(w)
+        h = self.p.prepare_column_input(apply_norm(x, self.m, get, "attention_norm"))
+        q, k, v = self._project_heads(h, get, inputs)
         if cache is not None:
             k, v = cache(k, v)
         k, v = self.p.gather_context(k), self.p.gather_context(v)
-        mixed = self.p.constrain_heads(self._attend(self.p.constrain_heads(q), k, v, mask))
+        mixed = self.p.constrain_heads(self._attend(self.p.constrain_heads(q), k, v, inputs))
         mixed = checkpoint_name(mixed, CONTEXT)
-        out = jnp.einsum("bshd,hde->bse", mixed, gather_layer_weight("wo"))
-        x = x + checkpoint_name(self.p.reduce_row_output(out), "out_proj")
-        h = _apply_rms_norm(x, gather_layer_weight("mlp_norm"), self.m.norm_eps)
+        out = self.p.reduce_row_output(jnp.einsum("bshd,hde->bse", mixed, get("wo")))
+        x = x + self._finish_block(out, get, "out_proj", "wo", "attention_post_norm")
+        h = apply_norm(x, self.m, get, "mlp_norm")
         if self.mlp is not None:
-            out, extra = self.mlp(h, gather_layer_weight)
+            out, extra = self.mlp(h, get)
         else:
-            out, extra = self._apply_dense_mlp(h, gather_layer_weight), None
-        return x + checkpoint_name(self.p.reduce_row_output(out), "mlpwo"), (k, v), extra
+            out, extra = self._apply_dense_mlp(h, get), None
+        out = self.p.reduce_row_output(out)
+        x = x + self._finish_block(out, get, "mlpwo", "down", "mlp_post_norm")
+        return x, (k, v), extra
 
-    def _apply_dense_mlp(self, h: jax.Array, get: Callable[[str], jax.Array]) -> jax.Array:
+    def _project_heads(
+        self, h: jax.Array, get: WeightGetter, inputs: AttentionInputs
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Compute queries, keys and values ``[b, s, h or g, d]``."""
+
+        def project_input(weight: str, norm: str | None) -> jax.Array:
+            x = self._add_bias(jnp.einsum("bse,ehd->bshd", h, get(weight)), get, weight)
+            x = self.p.constrain_heads(x)
+            if norm is None:
+                return x
+            x = apply_norm(x, self.m, get, norm) if self.m.head_norms else x
+            return apply_rotation(x, inputs.rotation)
+
+        return (
+            checkpoint_name(project_input("wq", "query_norm"), "query_proj"),
+            checkpoint_name(project_input("wk", "key_norm"), "key_proj"),
+            checkpoint_name(project_input("wv", None), "value_proj"),
+        )
+
+    def _add_bias(self, x: jax.Array, get: WeightGetter, weight: str) -> jax.Array:
+        return x + get(weight + BIAS) if self.m.biases else x
+
+    def _finish_block(
+        self, out: jax.Array, get: WeightGetter, name: str, weight: str, norm: str
+    ) -> jax.Array:
+        """Finish the output of attention or MLP: the bias, the checkpoint name, the norm."""
+        if not (weight == "down" and self.m.experts):
+            out = self._add_bias(out, get, weight)
+        out = checkpoint_name(out, name)
+        return apply_norm(out, self.m, get, norm) if self.m.post_norms else out
+
+    def _apply_dense_mlp(self, h: jax.Array, get: WeightGetter) -> jax.Array:
         h = self.p.prepare_column_input(h)
-        gate = jnp.einsum("bse,ef->bsf", h, get("gate"))
-        up = jnp.einsum("bse,ef->bsf", h, get("up"))
-        return jnp.einsum("bsf,fe->bse", jax.nn.silu(gate) * up, get("down"))
+        activate = ACTIVATIONS[self.m.activation]
+        up = self._add_bias(jnp.einsum("bse,ef->bsf", h, get("up")), get, "up")
+        if self.m.gated:
+            gate = self._add_bias(jnp.einsum("bse,ef->bsf", h, get("gate")), get, "gate")
+            return jnp.einsum("bsf,fe->bse", activate(gate) * up, get("down"))
+        return jnp.einsum("bsf,fe->bse", activate(up), get("down"))
 
-    def _attend(self, q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
-        """Compute attention ``[b, s, h, d]``; ``mask`` is causal where a kernel masks itself."""
+    def _attend(
+        self, q: jax.Array, k: jax.Array, v: jax.Array, inputs: AttentionInputs
+    ) -> jax.Array:
+        """Compute attention ``[b, s, h, d]``."""
+        scale = self.m.score_scale
         if self.attention == "dot_product":
-            return compute_attention(q, k, v, mask)
-        return jax.nn.dot_product_attention(q, k, v, is_causal=True, implementation="cudnn")
+            return compute_attention(q, k, v, inputs, scale=scale, cap=self.m.score_cap)
+        return compute_fused_attention(q, k, v, inputs, scale=scale)
+
+
+def _run_in_turn(
+    layers: Sequence[Callable[..., Any]], x: jax.Array, weights: Sequence[Tree]
+) -> tuple[jax.Array, list[Any]]:
+    """Run ``x`` through one layer for each of ``weights``; the functions take turns."""
+    extras = []
+    for number, w in enumerate(weights):
+        x, extra = layers[number % len(layers)](x, w)
+        extras.append(extra)
+    return x, extras
 
 
 def run_through_layers(
@@ -197,20 +333,15 @@ def run_through_layers(
     return x, beside
 
 
-def _apply_rms_norm(x: jax.Array, scale: jax.Array, eps: float) -> jax.Array:
-    """Apply root-mean-square normalisation over the last dimension, in f32."""
-    wide = x.astype(jnp.float32)
-    wide = wide * lax.rsqrt(jnp.mean(jnp.square(wide), axis=-1, keepdims=True) + eps)
-    return wide.astype(x.dtype) * scale
-
-
 def count_forward_flops(m: DecoderModel, tokens: int, attended: int, unembedded: int) -> int:
     """Count the FLOPs of the matmuls for ``tokens``, each of which attends to ``attended`` others.
 
     ``unembedded`` of them get logits. Masked scores count, since dot-product attention computes
-    them.
+    them, also outside of a window.
     """
     heads = m.head_dim * (2 * m.heads + 2 * m.kv_heads)
-    mlp = 3 * m.mlp * m.top_k + m.experts if m.experts else 3 * m.mlp
+    mlp = (3 if m.gated else 2) * m.mlp
+    if m.experts:
+        mlp = mlp * m.top_k + m.experts
     layer = 2 * m.emb * (heads + mlp) + 4 * m.heads * m.head_dim * attended
     return tokens * m.layers * layer + unembedded * 2 * m.emb * m.vocab

@@ -1,0 +1,40 @@
+"""Normalisations and activations of a layer."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from hespas.frontends.recipes.language_models import DecoderModel
+from hespas.frontends.recipes.layer_weights import BIAS
+
+ACTIVATIONS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
+    "silu": jax.nn.silu,
+    "gelu": functools.partial(jax.nn.gelu, approximate=False),
+    "gelu_tanh": functools.partial(jax.nn.gelu, approximate=True),
+    "relu": jax.nn.relu,
+}
+
+
+def apply_norm(
+    x: jax.Array, m: DecoderModel, get: Callable[[str], jax.Array], name: str
+) -> jax.Array:
+    """Normalise the last dimension in f32, with the weights ``name`` that ``get`` returns."""
+    if m.norm == "rms":
+        return _apply_rms_norm(x, get(name) + m.norm_offset, m.norm_eps)
+    wide = x.astype(jnp.float32)
+    wide = wide - jnp.mean(wide, axis=-1, keepdims=True)
+    wide = wide * lax.rsqrt(jnp.mean(jnp.square(wide), axis=-1, keepdims=True) + m.norm_eps)
+    normalised = wide.astype(x.dtype) * get(name)
+    return normalised + get(name + BIAS) if m.biases else normalised
+
+
+def _apply_rms_norm(x: jax.Array, scale: jax.Array, eps: float) -> jax.Array:
+    """Apply root-mean-square normalisation over the last dimension, in f32."""
+    wide = x.astype(jnp.float32)
+    wide = wide * lax.rsqrt(jnp.mean(jnp.square(wide), axis=-1, keepdims=True) + eps)
+    return wide.astype(x.dtype) * scale

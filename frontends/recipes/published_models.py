@@ -1,0 +1,105 @@
+"""The dimensions of published language models by name, with their sources."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Literal
+
+from hespas.frontends.recipes.language_models import DecoderModel, adjust_model
+
+LlamaName = Literal[
+    "tiny", "100m", "200m", "500m", "1b", "2b", "3b", "8b", "70b", "405b", "llama2-7b",
+    "llama2-13b", "llama2-70b", "codellama-34b",
+]  # fmt: skip
+GptName = Literal[
+    "tiny-gpt", "gpt3-126m", "gpt3-5b", "gpt3-7b", "gpt3-13b", "gpt3-22b", "gpt3-175b",
+    "gpt3-530b", "mpt-125m", "mpt-350m", "mpt-760m", "mpt-1b", "mpt-3b", "mpt-7b", "mpt-13b",
+    "mpt-30b", "mpt-70b",
+]  # fmt: skip
+MoeName = Literal["tiny-moe", "mixtral-8x7b", "mixtral-8x22b"]
+
+# The names of tables and papers for models that the recipes call otherwise.
+ALIASES = {
+    "llama3-8b": "8b", "llama3.1-8b": "8b", "llama3-70b": "70b", "llama3.1-70b": "70b",
+    "llama3.1-405b": "405b",
+}  # fmt: skip
+
+
+def _make_scaling_model(emb: int, heads: int, layers: int) -> DecoderModel:
+    """Make a model of the published workloads (arXiv 2604.12090), where mlp is 3.5 emb.
+
+    The dimensions are read off the published modules; the heads are wider than emb together.
+    """
+    return DecoderModel(emb, heads, heads, 128, layers, emb * 7 // 2, 128256)
+
+
+def _make_gpt_model(emb: int, heads: int, layers: int, vocab: int, **parts: Any) -> DecoderModel:
+    """Make a model of the GPT family: layer norms, biases, learned positions, tied embeddings."""
+    return DecoderModel(
+        emb, heads, heads, emb // heads, layers, 4 * emb, vocab, norm="layer", biases=True,
+        activation="gelu_tanh", gated=False, positions="learned", tied=True, **parts,
+    )  # fmt: skip
+
+
+def _make_mpt_model(emb: int, heads: int, layers: int) -> DecoderModel:
+    """Make an MPT as llm-foundry's benchmarks train it: PyTorch's exact GELU, 50368 tokens."""
+    return adjust_model(_make_gpt_model(emb, heads, layers, 50368), activation="gelu")
+
+
+_make_llama2 = functools.partial(DecoderModel, vocab=32000, rope_theta=10_000.0)
+
+MODELS = {
+    "tiny": DecoderModel(64, 4, 2, 16, 2, 128, 256),  # for tests
+    "tiny-gpt": _make_gpt_model(64, 4, 2, 256),
+    "tiny-moe": DecoderModel(64, 4, 2, 16, 2, 128, 256, experts=8),
+    "100m": _make_scaling_model(576, 9, 7),
+    "200m": _make_scaling_model(832, 13, 10),
+    "500m": _make_scaling_model(1280, 20, 16),
+    "1b": _make_scaling_model(1792, 28, 22),
+    "2b": _make_scaling_model(2240, 35, 28),
+    "3b": _make_scaling_model(2624, 41, 32),
+    # Llama 3 (arXiv 2407.21783, table 3)
+    "8b": DecoderModel(4096, 32, 8, 128, 32, 14336, 128256),
+    "70b": DecoderModel(8192, 64, 8, 128, 80, 28672, 128256),
+    "405b": DecoderModel(16384, 128, 8, 128, 126, 53248, 128256),
+    # Llama 2 (arXiv 2307.09288) and Code Llama (arXiv 2308.12950)
+    "llama2-7b": _make_llama2(4096, 32, 32, 128, 32, 11008),
+    "llama2-13b": _make_llama2(5120, 40, 40, 128, 40, 13824),
+    "llama2-70b": _make_llama2(8192, 64, 8, 128, 80, 28672),
+    "codellama-34b": _make_llama2(8192, 64, 8, 128, 48, 22016, rope_theta=1_000_000.0),
+    # GPT-3 (arXiv 2005.14165, table 2.1), and Megatron's sizes (arXiv 2205.05198, table 3). The
+    # vocabulary is GPT-2's, padded as in these programs.
+    "gpt3-126m": _make_gpt_model(768, 12, 12, 50304),
+    "gpt3-5b": _make_gpt_model(4096, 32, 24, 51200),
+    "gpt3-7b": _make_gpt_model(4096, 32, 32, 51200),
+    "gpt3-13b": _make_gpt_model(5120, 40, 40, 51200),
+    "gpt3-22b": _make_gpt_model(6144, 64, 48, 51200),
+    "gpt3-175b": _make_gpt_model(12288, 96, 96, 51200),
+    "gpt3-530b": _make_gpt_model(20480, 128, 105, 51200),
+    # mosaicml/llm-foundry, scripts/train/benchmarking
+    "mpt-125m": _make_mpt_model(768, 12, 12),
+    "mpt-350m": _make_mpt_model(1024, 16, 24),
+    "mpt-760m": _make_mpt_model(1536, 12, 24),
+    "mpt-1b": _make_mpt_model(2048, 16, 24),
+    "mpt-3b": _make_mpt_model(2560, 20, 32),
+    "mpt-7b": _make_mpt_model(4096, 32, 32),
+    "mpt-13b": _make_mpt_model(5120, 40, 40),
+    "mpt-30b": _make_mpt_model(7168, 56, 48),
+    "mpt-70b": _make_mpt_model(8192, 64, 80),
+    # Mixtral of experts (arXiv 2401.04088, table 1; mistralai/Mixtral-8x22B-v0.1)
+    "mixtral-8x7b": DecoderModel(
+        4096, 32, 8, 128, 32, 14336, 32000, rope_theta=1_000_000.0, experts=8
+    ),
+    "mixtral-8x22b": DecoderModel(
+        6144, 48, 8, 128, 56, 16384, 32000, rope_theta=1_000_000.0, experts=8
+    ),
+}
+
+
+def make_decoder_model(name: str, **changes: Any) -> DecoderModel:
+    """Return a model with some fields changed, except those that are None.
+
+    Raises:
+        UsageError: If the fields do not fit together.
+    """
+    return adjust_model(MODELS[name], **changes)

@@ -1,0 +1,96 @@
+"""The loss of a decoder by the formulas of the papers, head by head, in f64 and without JAX."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hespas.frontends.recipes.language_models import DecoderModel
+
+Array = Any
+
+ACTIVATIONS = {
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2,
+    "gelu_tanh": lambda x: x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2,
+    "relu": lambda x: np.maximum(x, 0),
+}
+
+
+def normalise(m: DecoderModel, w: Any, name: str, x: Array) -> Array:
+    if m.norm == "rms":
+        root = np.sqrt((x**2).mean(-1, keepdims=True) + m.norm_eps)
+        return x / root * (w[name] + m.norm_offset)
+    x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + m.norm_eps)
+    return x * w[name] + (w[f"{name}_bias"] if m.biases else 0)
+
+
+def rotate(x: Array, theta: float) -> Array:
+    """Turn the pairs (i, i + d/2) of ``[b, s, d]``, as complex numbers."""
+    half = x.shape[-1] // 2
+    angle = np.arange(x.shape[1])[:, None] / theta ** (np.arange(half) / half)
+    z = (x[..., :half] + 1j * x[..., half:]) * np.exp(1j * angle)
+    return np.concatenate([z.real, z.imag], -1)
+
+
+def softmax(x: Array) -> Array:
+    x = np.exp(x - x.max(-1, keepdims=True))
+    return x / x.sum(-1, keepdims=True)
+
+
+def squash(x: Array, cap: float) -> Array:
+    return np.tanh(x / cap) * cap if cap else x
+
+
+def attend(m: DecoderModel, w: Any, h: Array, layer: int, slopes: Array) -> Array:
+    """Compute the output of attention, one head after the other."""
+    tokens, window = h.shape[1], m.get_window(layer)
+    distance = np.arange(tokens)[:, None] - np.arange(tokens)
+    hidden = (distance < 0) | (distance >= (window or tokens))
+    theta = (window and m.local_rope_theta) or m.rope_theta
+
+    def project(name: str, head: int, norm: str | None) -> Array:
+        x = h @ w[name][:, head] + (w[f"{name}_bias"][head] if m.biases else 0)
+        if norm is None:
+            return x
+        x = normalise(m, w, norm, x) if m.head_norms else x
+        return rotate(x, theta) if m.positions == "rotary" else x
+
+    out = w["wo_bias"] if m.biases else 0
+    for head in range(m.heads):
+        group = head // (m.heads // m.kv_heads)
+        q, k = project("wq", head, "query_norm"), project("wk", group, "key_norm")
+        scores = squash(q @ k.swapaxes(1, 2) / math.sqrt(m.query_width or m.head_dim), m.score_cap)
+        if m.positions == "alibi":
+            scores = scores - slopes[head] * distance
+        scores = np.where(hidden, -np.inf, scores)
+        out = out + softmax(scores) @ project("wv", group, None) @ w["wo"][head]
+    return out
+
+
+def run_mlp(m: DecoderModel, w: Any, h: Array) -> Array:
+    def multiply(name: str, x: Array) -> Array:
+        return x @ w[name] + (w[f"{name}_bias"] if m.biases else 0)
+
+    activate = ACTIVATIONS[m.activation]
+    up = multiply("up", h)
+    return multiply("down", activate(multiply("gate", h)) * up if m.gated else activate(up))
+
+
+def compute_reference_loss(
+    m: DecoderModel, params: Any, tokens: Array, targets: Array, slopes: Array = None
+) -> float:
+    """Compute the mean cross-entropy; ``params["layers"]`` is a list of layers in f64."""
+    x = params["embedding"][tokens] * (math.sqrt(m.emb) if m.scaled_embedding else 1)
+    if m.positions == "learned":
+        x = x + params["positions"][: tokens.shape[1]]
+    for layer, w in enumerate(params["layers"]):
+        out = attend(m, w, normalise(m, w, "attention_norm", x), layer, slopes)
+        x = x + (normalise(m, w, "attention_post_norm", out) if m.post_norms else out)
+        out = run_mlp(m, w, normalise(m, w, "mlp_norm", x))
+        x = x + (normalise(m, w, "mlp_post_norm", out) if m.post_norms else out)
+    table = params["embedding"].T if m.tied else params["unembedding"]
+    logits = squash(normalise(m, params, "final_norm", x) @ table, m.logit_cap)
+    return -np.log(np.take_along_axis(softmax(logits), targets[..., None], -1)).mean()

@@ -1,0 +1,183 @@
+"""Models of the recipes: loss and gradients by the formulas, published sizes, fused attention."""
+
+from __future__ import annotations
+
+import copy
+import functools
+
+import jax
+import numpy as np
+import pytest
+from support.recipe_runs import arrays, assert_close, jitted
+from support.reference_decoder import compute_reference_loss
+
+from hespas import frontends
+from hespas.frontends.export.exportable_lowering import lower_exportable
+from hespas.frontends.recipes import RECIPES, gpt
+from hespas.frontends.recipes.attention_ops import compute_alibi_slopes
+from hespas.frontends.recipes.published_models import MODELS, make_decoder_model
+from hespas.support.errors import UsageError
+
+pytestmark = pytest.mark.slow
+
+TINY = {
+    "sequence": 16, "batch": 4, "mesh": {}, "compute_dtype": "f32", "clip": 0.0, "scan": True,
+}  # fmt: skip
+VARIANTS = {
+    "gpt": {},
+    "mpt-alibi": {"positions": "alibi", "biases": False, "activation": "gelu", "heads": 6},
+    "maxtext-2023": {
+        "norm": "rms", "biases": False, "activation": "relu", "positions": "rotary", "kv_heads": 2,
+    },
+    "gated-untied": {"gated": True, "tied": False},
+    # five layers in periods of two: two rounds of a loop, and one layer that is left
+    "window": {"window": 5, "global_every": 2, "layers": 5, "positions": "rotary"},
+}  # fmt: skip
+
+
+def make_noisy(args, seed=3):
+    """The arguments with noise on each weight, so that no bias is 0 and no scale is 1."""
+    state, *batch = args
+    random = np.random.default_rng(seed)
+    noisy = jax.tree.map(
+        lambda w: (w + 0.1 * random.normal(size=w.shape)).astype(w.dtype), state["params"]
+    )
+    return ({**state, "params": noisy}, *batch)
+
+
+@functools.cache
+def run_variant(name):
+    """(model, arguments, loss, gradients) of a variant on one device."""
+    options = VARIANTS[name]
+    program = gpt.build(model="tiny-gpt", **TINY, **options)
+    args = make_noisy(arrays(program.args, 256))
+    state, loss = jitted(program)(*args)
+    return make_decoder_model("tiny-gpt", **options), args, loss, get_gradients(state)
+
+
+def get_gradients(state):
+    """The gradients of a first step, whose first moments are 0.1 of them."""
+    return jax.tree.map(lambda mu: mu / 0.1, state["mu"])
+
+
+def list_layers(layers):
+    """The layers one by one, of a stack, or of a loop over the stacks of a period and a rest."""
+    if "loop" not in layers:
+        return [jax.tree.map(lambda w, i=i: w[i], layers) for i in range(len(layers["wq"]))]
+    stacks = [list_layers(stack) for stack in layers["loop"]]
+    return [layer for period in zip(*stacks, strict=True) for layer in period] + layers["rest"]
+
+
+def check_by_formulas(m, args, loss, gradients, reference=compute_reference_loss):
+    """The loss, and the gradients along a random direction by the difference of two losses."""
+    state, batch = args
+    params = jax.tree.map(lambda w: np.asarray(w, np.float64), state["params"])
+    random = np.random.default_rng(7)
+    direction = jax.tree.map(lambda w: random.normal(size=w.shape), params)
+
+    def compute_moved_loss(distance):
+        moved = jax.tree.map(lambda w, d: w + distance * d, params, direction)
+        moved["layers"] = list_layers(moved["layers"])
+        return reference(m, moved, batch["tokens"], batch["targets"])
+
+    assert loss == pytest.approx(compute_moved_loss(0.0), rel=1e-5)
+    slope = (compute_moved_loss(1e-5) - compute_moved_loss(-1e-5)) / 2e-5
+    products = jax.tree.map(lambda g, d: np.sum(g.astype(np.float64) * d), gradients, direction)
+    assert sum(jax.tree.leaves(products)) == pytest.approx(slope, rel=2e-3)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_loss_and_gradients_are_those_of_the_formulas(name):
+    m, args, loss, gradients = run_variant(name)
+    reference = functools.partial(compute_reference_loss, slopes=compute_alibi_slopes(m.heads))
+    check_by_formulas(m, args, loss, gradients, reference)
+
+
+def test_alibi_slopes_are_the_papers():
+    np.testing.assert_allclose(compute_alibi_slopes(8), 0.5 ** np.arange(1, 9))
+    expected = [2**-2, 2**-4, 2**-6, 2**-8, 2**-1, 2**-3]  # MPT's order of ALiBi's rule for six
+    np.testing.assert_allclose(compute_alibi_slopes(6), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "mesh", "options"),
+    [
+        ("gpt", {"data": 2, "fsdp": 2, "tensor": 2}, {"sequence_parallel": True}),
+        ("gpt", {"fsdp": 2, "context": 2, "tensor": 2}, {"remat": "full"}),
+        ("gpt", {"fsdp": 4, "tensor": 2}, {"partitioning": "auto"}),
+        ("mpt-alibi", {"fsdp": 2, "tensor": 2}, {}),
+        ("window", {"context": 4}, {"remat": "none"}),
+    ],
+    ids=["data-fsdp-tensor", "fsdp-context-tensor", "auto", "alibi", "window"],
+)
+def test_divided_models_equal_the_whole(name, mesh, options):
+    _, args, loss, gradients = copy.deepcopy(run_variant(name))
+    batch = 4 // (mesh.get("data", 1) * mesh.get("fsdp", 1))
+    settings = {**TINY, **VARIANTS[name], **options, "mesh": mesh, "batch": batch}
+    new_state, new_loss = jitted(gpt.build(model="tiny-gpt", **settings))(*args)
+    assert_close(new_loss, loss, 2e-5)
+    new_gradients = get_gradients(new_state)
+    for tree in (gradients, new_gradients):
+        tree["layers"].pop("wk_bias", None)  # moves all scores of a query alike: no gradient
+    assert_close(new_gradients, gradients, 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("model", "count"),
+    [  # as the models' authors count them, with sequences of 2048 tokens
+        ("405b", 405_853_388_800), ("llama2-13b", 13_015_864_320), ("llama2-70b", 68_976_648_192),
+        ("codellama-34b", 33_743_970_304), ("mpt-125m", 125_311_488), ("mpt-1b", 1_315_950_592),
+        ("mpt-7b", 6_658_859_008), ("mpt-70b", 64_862_437_376),
+    ],
+)  # fmt: skip
+def test_models_have_the_published_sizes(model, count):
+    recipe = find_recipe(model)
+    assert recipe.build(model=model, mesh={}, sequence=2048).facts["parameters"] == count
+
+
+def find_recipe(model):
+    import importlib
+
+    name = "gpt" if MODELS[model].norm == "layer" else "llama"
+    return importlib.import_module(RECIPES[name].split(":")[0])
+
+
+def count_attention_calls(**options):
+    program = gpt.build(
+        model="tiny-gpt", mesh={}, sequence=32, batch=1, attention="cudnn",
+        remat="minimal_flash", **options,
+    )  # fmt: skip
+    text = str(frontends.from_jax(lower_exportable(program, "cuda")))
+    return text, text.count("@__cudnn$fmha")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, ["@__cudnn$fmhaSoftmax("]),
+        ({"positions": "alibi"}, ["@__cudnn$fmhaScaleBiasSoftmax("]),
+        ({"window": 8}, ["@__cudnn$fmhaSoftmax(", "sliding_window_length"]),
+    ],
+    ids=["causal", "alibi", "window"],
+)
+def test_fused_attention_takes_windows_and_biases(options, words):
+    text, calls = count_attention_calls(**options)
+    assert calls == 2 * 2  # forward and backward of two layers
+    assert all(word in text for word in words)
+    if "window" in options:
+        assert "sliding_window_length\\22: 8" in text or "sliding_window_length = 8" in text
+
+
+def test_fused_attention_has_no_limit_of_scores():
+    from hespas.frontends.recipes.parallel import MeshParallelism
+    from hespas.frontends.recipes.transformer import Decoder
+
+    with pytest.raises(UsageError, match="no limit of scores"):
+        Decoder(
+            make_decoder_model("tiny", score_cap=50.0),
+            MeshParallelism({}),
+            None,
+            "none",
+            None,
+            "cudnn",
+        )
