@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 
 from hespas.frontends.export.program_source import find_program_function
 from hespas.frontends.export.recipe_options import RecipeOption, collect_options
 from hespas.frontends.recipes import RECIPES
+from hespas.frontends.recipes.language_models import DecoderModel
 from hespas.frontends.recipes.layer_weights import count_parameters, make_layers, make_model_weights
 from hespas.frontends.recipes.published_models import MODELS
 
@@ -41,11 +43,11 @@ MODELS_HEAD = """
 ## Models
 
 The option `model` selects one of these models. 100m to 3b are those of the published workloads
-(arXiv 2604.12090), 8b and 70b are Llama 3 (arXiv 2407.21783), llama2-7b is Llama 2 (arXiv
-2307.09288), and mixtral-8x7b is described in arXiv 2401.04088; the tiny ones are for tests. Options
-such as `layers` and `emb` override single dimensions.
+(arXiv 2604.12090), and 8b, 70b and 405b are Llama 3; `published_models.py` names all sources.
+The tiny ones are for tests. Options such as `layers` and `emb` override single dimensions. The last
+column lists what differs from Llama; learned positions are counted for 2048 tokens.
 
-| model | emb | heads | kv_heads | head_dim | layers | mlp | vocab | experts | parameters |
+| model | emb | heads | kv_heads | head_dim | layers | mlp | vocab | parameters | differences |
 |---|---|---|---|---|---|---|---|---|---|
 """
 
@@ -128,8 +130,20 @@ def _render_option(option: RecipeOption) -> str:
 def _render_model(name: str) -> str:
     m = MODELS[name]
     count = count_parameters(make_model_weights(m, None, make_layers(m, None, scan=True), 2048))
-    sizes = (m.emb, m.heads, m.kv_heads, m.head_dim, m.layers, m.mlp, m.vocab, m.experts or "-")
-    return f"| {name} | {' | '.join(map(str, sizes))} | {count:,} |\n"
+    sizes = (m.emb, m.heads, m.kv_heads, m.head_dim, m.layers, m.mlp, m.vocab)
+    return f"| {name} | {' | '.join(map(str, sizes))} | {count:,} | {_render_differences(m)} |\n"
+
+
+def _render_differences(m: DecoderModel) -> str:
+    """Return the parts of a model that differ from Llama's, as ``name=value``."""
+    parts = [
+        f"{field.name}={getattr(m, field.name)}"
+        for field in dataclasses.fields(m)
+        if field.default is not dataclasses.MISSING
+        and getattr(m, field.name) != field.default
+        and field.name != "rope_theta"
+    ]
+    return ", ".join(parts) or "-"
 
 
 if __name__ == "__main__":

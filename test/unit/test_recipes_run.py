@@ -13,17 +13,16 @@ from support.recipe_runs import arrays, assert_close, jitted
 from hespas.frontends.recipes import (
     decode,
     gemm,
-    language_models,
     llama,
     moe,
     pipeline,
     prefill,
     resnet,
 )
-from hespas.frontends.recipes.language_models import MODELS
 from hespas.frontends.recipes.layer_weights import make_layer_weights
 from hespas.frontends.recipes.optimisers import AdamW
 from hespas.frontends.recipes.parallel import MeshParallelism
+from hespas.frontends.recipes.published_models import MODELS, make_decoder_model
 
 pytestmark = pytest.mark.slow
 
@@ -226,7 +225,7 @@ def test_moe_divided_equals_whole(mesh, remat):
 
 def mixture_case(room):
     """(tokens, weights, output, scores) of the mixture on one device."""
-    m = language_models.make_decoder_model("tiny-moe")
+    m = make_decoder_model("tiny-moe")
     p = MeshParallelism({})
     w = arrays(p.make_shape_tree(make_layer_weights(m, jnp.float32)))
     h = np.random.default_rng(1).normal(size=(2, 8, m.emb)).astype(np.float32)

@@ -14,6 +14,7 @@ from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
 from hespas.workflows.validation import case_report, case_systems
+from hespas.workflows.validation.case_models import FAMILIES
 from hespas.workflows.validation.case_programs import (
     REMAT_POLICIES,
     plan_case_program,
@@ -107,6 +108,35 @@ def test_a_row_becomes_a_recipe():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("model", "texts", "recipe", "expected"),
+    [
+        ("mpt-7b", {"kv_heads": "8"}, "gpt", {"model": "mpt-7b", "emb": "512", "head_dim": "64"}),
+        ("megatron-22b", {}, "gpt", {"model": "gpt3-22b", "head_dim": "64"}),
+        ("maxtext-scale-16b", {}, "llama", {"model": "llama2-7b", "head_dim": "128"}),
+        ("maxtext-22b", {}, "gpt", {"norm": "rms", "activation": "relu", "head_dim": "256"}),
+        ("llama3.1-405b", {"hidden": "16384", "heads": "128"}, "llama",
+         {"model": "405b", "head_dim": "128"}),
+        ("fuji-7b-v1", {"head_dim": "32"}, "gpt", {"tied": "true", "head_dim": "32"}),
+    ],
+)  # fmt: skip
+def test_models_are_those_of_their_families(model, texts, recipe, expected):
+    workload = plan_case(model=model, **texts).workload
+    assert workload.recipe == recipe
+    assert {key: workload.options[key] for key in expected} == expected
+
+
+def test_published_models_of_a_table_are_options_of_their_recipes():
+    pytest.importorskip("jax")
+    from hespas.frontends.export.program_source import find_program_function
+    from hespas.frontends.export.recipe_options import collect_options
+
+    for family in FAMILIES:
+        options = {o.name: o for o in collect_options(find_program_function(family.recipe))}
+        assert family.base in options["model"].words
+        assert set(family.options) <= set(options)
+
+
 def test_attention_is_fused_for_types_of_16_bits_on_gpus():
     assert plan_case(precision="f32").workload.options["attention"] == "dot_product"
     plan = plan_case_program(make_case(), {}, compiles_for_gpu=False)
@@ -194,7 +224,7 @@ def test_options_of_the_user_replace_those_of_rows():
 @pytest.mark.parametrize(
     ("texts", "kind", "reason"),
     [
-        ({"model": "mpt-7b"}, "model", "no recipe builds the model 'mpt-7b'"),
+        ({"model": "t5-xl"}, "model", "no recipe builds the model 't5-xl'"),
         ({"layers": "", "vocab": ""}, "model", "layers, vocab missing"),
         ({"layers": "24+24"}, "model", "layers is '24\\+24', not a number"),
         ({"seq_len": "224x224x3"}, "sequence", "seq_len is '224x224x3'"),
@@ -399,7 +429,7 @@ def run(*argv):
 
 
 def test_a_table_of_refused_rows_has_their_reasons(write_table, capsys, tmp_path):
-    table = write_table(HEADER + "mpt-7b,TPUv5e,8,1\nllama2-7b,abacus,8,1\n")
+    table = write_table(HEADER + "t5-xl,TPUv5e,8,1\nllama2-7b,abacus,8,1\n")
     out = tmp_path / "out.csv"
     page = tmp_path / "out.html"
     assert run(table, "--csv", str(out), "--page", str(page), "--work-dir", str(tmp_path)) == 1
@@ -440,7 +470,7 @@ def test_a_newcomer_s_table(write_table, capsys, tmp_path):
     pytest.importorskip("jax")
     table = write_table(
         "model,hardware,devices,step_time_s,per_device_batch,seq_len,heads,kv_heads,head_dim,hidden\n"
-        "tiny,H100_80GB_SXM,8,0.5,1,128,4,2,64,256\nmpt-7b,H100_80GB_SXM,8,1,1,128,,,,\n"
+        "tiny,H100_80GB_SXM,8,0.5,1,128,4,2,64,256\nt5-xl,H100_80GB_SXM,8,1,1,128,,,,\n"
     )
     places = ("--work-dir", str(tmp_path / "w"), "--cache", str(tmp_path / "c"), "--jobs", "1")
     assert run(table, *places, "--json") == 0
@@ -450,7 +480,7 @@ def test_a_newcomer_s_table(write_table, capsys, tmp_path):
     row, refused = data["rows"]
     assert row["low_s"] < row["predicted_s"] < row["high_s"] and row["compile_s"] > 0
     assert row["error"] == pytest.approx(row["predicted_s"] / 0.5 - 1)
-    assert refused["reason"] == "no recipe builds the model 'mpt-7b'"
+    assert refused["reason"] == "no recipe builds the model 't5-xl'"
     assert data["scores"]["all"]["rows"]["score"]["cells"] == 1
     assert run(table, *places, "--json", "--max-mape", "1") == 1
     again = capsys.readouterr()

@@ -15,18 +15,14 @@ from typing import get_args
 
 from hespas.frontends.recipes.remat_policies import Remat
 from hespas.workflows.studies.study_definition import StudyWorkload
+from hespas.workflows.validation.case_models import (
+    find_family,
+    find_published_model,
+    infer_head_dim,
+)
 from hespas.workflows.validation.case_systems import HOST_DEVICES
 from hespas.workflows.validation.training_cases import DIMENSIONS, TrainingCase
 
-# Models that a recipe can build with any dimensions, by the start of their names.
-FAMILIES = {
-    "llama": "llama", "codellama": "llama", "fuji": "llama", "tiny": "llama", "mixtral": "moe",
-}  # fmt: skip
-# Dimensions that a recipe knows by name, for rows that state none.
-MODELS = {
-    "tiny": "tiny", "llama2-7b": "llama2-7b", "llama3-8b": "8b", "llama3.1-8b": "8b",
-    "llama3-70b": "70b", "llama3.1-70b": "70b", "mixtral-8x7b": "mixtral-8x7b",
-}  # fmt: skip
 RECIPE_SIZES = {
     "layers": "layers", "hidden": "emb", "heads": "heads", "kv_heads": "kv_heads",
     "head_dim": "head_dim", "ffn": "mlp", "vocab": "vocab",
@@ -101,10 +97,8 @@ def plan_case_program(
         **changes,
     }
     recipe = find_recipe(case.get_text("model"))
-    if recipe == "llama" and _is_sequence_parallel(case):
+    if recipe != "moe" and _is_sequence_parallel(case):
         options["sequence_parallel"] = "true"
-    if recipe == "moe":
-        plan.assumptions.append("the capacity of experts is that of the recipe moe")
     plan.workload = StudyWorkload(recipe, options, mesh, {"id": case.id})
     plan.xla_options = _plan_xla_options(case, plan) if compiles_for_gpu else ""
     return plan
@@ -124,7 +118,8 @@ def _choose_attention(precision: Mapping[str, str], *, compiles_for_gpu: bool) -
 
 def find_recipe(model: str) -> str:
     """Return the recipe of a model, or "" if none builds it."""
-    return next((recipe for start, recipe in FAMILIES.items() if model.startswith(start)), "")
+    family = find_family(model)
+    return family.recipe if family else ""
 
 
 def _plan_scan(case: TrainingCase, plan: CasePlan) -> str:
@@ -140,8 +135,8 @@ def _plan_scan(case: TrainingCase, plan: CasePlan) -> str:
 def _plan_sizes(case: TrainingCase, plan: CasePlan) -> dict[str, str]:
     """Return the dimensions of the model as options of the recipe."""
     name = case.get_text("model")
-    recipe = find_recipe(name)
-    if not recipe:
+    family = find_family(name)
+    if family is None:
         plan.reasons["model"] = f"no recipe builds the model '{name}'"
         return {}
     sizes: dict[str, int] = {}
@@ -149,19 +144,21 @@ def _plan_sizes(case: TrainingCase, plan: CasePlan) -> dict[str, str]:
         value = _read_count(case, column, plan)
         if value is not None:
             sizes[column] = value
-    if "model" not in plan.reasons and name not in MODELS:
+    published = find_published_model(name)
+    if "model" not in plan.reasons and not published:
         missing = [c for c in DIMENSIONS if c not in (*sizes, "head_dim", "kv_heads")]
         if missing:
             plan.reasons["model"] = (
                 f"the dimensions of '{name}' are not known: {', '.join(missing)} missing"
             )
     if "hidden" in sizes and "heads" in sizes and "head_dim" not in sizes:
-        sizes["head_dim"] = sizes["hidden"] // sizes["heads"]
+        sizes["head_dim"] = infer_head_dim(family, published, sizes["hidden"], sizes["heads"])
     if "heads" in sizes:
         sizes.setdefault("kv_heads", sizes["heads"])
     options = {RECIPE_SIZES[column]: str(value) for column, value in sizes.items()}
-    base = "8b" if recipe == "llama" else "mixtral-8x7b"
-    return {"model": MODELS.get(name, base), **options}
+    if family.assumption:
+        plan.assumptions.append(family.assumption)
+    return {"model": published or family.base, **options, **family.options}
 
 
 def _plan_precision(case: TrainingCase, plan: CasePlan) -> Mapping[str, str]:

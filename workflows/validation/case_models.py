@@ -1,0 +1,88 @@
+"""The models of training cases: which recipe builds a model, and with which options.
+
+Models that share a recipe differ in data only: a name that the recipe knows, or its family with the
+dimensions of the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hespas.frontends.recipes.published_models import ALIASES, MODELS
+
+
+@dataclass(frozen=True)
+class ModelFamily:
+    """Models that differ in their dimensions only.
+
+    Attributes:
+        start: The start of their names in a table.
+        recipe: The recipe that builds them.
+        base: The recipe's model whose parts they have.
+        head_dim: Their head size, if it is not hidden / heads.
+        options: Options of the recipe that differ from those of ``base``.
+        assumption: What a row of the family does not state.
+    """
+
+    start: str
+    recipe: str
+    base: str
+    head_dim: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    assumption: str = ""
+
+
+# The parts of a Llama, as options of the recipe gpt.
+_LLAMA = {
+    "norm": "rms", "biases": "false", "activation": "silu", "gated": "true", "positions": "rotary",
+}  # fmt: skip
+# MaxText's default decoder in its base.yml of November 2023 (c85d11c39).
+_MAXTEXT_2023 = _LLAMA | {"activation": "relu", "gated": "false"}
+
+# The first family whose start fits is taken.
+FAMILIES = (
+    ModelFamily("llama2", "llama", "llama2-7b"),
+    ModelFamily("codellama", "llama", "codellama-34b"),
+    ModelFamily("llama", "llama", "8b"),
+    # AXLearn's Llama, which shares its embedding with the logits.
+    ModelFamily("fuji", "gpt", "tiny-gpt", options=_LLAMA | {"tied": "true"}),
+    ModelFamily("tiny-gpt", "gpt", "tiny-gpt"),
+    ModelFamily("tiny-moe", "moe", "tiny-moe"),
+    ModelFamily("tiny", "llama", "tiny"),
+    # MaxText's default decoder since 2024: a Llama with heads of 128 for any width.
+    ModelFamily("maxtext-scale", "llama", "llama2-7b", head_dim=128),
+    ModelFamily("maxtext-22b", "gpt", "tiny-gpt", head_dim=256, options=_MAXTEXT_2023),
+    ModelFamily("maxtext-52b", "gpt", "tiny-gpt", head_dim=256, options=_MAXTEXT_2023),
+    ModelFamily("mpt", "gpt", "mpt-7b"),
+    ModelFamily("gpt3", "gpt", "gpt3-7b"),
+    ModelFamily("pax-gpt", "gpt", "gpt3-7b"),
+    ModelFamily("megatron", "gpt", "gpt3-22b"),
+    ModelFamily("turing", "gpt", "gpt3-22b"),
+    ModelFamily(
+        "mixtral", "moe", "mixtral-8x7b",
+        assumption="the capacity of experts is that of the recipe moe",
+    ),
+)  # fmt: skip
+
+
+def find_family(model: str) -> ModelFamily | None:
+    """Return the family of a model, or None if no recipe builds it."""
+    return next((family for family in FAMILIES if model.startswith(family.start)), None)
+
+
+def find_published_model(model: str) -> str:
+    """Return the name under which recipes know the dimensions of a model, or ""."""
+    return ALIASES.get(model, model if model in MODELS else "")
+
+
+def infer_head_dim(family: ModelFamily, published: str, hidden: int, heads: int) -> int:
+    """Return the head size of a row that does not state it.
+
+    It is that of the published model, unless the row changes the dimensions; then that of the
+    family, or hidden / heads.
+    """
+    m = MODELS.get(published)
+    if m is not None and (m.emb, m.heads) == (hidden, heads):
+        return m.head_dim
+    return family.head_dim or hidden // heads
