@@ -16,8 +16,8 @@ from hespas.dialects.mlir import ir
 from hespas.frontends.export.exportable_lowering import lower_exportable
 from hespas.frontends.recipes import llama
 from hespas.frontends.recipes.decoder_training import TrainingOptions, build_training_step
-from hespas.frontends.recipes.language_models import MODELS
 from hespas.frontends.recipes.parallel import TOKENS, ShardedArray
+from hespas.frontends.recipes.published_models import MODELS
 from hespas.passes.base import PassRun
 from hespas.support.errors import UsageError
 
