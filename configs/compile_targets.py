@@ -1,7 +1,8 @@
 """The devices that XLA can compile for: ``targets/<NAME>.json``.
 
-``config`` has the keys of XLA's GpuTargetConfigProto (openxla/xla,
-``xla/stream_executor/device_description.proto``). A target has the name of its node.
+Of a GPU, ``config`` has the keys of XLA's GpuTargetConfigProto (openxla/xla,
+``xla/stream_executor/device_description.proto``); of a TPU, ``tpu`` describes the chip. A target
+has the name of its node.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hespas.configs import (
     build_unknown_name_error,
@@ -21,6 +22,7 @@ from hespas.configs import (
     read_preset_or_file,
 )
 from hespas.configs.text_files import read_text_file
+from hespas.configs.tpu_targets import TpuTarget
 from hespas.configs.validation import Positive, validate_config
 
 CPU = "cpu"
@@ -76,27 +78,44 @@ class TargetFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str
-    config: _TargetConfig
+    config: _TargetConfig | None = None
+    tpu: TpuTarget | None = None
     description: str = ""
     sources: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> TargetFile:
+        if (self.config is None) == (self.tpu is None):
+            raise ValueError("a target has either 'config' (of a GPU) or 'tpu'")
+        return self
 
 
 @dataclass(frozen=True)
 class CompileTarget:
-    """A device to compile for; ``proto`` is its GpuTargetConfigProto as text, None for a CPU."""
+    """A device to compile for.
+
+    Attributes:
+        proto: The GpuTargetConfigProto of a GPU as text; None for other devices.
+        tpu: The chip of a TPU; None for other devices.
+    """
 
     name: str
     proto: str | None
     description: str = ""
+    tpu: TpuTarget | None = None
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.proto is None and self.tpu is None
 
 
 def list_target_presets() -> list[str]:
-    """Return the names of all GPU targets in alphabetical order."""
+    """Return the names of all targets except ``cpu`` in alphabetical order."""
     return list_preset_names("targets")
 
 
 def load_compile_target(name_or_path: str) -> CompileTarget:
-    """Load ``cpu``, a GPU target preset, or a target from a ``.json`` or ``.txtpb`` file.
+    """Load ``cpu``, a target preset, or a target from a ``.json`` or ``.txtpb`` file.
 
     Raises:
         UsageError: No target has this name.
@@ -108,11 +127,13 @@ def load_compile_target(name_or_path: str) -> CompileTarget:
     if path.suffix in (".txtpb", ".pbtxt", ".textproto"):
         return CompileTarget(path.stem, read_text_file(path))
     data = read_target_json(name_or_path)
-    return CompileTarget(data["name"], _to_text_proto(data["config"]), data.get("description", ""))
+    proto = _to_text_proto(data["config"]) if "config" in data else None
+    tpu = TpuTarget.model_validate(data["tpu"]) if "tpu" in data else None
+    return CompileTarget(data["name"], proto, data.get("description", ""), tpu)
 
 
 def read_target_json(name_or_path: str) -> dict[str, Any]:
-    """Return the validated JSON object of a GPU target; raises like ``load_compile_target``."""
+    """Return the validated JSON object of a target; raises like ``load_compile_target``."""
     if is_preset_name(name_or_path) and name_or_path not in list_target_presets():
         known = [CPU, *list_target_presets()]
         alternative = "or give a .json or .txtpb file"

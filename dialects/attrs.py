@@ -245,6 +245,17 @@ class KernelCostAttr(AttrRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class CompilerEstimateAttr(AttrRecord):
+    """The time that the compiler of the target expects one execution of a kernel to take."""
+
+    NAME: ClassVar[str] = "hespas.compiler_estimate"
+    HOLDERS: ClassVar[str] = "kernel of a module that XLA:TPU has compiled"
+
+    cycles: int = _declare("clock cycles, XLA:TPU's estimated_cycles")
+    latency_ns: float = _declare("the cycles at the clock of the target, in nanoseconds")
+
+
+@dataclass(frozen=True, slots=True)
 class RegionAttr(AttrRecord):
     """One compute region."""
 
@@ -406,6 +417,7 @@ RECORDS: tuple[type[AttrRecord], ...] = (
     Cost,
     KernelAttr,
     KernelCostAttr,
+    CompilerEstimateAttr,
     RegionAttr,
     CommAttr,
     TargetAttr,

@@ -21,7 +21,7 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, func, mhlo, mpmd, sdy, stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
-from hespas.dialects.attrs import TRIPS, Cost, KernelCostAttr
+from hespas.dialects.attrs import TRIPS, CompilerEstimateAttr, Cost, KernelCostAttr
 from hespas.support.errors import HespasError
 
 __all__ = [
@@ -259,7 +259,8 @@ def walk_operations(op: ir.Operation, visit: Callable[[ir.Operation], ir.WalkRes
         raise raised[0]
 
 
-_COST_INPUTS = (TRIPS, KernelCostAttr.NAME)  # hespas attributes that the cost of an op depends on
+# The hespas attributes that the cost of an op depends on.
+COST_INPUTS = (TRIPS, KernelCostAttr.NAME, CompilerEstimateAttr.NAME)
 
 
 def to_canonical_text(op: ir.Operation) -> str:
@@ -282,7 +283,7 @@ def to_canonical_text(op: ir.Operation) -> str:
 
 def _strip_hespas_attrs(op: ir.Operation) -> ir.WalkResult:
     attributes = op.attributes
-    for name in [n for n in attributes if n.startswith("hespas.") and n not in _COST_INPUTS]:
+    for name in [n for n in attributes if n.startswith("hespas.") and n not in COST_INPUTS]:
         del attributes[name]
     return ir.WalkResult.ADVANCE
 

@@ -1,4 +1,4 @@
-"""XLA's compilers, which jaxlib and the GPU plug-in ship.
+"""XLA's compilers, which jaxlib, the GPU plug-in and libtpu ship.
 
 XLA may abort, so that only worker processes use this module to compile.
 """
@@ -6,6 +6,7 @@ XLA may abort, so that only worker processes use this module to compile.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,15 @@ MAX_CPU_DEVICES = 2048  # of one process (xla/pjrt/plugin/xla_cpu, kMaxCpuDevice
 GPU_PLUGINS = ("jax_plugins.xla_cuda12", "jax_plugins.xla_cuda13")
 GPU_LIBRARY = "xla_cuda_plugin.so"
 PLUGIN_NAME = "hespas_cuda"  # JAX uses "cuda"; a process can load each name only once
+TPU_PLUGIN_NAME = "hespas_tpu"
+TPU_LIBRARY_VARIABLE = "TPU_LIBRARY_PATH"  # as JAX
+TPU_ENVIRONMENT = {  # libtpu does not look for a TPU, its host or other users of it
+    "TPU_SKIP_MDS_QUERY": "1",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+}
+TPU_FLAGS_VARIABLE = "LIBTPU_INIT_ARGS"
+MEMORY_PLAN_PARTS = ("argument", "output", "alias", "temp", "generated_code")
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,53 @@ def find_gpu_library() -> str | None:
             if os.path.exists(path):
                 return path
     return None
+
+
+def find_tpu_library() -> str | None:
+    """Return the path of libtpu: that of TPU_LIBRARY_PATH, or of the package; None if missing."""
+    from importlib.util import find_spec
+
+    named = os.environ.get(TPU_LIBRARY_VARIABLE)
+    if named:
+        return named if os.path.exists(named) else None
+    spec = find_spec("libtpu")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        path = os.path.join(folder, "libtpu.so")
+        if os.path.exists(path):
+            return path
+    return None
+
+
+def make_tpu_compile_devices(
+    library: str, name: str, slices: int, host_chips: Sequence[int], chip_config: str
+) -> list[Any]:
+    """Create TPU devices to compile for; no TPU is needed.
+
+    The process must have been started with ``TPU_ENVIRONMENT``.
+
+    Args:
+        library: The path of libtpu.
+        name: The name of a topology, such as ``v5e:16x16``.
+        slices: The number of slices of this topology.
+        host_chips: The chips of a host in each dimension; empty for the default.
+        chip_config: The name of libtpu's configuration of the chip; "" for the default.
+
+    Raises:
+        RuntimeError: libtpu has no such topology.
+    """
+    from jaxlib import xla_client
+
+    api = xla_client.load_pjrt_plugin_dynamically(TPU_PLUGIN_NAME, library)
+    xla_client.initialize_pjrt_plugin(TPU_PLUGIN_NAME)
+    options: dict[str, Any] = {}
+    if slices > 1:
+        options["num_slices"] = slices
+    if host_chips:
+        options["chips_per_host_bounds"] = tuple(host_chips)
+    if chip_config:
+        options["chip_config_name"] = chip_config
+    topology = xla_client.make_c_api_device_topology(api, name, **options)
+    return topology._make_compile_only_devices()
 
 
 def make_gpu_compile_devices(
@@ -122,13 +179,43 @@ def compile_for_gpu(
     devices[0].client.compile(module, where, _build_compile_options(settings, dump, settings.spmd))
 
 
-def _build_compile_options(settings: CompilationSettings, dump: HloDump, spmd: bool) -> Any:
+def compile_for_tpu(
+    module: ir.Module, settings: CompilationSettings, devices: list[Any]
+) -> tuple[bytes, dict[str, int]]:
+    """Compile a module for devices of ``make_tpu_compile_devices``.
+
+    Returns:
+        The serialised HloModuleProto in XLA's schedule, and the bytes of each part of XLA's memory
+        plan for one device (``MEMORY_PLAN_PARTS``, and the peak).
+
+    Raises:
+        RuntimeError: XLA cannot compile it.
+    """
+    from jaxlib import xla_client
+
+    where = xla_client.DeviceList(tuple(devices))
+    ids = [device.id for device in devices]  # those of several slices are not consecutive
+    options = _build_compile_options(settings, None, settings.spmd, ids)
+    executable = devices[0].client.compile(module, where, options)
+    stats = executable.get_compiled_memory_stats()
+    plan = {part: getattr(stats, f"{part}_size_in_bytes") for part in MEMORY_PLAN_PARTS}
+    plan["peak"] = stats.peak_memory_in_bytes
+    return executable.hlo_modules()[0].as_serialized_hlo_module_proto(), plan
+
+
+def _build_compile_options(
+    settings: CompilationSettings,
+    dump: HloDump | None,
+    spmd: bool,
+    device_ids: Sequence[int] | None = None,
+) -> Any:
     import numpy
     from jaxlib import xla_client
 
     options = xla_client.CompileOptions()
     options.num_replicas, options.num_partitions = settings.replicas, settings.partitions
-    assignment = numpy.arange(settings.device_count).reshape(settings.replicas, settings.partitions)
+    ids = numpy.arange(settings.device_count) if device_ids is None else numpy.array(device_ids)
+    assignment = ids.reshape(settings.replicas, settings.partitions)
     options.device_assignment = xla_client.DeviceAssignment.create(assignment)
     build = options.executable_build_options
     build.use_spmd_partitioning = spmd
@@ -136,6 +223,8 @@ def _build_compile_options(settings: CompilationSettings, dump: HloDump, spmd: b
     if settings.spmd:
         build.allow_spmd_sharding_propagation_to_parameters = list(settings.free_parameters)
         build.allow_spmd_sharding_propagation_to_output = list(settings.free_results)
+    if dump is None:
+        return options
     debug = build.debug_options
     debug.xla_dump_to = dump.folder
     debug.xla_dump_hlo_pass_re = dump.passes

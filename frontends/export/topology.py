@@ -28,7 +28,7 @@ def make_topology_devices(
     gpu_target = compile_targets.load_compile_target(target)
     if gpu_target.proto is None:
         raise HespasError(
-            "compile-only devices exist for GPU targets, not for the CPU",
+            f"compile-only devices exist for GPU targets, not for {gpu_target.name}",
             remedy="set JAX_NUM_CPU_DEVICES",
         )
     library = find_gpu_library()

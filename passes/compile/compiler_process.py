@@ -10,12 +10,27 @@ import os
 import re
 import signal
 import sys
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from hespas.configs.tpu_targets import TpuTopology
 from hespas.dialects.mlir import ir
 from hespas.dialects.mlir_diagnostics import ADVICE
-from hespas.dialects.xla import CompilationSettings, find_gpu_library
+from hespas.dialects.xla import (
+    TPU_ENVIRONMENT,
+    TPU_FLAGS_VARIABLE,
+    CompilationSettings,
+    find_gpu_library,
+    find_tpu_library,
+)
+from hespas.passes.compile.compile_cache import (
+    LEAST_S,
+    CompiledHlo,
+    compute_compile_key,
+    find_cached_compile,
+    store_compile,
+)
 from hespas.support.errors import HespasError, extract_first_diagnostic
 from hespas.support.supervised_process import open_temporary_folder
 
@@ -25,6 +40,10 @@ DEVICES_PER_NODE = 8
 LOG_LINE = re.compile(r"^([IWEF])\d{4,} [\d:.]+ +\d+ \S+\] (.*)")
 STATUS_PREFIX = re.compile(r"^(?:error: )?(?:[A-Z_]{4,}: )?(?:-:\d+:\d+: error: )?")
 NO_PLUGIN = "pip install 'hespas[gpu-compiler]'"
+NO_LIBTPU = "pip install 'hespas[tpu-compiler]'"
+TOO_LARGE = re.compile(
+    r"Ran out of memory in memory space (?P<space>\w+)\. Used (?P<used>\S+) of (?P<limit>\S+)"
+)
 
 
 @dataclass(frozen=True)
@@ -37,9 +56,11 @@ class CompileRequest:
         wanted: A regular expression for the name of the dump to return.
         complete: A regular expression for the name of a dump that XLA writes after the wanted one.
         scheduled: Whether to keep the order of the instructions.
-        target: The text of a GpuTargetConfigProto; None for the CPU.
+        keep_async: Whether asynchronous collectives of XLA:TPU stay asynchronous.
+        target: The text of a GpuTargetConfigProto; None for the CPU and TPUs.
+        tpu: The slices of a TPU; None for other devices. ``passes`` and the dumps are not used.
         devices_per_node: The maximum number of devices of a host.
-        flags: The value of XLA_FLAGS.
+        flags: The value of XLA_FLAGS, or of LIBTPU_INIT_ARGS.
         timeout_s: Seconds after which the compilation is stopped.
     """
 
@@ -48,7 +69,9 @@ class CompileRequest:
     wanted: str
     complete: str
     scheduled: bool = False
+    keep_async: bool = True
     target: str | None = None
+    tpu: TpuTopology | None = None
     devices_per_node: int = DEVICES_PER_NODE
     flags: str = ""
     timeout_s: float = 1800
@@ -56,10 +79,16 @@ class CompileRequest:
 
 @dataclass(frozen=True)
 class CompiledModule:
-    """A module, and the serialised HloModuleProto that it was converted from."""
+    """A compiled module.
+
+    Attributes:
+        hlo: The serialised HloModuleProto that it was converted from.
+        memory_plan: The bytes of each part of XLA's memory plan; empty if it is not known.
+    """
 
     module: ir.Module
     hlo: bytes
+    memory_plan: dict[str, int] = field(default_factory=dict)
 
 
 class CompileFailure(Exception):
@@ -73,55 +102,105 @@ def compile_module(module: ir.Module, request: CompileRequest) -> CompiledModule
         CompileFailure: XLA failed or timed out, or StableHLO cannot express the result.
         HespasError: The compiler is not installed.
     """
-    import subprocess  # it adds to every start-up, and few modules come here
-
-    library = None
-    if request.target is not None:
-        library = find_gpu_library()
-        if library is None:
-            raise HespasError("XLA's GPU compiler is not installed", remedy=NO_PLUGIN)
+    library = _find_library(request)
+    bytecode = _encode_module(module)
+    key = compute_compile_key(bytecode, _list_settings(request), library)
+    cached = find_cached_compile(key)
     with open_temporary_folder() as name:
         folder = Path(name)
-        _write_request(folder, module, request, library)
-        # -P: a file in the current folder must not be imported instead of a package.
-        command = [sys.executable, "-P", "-m", WORKER, name]
-        environment = {**os.environ, "XLA_FLAGS": request.flags, "TF_CPP_MIN_LOG_LEVEL": "2"}
-        with (folder / "stderr").open("wb") as stderr:
-            try:
-                process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr,
-                    env=environment, start_new_session=True,
-                )  # fmt: skip
-            except OSError as error:
-                raise CompileFailure(str(error)) from None
-            try:
-                code = process.wait(request.timeout_s)
-            except subprocess.TimeoutExpired:
-                raise CompileFailure(f"it did not finish in {request.timeout_s:g} s") from None
-            finally:
-                _kill_process_group(process.pid)
-                process.wait()
+        _write_request(folder, bytecode, request, library, cached)
+        start = time.monotonic()
+        code = _run_worker(folder, request)
+        elapsed_s = time.monotonic() - start
         output = folder / "out"
         if not output.exists():
             text = (folder / "stderr").read_text("utf-8", "replace")
             raise CompileFailure(explain_failure(text, code))
+        compiled = _read_hlo(folder)
+        if cached is None and elapsed_s > LEAST_S:
+            store_compile(key, compiled)
         try:
-            return CompiledModule(
-                ir.Module.parse(output.read_bytes(), module.context), (folder / "hlo").read_bytes()
-            )
+            converted = ir.Module.parse(output.read_bytes(), module.context)
         except ir.MLIRError as error:
             why = extract_first_diagnostic(error)
             raise CompileFailure(f"StableHLO cannot express the result: {why}") from None
+    return CompiledModule(converted, compiled.hlo, compiled.memory_plan)
+
+
+def _find_library(request: CompileRequest) -> str | None:
+    """Return the compiler's library, None for the CPU; raises HespasError if it is missing."""
+    if request.tpu is not None:
+        library, name, remedy = find_tpu_library(), "TPU", NO_LIBTPU
+    elif request.target is not None:
+        library, name, remedy = find_gpu_library(), "GPU", NO_PLUGIN
+    else:
+        return None
+    if library is None:
+        raise HespasError(f"XLA's {name} compiler is not installed", remedy=remedy)
+    return library
+
+
+def _encode_module(module: ir.Module) -> bytes:
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+def _list_settings(request: CompileRequest) -> dict[str, object]:
+    """Return the settings that the compiled HLO depends on."""
+    conversion = ("scheduled", "keep_async", "timeout_s")
+    return {
+        name: value for name, value in dataclasses.asdict(request).items() if name not in conversion
+    }
+
+
+def _run_worker(folder: Path, request: CompileRequest) -> int:
+    """Run the worker, and return its exit code; raises CompileFailure."""
+    import subprocess  # it adds to every start-up, and few modules come here
+
+    # -P: a file in the current folder must not be imported instead of a package.
+    command = [sys.executable, "-P", "-m", WORKER, str(folder)]
+    environment = {**os.environ, "XLA_FLAGS": request.flags, "TF_CPP_MIN_LOG_LEVEL": "2"}
+    if request.tpu is not None:
+        environment |= {**TPU_ENVIRONMENT, "XLA_FLAGS": "", TPU_FLAGS_VARIABLE: request.flags}
+    with (folder / "stderr").open("wb") as stderr:
+        try:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr,
+                env=environment, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise CompileFailure(str(error)) from None
+        try:
+            return process.wait(request.timeout_s)
+        except subprocess.TimeoutExpired:
+            raise CompileFailure(f"it did not finish in {request.timeout_s:g} s") from None
+        finally:
+            _kill_process_group(process.pid)
+            process.wait()
 
 
 def _write_request(
-    folder: Path, module: ir.Module, request: CompileRequest, library: str | None
+    folder: Path,
+    bytecode: bytes,
+    request: CompileRequest,
+    library: str | None,
+    cached: CompiledHlo | None,
 ) -> None:
-    buffer = io.BytesIO()
-    module.operation.write_bytecode(buffer)
-    (folder / "in").write_bytes(buffer.getvalue())
+    """Write what the worker reads; with a cached result, it only converts."""
+    (folder / "in").write_bytes(bytecode)
     fields = {**dataclasses.asdict(request), "library": library}
     (folder / "request.json").write_text(json.dumps(fields))
+    if cached is not None:
+        (folder / "plan.json").write_text(json.dumps(cached.memory_plan))
+        (folder / "hlo").write_bytes(cached.hlo)
+
+
+def _read_hlo(folder: Path) -> CompiledHlo:
+    plan = folder / "plan.json"
+    return CompiledHlo(
+        (folder / "hlo").read_bytes(), json.loads(plan.read_text()) if plan.exists() else {}
+    )
 
 
 def _kill_process_group(group: int) -> None:
@@ -133,6 +212,11 @@ def _kill_process_group(group: int) -> None:
 
 def explain_failure(stderr: str, code: int) -> str:
     """Explain in one line why XLA failed: its error, the last logged error, or the exit code."""
+    if does_not_fit := TOO_LARGE.search(stderr):
+        return (
+            f"it needs {does_not_fit['used']} of {does_not_fit['limit']} in memory "
+            f"{does_not_fit['space']}"
+        )
     lines = [line for line in stderr.splitlines() if line.strip()]
     for line in reversed(lines):
         if line.startswith("error: "):

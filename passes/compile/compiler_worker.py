@@ -2,8 +2,11 @@
 
 XLA cannot run a part of its pipeline. The worker therefore starts a compilation, lets XLA dump HLO
 between its passes, and ends the process when a later dump shows that the wanted one is complete.
+XLA:TPU dumps nothing; it returns the HLO of a whole compilation.
+
 ``python -m hespas.passes.compile.compiler_worker FOLDER`` reads ``FOLDER/request.json`` and
-bytecode from ``FOLDER/in``, and writes ``FOLDER/out``: StableHLO bytecode. Errors go to stderr.
+bytecode from ``FOLDER/in``, or HLO that was compiled before from ``FOLDER/hlo``. It writes
+``FOLDER/out``: StableHLO bytecode. Errors go to stderr.
 """
 
 from __future__ import annotations
@@ -24,18 +27,30 @@ from hespas.dialects.xla import (
     HloDump,
     compile_for_cpu,
     compile_for_gpu,
+    compile_for_tpu,
     make_gpu_compile_devices,
+    make_tpu_compile_devices,
 )
-from hespas.passes.compile.hlo_to_stablehlo import convert_hlo_to_stablehlo
+from hespas.passes.compile.hlo_to_stablehlo import convert_hlo_to_stablehlo, convert_tpu_hlo
 
-REQUEST, INPUT, OUTPUT, DUMPS, HLO = "request.json", "in", "out", "dumps", "hlo"
+REQUEST, INPUT, OUTPUT, DUMPS = "request.json", "in", "out", "dumps"
+HLO, PLAN = "hlo", "plan.json"
 POLL_S = 0.002
+PARENT_POLL_S = 0.5
 _exit_lock = threading.Lock()
 
 
 def main(folder: Path) -> None:
     """Compile, and end the process with exit code 0 if the output was written, otherwise 1."""
     request = json.loads((folder / REQUEST).read_text())
+    if (folder / HLO).exists():  # compiled before
+        _convert_and_exit(folder, request)
+    if request["tpu"] is not None:
+        try:
+            _compile_for_tpu(folder, request)
+        except Exception as error:
+            _exit_with_error(str(error))
+        _convert_and_exit(folder, request)
     (folder / DUMPS).mkdir()
     threading.Thread(target=_watch_dumps, args=(folder, request), daemon=True).start()
     try:
@@ -61,6 +76,28 @@ def _compile_request(folder: Path, request: dict[str, Any]) -> None:
     compile_for_gpu(module, compilation, dump, devices)
 
 
+def _compile_for_tpu(folder: Path, request: dict[str, Any]) -> None:
+    """Compile for a TPU, whose compiler returns the HLO and dumps none."""
+    threading.Thread(target=_watch_parent, daemon=True).start()
+    tpu = request["tpu"]
+    compilation = CompilationSettings(**request["compilation"])
+    devices = make_tpu_compile_devices(
+        request["library"], tpu["name"], tpu["slices"], tpu["host_chips"], tpu["chip_config"]
+    )
+    module = ir.Module.parse((folder / INPUT).read_bytes(), make_context())
+    proto, plan = compile_for_tpu(module, compilation, devices[: compilation.device_count])
+    (folder / PLAN).write_text(json.dumps(plan))
+    (folder / HLO).write_bytes(proto)
+
+
+def _watch_parent() -> None:
+    """End the process when its parent has ended."""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        time.sleep(PARENT_POLL_S)
+    os._exit(1)
+
+
 def _watch_dumps(folder: Path, request: dict[str, Any]) -> None:
     parent = os.getppid()
     try:
@@ -81,19 +118,31 @@ def find_dump(folder: Path, pattern: str) -> Path | None:
 def _convert_and_exit(folder: Path, request: dict[str, Any]) -> None:
     """Convert the wanted dump, write the output and end the process."""
     _exit_lock.acquire()  # Never released: the second thread waits until the process ends.
-    dump = find_dump(folder / DUMPS, request["wanted"])
-    if dump is None:
-        _exit_with_error(f"it did not dump {request['wanted']}")
-    proto = extract_hlo_module(dump.read_bytes()) or b""
-    (folder / HLO).write_bytes(proto)
+    proto = _read_hlo(folder, request)
     try:
-        converted = convert_hlo_to_stablehlo(proto, scheduled=request["scheduled"])
+        converted = (
+            convert_hlo_to_stablehlo(proto, scheduled=request["scheduled"])
+            if request["tpu"] is None
+            else convert_tpu_hlo(proto, keep_async=request["keep_async"])
+        )
     except Exception as error:
         _exit_with_error(f"StableHLO cannot express the result: {error}")
     partial = folder / f"{OUTPUT}.partial"
     partial.write_bytes(converted)
     partial.replace(folder / OUTPUT)
     os._exit(0)
+
+
+def _read_hlo(folder: Path, request: dict[str, Any]) -> bytes:
+    """Return the HLO that was compiled: the wanted dump, or what is there already."""
+    if (folder / HLO).exists():
+        return (folder / HLO).read_bytes()
+    dump = find_dump(folder / DUMPS, request["wanted"])
+    if dump is None:
+        _exit_with_error(f"it did not dump {request['wanted']}")
+    proto = extract_hlo_module(dump.read_bytes()) or b""
+    (folder / HLO).write_bytes(proto)
+    return proto
 
 
 def _exit_with_error(message: str) -> NoReturn:

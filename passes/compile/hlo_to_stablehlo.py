@@ -12,7 +12,7 @@ from hespas.dialects.mlir import (
     make_context,
 )
 from hespas.dialects.xla import hlo_proto_to_text
-from hespas.passes.compile import hlo_text
+from hespas.passes.compile import hlo_text, tpu_hlo
 
 FRONTEND = "mhlo.frontend_attributes"
 
@@ -25,6 +25,22 @@ def convert_hlo_to_stablehlo(proto: bytes, *, scheduled: bool = False) -> bytes:
         changed = hlo_text.add_schedule_dependencies(changed)
     if changed != text:
         proto = hlo_text_to_proto(changed)
+    return _import_hlo(proto, text)
+
+
+def convert_tpu_hlo(proto: bytes, *, keep_async: bool) -> bytes:
+    """Convert a serialised HloModuleProto of XLA:TPU to StableHLO bytecode, in XLA's order.
+
+    Raises:
+        RuntimeError: XLA's importer rejects the module.
+        ValueError: The module contains a form of collective that is not known.
+    """
+    text = tpu_hlo.rewrite_tpu_hlo(hlo_proto_to_text(proto, constants=True), keep_async=keep_async)
+    return _import_hlo(hlo_text_to_proto(hlo_text.add_schedule_dependencies(text)), text)
+
+
+def _import_hlo(proto: bytes, text: str) -> bytes:
+    """Import HLO, and restore what the importer loses from its text."""
     module = ir.Module.parse(hlo_proto_to_stablehlo(proto), make_context())
     _restore_async_tuples(module)
     _restore_locations(module, text)
@@ -103,7 +119,10 @@ def _create_async_pair(
         "execution_thread": ir.StringAttr.get("main", context),
     }
     body.attributes["execution_thread"] = attributes["execution_thread"]
-    ends = ", ".join(f"tuple<{', '.join(map(str, part))}>" for part in (kinds, results))
+    ends = ", ".join(
+        str(part[0]) if len(part) == 1 else f"tuple<{', '.join(map(str, part))}>"
+        for part in (kinds, results)
+    )
     bundle = ir.Type.parse(f"!mhlo.async_bundle<{ends}>", context)
     operands = list(collective.operands)
     with collective.location, ir.InsertionPoint(collective):

@@ -1,10 +1,14 @@
-"""``--xla-optimize``: optimisation with XLA for a target device, without that device."""
+"""``--xla-optimize``: optimisation with XLA for a target device, without that device.
+
+XLA:TPU returns a program only after its whole compilation, so that both stages are the scheduled
+program of a TPU.
+"""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from hespas.dialects.attr_codec import read_program_facts, write_program_facts
 from hespas.dialects.mlir import ir
@@ -19,10 +23,17 @@ from hespas.passes.compile.compiler_process import (
     compile_module,
 )
 from hespas.passes.optimize import xla_flags as xla
+from hespas.passes.optimize.compiler_estimates import (
+    attach_compiler_estimates,
+    name_memory_facts,
+)
 from hespas.passes.optimize.compiler_input import prepare_for_compiler
 from hespas.passes.prepare.partition import check_arguments_divided, replace_program
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.suggestions import suggest_nearest
+
+if TYPE_CHECKING:
+    from hespas.configs.compile_targets import CompileTarget
 
 OPTIMISED_FOR = "optimised_for"  # the fact that names the target
 ASYNC_CHOICES = ["keep", "remove"]
@@ -40,7 +51,7 @@ class XlaOptimization:
 
 @dataclass(frozen=True)
 class XlaOptimizePass(Pass):
-    """Optimise the program with XLA for a CPU or a target GPU; no GPU is needed.
+    """Optimise the program with XLA for a CPU, GPU or TPU; the device is not needed.
 
     XLA runs in a separate process: fusion, library calls, combined collectives. A program with
     global shapes is partitioned first. This pass must precede all others.
@@ -52,7 +63,8 @@ class XlaOptimizePass(Pass):
         "", "device to compile for: cpu, a name of `hespas presets targets`, or a file"
     )
     stage: str = option(
-        "hlo", "hlo: optimised, not scheduled; scheduled: every kernel in its order"
+        "hlo",
+        "hlo: optimised, not scheduled; scheduled: every kernel in its order (TPUs: always)",
     )
     async_collectives: str = option("remove", "keep or remove asynchronous collectives")
     triton_gemm: bool = option(True, "use Triton for matrix products; false: cuBLAS where possible")
@@ -62,7 +74,8 @@ class XlaOptimizePass(Pass):
     flags: str = option("", "further XLA flags, separated by spaces")
     dims: str = option("", "sizes of symbolic dimensions, as in prepare")
     devices: int = option(0, "required number of devices; 0: the module's own")
-    devices_per_node: int = option(DEVICES_PER_NODE, "maximum number of devices of a host")
+    devices_per_node: int = option(DEVICES_PER_NODE, "maximum number of GPUs of a host")
+    slices: int = option(0, "number of slices of TPUs; 0: the fewest")
     timeout: float = option(1800.0, "seconds after which XLA is stopped")
     keep_hlo: str = option("", "folder for XLA's HLO text")
 
@@ -73,18 +86,7 @@ class XlaOptimizePass(Pass):
         target = compile_targets.load_compile_target(self.target)
         start = time.monotonic()
         census, compilation = prepare_for_compiler(module, self.dims, self.devices, run)
-        stage = xla.CPU_STAGE if target.proto is None else xla.STAGES[self.stage]
-        request = CompileRequest(
-            compilation,
-            stage.passes,
-            stage.wanted,
-            stage.complete,
-            scheduled=self.stage == "scheduled",
-            target=target.proto,
-            devices_per_node=self.devices_per_node,
-            flags=self._build_xla_flags(target.proto is None, compilation),
-            timeout_s=self.timeout,
-        )
+        request = self._build_request(target, compilation)
         try:
             answer = compile_module(module, request)
         except CompileFailure as error:
@@ -93,10 +95,42 @@ class XlaOptimizePass(Pass):
             check_arguments_divided(module, census.entry, find_entry_function(answer.module))
         facts = read_program_facts(module)
         replace_program(module, answer.module, compilation)
-        write_program_facts(module, {**facts, OPTIMISED_FOR: target.name})
+        if target.tpu is not None:
+            attach_compiler_estimates(module, target.tpu.clock_ghz)
+        plan = name_memory_facts(answer.memory_plan)
+        write_program_facts(module, {**facts, **plan, OPTIMISED_FOR: target.name})
         if self.keep_hlo:
             self._write_hlo_text(answer)
         return XlaOptimization(target.name, compilation.device_count, time.monotonic() - start)
+
+    def _build_request(
+        self, target: CompileTarget, compilation: CompilationSettings
+    ) -> CompileRequest:
+        """Build the request for the compiler; raises HespasError."""
+        from hespas.configs import tpu_targets
+
+        topology = None
+        if target.tpu is not None:
+            count = compilation.device_count
+            topology = tpu_targets.choose_tpu_topology(target.tpu, count, self.slices)
+        elif self.slices:
+            raise UsageError("xla-optimize: option 'slices' is for TPUs")
+        stage = xla.CPU_STAGE if target.is_cpu else xla.STAGES[self.stage]
+        if topology is not None:
+            stage = xla.CompileStage("", "", "")
+        return CompileRequest(
+            compilation,
+            stage.passes,
+            stage.wanted,
+            stage.complete,
+            scheduled=self.stage == "scheduled",
+            keep_async=self.async_collectives == "keep",
+            target=target.proto,
+            tpu=topology,
+            devices_per_node=self.devices_per_node,
+            flags=self._build_xla_flags(target, compilation),
+            timeout_s=self.timeout,
+        )
 
     def _check_options(self) -> None:
         if not self.target:
@@ -120,8 +154,11 @@ class XlaOptimizePass(Pass):
         if not 0 < self.timeout <= MAX_TIMEOUT_S:
             raise UsageError(f"xla-optimize: option 'timeout' is {self.timeout:g} seconds")
 
-    def _build_xla_flags(self, cpu: bool, compilation: CompilationSettings) -> str:
-        """Build XLA_FLAGS from the flags of hespas, then those of the preset, then the user's."""
+    def _build_xla_flags(self, target: CompileTarget, compilation: CompilationSettings) -> str:
+        """Build XLA_FLAGS from the flags of hespas, then those of the preset, then the user's.
+
+        Those of a TPU are libtpu's, which disable no passes.
+        """
         from hespas.configs import compile_targets
 
         disabled = [name.strip() for name in self.disable.split(",")]
@@ -129,7 +166,11 @@ class XlaOptimizePass(Pass):
             *(compile_targets.read_xla_flags(self.preset) if self.preset else []),
             *xla.split_xla_flags(self.flags),
         ]
-        if cpu:
+        if target.tpu is not None:
+            if any(disabled):
+                raise UsageError("xla-optimize: option 'disable' is not for TPUs")
+            return " ".join(user_flags)
+        if target.is_cpu:
             if not compilation.spmd:
                 disabled += xla.PARTITIONER
             return xla.join_xla_flags(user_flags, disabled)

@@ -272,7 +272,13 @@ def _run_partitioner(module: ir.Module, compilation: CompilationSettings, target
     # Imported here because it slows every start-up and few modules need it.
     from hespas.configs import compile_targets
 
-    proto = compile_targets.load_compile_target(target).proto
+    compile_target = compile_targets.load_compile_target(target)
+    if compile_target.tpu is not None:
+        raise HespasError(
+            "XLA:TPU gives a program only after its whole compilation",
+            remedy="partition for cpu, or optimise for the TPU",
+        )
+    proto = compile_target.proto
     passes, wanted, complete = CPU_DUMPS if proto is None else GPU_DUMPS
     request = CompileRequest(compilation, passes, wanted, complete, target=proto)
     try:

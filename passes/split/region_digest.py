@@ -13,8 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hespas.dialects.attrs import KernelCostAttr
-from hespas.dialects.mlir import ir, to_canonical_text
+from hespas.dialects.mlir import COST_INPUTS, ir, to_canonical_text
 from hespas.dialects.op_bodies import is_small_constant
 from hespas.dialects.op_kinds import CONSTANTS, LOOPS, TERMINATORS
 from hespas.passes.split.blocks import list_read_values
@@ -174,7 +173,7 @@ def _build_flat_key(op: ir.Operation) -> object:
                 [
                     (n, attributes[n])
                     for n in attributes
-                    if not n.startswith("hespas.") or n == KernelCostAttr.NAME
+                    if not n.startswith("hespas.") or n in COST_INPUTS
                 ]
             ),
             tuple([value.type for value in op.operands]),

@@ -205,19 +205,24 @@ def _show_targets(options: argparse.Namespace) -> int:
     if options.txtpb:
         if not options.name:
             raise UsageError("--txtpb needs the name of a target")
-        print(compile_targets.load_compile_target(options.name).proto or "", end="")
+        target = compile_targets.load_compile_target(options.name)
+        if target.tpu is not None:
+            raise UsageError(f"{target.name} is a TPU, which has no GpuTargetConfigProto")
+        print(target.proto or "", end="")
         return 0
     return PresetListing(
         compile_targets.list_target_presets(),
         compile_targets.read_target_json,
         lambda data: data,
         _format_target_row,
-        ("target", "description", "compute capability", "cores", "GB/s", "GB"),
+        ("target", "description", "capability", "cores", "GB/s", "GB"),
         left=2,
     ).print_presets(options)
 
 
 def _format_target_row(data: dict[str, Any]) -> list[str]:
+    if "tpu" in data:
+        return [data["name"], data["description"], data["tpu"]["topology"], "", "", ""]
     device = data["config"]["gpu_device_info"]
     version = device["cuda_compute_capability"]
     return [

@@ -1,0 +1,341 @@
+"""Rewriting of the HLO of XLA:TPU to what XLA's importer and the cost rules know.
+
+What is rewritten:
+
+- Tilings and memory spaces of layouts (``{1,0:T(8,128)S(1)}``) are removed, because the importer
+  rejects them.
+- Asynchronous collectives inside fusions become a collective and a barrier (``tpu_async``).
+- A fusion that reduces and keeps the shard of its device becomes a reduce-scatter, one for each
+  operand, because StableHLO's reduce-scatter has only one.
+- Copies between the memories of a device (``copy-start``, ``slice-start`` and the concatenation of
+  such slices) run alongside compute. They are removed: what they fetch counts where it is used.
+- Products, which XLA:TPU writes as convolutions, become products again (``tpu_products``).
+- Ops and collectives that read another element type than they write get a conversion.
+- ``estimated_cycles`` becomes a frontend attribute, which the importer keeps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+
+from hespas.passes.compile.hlo_instructions import (
+    HloComputation,
+    HloInstruction,
+    HloProgram,
+    parse_array_type,
+    parse_hlo_text,
+    split_tuple_type,
+)
+from hespas.passes.compile.hlo_text import IN_FLIGHT
+from hespas.passes.compile.tpu_async import COLLECTIVES, AsyncChainReplacer, is_collective
+from hespas.passes.compile.tpu_products import replace_convolutions
+
+CYCLES = "hespas_cycles"  # frontend attribute with XLA's estimate
+_LAYOUT = re.compile(r"\{([\d,]*):[A-Z][^{}]*\}")
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+_BACKEND_CONFIG = re.compile(r", backend_config=.*$")
+_CONCATENATION = 'custom_call_target="ConcatBitcast"'
+_COPY_STARTS = ("copy-start", "slice-start")
+
+_FIRST, _FIRST_TWO, _ALL = slice(0, 1), slice(0, 2), slice(0, None)
+# The operands that have the element type of the result, by opcode.
+_SAME_TYPE: dict[str, slice] = {
+    **dict.fromkeys(("dynamic-slice", "gather"), _FIRST),
+    **dict.fromkeys(("dynamic-update-slice", "pad"), _FIRST_TWO),
+    "select": slice(1, 3),
+    **dict.fromkeys(
+        (
+            "abs", "add", "atan2", "broadcast", "cbrt", "ceil", "clamp", "concatenate", "copy",
+            "cosine", "divide", "exponential", "exponential-minus-one", "floor", "log",
+            "log-plus-one", "logistic", "maximum", "minimum", "multiply", "negate", "power",
+            "remainder", "reshape", "reverse", "rsqrt", "sign", "sine", "slice", "sqrt",
+            "subtract", "tan", "tanh", "transpose",
+        ),
+        _ALL,
+    ),
+}  # fmt: skip
+
+
+def rewrite_tpu_hlo(text: str, *, keep_async: bool) -> str:
+    """Rewrite the HLO text of a module that XLA:TPU has compiled.
+
+    Args:
+        text: The module, with its large constants.
+        keep_async: Whether asynchronous collectives stay asynchronous.
+
+    Raises:
+        ValueError: The module contains a form of collective that is not known.
+    """
+    program = parse_hlo_text(_LAYOUT.sub(lambda match: _format_layout(match[1]), text))
+    chains = AsyncChainReplacer(program, IN_FLIGHT if keep_async else "")
+    called_by_fusions = {
+        one.find_called()
+        for computation in program.computations.values()
+        for one in computation.instructions
+        if one.opcode == "fusion"
+    }
+    scatters = _ScatterReplacer(program)
+    for computation in list(program.computations.values()):
+        is_fused = computation.name in called_by_fusions
+        if not is_fused:
+            _keep_cycles(computation)
+            chains.replace_chains(computation)
+            scatters.replace_fusions(computation)
+        _remove_memory_copies(computation)
+        _convert_mixed_operands(computation)
+        _convert_sent_operands(program, computation)
+        replace_convolutions(computation, is_fused=is_fused)
+    _check_collectives(program)
+    return program.format_text()
+
+
+def _format_layout(order: str) -> str:
+    return f"{{{order}}}" if order else ""
+
+
+def _keep_cycles(computation: HloComputation) -> None:
+    """Move XLA's estimates to frontend attributes."""
+    for one in computation.instructions:
+        cycles = _CYCLES.search(one.attributes)
+        if cycles and not is_collective(one):
+            one.add_frontend_attribute(CYCLES, cycles[1])
+
+
+def _remove_memory_copies(computation: HloComputation) -> None:
+    """Replace the copies between memories by what they copy."""
+    renamed: dict[str, str] = {}
+    starts: dict[str, HloInstruction] = {}
+    slices: dict[str, str] = {}  # a slice to what it is a part of
+    types: dict[str, str] = {}
+    output = []
+    for one in computation.instructions:
+        one.operands = [renamed.get(name, name) for name in one.operands]
+        types[one.name] = one.type
+        if one.opcode in _COPY_STARTS:
+            starts[one.name] = one
+            continue
+        start = starts.get(one.operands[0]) if one.operands else None
+        if start is not None and start.opcode == "copy-start" and not one.is_root:
+            renamed[one.name] = start.operands[0]
+            continue
+        if start is not None:
+            slices[one.name] = start.operands[0]
+            one = HloInstruction(
+                one.name, one.type, start.opcode.removesuffix("-start"), start.operands, "",
+                start.attributes, one.is_root,
+            )  # fmt: skip
+        elif _CONCATENATION in one.attributes:
+            sources = {slices.get(name, "") for name in one.operands}
+            source = sources.pop()
+            if sources or _drop_layout(types.get(source, "")) != _drop_layout(one.type):
+                raise ValueError(f"{one.name} does not concatenate the slices of one value")
+            renamed[one.name] = source
+            continue
+        output.append(one)
+    computation.instructions = _remove_unused_slices(output, slices)
+
+
+def _drop_layout(array_type: str) -> str:
+    return array_type.partition("{")[0]
+
+
+def _remove_unused_slices(
+    instructions: list[HloInstruction], slices: dict[str, str]
+) -> list[HloInstruction]:
+    used = set(itertools.chain.from_iterable(one.operands for one in instructions))
+    return [
+        one for one in instructions if one.name not in slices or one.name in used or one.is_root
+    ]
+
+
+def _convert_mixed_operands(computation: HloComputation) -> None:
+    """Add conversions where XLA:TPU lets an op read another element type than it writes."""
+    by_name = {one.name: one for one in computation.instructions}
+    output: list[HloInstruction] = []
+    for one in computation.instructions:
+        element = _get_element(one)
+        positions = _SAME_TYPE.get(one.opcode, slice(0, 0))
+        mixed = [
+            i
+            for i in range(len(one.operands))[positions]
+            if _get_element(by_name[one.operands[i]]) != element
+        ]
+        if one.opcode == "copy" and mixed:
+            one.opcode, mixed = "convert", []
+        for i in mixed:
+            operand = by_name[one.operands[i]]
+            kind = f"{element}[{operand.type.partition('[')[2]}"
+            output.append(HloInstruction(f"{one.name}.operand{i}", kind, "convert", [operand.name]))
+            one.operands[i] = output[-1].name
+        output.append(one)
+    computation.instructions = output
+
+
+def _convert_sent_operands(program: HloProgram, computation: HloComputation) -> None:
+    """Add conversions before collectives whose results have another element type.
+
+    XLA:TPU lets such a collective convert what it sends, which StableHLO cannot express. Neither
+    can it express one with results of several element types, which is divided.
+    """
+    by_name = {one.name: one for one in computation.instructions}
+    output: list[HloInstruction] = []
+    for one in computation.instructions:
+        parts = _divide_mixed_collective(one) if one.opcode in COLLECTIVES else []
+        for part in parts:
+            elements = [type_.partition("[")[0] for type_ in split_tuple_type(part.type)]
+            for i, (name, element) in enumerate(zip(part.operands, elements, strict=True)):
+                operand = by_name[name]
+                if _get_element(operand) != element:
+                    kind = f"{element}[{operand.type.partition('[')[2]}"
+                    output.append(HloInstruction(f"{part.name}.sent{i}", kind, "convert", [name]))
+                    part.operands[i] = output[-1].name
+            _convert_reduction(program, part, elements[0])
+            output.append(part)
+        if not parts:
+            output.append(one)
+        elif len(parts) > 1:
+            names = [part.name for part in parts]
+            output.append(dataclasses.replace(one, opcode="tuple", operands=names, attributes=""))
+    computation.instructions = output
+
+
+def _divide_mixed_collective(collective: HloInstruction) -> list[HloInstruction]:
+    """Return the collective, or one for each operand if its results have several element types."""
+    types = split_tuple_type(collective.type)
+    if len({type_.partition("[")[0] for type_ in types}) == 1:
+        return [collective]
+    if IN_FLIGHT in collective.attributes:
+        raise ValueError(f"the asynchronous {collective.name} has results of several types")
+    return [
+        dataclasses.replace(
+            collective, name=f"{collective.name}.part{i}", type=type_, operands=[operand],
+            is_root=False,
+        )
+        for i, (type_, operand) in enumerate(zip(types, collective.operands, strict=True))
+    ]  # fmt: skip
+
+
+def _convert_reduction(program: HloProgram, collective: HloInstruction, element: str) -> None:
+    """Let a collective reduce in the element type of its results."""
+    name = collective.read_attribute("to_apply").removeprefix("%")
+    own = _get_element(program.computations[name].find_root()) if name else element
+    if own == element:
+        return
+    new_name = f"{name}.{element}"
+    instructions = [
+        dataclasses.replace(
+            one, name=f"{one.name}.{element}", type=one.type.replace(f"{own}[", f"{element}["),
+            operands=[f"{operand}.{element}" for operand in one.operands],
+        )
+        for one in program.computations[name].instructions
+    ]  # fmt: skip
+    converted = {new_name: HloComputation(new_name, False, instructions)}
+    program.computations = {**converted, **program.computations}  # before its callers
+    collective.attributes = re.sub(
+        r"\bto_apply=%[\w.\-]+", f"to_apply=%{new_name}", collective.attributes
+    )
+
+
+def _get_element(instruction: HloInstruction) -> str:
+    return instruction.type.partition("[")[0]
+
+
+class _ScatterReplacer:
+    """Replaces fusions of an all-reduce with the slice of its device by reduce-scatters."""
+
+    def __init__(self, program: HloProgram) -> None:
+        self.program = program
+        channels = [
+            int(channel)
+            for computation in program.computations.values()
+            for one in computation.instructions
+            if (channel := one.read_attribute("channel_id"))
+        ]
+        self.next_channel = max(channels, default=0) + 1
+
+    def replace_fusions(self, computation: HloComputation) -> None:
+        """Replace the fusions that a computation runs; raises ValueError for an unknown form."""
+        output: list[HloInstruction] = []
+        for one in computation.instructions:
+            body = self.program.computations.get(one.find_called())
+            reductions = (
+                [inner for inner in body.instructions if inner.opcode == "all-reduce"]
+                if body is not None and one.opcode == "fusion"
+                else []
+            )
+            if body is None or not reductions:
+                output.append(one)
+            else:
+                output += self._build_scatters(one, body, reductions)
+        computation.instructions = output
+
+    def _build_scatters(
+        self, fusion: HloInstruction, body: HloComputation, reductions: list[HloInstruction]
+    ) -> list[HloInstruction]:
+        """Return the reduce-scatters, and the tuple of their results if there are several."""
+        numbers = {one.name: i for i, one in enumerate(body.list_parameters())}
+        table = {one.name: one for one in body.instructions}
+        root = body.find_root()
+        results = root.operands if root.opcode == "tuple" else [root.name]
+        scatters = []
+        for i, (result, type_) in enumerate(
+            zip(results, split_tuple_type(fusion.type), strict=True)
+        ):
+            operand = _find_reduced_operand(table, result)
+            if len(reductions) != 1 or operand not in numbers:
+                raise ValueError(f"{fusion.name} is not a reduce-scatter of its operands")
+            attributes = self._format_scatter_attributes(
+                fusion, reductions[0], table[operand].type, type_
+            )
+            scatters.append(
+                HloInstruction(
+                    fusion.name if len(results) == 1 else f"{fusion.name}.scatter{i}",
+                    type_,
+                    "reduce-scatter",
+                    [fusion.operands[numbers[operand]]],
+                    "",
+                    attributes,
+                    fusion.is_root and len(results) == 1,
+                )
+            )
+        if len(scatters) == 1:
+            return scatters
+        names = [one.name for one in scatters]
+        return [
+            *scatters,
+            HloInstruction(fusion.name, fusion.type, "tuple", names, is_root=fusion.is_root),
+        ]
+
+    def _format_scatter_attributes(
+        self, fusion: HloInstruction, reduction: HloInstruction, operand: str, result: str
+    ) -> str:
+        """Return the attributes of a reduce-scatter: those of the reduction, and the dimension."""
+        before, after = parse_array_type(operand)[1], parse_array_type(result)[1]
+        divided = [i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b]
+        if len(before) != len(after) or len(divided) != 1:
+            raise ValueError(f"{fusion.name} does not divide one dimension of {operand}")
+        text = re.sub(r"\bchannel_id=\d+", f"channel_id={self.next_channel}", reduction.attributes)
+        self.next_channel += 1
+        return f", dimensions={{{divided[0]}}}{_BACKEND_CONFIG.sub('', text)}"
+
+
+def _find_reduced_operand(table: dict[str, HloInstruction], name: str) -> str:
+    """Return the operand of the all-reduce whose result is sliced; "" if there is none."""
+    one, number = table[name], 0
+    while one.opcode in ("dynamic-slice", "get-tuple-element", "bitcast"):
+        if one.opcode == "get-tuple-element":
+            number = int(one.read_attribute("index"))
+        one = table[one.operands[0]]
+    return one.operands[number] if one.opcode == "all-reduce" else ""
+
+
+def _check_collectives(program: HloProgram) -> None:
+    """Raise ValueError if a fusion still contains a collective, which would not be simulated."""
+    for computation in program.computations.values():
+        for one in computation.instructions:
+            body = program.computations.get(one.find_called()) if one.opcode == "fusion" else None
+            inner = next(filter(is_collective, body.instructions), None) if body else None
+            if inner is not None:
+                raise ValueError(f"the fusion {one.name} contains {inner.opcode} {inner.name}")

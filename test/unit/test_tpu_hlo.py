@@ -1,0 +1,304 @@
+"""The HLO of XLA:TPU: its rewriting, its import, and what XLA says about it."""
+
+from __future__ import annotations
+
+import lzma
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.execution import call
+
+from hespas import passes
+from hespas.configs import compile_targets
+from hespas.configs.tpu_targets import choose_tpu_topology
+from hespas.dialects.attrs import CommAttr, CompilerEstimateAttr
+from hespas.dialects.mlir import hlo_proto_to_stablehlo, hlo_text_to_proto, ir, make_context
+from hespas.dialects.xla import find_tpu_library
+from hespas.passes.base import PassRun
+from hespas.passes.compile import compiler_process
+from hespas.passes.compile.compile_cache import (
+    CompiledHlo,
+    compute_compile_key,
+    find_cached_compile,
+    store_compile,
+)
+from hespas.passes.compile.compiler_process import explain_failure
+from hespas.passes.compile.hlo_instructions import parse_hlo_text, split_tuple_type
+from hespas.passes.compile.hlo_to_stablehlo import convert_tpu_hlo
+from hespas.passes.compile.tpu_hlo import rewrite_tpu_hlo
+from hespas.passes.optimize.compiler_estimates import attach_compiler_estimates
+from hespas.support.errors import HespasError
+
+DATA = Path(__file__).parents[1] / "data"
+TPUS = ("TPU7x", "TPUv3_core", "TPUv4", "TPUv5e", "TPUv5p", "TPUv6e")
+needs_libtpu = pytest.mark.skipif(
+    find_tpu_library() is None, reason="needs pip install 'hespas[tpu-compiler]'"
+)
+
+SMALL = """
+func.func public @main(%x: tensor<256x512xbf16>, %w: tensor<512x256xbf16>) -> tensor<256x256xbf16> {
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<256x512xbf16>, tensor<512x256xbf16>) -> tensor<256x256xbf16>
+  %1 = stablehlo.tanh %0 : tensor<256x256xbf16>
+  return %1 : tensor<256x256xbf16>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def llama_text() -> str:
+    """The training step of ``llama --model tiny`` (fsdp=4, tensor=2, auto) for a TPU v5e.
+
+    XLA:TPU compiled it (libtpu 0.0.42); metadata and most configurations are removed.
+    """
+    return lzma.decompress((DATA / "tpu_llama_tiny.hlo.xz").read_bytes()).decode()
+
+
+def import_tpu_module(text: str, *, keep_async: bool = True) -> ir.Module:
+    bytecode = convert_tpu_hlo(hlo_text_to_proto(text), keep_async=keep_async)
+    return ir.Module.parse(bytecode, make_context())
+
+
+def count_ops(module: ir.Module) -> Counter[str]:
+    names: Counter[str] = Counter()
+
+    def visit_op(op: ir.Operation) -> ir.WalkResult:
+        names[op.name.partition(".")[2]] += 1
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit_op)
+    return names
+
+
+def test_collectives_inside_fusions_run_alongside_them(llama_text):
+    module = import_tpu_module(llama_text)
+    assert llama_text.count('custom_call_target="AsyncCollectiveStart"') == 9
+    assert count_ops(module)["async_start"] == count_ops(module)["async_done"] == 9
+    passes.run_pipeline(module, "prepare", PassRun(note=lambda _: None))
+    kinds: Counter[str] = Counter()
+
+    def visit_op(op: ir.Operation) -> ir.WalkResult:
+        comm = CommAttr.read_from_op(op)
+        kinds[comm.kind if comm is not None and comm.is_async else ""] += 1
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit_op)
+    assert kinds["all_gather"] == 9
+    assert "AsyncCollective" not in str(module)
+
+
+def test_asynchronous_collectives_can_be_removed(llama_text):
+    module = import_tpu_module(llama_text, keep_async=False)
+    names = count_ops(module)
+    assert names["async_start"] == 0
+    assert names["all_gather"] == count_ops(import_tpu_module(llama_text))["all_gather"]
+
+
+def test_reductions_that_keep_their_shard_are_reduce_scatters(llama_text):
+    assert llama_text.count("calls=%all-reduce-scatter") == 3  # one of them with four operands
+    rewritten = rewrite_tpu_hlo(llama_text, keep_async=True)
+    assert rewritten.count(" reduce-scatter(") == 6
+
+
+def test_products_are_products(llama_text):
+    program = parse_hlo_text(rewrite_tpu_hlo(llama_text, keep_async=True))
+    opcodes = Counter(
+        one.opcode for part in program.computations.values() for one in part.instructions
+    )
+    assert opcodes["convolution"] == 0 and opcodes["dot"] > 30
+
+
+def test_estimated_cycles_are_kept(llama_text):
+    module = import_tpu_module(llama_text)
+    count = attach_compiler_estimates(module, 1.5)
+    estimates: list[CompilerEstimateAttr] = []
+
+    def visit_op(op: ir.Operation) -> ir.WalkResult:
+        if (estimate := CompilerEstimateAttr.read_from_op(op)) is not None:
+            estimates.append(estimate)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit_op)
+    stated = [int(text) for text in re.findall(r'estimated_cycles":"(\d+)', llama_text)]
+    assert count == len(estimates) > 100
+    assert {estimate.cycles for estimate in estimates} <= set(stated)
+    assert all(e.latency_ns == pytest.approx(e.cycles / 1.5) for e in estimates)
+    assert "hespas_cycles" not in str(module)
+
+
+CONVOLUTION = """HloModule m
+
+ENTRY %main (lhs: f32[{lhs}], rhs: f32[{rhs}]) -> f32[{out}] {{
+  %lhs = f32[{lhs}] parameter(0)
+  %rhs = f32[{rhs}] parameter(1)
+  ROOT %out = f32[{out}] convolution(%lhs, %rhs), {attributes}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "out", "attributes"),
+    [
+        ("5,7", "7,3", "5,3", "dim_labels=bf_io->bf"),
+        ("7,3", "5,7", "5,3", "dim_labels=fb_oi->fb"),
+        # a head of the weights is a spatial dimension that each output position reads once
+        ("5,7,1", "7,4,3", "4,5,3",
+         "window={size=4 pad=3_3 rhs_reversal=1}, dim_labels=bf0_i0o->0bf"),
+        # batch and heads of attention
+        ("2,5,3,7", "2,6,3,7", "2,3,5,6",
+         "window={size=2x3 stride=1x2 lhs_dilate=2x3}, dim_labels=0b1f_0o1i->01bf"),
+        # the gradient of weights contracts batch and sequence
+        ("6,2,5", "6,2,4", "5,4,1", "window={size=6}, dim_labels=0fb_0io->bf0"),
+    ],
+)  # fmt: skip
+def test_convolutions_of_products(lhs, rhs, out, attributes):
+    text = CONVOLUTION.format(lhs=lhs, rhs=rhs, out=out, attributes=attributes)
+    fused = text.replace("ENTRY %main", "%body") + (
+        f"\nENTRY %main {{\n  %a = f32[{lhs}] parameter(0)\n  %b = f32[{rhs}] parameter(1)\n"
+        f"  ROOT %f = f32[{out}] fusion(%a, %b), kind=kOutput, calls=%body\n}}\n"
+    )
+    rewritten = rewrite_tpu_hlo(fused, keep_async=True)
+    assert " dot(" in rewritten and "convolution" not in rewritten
+    body = rewritten[rewritten.index("%body") : rewritten.index("ENTRY")]
+    product = "HloModule m\n\n" + body.replace("%body", "ENTRY %body")
+    results = []
+    for form in (text, product):
+        module = ir.Module.parse(hlo_proto_to_stablehlo(hlo_text_to_proto(form)), make_context())
+        shapes = [[int(size) for size in dims.split(",")] for dims in (lhs, rhs)]
+        random = np.random.default_rng(0)
+        values = [random.integers(-4, 5, shape).astype(np.float32) for shape in shapes]
+        results.append(call(module, values)[0])
+    np.testing.assert_array_equal(results[0], results[1])
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        "window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f",  # a true convolution
+        "dim_labels=bf_io->bf, feature_group_count=7",
+    ],
+)
+def test_other_convolutions_stay(attributes):
+    shapes = ("2,8,7", "3,7,4", "2,8,4") if "window" in attributes else ("5,7", "1,7", "5,7")
+    text = CONVOLUTION.format(
+        lhs=shapes[0], rhs=shapes[1], out=shapes[2], attributes=attributes
+    )  # fmt: skip
+    assert " convolution(" in rewrite_tpu_hlo(text, keep_async=True)
+
+
+def test_copies_between_memories_cost_nothing():
+    text = """HloModule m
+
+ENTRY %main (p: f32[8,128]) -> f32[8,128] {
+  %p = f32[8,128]{1,0:T(8,128)} parameter(0)
+  %copy-start = (f32[8,128]{1,0:T(8,128)S(1)}, f32[8,128]{1,0:T(8,128)}, u32[]{:S(2)}) copy-start(%p)
+  %slice-start = ((f32[8,128]{1,0:T(8,128)}), f32[4,128]{1,0:T(8,128)S(1)}, s32[]{:S(2)}) slice-start(%p), slice={[0:4], [0:128]}
+  %slice-start.1 = ((f32[8,128]{1,0:T(8,128)}), f32[4,128]{1,0:T(8,128)S(1)}, s32[]{:S(2)}) slice-start(%p), slice={[4:8], [0:128]}
+  %slice-done = f32[4,128]{1,0:T(8,128)S(1)} slice-done(%slice-start)
+  %slice-done.1 = f32[4,128]{1,0:T(8,128)S(1)} slice-done(%slice-start.1)
+  %whole = f32[8,128]{1,0:T(8,128)S(1)} custom-call(%slice-done, %slice-done.1), custom_call_target="ConcatBitcast"
+  %copy-done = f32[8,128]{1,0:T(8,128)S(1)} copy-done(%copy-start)
+  %wide = bf16[8,128]{1,0:T(8,128)(2,1)} copy(%copy-done)
+  ROOT %sum = f32[8,128]{1,0:T(8,128)} add(%wide, %whole)
+}
+"""  # noqa: E501
+    rewritten = rewrite_tpu_hlo(text, keep_async=True)
+    assert "start" not in rewritten and "slice" not in rewritten and "T(8" not in rewritten
+    assert "bf16[8,128]{1,0} convert(%p)" in rewritten
+    assert "add(%sum.operand0, %p)" in rewritten  # the sum of bf16 and f32
+
+
+FUSED_GATHER = """HloModule m
+
+%body (p: f32[8]) -> f32[16] {
+  %p = f32[8] parameter(0)
+  ROOT %all-gather = f32[16] all-gather(%p), channel_id=1, replica_groups={{0,1}}, dimensions={0}
+}
+
+ENTRY %main (p: f32[8]) -> f32[16] {
+  %p = f32[8] parameter(0)
+  ROOT %fusion = f32[16] fusion(%p), kind=kCustom, calls=%body
+}
+"""
+
+
+def test_a_collective_in_an_unknown_fusion_is_an_error():
+    with pytest.raises(ValueError, match="the fusion fusion contains all-gather all-gather"):
+        rewrite_tpu_hlo(FUSED_GATHER, keep_async=True)
+
+
+def test_tuple_types_are_split_at_their_commas():
+    text = "(f32[2,3]{1,0}, (s32[], bf16[4]), /*index=5*/u32[])"
+    assert split_tuple_type(text.replace("/*index=5*/", "")) == [
+        "f32[2,3]{1,0}", "(s32[], bf16[4])", "u32[]"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "devices", "slices", "topology"),
+    [
+        ("TPUv5e", 1, 0, "v5e:1x1"),
+        ("TPUv5e", 8, 0, "v5e:2x4"),
+        ("TPUv5e", 512, 0, "v5e:16x16 x 2"),
+        ("TPUv5e", 512, 4, "v5e:8x16 x 4"),
+        ("TPUv5p", 4, 0, "v5p:2x2x1"),
+        ("TPUv5p", 128, 0, "v5p:4x4x8"),
+        ("TPUv5p", 1024, 2, "v5p:8x8x8 x 2"),
+        ("TPUv4", 192, 0, "v4:4x4x12"),
+        ("TPUv3_core", 8, 0, "v3:2x2"),
+        ("TPU7x", 256, 0, "tpu7x:4x4x8"),
+    ],
+)
+def test_slices_are_nearly_cubes(name, devices, slices, topology):
+    target = compile_targets.load_compile_target(name).tpu
+    assert target is not None
+    chosen = choose_tpu_topology(target, devices, slices)
+    suffix = f" x {chosen.slices}" if chosen.slices > 1 else ""
+    assert f"{chosen.name}{suffix}" == topology
+
+
+@pytest.mark.parametrize(
+    ("devices", "slices", "message"),
+    [(385, 0, "do not fill 2 slices"), (12, 5, "do not fill 5"), (6, 0, "has 6 chips")],
+)
+def test_devices_that_fill_no_slice(devices, slices, message):
+    target = compile_targets.load_compile_target("TPUv5e").tpu
+    assert target is not None
+    with pytest.raises(HespasError, match=message):
+        choose_tpu_topology(target, devices, slices)
+
+
+def test_results_are_kept_by_content():
+    result = CompiledHlo(b"\x00hlo\n\xff", {"temp": 7})
+    key = compute_compile_key(b"module", {"flags": ""}, None)
+    assert find_cached_compile(key) is None
+    store_compile(key, result)
+    assert find_cached_compile(key) == result
+    assert compute_compile_key(b"module", {"flags": "x"}, None) != key
+
+
+def test_a_program_that_does_not_fit_says_its_size():
+    text = (
+        "error: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory "
+        "space hbm. Used 60.67G of 31.25G hbm. Exceeded hbm capacity by 29.42G.\nTotal hbm usage"
+    )
+    assert explain_failure(text, 1) == "it needs 60.67G of 31.25G in memory hbm"
+
+
+def test_missing_libtpu_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(compiler_process, "find_tpu_library", lambda: None)
+    module = ir.Module.parse(SMALL, make_context())
+    with pytest.raises(HespasError, match=r"pip install 'hespas\[tpu-compiler\]'"):
+        passes.run_pipeline(module, "xla-optimize{target=TPUv5e}", PassRun())
+
+
+@needs_libtpu
+@pytest.mark.parametrize("name", TPUS)
+def test_xla_compiles_for_every_tpu(name):
+    module = ir.Module.parse(SMALL, make_context())
+    passes.run_pipeline(module, f"xla-optimize{{target={name}}}", PassRun(note=lambda _: None))
+    assert module.operation.verify()
+    assert "xla_peak_bytes" in str(module) and "hespas.compiler_estimate" in str(module)
