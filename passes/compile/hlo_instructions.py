@@ -56,8 +56,8 @@ class HloInstruction:
 
     def add_attribute(self, text: str) -> None:
         """Add an attribute before the metadata."""
-        found = [i for i in map(self.attributes.find, _TRAILING) if i >= 0]
-        at = min(found, default=len(self.attributes))
+        places = [i for i in map(self.attributes.find, _TRAILING) if i >= 0]
+        at = min(places, default=len(self.attributes))
         self.attributes = f"{self.attributes[:at]}, {text}{self.attributes[at:]}"
 
     def add_frontend_attribute(self, name: str, value: str) -> None:

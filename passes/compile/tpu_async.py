@@ -139,15 +139,15 @@ class _ChainState:
     def select_result(self, element: HloInstruction) -> HloInstruction | None:
         """Return the tuple element with its new number, or None if it is state or the fusion."""
         fusion = element.operands[0]
-        kept = self.kept_results[fusion]
+        new_numbers = self.kept_results[fusion]
         old = int(element.read_attribute("index"))
-        if old not in kept:
+        if old not in new_numbers:
             self.collectives[element.name] = self.advancing[fusion]
             return None
-        if len(kept) == 1:
+        if len(new_numbers) == 1:
             self.renamed[element.name] = fusion
             return None
-        element.attributes = re.sub(r"\bindex=\d+", f"index={kept[old]}", element.attributes)
+        element.attributes = re.sub(r"\bindex=\d+", f"index={new_numbers[old]}", element.attributes)
         return element
 
 
@@ -169,16 +169,16 @@ def _remove_state(fusion: HloInstruction, body: HloComputation, state: set[str])
         if one is not root and one.operands and all(name in removed for name in one.operands):
             removed.add(one.name)
     results = root.operands if root.opcode == "tuple" else [root.name]
-    kept = {old: name for old, name in enumerate(results) if name not in removed}
+    kept_names = {old: name for old, name in enumerate(results) if name not in removed}
     types = split_tuple_type(fusion.type)
-    fusion.type = join_tuple_type([types[old] for old in kept])
+    fusion.type = join_tuple_type([types[old] for old in kept_names])
     fusion.attributes = _ALIASING.sub("", fusion.attributes)
     body.instructions = [one for one in body.instructions if one.name not in removed]
     for number, parameter in enumerate(body.list_parameters()):
         parameter.literal = str(number)
     if root.opcode == "tuple":
-        root.operands, root.type = list(kept.values()), fusion.type
-        if len(kept) == 1:
+        root.operands, root.type = list(kept_names.values()), fusion.type
+        if len(kept_names) == 1:
             body.instructions.remove(root)
             next(one for one in body.instructions if one.name == root.operands[0]).is_root = True
-    return {old: new for new, old in enumerate(kept)}
+    return {old: new for new, old in enumerate(kept_names)}
