@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
+# Hundreds of tests start a process, which takes half the time with compiled modules.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test versions quick nightly lint types lit unit docs wheel bench format generate clean
 
 help: ## list the targets

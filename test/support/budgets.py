@@ -23,3 +23,9 @@ def draw_examples(ci_count: int = 100, **options: Any) -> settings:
         suppress_health_check=suppressed,
         **options,
     )
+
+
+def load_default_budget() -> None:
+    """Make ``draw_examples()`` the settings of all property tests that name no others."""
+    settings.register_profile(PROFILE, draw_examples())
+    settings.load_profile(PROFILE)

@@ -103,6 +103,50 @@ def execute(module: ir.Module, devices: int = DEVICES) -> list[list[np.ndarray]]
     ]
 
 
+def assert_same_results(
+    results: list[list[np.ndarray]],
+    references: list[list[np.ndarray]],
+    *,
+    rtol: float,
+    atol_of_largest: float,
+) -> None:
+    """Assert that the arrays of each device are equal, those of fractions within a tolerance.
+
+    Args:
+        atol_of_largest: The absolute tolerance as a share of the largest value of the reference.
+    """
+    for result, reference in zip(results, references, strict=True):
+        previous: tuple[np.ndarray, np.ndarray] | None = None
+        for a, b in zip(result, reference, strict=True):
+            # Most arrays have equal bits, or are those of the device before: comparing bits takes a
+            # hundredth of the time of the arithmetic below.
+            repeats = previous and has_equal_bits(a, previous[0]) and has_equal_bits(b, previous[1])
+            if not (repeats or has_equal_bits(a, b)):
+                _assert_close_array(a, b, rtol, atol_of_largest)
+            previous = a, b
+
+
+def has_equal_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays have the same type, shape and bits."""
+    if (a.dtype, a.shape) != (b.dtype, b.shape):
+        return False
+    return np.array_equal(*(np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b)))
+
+
+def _assert_close_array(a: np.ndarray, b: np.ndarray, rtol: float, atol_of_largest: float) -> None:
+    assert a.dtype == b.dtype
+    if a.dtype.kind in "iub":
+        np.testing.assert_array_equal(a, b)
+        return
+    if a.dtype.kind not in "fc" or a.dtype.itemsize < 4:
+        a, b = a.astype(np.float32), b.astype(np.float32)
+    atol = atol_of_largest * np.nanmax(np.abs(b))
+    with np.errstate(invalid="ignore"):
+        is_close = np.abs(a - b) <= atol + rtol * np.abs(b)
+    if not (is_close.all() and np.isfinite(atol)):  # perhaps where both are not finite
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
+
+
 def call(module: ir.Module, arguments: list[np.ndarray]) -> list[np.ndarray]:
     """The results of a module's ``main`` on one device, for arguments of at most 32 bits."""
     import jax

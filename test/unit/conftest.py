@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.budgets import load_default_budget
 from support.paths import ROOT, find_workloads
 
 from hespas.dialects.mlir import ir, make_context
@@ -17,6 +19,19 @@ LONGEST = ("test_docs", "test_recipes_run", "test_split", "test_workloads", "tes
 # Their tests share no fixtures: each test, or each parametrised function, may run on any worker.
 SPREAD_BY_TEST = {"test_docs", "test_split", "test_workloads", "test_xla_optimize"}
 SPREAD_BY_FUNCTION = {"test_recipes_run"}
+
+
+load_default_budget()
+
+
+# What collection imports stays until the end. Looking for garbage among it takes seconds, again and
+# again.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import functools
 import re
 import subprocess
 from pathlib import Path
@@ -26,7 +27,17 @@ LAYERS = (
 SOURCES = {
     path.relative_to(ROOT): path for layer in LAYERS for path in (ROOT / layer).rglob("*.py")
 }
-TREES = {name: ast.parse(path.read_text()) for name, path in SOURCES.items()}
+
+
+@functools.cache
+def parse_file(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def parse_sources() -> dict[Path, ast.Module]:
+    """The tree of each source file by its name."""
+    return {name: parse_file(path) for name, path in SOURCES.items()}
+
 
 # What the core may not import: programs, pages, adapters of other simulators, published names.
 CORE = (
@@ -63,7 +74,7 @@ def imported_modules(tree: ast.Module) -> set[str]:
 def test_layers_import_downwards() -> None:
     upward = [
         f"{name}: {module}"
-        for name, tree in TREES.items()
+        for name, tree in parse_sources().items()
         for module in imported_modules(tree)
         if module.split(".")[0] in LAYERS
         and LAYERS.index(module.split(".")[0]) > LAYERS.index(name.parts[0])
@@ -74,7 +85,7 @@ def test_layers_import_downwards() -> None:
 def test_the_core_imports_no_leaf() -> None:
     crossing = [
         f"{name}: {module}"
-        for name, tree in TREES.items()
+        for name, tree in parse_sources().items()
         if name.as_posix().startswith(CORE)
         for module in imported_modules(tree)
         if module.startswith(LEAVES)
@@ -86,7 +97,7 @@ def test_no_test_module_imports_another() -> None:
     crossing = [
         f"{path.relative_to(ROOT)}: {module}"
         for path in (ROOT / "test").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parse_file(path))
         for module in (
             [node.module or ""]
             if isinstance(node, ast.ImportFrom)
@@ -104,7 +115,7 @@ def test_no_test_module_imports_another() -> None:
 def test_class_names_are_unique() -> None:
     names = collections.Counter(
         node.name
-        for tree in TREES.values()
+        for tree in parse_sources().values()
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
     )
@@ -120,7 +131,7 @@ def test_module_names_are_used_at_most_twice() -> None:
 def test_function_names_are_verbs_with_objects() -> None:
     names = [
         node.name.strip("_")
-        for tree in TREES.values()
+        for tree in parse_sources().values()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and not node.name.startswith("__")
@@ -136,7 +147,7 @@ def test_variables_are_named_by_role() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.id}"
         for folder in folders
         for path in sorted((ROOT / folder).rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parse_file(path))
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         if node.id in (vague if folder == "test" else {*vague, "kept", "ours"})
     ]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.budgets import draw_examples
-from support.execution import execute
+from support.execution import assert_same_results, execute
 from support.paths import ROOT
 
 from hespas import frontends, passes
@@ -58,15 +57,12 @@ def unfused(module: ir.Module) -> None:
 
 
 def assert_same(module: ir.Module, plain: ir.Module, devices: int, tolerance: float) -> None:
-    for actual, reference in zip(execute(module, devices), execute(plain, devices), strict=True):
-        for a, b in zip(actual, reference, strict=True):
-            if a.dtype.kind in "iub":
-                np.testing.assert_array_equal(a, b)
-            else:
-                wide = np.complex128 if a.dtype.kind == "c" else np.float64
-                a, b = a.astype(wide), b.astype(wide)
-                atol = tolerance / 10 * np.nanmax(abs(b))
-                np.testing.assert_allclose(a, b, rtol=tolerance, atol=atol)
+    assert_same_results(
+        execute(module, devices),
+        execute(plain, devices),
+        rtol=tolerance,
+        atol_of_largest=tolerance / 10,
+    )
 
 
 @pytest.mark.slow

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.budgets import draw_examples
-from support.execution import execute
+from support.execution import assert_same_results, execute
 
 from hespas import frontends, passes
 from hespas.dialects.attrs import RegionAttr, SplitAttr
@@ -35,14 +34,7 @@ def test_split_programs_compute_the_same(program, workload, context):
     for pipeline in ("split-linear", "split-individual{merge}"):
         module = frontends.read_module(str(path), context)
         passes.run_pipeline(module, pipeline)
-        for actual, reference in zip(execute(module), expected, strict=True):
-            for a, b in zip(actual, reference, strict=True):
-                if a.dtype.kind in "iub":
-                    np.testing.assert_array_equal(a, b)
-                else:
-                    wide = np.complex128 if a.dtype.kind == "c" else np.float64
-                    a, b = a.astype(wide), b.astype(wide)
-                    np.testing.assert_allclose(a, b, rtol=2e-2, atol=1e-6 * np.nanmax(abs(b)))
+        assert_same_results(execute(module), expected, rtol=2e-2, atol_of_largest=1e-6)
 
 
 @st.composite
