@@ -62,9 +62,13 @@ class SystemSpec:
     @property
     def device_gb_s(self) -> float:
         """The bandwidth of a device in dimension 0, over all its links, in 1e9 bytes per second."""
-        others = self.npus_count[0] - 1
-        links = {"FullyConnected": others, "Ring": min(2, others)}.get(self.topology[0], 1)
-        return links * self.bandwidth_gib_s[0] * 2**30 / 1e9
+        return self.compute_device_gb_s(0)
+
+    def compute_device_gb_s(self, dim: int) -> float:
+        """Compute the bandwidth of a device in a dimension, over all its links, in 1e9 bytes/s."""
+        others = self.npus_count[dim] - 1
+        links = {"FullyConnected": others, "Ring": min(2, others)}.get(self.topology[dim], 1)
+        return links * self.bandwidth_gib_s[dim] * 2**30 / 1e9
 
     def resolve_settings_paths(self) -> dict[str, Any]:
         """Return ``settings`` with absolute paths of custom algorithms, for another folder."""

@@ -126,6 +126,7 @@ def describe_missing_features(options: SimulationOptions) -> str:
     requested = {
         "collectives by dimension between some devices": options.by_dimension,
         "measured curves": options.curves,
+        "NCCL's model between hosts": options.between_hosts == "nccl",
         "slowdown of computing": options.slowdown,
     }
     return " and no ".join(name for name, value in requested.items() if value)

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 
 SIMULATORS = ("auto", "embedded", "astra-sim", "both")
+BETWEEN_HOSTS = ("network", "nccl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,8 @@ class SimulationOptions:
             devices of a communicator, and a charge for the first dimension only.
         curves: Device whose measured curves give the times of collectives; "" for the network
             model.
+        between_hosts: What times collectives between hosts for which there is no curve: "network",
+            the network model, or "nccl", NCCL's tuning model of the device of ``curves``.
         slowdown: Share by which compute takes longer while communication runs, 0.18 for 18 %.
         symmetry: Whether one device is simulated for each class of equivalent devices.
         intervals: Whether to record when each node ran, for timelines and critical paths.
@@ -37,6 +40,7 @@ class SimulationOptions:
     congestion: bool = False
     by_dimension: bool = False
     curves: str = ""
+    between_hosts: str = "network"
     slowdown: float = 0.0
     symmetry: bool = True
     intervals: bool = True

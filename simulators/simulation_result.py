@@ -127,6 +127,19 @@ class CurveUse:
 
 
 @dataclass(frozen=True, slots=True)
+class NcclUse:
+    """The generation of GPUs of NCCL's model, and the number of collectives by algorithm."""
+
+    generation: str
+    counts: Mapping[str, int]
+
+    def to_text(self) -> str:
+        """Return a description such as ``NCCL's model of hopper (12 ring Simple)``."""
+        parts = [f"{count} {method}" for method, count in self.counts.items()]
+        return f"NCCL's model of {self.generation} ({', '.join(parts) or 'no collectives'})"
+
+
+@dataclass(frozen=True, slots=True)
 class SimulationSettings:
     """The system and the options of a simulation, as far as the simulator knows them.
 
@@ -138,6 +151,7 @@ class SimulationSettings:
         single_rings: Whether some of them nevertheless ran as one ring, because their devices do
             not form a grid.
         curves: The measured curves that were used, if any.
+        between_hosts: NCCL's model between hosts, if it was used.
         slowdown: Share by which compute took longer while communication ran.
         custom: The custom collectives that were played.
         ordered_by_device: Whether events within a nanosecond were ordered by device number.
@@ -153,6 +167,7 @@ class SimulationSettings:
     by_dimension: bool = False
     single_rings: bool = False
     curves: CurveUse | None = None
+    between_hosts: NcclUse | None = None
     slowdown: float = 0.0
     custom: str = ""
     ordered_by_device: bool = False
@@ -172,6 +187,7 @@ class SimulationSettings:
             "congestion": {None: "", True: "aware", False: "unaware"}[self.congestion],
             "communicators": f"by dimension{one_ring}" if self.by_dimension else "",
             "curves": self.curves.to_text() if self.curves else "",
+            "between hosts": self.between_hosts.to_text() if self.between_hosts else "",
             "slowdown": f"{self.slowdown:g}" if self.slowdown else "",
             "custom": self.custom,
             "ties": BY_DEVICE_NUMBER if self.ordered_by_device else "",

@@ -13,6 +13,7 @@ from hespas.simulators import astra, astra_program, embedded
 from hespas.simulators.astra_program import AstraProgram
 from hespas.simulators.astra_traces import TraceFolder
 from hespas.simulators.embedded.curves import load_curves
+from hespas.simulators.embedded.nccl_tuning import load_nccl_tuning
 from hespas.simulators.exact_durations import apply_exact_durations
 from hespas.simulators.simulation_inputs import SimulationInputs, load_inputs
 from hespas.simulators.simulation_options import SIMULATORS, SimulatorChoice
@@ -98,11 +99,14 @@ def check_simulator(choice: SimulatorChoice) -> None:
 
     Raises:
         HespasError: ASTRA-sim was requested, but is not installed or does not support the options.
-        UsageError: The simulator or the device of the measured curves is unknown.
+        UsageError: The simulator or the device of the measured curves is unknown, or NCCL's model
+            has no constants of the device.
     """
     select_astra_program(choice)
     if choice.options.curves:
         load_curves(choice.options.curves)
+    if choice.options.between_hosts == "nccl":
+        load_nccl_tuning(choice.options.curves)
 
 
 def select_astra_program(

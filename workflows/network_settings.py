@@ -31,6 +31,7 @@ class NetworkSettings(BaseModel):
     congestion: bool = False
     by_dimension: bool = False
     curves: str = "none"
+    between_hosts: Literal["network", "nccl"] = "network"
     slowdown: float = Field(default=0.0, ge=0)
 
     def build_options(self) -> SimulationOptions:
@@ -39,6 +40,7 @@ class NetworkSettings(BaseModel):
             congestion=self.congestion,
             by_dimension=self.by_dimension,
             curves="" if self.curves == "none" else self.curves,
+            between_hosts=self.between_hosts,
             slowdown=self.slowdown,
         )
 
@@ -103,6 +105,8 @@ def resolve_network_settings(
         HespasError: The run.json of the folder is damaged, or an override is wrong.
     """
     recorded = read_recorded_settings(traces, prefix)
+    if overrides.get("curves") == "none":  # NCCL's model is that of the device of the curves
+        overrides = {"between_hosts": "network", **overrides}
     values = {**(recorded.model_dump() if recorded else {}), **overrides}
     settings = validate_config(NetworkSettings, values, "")
     if recorded is None:

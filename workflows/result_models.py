@@ -94,6 +94,7 @@ class RunFigures(_ResultModel):
     overlap_s: Number = None
     simulator: Text = None
     curves: Text = None
+    between_hosts: Text = None
     communicators: Text = None
     timeline: Text = None
     program: Text = None

@@ -106,6 +106,12 @@ class RunConfig(BaseModel):
         description="use collective timings measured on DEVICE (none: use the network model); by "
         "default the node's own with estimators of real times (calibrated), else none",
     )
+    between_hosts: Literal["network", "nccl"] | None = Field(
+        default=None,
+        description="what times collectives between hosts: the network model, or NCCL's tuning "
+        "model of the device of --curves; by default NCCL's with estimators of real times "
+        "(calibrated) and a device that has it",
+    )
     slowdown: Annotated[float | None, Flag("X")] = Field(
         default=None,
         ge=0,

@@ -11,6 +11,7 @@ from typing import Any
 
 from hespas import configs
 from hespas.configs.kernel_costs import format_kernel_costs, parse_kernel_costs
+from hespas.configs.nccl_constants import find_nccl_generation
 from hespas.configs.system_spec import SystemSpec
 from hespas.configs.validation import validate_config
 from hespas.estimators import registry as estimators
@@ -194,14 +195,17 @@ def select_network_settings(config: RunConfig) -> NetworkSettings:
 
     If the estimator predicts real times, the simulation does so too by default: it uses measured
     collectives, slows down compute alongside communication, and runs collectives between some of
-    the devices dimension by dimension.
+    the devices dimension by dimension, or by NCCL's model if they span several hosts.
     """
     curves, slowdown, by_dimension = config.curves, config.slowdown, config.by_dimension
+    between_hosts = config.between_hosts
     if _estimates_real_times(config):
         node = configs.load_node(config.node or configs.DEFAULT_NODE)
         curves = node.collectives if curves is None else curves
         slowdown = node.overlap_slowdown if slowdown is None else slowdown
         by_dimension = True if by_dimension is None else by_dimension
+        has_model = find_nccl_generation(curves or "")
+        between_hosts = between_hosts or ("nccl" if has_model else None)
     return NetworkSettings(
         system=config.system,
         simulator=config.simulator,
@@ -209,6 +213,7 @@ def select_network_settings(config: RunConfig) -> NetworkSettings:
         congestion=config.congestion,
         by_dimension=bool(by_dimension),
         curves=curves or "none",
+        between_hosts=between_hosts or "network",
         slowdown=slowdown or 0.0,
     )
 

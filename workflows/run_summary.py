@@ -177,6 +177,7 @@ def to_summary_json(summary: RunSummary) -> dict[str, Any]:
         "overlap_s": simulated.get("overlap_s"),
         "simulator": simulated.get("simulator"),
         "curves": summary.get_simulation_setting("curves"),
+        "between_hosts": summary.get_simulation_setting("between hosts"),
         "communicators": summary.get_simulation_setting("communicators"),
         "timeline": summary.timeline,
         "program": summary.program,
@@ -372,14 +373,15 @@ def _build_result_step_rows(summary: RunSummary) -> list[TextRow]:
     from hespas.workflows import simulation_report
 
     step, *parts = simulation_report.build_step_rows(summary.simulation)
-    curves, communicator_model = (
-        summary.get_simulation_setting("curves"),
-        summary.get_simulation_setting("communicators"),
+    curves, between_hosts, communicator_model = (
+        summary.get_simulation_setting(name)
+        for name in ("curves", "between hosts", "communicators")
     )
     measured = f"as measured on {curves}; --curves none: the network's model"
     return [
         ("simulator", summary.simulation.result.simulator),
         *([("collectives", measured)] if curves else []),
+        *([("between hosts", between_hosts)] if between_hosts else []),
         *([("communicators", communicator_model)] if communicator_model else []),
         step,
         *_build_band_rows("80 % band", summary.step_band_s),

@@ -141,7 +141,7 @@ class MeasuredCollectives:
         self._host_devices = system.npus_count[0]
         self.counts: Counter[CurveTag] = Counter()
 
-    def has_measured_group(self, kind: str, members: Sequence[int]) -> bool:
+    def covers_group(self, kind: str, members: Sequence[int]) -> bool:
         """Return whether a collective between these devices has a curve."""
         return (
             self.curves.has_measured_group(kind, len(members))
@@ -149,14 +149,19 @@ class MeasuredCollectives:
         )
 
     def compute_finishes(
-        self, kind: str, operand_bytes: int, starts: Sequence[int], copies: int = 1
+        self,
+        kind: str,
+        operand_bytes: int,
+        members: Sequence[int],
+        starts: Sequence[int],
+        copies: int = 1,
     ) -> list[CollectiveFinish]:
         """Compute when the devices finish, and count the collective ``copies`` times.
 
-        ``has_measured_group`` must hold.
+        ``covers_group`` must hold.
         """
         time, tag = self.curves.interpolate_collective(
-            kind, operand_bytes, len(starts), self._ratio
+            kind, operand_bytes, len(members), self._ratio
         )
         self.counts[tag] += copies
         last = max(starts)

@@ -176,8 +176,8 @@ class _ClassRefiner:
         form: tuple = (len(members), spanned)
         if len(members) < self.device_count and not spanned:
             host = self.network.counts[0]
-            one_host = len({member // host for member in members}) == 1
-            form = (encode_link_form(self.network, members), one_host)
+            hosts = len({member // host for member in members})
+            form = (encode_link_form(self.network, members), hosts)
         return self._link_forms.setdefault(form, len(self._link_forms))
 
     def classify_communicators(self) -> tuple[list[int], list[bool]]:

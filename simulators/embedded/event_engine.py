@@ -32,6 +32,8 @@ from .equivalence_classes import (
 )
 from .events import EventQueue, MessageTransport, RendezvousTransport, TransferFunction
 from .faults import diagnose_deadlock, diagnose_mismatch
+from .nccl_collectives import NcclCollectives
+from .nccl_tuning import load_nccl_tuning
 from .network import AnalyticalNetwork
 
 
@@ -68,6 +70,11 @@ class EventEngine:
         self.measured = (
             MeasuredCollectives(load_curves(options.curves), inputs.system)
             if options.curves
+            else None
+        )
+        self.between_hosts = (
+            NcclCollectives(load_nccl_tuning(options.curves), inputs.system)
+            if options.between_hosts == "nccl"
             else None
         )
         self.instances: dict[tuple, CollectiveInstance] = {}
@@ -134,7 +141,7 @@ class EventEngine:
             name = runner.device.program.nodes[position].name
             instance = CollectiveInstance(step, communicator, name, communicator_class)
             self.instances[key] = instance
-            if self.measured is not None and self.find_curves(instance) is None:
+            if self.measured is not None and self.find_time_model(instance) is None:
                 self.measured.counts[CurveTag.MODELLED] += len(
                     self.classes.list_symmetric_communicators(communicator_class)
                 )
@@ -209,11 +216,17 @@ class EventEngine:
             CommRecord(name, step.kind, step.size, *key, first, last, finish_ns, copies)
         )
 
-    def find_curves(self, instance: CollectiveInstance) -> MeasuredCollectives | None:
-        """Return the measured curves that time a collective; None for the network model."""
+    def find_time_model(
+        self, instance: CollectiveInstance
+    ) -> MeasuredCollectives | NcclCollectives | None:
+        """Return what times a collective as a whole; None if the network model does.
+
+        That is the measured curves, or NCCL's model between hosts.
+        """
         kind, members = instance.step.kind, instance.communicator.members
-        if self.measured and self.measured.has_measured_group(kind, members):
-            return self.measured
+        for model in (self.measured, self.between_hosts):
+            if model is not None and model.covers_group(kind, members):
+                return model
         return None
 
     def find_communicator(
@@ -301,8 +314,8 @@ class EventEngine:
             AsymmetricFinish: Devices of one class finish at different times.
         """
         communicator, class_of = instance.communicator, self.classes.class_of
-        measured = self.find_curves(instance)
-        if len(joined_classes) == 1 and measured is None:
+        model = self.find_time_model(instance)
+        if len(joined_classes) == 1 and model is None:
             (device_class, joined), = joined_classes.items()  # fmt: skip
             finish = self.timer.time_symmetric_start(communicator, joined.plan)
             if finish is not None:
@@ -310,10 +323,10 @@ class EventEngine:
         members = communicator.members
         joined_members = [joined_classes[class_of[member]] for member in members]
         starts = [joined.start_ns for joined in joined_members]
-        if measured is not None:
+        if model is not None:
             copies = len(self.classes.list_symmetric_communicators(instance.communicator_class))
             step = instance.step
-            member_finishes = measured.compute_finishes(step.kind, step.size, starts, copies)
+            member_finishes = model.compute_finishes(step.kind, step.size, members, starts, copies)
         else:
             plans = [joined.plan for joined in joined_members]
             member_finishes = self.timer.compute_finishes(communicator, starts, plans)

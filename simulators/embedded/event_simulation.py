@@ -112,6 +112,7 @@ def _collect_settings(engine: EventEngine) -> SimulationSettings:
         by_dimension=options.by_dimension,
         single_rings=options.by_dimension and engine.has_single_ring,
         curves=engine.measured.to_curve_use() if engine.measured else None,
+        between_hosts=engine.between_hosts.to_nccl_use() if engine.between_hosts else None,
         slowdown=options.slowdown,
         custom=engine.customs.summarise_played(),
         ordered_by_device=not engine.detects_ties and not isinstance(engine, MessageLevelEngine),

@@ -51,7 +51,7 @@ class MessageLevelEngine(EventEngine):
     def enter_instance(self, key: tuple, instance: CollectiveInstance, rank: int) -> None:
         """Start a device's part of a collective at once, without waiting for the other devices."""
         communicator = instance.communicator
-        if self.find_curves(instance) is not None:
+        if self.find_time_model(instance) is not None:
             super().enter_instance(key, instance, rank)
             return
         self.check_start_time(communicator, self.queue.now)

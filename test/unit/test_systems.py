@@ -81,6 +81,8 @@ def test_current_systems_are_there():
     pods = [
         f"DGX_{gpu}_SuperPOD_{n}" for gpu in ("H100", "H200", "B200") for n in (2, 4, 8, 16, 32)
     ]
+    clouds = ("A3_High", "A3_Mega", "A3_Ultra", "A4", "EC2_P5", "Grand_Teton_H100")
+    pods += [f"{name}_{n}" for name in ("DGX_A100_SuperPOD", *clouds) for n in (2, 16, 128)]
     expected = ["HGX_H100_8", "HGX_H200_8", "HGX_B200_8", "GB200_NVL72", "MI300X_Platform_8", *pods]
     expected += ["TPUv4_4x4x4", "TPUv5p_8x8x8", "TPUv5e_16x16", "TPUv6e_16x16"]
     assert set(expected) <= set(configs.list_system_presets())

@@ -331,6 +331,12 @@ def test_networks(tmp_path):
     stated = choose("H100_80GB", 16, "8x400 Gb/s")
     assert (stated.name, stated.assumption) == ("DGX_H100_SuperPOD_2", "")
     assert "network between hosts assumed: 50 GB/s" in choose("H100_80GB", 16, "").assumption
+    named = choose("H100_80GB", 16, "GPUDirect-TCPX between A3 VMs; 8x100 Gb/s TCPX")
+    assert (named.name, named.assumption) == ("A3_High_2", "")
+    assert choose("H200_141GB", 256, "Google A4/A3 Ultra: 8x400 Gb/s").name == "A3_Ultra_32"
+    assert choose("A100_SXM_80GB", 32, "8x200 Gb/s").name == "DGX_A100_SuperPOD_4"
+    odd = choose("H100_80GB", 24, "p5.48xlarge EFA 3200 Gb/s per node")
+    assert odd.name == "" and odd.dimensions[1].bandwidth_gb_s == 50
     with pytest.raises(HespasError, match="12 devices do not fill hosts of 8"):
         choose("H100_80GB", 12, "")
     slow = choose("A100_SXM_80GB", 24, "8x100 Gb/s")

@@ -80,6 +80,11 @@ def _add_model_options(parser: CommandParser) -> None:
         "model)",
     )  # fmt: skip
     add(
+        "--between-hosts", choices=("network", "nccl"),
+        help="what times collectives between hosts: the network model, or NCCL's tuning model of "
+        "the device of --curves",
+    )  # fmt: skip
+    add(
         "--slowdown", type=parse_non_negative, metavar="X",
         help="share by which compute takes longer while communication runs, such as 0.18",
     )  # fmt: skip

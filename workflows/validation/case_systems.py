@@ -1,8 +1,9 @@
 """The node and the network of a training case.
 
-Hosts of GPUs have 8 devices. Between hosts, the bandwidth is the one that the row states, or else
-that of the vendor's reference design, which is then an assumption about the row. TPU chips form
-slices, whose shape and number are assumed unless the row states them.
+Hosts of GPUs have 8 devices. A row that names a fabric with a system preset gets that preset.
+Otherwise, the bandwidth between hosts is the one that the row states, or else that of the vendor's
+reference design, which is then an assumption about the row. TPU chips form slices, whose shape and
+number are assumed unless the row states them.
 """
 
 from __future__ import annotations
@@ -49,10 +50,21 @@ BOARDS: Mapping[str, Board] = {
     "H100_80GB_SXM": Board("H100_80GB", "HGX_H100_8", "DGX_H100_SuperPOD_{}", 50.0, _NDR),
     "H200_141GB_SXM": Board("H200_141GB", "HGX_H200_8", "DGX_H200_SuperPOD_{}", 50.0, _NDR),
     "B200_180GB": Board("B200_180GB", "HGX_B200_8", "DGX_B200_SuperPOD_{}", 50.0, _NDR),
-    "A100_SXM_80GB": Board("A100_SXM_80GB", "A100_SXM_40GB_8GPU", "", 25.0, _HDR),
+    "A100_SXM_80GB": Board(
+        "A100_SXM_80GB", "A100_SXM_40GB_8GPU", "DGX_A100_SuperPOD_{}", 25.0, _HDR
+    ),
     "A100_SXM_40GB": Board("A100_SXM_40GB", "A100_SXM_40GB_8GPU", "", 25.0, _HDR),
 }
 BOARDS_BY_NODE = {board.node: board for board in BOARDS.values()}
+FABRICS = (
+    ("H100_80GB", r"TCPXO|A3 Mega", "A3_Mega_{}"),
+    ("H100_80GB", r"TCPX\b", "A3_High_{}"),
+    ("H200_141GB", r"A3 Ultra", "A3_Ultra_{}"),
+    ("B200_180GB", r"\bA4\b", "A4_{}"),
+    ("H100_80GB", r"Grand Teton", "Grand_Teton_H100_{}"),
+    ("H100_80GB", r"p5\.48xlarge", "EC2_P5_{}"),
+)
+"""Fabrics by node and by the words of a row's network, with their system presets by hosts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +108,15 @@ def read_nic_bandwidth(text: str) -> float | None:
     return None
 
 
+def find_fabric_preset(node: str, hosts: int, network: str) -> str:
+    """Return the system preset of the fabric that a row names, or "" if there is none."""
+    for fabric_node, words, preset in FABRICS:
+        name = preset.format(hosts)
+        if fabric_node == node and re.search(words, network):
+            return name if name in configs.list_system_presets() else ""
+    return ""
+
+
 def choose_case_system(node: str, devices: int, network: str) -> CaseSystem:
     """Choose the network of ``devices`` devices.
 
@@ -115,6 +136,8 @@ def choose_case_system(node: str, devices: int, network: str) -> CaseSystem:
     if devices % HOST_DEVICES:
         raise HespasError(f"{devices} devices do not fill hosts of {HOST_DEVICES}")
     hosts, stated_gb_s = devices // HOST_DEVICES, read_nic_bandwidth(network)
+    if fabric := find_fabric_preset(node, hosts, network):
+        return CaseSystem(fabric, fabric)
     nic_gb_s = board.nic_gb_s if stated_gb_s is None else stated_gb_s
     assumption = (
         f"network between hosts assumed: {nic_gb_s:g} GB/s for each device ({board.reference})"
