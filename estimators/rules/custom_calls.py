@@ -220,7 +220,8 @@ _CALL_FAMILIES = (
     ),
     _CallFamily(
         op_kinds.ATTENTION_CALL, library_calls.compute_attention_work, "`__cudnn$fmha*`",
-        "2 products forward, 5 backward; causal masks halve them; softmax 5 and "
+        "2 products forward, 5 backward, of the pairs within the causal mask and the window; "
+        "softmax 5 and "
         "1 transcendental per score",
         "operands; results without workspace",
     ),

@@ -36,7 +36,10 @@ _DILATIONS = range(1, 17)
 _EPILOGUES = {"BIAS": (1, 0), "RELU": (1, 0), "GELU": (8, 1), "SILU": (2, 1)}
 _ACTIVATIONS = {"kRelu": (1, 0), "kRelu6": (2, 0), "kElu": (2, 1), "kLeakyRelu": (2, 0)}
 _SOFTMAX_FLOPS = 5  # scale, maximum, subtract, sum, divide; the exponential is a transcendental
-_BACKWARD_PRODUCTS = 5  # recomputed scores, dV, dP, dQ, dK (Dao, "FlashAttention-2", 2023)
+# Products along the head size of the queries, and of the values: scores and outputs; backward
+# recomputed scores, dQ and dK, and dV and dP (Dao, "FlashAttention-2", 2023).
+_FORWARD_PRODUCTS = (1, 1)
+_BACKWARD_PRODUCTS = (3, 2)
 
 
 def list_output_sizes(op: ir.Operation) -> list[BufferSize]:
@@ -226,17 +229,27 @@ def compute_attention_work(op: ir.Operation, config: CallConfig) -> OpWork:
         message = "its backend_config lacks intermediate_tensor_shape, the shape of the scores"
         raise UnknownCost(message, op=op, remedy=KEEP_GOING)
     batch, heads, queries, keys = dims
-    query = to_buffer_size(op.operands[0].type)
-    head_size = query.elements // max(batch * heads * queries, 1)
-    pairs = queries * keys
-    if "CAUSAL" in str(section.get("mask_type", "")):
-        short = min(queries, keys)
-        pairs -= short * (short - 1) // 2
-    scores = batch * heads * pairs
+    query, key, value = (to_buffer_size(op.operands[i].type) for i in range(3))
+    query_size = query.elements // max(batch * heads * queries, 1)
+    value_size = query_size * value.elements // max(key.elements, 1)
+    causal = "CAUSAL" in str(section.get("mask_type", ""))
+    window = int(section.get("sliding_window_length") or 0)
+    scores = batch * heads * _count_attended_pairs(queries, keys, window, causal=causal)
     backward = "Backward" in get_call_target(op)
-    products = _BACKWARD_PRODUCTS if backward else 2
-    key = "tf32" if query.key == "f32" else query.key
-    parts = build_matrix_parts(key, 2 * products * scores * head_size)
+    query_products, value_products = _BACKWARD_PRODUCTS if backward else _FORWARD_PRODUCTS
+    contracted = query_products * query_size + value_products * value_size
+    dtype = "tf32" if query.key == "f32" else query.key
+    parts = build_matrix_parts(dtype, 2 * scores * contracted)
     return _build_call_work(
         op, "attention", parts + build_vector_parts("f32", _SOFTMAX_FLOPS * scores), scores
     )
+
+
+def _count_attended_pairs(queries: int, keys: int, window: int, *, causal: bool) -> int:
+    """Count the pairs of a query and a key that no mask hides; a ``window`` of 0 means none."""
+    pairs, short = queries * keys, min(queries, keys)
+    if causal:
+        pairs -= short * (short - 1) // 2
+        if 0 < window < short:
+            pairs -= (short - window) * (short - window + 1) // 2
+    return pairs

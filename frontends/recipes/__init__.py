@@ -7,6 +7,7 @@ recipes through the entry point ``hespas.recipes``.
 RECIPES = {
     "decode": "hespas.frontends.recipes.decode:build",
     "gemm": "hespas.frontends.recipes.gemm:build",
+    "gemma": "hespas.frontends.recipes.gemma:build",
     "gpt": "hespas.frontends.recipes.gpt:build",
     "llama": "hespas.frontends.recipes.llama:build",
     "maxtext": "hespas.frontends.recipes.maxtext:build",

@@ -16,6 +16,10 @@ GptName = Literal[
     "gpt3-530b", "mpt-125m", "mpt-350m", "mpt-760m", "mpt-1b", "mpt-3b", "mpt-7b", "mpt-13b",
     "mpt-30b", "mpt-70b",
 ]  # fmt: skip
+GemmaName = Literal[
+    "tiny-gemma", "gemma-2b", "gemma-7b", "gemma2-2b", "gemma2-9b", "gemma2-27b", "gemma3-1b",
+    "gemma3-4b", "gemma3-12b", "gemma3-27b",
+]  # fmt: skip
 MoeName = Literal["tiny-moe", "mixtral-8x7b", "mixtral-8x22b"]
 
 # The names of tables and papers for models that the recipes call otherwise.
@@ -46,11 +50,38 @@ def _make_mpt_model(emb: int, heads: int, layers: int) -> DecoderModel:
     return adjust_model(_make_gpt_model(emb, heads, layers, 50368), activation="gelu")
 
 
+# Gemma (arXiv 2403.08295): scaled embeddings, which the logits use too, and GeGLU.
+_make_gemma = functools.partial(
+    DecoderModel, vocab=256000, rope_theta=10_000.0, norm_eps=1e-6, norm_offset=1.0,
+    activation="gelu_tanh", tied=True, scaled_embedding=True,
+)  # fmt: skip
+# Gemma 2 (arXiv 2408.00118): a window in every other layer, norms after blocks, squashed scores.
+_make_gemma2 = functools.partial(
+    _make_gemma, window=4096, global_every=2, post_norms=True, score_cap=50.0, logit_cap=30.0
+)
+# Gemma 3 (arXiv 2503.19786): five layers with a window for each without, norms of heads.
+_make_gemma3 = functools.partial(
+    _make_gemma, vocab=262144, window=1024, global_every=6, rope_theta=1_000_000.0,
+    local_rope_theta=10_000.0, post_norms=True, head_norms=True,
+)  # fmt: skip
 _make_llama2 = functools.partial(DecoderModel, vocab=32000, rope_theta=10_000.0)
 
 MODELS = {
     "tiny": DecoderModel(64, 4, 2, 16, 2, 128, 256),  # for tests
     "tiny-gpt": _make_gpt_model(64, 4, 2, 256),
+    "tiny-gemma": _make_gemma2(
+        64,
+        4,
+        2,
+        16,
+        2,
+        128,
+        vocab=256,
+        window=5,
+        local_rope_theta=100.0,
+        head_norms=True,
+        query_width=20,
+    ),
     "tiny-moe": DecoderModel(64, 4, 2, 16, 2, 128, 256, experts=8),
     "100m": _make_scaling_model(576, 9, 7),
     "200m": _make_scaling_model(832, 13, 10),
@@ -86,6 +117,16 @@ MODELS = {
     "mpt-13b": _make_mpt_model(5120, 40, 40),
     "mpt-30b": _make_mpt_model(7168, 56, 48),
     "mpt-70b": _make_mpt_model(8192, 64, 80),
+    # The reports of Gemma, table 1 each; query_width as in google-deepmind/gemma
+    "gemma-2b": _make_gemma(2048, 8, 1, 256, 18, 16384),
+    "gemma-7b": _make_gemma(3072, 16, 16, 256, 28, 24576),
+    "gemma2-2b": _make_gemma2(2304, 8, 4, 256, 26, 9216),
+    "gemma2-9b": _make_gemma2(3584, 16, 8, 256, 42, 14336),
+    "gemma2-27b": _make_gemma2(4608, 32, 16, 128, 46, 36864, query_width=144),
+    "gemma3-1b": _make_gemma3(1152, 4, 1, 256, 26, 6912, window=512),
+    "gemma3-4b": _make_gemma3(2560, 8, 4, 256, 34, 10240),
+    "gemma3-12b": _make_gemma3(3840, 16, 8, 256, 48, 15360),
+    "gemma3-27b": _make_gemma3(5376, 32, 16, 128, 62, 21504, query_width=168),
     # Mixtral of experts (arXiv 2401.04088, table 1; mistralai/Mixtral-8x22B-v0.1)
     "mixtral-8x7b": DecoderModel(
         4096, 32, 8, 128, 32, 14336, 32000, rope_theta=1_000_000.0, experts=8

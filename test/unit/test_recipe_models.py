@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from typing import get_args
 
 import jax
 import numpy as np
@@ -13,9 +14,15 @@ from support.reference_decoder import compute_reference_loss
 
 from hespas import frontends
 from hespas.frontends.export.exportable_lowering import lower_exportable
-from hespas.frontends.recipes import RECIPES, gpt
+from hespas.frontends.recipes import gemma, gpt, llama, moe
 from hespas.frontends.recipes.attention_ops import compute_alibi_slopes
-from hespas.frontends.recipes.published_models import MODELS, make_decoder_model
+from hespas.frontends.recipes.published_models import (
+    GemmaName,
+    GptName,
+    LlamaName,
+    MoeName,
+    make_decoder_model,
+)
 from hespas.support.errors import UsageError
 
 pytestmark = pytest.mark.slow
@@ -23,6 +30,7 @@ pytestmark = pytest.mark.slow
 TINY = {
     "sequence": 16, "batch": 4, "mesh": {}, "compute_dtype": "f32", "clip": 0.0, "scan": True,
 }  # fmt: skip
+# Options of tiny models; the parts that differ from their defaults.
 VARIANTS = {
     "gpt": {},
     "mpt-alibi": {"positions": "alibi", "biases": False, "activation": "gelu", "heads": 6},
@@ -32,6 +40,7 @@ VARIANTS = {
     "gated-untied": {"gated": True, "tied": False},
     # five layers in periods of two: two rounds of a loop, and one layer that is left
     "window": {"window": 5, "global_every": 2, "layers": 5, "positions": "rotary"},
+    "gemma": {"model": "tiny-gemma"},
 }  # fmt: skip
 
 
@@ -45,14 +54,20 @@ def make_noisy(args, seed=3):
     return ({**state, "params": noisy}, *batch)
 
 
+def build_variant(name, **changes):
+    options = {"model": "tiny-gpt", **TINY, **VARIANTS[name], **changes}
+    return (gemma if options["model"] == "tiny-gemma" else gpt).build(**options)
+
+
 @functools.cache
 def run_variant(name):
     """(model, arguments, loss, gradients) of a variant on one device."""
-    options = VARIANTS[name]
-    program = gpt.build(model="tiny-gpt", **TINY, **options)
+    program = build_variant(name)
     args = make_noisy(arrays(program.args, 256))
     state, loss = jitted(program)(*args)
-    return make_decoder_model("tiny-gpt", **options), args, loss, get_gradients(state)
+    options = dict(VARIANTS[name])
+    m = make_decoder_model(options.pop("model", "tiny-gpt"), **options)
+    return m, args, loss, get_gradients(state)
 
 
 def get_gradients(state):
@@ -106,15 +121,16 @@ def test_alibi_slopes_are_the_papers():
         ("gpt", {"fsdp": 2, "context": 2, "tensor": 2}, {"remat": "full"}),
         ("gpt", {"fsdp": 4, "tensor": 2}, {"partitioning": "auto"}),
         ("mpt-alibi", {"fsdp": 2, "tensor": 2}, {}),
-        ("window", {"context": 4}, {"remat": "none"}),
+        ("window", {"context": 2}, {"remat": "none"}),
+        ("gemma", {"fsdp": 2, "tensor": 2}, {"sequence_parallel": True}),
     ],
-    ids=["data-fsdp-tensor", "fsdp-context-tensor", "auto", "alibi", "window"],
+    ids=["data-fsdp-tensor", "fsdp-context-tensor", "auto", "alibi", "window", "gemma"],
 )
 def test_divided_models_equal_the_whole(name, mesh, options):
     _, args, loss, gradients = copy.deepcopy(run_variant(name))
     batch = 4 // (mesh.get("data", 1) * mesh.get("fsdp", 1))
-    settings = {**TINY, **VARIANTS[name], **options, "mesh": mesh, "batch": batch}
-    new_state, new_loss = jitted(gpt.build(model="tiny-gpt", **settings))(*args)
+    program = build_variant(name, **options, mesh=mesh, batch=batch)
+    new_state, new_loss = jitted(program)(*args)
     assert_close(new_loss, loss, 2e-5)
     new_gradients = get_gradients(new_state)
     for tree in (gradients, new_gradients):
@@ -127,19 +143,16 @@ def test_divided_models_equal_the_whole(name, mesh, options):
     [  # as the models' authors count them, with sequences of 2048 tokens
         ("405b", 405_853_388_800), ("llama2-13b", 13_015_864_320), ("llama2-70b", 68_976_648_192),
         ("codellama-34b", 33_743_970_304), ("mpt-125m", 125_311_488), ("mpt-1b", 1_315_950_592),
-        ("mpt-7b", 6_658_859_008), ("mpt-70b", 64_862_437_376),
+        ("mpt-7b", 6_658_859_008), ("mpt-70b", 64_862_437_376), ("gemma-2b", 2_506_172_416),
+        ("gemma-7b", 8_537_680_896), ("gemma2-2b", 2_614_341_888), ("gemma2-9b", 9_241_705_984),
+        ("gemma2-27b", 27_227_128_320), ("gemma3-1b", 999_885_952),
     ],
 )  # fmt: skip
 def test_models_have_the_published_sizes(model, count):
-    recipe = find_recipe(model)
-    assert recipe.build(model=model, mesh={}, sequence=2048).facts["parameters"] == count
-
-
-def find_recipe(model):
-    import importlib
-
-    name = "gpt" if MODELS[model].norm == "layer" else "llama"
-    return importlib.import_module(RECIPES[name].split(":")[0])
+    names = {gpt: GptName, gemma: GemmaName, llama: LlamaName, moe: MoeName}
+    recipe = next(recipe for recipe, literal in names.items() if model in get_args(literal))
+    program = recipe.build(model=model, mesh={}, sequence=2048, scan=True)
+    assert program.facts["parameters"] == count
 
 
 def count_attention_calls(**options):

@@ -228,11 +228,13 @@ DIMS = (
     r"\22dot_dimension_numbers\22:{\22lhs_contracting_dimensions\22:[\221\22],"
     r"\22rhs_contracting_dimensions\22:[\220\22]},"
 )
+WINDOW = "\\22,\\22sliding_window_length\\22:32,\\22seed\\22:\\22"
 SCORES = (
     r"{\22cudnn_fmha_backend_config\22:{\22mask_type\22:\22%s\22,\22intermediate_tensor_shape\22:"
     r"{\22dimensions\22:[\222\22,\224\22,\22128\22,\22128\22]}}}"
 )
 QKV = "tensor<2x128x4x64xbf16>"
+ATTENDED = 8 * sum(min(query + 1, 32) for query in range(128))
 
 
 @pytest.mark.parametrize(
@@ -304,6 +306,22 @@ QKV = "tensor<2x128x4x64xbf16>"
                 3 * 131072,
                 (WorkPart("matrix", "bf16", 10 * 66048 * 64), WorkPart("vector", "f32", 5 * 66048)),
                 66048,
+            ),
+        ),
+        (  # a window of 32 of 128 tokens; values of 32 instead of 64, as in latent attention
+            "__cudnn$fmhaSoftmaxBackward",
+            SCORES % ("CAUSAL" + WINDOW),
+            (QKV, QKV, "tensor<2x128x4x32xbf16>"),
+            f"tuple<{QKV}, {QKV}, tensor<2x128x4x32xbf16>>",
+            OpWork(
+                "attention",
+                5 * 65536,
+                5 * 65536,
+                (
+                    WorkPart("matrix", "bf16", 2 * ATTENDED * (3 * 64 + 2 * 32)),
+                    WorkPart("vector", "f32", 5 * ATTENDED),
+                ),
+                ATTENDED,
             ),
         ),
         (
