@@ -489,6 +489,48 @@ def test_no_node_takes_constants_of_another_vendor(name):
         assert constants.sector_bytes == 64
 
 
+# In TFLOP/s: AMD's largest figure for a shape, and that over ten shapes (m, n, k) of a language
+# model, weighted by their operations (rocm.blogs.amd.com, see the sources of the nodes).
+AMD_LARGEST = {
+    "MI325X": {"bf16": 831.40, "f16": 787.25, "f8": 1408.06},
+    "MI300X": {"bf16": 708, "f16": 654, "f8": 1273},
+}
+AMD_TYPICAL = {"bf16": 616, "f16": 606, "f8": 1143}  # of MI325X
+AMD_SHAPES = [
+    (m, n, k)
+    for m in (32, 32768)
+    for n, k in ((2112, 7168), (3072, 1536), (7168, 2048), (4608, 7168), (7168, 256))
+]
+
+
+def rate_products(name, dtype, shapes):
+    """Return the estimated TFLOP/s of products, and the largest relative ends of their bands."""
+    constants = DeviceConstants.from_node(configs.load_node(name))
+    size = {"f8": 1}.get(dtype, 2)
+    times = [
+        estimate_product_time(
+            constants,
+            MatrixProduct(m, k, n, 1, dtype, 2 * m * n * k),
+            size * (m * k + k * n) + 2 * m * n,
+        )
+        for m, n, k in shapes
+    ]
+    _, low, high = times[0].fit.band.steps[0]
+    flops = sum(2 * m * n * k for m, n, k in shapes)
+    return flops / sum(time.time_s for time in times) / 1e12, math.exp(-high), math.exp(-low)
+
+
+@pytest.mark.parametrize("name", AMD_LARGEST)
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "f8"])
+def test_products_of_amd_are_between_the_best_shape_and_typical_ones(name, dtype):
+    best_shape = (4096, 3648 if dtype == "f8" else 4864, 32896)
+    rate, _, above = rate_products(name, dtype, [best_shape])
+    assert rate < AMD_LARGEST[name][dtype] < rate * above * 1.01
+    if name == "MI325X":
+        rate, below, _ = rate_products(name, dtype, AMD_SHAPES)
+        assert rate * below * 0.99 < AMD_TYPICAL[dtype] < rate
+
+
 @pytest.mark.parametrize("name", ["Gaudi3", "Trainium2"])
 def test_a_node_without_constants_has_the_times_of_the_roofline(parse, name):
     estimator = CalibratedEstimator(CalibratedConfig(configs.load_node(name)))

@@ -63,7 +63,7 @@ def test_a_program_that_xla_has_not_optimised(place, capsys):
 
 
 def test_sweeps_and_estimates_warn_like_runs(place, capsys):
-    flags = {"node": "MI300X", "system": "A100_SXM_40GB_4GPU"}
+    flags = {"node": "MI250X", "system": "A100_SXM_40GB_4GPU"}
     warnings = collect_warnings(capsys, *(f"--{name}={value}" for name, value in flags.items()))
     assert len(warnings) == 3
     assert hespas_api.estimate("step.mlir", **flags).warnings == warnings
