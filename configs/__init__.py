@@ -1,7 +1,7 @@
 """Hardware as data: nodes (types of accelerators) and systems (networks of them).
 
 ``nodes/<NAME>.json`` and ``systems/<NAME>/`` contain numbers, each with its source. Tests check the
-presets; files of users are checked on reading, against ``file_models``.
+presets; files of users are checked on reading, against ``node_files`` and ``system_files``.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def load_node(name_or_path: str) -> NodeSpec:
     data = read_node_json(name_or_path)
     if is_preset_name(name_or_path):
         return NodeSpec.from_preset_json(data)
-    from hespas.configs import file_models
+    from hespas.configs import node_files
 
-    return file_models.parse_node_file(data, name_or_path)
+    return node_files.parse_node_file(data, name_or_path)
 
 
 def read_node_json(name_or_path: str) -> dict[str, Any]:
@@ -77,13 +77,13 @@ def load_system(name_or_path: str) -> SystemSpec:
         UsageError: No preset has this name.
         HespasError: A file of the folder is wrong.
     """
-    from hespas.configs import file_models, system_families
+    from hespas.configs import system_families, system_files
 
     path, settings = Path(name_or_path), "system.json"
     if path.suffix == ".json" and not path.is_dir():
         path, settings = path.parent, path.name
     if path.is_dir() or len(path.parts) != 1:
-        return file_models.read_system_folder(path, settings)
+        return system_files.read_system_folder(path, settings)
     if path.name in system_families.list_family_presets() and settings == "system.json":
         return system_families.load_family_preset(path.name)
     preset = _FOLDER / "systems" / path.name
@@ -91,7 +91,7 @@ def load_system(name_or_path: str) -> SystemSpec:
         raise build_unknown_name_error(
             "system preset", path.name, list_system_presets(), "or give a folder"
         )
-    return file_models.read_system_folder(preset, settings)
+    return system_files.read_system_folder(preset, settings)
 
 
 def read_system_files(name: str) -> dict[str, str]:

@@ -115,7 +115,7 @@ def build_system_spec(
     Raises:
         HespasError: ASTRA-sim does not support the dimensions.
     """
-    from hespas.configs import file_models
+    from hespas.configs import system_files
 
     check_dimensions(dimensions)
     network = {
@@ -125,7 +125,7 @@ def build_system_spec(
         "latency": [float(dimension.latency_ns) for dimension in dimensions],
     }
     data = make_system_settings(dimensions, local_mem_bw_gb_s)
-    return file_models.parse_system_files(
+    return system_files.parse_system_files(
         folder / "system.json", network, data, str(folder / "network.yml")
     )
 

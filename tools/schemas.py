@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from hespas.configs.accelerator import Accelerator
-from hespas.configs.file_models import NetworkFile, NodeFile, SystemFile
+from hespas.configs.node_files import NodeFile
+from hespas.configs.system_files import NetworkFile, SystemFile
 from hespas.frontends.export.export_spec import ExportSpec
 from hespas.passes.emit.stats_model import ModuleStats
 from hespas.workflows.memory_timeline import MemoryTimeline

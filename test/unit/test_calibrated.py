@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.budgets import draw_examples
 
 from hespas import configs, passes
-from hespas.configs import file_models
+from hespas.configs import node_files
 from hespas.dialects.attrs import Cost
 from hespas.dialects.mlir import collect_functions
 from hespas.estimators.aggregate import aggregate_costs, repeat_cost
@@ -330,7 +330,7 @@ def test_integers_on_the_vector_unit_are_counted_once(parse):
 
 
 def test_a_default_rate_is_at_the_types_own_share(parse):
-    node = file_models.parse_node_file({"peak_flops": 1e14, "memory_bandwidth": 1e12}, "mine.json")
+    node = node_files.parse_node_file({"peak_flops": 1e14, "memory_bandwidth": 1e12}, "mine.json")
     shape = MatrixProduct(1024, 1024, 1024, 1, "f32", 2 << 30)
     assert estimate_product_time(DeviceConstants.from_node(node), shape, 0.0).fit.name.endswith(
         "product.f32"
@@ -633,7 +633,7 @@ def test_files_that_are_like_each_other(parse, tmp_path):
 def test_a_wrong_calibration_is_refused(change, message):
     data = configs.read_json(configs._FOLDER / "nodes" / "A10_24GB.json") | {"calibration": change}
     with pytest.raises(HespasError, match=message):
-        file_models.parse_node_file(data, "mine.json")
+        node_files.parse_node_file(data, "mine.json")
 
 
 # Programs

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from hespas import configs
-from hespas.configs import file_models
+from hespas.configs import node_files
 from hespas.configs.node_spec import DTYPES, UNITS, NodeSpec
 from hespas.configs.simple_yaml import parse_scalar
 from hespas.support.errors import HespasError, UsageError
@@ -62,7 +62,7 @@ NUMBERS = (
 @pytest.mark.parametrize("name", configs.list_node_presets())
 def test_node_preset(name):
     data = configs.read_json(configs._FOLDER / "nodes" / f"{name}.json")
-    checked = file_models.NodeFile.model_validate(data).to_node_spec()
+    checked = node_files.NodeFile.model_validate(data).to_node_spec()
     node = configs.load_node(name)
     assert node == checked
     assert node.name == name

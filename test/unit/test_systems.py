@@ -8,7 +8,7 @@ import pytest
 from support.output_files import read_output_files
 
 from hespas import configs
-from hespas.configs import file_models, system_families, system_layout
+from hespas.configs import system_families, system_files, system_layout
 from hespas.simulators import astra_program, simulator_choice
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError, UsageError
@@ -57,7 +57,7 @@ def test_every_preset_is_sourced_and_complete(name):
     assert system.name == name
     assert "remembered" not in json.dumps(provenance["sources"])
     assert system.endpoint_delay_ns >= 1 and system.local_mem_bw_gb_s > 0
-    required = {f.alias for f in file_models.SystemFile.model_fields.values() if f.is_required()}
+    required = {f.alias for f in system_files.SystemFile.model_fields.values() if f.is_required()}
     assert required | {"active-chunks-per-dimension"} <= set(system.settings)
     for kind, algorithm in zip(system.topology, system.implementations["all-reduce"], strict=True):
         assert kind != "Switch" or len(system.topology) > 1 or algorithm == "ring"

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
-from hespas.configs.file_models import PublishedHardware
+from hespas.configs.node_files import PublishedHardware
 
 # The unit that a simulator models: one array of TPU v3, as in the published COCOSSim backend.
 SYSTOLIC_UNIT = {"rows": 128, "columns": 128, "lanes": 1024, "sram_bytes": 8 << 20}

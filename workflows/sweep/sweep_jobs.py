@@ -14,7 +14,7 @@ from typing import Any
 
 import hespas
 from hespas import configs
-from hespas.configs import file_models
+from hespas.configs import node_files
 from hespas.configs.kernel_costs import format_kernel_costs, parse_kernel_costs
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
@@ -218,7 +218,7 @@ def _resolve_node(name: str | None, changes_json: str) -> _NodeChoice:
             _set_nested_value(data, key.split("."), value, label)
         if "name" in data:
             data["name"] = label
-    node = file_models.parse_node_file(data, label)
+    node = node_files.parse_node_file(data, label)
     file = {"stem": stem.replace("/", "_"), "data": data, "label": label if changes else name}
     return _NodeChoice(None, file, _compute_node_digest(node))
 

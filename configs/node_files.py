@@ -1,0 +1,133 @@
+"""The models of node files, and their conversion to ``NodeSpec``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from hespas.configs.calibration import Calibration
+from hespas.configs.node_spec import RULES, UNITS, NodeSpec, find_rate_key_problem
+from hespas.configs.validation import Positive, StrictModel, validate_config
+from hespas.support.errors import HespasError
+
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class NodeFile(StrictModel):
+    """A node file, such as ``configs/nodes/*.json``; ``NodeSpec`` describes keys and units."""
+
+    name: str
+    memory_bandwidth_bytes_per_s: Positive
+    peaks_flops: dict[Literal["matrix", "vector"], dict[str, Positive]] = Field(
+        default_factory=dict
+    )
+    default_flops: Positive | None = None
+    fallbacks: dict[str, str] = Field(default_factory=dict)
+    memory_bytes: Annotated[int, Field(gt=0)] | None = None
+    l2_bytes: Annotated[int, Field(gt=0)] | None = None
+    tdp_w: Positive | None = None
+    hbm_power_share: Share | None = None
+    collectives: str = ""
+    overlap_slowdown: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    calibration: Calibration | None = None
+    idle_w: Positive | None = None
+    price_per_hour: Positive | None = None
+    vendor: str = ""
+    description: str = ""
+    sources: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check_rate_keys(self) -> NodeFile:
+        keys = [f"{unit}.{dtype}" for unit, table in self.peaks_flops.items() for dtype in table]
+        for key in (*keys, *self.fallbacks, *self.fallbacks.values()):
+            problem = find_rate_key_problem(key) or (
+                "" if "." in key else f"'{key}' has no unit, matrix or vector"
+            )
+            if problem:
+                raise ValueError(problem)
+        if not keys and self.default_flops is None:
+            raise ValueError("peak rates are missing: give peaks_flops or default_flops")
+        return self
+
+    def to_node_spec(self) -> NodeSpec:
+        spec = NodeSpec.from_preset_json(self.model_dump(exclude={"calibration"}))
+        if self.calibration is None:
+            return spec
+        return replace(spec, calibration=self.calibration.model_dump(exclude_unset=True))
+
+
+class PublishedHardware(StrictModel):
+    """The hardware section of a configuration of the published tools.
+
+    Rates apply to both units. The cache keys have no effect on analytical estimators.
+    """
+
+    peak_flops: Positive | None = None
+    memory_bandwidth: Positive
+    per_datatype_flops: dict[str, Positive] = Field(default_factory=dict)
+    tdp_W: Positive | None = None
+    hbm_power_ratio: Share | None = None
+    warn_on_unknown_type: bool = True
+    error_on_unknown_type: bool = False
+    type: str | None = None
+    num_npus: Annotated[int, Field(gt=0)] | None = None
+    cache_dir: str | None = None
+    disable_cache: bool | None = None
+    in_memory_only_cache: bool | None = None
+
+    @model_validator(mode="after")
+    def _check_rates_exist(self) -> PublishedHardware:
+        if self.peak_flops is None and not self.per_datatype_flops:
+            raise ValueError("peak rates are missing: give peak_flops or per_datatype_flops")
+        for name in self.per_datatype_flops:
+            problem = find_rate_key_problem(_from_published_dtype(name))
+            if problem:
+                raise ValueError(f"per_datatype_flops: {problem}")
+        return self
+
+    def to_node_spec(self, name: str) -> NodeSpec:
+        rates: dict[str, float] = {}
+        for spelled, rate in self.per_datatype_flops.items():
+            key = _from_published_dtype(spelled)
+            # Eight spellings of f8 become one. If their rates differ, the slowest applies.
+            rates[key] = min(rate, rates.get(key, rate))
+        strict = self.error_on_unknown_type
+        return NodeSpec(
+            name,
+            self.memory_bandwidth,
+            dict.fromkeys(UNITS, rates),
+            default_flops=None if strict else self.peak_flops,
+            fallbacks=dict.fromkeys(RULES, "") if strict else {},
+            tdp_w=self.tdp_W,
+            hbm_power_share=self.hbm_power_ratio,
+            warn_default=self.warn_on_unknown_type,
+        )
+
+
+def _from_published_dtype(name: str) -> str:
+    """Convert the name of an element type: "ui8" to "i8", "f8E4M3FN" to "f8"."""
+    if name[:2] in ("ui", "si"):
+        return name[1:]
+    return name[:2] if name[:2] in ("f8", "f6", "f4") else name
+
+
+def parse_node_file(data: dict[str, Any], path: str) -> NodeSpec:
+    """Convert the JSON object of a node file, in either form.
+
+    Raises:
+        HespasError: A key or value is wrong.
+    """
+    hardware = data
+    if "perf_estimator" in data:
+        estimator = data["perf_estimator"]
+        hardware = estimator.get("hardware") if isinstance(estimator, dict) else None
+        if not isinstance(hardware, dict):
+            raise HespasError("perf_estimator has no object 'hardware'", where=path)
+        if isinstance(hardware.get("roofline"), dict):  # for the ops that a simulator rejects
+            hardware = hardware["roofline"]
+    if hardware.keys() & {"peak_flops", "memory_bandwidth", "per_datatype_flops"}:
+        return validate_config(PublishedHardware, hardware, path).to_node_spec(Path(path).stem)
+    return validate_config(NodeFile, hardware, path).to_node_spec()
