@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+from hespas.chakra.record_decoding import NodeHead, decode_attrs, decode_node_head
 from hespas.chakra.schema import SCALARS, get_message_class
 from hespas.support.errors import HespasError
 
 _SCALAR_FIELDS = {f"{scalar}_val": scalar for scalar in SCALARS}
 
+NodeAttrs = Mapping[str, tuple[str, Any]]
+"""The attributes of a node: by name, the kind of the value ("int64", ...) and the value."""
 
-@dataclass(frozen=True, slots=True)
-class TraceNode:
-    """A trace node; ``attrs`` maps a name to the kind of its value ("int64", ...) and the value."""
+_NO_ATTRS: NodeAttrs = MappingProxyType({})
+
+
+class TraceNode(NamedTuple):
+    """A trace node. Nodes with equal attributes may share one ``attrs``, which is never changed."""
 
     id: int
     name: str
@@ -24,7 +29,7 @@ class TraceNode:
     data_deps: tuple[int, ...] = ()
     ctrl_deps: tuple[int, ...] = ()
     duration_us: int = 0
-    attrs: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    attrs: NodeAttrs = _NO_ATTRS
 
     @property
     def dependency_ids(self) -> tuple[int, ...]:
@@ -75,11 +80,27 @@ def parse_trace_node(record: bytes) -> TraceNode:
     Raises:
         ValueError: The bytes are not a Chakra node.
     """
+    message = _parse_message(record)
+    return TraceNode(
+        message.id,
+        message.name,
+        message.type,
+        tuple(message.data_deps),
+        tuple(message.ctrl_deps),
+        message.duration_micros,
+        _collect_attrs(message),
+    )
+
+
+def _parse_message(record: bytes) -> Any:
     message_class, decode_error = _load_message_classes()
     try:
-        message = message_class.FromString(record)
+        return message_class.FromString(record)
     except decode_error as error:
         raise ValueError(str(error)) from None
+
+
+def _collect_attrs(message: Any) -> NodeAttrs:
     attrs = {}
     for attr in message.attr:
         field = attr.WhichOneof("value")
@@ -90,15 +111,7 @@ def parse_trace_node(record: bytes) -> TraceNode:
             attrs[attr.name] = ("", None)
         else:
             attrs[attr.name] = (field, list(getattr(attr, field).values))
-    return TraceNode(
-        message.id,
-        message.name,
-        message.type,
-        tuple(message.data_deps),
-        tuple(message.ctrl_deps),
-        message.duration_micros,
-        attrs,
-    )
+    return attrs
 
 
 @functools.cache
@@ -132,10 +145,45 @@ def parse_trace_nodes(data: bytes, path: Path) -> Iterator[TraceNode]:
     Raises:
         TraceFileError: The bytes are not a trace.
     """
-    for count, record in enumerate(split_records(data, path)):
-        if count == 0 and is_metadata_record(record):
-            continue
-        try:
-            yield parse_trace_node(record)
-        except ValueError:
-            raise TraceFileError(f"record {count} is not a Chakra node", path, count) from None
+    yield from TraceNodeDecoder().decode_nodes(data, path)
+
+
+class TraceNodeDecoder:
+    """Decodes the nodes of traces, and decodes attributes that several nodes have only once."""
+
+    def __init__(self) -> None:
+        self._attrs: dict[bytes, NodeAttrs] = {}  # by their encoded form
+
+    def decode_nodes(self, data: bytes, path: Path) -> Iterator[TraceNode]:
+        """Iterate over the nodes in the bytes of a trace file, as ``parse_trace_nodes`` does."""
+        for count, record in enumerate(split_records(data, path)):
+            if count == 0 and is_metadata_record(record):
+                continue
+            head = decode_node_head(record)
+            attrs = self._attrs.get(head[-1]) if head is not None else None
+            if head is not None and attrs is not None:
+                yield TraceNode(*head[:-1], attrs)
+                continue
+            try:
+                yield self._decode_new_node(record, head)
+            except ValueError:
+                raise TraceFileError(f"record {count} is not a Chakra node", path, count) from None
+
+    def _decode_new_node(self, record: bytes, head: NodeHead | None) -> TraceNode:
+        """Decode a node of an unusual form, or one with attributes that no node had before."""
+        if head is not None:
+            attrs = _decode_attrs(head[-1])
+            if attrs is not None:
+                self._attrs[head[-1]] = attrs
+                return TraceNode(*head[:-1], attrs)
+        return parse_trace_node(record)
+
+
+def _decode_attrs(encoded: bytes) -> NodeAttrs | None:
+    """Decode the attributes at the end of a record; None if it contains other fields."""
+    attrs = decode_attrs(encoded)
+    if attrs is not None:
+        return attrs
+    message = _parse_message(encoded)
+    fields = [descriptor.name for descriptor, _ in message.ListFields()]
+    return _collect_attrs(message) if fields == ["attr"] else None

@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from hespas.chakra.node_rules import COLL, COMP, RECV, SEND, read_communicator_id, read_integer_attr
 from hespas.chakra.replay import Message, identify_message
@@ -32,8 +33,7 @@ _REGION = re.compile(r"^region \d+: (.*?)(?: \+\d+)?$")
 _NUMBER = re.compile(r"(?:[._]\d+)+$")
 
 
-@dataclass(frozen=True, slots=True)
-class PathSegment:
+class PathSegment(NamedTuple):
     """A part of the critical path, on one node of one device.
 
     ``what`` is compute, communication or waiting; ``node`` is None if nothing explains a wait.
@@ -146,6 +146,8 @@ class TracedResult:
             communication = self._devices[device] = _DeviceCommunication()
             nodes = self.get_device_nodes(device)
             for interval in self.get_device_intervals(device):
+                if interval.resource == "compute":
+                    continue
                 node = nodes[interval.node]
                 if node.type == COLL:
                     group = read_communicator_id(node) or 0

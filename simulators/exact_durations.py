@@ -12,7 +12,8 @@ from dataclasses import replace
 from hespas.chakra.node_rules import COMP, read_integer_attr
 from hespas.chakra.trace_reader import TraceNode
 from hespas.configs.system_spec import SystemSpec
-from hespas.simulators.simulation_inputs import SimulatedProgram, SimulationInputs
+from hespas.simulators.simulated_program import SimulatedProgram
+from hespas.simulators.simulation_inputs import SimulationInputs
 from hespas.simulators.simulation_steps import SimulationStep
 
 _PEAK_TFLOPS = 1.0

@@ -24,12 +24,11 @@ from hespas.chakra.trace_steps import (
 )
 from hespas.chakra.trace_writer import DependencyIds, TailSlots
 from hespas.configs.system_spec import SystemSpec
+from hespas.simulators.simulated_program import ProgramBuilder, SimulatedProgram
 from hespas.simulators.simulation_inputs import (
     SimulatedDevice,
-    SimulatedProgram,
     SimulationInputs,
     build_member_sets,
-    build_program,
     check_device,
 )
 from hespas.support.errors import HespasError
@@ -71,10 +70,11 @@ class InMemoryPrograms:
         groups = {0: tuple(range(count)), **self.trace.groups}
         devices: list[SimulatedDevice] = [None] * count  # type: ignore[list-item]
         member_sets = build_member_sets(groups)
+        builder = ProgramBuilder(system)
         for members, nodes in self._classes:
             known: list[tuple[int, SimulatedProgram]] = []
             for rank in members:
-                devices[rank] = device = self._place_device(rank, members[0], nodes, system, known)
+                devices[rank] = device = self._place_device(rank, members[0], nodes, builder, known)
                 check_device(rank, device, member_sets)
         return SimulationInputs(Path(), system, devices, groups)
 
@@ -112,7 +112,7 @@ class InMemoryPrograms:
         rank: int,
         model: int,
         nodes: list[TraceNode],
-        system: SystemSpec,
+        builder: ProgramBuilder,
         known: list[tuple[int, SimulatedProgram]],
     ) -> SimulatedDevice:
         """Build a device, with a program of ``known`` if it differs in names only."""
@@ -123,7 +123,7 @@ class InMemoryPrograms:
                 return SimulatedDevice(program, path, *names)
         if rank != model:
             nodes = self._build_nodes(rank)
-        program = build_program(path, nodes, system)
+        program = builder.build_program(path, nodes)
         known.append((rank, program))
         return SimulatedDevice(program, path, {}, {})
 

@@ -4,63 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hespas import configs
-from hespas.chakra import trace_folder, trace_reader
-from hespas.chakra.dependency_graph import collect_children, sort_topologically
-from hespas.chakra.node_rules import COLL, RECV, SEND, read_communicator_id, read_integer_attr
-from hespas.chakra.trace_reader import TraceFileError, TraceNode
-from hespas.configs.system_spec import SystemSpec
-from hespas.simulators.simulation_steps import (
-    SimulationStep,
-    build_step,
-    find_spanned_dimensions,
+from hespas.chakra import trace_folder
+from hespas.chakra.node_rules import (
+    COLL,
+    COMMUNICATION,
+    RECV,
+    SEND,
+    read_communicator_id,
+    read_integer_attr,
 )
-from hespas.simulators.trace_templates import TraceTemplate
+from hespas.chakra.trace_reader import TraceFileError, TraceNode, TraceNodeDecoder
+from hespas.configs.system_spec import SystemSpec
+from hespas.simulators.simulated_program import ProgramBuilder, SimulatedProgram
+from hespas.simulators.simulation_steps import find_spanned_dimensions
+from hespas.simulators.trace_templates import TraceIndex, TraceTemplate
 from hespas.support.errors import HespasError
 from hespas.support.text_tables import format_count
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SimulatedProgram:
-    """One trace; a position is an index into ``nodes``.
-
-    Attributes:
-        path: The file.
-        nodes: The nodes by rising id.
-        steps: What each node does.
-        waits: How many nodes each node depends on.
-        children: The positions of the nodes that depend on each node.
-        groups: The communicators that the nodes name, each with the position of the first such
-            node.
-        peers: The peers that the messages name, likewise.
-        own: The device that the messages name as their own, likewise.
-    """
-
-    path: Path
-    nodes: Sequence[TraceNode]
-    steps: Sequence[SimulationStep]
-    waits: Sequence[int]
-    children: Sequence[tuple[int, ...]]
-    groups: Mapping[int, int] = field(default_factory=dict)
-    peers: Mapping[int, int] = field(default_factory=dict)
-    own: Mapping[int, int] = field(default_factory=dict)
-
-    def to_canonical_form(self) -> tuple:
-        """Return a form that is equal for programs that differ only in communicators and peers."""
-        groups = {name: slot for slot, name in enumerate(self.groups)}
-        peers = {name: slot for slot, name in enumerate(self.peers)}
-        steps = [
-            replace(step, group=groups.get(step.group, -1), peer=peers.get(step.peer, -1))
-            if step.kind
-            else step
-            for step in self.steps
-        ]
-        ids = tuple([node.id for node in self.nodes])
-        return ids, tuple(steps), tuple(self.waits), tuple(self.children)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +54,7 @@ class SimulatedDevice:
 
 def _rename_node(node: TraceNode, groups: Mapping[int, int], peers: Mapping[int, int]) -> TraceNode:
     """Return a node with its communicator and peers renamed."""
-    names: dict[str, tuple[str, object]] = {}
+    names: dict[str, tuple[str, Any]] = {}
     if node.type == COLL:
         group = read_communicator_id(node)
         if group is not None and group in groups:
@@ -100,7 +64,7 @@ def _rename_node(node: TraceNode, groups: Mapping[int, int], peers: Mapping[int,
             device = read_integer_attr(node, name)
             if device is not None and device in peers:
                 names[name] = (node.attrs[name][0], peers[device])
-    return replace(node, attrs=node.attrs | names) if names else node
+    return node._replace(attrs={**node.attrs, **names}) if names else node
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +157,11 @@ def load_inputs(
         )
     groups_path = trace_folder.find_groups_file(folder, groups_file)
     groups = trace_folder.read_trace_communicators(groups_path, count)
-    programs: dict[int, list[tuple[TraceTemplate, SimulatedProgram]]] = {}
+    loader = _DeviceLoader(system)
     devices = []
     member_sets = build_member_sets(groups)
     for rank in range(count):
-        device = _load_device(trace_files[rank], system, programs)
+        device = loader.load_device(trace_files[rank])
         check_device(rank, device, member_sets)
         devices.append(device)
     notes = _note_small_groups(groups, groups_path)
@@ -214,29 +178,37 @@ def _note_small_groups(groups: Mapping[int, Sequence[int]], path: Path | None) -
     return (f"{path}: {count} of fewer than two devices, unused: {names}",)
 
 
-def _load_device(
-    path: Path,
-    system: SystemSpec,
-    programs: dict[int, list[tuple[TraceTemplate, SimulatedProgram]]],
-) -> SimulatedDevice:
-    """Read the trace of a device, reusing a program that differs in names only.
+class _DeviceLoader:
+    """Reads the traces of devices; a program that differs in names only is read once."""
 
-    ``programs`` holds the programs so far by the length of their files.
-    """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise HespasError(f"cannot be read: {error.strerror}", where=str(path)) from None
-    known = programs.setdefault(len(data), [])
-    for template, program in known:
-        names = template.match_trace(data)
-        if names is not None:
-            return SimulatedDevice(program, path, *names)
-    program = _parse_program(path, data, system)
-    template = TraceTemplate(data)
-    if template.names.occurrence_count == _count_names(program.nodes):
-        known.append((template, program))
-    return SimulatedDevice(program, path, {}, {})
+    def __init__(self, system: SystemSpec) -> None:
+        self._builder = ProgramBuilder(system)
+        self._decoder = TraceNodeDecoder()
+        self._known: TraceIndex[SimulatedProgram] = TraceIndex()
+
+    def load_device(self, path: Path) -> SimulatedDevice:
+        """Read the trace of a device."""
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise HespasError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        match = self._known.find_match(data)
+        if match is not None:
+            return SimulatedDevice(match.parsed, path, match.groups, match.devices)
+        program = self._parse_program(path, data)
+        template = TraceTemplate(data)
+        if template.name_count == _count_names(program.nodes):
+            self._known.add_template(template, program)
+        return SimulatedDevice(program, path, {}, {})
+
+    def _parse_program(self, path: Path, data: bytes) -> SimulatedProgram:
+        try:
+            nodes = sorted(self._decoder.decode_nodes(data, path), key=lambda node: node.id)
+        except TraceFileError as error:
+            raise HespasError(error.message, where=str(path)) from None
+        if not nodes:
+            raise HespasError("has no nodes: give each device at least one", where=str(path))
+        return self._builder.build_program(path, nodes)
 
 
 def _count_names(nodes: Sequence[TraceNode]) -> int:
@@ -246,61 +218,8 @@ def _count_names(nodes: Sequence[TraceNode]) -> int:
         + ("comm_dst" in node.attrs)
         + (node.get_attr_value("pg_name") not in (None, ""))
         for node in nodes
-        if node.type in (COLL, SEND, RECV)
+        if node.type in COMMUNICATION
     )
-
-
-def _parse_program(path: Path, data: bytes, system: SystemSpec) -> SimulatedProgram:
-    try:
-        nodes = sorted(trace_reader.parse_trace_nodes(data, path), key=lambda node: node.id)
-    except TraceFileError as error:
-        raise HespasError(error.message, where=str(path)) from None
-    if not nodes:
-        raise HespasError("has no nodes: give each device at least one", where=str(path))
-    return build_program(path, nodes, system)
-
-
-def build_program(path: Path, nodes: Sequence[TraceNode], system: SystemSpec) -> SimulatedProgram:
-    """Build the program of nodes by rising id.
-
-    Raises:
-        HespasError: A node is wrong; ``path`` is the file that the message names.
-    """
-    place = {node.id: i for i, node in enumerate(nodes)}
-    if len(place) < len(nodes):
-        twice = next(a.id for a, b in pairwise(nodes) if a.id == b.id)
-        raise HespasError(f"the id {twice} is used twice", where=f"{path} node {twice}")
-    deps: list[set[int]] = []
-    for node in nodes:
-        missing = next((dep for dep in node.dependency_ids if dep not in place), None)
-        if missing is not None:
-            raise HespasError(
-                f"depends on node {missing}, which does not exist", where=f"{path} node {node.id}"
-            )
-        deps.append({place[dep] for dep in node.dependency_ids})
-    order = sort_topologically(deps)
-    if len(order) < len(nodes):
-        first = min(set(range(len(nodes))) - set(order))
-        raise HespasError(
-            f"{format_count(len(nodes) - len(order), 'node')} in or after a cycle of dependencies "
-            "can never run",
-            where=f"{path} node {nodes[first].id}",
-        )
-    steps = [build_step(path, node, system) for node in nodes]
-    groups: dict[int, int] = {}
-    peers: dict[int, int] = {}
-    own: dict[int, int] = {}
-    for i, (node, step) in enumerate(zip(nodes, steps, strict=True)):
-        if step.group >= 0:
-            groups.setdefault(step.group, i)
-        elif step.peer >= 0:
-            peers.setdefault(step.peer, i)
-            own_device = read_integer_attr(node, "comm_src" if node.type == SEND else "comm_dst")
-            if own_device is not None:
-                own.setdefault(own_device, i)
-    waits = [len(positions) for positions in deps]
-    children = [tuple(positions) for positions in collect_children(deps)]
-    return SimulatedProgram(path, nodes, steps, waits, children, groups, peers, own)
 
 
 def build_member_sets(groups: Mapping[int, Sequence[int]]) -> dict[int, frozenset[int]]:

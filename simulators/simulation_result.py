@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 BY_DEVICE_NUMBER = (
     "too many messages to order within a nanosecond as ASTRA-sim does: by device number"
@@ -50,8 +51,7 @@ def _compute_covered_ns(spans: Sequence[tuple[int, int]]) -> int:
     return total
 
 
-@dataclass(frozen=True, slots=True)
-class NodeInterval:
+class NodeInterval(NamedTuple):
     """One node on one device, from issue to finish; ``resource`` is compute, comm or recv."""
 
     node: int

@@ -8,16 +8,17 @@ names, and if names of one trace map one-to-one to names of the other.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Generic, TypeVar
 
 from hespas.chakra.schema import make_value_field
 
 VARINT, BYTES = 0, 2
+_Parsed = TypeVar("_Parsed")
 _NameDecoder = Callable[[bytes], int | None]
+_ByteSelector = Callable[[bytes], tuple[bytes, ...]]
 
 
 def _encode_field_key(kind: str, wire: int) -> bytes:
@@ -43,83 +44,133 @@ _DEVICE_PATTERN = re.compile(
 )
 
 
-_Offsets = npt.NDArray[np.int64]
-
-
 @dataclass(frozen=True, slots=True)
 class TraceNames:
-    """The byte offsets of each name of a communicator or device: a row for each occurrence."""
+    """Where a trace names communicators and devices: by name, the slices of its occurrences."""
 
-    groups: dict[int, _Offsets]
-    devices: dict[int, _Offsets]
+    groups: dict[int, list[slice]]
+    devices: dict[int, list[slice]]
 
-    @property
-    def occurrence_count(self) -> int:
-        """The number of occurrences of names."""
+    def list_slices(self) -> list[slice]:
+        """Return the slices of all names in the order of the file."""
         tables = (self.groups, self.devices)
-        return sum(len(offsets) for table in tables for offsets in table.values())
+        slices = [place for table in tables for places in table.values() for place in places]
+        return sorted(slices, key=lambda place: place.start)
 
 
 class TraceTemplate:
-    """A parsed trace that others are compared with."""
+    """A parsed trace that others are compared with.
+
+    Attributes:
+        length: The number of bytes of the file.
+        fixed_slices: The slices between the names.
+        fixed_bytes: The bytes of these slices.
+        name_count: The number of occurrences of names.
+    """
 
     def __init__(self, data: bytes) -> None:
-        self.names = _find_names(data)
-        self._data = np.frombuffer(data, dtype=np.uint8)
-        self._free = np.zeros(len(data), dtype=bool)
-        for table in (self.names.groups, self.names.devices):
-            for offsets in table.values():
-                self._free[offsets] = True
+        names = _find_names(data)
+        slices = names.list_slices()
+        starts = [0, *[place.stop for place in slices]]
+        stops = [*[place.start for place in slices], len(data)]
+        self.length, self.name_count = len(data), len(slices)
+        self.fixed_slices = [slice(*bounds) for bounds in zip(starts, stops, strict=True)]
+        self.fixed_bytes = _make_byte_selector(self.fixed_slices)(data)
+        self._groups = _make_name_selectors(names.groups)
+        self._devices = _make_name_selectors(names.devices)
 
-    def match_trace(self, data: bytes) -> tuple[Mapping[int, int], Mapping[int, int]] | None:
+    def match_names(self, data: bytes) -> tuple[Mapping[int, int], Mapping[int, int]] | None:
         """Map the communicators and devices of this trace to those of another one.
 
-        Returns None if the traces differ otherwise. Equal names are left out.
+        The other trace has equal ``fixed_bytes``. Returns None if the names do not map one-to-one.
+        Equal names are left out.
         """
-        other = np.frombuffer(data, dtype=np.uint8)
-        if len(other) != len(self._data):
-            return None
-        different = np.flatnonzero(other != self._data)
-        if not self._free[different].all():
-            return None
-        groups = _match_names(self.names.groups, other, _decode_group_id)
-        devices = _match_names(self.names.devices, other, _decode_varint)
+        groups = _match_names(self._groups, data, _decode_group_id)
+        devices = _match_names(self._devices, data, _decode_varint)
         return None if groups is None or devices is None else (groups, devices)
 
 
+def _make_byte_selector(slices: Sequence[slice]) -> _ByteSelector:
+    """Return a function that selects these slices of its argument, in native code."""
+    if len(slices) == 1:
+        (only,) = slices
+        return lambda data: (data[only],)
+    return itemgetter(*slices)
+
+
+def _make_name_selectors(table: Mapping[int, Sequence[slice]]) -> dict[int, _ByteSelector]:
+    return {name: _make_byte_selector(slices) for name, slices in table.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class TraceMatch(Generic[_Parsed]):
+    """A parsed trace, and what its communicators and devices are called in an equal trace."""
+
+    parsed: _Parsed
+    groups: Mapping[int, int]
+    devices: Mapping[int, int]
+
+
+@dataclass(slots=True)
+class _SimilarTraces(Generic[_Parsed]):
+    """Traces of one length with names at the same places, by the hash of their fixed bytes."""
+
+    select_fixed_bytes: _ByteSelector
+    templates: dict[int, list[tuple[TraceTemplate, _Parsed]]] = field(default_factory=dict)
+
+
+class TraceIndex(Generic[_Parsed]):
+    """Finds the parsed trace from which a trace differs in names only, however many there are."""
+
+    def __init__(self) -> None:
+        self._by_length: dict[int, dict[tuple, _SimilarTraces[_Parsed]]] = {}
+
+    def add_template(self, template: TraceTemplate, parsed: _Parsed) -> None:
+        """Add a trace and what it was parsed to."""
+        key = tuple([place.stop for place in template.fixed_slices])
+        similar_traces = self._by_length.setdefault(template.length, {})
+        if key not in similar_traces:
+            similar_traces[key] = _SimilarTraces(_make_byte_selector(template.fixed_slices))
+        templates = similar_traces[key].templates
+        templates.setdefault(hash(template.fixed_bytes), []).append((template, parsed))
+
+    def find_match(self, data: bytes) -> TraceMatch[_Parsed] | None:
+        """Return the first trace that differs from ``data`` in names only."""
+        for similar in self._by_length.get(len(data), {}).values():
+            fixed_bytes = similar.select_fixed_bytes(data)
+            for template, parsed in similar.templates.get(hash(fixed_bytes), ()):
+                if template.fixed_bytes == fixed_bytes:
+                    names = template.match_names(data)
+                    if names is not None:
+                        return TraceMatch(parsed, *names)
+        return None
+
+
 def _find_names(data: bytes) -> TraceNames:
-    groups: dict[int, tuple[list[int], int]] = {}
-    devices: dict[int, tuple[list[int], int]] = {}
+    groups: dict[int, list[slice]] = {}
+    devices: dict[int, list[slice]] = {}
     for match in _GROUP_PATTERN.finditer(data):
-        start, length = match.end(), match[1][0]
-        name = _decode_group_id(data[start : start + length])
+        place = slice(match.end(), match.end() + match[1][0])
+        name = _decode_group_id(data[place])
         if name is not None:
-            groups.setdefault(name, ([], length))[0].append(start)
+            groups.setdefault(name, []).append(place)
     for match in _DEVICE_PATTERN.finditer(data):
         name = _decode_varint(match[1])
         if name is not None:
-            devices.setdefault(name, ([], len(match[1])))[0].append(match.start(1))
-    return TraceNames(_to_arrays(groups), _to_arrays(devices))
-
-
-def _to_arrays(table: dict[int, tuple[list[int], int]]) -> dict[int, _Offsets]:
-    return {
-        name: np.array(starts)[:, None] + np.arange(length)
-        for name, (starts, length) in table.items()
-    }
+            devices.setdefault(name, []).append(slice(*match.span(1)))
+    return TraceNames(groups, devices)
 
 
 def _match_names(
-    table: Mapping[int, _Offsets], other: npt.NDArray[np.uint8], decode: _NameDecoder
+    table: Mapping[int, _ByteSelector], data: bytes, decode: _NameDecoder
 ) -> dict[int, int] | None:
     """Map each name to that of another trace; None if the mapping is not one-to-one."""
     renaming: dict[int, int] = {}
-    for name, offsets in table.items():
-        count, length = offsets.shape
-        spelled = other[offsets].tobytes()
-        if spelled != spelled[:length] * count:
+    for name, select_occurrences in table.items():
+        spellings = set(select_occurrences(data))
+        if len(spellings) > 1:
             return None
-        there = decode(spelled[:length])
+        there = decode(spellings.pop())
         if there is None:
             return None
         renaming[name] = there

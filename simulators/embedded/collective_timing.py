@@ -9,13 +9,11 @@ at once by a recurrence, or simulated message by message if the algorithm has no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hespas.support.errors import HespasError
 
-from . import recurrence
+from . import scalar_recurrence
 from .collective_execution import CollectiveExecution
 from .collective_plan import ChunkPhase, CollectivePlan, CollectivePlanner, PlannedCommunicator
 from .events import (
@@ -26,9 +24,12 @@ from .events import (
     RendezvousTransport,
     TransferFunction,
 )
-from .logical_dimensions import Array, LinkTable
+from .link_table import LinkTable
 from .network import AnalyticalNetwork
 from .symmetric_pipeline import time_pipeline
+
+if TYPE_CHECKING:
+    from .link_arrays import Array
 
 _SMALL_RING = 6  # of more devices, arrays are faster
 
@@ -118,10 +119,10 @@ class CollectiveTimer:
             )
         return [CollectiveFinish(end + first, since + first) for end, since in finishes]
 
-    def _build_phase_costs(self, communicator: PlannedCommunicator) -> recurrence.PhaseCosts:
+    def _build_phase_costs(self, communicator: PlannedCommunicator) -> scalar_recurrence.PhaseCosts:
         planner = self.planner
         delay_ns = planner.compute_delay_ns(communicator)
-        return recurrence.PhaseCosts(
+        return scalar_recurrence.PhaseCosts(
             planner.network, delay_ns, planner.compute_reduction_ns, communicator.part
         )
 
@@ -133,7 +134,7 @@ class CollectiveTimer:
 
     def _has_recurrences(self, communicator: PlannedCommunicator, plan: CollectivePlan) -> bool:
         return all(
-            recurrence.has_recurrence(communicator.dims[phase.dim].algorithm, phase.kind)
+            scalar_recurrence.has_recurrence(communicator.dims[phase.dim].algorithm, phase.kind)
             for chunk in plan
             for phase in chunk
         )
@@ -153,7 +154,9 @@ class CollectiveTimer:
                     continue
                 dim = communicator.dims[phase.dim]
                 links = self._get_link_table(communicator, phase.dim)
-                time = recurrence.solve_symmetric(costs, links, dim.algorithm, phase, dim.count)
+                time = scalar_recurrence.solve_symmetric(
+                    costs, links, dim.algorithm, phase, dim.count
+                )
                 if time is None:
                     return None
                 times[key] = time
@@ -170,8 +173,21 @@ class CollectiveTimer:
             phase = plan[0][0]
             if communicator.dims[phase.dim].algorithm.name == "ring":
                 links = self._get_link_table(communicator, phase.dim)
-                ends, lag = recurrence.solve_small_ring(costs, links, phase, starts)
+                ends, lag = scalar_recurrence.solve_small_ring(costs, links, phase, starts)
                 return [CollectiveFinish(end, end - lag) for end in ends]
+        return self._solve_arrays(costs, communicator, starts, plan)
+
+    def _solve_arrays(
+        self,
+        costs: scalar_recurrence.PhaseCosts,
+        communicator: PlannedCommunicator,
+        starts: Sequence[int],
+        plan: CollectivePlan,
+    ) -> list[CollectiveFinish] | None:
+        import numpy as np
+
+        from . import recurrence
+
         now = np.array(starts, dtype=np.int64)
         if len(set(plan)) == 1 and len(plan[0]) == 1:
             phase = plan[0][0]
@@ -197,12 +213,16 @@ class CollectiveTimer:
 
     def _solve_grid_phase(
         self,
-        costs: recurrence.PhaseCosts,
+        costs: scalar_recurrence.PhaseCosts,
         communicator: PlannedCommunicator,
         phase: ChunkPhase,
         starts: Array,
     ) -> tuple[Array, int] | None:
         """Time a phase of a grid of devices, with all lines of its dimension side by side."""
+        import numpy as np
+
+        from . import recurrence
+
         dim, links = communicator.dims[phase.dim], self._get_link_table(communicator, phase.dim)
         grid = starts.reshape(-1, dim.count, dim.stride)
         lines = np.moveaxis(grid, 1, 2).reshape(-1, dim.count)

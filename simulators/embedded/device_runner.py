@@ -23,6 +23,8 @@ from .collective_plan import CollectivePlan, CollectivePlanner, PlannedCommunica
 from .equivalence_classes import AmbiguousOrder, CommunicatorClass, EquivalenceClasses
 from .events import DeviceEndpoint, EventQueue, MessageTransport
 
+MESSAGE_KINDS = ("send", "recv")
+
 
 class JoinedDevice(NamedTuple):
     """A device that has reached a collective: its node's position, the time, and its plan."""
@@ -140,9 +142,11 @@ class DeviceRunner:
         self.waits = list(program.waits)
         self.unfinished = len(program.nodes)
         self.resources = {name: DeviceResource() for name in ("compute", "comm", "cpu")}
+        self._resource_list = list(self.resources.values())
         self.receives: list[int] = []
         self.lane = DeviceLane([-1] * self.unfinished, [-1] * self.unfinished)
-        self.ties = SimultaneousEnds() if engine.detects_ties else None
+        has_messages = any(step.kind in MESSAGE_KINDS for step in program.steps)
+        self.ties = SimultaneousEnds() if engine.detects_ties and has_messages else None
         self.turn = QueueTurn()
         self.chunk_count = 0  # chunks of collectives started on any communicator
         self.chunk_counts: dict[int, int] = {}  # by communicator
@@ -184,18 +188,19 @@ class DeviceRunner:
 
     def issue_ready_nodes(self) -> None:
         """Issue the ready nodes whose resources are free, lowest id first."""
-        issue = self.receives
-        self.receives = []
-        freed_now: list[int] = []
-        for resource in self.resources.values():
-            ready = resource.ready
-            while ready and not resource.busy:
-                position = heapq.heappop(ready)
+        issue: list[int] = []
+        if self.receives:
+            issue, self.receives = self.receives, issue
+        for resource in self._resource_list:
+            while resource.ready and not resource.busy:
+                position = heapq.heappop(resource.ready)
                 issue.append(position)
-                if self.steps[position].resource != "skip":
-                    resource.busy = True
+                resource.busy = self.steps[position].resource != "skip"
+        if not issue:
+            return
         if len(issue) > 1:
             issue.sort()
+        freed_now: list[int] = []
         for position in issue:
             self._issue_node(position, freed_now)
         for position in freed_now:  # nodes after those without time are issued at the next end
@@ -203,41 +208,52 @@ class DeviceRunner:
 
     def _issue_node(self, position: int, freed_now: list[int]) -> None:
         step = self.steps[position]
+        resource = step.resource
         now = self.queue.now
-        lane = self.lane
-        lane.starts[position] = now
-        lane.order.append(position)
+        self.lane.starts[position] = now
+        self.lane.order.append(position)
         if self.ties is not None:
-            resource = "comm" if step.resource == "skip" else step.resource
-            self.ties.issued.setdefault(resource, []).append(position)
-        if step.resource in ("compute", "cpu"):
-            if now + step.duration_ns == 0:
+            name = "comm" if resource == "skip" else resource
+            self.ties.issued.setdefault(name, []).append(position)
+        if resource == "compute":
+            if not (now or step.duration_ns):
                 raise self._build_zero_time_error(position)
-            if step.resource == "compute":
-                self.start_compute(position, step.duration_ns)
-            else:
-                self.endpoint.schedule_event_after(step.duration_ns, self.finish_node, position)
-        elif step.resource == "skip":
-            lane.ends[position] = now
-            self.unfinished -= 1
-            for child in self.children[position]:
-                self.waits[child] -= 1
-                if self.waits[child] == 0:
-                    freed_now.append(child)
-        elif step.kind == "recv":
-            key = self._build_message_key(step, self.resolve_peer(position), self.rank)
-            self.engine.transport.await_message(key, self.finish_node, position)
-        elif step.kind == "send":
-            key = self._build_message_key(step, self.rank, self.resolve_peer(position))
-            takes_time = now > 0 or self.engine.options.rendezvous
-            network = self.engine.planner.network
-            if not takes_time and network.compute_transfer_ns(*key[1:]) == 0:
+            self.start_compute(position, step.duration_ns)
+        elif resource == "cpu":
+            if not (now or step.duration_ns):
                 raise self._build_zero_time_error(position)
-            self.engine.transport.send_message(key, self.finish_node, position)
+            self.endpoint.schedule_event_after(step.duration_ns, self.finish_node, position)
+        elif resource == "skip":
+            self._skip_node(position, freed_now)
+        elif step.kind in MESSAGE_KINDS:
+            self._start_message(position)
         elif step.kind == "broadcast":
             self.endpoint.schedule_event_after(step.duration_ns, self.finish_node, position)
         else:
             self.engine.start_collective(self, position)
+
+    def _skip_node(self, position: int, freed_now: list[int]) -> None:
+        """End a node that takes no time; collect the nodes that waited for it only."""
+        self.lane.ends[position] = self.queue.now
+        self.unfinished -= 1
+        for child in self.children[position]:
+            self.waits[child] -= 1
+            if self.waits[child] == 0:
+                freed_now.append(child)
+
+    def _start_message(self, position: int) -> None:
+        """Start a SEND or RECV."""
+        step = self.steps[position]
+        if step.kind == "recv":
+            key = self._build_message_key(step, self.resolve_peer(position), self.rank)
+            self.engine.transport.await_message(key, self.finish_node, position)
+            return
+        key = self._build_message_key(step, self.rank, self.resolve_peer(position))
+        takes_time = self.queue.now > 0 or self.engine.options.rendezvous
+        network = self.engine.planner.network
+        if not takes_time and network.compute_transfer_ns(*key[1:]) == 0:
+            raise self._build_zero_time_error(position)
+        self.engine.transport.send_message(key, self.finish_node, position)
 
     def _build_message_key(
         self, step: SimulationStep, source: int, target: int
@@ -255,25 +271,27 @@ class DeviceRunner:
 
     def finish_node(self, position: int) -> None:
         """Record the end of a node and issue the nodes that can run now."""
-        now, step, ties = self.queue.now, self.steps[position], self.ties
-        self.lane.ends[position] = now
+        step, ties = self.steps[position], self.ties
+        self.lane.ends[position] = now = self.queue.now
         self.unfinished -= 1
         if ties is not None:
-            ties.record_end(now, step.kind in ("send", "recv"))
+            ties.record_end(now, step.kind in MESSAGE_KINDS)
         if step.resource != "recv":
             self.resources[step.resource].busy = False
+        waits = self.waits
         for child in self.children[position]:
             if ties is not None:
                 ties.needs[child] = ties.needs.get(child, 0) | 1 << ties.events
-            self.waits[child] -= 1
-            if self.waits[child] == 0:
+            waits[child] -= 1
+            if waits[child] == 0:
                 self._enqueue_ready_node(child)
         if step.kind in ("send", "broadcast"):
             self.engine.record_send_or_broadcast(self, position)
         self.issue_ready_nodes()
         if ties is not None and ties.has_ambiguous_order(self.resources):
             raise AmbiguousOrder
-        self.record_finish_time()
+        if self.unfinished == 0:
+            self.record_finish_time()
 
     def record_finish_time(self) -> None:
         """Record the finish time of the device once no node is left."""

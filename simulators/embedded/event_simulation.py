@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from hespas.simulators.simulation_inputs import SimulatedProgram, SimulationInputs
+from hespas.simulators.simulated_program import SimulatedProgram
+from hespas.simulators.simulation_inputs import SimulationInputs
 from hespas.simulators.simulation_options import SimulationOptions
 from hespas.simulators.simulation_result import (
     DeviceResult,
@@ -23,6 +24,9 @@ from .slowdown import SlowdownRunner
 
 DEFAULT_OPTIONS = SimulationOptions()
 MAX_MESSAGES = 1_000_000  # some 10 s
+_INTERVAL_RESOURCES = {
+    "compute": "compute", "cpu": "compute", "skip": "compute", "comm": "comm", "recv": "recv",
+}  # fmt: skip
 
 
 def run_event_simulation(
@@ -120,15 +124,11 @@ def _collect_settings(engine: EventEngine) -> SimulationSettings:
 
 
 def _collect_intervals(program: SimulatedProgram, lane: DeviceLane) -> list[NodeInterval]:
-    names = {"cpu": "compute", "skip": "compute"}
+    nodes, steps, ends = program.nodes, program.steps, lane.ends
+    issued = sorted([(lane.starts[p], p) for p in lane.order])
     return [
-        NodeInterval(
-            program.nodes[p].id,
-            lane.starts[p],
-            lane.ends[p],
-            names.get(program.steps[p].resource, program.steps[p].resource),
-        )
-        for p in sorted(lane.order, key=lambda p: (lane.starts[p], p))
+        NodeInterval(nodes[p].id, start, ends[p], _INTERVAL_RESOURCES[steps[p].resource])
+        for start, p in issued
     ]
 
 

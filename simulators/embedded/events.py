@@ -60,14 +60,14 @@ class DeviceEndpoint:
 
     def schedule_event_after(self, delay: int, call: EventCallback, argument: Any = None) -> None:
         """Schedule ``call(argument)`` in ``delay`` nanoseconds."""
-        now = self._queue.now
-        tick = now + delay
+        queue = self._queue
+        tick = queue.now + delay
         events = self._lists.get(tick)
         if events is None:
-            self._lists[tick] = [(call, argument, now)]
-            self._queue.schedule_event_at(tick, self._run_tick_events, tick)
+            self._lists[tick] = [(call, argument, queue.now)]
+            queue.schedule_event_at(tick, self._run_tick_events, tick)
         else:
-            events.append((call, argument, now))
+            events.append((call, argument, queue.now))
 
     def _run_tick_events(self, tick: int) -> None:
         for call, argument, registered in self._lists[tick]:  # grows while it runs

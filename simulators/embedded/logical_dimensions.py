@@ -1,21 +1,14 @@
-"""Logical dimensions of a collective: their algorithms, their devices, and the links between."""
+"""Logical dimensions of a collective: their algorithms, their devices, and the forms of links."""
 
 from __future__ import annotations
 
-import functools
 import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from .network import AnalyticalNetwork, RouteHops, list_hops_by_distance
-
-Array = npt.NDArray[Any]
+from .network import AnalyticalNetwork
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,84 +57,6 @@ class LogicalDimension:
         return tuple(self.members[i] for i in line) if self.members else tuple(line)
 
 
-class LinkTable:
-    """The routes between the positions of a logical dimension.
-
-    Invariant: routes are encoded as numbers for one offset at a time, so that a ring of n positions
-    needs n codes. The matrix of all offsets is built only for algorithms in which every position
-    sends to every other one.
-    """
-
-    def __init__(self, network: AnalyticalNetwork, dimension: LogicalDimension) -> None:
-        self.count = dimension.count
-        self._network = network
-        if dimension.members:
-            # All lines of a grid are alike.
-            line = dimension.find_ring_members(dimension.members[0])
-            self._devices = np.array(line)
-            self._is_regular = _is_regular_line(network, line)
-        else:  # every position looks alike: the network's dimensions are rings, switches, complete
-            self._devices = np.arange(self.count) * dimension.stride
-            self._is_regular = True
-        self._times_by_offset: dict[tuple[int, int], Array] = {}
-
-    @functools.cached_property
-    def is_symmetric(self) -> bool:
-        """Whether the dimension looks the same from all its positions."""
-        return self._is_regular or len(self._codes) == 1
-
-    def compute_offset_ns(self, size: int, offset: int) -> Array:
-        """Compute the times of a message of ``size`` bytes to the position ``offset`` further on.
-
-        Returns:
-            Nanoseconds by position of the sender, or a single entry if all are equal.
-        """
-        key = (size, offset)
-        times = self._times_by_offset.get(key)
-        if times is None:
-            if self._is_regular:
-                sources, targets = self._devices[:1], self._devices[offset : offset + 1]
-            else:
-                sources, targets = self._devices, np.roll(self._devices, -offset)
-            times = self._compute_code_times_ns(
-                _encode_routes(self._network, sources, targets), size
-            )
-            if (times == times[0]).all():
-                times = times[:1]
-            self._times_by_offset[key] = times
-        return times
-
-    def compute_times_ns(self, size: int) -> Array:
-        """Compute the times of a message of ``size`` bytes between all positions.
-
-        Returns:
-            Nanoseconds by position of the sender and offset, with a single row if all are equal.
-            Offset 0 is not a message; its entry repeats that of offset 1.
-        """
-        return self._compute_code_times_ns(self._codes, size)
-
-    @functools.cached_property
-    def _codes(self) -> Array:
-        n = self.count
-        offsets = np.arange(n)
-        if self._is_regular:
-            sources, targets = self._devices[:1, None], self._devices[None, :]
-        else:
-            sources = self._devices[:, None]
-            targets = self._devices[(offsets[:, None] + offsets[None, :]) % n]
-        codes = _encode_routes(self._network, sources, targets)
-        codes[:, 0] = codes[:, 1]
-        return codes[:1] if (codes == codes[0]).all() else codes
-
-    def _compute_code_times_ns(self, codes: Array, size: int) -> Array:
-        distinct, index = np.unique(codes, return_inverse=True)
-        times = [
-            self._network.compute_route_ns(_decode_route(self._network, code), size)
-            for code in distinct.tolist()
-        ]
-        return np.array(times, dtype=np.int64)[index.reshape(codes.shape)]
-
-
 def encode_link_form(network: AnalyticalNetwork, devices: Sequence[int]) -> tuple[bytes, ...]:
     """Return a value that is equal for sequences of devices with equal links, pair by pair.
 
@@ -182,7 +97,7 @@ def _find_ring_distances(former: list[int], coordinates: list[int], count: int) 
     return distances
 
 
-def _is_regular_line(network: AnalyticalNetwork, devices: Sequence[int]) -> bool:
+def is_regular_line(network: AnalyticalNetwork, devices: Sequence[int]) -> bool:
     """Return whether the links between devices can be seen to be the same from all of them.
 
     That is so if they differ in one dimension that is no Ring, or evenly spaced around a Ring.
@@ -200,30 +115,3 @@ def _is_regular_line(network: AnalyticalNetwork, devices: Sequence[int]) -> bool
             return kind != "Ring" or len(steps) == 1
         stride *= count
     return False
-
-
-def _encode_routes(network: AnalyticalNetwork, sources: Array, targets: Array) -> Array:
-    """Encode the route of each pair as one number with a digit for the hops in each dimension."""
-    codes = np.zeros(np.broadcast_shapes(sources.shape, targets.shape), dtype=np.int64)
-    stride = radix = 1
-    for kind, count in zip(network.topology, network.counts, strict=True):
-        distance = np.abs(sources // stride % count - targets // stride % count)
-        hops = _get_hops_array(kind, count)[distance]
-        codes += np.where(network.charges_all_dimensions or codes == 0, radix * hops, 0)
-        stride *= count
-        radix *= count + 2
-    return codes
-
-
-@functools.cache
-def _get_hops_array(kind: str, count: int) -> Array:
-    return np.array(list_hops_by_distance(kind, count))
-
-
-def _decode_route(network: AnalyticalNetwork, code: int) -> RouteHops:
-    route = []
-    for dim, count in enumerate(network.counts):
-        code, hops = divmod(code, count + 2)
-        if hops:
-            route.append((dim, hops))
-    return tuple(route)

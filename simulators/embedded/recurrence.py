@@ -11,73 +11,27 @@ message by message in ``collective_algorithms.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
 import numpy as np
 
 from hespas.support.errors import HespasError
 
 from .collective_plan import ChunkPhase
-from .logical_dimensions import Array, DimensionAlgorithm, LinkTable
-from .network import AnalyticalNetwork
+from .link_arrays import Array
+from .link_table import LinkTable
+from .logical_dimensions import DimensionAlgorithm
+from .scalar_recurrence import PhaseCosts, count_ring_steps, list_exchanges
 
 _MAX_RING_NS = 1 << 61  # with the start, it fits into 64 bits
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseCosts:
-    """The costs of a phase on a system.
-
-    Attributes:
-        network: The network.
-        endpoint_ns: The endpoint delay in nanoseconds.
-        reduce_ns: Returns the nanoseconds to reduce a message of so many bytes.
-        part: Whether the collective is one ring over some of the devices.
-    """
-
-    network: AnalyticalNetwork
-    endpoint_ns: int
-    reduce_ns: Callable[[int], int]
-    part: bool
-
-
-def has_recurrence(algorithm: DimensionAlgorithm, kind: str) -> bool:
-    """Return whether an algorithm has a recurrence for a kind of collective."""
-    if algorithm.window == 1:
-        return kind in ("all_gather", "all_to_all")
-    return algorithm.name in ("ring", "direct", "halvingDoubling") and algorithm.window == -1
-
-
-def solve_symmetric(
-    costs: PhaseCosts, table: LinkTable, algorithm: DimensionAlgorithm, phase: ChunkPhase, n: int
+def solve_symmetric_direct(
+    costs: PhaseCosts, table: LinkTable, algorithm: DimensionAlgorithm, phase: ChunkPhase
 ) -> tuple[int, int] | None:
-    """Time a phase of ``n`` positions that look alike and start together.
-
-    Returns:
-        The duration and the duration of its last wait, in nanoseconds; None if positions differ.
-    """
-    delay = costs.endpoint_ns
-    if algorithm.name == "halvingDoubling":
-        time = delay
-        for distance, message, reduced in _list_exchanges(phase, n):
-            ahead, back = (table.compute_offset_ns(message, o) for o in (distance, n - distance))
-            if len(ahead) > 1 or len(back) > 1 or ahead[0] != back[0]:
-                return None
-            time += int(ahead[0]) + delay + (costs.reduce_ns(reduced) if reduced else 0)
-        return time, delay
+    """Time a phase of ``direct`` as ``scalar_recurrence.solve_symmetric`` does."""
+    delay, n = costs.endpoint_ns, table.position_count
     size = phase.size if phase.kind == "all_gather" else phase.size // n
     reduce = costs.reduce_ns(size)
-    if algorithm.name == "ring":
-        hop = table.compute_offset_ns(size, n - 1 if phase.backwards else 1)
-        if len(hop) > 1:
-            return None
-        steps, reductions = _count_ring_steps(phase.kind, n)
-        time = delay + steps * (int(hop[0]) + delay) + reductions * reduce
-        return time, reduce if phase.kind == "reduce_scatter" else delay
-    if not table.is_symmetric:
-        return None
-    times = table.compute_times_ns(size)[0]
+    times = table.arrays.compute_times_ns(size)[0]
     if phase.backwards:
         times = times[-np.arange(n) % n]
     ways = times[1:]
@@ -114,10 +68,10 @@ def solve_positions(
     if phase.backwards:  # reverse the positions, so that the ring runs forwards
         starts = starts[..., ::-1]
     if algorithm.name == "ring":
-        hop = table.compute_offset_ns(size, n - 1 if phase.backwards else 1)
+        hop = table.arrays.compute_offset_ns(size, n - 1 if phase.backwards else 1)
         solved = _solve_ring(costs, phase.kind, size, hop[::-1] if phase.backwards else hop, starts)
     else:
-        times = table.compute_times_ns(size)
+        times = table.arrays.compute_times_ns(size)
         if phase.backwards:
             times = times[::-1][:, -np.arange(n) % n]
         if algorithm.window == 1:
@@ -130,12 +84,6 @@ def solve_positions(
     return (end_times[..., ::-1] if phase.backwards else end_times), lag
 
 
-def _count_ring_steps(kind: str, n: int) -> tuple[int, int]:
-    """Return the number of steps of a ring, and in how many of them a position reduces."""
-    steps = {"all_reduce": 2 * (n - 1), "all_to_all": n * (n - 1) // 2}.get(kind, n - 1)
-    return steps, n - 1 if kind in ("all_reduce", "reduce_scatter") else 0
-
-
 def _solve_ring(
     costs: PhaseCosts, kind: str, size: int, hops: Array, starts: Array
 ) -> tuple[Array, int]:
@@ -146,7 +94,7 @@ def _solve_ring(
     the ring several times; ``laps`` counts the complete laps.
     """
     n = starts.shape[-1]
-    steps, reductions = _count_ring_steps(kind, n)
+    steps, reductions = count_ring_steps(kind, n)
     reduce, delay = costs.reduce_ns(size), costs.endpoint_ns
     hop = np.broadcast_to(hops, (n,))  # to the next
     if (steps + 2 * n) * int(hop.max()) > _MAX_RING_NS:
@@ -160,31 +108,6 @@ def _solve_ring(
         best = np.maximum(best, _slide_maximum(ahead, n, rest + 1, n - 1) + (laps - 1) * lap)
     end_times = best + way[n:] + (1 + steps) * delay + reductions * reduce
     return end_times, reduce if kind == "reduce_scatter" else delay
-
-
-def solve_small_ring(
-    costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Sequence[int]
-) -> tuple[list[int], int]:
-    """Solve the recurrence of a ring step by step, which is faster than arrays for few positions.
-
-    Returns:
-        When each position ends, and the duration of the last wait, in nanoseconds.
-    """
-    n = len(starts)
-    steps, reductions = _count_ring_steps(phase.kind, n)
-    size = phase.size if phase.kind == "all_gather" else phase.size // n
-    reduce, delay = costs.reduce_ns(size), costs.endpoint_ns
-    hops = table.compute_offset_ns(size, n - 1 if phase.backwards else 1).tolist()
-    if len(hops) == 1:
-        hops *= n
-    turn = -1 if phase.backwards else 1
-    ends = list(starts)
-    for _ in range(steps):
-        arrivals = [end + hop for end, hop in zip(ends, hops, strict=True)]
-        arrivals = arrivals[-turn:] + arrivals[:-turn]  # from the position before
-        ends = [a if a > b else b for a, b in zip(arrivals, ends, strict=True)]
-    work = (1 + steps) * delay + reductions * reduce
-    return [end + work for end in ends], reduce if phase.kind == "reduce_scatter" else delay
 
 
 def _slide_maximum(values: Array, n: int, least: int, most: int) -> Array:
@@ -273,10 +196,10 @@ def _solve_halving_doubling(
     position = np.arange(n)
     delay = costs.endpoint_ns
     end_times = starts + delay
-    for distance, message, reduced in _list_exchanges(phase, n):
+    for distance, message, reduced in list_exchanges(phase, n):
         partner = position ^ distance
         ahead, back = (
-            np.broadcast_to(table.compute_offset_ns(message, offset), (n,))
+            np.broadcast_to(table.arrays.compute_offset_ns(message, offset), (n,))
             for offset in (distance, n - distance)
         )
         way = np.where(partner < position, ahead[partner], back[partner])
@@ -284,18 +207,3 @@ def _solve_halving_doubling(
         if reduced:
             end_times = end_times + costs.reduce_ns(reduced)
     return end_times, delay
-
-
-def _list_exchanges(phase: ChunkPhase, n: int) -> list[tuple[int, int, int]]:
-    """Return the exchanges of a position: distance, bytes, and bytes to reduce afterwards."""
-    levels, size = n.bit_length() - 1, phase.size
-    if phase.kind == "all_gather":
-        return [(n >> k, size << (k - 1), 0) for k in range(1, levels + 1)]
-    exchanges = [
-        (1 << (k - 1), size >> k, size >> (k + 1) if k < levels else 0)
-        for k in range(1, levels + 1)
-    ]
-    if phase.kind == "all_reduce":
-        last = size >> (levels + 1)
-        exchanges += [(n >> k, last << k, 0) for k in range(1, levels + 1)]
-    return exchanges
