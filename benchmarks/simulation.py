@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.measure import ProcessUsage, build_python_command, run_process
@@ -11,13 +13,20 @@ from hespas.chakra import record_encoding
 from hespas.chakra.schema import NodeType
 
 CASES = (
-    # label, nodes, devices, devices of a communicator, nodes per collective, limit
-    ("12,000 nodes x 4 devices, an all-reduce in 4", 12_000, 4, 4, 4, "1 s"),
-    ("5,000 nodes x 64 devices, chained (ASTRA-sim: 22.4 s)", 5_000, 64, 64, 4, "1.1 s: 20 times"),
-    ("2,000 collectives x 1,024 devices", 2_000, 1_024, 1_024, 1, "seconds"),
-    ("2,000 nodes x 8 devices, groups of 8", 2_000, 8, 8, 4, ""),
-    ("... x 4,096 devices, groups of 8", 2_000, 4_096, 8, 4, "about that of 8 devices"),
-)
+    # label, nodes, devices, devices of a communicator, nodes per collective, skewed, limit
+    ("12,000 nodes x 4 devices, an all-reduce in 4", 12_000, 4, 4, 4, False, "1 s"),
+    (
+        "... each device with durations of its own (ASTRA-sim: 0.6 s)",
+        12_000, 4, 4, 4, True, "that of ASTRA-sim, with the imports",
+    ),
+    (
+        "5,000 nodes x 64 devices, chained (ASTRA-sim: 22.4 s)",
+        5_000, 64, 64, 4, False, "1.1 s: 20 times",
+    ),
+    ("2,000 collectives x 1,024 devices", 2_000, 1_024, 1_024, 1, False, "seconds"),
+    ("2,000 nodes x 8 devices, groups of 8", 2_000, 8, 8, 4, False, ""),
+    ("... x 4,096 devices, groups of 8", 2_000, 4_096, 8, 4, False, "about that of 8 devices"),
+)  # fmt: skip
 _SIMULATE = (
     "import sys; from hespas.simulators import simulation_inputs; "
     "from hespas.simulators.embedded import run_event_simulation; "
@@ -33,9 +42,11 @@ def measure_simulations(folder: Path) -> list[tuple[str, str, str]]:
     """Return rows of label, time (without that of the imports) with peak memory, and limit."""
     import_s = min(run_process(build_python_command(_IMPORT_ONLY)).wall_s for _ in range(3))
     rows = []
-    for label, nodes, devices, group, collective_interval, limit in CASES:
+    for label, nodes, devices, group, collective_interval, skewed, limit in CASES:
         case_folder = folder / f"{nodes}-{devices}"
-        write_traces(case_folder / "traces", nodes, devices, group, collective_interval)
+        write_traces(
+            case_folder / "traces", nodes, devices, group, collective_interval, skewed=skewed
+        )
         write_system(case_folder / "system", devices)
         peak = case_folder / "peak_kib"
         inputs = [str(case_folder / "traces"), str(case_folder / "system")]
@@ -49,22 +60,32 @@ def measure_simulations(folder: Path) -> list[tuple[str, str, str]]:
 
 
 def write_traces(
-    folder: Path, nodes: int, devices: int, group: int, collective_interval: int
+    folder: Path,
+    nodes: int,
+    devices: int,
+    group: int,
+    collective_interval: int,
+    *,
+    skewed: bool = False,
 ) -> None:
     """Write traces with a chain of compute nodes and a chain of all-reduces that depend on them.
 
-    A compute node takes 20 us, and an all-reduce has 1 MiB.
+    An all-reduce has 1 MiB. A compute node takes 20 us, or 10 to 40 us at random if ``skewed``.
     """
     folder.mkdir(parents=True)
     groups = {k + 1: list(range(k * group, (k + 1) * group)) for k in range(devices // group)}
     (folder / "comm_group.json").write_text(json.dumps(groups))
     for number, members in groups.items():
-        data = _encode_trace(nodes, number, collective_interval)
+        data = _encode_trace(number, [20] * nodes, collective_interval)
         for rank in members:
+            if skewed:
+                rng = random.Random(rank)
+                durations_us = [rng.randint(10, 40) for _ in range(nodes)]
+                data = _encode_trace(number, durations_us, collective_interval)
             (folder / f"dev.{rank}.et").write_bytes(data)
 
 
-def _encode_trace(nodes: int, group: int, collective_interval: int) -> bytes:
+def _encode_trace(group: int, durations_us: Sequence[int], collective_interval: int) -> bytes:
     plain = record_encoding.encode_int_attr("is_cpu_op", 0, "bool")
     comm = (
         plain
@@ -74,7 +95,7 @@ def _encode_trace(nodes: int, group: int, collective_interval: int) -> bytes:
     )
     records = [record_encoding.encode_metadata_record()]
     compute, reduce = 0, 0
-    for i in range(1, nodes + 1):
+    for i, duration_us in enumerate(durations_us, start=1):
         is_comm = i % collective_interval == 0
         deps = [d for d in ((compute, reduce) if is_comm else (compute,)) if d]
         kind = NodeType.COMM_COLL_NODE if is_comm else NodeType.COMP_NODE
@@ -82,7 +103,7 @@ def _encode_trace(nodes: int, group: int, collective_interval: int) -> bytes:
         records.append(
             record_encoding.encode_record(
                 record_encoding.encode_node(
-                    i, name, kind, deps, 0 if is_comm else 20, comm if is_comm else plain
+                    i, name, kind, deps, 0 if is_comm else duration_us, comm if is_comm else plain
                 )
             )
         )

@@ -118,6 +118,14 @@ class _SimilarTraces(Generic[_Parsed]):
     select_fixed_bytes: _ByteSelector
     templates: dict[int, list[tuple[TraceTemplate, _Parsed]]] = field(default_factory=dict)
 
+    def list_candidates(
+        self, fixed_bytes: tuple[bytes, ...]
+    ) -> list[tuple[TraceTemplate, _Parsed]]:
+        """Return the traces that may have these fixed bytes."""
+        if len(self.templates) == 1:  # to hash all bytes takes longer than to compare them
+            return next(iter(self.templates.values()))
+        return self.templates.get(hash(fixed_bytes), [])
+
 
 class TraceIndex(Generic[_Parsed]):
     """Finds the parsed trace from which a trace differs in names only, however many there are."""
@@ -138,7 +146,7 @@ class TraceIndex(Generic[_Parsed]):
         """Return the first trace that differs from ``data`` in names only."""
         for similar in self._by_length.get(len(data), {}).values():
             fixed_bytes = similar.select_fixed_bytes(data)
-            for template, parsed in similar.templates.get(hash(fixed_bytes), ()):
+            for template, parsed in similar.list_candidates(fixed_bytes):
                 if template.fixed_bytes == fixed_bytes:
                     names = template.match_names(data)
                     if names is not None:
