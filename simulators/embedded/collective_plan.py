@@ -202,6 +202,8 @@ class CollectivePlanner:
             count, chunk = self.split_chunks(kind, size)
             orders = self._list_dimension_orders(communicator)
             part_bytes = -(-chunk // len(orders))
+            if kind != "all_gather":  # like a chunk, it is divided over the devices
+                part_bytes = max(part_bytes, min(chunk, self.network.device_count))
             plan = tuple(
                 self.plan_phases(kind, part_bytes, communicator.dims, order, turn)
                 for _ in range(count)

@@ -66,6 +66,14 @@ def test_large_collectives_are_as_many_times_faster_as_there_are_dimensions(kind
     assert one_by_one_ns / finish_ns(system, kind, size) == pytest.approx(3, rel=0.01)
 
 
+@pytest.mark.parametrize("kind", ["all_reduce", "reduce_scatter", "all_to_all", "all_gather"])
+@pytest.mark.parametrize("size", [1, 2, 63])
+def test_a_few_bytes_are_sent(kind: str, size: int) -> None:
+    """The parts of a collective of fewer bytes than devices are not empty."""
+    system = configs.load_system("TPUv5p_4x4x4")
+    assert finish_ns(system, kind, size) > 0
+
+
 def test_a_mesh_axis_over_two_dimensions_uses_both() -> None:
     """The axes of a mesh of 16 x 4 chips, over two dimensions of 4 and over the third one."""
     system = configs.load_system("TPUv4_4x4x4")
