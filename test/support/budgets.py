@@ -11,6 +11,11 @@ SCALES = {"quick": 0.2, "ci": 1.0, "nightly": 20.0}
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 
 
+def count_cases(ci_count: int) -> int:
+    """Return the number of cases of the profile, where CI has ``ci_count``."""
+    return max(1, round(SCALES[PROFILE] * ci_count))
+
+
 def draw_examples(ci_count: int = 100, **options: Any) -> settings:
     """Return the settings of a property test that draws ``ci_count`` examples in CI.
 
@@ -18,7 +23,7 @@ def draw_examples(ci_count: int = 100, **options: Any) -> settings:
     """
     suppressed = [HealthCheck.too_slow, *options.pop("suppress_health_check", ())]
     return settings(
-        max_examples=max(1, round(SCALES[PROFILE] * ci_count)),
+        max_examples=count_cases(ci_count),
         deadline=None,
         suppress_health_check=suppressed,
         **options,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from os.path import exists
 from typing import Any
 
 from hespas.workflows.sweep import sweep_worker
 
 CRASH, HANG, BUG = 7777, 8888, 9999
+WAIT = 5000  # and more: as long as the file WAITING is in the current folder
+WAITING = "waiting"
 ENVIRONMENT = {"hespas": "1", "source": "of a test", "jaxlib": "2"}
 
 
@@ -17,7 +20,7 @@ def work(payload: dict[str, Any]) -> dict[str, Any]:
         limit = cell.get("config", {}).get("block_limit")
         if limit == CRASH:
             os.abort()
-        if limit == HANG:
+        if limit == HANG or (limit is not None and WAIT <= limit < CRASH and exists(WAITING)):
             time.sleep(60)
         if limit == BUG:
             raise RuntimeError("a mistake of ours")
