@@ -99,11 +99,12 @@ FORWARDING_CALL_TARGETS = PARTITIONER_CALL_TARGETS | frozenset(  # results are t
     qualify_op_names(
         "",
         """
-        annotate_device_placement LayoutConstraint MoveToDevice MoveToHost PipelineMarker
+        LayoutConstraint PipelineMarker
         xla.sdy.FuncResultSharding xla.sdy.GlobalToLocalShape xla.sdy.LocalToGlobalShape
         """,
     )
 )
+PLACEMENT_CALL_TARGETS = frozenset(("annotate_device_placement", "MoveToDevice", "MoveToHost"))
 CHECK_CALL_TARGETS = frozenset(("shape_assertion",))  # without results
 FREE_CALL_TARGETS = (
     FORWARDING_CALL_TARGETS

@@ -54,10 +54,10 @@ column lists what differs from Llama; learned positions are counted for 2048 tok
 COLLECTIVES = """
 ## The communication in a step of llama
 
-The table shows the collectives with `partitioning=manual` and `remat` none, minimal or full, for L
-separate layers of 7 matrices each. The tests count them on each kind of mesh. With `scan`, a loop
-runs L times and contains the collectives of one layer. The other policies of `remat` need between
-as many as minimal and full.
+The table shows the collectives with `partitioning=manual` and `remat` none, weights, minimal or
+full, for L separate layers of 7 matrices each. The tests count them on each kind of mesh. With
+`scan`, a loop runs L times and contains the collectives of one layer. The other policies of `remat`
+need between as many as minimal and full.
 
 | axis | collective | forward | backward |
 |---|---|---|---|
@@ -67,7 +67,7 @@ as many as minimal and full.
 | data, fsdp, context | all_reduce | 1: the loss | 2L + 1: gradients of the norms |
 | tensor | all_reduce | 2L + 1: embedding, attention, MLP | 2L + 1; L more if `remat` is full |
 | | all_reduce | 3: cross-entropy | |
-| tensor, `sequence_parallel` | all_gather | 2L + 1 | 2L + 1; 2L more unless `remat` is none |
+| tensor, `sequence_parallel` | all_gather | 2L + 1 | 2L + 1; 2L more if minimal or full |
 | | reduce_scatter | 2L + 1 | 2L + 1; L more if `remat` is full |
 | | all_reduce | 3: cross-entropy | 2L + 1: gradients of the norms |
 | context | all_gather | 2L: keys and values | 2L if `remat` is full |

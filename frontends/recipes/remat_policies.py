@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
-Remat = Literal[
+RematPolicy = Literal[
     "none", "weights", "minimal_with_context", "minimal_flash", "minimal",
     "save_dot_with_context_except_mlp", "save_dot_except_mlpwi", "save_dot_except_mlp",
-    "save_qkv_proj", "save_out_proj", "full",
+    "save_qkv_proj", "save_out_proj", "qkv_proj_offloaded", "minimal_offloaded", "full",
 ]  # fmt: skip
+Remat = RematPolicy | str
+ACTIVATION_NAMES = (
+    "decoder_layer_input", "query_proj", "key_proj", "value_proj", "context", "out_proj",
+    "mlpwi", "mlpwi_0", "mlpwi_1", "mlpwo",
+)  # fmt: skip
+ON_HOST = ":host"  # ends the name of an activation that the host's memory keeps
+OFFLOADED_POLICIES: Mapping[str, str] = {
+    "qkv_proj_offloaded": "query_proj:host,key_proj:host,value_proj:host",
+    "minimal_offloaded": "query_proj:host,key_proj:host,value_proj:host,out_proj:host,"
+    "mlpwi:host,mlpwi_0:host,mlpwi_1:host,mlpwo:host",
+}
 REMAT_HELP = (
     "what the backward pass computes again: nothing (none), the gathering of weights (weights), "
-    "everything (full), or all but the activations that MaxText's policy of this name keeps"
+    "everything (full), or all but the activations that MaxText's policy of this name "
+    "keeps, or a list such as context,mlpwo:host keeps on the device or in the host's memory"
 )

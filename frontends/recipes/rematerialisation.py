@@ -7,12 +7,20 @@ weight, as in MaxText's older releases; its newer ones list the same activations
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, get_args
 
 import jax
 
 from hespas.frontends.recipes.parallel import RECEIVED
+from hespas.frontends.recipes.remat_policies import (
+    ACTIVATION_NAMES,
+    OFFLOADED_POLICIES,
+    ON_HOST,
+    RematPolicy,
+)
+from hespas.support.errors import UsageError
+from hespas.support.suggestions import suggest_nearest
 
 CONTEXT = "context"  # the output of attention, before its projection
 _HEADS = ("query_proj", "key_proj", "value_proj")
@@ -36,21 +44,69 @@ def wrap_in_remat(layer: Callable[..., Any], remat: str, *, is_loop: bool) -> Ca
     ``minimal`` keeps the products with weights and what came from other devices.
     ``minimal_with_context``, or ``minimal_flash``, also keeps the output of attention. A policy
     that keeps this output keeps all results of a fused kernel, as TransformerEngine does, so that
-    the kernel runs once.
+    the kernel runs once. A list of names keeps these activations, and moves those that end in
+    ``:host`` to the host's memory until the backward pass.
+
+    Raises:
+        UsageError: If a name is unknown.
     """
-    if remat == "none":
+    policy = choose_policy(remat)
+    if policy is None:
         return layer
+    # Without a loop, only a barrier keeps XLA from merging the recomputation with the original.
+    return jax.checkpoint(layer, policy=policy, prevent_cse=not is_loop)
+
+
+def choose_policy(remat: str) -> Callable[..., Any] | None:
+    """Choose JAX's policy; None if everything is kept.
+
+    Raises:
+        UsageError: If a name is unknown.
+    """
+    policies = jax.checkpoint_policies
+    if remat == "none":
+        return None
     if remat == "weights":
-        return jax.checkpoint(layer, policy=_is_not_gathering, prevent_cse=not is_loop)
-    policies, names = jax.checkpoint_policies, _SAVED_NAMES[remat]
+        return _is_not_gathering
+    names_to_keep = OFFLOADED_POLICIES.get(remat, remat).split(",")
+    if remat not in _SAVED_NAMES and any(name.endswith(ON_HOST) for name in names_to_keep):
+        return _make_offload_policy(names_to_keep)
+    names = _SAVED_NAMES.get(remat) or (() if remat == "full" else _check_names(names_to_keep))
     save_rules: list[Any] = [policies.save_only_these_names(*names)]
     if remat.startswith("minimal"):
         save_rules.append(policies.dots_with_no_batch_dims_saveable)
     if CONTEXT in names:
         save_rules.append(_is_fused_attention)
-    policy = functools.reduce(policies.save_from_both_policies, save_rules)
-    # Without a loop, only a barrier keeps XLA from merging the recomputation with the original.
-    return jax.checkpoint(layer, policy=policy, prevent_cse=not is_loop)
+    return functools.reduce(policies.save_from_both_policies, save_rules)
+
+
+def _make_offload_policy(names: Sequence[str]) -> Callable[..., Any]:
+    """Make the policy that keeps activations, and those that end in ``:host`` on the host."""
+    on_host = _check_names([n.removesuffix(ON_HOST) for n in names if n.endswith(ON_HOST)])
+    on_device = _check_names([name for name in names if not name.endswith(ON_HOST)])
+    by_name = jax.checkpoint_policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=on_device,
+        names_which_can_be_offloaded=on_host,
+        offload_src="device",
+        offload_dst="pinned_host",
+    )
+
+    def keep_activation(primitive: Any, *args: Any, **parameters: Any) -> Any:
+        if CONTEXT in on_device and _is_fused_attention(primitive):
+            return True
+        return by_name(primitive, *args, **parameters)
+
+    return keep_activation
+
+
+def _check_names(names: Sequence[str]) -> tuple[str, ...]:
+    for name in names:
+        if name not in ACTIVATION_NAMES:
+            raise UsageError(
+                f"remat names no activation or policy '{name}'",
+                remedy=suggest_nearest(name, [*ACTIVATION_NAMES, *get_args(RematPolicy)]),
+            )
+    return tuple(names)
 
 
 def _is_not_gathering(primitive: Any, *_: Any, **parameters: Any) -> bool:

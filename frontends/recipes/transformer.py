@@ -36,7 +36,7 @@ from hespas.frontends.recipes.layer_weights import (
     get_weight_axes,
 )
 from hespas.frontends.recipes.parallel import TOKENS, VOCAB, MeshParallelism
-from hespas.frontends.recipes.rematerialisation import CONTEXT, wrap_in_remat
+from hespas.frontends.recipes.rematerialisation import CONTEXT, choose_policy, wrap_in_remat
 from hespas.support.errors import UsageError
 
 WeightGetter = Callable[[str], jax.Array]
@@ -61,6 +61,7 @@ class Decoder:
     attention: str = "dot_product"
 
     def __post_init__(self) -> None:
+        choose_policy(self.remat)  # so that an unknown name is an error here
         if self.remat == "weights" and not self.p.manual:
             raise UsageError(
                 "remat 'weights' needs explicit collectives", remedy="use partitioning=manual"
@@ -232,6 +233,7 @@ class Decoder:
             experts).
         """
         get = self._make_getter(w)
+        x = checkpoint_name(x, "decoder_layer_input")
         h = self.p.prepare_column_input(apply_norm(x, self.m, get, "attention_norm"))
         q, k, v = self._project_heads(h, get, inputs)
         if cache is not None:
@@ -284,11 +286,15 @@ class Decoder:
     def _apply_dense_mlp(self, h: jax.Array, get: WeightGetter) -> jax.Array:
         h = self.p.prepare_column_input(h)
         activate = ACTIVATIONS[self.m.activation]
-        up = self._add_bias(jnp.einsum("bse,ef->bsf", h, get("up")), get, "up")
-        if self.m.gated:
-            gate = self._add_bias(jnp.einsum("bse,ef->bsf", h, get("gate")), get, "gate")
-            return jnp.einsum("bsf,fe->bse", activate(gate) * up, get("down"))
-        return jnp.einsum("bsf,fe->bse", activate(up), get("down"))
+
+        def project_input(weight: str, name: str) -> jax.Array:
+            x = self._add_bias(jnp.einsum("bse,ef->bsf", h, get(weight)), get, weight)
+            return checkpoint_name(x, name)
+
+        if not self.m.gated:
+            return jnp.einsum("bsf,fe->bse", activate(project_input("up", "mlpwi")), get("down"))
+        gate, up = project_input("gate", "mlpwi_0"), project_input("up", "mlpwi_1")
+        return jnp.einsum("bsf,fe->bse", activate(gate) * up, get("down"))
 
     def _attend(
         self, q: jax.Array, k: jax.Array, v: jax.Array, inputs: AttentionInputs

@@ -234,6 +234,8 @@ def test_options_of_the_user_replace_those_of_rows():
         ({"parallelism": "fsdp=8"}, "parallelism", "makes 8 devices, not 16"),
         ({"parallelism": "see recipe"}, "parallelism", "states no sizes"),
         ({"parallelism": "fsdp=16;fsdp_strategy=NO_SHARD"}, "parallelism", "strategy NO_SHARD"),
+        ({"remat": "custom: context on device; tiling"}, "remat", "no recipe has"),
+        ({"remat": "custom: everything on device"}, "remat", "no recipe has"),
         ({"remat": "selective"}, "remat", "no recipe has the rematerialisation 'selective'"),
         ({"per_device_batch": "0.1"}, "batch", "make no whole batch"),
         ({"global_batch": "17"}, "batch", "17 sequences cannot be divided over 16"),
@@ -272,13 +274,29 @@ def test_policies_are_recognised_alone_or_in_parentheses(policy):
         assert plan_case(remat=text).workload.options["remat"] == policy
 
 
+@pytest.mark.parametrize(
+    ("text", "remat"),
+    [
+        ("custom: layer input, q,k proj offloaded to host",
+         "decoder_layer_input:host,query_proj:host,key_proj:host"),
+        ("custom: context and mlpwo offloaded", "context:host,mlpwo:host"),
+        ("custom: query,qkv,out proj + mlpwo on device",
+         "query_proj,key_proj,value_proj,out_proj,mlpwo"),
+        ("qkv proj and input offloaded",
+         "query_proj:host,key_proj:host,value_proj:host,decoder_layer_input:host"),
+    ],
+)  # fmt: skip
+def test_activations_are_kept_as_rows_say_in_words(text, remat):
+    assert plan_case(remat=text).workload.options["remat"] == remat
+
+
 def test_policies_are_those_of_the_recipes():
     pytest.importorskip("jax")
     from typing import get_args
 
-    from hespas.frontends.recipes.remat_policies import Remat
+    from hespas.frontends.recipes.remat_policies import RematPolicy
 
-    assert get_args(Remat) == REMAT_POLICIES
+    assert get_args(RematPolicy) == REMAT_POLICIES
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import get_args
 
-from hespas.frontends.recipes.remat_policies import Remat
+from hespas.frontends.recipes.remat_policies import ON_HOST, RematPolicy
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.validation.case_models import (
     find_family,
@@ -38,7 +38,13 @@ PRECISIONS: Mapping[str, Mapping[str, str]] = {
     "fp32": {"compute_dtype": "f32"},
     "f32": {"compute_dtype": "f32"},
 }
-REMAT_POLICIES: tuple[str, ...] = get_args(Remat)
+REMAT_POLICIES: tuple[str, ...] = get_args(RematPolicy)
+ACTIVATION_WORDS = {  # as rows name them, by MaxText's names
+    "layer input": "decoder_layer_input", "input": "decoder_layer_input",
+    "q": "query_proj", "query": "query_proj", "k": "key_proj", "key": "key_proj",
+    "v": "value_proj", "value": "value_proj", "qkv": "query_proj,key_proj,value_proj",
+    "out": "out_proj", "context": "context", "mlpwo": "mlpwo",
+}  # fmt: skip
 DEFAULT_SEQUENCE, DEFAULT_REMAT = 4096, "minimal"  # as the recipes
 MAXTEXT_PRESET = "maxtext-tutorial"  # MaxText's own GPU flags, without the thresholds of a row
 LATENCY_HIDING = "--xla_gpu_enable_latency_hiding_scheduler=true"
@@ -238,8 +244,28 @@ def _plan_remat(case: TrainingCase, plan: CasePlan) -> str:
                 plan.assumptions.append(f"rematerialisation {name} ('{text}')")
             is_freed = name == "none" and read_fsdp_strategy(case) == "FULL_SHARD"
             return "weights" if is_freed else name
+    if names := read_kept_activations(text):
+        return names
     plan.reasons["remat"] = f"no recipe has the rematerialisation '{text}'"
     return ""
+
+
+def read_kept_activations(text: str) -> str:
+    """Read the activations that a layer keeps in words, as a list of the option ``remat``.
+
+    Understands ``custom: layer input, q,k,v proj offloaded to host`` and ``context and mlpwo on
+    device``; returns "" for anything else.
+    """
+    match = re.fullmatch(r"(?:custom: )?(.+) (offloaded(?: to host)?|on device)", text)
+    if not match:
+        return ""
+    words = re.split(r" and |[,+]", match[1])
+    names = [ACTIVATION_WORDS.get(word.strip().removesuffix(" proj")) for word in words]
+    if None in names:
+        return ""
+    ending = ON_HOST if match[2].startswith("offloaded") else ""
+    activations = dict.fromkeys(name for group in names if group for name in group.split(","))
+    return ",".join(name + ending for name in activations)
 
 
 def _plan_batch(

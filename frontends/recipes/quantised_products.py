@@ -1,0 +1,142 @@
+"""Products of activations with weights in 8 bits, with scales from the values themselves.
+
+Each operand is divided by a scale so that its largest magnitude becomes representable, and
+converted. The product of the converted operands is multiplied by the scales. Scales are computed
+for every product (current scaling); delayed scaling takes them from the steps before. A scale of
+8-bit floats is a power of two, so that multiplying by it is exact in any type.
+
+XLA makes one library call or one Triton kernel of such a product of 8-bit floats, with the scales.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+
+@dataclass(frozen=True)
+class QuantisedArray:
+    """An array in 8 bits, and its scale with as many dimensions; a letter names each dimension."""
+
+    values: jax.Array
+    scale: jax.Array
+    letters: str
+
+
+jax.tree_util.register_dataclass(QuantisedArray, ["values", "scale"], ["letters"])
+
+
+@dataclass(frozen=True)
+class ProductScheme:
+    """How products with weights, and the two products of their gradients, are computed.
+
+    Attributes:
+        forward: The type of activations and weights.
+        gradient: The type of the gradients of results.
+        by_channel: Whether the elements that are summed share a scale, or those of an array.
+        weight_gradients: Whether the gradient of a weight is a product in 8 bits too.
+    """
+
+    forward: Any
+    gradient: Any
+    by_channel: bool = False
+    weight_gradients: bool = True
+
+    def multiply(self, formula: str, x: jax.Array, weight: jax.Array) -> jax.Array:
+        """Multiply activations by a weight, by a formula of ``jnp.einsum`` with two operands."""
+        operands, result = formula.split("->")
+        left, right = operands.split(",")
+
+        def compute_product(x: jax.Array, weight: jax.Array) -> tuple[jax.Array, Any]:
+            a = self._quantise(x, self.forward, left, result)
+            b = self._quantise(weight, self.forward, right, result)
+            # With one scale for an array, its 8 bits serve the products of the gradients too.
+            residuals = (x, weight) if self.by_channel else (a, b)
+            return multiply_arrays(a, b, result, x.dtype), residuals
+
+        def compute_gradients(residuals: Any, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
+            x, weight = residuals
+            g = self._quantise(gradient, self.gradient, result, left)
+            b = self._quantise(weight, self.forward, right, left)
+            x_gradient = multiply_arrays(g, b, left, gradient.dtype)
+            if not self.weight_gradients:
+                letters = (left, result, right)
+                return x_gradient, contract_arrays(x, gradient, letters, gradient.dtype)
+            a = self._quantise(x, self.forward, left, right)
+            g = self._quantise(gradient, self.gradient, result, right)
+            return x_gradient, multiply_arrays(a, g, right, gradient.dtype)
+
+        product = jax.custom_vjp(lambda x, weight: compute_product(x, weight)[0])
+        product.defvjp(compute_product, compute_gradients)
+        return product(x, weight)
+
+    def _quantise(self, x: Any, dtype: Any, letters: str, result: str) -> QuantisedArray:
+        """Quantise an operand of a product that has the dimensions ``result``."""
+        if isinstance(x, QuantisedArray):
+            return x
+        summed = "".join(set(letters) - set(result)) if self.by_channel else letters
+        return quantise_array(x, dtype, letters, summed)
+
+
+# fp8: TransformerEngine's current scaling and torchao's tensorwise recipe. fp8_rowwise: torchao's
+# recipe of this name. int8: AQT as MaxText configures it, with gradients of weights in 16 bits.
+PRODUCT_SCHEMES = {
+    "fp8": ProductScheme(jnp.float8_e4m3fn, jnp.float8_e5m2),
+    "fp8_rowwise": ProductScheme(jnp.float8_e4m3fn, jnp.float8_e4m3fn, by_channel=True),
+    "int8": ProductScheme(jnp.int8, jnp.int8, by_channel=True, weight_gradients=False),
+}
+
+
+def quantise_array(x: jax.Array, dtype: Any, letters: str, summed: str) -> QuantisedArray:
+    """Quantise an array with one scale for all elements along the dimensions ``summed``."""
+    wide = x.astype(jnp.float32)
+    dims = tuple(letters.index(letter) for letter in summed)
+    largest = jnp.max(jnp.abs(wide), axis=dims, keepdims=True)
+    if jnp.issubdtype(dtype, jnp.integer):
+        scale = jnp.where(largest > 0, largest / jnp.iinfo(dtype).max, 1.0)
+        return QuantisedArray(jnp.round(wide / scale).astype(dtype), scale, letters)
+    _, exponent = jnp.frexp(largest / float(jnp.finfo(dtype).max))  # the mantissa is below 1
+    scale = jnp.where(largest > 0, jnp.ldexp(jnp.ones_like(largest), exponent), 1.0)
+    return QuantisedArray((wide / scale).astype(dtype), scale, letters)
+
+
+def multiply_arrays(a: QuantisedArray, b: QuantisedArray, result: str, dtype: Any) -> jax.Array:
+    """Multiply two quantised arrays, as ``dtype`` with the dimensions ``result``."""
+    is_integer = jnp.issubdtype(a.values.dtype, jnp.integer)
+    sums, wide = (jnp.int32, jnp.float32) if is_integer else (dtype, dtype)
+    total = contract_arrays(a.values, b.values, (a.letters, b.letters, result), sums).astype(wide)
+    scales = [_align_scale(x, result).astype(wide) for x in (a, b)]
+    if a.scale.size == b.scale.size == 1:
+        return total * (scales[0] * scales[1])  # one factor, which the library applies
+    return (total * scales[0] * scales[1]).astype(dtype)
+
+
+def contract_arrays(
+    a: jax.Array, b: jax.Array, letters: tuple[str, str, str], dtype: Any
+) -> jax.Array:
+    """Contract two arrays of any types; ``jnp.einsum`` has no products of mixed 8-bit types."""
+    left, right, result = letters
+    both = [letter for letter in left if letter in right]
+    batch = [letter for letter in both if letter in result]
+    summed = [letter for letter in both if letter not in result]
+
+    def find_dims(kind: list[str]) -> tuple[list[int], list[int]]:
+        return [left.index(letter) for letter in kind], [right.index(letter) for letter in kind]
+
+    numbers = (find_dims(summed), find_dims(batch))
+    product = lax.dot_general(a, b, numbers, preferred_element_type=dtype)
+    made = [*batch, *(x for x in left if x not in both), *(x for x in right if x not in both)]
+    return lax.transpose(product, [made.index(letter) for letter in result])
+
+
+def _align_scale(array: QuantisedArray, result: str) -> jax.Array:
+    """Arrange the dimensions of a scale like those of a product; summed ones have one element."""
+    summed = [i for i, letter in enumerate(array.letters) if letter not in result]
+    letters = [letter for letter in array.letters if letter in result]
+    scale = jnp.squeeze(array.scale, summed)
+    scale = lax.transpose(scale, [letters.index(x) for x in result if x in letters])
+    return jnp.expand_dims(scale, [i for i, x in enumerate(result) if x not in letters])

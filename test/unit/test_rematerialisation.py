@@ -1,0 +1,110 @@
+"""What layers keep for their gradients: lists of activations, and the host's memory."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.ad_checkpoint import checkpoint_name
+
+from hespas import frontends, passes
+from hespas.dialects.mlir import collect_functions, ir
+from hespas.estimators.work import compute_op_work
+from hespas.frontends.export.exportable_lowering import lower_exportable
+from hespas.frontends.recipes import llama
+from hespas.frontends.recipes.rematerialisation import choose_policy
+from hespas.passes.base import PassRun
+from hespas.support.errors import UsageError
+
+LAYERS = 2  # of the model "tiny"
+
+
+def census(remat, platform="cpu", **options):
+    """(products, bytes that are moved to the host, to the device) of a step."""
+    options = {"model": "tiny", "sequence": 32, **options}
+    program = llama.build(mesh={}, remat=remat, **options)
+    module = frontends.from_jax(lower_exportable(program, platform))
+    passes.run_pipeline(module, "prepare", PassRun(note=lambda _: None))
+    products, moved = 0, {"pinned_host": 0, "device": 0}
+
+    def visit(op):
+        nonlocal products
+        products += op.name == "stablehlo.dot_general"
+        text = str(op) if op.name == "stablehlo.custom_call" else ""
+        for placement in moved:
+            if f'_xla_buffer_placement = "{placement}"' in text:
+                moved[placement] += 2 * int(np.prod(ir.RankedTensorType(op.results[0].type).shape))
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return products - 27 * LAYERS - 3, moved["pinned_host"], moved["device"]
+
+
+@pytest.mark.parametrize(
+    ("names", "policy"),
+    [
+        ("query_proj,key_proj,value_proj", "save_qkv_proj"),
+        ("query_proj,key_proj,value_proj,out_proj,mlpwo", "save_dot_except_mlpwi"),
+        ("decoder_layer_input", "full"),
+    ],
+)
+def test_lists_equal_the_policies_of_these_names(names, policy):
+    assert census(names) == census(policy)
+
+
+def test_products_whose_results_are_kept_run_once():
+    """Both input products of the MLP and the scores are left of the 9 of a layer."""
+    assert census("query_proj,key_proj,value_proj,context,out_proj,mlpwo")[0] == 3 * LAYERS
+    assert census("query_proj,key_proj,value_proj,context,out_proj,mlpwi_0")[0] == 2 * LAYERS
+
+
+@pytest.mark.parametrize("scan", [False, True])
+@pytest.mark.parametrize(
+    ("remat", "elements"),
+    [
+        ("qkv_proj_offloaded", (4 + 2 + 2) * 16),
+        ("decoder_layer_input:host", 64),
+        ("context:host,mlpwi_0:host,mlpwo", 4 * 16 + 128),
+    ],
+)
+def test_activations_move_to_the_host_and_back(remat, elements, scan):
+    expected = 2 * 32 * elements * (1 if scan else LAYERS)  # a loop has one layer
+    _, outward, inward = census(remat, "cuda", scan=scan)
+    assert (outward, inward) == (expected, expected)
+
+
+@pytest.mark.parametrize("remat", ["a", "a:host", "a,b:host", "b"])
+def test_gradients_are_those_without_rematerialisation(remat, monkeypatch):
+    from hespas.frontends.recipes import rematerialisation
+
+    monkeypatch.setattr(rematerialisation, "ACTIVATION_NAMES", ("a", "b"))
+
+    def compute(x):
+        y = checkpoint_name(jnp.sin(x), "a")
+        return jnp.sum(checkpoint_name(jnp.exp(y) * y, "b") ** 2)
+
+    x = np.linspace(0, 1, 5, dtype=np.float32)
+    y, z = np.sin(x), np.exp(np.sin(x)) * np.sin(x)
+    policy = choose_policy(remat)
+    result = jax.jit(jax.grad(jax.checkpoint(compute, policy=policy)))(x)
+    np.testing.assert_allclose(result, 2 * z * np.exp(y) * (1 + y) * np.cos(x), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("placement", "sizes"), [("pinned_host", (8192, 0)), ("device", (0, 8192))]
+)
+def test_transfers_over_the_link_of_the_host_are_a_gap(parse, placement, sizes):
+    call = f"""%0 = stablehlo.custom_call @annotate_device_placement(%arg0)
+      {{mhlo.frontend_attributes = {{_xla_buffer_placement = "{placement}"}}}}
+      : (tensor<64x64xbf16>) -> tensor<64x64xbf16>"""
+    module = parse(f"func.func @main(%arg0: tensor<64x64xbf16>) {{ {call} return }}")
+    op = collect_functions(module)["main"].regions[0].blocks[0].operations[0].operation
+    work = compute_op_work(op)
+    assert (work.read_bytes, work.write_bytes) == sizes
+    assert work.gap and "moves 8,192 bytes over the host's link" in work.gap
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(UsageError, match="'contxt'; did you mean 'context'"):
+        llama.build(model="tiny", mesh={}, remat="contxt,mlpwo")
