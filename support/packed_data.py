@@ -6,7 +6,10 @@ import os
 
 from hespas.support.errors import HespasError, UsageError
 
-LIMIT_VARIABLE = "HESPAS_UNPACKED_LIMIT_MB"
+LIMIT_FLAG = "--unpacked-limit"  # of the commands
+LIMIT_VARIABLE = (
+    "HESPAS_UNPACKED_LIMIT_MB"  # for Python programs, and from a command to its workers
+)
 DEFAULT_LIMIT_MB = 2000.0
 XZ_MAGIC, GZIP_MAGIC = b"\xfd7zXZ\x00", b"\x1f\x8b"
 
@@ -38,9 +41,15 @@ def unpack_bytes(data: bytes, where: str) -> bytes:
         raise HespasError(
             f"the file has more than {limit_mb:g} MB when unpacked",
             where=where,
-            remedy=f"if you trust it, set {LIMIT_VARIABLE} to a larger number",
+            remedy=f"if you trust it, allow more with {LIMIT_FLAG} MB, or with {LIMIT_VARIABLE}",
         )
     return unpacked
+
+
+def set_unpacked_limit(limit_mb: float) -> None:
+    """Set how many megabytes a file may have when it is unpacked, here and in worker processes."""
+    os.environ[LIMIT_VARIABLE] = repr(limit_mb)
+    _read_limit_mb()
 
 
 def _read_limit_mb() -> float:

@@ -117,6 +117,12 @@ def _parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Pipe
     """Parse the options, and the passes in the order of their flags; raises UsageError."""
     parser = build_parser()
     own = {string for action in parser._actions for string in action.option_strings}
+    with_value = {
+        string
+        for action in parser._actions
+        for string in action.option_strings
+        if action.nargs is None
+    }
     steps: list[PipelineStep] = []
     rest: list[str] = []
     items = iter(argv)
@@ -133,7 +139,7 @@ def _parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Pipe
             steps.append(_build_pass_step(flag[2:], value))
         else:
             rest.append(item)
-            if item in ("-o", "--mlir-print-ir-after", "--mlir-elide-elementsattrs-if-larger"):
+            if item in with_value:
                 rest += [value for value in [next(items, None)] if value is not None]
     try:
         parser.error = _raise_usage_error  # type: ignore[method-assign]

@@ -21,6 +21,9 @@ from hespas.simulators.timeline import write_timeline
 from hespas.support import packed_data
 from hespas.support.csv_cells import quote_formula, unquote_formula
 from hespas.support.errors import HespasError, UsageError
+from hespas.tools import hespas as hespas_tool
+from hespas.tools import hespas_opt
+from hespas.tools.console_scripts import EXIT_USAGE, run_tool_main
 from hespas.workflows.calibration.measurement_tables import parse_measurements
 from hespas.workflows.network_settings import NetworkSettings
 from hespas.workflows.run_config import RunConfig
@@ -50,6 +53,30 @@ def test_the_size_of_unpacked_files_is_limited(pack, monkeypatch) -> None:
         with pytest.raises(UsageError, match="must be a number of megabytes"):
             packed_data.unpack_bytes(pack(data), "f")
     assert packed_data.unpack_bytes(data, "f") == data
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "hespas-opt {} -o /dev/null",
+        "hespas run --mlir {} --node H100_80GB --no-simulate",
+        "hespas optimize {} --target H100_80GB",
+        "hespas show {}",
+    ],
+)
+def test_commands_raise_the_limit_of_unpacked_files(command, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv(packed_data.LIMIT_VARIABLE, "1")  # the flag overrides it
+    path = tmp_path / "m.mlir.xz"
+    path.write_bytes(lzma.compress(b"module {" + b" " * 3_000_000 + b"\n"))
+    tool, *arguments = command.format(path).split()
+    main = {"hespas": hespas_tool.main, "hespas-opt": hespas_opt.main}[tool]
+    assert run_tool_main(main, arguments) != 0
+    error = capsys.readouterr().err
+    assert "more than 1 MB when unpacked" in error
+    assert "--unpacked-limit MB" in error
+    assert run_tool_main(main, [*arguments, packed_data.LIMIT_FLAG, "4"]) != 0
+    assert "expected operation name" in capsys.readouterr().err  # the module was unpacked
+    assert run_tool_main(main, [*arguments, packed_data.LIMIT_FLAG, "0"]) == EXIT_USAGE
 
 
 @given(st.text())

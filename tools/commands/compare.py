@@ -11,7 +11,12 @@ from hespas.tools.commands.command_parser import (
     CommandParser,
     parse_non_negative,
 )
-from hespas.tools.commands.shared_flags import add_depth_flag, add_json_flag, add_top_flag
+from hespas.tools.commands.shared_flags import (
+    add_depth_flag,
+    add_json_flag,
+    add_top_flag,
+    add_unpacked_limit_flag,
+)
 
 if TYPE_CHECKING:
     from hespas.support.text_tables import TextTable
@@ -71,6 +76,7 @@ def build_parser() -> CommandParser:
         help="exit with 1 if a result takes longer than the first by more than this",
     )  # fmt: skip
     add_json_flag(parser)
+    add_unpacked_limit_flag(parser)
     changes = parser.add_argument_group("changes between two results")
     changes.add_argument(
         "--changes", action="store_true", help="show what changed from the first to the second"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
+from hespas.support import packed_data
 from hespas.support.errors import UsageError
-from hespas.tools.commands.command_parser import parse_count, parse_row_limit
+from hespas.tools.commands.command_parser import parse_count, parse_positive, parse_row_limit
 
 FlagContainer = argparse.ArgumentParser | argparse._ArgumentGroup
 
@@ -41,6 +43,24 @@ def add_module_flags(container: FlagContainer, *, selects_form: bool = False) ->
         container.add_argument(
             "--mlir-print-debuginfo", action="store_true", help="print locations"
         )
+    add_unpacked_limit_flag(container)
+
+
+class _UnpackedLimitAction(argparse.Action):
+    """Sets the limit for the process instead of storing it, because workers read files too."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        packed_data.set_unpacked_limit(values)
+
+
+def add_unpacked_limit_flag(container: FlagContainer) -> None:
+    """Add the limit of the size of unpacked files, for commands that read compressed ones."""
+    container.add_argument(
+        packed_data.LIMIT_FLAG, dest=argparse.SUPPRESS, action=_UnpackedLimitAction,
+        type=parse_positive, metavar="MB",
+        help="megabytes that an xz or gzip file may have when it is unpacked (default "
+        f"{packed_data.DEFAULT_LIMIT_MB:g})",
+    )  # fmt: skip
 
 
 def parse_recipe_changes(texts: Sequence[str]) -> dict[str, str]:

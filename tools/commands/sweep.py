@@ -9,7 +9,12 @@ from typing import Any
 
 from hespas.support.errors import UsageError
 from hespas.tools.commands.command_parser import CommandParser, parse_positive
-from hespas.tools.commands.shared_flags import add_cache_flag, add_jobs_flag, add_json_flag
+from hespas.tools.commands.shared_flags import (
+    add_cache_flag,
+    add_jobs_flag,
+    add_json_flag,
+    add_unpacked_limit_flag,
+)
 
 DESCRIPTION = """\
 Run all combinations of programs, nodes, systems, splits, estimators and other options of hespas run
@@ -61,6 +66,7 @@ def build_parser() -> CommandParser:
         help="print these columns (names or patterns) for every cell",
     )  # fmt: skip
     add_json_flag(parser, "print the rows as JSON instead of tables")
+    add_unpacked_limit_flag(parser)
     add("--keep-going", action="store_true", help="exit with 0 even if cells have errors")
     return parser
 

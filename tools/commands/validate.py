@@ -9,7 +9,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hespas.tools.commands.command_parser import CommandParser, parse_non_negative
-from hespas.tools.commands.shared_flags import add_cache_flag, add_jobs_flag, add_json_flag
+from hespas.tools.commands.shared_flags import (
+    add_cache_flag,
+    add_jobs_flag,
+    add_json_flag,
+    add_unpacked_limit_flag,
+)
 from hespas.tools.commands.validate_cases import check_flags_of_table, validate_cases
 
 if TYPE_CHECKING:
@@ -82,6 +87,7 @@ def build_parser() -> CommandParser:
     )
     add("--markdown", metavar="FILE", help="write the tables as Markdown")
     add_json_flag(parser)
+    add_unpacked_limit_flag(parser)
     _add_case_flags(parser)
     return parser
 
