@@ -44,12 +44,22 @@ def build_slice_dimensions(torus: str, size: Sequence[int]) -> list[SystemDimens
         torus: The name of the torus, which is that of its node.
         size: The chips along each axis, and then the number of slices if there are several.
     """
-    axes, between = _read_torus(torus)["axes"], _read_torus(torus)["slices"]
+    entry = _read_torus(torus)
+    axes, between, cores = entry["axes"], entry["slices"], entry.get("cores")
     shape, slices = size[: axes["count"]], size[axes["count"] :]
     rule = axes["wraps"]
     is_multiple = [n % rule["multiple"] == 0 for n in shape]
     wraps = [all(is_multiple)] * len(shape) if rule["of"] == "all" else is_multiple
-    dimensions = [
+    dimensions = (
+        [
+            SystemDimension(
+                "FullyConnected", cores["count"], cores["bandwidth_gb_s"], cores["latency_ns"]
+            )
+        ]
+        if cores
+        else []
+    )
+    dimensions += [
         SystemDimension("Ring", n, axes["link_gb_s"] * (2 if wrapped else 1), axes["latency_ns"])
         for n, wrapped in zip(shape, wraps, strict=True)
         if n > 1
@@ -65,7 +75,12 @@ def build_slice_dimensions(torus: str, size: Sequence[int]) -> list[SystemDimens
 def list_slice_parts(torus: str, size: Sequence[int]) -> list[dict[str, Any]]:
     """Return the entries of the file that describe a size, for their sources."""
     entry = _read_torus(torus)
-    return [entry["axes"], *([entry["slices"]] if len(size) > entry["axes"]["count"] else [])]
+    cores = [entry["cores"]] if "cores" in entry else []
+    return [
+        *cores,
+        entry["axes"],
+        *([entry["slices"]] if len(size) > entry["axes"]["count"] else []),
+    ]
 
 
 def choose_slice_shape(torus: str, chips: int) -> tuple[int, ...]:
@@ -88,6 +103,11 @@ def choose_slice_shape(torus: str, chips: int) -> tuple[int, ...]:
     if rest or not shapes:
         raise HespasError(f"no slice of {torus} has {chips} chips")
     return min(shapes, key=lambda shape: (sum(shape), shape))
+
+
+def get_cores_per_chip(torus: str) -> int:
+    """Return the devices of a chip: 1, or the number of its cores if each is a device."""
+    return _read_torus(torus).get("cores", {"count": 1})["count"]
 
 
 def get_largest_slice(torus: str) -> int | None:

@@ -122,6 +122,16 @@ def test_all_gathers_of_a_host_of_tpu7x_are_as_measured() -> None:
     assert errors[0] > -0.6
 
 
+def test_the_cores_of_a_chip_share_its_links() -> None:
+    """Both cores gather as much as in the measurement, each from the same core of other chips."""
+    system = configs.load_system("TPU7x_core_2x2x1")
+    shard, group = 4 * 16777216, [0, 2, 4, 6]
+    (end,) = {
+        end.end_ns for end in compute_finishes(system, "all_gather", shard, group, BY_DIMENSION)
+    }
+    assert end == pytest.approx(2 * 3 * shard / GATHERED_GB_S[16777216], rel=0.01)
+
+
 def test_an_all_reduce_of_a_pod_of_v6e_is_as_measured() -> None:
     """AI-Hypercomputer/tpu-recipes microbenchmarks/trillium/collectives/README.md: 235.76 GB/s."""
     size = 2 * 17408**2

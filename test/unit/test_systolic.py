@@ -25,7 +25,17 @@ from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_flow import run_program
 
 CONTEXT = make_context()
-TPUS = ["TPU7x", "TPUv2", "TPUv3", "TPUv3_core", "TPUv4", "TPUv5e", "TPUv5p", "TPUv6e"]
+TPUS = [
+    "TPU7x",
+    "TPU7x_core",
+    "TPUv2",
+    "TPUv3",
+    "TPUv3_core",
+    "TPUv4",
+    "TPUv5e",
+    "TPUv5p",
+    "TPUv6e",
+]
 NUMBERS = set(Accelerator.model_fields) - {"name", "description", "dtype", "sources"}
 
 

@@ -33,7 +33,7 @@ from hespas.passes.optimize.compiler_estimates import attach_compiler_estimates
 from hespas.support.errors import HespasError
 
 DATA = Path(__file__).parents[1] / "data"
-TPUS = ("TPU7x", "TPUv3_core", "TPUv4", "TPUv5e", "TPUv5p", "TPUv6e")
+TPUS = ("TPU7x_core", "TPUv3_core", "TPUv4", "TPUv5e", "TPUv5p", "TPUv6e")
 needs_libtpu = pytest.mark.skipif(
     find_tpu_library() is None, reason="needs pip install 'hespas[tpu-compiler]'"
 )
@@ -249,7 +249,7 @@ def test_tuple_types_are_split_at_their_commas():
         ("TPUv5p", 1024, 2, "v5p:8x8x8 x 2"),
         ("TPUv4", 192, 0, "v4:4x4x12"),
         ("TPUv3_core", 8, 0, "v3:2x2"),
-        ("TPU7x", 256, 0, "tpu7x:4x4x8"),
+        ("TPU7x_core", 256, 0, "tpu7x:4x4x8"),
     ],
 )
 def test_slices_are_nearly_cubes(name, devices, slices, topology):

@@ -376,6 +376,7 @@ def test_networks(tmp_path):
         ("TPUv5p", 1024, "ICI; DCN between 2 slices", (8, 8, 8, 2), (180, 180, 180, 6.25)),
         ("TPUv4", 192, "ICI", (12, 4, 4), (90, 90, 90)),
         ("TPU7x", 256, "ICI", (8, 8, 4), (180, 180, 180)),
+        ("TPU7x_core", 512, "ICI", (2, 8, 8, 4), (600, 90, 90, 90)),
     ],
 )
 def test_slices_of_tpu_chips(tmp_path, node, chips, network, counts, gb_s):

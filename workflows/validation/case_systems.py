@@ -167,9 +167,10 @@ def _choose_slices(node: str, devices: int, network: str) -> CaseSystem:
         HespasError: No slice has that number of chips.
     """
     slices = count_slices(node, devices, network)
-    if devices % slices:
+    cores = torus_slices.get_cores_per_chip(node)
+    if devices % (cores * slices):
         raise HespasError(f"{devices} devices do not fill {slices} slices")
-    shape = torus_slices.choose_slice_shape(node, devices // slices)
+    shape = torus_slices.choose_slice_shape(node, devices // cores // slices)
     text = "x".join(map(str, shape))
     size = shape if slices == 1 else (*shape, slices)
     dimensions = tuple(torus_slices.build_slice_dimensions(node, size))
