@@ -454,7 +454,7 @@ def run(*argv):
 
 
 def test_a_table_of_refused_rows_has_their_reasons(write_table, capsys, tmp_path):
-    table = write_table(HEADER + "t5-xl,TPUv5e,8,1\nllama2-7b,abacus,8,1\n")
+    table = write_table(HEADER + "t5-xl,MI300X,8,1\nllama2-7b,abacus,8,1\n")
     out = tmp_path / "out.csv"
     page = tmp_path / "out.html"
     assert run(table, "--csv", str(out), "--page", str(page), "--work-dir", str(tmp_path)) == 1
