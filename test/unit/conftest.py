@@ -14,24 +14,35 @@ from support.paths import ROOT, find_workloads
 
 from hespas.dialects.mlir import ir, make_context
 
-# The modules that take longest begin first, so that no worker is left with one of them at the end.
-LONGEST = ("test_docs", "test_recipes_run", "test_split", "test_workloads", "test_xla_optimize")
+# The modules that take longest begin first, so that both workers end with modules of a few seconds.
+LONGEST = (
+    "test_workloads", "test_split", "test_sweep_run", "test_docs", "test_xla_optimize",
+    "test_fuse", "test_recipes_run", "test_recipes", "test_export", "test_study_programs",
+    "test_report_page", "test_prepare_partition", "test_validate_cases", "test_stale_costs",
+    "test_sim_embedded", "test_xla_estimator", "test_simulators_python", "test_validate",
+    "test_work_oracle", "test_site", "test_reference", "test_simulators_external",
+    "test_xdsl_bridge", "test_systolic", "test_fuzz_programs", "test_lower", "test_supervisor",
+    "test_systolic_cycles", "test_report", "test_verify", "test_sweep_dask",
+)  # fmt: skip
 # Their tests share no fixtures: each test, or each parametrised function, may run on any worker.
-SPREAD_BY_TEST = {"test_docs", "test_split", "test_workloads", "test_xla_optimize"}
+SPREAD_BY_TEST = {
+    "test_docs", "test_export", "test_fuse", "test_prepare_partition", "test_split",
+    "test_sweep_run", "test_validate_cases", "test_workloads", "test_xla_optimize",
+}  # fmt: skip
 SPREAD_BY_FUNCTION = {"test_recipes_run"}
-
 
 load_default_budget()
 
 
-# What collection imports stays until the end. Looking for garbage among it takes seconds, again and
-# again.
-gc.disable()
-
-
-def pytest_collection_finish() -> None:
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect without looking for garbage: what is imported stays, and looking takes seconds."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

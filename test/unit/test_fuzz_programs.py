@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from support.budgets import PROFILE
 from support.paths import ROOT
 
 CASES = {"quick": 60, "ci": 300, "nightly": 10_000}
 
 
+@pytest.mark.slow
 def test_damaged_programs() -> None:
     """The mutations of our seeds: text, bytecode, portable artifacts, HLO text and protobufs."""
     script = str(ROOT / "test" / "fuzz_programs.py")

@@ -46,6 +46,7 @@ def census(module: ir.Module) -> Counter[str]:
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["jax_sdy", "jax_gspmd"])
 @pytest.mark.parametrize(
     "program",

@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from support.budgets import count_cases
 
 from hespas import configs
 from hespas.chakra.node_rules import COLL, COMP, RECV, SEND
@@ -250,7 +251,7 @@ def random_traces(folder, seed):
     return traces.save(folder, ranks, groups)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(count_cases(20)))
 def test_parts_sum_to_the_whole(tmp_path, seed):
     folder = random_traces(tmp_path / "traces", seed)
     place = traces.system(tmp_path / "system", [4])
@@ -296,7 +297,7 @@ def test_one_communicator_stands_for_those_that_are_alike(tmp_path):
     assert alike.collectives == each.collectives
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(count_cases(25)))
 def test_symmetry_does_not_show(tmp_path, seed):
     """Neither in collectives nor in communicators; ids are those of the first of the alike."""
     sim_programs.spmd(random.Random(seed), tmp_path)
@@ -329,7 +330,7 @@ def test_collectives_along_one_dimension(tmp_path):
     assert sum(row.time_ns for row in report.path) == report.result.step_time_ns
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(count_cases(25)))
 def test_nodes_of_the_input_are_those_of_the_files(tmp_path, seed):
     """Also of devices whose trace is another's but for names."""
     sim_programs.spmd(random.Random(seed), tmp_path)

@@ -468,6 +468,7 @@ def test_a_range_of_times_has_one_unit(low, high, text):
     assert format_time_range(low, high) == text
 
 
+@pytest.mark.slow
 def test_three_programs_six_nodes_and_two_systems_end_in_a_report(tmp_path, capsys):
     """What a designer asks: 36 cells by one command, and a page of them by another."""
     programs = [("shallow.mlir", layered(1)), ("deep.mlir", layered(4)), ("wide.mlir",
@@ -680,7 +681,10 @@ def test_colours_have_the_contrast_that_wcag_asks_for(scheme):
         assert contrast(colours_by_name[f"s{i}"], colours_by_name["sheet"]) >= 3, i
 
 
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+def needs_chromium(test):
+    """Mark a test that starts a browser."""
+    has_none = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+    return pytest.mark.slow(has_none(test))
 
 
 @needs_chromium

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.budgets import count_cases
 from support.sim_finishes import compute_finishes
 
 from hespas import configs
@@ -37,7 +38,7 @@ def finishes(
         return error.message
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(count_cases(200)))
 def test_a_grid_of_devices_is_a_smaller_system(seed: int, tmp_path: Path) -> None:
     """Some rows and columns of a grid behave as a machine with only those, by ASTRA-sim's rules."""
     rng = random.Random(seed)
@@ -66,7 +67,7 @@ def test_a_grid_of_devices_is_a_smaller_system(seed: int, tmp_path: Path) -> Non
         assert finishes(system, kind, size, members, starts, BY_DIMENSION, by_message) == alone
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(count_cases(200)))
 def test_recurrences_agree_with_messages(seed: int, tmp_path: Path) -> None:
     """Recurrences equal messages for any devices of any network in any order."""
     rng = random.Random(seed)
@@ -86,7 +87,7 @@ def test_recurrences_agree_with_messages(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [sim_programs.spmd, sim_programs.loose])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(count_cases(40)))
 def test_symmetric_is_plain(make, seed: int, tmp_path: Path) -> None:
     make(random.Random(seed), tmp_path)
     outcomes = []
@@ -146,7 +147,7 @@ def test_an_algorithm_that_has_nothing_to_do_forbids_nothing(tmp_path: Path) -> 
     assert across == "all-to-all-implementation: halvingDoubling does no all-to-all"
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(count_cases(100)))
 def test_one_peer_after_another(seed: int, tmp_path: Path) -> None:
     """``direct1``, the presets' all-to-all, has equal times by recurrence and by messages."""
     rng = random.Random(seed)

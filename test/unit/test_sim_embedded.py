@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.budgets import draw_examples
+from support.budgets import count_cases, draw_examples
 
 from hespas import configs
 from hespas.configs.system_spec import SystemSpec
@@ -48,7 +48,7 @@ def run_or_describe_error(folder: Path, options: SimulationOptions) -> Simulatio
         return str(error)
 
 
-@pytest.mark.parametrize("seed", range(400))
+@pytest.mark.parametrize("seed", range(count_cases(400)))
 def test_recurrences_agree_with_messages(seed: int, tmp_path: Path) -> None:
     """Solve one collective with random starts at once and message by message."""
     rng = random.Random(seed)
@@ -92,7 +92,7 @@ def comms(result: SimulationResult) -> list[tuple]:
 
 
 @pytest.mark.parametrize("make", [sim_programs.spmd, sim_programs.loose, sim_programs.involving])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(count_cases(60)))
 def test_symmetric_is_plain(make, seed: int, tmp_path: Path) -> None:
     make(random.Random(seed), tmp_path)
     symmetric, plain = (
@@ -181,7 +181,7 @@ def alone(system: SystemSpec, kind: str, size: int) -> int:
     return max(finish.end_ns for finish in finishes)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(count_cases(25)))
 def test_never_faster_than_the_critical_path(seed: int, tmp_path: Path) -> None:
     """No node starts before its dependencies end, and compute nodes run one by one."""
     sim_programs.spmd(random.Random(seed), tmp_path)

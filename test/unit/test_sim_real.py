@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.budgets import count_cases
 
 from hespas import configs
 from hespas.simulators import simulation_inputs
@@ -49,7 +50,7 @@ def real(folder: Path, queues: int) -> dict[int, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("make", [sim_programs.spmd, sim_programs.loose, sim_programs.involving])
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(count_cases(100)))
 def test_random_program(make, seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     devices = make(rng, tmp_path)

@@ -489,6 +489,7 @@ def test_flags_of_cases_need_cases(write_table, capsys):
     assert "--programs is missing" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_gpu_library() is None, reason="needs hespas[gpu-compiler]")
 def test_a_newcomer_s_table(write_table, capsys, tmp_path):
     """Four columns suffice; the second run computes nothing and gives the same."""
@@ -513,6 +514,7 @@ def test_a_newcomer_s_table(write_table, capsys, tmp_path):
     assert json.loads(again.out)["rows"][0]["predicted_s"] == row["predicted_s"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_gpu_library() is None, reason="needs hespas[gpu-compiler]")
 def test_one_worker_exports_several_programs_that_xla_divides(write_table, capsys, tmp_path):
     """Kernels with a partitioning rule of their own are divided while the program is exported."""

@@ -39,9 +39,13 @@ from hespas.tools import hespas as tool
 from hespas.tools.console_scripts import run_tool_main as run_tool
 
 Workload = Callable[[str], Path]
-gpu = pytest.mark.skipif(
-    find_gpu_library() is None, reason="needs pip install 'hespas[gpu-compiler]'"
-)
+
+
+def gpu(test):
+    """Mark a test that starts XLA's compiler for GPUs."""
+    reason = "needs pip install 'hespas[gpu-compiler]'"
+    return pytest.mark.slow(pytest.mark.skipif(find_gpu_library() is None, reason=reason)(test))
+
 
 SMALL = """
 func.func public @main(%x: tensor<256x512xbf16>, %w: tensor<512x256xbf16>) -> tensor<256x256xbf16> {
@@ -494,7 +498,6 @@ def check_flow(workload: Workload, program: str, options: str, node: str, output
     assert len(list(output.glob("dev.*.et"))) == 8
 
 
-@pytest.mark.slow
 @gpu
 @pytest.mark.parametrize("node", ["A100_SXM_40GB", "H100_80GB", "H200_141GB", "B200_180GB"])
 @pytest.mark.parametrize("program", FEW)
@@ -503,7 +506,6 @@ def test_zoo_on_targets(program, node, workload, tmp_path):
 
 
 @gpu
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "programs"),
     [
@@ -548,7 +550,6 @@ def test_library_calls_do_the_same_work(workload):
 
 
 @gpu
-@pytest.mark.slow
 def test_convolutions_of_resnet_do_the_same_work(workload):
     path = str(workload("resnet/resnet18_train_4_devices.mlir"))
     module = optimise(frontends.read_module(path, make_context()), LIBRARIES)
@@ -557,7 +558,6 @@ def test_convolutions_of_resnet_do_the_same_work(workload):
 
 
 @gpu
-@pytest.mark.slow
 def test_llama_as_published(workload):
     """The counts of llama3-100m: those of collectives and products are exact."""
     path = str(workload("llama3/llama3-100m.mlir"))
