@@ -44,7 +44,7 @@ def compute_rotation(positions: jax.Array, m: DecoderModel, theta: float = 0.0) 
     """
     if m.positions != "rotary":
         return None
-    half = m.head_dim // 2
+    half = (m.rope_dim or m.head_dim) // 2
     rates = (theta or m.rope_theta) ** (-jnp.arange(half, dtype=jnp.float32) / half)
     angles = positions[:, None, None].astype(jnp.float32) * rates
     return jnp.sin(angles), jnp.cos(angles)

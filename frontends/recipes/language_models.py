@@ -11,7 +11,9 @@ from hespas.support.errors import UsageError
 Norm = Literal["rms", "layer"]
 Activation = Literal["silu", "gelu", "gelu_tanh", "relu"]
 Positions = Literal["rotary", "learned", "alibi"]
+Router = Literal["chosen_softmax", "softmax", "sigmoid"]
 SizeOption = Annotated[int | None, "overrides the model's own"]
+_ZERO_OPTIONS = ("window", "global_every", "expert_mlp", "shared_experts", "dense_layers")
 
 
 @dataclass(frozen=True)
@@ -42,13 +44,36 @@ class BlockOptions:
 
 
 @dataclass(frozen=True)
+class MixtureOptions:
+    """Options that override the mixture of experts; None keeps the model's own."""
+
+    experts: SizeOption = None
+    top_k: Annotated[int | None, "experts for each token"] = None
+    expert_mlp: Annotated[int | None, "width of an expert; 0: that of the dense MLP"] = None
+    shared_experts: Annotated[int | None, "experts that every token goes through besides"] = None
+    dense_layers: Annotated[int | None, "first layers with a dense MLP instead"] = None
+    router: Annotated[Router | None, "shares of the experts in a token's output"] = None
+
+
+@dataclass(frozen=True)
 class DecoderModel:
     """A decoder; sizes count elements, ``mlp`` is the hidden width of the MLP.
 
     The defaults are those of Llama. With ``experts`` above 0, each MLP is a mixture of that many
-    experts, ``top_k`` for each token.
+    experts, ``top_k`` for each token. With ``kv_rank`` above 0, attention is DeepSeek's multi-head
+    latent attention.
 
     Attributes:
+        router: How scores become shares, see `route_tokens`.
+        route_scale: The factor of the shares of routers other than ``chosen_softmax``.
+        expert_groups: The groups of experts, of which a token uses ``top_groups``; 0 means none.
+        expert_mlp: The width of an expert; 0 means ``mlp``.
+        shared_experts: The number of experts that every token goes through besides.
+        dense_layers: The number of first layers with a dense MLP of width ``mlp``.
+        query_rank: The rank of the queries' latent vector; 0 means none.
+        kv_rank: The rank of the latent vector of keys and values.
+        rope_dim: The elements of a head that hold its position; 0 means all.
+        value_dim: The head size of values; 0 means ``head_dim``.
         window: The number of tokens that a token attends to, itself included; 0 means all.
         global_every: With a window, every such layer has none; 0 means that all layers have it.
         local_rope_theta: The rotary base of layers with a window; 0 means ``rope_theta``.
@@ -88,6 +113,17 @@ class DecoderModel:
     logit_cap: float = 0.0
     query_width: int = 0
     scaled_embedding: bool = False
+    router: Router = "chosen_softmax"
+    route_scale: float = 1.0
+    expert_groups: int = 0
+    top_groups: int = 0
+    expert_mlp: int = 0
+    shared_experts: int = 0
+    dense_layers: int = 0
+    query_rank: int = 0
+    kv_rank: int = 0
+    rope_dim: int = 0
+    value_dim: int = 0
 
     @property
     def period(self) -> int:
@@ -117,7 +153,7 @@ def adjust_model(model: DecoderModel, **changes: Any) -> DecoderModel:
         changes = {**changes, "kv_heads": changes.get("heads")}
     changed = {key: value for key, value in changes.items() if value is not None}
     for key, value in changed.items():
-        least = 0 if key in ("window", "global_every") else 1
+        least = 0 if key in _ZERO_OPTIONS else 1
         if type(value) is int and value < least:
             number = "a positive number" if least else "0 or more"
             raise UsageError(f"option '{key}' is {value}", remedy=f"use {number}")
@@ -128,4 +164,8 @@ def adjust_model(model: DecoderModel, **changes: Any) -> DecoderModel:
         raise UsageError(f"head_dim is {m.head_dim}; rotary embedding needs an even number")
     if m.experts and m.top_k > m.experts:
         raise UsageError(f"top_k is {m.top_k}, of {m.experts} experts")
+    if m.dense_layers >= m.layers and m.experts:
+        raise UsageError(f"dense_layers is {m.dense_layers}, of {m.layers} layers")
+    if m.expert_groups and m.experts % m.expert_groups:
+        raise UsageError(f"{m.experts} experts cannot form {m.expert_groups} groups")
     return m

@@ -6,6 +6,7 @@ vocabulary, n experts.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -24,6 +25,10 @@ ATTENTION: dict[str, Axes] = {
     "wk": ("fsdp", "tensor", None),
     "wv": ("fsdp", "tensor", None),
     "wo": ("tensor", None, "fsdp"),
+    "wq_down": ("fsdp", None),
+    "wq_up": ("fsdp", "tensor", None),
+    "wkv_down": ("fsdp", None),
+    "wkv_up": ("fsdp", "tensor", None),
 }
 DENSE: dict[str, Axes] = {
     "gate": ("fsdp", "tensor"),
@@ -35,6 +40,9 @@ EXPERTS: dict[str, Axes] = {
     "gate": ("expert", "fsdp", "tensor"),
     "up": ("expert", "fsdp", "tensor"),
     "down": ("expert", "tensor", "fsdp"),
+    "shared_gate": ("fsdp", "tensor"),
+    "shared_up": ("fsdp", "tensor"),
+    "shared_down": ("tensor", "fsdp"),
 }
 BIASES: dict[str, Axes] = {
     "wq_bias": ("tensor", None),
@@ -58,52 +66,104 @@ def get_weight_axes(w: Tree, name: str) -> Axes:
 
 def _list_norms(m: DecoderModel) -> dict[str, int]:
     """Return the width of each norm of a layer by its name."""
-    names = ["attention_norm", "mlp_norm"]
-    names += ["attention_post_norm", "mlp_post_norm"] if m.post_norms else []
-    heads = ("query_norm", "key_norm") if m.head_norms else ()
-    return dict.fromkeys(names, m.emb) | dict.fromkeys(heads, m.head_dim)
+    norms = {"attention_norm": m.emb, "mlp_norm": m.emb}
+    if m.post_norms:
+        norms |= {"attention_post_norm": m.emb, "mlp_post_norm": m.emb}
+    if m.head_norms:
+        norms |= {"query_norm": m.head_dim, "key_norm": m.head_dim}
+    if m.kv_rank:
+        norms |= {"kv_norm": m.kv_rank} | ({"query_norm": m.query_rank} if m.query_rank else {})
+    return norms
 
 
-def _list_layer_shapes(m: DecoderModel) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each weight of a layer by its name."""
-    shapes: dict[str, tuple[int, ...]] = {
+def _list_product_shapes(m: DecoderModel, is_dense: bool) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each weight of a layer that multiplies activations, by its name."""
+    attention = _list_latent_shapes(m) if m.kv_rank else _list_head_shapes(m)
+    if is_dense:
+        return attention | _list_mlp_shapes(m, m.mlp)
+    routed = _list_mlp_shapes(m, m.expert_mlp or m.mlp)
+    mlp: dict[str, tuple[int, ...]] = {name: (m.experts, *s) for name, s in routed.items()}
+    if m.shared_experts:
+        shared = _list_mlp_shapes(m, m.shared_experts * (m.expert_mlp or m.mlp))
+        mlp |= {f"shared_{name}": shape for name, shape in shared.items()}
+    return attention | mlp | {"router": (m.emb, m.experts)}
+
+
+def _list_mlp_shapes(m: DecoderModel, width: int) -> dict[str, tuple[int, ...]]:
+    gate: dict[str, tuple[int, ...]] = {"gate": (m.emb, width)} if m.gated else {}
+    return gate | {"up": (m.emb, width), "down": (width, m.emb)}
+
+
+def _list_head_shapes(m: DecoderModel) -> dict[str, tuple[int, ...]]:
+    return {
         "wq": (m.emb, m.heads, m.head_dim),
         "wk": (m.emb, m.kv_heads, m.head_dim),
         "wv": (m.emb, m.kv_heads, m.head_dim),
         "wo": (m.heads, m.head_dim, m.emb),
     }
-    mlp: dict[str, tuple[int, ...]] = {"up": (m.emb, m.mlp), "down": (m.mlp, m.emb)}
-    if m.gated:
-        mlp["gate"] = mlp["up"]
-    biases = _list_bias_shapes(m, mlp) if m.biases else {}
-    if m.experts:
-        mlp = {name: (m.experts, *shape) for name, shape in mlp.items()}
-        mlp["router"] = (m.emb, m.experts)
+
+
+def _list_latent_shapes(m: DecoderModel) -> dict[str, tuple[int, ...]]:
+    width = m.value_dim or m.head_dim
+    shapes: dict[str, tuple[int, ...]] = {
+        "wkv_down": (m.emb, m.kv_rank + m.rope_dim),
+        "wkv_up": (m.kv_rank, m.heads, m.head_dim - m.rope_dim + width),
+        "wo": (m.heads, width, m.emb),
+    }
+    if not m.query_rank:
+        return shapes | {"wq": (m.emb, m.heads, m.head_dim)}
+    return shapes | {
+        "wq_down": (m.emb, m.query_rank),
+        "wq_up": (m.query_rank, m.heads, m.head_dim),
+    }
+
+
+def _list_layer_shapes(m: DecoderModel, is_dense: bool) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each weight of a layer by its name."""
     norms = {name: (width,) for name, width in _list_norms(m).items()}
     if m.norm == "layer" and m.biases:
         norms |= {name + BIAS: shape for name, shape in norms.items()}
-    return norms | shapes | mlp | biases
+    biases = _list_bias_shapes(m) if m.biases else {}
+    return norms | _list_product_shapes(m, is_dense) | biases
 
 
-def _list_bias_shapes(m: DecoderModel, mlp: Tree) -> dict[str, tuple[int, ...]]:
+def count_product_weights(m: DecoderModel) -> int:
+    """Count the weights of all layers that multiply each token, ``top_k`` of the experts."""
+    dense_layers = m.dense_layers if m.experts else m.layers
+    dense = sum(map(math.prod, _list_product_shapes(m, True).values()))
+    if dense_layers == m.layers:
+        return m.layers * dense
+    shapes = _list_product_shapes(m, False)
+    idle = sum(math.prod(s[1:]) for s in shapes.values() if s[0] == m.experts and len(s) == 3)
+    mixed = sum(map(math.prod, shapes.values())) - (m.experts - m.top_k) * idle
+    return dense_layers * dense + (m.layers - dense_layers) * mixed
+
+
+def _list_bias_shapes(m: DecoderModel) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the biases of a layer without experts and latent attention."""
     biases: dict[str, tuple[int, ...]] = {
         "wq": (m.heads, m.head_dim),
         "wk": (m.kv_heads, m.head_dim),
         "wv": (m.kv_heads, m.head_dim),
         "wo": (m.emb,),
-        **{name: shape[-1:] for name, shape in mlp.items()},
+        **{name: shape[-1:] for name, shape in _list_mlp_shapes(m, m.mlp).items()},
     }
     return {name + BIAS: shape for name, shape in biases.items()}
 
 
 def make_layer_weights(
-    m: DecoderModel, dtype: Any, stack: tuple[tuple[int, Dim], ...] = ()
+    m: DecoderModel,
+    dtype: Any,
+    stack: tuple[tuple[int, Dim], ...] = (),
+    *,
+    is_dense: bool = False,
 ) -> Tree:
     """Make the weights of a layer, or of a stack of layers.
 
-    ``stack`` holds the (size, axis) of each leading dimension.
+    ``stack`` holds the (size, axis) of each leading dimension. ``is_dense`` stands for a layer
+    without experts in a model with them.
     """
-    shapes = _list_layer_shapes(m)
+    shapes = _list_layer_shapes(m, is_dense or not m.experts)
     extents, splits = tuple(e for e, _ in stack), tuple(a for _, a in stack)
     return {
         name: ShardedArray((*extents, *shape), (*splits, *get_weight_axes(shapes, name)), dtype)
@@ -131,16 +191,20 @@ def make_layers(m: DecoderModel, dtype: Any, scan: bool) -> Any:
     """Make the weights of the layers, separate or for a loop.
 
     The loop runs over whole periods of the pattern of windows: ``loop`` holds a stack for each
-    layer of a period, and ``rest`` the layers that make no whole period. If all layers are alike,
-    the result is one stack.
+    layer of a period, ``first`` the dense layers before experts, and ``rest`` the layers that make
+    no whole period. If all layers are alike, the result is one stack.
     """
+    dense_layers = m.dense_layers if m.experts else 0
+    first = [make_layer_weights(m, dtype, is_dense=True) for _ in range(dense_layers)]
+    count = m.layers - dense_layers
     if not scan:
-        return [make_layer_weights(m, dtype) for _ in range(m.layers)]
-    rounds, rest = divmod(m.layers, m.period)
+        return first + [make_layer_weights(m, dtype) for _ in range(count)]
+    rounds, rest = divmod(count, m.period)
     stacks = [make_layer_weights(m, dtype, ((rounds, None),)) for _ in range(m.period)]
-    if m.period == 1:
+    if m.period == 1 and not first:
         return stacks[0]
-    return {"loop": stacks, "rest": [make_layer_weights(m, dtype) for _ in range(rest)]}
+    last = [make_layer_weights(m, dtype) for _ in range(rest)]
+    return {"first": first, "loop": stacks, "rest": last}
 
 
 def count_parameters(tree: Any) -> int:

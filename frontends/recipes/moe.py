@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Literal
 
 import jax
-import jax.numpy as jnp
-from jax import lax
 
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.recipe_options import expand_option_groups
@@ -19,21 +16,22 @@ from hespas.frontends.recipes.decoder_training import (
     TrainingOptions,
     build_training_step,
 )
-from hespas.frontends.recipes.language_models import DecoderModel, ModelSizes, SizeOption
+from hespas.frontends.recipes.expert_layers import make_expert_mlp
+from hespas.frontends.recipes.language_models import MixtureOptions, ModelSizes
 from hespas.frontends.recipes.layer_weights import Tree, make_layers, make_model_weights
 from hespas.frontends.recipes.parallel import (
     DTYPES,
-    TOKENS,
-    MeshParallelism,
     check_mesh_axes,
     check_positive_options,
 )
 from hespas.frontends.recipes.remat_policies import REMAT_HELP, Remat
-from hespas.frontends.recipes.transformer import Decoder, Mlp
+from hespas.frontends.recipes.transformer import Decoder
 from hespas.support.errors import UsageError
 
 AXES = ("data", "fsdp", "expert", "tensor")
 MESH = {"expert": 8}
+Dispatch = Literal["capacity", "dropless"]
+DISPATCH_HELP = "whether tokens beyond the capacity of an expert skip it"
 BALANCE = 0.01  # weight of the balancing loss (arXiv 2101.03961, section 2.2)
 
 
@@ -43,8 +41,8 @@ def build(
     mesh: Annotated[dict[str, int], "devices along data, fsdp, expert, tensor"] = MESH,
     model: Annotated[published_models.MoeName, "dimensions"] = "mixtral-8x7b",
     sizes: ModelSizes,
-    experts: SizeOption = None,
-    top_k: Annotated[int, "experts for each token"] = 2,
+    mixture: MixtureOptions,
+    dispatch: Annotated[Dispatch, DISPATCH_HELP] = "capacity",
     capacity: Annotated[float, "capacity of an expert relative to an even load"] = 1.25,
     sequence: Annotated[int, "tokens of a sequence"] = 4096,
     batch: Annotated[int, "sequences for each batch shard (data x fsdp x expert)"] = 1,
@@ -55,7 +53,9 @@ def build(
 ) -> Exportable:
     """A training step of a mixture of experts: top-k routing, all_to_all over ``expert``, AdamW.
 
-    Tokens beyond an expert's capacity skip the expert.
+    Tokens beyond an expert's capacity skip the expert. With ``dispatch=dropless`` none do: tokens
+    are sorted by expert and multiplied by ``ragged_dot``, which needs platform cuda or tpu, as
+    others multiply each token by every expert; ``expert`` does not divide the mesh then.
 
     Raises:
         UsageError: If the mesh does not divide the model.
@@ -64,13 +64,18 @@ def build(
     check_positive_options(sequence=sequence, batch=batch)
     if not capacity > 0:  # NaN too
         raise UsageError(f"option 'capacity' is {capacity:g}", remedy="use a positive number")
-    m = published_models.make_decoder_model(model, **vars(sizes), experts=experts, top_k=top_k)
+    m = published_models.make_decoder_model(model, **vars(sizes), **vars(mixture))
     p = training.make_parallelism(mesh)
+    if dispatch == "dropless" and p.get_split_axes("expert"):
+        raise UsageError(
+            "dispatch 'dropless' needs all experts on each device, but mesh axis 'expert' divides "
+            "them",
+            remedy="use dispatch=capacity or a mesh without 'expert'",
+        )
     rows = batch * sequence
     room = math.ceil(min(rows, capacity * rows * m.top_k / m.experts))
-    decoder = Decoder(
-        m, p, DTYPES[training.compute_dtype], remat, _make_expert_mlp(m, p, room), attention
-    )
+    mlp = make_expert_mlp(m, p, None if dispatch == "dropless" else room)
+    decoder = Decoder(m, p, DTYPES[training.compute_dtype], remat, mlp, attention)
     stored = DTYPES[training.weights_dtype]
 
     def compute_loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:
@@ -90,52 +95,3 @@ def build(
         sequence=sequence,
         batch=batch,
     )
-
-
-def _make_expert_mlp(m: DecoderModel, p: MeshParallelism, room: int) -> Mlp:
-    """Make the MLP of a layer: ``top_k`` experts for each token, ``room`` tokens from each device.
-
-    An expert's share of a token's output is the softmax over the chosen experts' scores (Mixtral).
-    """
-
-    def run_expert_mlp(
-        h: jax.Array, get: Callable[[str], jax.Array]
-    ) -> tuple[jax.Array, jax.Array]:
-        tokens = h.reshape(-1, m.emb)
-        scores = jnp.einsum("te,en->tn", tokens, get("router"), preferred_element_type=jnp.float32)
-        best, top_experts = lax.top_k(scores, m.top_k)
-        shares = jax.nn.softmax(best, axis=-1).astype(h.dtype)
-        expert = top_experts.reshape(-1)
-        hot = jax.nn.one_hot(expert, m.experts, dtype=jnp.int32)
-        place = jnp.sum((jnp.cumsum(hot, axis=0) - 1) * hot, axis=-1)
-
-        rows = jnp.repeat(p.prepare_column_input(h).reshape(-1, m.emb), m.top_k, axis=0)
-        sent = jnp.zeros((m.experts, room, m.emb), h.dtype)
-        sent = sent.at[expert, place].set(rows, mode="drop", unique_indices=True)
-        x = p.exchange_parts(sent, "expert", split=0, concat=1)
-        gate = jnp.einsum("nce,nef->ncf", x, get("gate"))
-        up = jnp.einsum("nce,nef->ncf", x, get("up"))
-        x = jnp.einsum("ncf,nfe->nce", jax.nn.silu(gate) * up, get("down"))
-        back = p.exchange_parts(x, "expert", split=1, concat=0)
-        rows = back.at[expert, place].get(mode="fill", fill_value=0, unique_indices=True)
-        out = jnp.einsum("tke,tk->te", rows.reshape(-1, m.top_k, m.emb), shares)
-        return out.reshape(h.shape), _compute_balance_loss(p, hot, scores)
-
-    return run_expert_mlp
-
-
-def _compute_balance_loss(p: MeshParallelism, hot: jax.Array, scores: jax.Array) -> jax.Array:
-    """Compute the balancing loss, which is 1 for an even load.
-
-    It is the number of experts times the sum over experts of (share of choices) x (mean
-    probability).
-    """
-    experts, devices = scores.shape[-1], p.count_devices(*TOKENS)
-    counts = jnp.stack(
-        [
-            jnp.mean(hot.astype(jnp.float32), axis=0),
-            jnp.mean(jax.nn.softmax(scores, axis=-1), axis=0),
-        ]
-    )
-    load, probability = p.sum_over_axes(counts, *TOKENS) / devices
-    return experts * jnp.sum(load * probability)

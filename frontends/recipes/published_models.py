@@ -20,7 +20,10 @@ GemmaName = Literal[
     "tiny-gemma", "gemma-2b", "gemma-7b", "gemma2-2b", "gemma2-9b", "gemma2-27b", "gemma3-1b",
     "gemma3-4b", "gemma3-12b", "gemma3-27b",
 ]  # fmt: skip
-MoeName = Literal["tiny-moe", "mixtral-8x7b", "mixtral-8x22b"]
+MoeName = Literal[
+    "tiny-moe", "tiny-deepseek", "mixtral-8x7b", "mixtral-8x22b", "qwen3-235b-a22b",
+    "deepseek-v2-lite", "deepseek-v2", "deepseek-v3",
+]  # fmt: skip
 
 # The names of tables and papers for models that the recipes call otherwise.
 ALIASES = {
@@ -64,25 +67,27 @@ _make_gemma3 = functools.partial(
     _make_gemma, vocab=262144, window=1024, global_every=6, rope_theta=1_000_000.0,
     local_rope_theta=10_000.0, post_norms=True, head_norms=True,
 )  # fmt: skip
+# DeepSeek-V2 (arXiv 2405.04434): latent attention, experts after dense layers.
+_make_deepseek = functools.partial(
+    DecoderModel, vocab=102400, head_dim=192, rope_theta=10_000.0, norm_eps=1e-6, router="softmax",
+    top_k=6, kv_rank=512, rope_dim=64, value_dim=128,
+)  # fmt: skip
 _make_llama2 = functools.partial(DecoderModel, vocab=32000, rope_theta=10_000.0)
 
+# fmt: off
 MODELS = {
     "tiny": DecoderModel(64, 4, 2, 16, 2, 128, 256),  # for tests
     "tiny-gpt": _make_gpt_model(64, 4, 2, 256),
     "tiny-gemma": _make_gemma2(
-        64,
-        4,
-        2,
-        16,
-        2,
-        128,
-        vocab=256,
-        window=5,
-        local_rope_theta=100.0,
-        head_norms=True,
+        64, 4, 2, 16, 2, 128, vocab=256, window=5, local_rope_theta=100.0, head_norms=True,
         query_width=20,
     ),
     "tiny-moe": DecoderModel(64, 4, 2, 16, 2, 128, 256, experts=8),
+    "tiny-deepseek": _make_deepseek(
+        64, 4, 4, layers=3, mlp=128, vocab=256, head_dim=24, experts=8, expert_mlp=32, rope_dim=8,
+        value_dim=16, kv_rank=32, query_rank=48, shared_experts=2, dense_layers=1, top_k=3,
+        expert_groups=4, top_groups=2,
+    ),
     "100m": _make_scaling_model(576, 9, 7),
     "200m": _make_scaling_model(832, 13, 10),
     "500m": _make_scaling_model(1280, 20, 16),
@@ -134,7 +139,39 @@ MODELS = {
     "mixtral-8x22b": DecoderModel(
         6144, 48, 8, 128, 56, 16384, 32000, rope_theta=1_000_000.0, experts=8
     ),
+    # Qwen3 (arXiv 2505.09388, table 2)
+    "qwen3-235b-a22b": DecoderModel(
+        4096,
+        64,
+        4,
+        128,
+        94,
+        12288,
+        151936,
+        rope_theta=1_000_000.0,
+        norm_eps=1e-6,
+        experts=128,
+        top_k=8,
+        expert_mlp=1536,
+        head_norms=True,
+    ),
+    # DeepSeek-V2 (arXiv 2405.04434, section 3.1.2 and appendix B) and V3 (arXiv 2412.19437,
+    # section 4.2), without its additional prediction of tokens
+    "deepseek-v2-lite": _make_deepseek(
+        2048, 16, 16, layers=27, mlp=10944, experts=64, expert_mlp=1408, shared_experts=2,
+        dense_layers=1,
+    ),
+    "deepseek-v2": _make_deepseek(
+        5120, 128, 128, layers=60, mlp=12288, experts=160, expert_mlp=1536, shared_experts=2,
+        dense_layers=1, query_rank=1536, expert_groups=8, top_groups=3, route_scale=16.0,
+    ),
+    "deepseek-v3": _make_deepseek(
+        7168, 128, 128, layers=61, mlp=18432, vocab=129280, experts=256, top_k=8, expert_mlp=2048,
+        shared_experts=1, dense_layers=3, query_rank=1536, router="sigmoid", expert_groups=8,
+        top_groups=4, route_scale=2.5,
+    ),
 }
+# fmt: on
 
 
 def make_decoder_model(name: str, **changes: Any) -> DecoderModel:

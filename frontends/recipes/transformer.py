@@ -26,6 +26,7 @@ from hespas.frontends.recipes.attention_ops import (
     compute_rotation,
 )
 from hespas.frontends.recipes.language_models import DecoderModel
+from hespas.frontends.recipes.latent_attention import project_latent_heads
 from hespas.frontends.recipes.layer_ops import ACTIVATIONS, apply_norm
 from hespas.frontends.recipes.layer_weights import (
     BIAS,
@@ -33,6 +34,7 @@ from hespas.frontends.recipes.layer_weights import (
     POSITIONS,
     UNEMBEDDING,
     Tree,
+    count_product_weights,
     get_weight_axes,
 )
 from hespas.frontends.recipes.parallel import TOKENS, VOCAB, MeshParallelism
@@ -176,6 +178,7 @@ class Decoder:
         if not is_loop:
             x, extras = _run_in_turn(period, x, layers)
         elif "loop" in layers:
+            x, _ = _run_in_turn(period, x, layers["first"])
             x, extras = lax.scan(lambda x, ws: _run_in_turn(period, x, ws), x, layers["loop"])
             x, further = _run_in_turn(period, x, layers["rest"])
             extras = [extras, further]
@@ -244,7 +247,7 @@ class Decoder:
         out = self.p.reduce_row_output(jnp.einsum("bshd,hde->bse", mixed, get("wo")))
         x = x + self._finish_block(out, get, "out_proj", "wo", "attention_post_norm")
         h = apply_norm(x, self.m, get, "mlp_norm")
-        if self.mlp is not None:
+        if self.mlp is not None and "router" in w:
             out, extra = self.mlp(h, get)
         else:
             out, extra = self._apply_dense_mlp(h, get), None
@@ -256,6 +259,9 @@ class Decoder:
         self, h: jax.Array, get: WeightGetter, inputs: AttentionInputs
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Compute queries, keys and values ``[b, s, h or g, d]``."""
+        if self.m.kv_rank:
+            q, k, v = project_latent_heads(self.m, h, get, inputs.rotation)
+            return _name_heads(*map(self.p.constrain_heads, (q, k, v)))
 
         def project_input(weight: str, norm: str | None) -> jax.Array:
             x = self._add_bias(jnp.einsum("bse,ehd->bshd", h, get(weight)), get, weight)
@@ -265,10 +271,10 @@ class Decoder:
             x = apply_norm(x, self.m, get, norm) if self.m.head_norms else x
             return apply_rotation(x, inputs.rotation)
 
-        return (
-            checkpoint_name(project_input("wq", "query_norm"), "query_proj"),
-            checkpoint_name(project_input("wk", "key_norm"), "key_proj"),
-            checkpoint_name(project_input("wv", None), "value_proj"),
+        return _name_heads(
+            project_input("wq", "query_norm"),
+            project_input("wk", "key_norm"),
+            project_input("wv", None),
         )
 
     def _add_bias(self, x: jax.Array, get: WeightGetter, weight: str) -> jax.Array:
@@ -278,8 +284,7 @@ class Decoder:
         self, out: jax.Array, get: WeightGetter, name: str, weight: str, norm: str
     ) -> jax.Array:
         """Finish the output of attention or MLP: the bias, the checkpoint name, the norm."""
-        if not (weight == "down" and self.m.experts):
-            out = self._add_bias(out, get, weight)
+        out = self._add_bias(out, get, weight)
         out = checkpoint_name(out, name)
         return apply_norm(out, self.m, get, norm) if self.m.post_norms else out
 
@@ -304,6 +309,15 @@ class Decoder:
         if self.attention == "dot_product":
             return compute_attention(q, k, v, inputs, scale=scale, cap=self.m.score_cap)
         return compute_fused_attention(q, k, v, inputs, scale=scale)
+
+
+def _name_heads(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Give queries, keys and values the names by which policies of rematerialisation keep them."""
+    return (
+        checkpoint_name(q, "query_proj"),
+        checkpoint_name(k, "key_proj"),
+        checkpoint_name(v, "value_proj"),
+    )
 
 
 def _run_in_turn(
@@ -345,9 +359,5 @@ def count_forward_flops(m: DecoderModel, tokens: int, attended: int, unembedded:
     ``unembedded`` of them get logits. Masked scores count, since dot-product attention computes
     them, also outside of a window.
     """
-    heads = m.head_dim * (2 * m.heads + 2 * m.kv_heads)
-    mlp = (3 if m.gated else 2) * m.mlp
-    if m.experts:
-        mlp = mlp * m.top_k + m.experts
-    layer = 2 * m.emb * (heads + mlp) + 4 * m.heads * m.head_dim * attended
-    return tokens * m.layers * layer + unembedded * 2 * m.emb * m.vocab
+    scores = m.layers * m.heads * (m.head_dim + (m.value_dim or m.head_dim)) * attended
+    return 2 * (tokens * (count_product_weights(m) + scores) + unembedded * m.emb * m.vocab)

@@ -70,6 +70,54 @@ def attend(m: DecoderModel, w: Any, h: Array, layer: int, slopes: Array) -> Arra
     return out
 
 
+def attend_latent(m: DecoderModel, w: Any, h: Array) -> Array:
+    """Compute the output of latent attention, one head after the other."""
+    tokens, content = h.shape[1], m.head_dim - m.rope_dim
+    hidden = np.arange(tokens)[:, None] < np.arange(tokens)
+    queries = normalise(m, w, "query_norm", h @ w["wq_down"])
+    down = h @ w["wkv_down"]
+    latent = normalise(m, w, "kv_norm", down[..., : m.kv_rank])
+    position, out = rotate(down[..., m.kv_rank :], m.rope_theta), 0
+    for head in range(m.heads):
+        q, kv = queries @ w["wq_up"][:, head], latent @ w["wkv_up"][:, head]
+        scores = q[..., :content] @ kv[..., :content].swapaxes(1, 2)
+        scores = scores + rotate(q[..., content:], m.rope_theta) @ position.swapaxes(1, 2)
+        scores = np.where(hidden, -np.inf, scores / math.sqrt(m.head_dim))
+        out = out + softmax(scores) @ kv[..., content:] @ w["wo"][head]
+    return out
+
+
+def choose_experts(m: DecoderModel, scores: Array) -> tuple[list[int], Array]:
+    """Choose the experts of one token, and their shares, by DeepSeek's rules."""
+    is_sigmoid = m.router == "sigmoid"
+    affinity = 1 / (1 + np.exp(-scores)) if is_sigmoid else softmax(scores)
+    groups = np.arange(m.experts).reshape(m.expert_groups, -1)
+    quality = [sum(sorted(affinity[group])[-2 if is_sigmoid else -1 :]) for group in groups]
+    open_groups = np.argsort(quality)[-m.top_groups :]
+    candidates = groups[open_groups].ravel()
+    chosen = sorted(candidates, key=lambda expert: -affinity[expert])[: m.top_k]
+    shares = affinity[chosen]
+    return chosen, m.route_scale * (shares / shares.sum() if is_sigmoid else shares)
+
+
+def run_experts(m: DecoderModel, w: Any, h: Array) -> tuple[Array, float]:
+    """Run each token through its experts and the shared ones; returns the balancing loss too."""
+
+    def run_expert(x: Array, gate: Array, up: Array, down: Array) -> Array:
+        return (ACTIVATIONS[m.activation](x @ gate) * (x @ up)) @ down
+
+    flat = h.reshape(-1, m.emb)
+    out = run_expert(flat, w["shared_gate"], w["shared_up"], w["shared_down"])
+    load = np.zeros(m.experts)
+    for number, x in enumerate(flat):
+        for expert, share in zip(*choose_experts(m, x @ w["router"]), strict=True):
+            y = run_expert(x, w["gate"][expert], w["up"][expert], w["down"][expert])
+            out[number] = out[number] + share * y
+            load[expert] += 1 / (m.top_k * len(flat))
+    balance = m.experts * (load * softmax(flat @ w["router"]).mean(0)).sum()
+    return out.reshape(h.shape), balance
+
+
 def run_mlp(m: DecoderModel, w: Any, h: Array) -> Array:
     def multiply(name: str, x: Array) -> Array:
         return x @ w[name] + (w[f"{name}_bias"] if m.biases else 0)
@@ -80,17 +128,26 @@ def run_mlp(m: DecoderModel, w: Any, h: Array) -> Array:
 
 
 def compute_reference_loss(
-    m: DecoderModel, params: Any, tokens: Array, targets: Array, slopes: Array = None
+    m: DecoderModel,
+    params: Any,
+    tokens: Array,
+    targets: Array,
+    slopes: Array = None,
+    balance_weight: float = 0.0,
 ) -> float:
     """Compute the mean cross-entropy; ``params["layers"]`` is a list of layers in f64."""
+    balance = 0.0
     x = params["embedding"][tokens] * (math.sqrt(m.emb) if m.scaled_embedding else 1)
     if m.positions == "learned":
         x = x + params["positions"][: tokens.shape[1]]
     for layer, w in enumerate(params["layers"]):
-        out = attend(m, w, normalise(m, w, "attention_norm", x), layer, slopes)
+        h = normalise(m, w, "attention_norm", x)
+        out = attend_latent(m, w, h) if m.kv_rank else attend(m, w, h, layer, slopes)
         x = x + (normalise(m, w, "attention_post_norm", out) if m.post_norms else out)
-        out = run_mlp(m, w, normalise(m, w, "mlp_norm", x))
+        h = normalise(m, w, "mlp_norm", x)
+        out, extra = run_experts(m, w, h) if "router" in w else (run_mlp(m, w, h), 0.0)
+        balance += balance_weight * extra
         x = x + (normalise(m, w, "mlp_post_norm", out) if m.post_norms else out)
     table = params["embedding"].T if m.tied else params["unembedding"]
     logits = squash(normalise(m, params, "final_norm", x) @ table, m.logit_cap)
-    return -np.log(np.take_along_axis(softmax(logits), targets[..., None], -1)).mean()
+    return -np.log(np.take_along_axis(softmax(logits), targets[..., None], -1)).mean() + balance

@@ -41,7 +41,12 @@ VARIANTS = {
     # five layers in periods of two: two rounds of a loop, and one layer that is left
     "window": {"window": 5, "global_every": 2, "layers": 5, "positions": "rotary"},
     "gemma": {"model": "tiny-gemma"},
+    "deepseek-v2": {"model": "tiny-deepseek", "capacity": 8.0},
+    "deepseek-v3": {"model": "tiny-deepseek", "router": "sigmoid", "dispatch": "dropless"},
 }  # fmt: skip
+
+
+RECIPES_OF = {"tiny-gpt": gpt, "tiny-gemma": gemma, "tiny-deepseek": moe}
 
 
 def make_noisy(args, seed=3):
@@ -56,7 +61,7 @@ def make_noisy(args, seed=3):
 
 def build_variant(name, **changes):
     options = {"model": "tiny-gpt", **TINY, **VARIANTS[name], **changes}
-    return (gemma if options["model"] == "tiny-gemma" else gpt).build(**options)
+    return RECIPES_OF[options["model"]].build(**options)
 
 
 @functools.cache
@@ -65,7 +70,7 @@ def run_variant(name):
     program = build_variant(name)
     args = make_noisy(arrays(program.args, 256))
     state, loss = jitted(program)(*args)
-    options = dict(VARIANTS[name])
+    options = {k: v for k, v in VARIANTS[name].items() if k not in ("capacity", "dispatch")}
     m = make_decoder_model(options.pop("model", "tiny-gpt"), **options)
     return m, args, loss, get_gradients(state)
 
@@ -78,9 +83,10 @@ def get_gradients(state):
 def list_layers(layers):
     """The layers one by one, of a stack, or of a loop over the stacks of a period and a rest."""
     if "loop" not in layers:
-        return [jax.tree.map(lambda w, i=i: w[i], layers) for i in range(len(layers["wq"]))]
+        return [jax.tree.map(lambda w, i=i: w[i], layers) for i in range(len(layers["wo"]))]
     stacks = [list_layers(stack) for stack in layers["loop"]]
-    return [layer for period in zip(*stacks, strict=True) for layer in period] + layers["rest"]
+    looped = [layer for period in zip(*stacks, strict=True) for layer in period]
+    return [*layers["first"], *looped, *layers["rest"]]
 
 
 def check_by_formulas(m, args, loss, gradients, reference=compute_reference_loss):
@@ -104,7 +110,9 @@ def check_by_formulas(m, args, loss, gradients, reference=compute_reference_loss
 @pytest.mark.parametrize("name", VARIANTS)
 def test_loss_and_gradients_are_those_of_the_formulas(name):
     m, args, loss, gradients = run_variant(name)
-    reference = functools.partial(compute_reference_loss, slopes=compute_alibi_slopes(m.heads))
+    reference = functools.partial(
+        compute_reference_loss, slopes=compute_alibi_slopes(m.heads), balance_weight=moe.BALANCE
+    )
     check_by_formulas(m, args, loss, gradients, reference)
 
 
@@ -123,12 +131,23 @@ def test_alibi_slopes_are_the_papers():
         ("mpt-alibi", {"fsdp": 2, "tensor": 2}, {}),
         ("window", {"context": 2}, {"remat": "none"}),
         ("gemma", {"fsdp": 2, "tensor": 2}, {"sequence_parallel": True}),
+        ("deepseek-v2", {"fsdp": 2, "expert": 2, "tensor": 2}, {}),
+        ("deepseek-v3", {"fsdp": 2, "tensor": 2}, {}),
     ],
-    ids=["data-fsdp-tensor", "fsdp-context-tensor", "auto", "alibi", "window", "gemma"],
+    ids=[
+        "data-fsdp-tensor",
+        "fsdp-context-tensor",
+        "auto",
+        "alibi",
+        "window",
+        "gemma",
+        "expert",
+        "dropless",
+    ],
 )
 def test_divided_models_equal_the_whole(name, mesh, options):
     _, args, loss, gradients = copy.deepcopy(run_variant(name))
-    batch = 4 // (mesh.get("data", 1) * mesh.get("fsdp", 1))
+    batch = 4 // (mesh.get("data", 1) * mesh.get("fsdp", 1) * mesh.get("expert", 1))
     program = build_variant(name, **options, mesh=mesh, batch=batch)
     new_state, new_loss = jitted(program)(*args)
     assert_close(new_loss, loss, 2e-5)
@@ -146,6 +165,9 @@ def test_divided_models_equal_the_whole(name, mesh, options):
         ("mpt-7b", 6_658_859_008), ("mpt-70b", 64_862_437_376), ("gemma-2b", 2_506_172_416),
         ("gemma-7b", 8_537_680_896), ("gemma2-2b", 2_614_341_888), ("gemma2-9b", 9_241_705_984),
         ("gemma2-27b", 27_227_128_320), ("gemma3-1b", 999_885_952),
+        ("qwen3-235b-a22b", 235_093_634_560), ("deepseek-v2-lite", 15_706_484_224),
+        ("deepseek-v2", 235_741_434_880),
+        ("deepseek-v3", 671_026_419_200 - 58 * 256),  # without the biases of routing
     ],
 )  # fmt: skip
 def test_models_have_the_published_sizes(model, count):

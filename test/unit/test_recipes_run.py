@@ -19,6 +19,7 @@ from hespas.frontends.recipes import (
     prefill,
     resnet,
 )
+from hespas.frontends.recipes.expert_layers import make_expert_mlp
 from hespas.frontends.recipes.layer_weights import make_layer_weights
 from hespas.frontends.recipes.optimisers import AdamW
 from hespas.frontends.recipes.parallel import MeshParallelism
@@ -229,9 +230,7 @@ def mixture_case(room):
     p = MeshParallelism({})
     w = arrays(p.make_shape_tree(make_layer_weights(m, jnp.float32)))
     h = np.random.default_rng(1).normal(size=(2, 8, m.emb)).astype(np.float32)
-    out, balance = moe._make_expert_mlp(m, p, room)(
-        jnp.asarray(h), lambda name: jnp.asarray(w[name])
-    )
+    out, balance = make_expert_mlp(m, p, room)(jnp.asarray(h), lambda name: jnp.asarray(w[name]))
     assert float(balance) > 0
     flat = h.reshape(-1, m.emb)
     return m, flat, w, np.asarray(out).reshape(-1, m.emb), flat @ w["router"]
