@@ -40,6 +40,8 @@ _LLAMA = {
 # MaxText's default decoder in its base.yml of November 2023 (c85d11c39).
 _MAXTEXT_2023 = _LLAMA | {"activation": "relu", "gated": "false"}
 
+_CAPACITY = "the capacity of experts is that of the recipe moe"
+
 # The first family whose start fits is taken.
 FAMILIES = (
     ModelFamily("llama2", "llama", "llama2-7b"),
@@ -62,10 +64,11 @@ FAMILIES = (
     ModelFamily("pax-gpt", "gpt", "gpt3-7b"),
     ModelFamily("megatron", "gpt", "gpt3-22b"),
     ModelFamily("turing", "gpt", "gpt3-22b"),
-    ModelFamily(
-        "mixtral", "moe", "mixtral-8x7b",
-        assumption="the capacity of experts is that of the recipe moe",
-    ),
+    ModelFamily("mixtral", "moe", "mixtral-8x7b", assumption=_CAPACITY),
+    # The dimensions of experts and latent vectors stand in no column of a table.
+    ModelFamily("deepseek-v2-lite", "moe", "deepseek-v2-lite", assumption=_CAPACITY),
+    ModelFamily("deepseek-v2", "moe", "deepseek-v2", assumption=_CAPACITY),
+    ModelFamily("deepseek-v3", "moe", "deepseek-v3", assumption=_CAPACITY),
 )  # fmt: skip
 
 
@@ -82,10 +85,10 @@ def find_published_model(model: str) -> str:
 def infer_head_dim(family: ModelFamily, published: str, hidden: int, heads: int) -> int:
     """Return the head size of a row that does not state it.
 
-    It is that of the published model, unless the row changes the dimensions; then that of the
-    family, or hidden / heads.
+    It is that of the published model, or of the base of the family, unless the row changes the
+    dimensions; then that of the family, or hidden / heads.
     """
-    m = MODELS.get(published)
-    if m is not None and (m.emb, m.heads) == (hidden, heads):
+    m = MODELS[published or family.base]
+    if (m.emb, m.heads) == (hidden, heads):
         return m.head_dim
     return family.head_dim or hidden // heads
