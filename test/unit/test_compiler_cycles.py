@@ -1,0 +1,145 @@
+"""Constants of TPUs: from XLA:TPU's cycles, held against published measurements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hespas import configs
+from hespas.dialects.xla import find_tpu_library
+from hespas.estimators.calibrated.device_constants import DeviceConstants
+from hespas.estimators.calibrated.kernel_times import (
+    KernelTime,
+    estimate_product_time,
+    estimate_stream_time,
+)
+from hespas.estimators.product_shapes import MatrixProduct
+from hespas.workflows.calibration.compiler_cycles import (
+    estimate_cycles,
+    fit_cycle_products,
+    is_bound_by_matrix_units,
+    list_cycle_benchmarks,
+)
+from hespas.workflows.calibration.measurement_tables import KernelMeasurement, read_measurements
+
+TABLE = Path(__file__).parents[2] / "docs" / "data" / "tpu-cycles.csv.xz"
+TARGETS = ("TPUv3_core", "TPUv4", "TPUv5e", "TPUv5p", "TPUv6e")
+# AI-Hypercomputer/tpu-recipes, microbenchmarks (Apache-2.0).
+SQUARES_TFLOP_S = {  # of one core of TPU7x, by the size of square products in bf16
+    128: 2.589961271, 256: 18.28645367, 512: 105.0783466, 1024: 349.7270639, 2048: 679.284728,
+    4096: 892.9445127, 16384: 950.1286983, 32768: 956.3824592,
+}  # fmt: skip
+COPIES_GB_S = {  # of both cores of TPU7x, by the bytes that each copies
+    1 << 21: 2758.67, 1 << 24: 5514.62, 1 << 27: 6353.01, 1 << 30: 6396.83, 1 << 33: 6420.96,
+}  # fmt: skip
+V6E_SQUARE_TFLOP_S = (754.22, 827.47)  # 8192 x 8192 x 8192 in bf16, by the host and by the device
+V6E_COPY = (1 << 25, 0.049359414e-3)  # bytes copied, seconds
+
+
+def read_rows(target: str) -> list[KernelMeasurement]:
+    return read_measurements(str(TABLE), target).measurements
+
+
+def load_constants(name: str) -> DeviceConstants:
+    return DeviceConstants.from_node(configs.load_node(name))
+
+
+def estimate_square(name: str, size: int) -> KernelTime:
+    """Return the estimate of a product of square matrices in bf16."""
+    shape = MatrixProduct(size, size, size, 1, "bf16", 2 * size**3)
+    return estimate_product_time(load_constants(name), shape, 6.0 * size**2)
+
+
+def estimate_copy_s(name: str, size: float) -> float:
+    """Return the estimated seconds to copy ``size`` bytes."""
+    constants = load_constants(name)
+    return estimate_stream_time(constants, constants.fits["stream.loop"], 2 * size).time_s
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_shipped_constants_are_the_fits(target):
+    node = configs.load_node(target)
+    assert node.calibration is not None
+    fits = {kind: fit for kind, fit in node.calibration["fits"].items() if "fit" in fit}
+    assert "product.bf16" in fits
+    rows = read_rows(target)
+    for kind, fit in fits.items():
+        of_kind = [row for row in rows if row.kind == kind]
+        refit = fit_cycle_products(
+            of_kind, node, fit["fixed_s"], fit["bandwidth"], fit["fit"]["source"]
+        )
+        assert refit == fit
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_held_out_products_of_the_compiler(target):
+    node = configs.load_node(target)
+    assert node.calibration is not None
+    for kind, fit in node.calibration["fits"].items():
+        if "fit" in fit:
+            assert fit["fit"]["median"] < 0.08, kind
+            assert fit["fit"]["points"] >= 8 and fit["fit"]["held_out"] >= 2
+
+
+def test_products_of_tpu7x_are_as_measured():
+    for size, rate in SQUARES_TFLOP_S.items():
+        estimate = estimate_square("TPU7x_core", size)
+        measured_s = 2 * size**3 / rate / 1e12
+        assert estimate.time_s == pytest.approx(measured_s, rel=0.11)
+        low, high = estimate.fit.band.get_factors_at(estimate.time_s)
+        assert (
+            low < measured_s / estimate.time_s * 1.02 and measured_s < high * estimate.time_s * 1.02
+        )
+        assert not estimate.tags
+
+
+def test_the_compiler_agrees_with_measurements_of_tpu7x():
+    """The efficiency of the measured products is that of the compiler's cycles, within 2 %."""
+    node = configs.load_node("TPU7x_core")
+    rows = [row for row in read_rows("TPU7x_core") if row.kind == "product.bf16"]
+    own = load_constants("TPU7x_core").fits["product.bf16"]
+    compiled = fit_cycle_products(rows, node, own.fixed_s, own.bandwidth, "")
+    assert compiled["efficiency"] == pytest.approx(own.efficiency, rel=0.02)
+
+
+def test_products_of_v6e_are_between_both_measurements():
+    rate = 2 * 8192**3 / estimate_square("TPUv6e", 8192).time_s / 1e12
+    least, most = V6E_SQUARE_TFLOP_S
+    assert 0.98 * least < rate < most
+
+
+def test_copies_are_as_measured():
+    for size, rate in COPIES_GB_S.items():
+        assert estimate_copy_s("TPU7x_core", size) == pytest.approx(4 * size / rate / 1e9, rel=0.02)
+    size, seconds = V6E_COPY
+    assert estimate_copy_s("TPUv6e", size) == pytest.approx(seconds, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["TPUv5e", "TPUv5p", "TPUv4"])
+def test_tpus_without_measured_streams_take_those_of_v6e(name):
+    constants = load_constants(name)
+    stream = constants.fits["stream.loop"]
+    assert stream.bandwidth == 0.86 and stream.tags == {"transferred"}
+    attention, product = constants.fits["attention"], constants.fits["product.bf16"]
+    assert attention.efficiency == product.efficiency and attention.tags == {"assumed"}
+
+
+def test_benchmarks_are_bound_by_the_matrix_units():
+    node = configs.load_node("TPUv5e")
+    benchmarks = list_cycle_benchmarks(node)
+    assert {"product.bf16", "product.i8", "product.f32"} == {one.kernel for one in benchmarks}
+    for one in benchmarks:
+        assert is_bound_by_matrix_units(node, one.kernel, one.flops, one.bytes)
+    listed = {(one.kernel, one.sizes) for one in benchmarks}
+    assert {(row.kind, row.sizes) for row in read_rows("TPUv5e")} >= listed - {
+        pair for pair in listed if pair[0] == "product.f32"
+    }
+
+
+@pytest.mark.skipif(find_tpu_library() is None, reason="libtpu is not installed")
+def test_the_table_is_what_the_compiler_says():
+    first = list_cycle_benchmarks(configs.load_node("TPUv5e"))[0]
+    cycles, time_ns = estimate_cycles(first, "TPUv5e")
+    row = next(r for r in read_rows("TPUv5e") if (r.kind, r.sizes) == (first.kernel, first.sizes))
+    assert 1e-9 * time_ns == pytest.approx(row.time_s, rel=1e-4) and cycles > 0

@@ -1,0 +1,165 @@
+"""Constants of TPUs from the cycles that XLA:TPU estimates for products; no TPU is needed.
+
+XLA:TPU leaves ``estimated_cycles`` on what it compiles. Those of a product that its matrix units
+bound agree with published measurements. Others do not: the copies of operands to VMEM are ops of
+their own without cycles, so a product with few operations seems to exceed the bandwidth of the
+memory, and a stream in bf16 seems to take twice what was measured. Only products of the first kind
+are therefore compiled, and only their share of the peak rate is fitted.
+
+``python -m hespas.workflows.calibration.compiler_cycles TARGET`` prints the table of a target as
+CSV. It needs ``hespas[tpu-compiler]``, and 5 to 20 minutes.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
+
+from hespas import configs, passes
+from hespas.configs.node_spec import NodeSpec
+from hespas.dialects.attrs import CompilerEstimateAttr
+from hespas.dialects.mlir import ir, make_context
+from hespas.support.errors import HespasError
+from hespas.workflows.calibration.measurement_tables import TRAIN, KernelMeasurement
+from hespas.workflows.calibration.micro_benchmarks import KernelBenchmark, list_benchmarks
+
+CYCLE_COLUMNS = ("device", "kernel", "sizes", "flops", "bytes", "cycles", "time_s")
+POWER = 4.0  # copies run alongside products, and the longer of both counts [assumed]
+_LEAST_RATIO = 1.5  # of the time of operations over that of bytes, both at peak rates
+_LEAST_S = 20e-6  # of the operations at the peak rate: shorter products are mostly pipeline fill
+_MOST_FLOPS = {"f32": 3e10}  # of a benchmark; XLA takes minutes to compile larger ones
+_BAND_SHARE = 0.1  # of the products above the band, and below it
+
+
+def is_bound_by_matrix_units(node: NodeSpec, kernel: str, flops: float, moved: float) -> bool:
+    """Return whether operations take much longer than bytes, and long enough, at peak rates."""
+    compute_s, memory_s = compute_peak_times_s(node, kernel, flops, moved)
+    return compute_s > _LEAST_RATIO * memory_s and compute_s > _LEAST_S
+
+
+def compute_peak_times_s(
+    node: NodeSpec, kernel: str, flops: float, moved: float
+) -> tuple[float, float]:
+    """Return the seconds of the operations of a product and of its bytes, at peak rates."""
+    rate = node.find_peak_rate("matrix", kernel.partition(".")[2]).flops_per_s
+    return flops / rate, moved / node.memory_bandwidth_bytes_per_s
+
+
+def list_cycle_benchmarks(node: NodeSpec) -> list[KernelBenchmark]:
+    """List the products of the micro-benchmarks that the matrix units of a node bound."""
+    return [
+        benchmark
+        for benchmark in list_benchmarks(node)
+        if benchmark.kernel.startswith("product")
+        and benchmark.flops <= _MOST_FLOPS.get(benchmark.kernel.partition(".")[2], 5e12)
+        and is_bound_by_matrix_units(node, benchmark.kernel, benchmark.flops, benchmark.bytes)
+    ]
+
+
+def estimate_cycles(benchmark: KernelBenchmark, target: str) -> tuple[int, float]:
+    """Compile a benchmark for a target; returns the cycles of its ops and their nanoseconds.
+
+    Raises:
+        HespasError: XLA:TPU is not installed, or cannot compile it.
+    """
+    module = ir.Module.parse(benchmark.text, make_context())
+    passes.run_pipeline(module, f"xla-optimize{{target={target}}}")
+    estimates: list[CompilerEstimateAttr] = []
+
+    def collect_estimate(op: ir.Operation) -> ir.WalkResult:
+        estimate = CompilerEstimateAttr.read_from_op(op)
+        if estimate is not None:
+            estimates.append(estimate)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(collect_estimate)
+    if not estimates:
+        raise HespasError(f"{benchmark.kernel} {benchmark.sizes} has no cycles for {target}")
+    return sum(one.cycles for one in estimates), sum(one.latency_ns for one in estimates)
+
+
+def generate_cycle_rows(target: str) -> Iterator[tuple[object, ...]]:
+    """Yield the row of ``CYCLE_COLUMNS`` of each benchmark; raises HespasError."""
+    for benchmark in list_cycle_benchmarks(configs.load_node(target)):
+        cycles, time_ns = estimate_cycles(benchmark, target)
+        sizes = "x".join(map(str, benchmark.sizes))
+        work = (f"{benchmark.flops:g}", f"{benchmark.bytes:g}")
+        yield (target, benchmark.kernel, sizes, *work, cycles, f"{1e-9 * time_ns:.6g}")
+
+
+def write_cycle_table(target: str, file: TextIO) -> None:
+    """Write the table of a target as CSV; raises HespasError."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(CYCLE_COLUMNS)
+    for row in generate_cycle_rows(target):
+        writer.writerow(row)
+        file.flush()
+
+
+def fit_cycle_products(
+    rows: Sequence[KernelMeasurement], node: NodeSpec, fixed_s: float, bandwidth: float, source: str
+) -> dict[str, Any]:
+    """Fit the efficiency of one class of products to their cycles.
+
+    Args:
+        rows: The products of the class, in seconds; those that memory bounds are left out.
+        node: The device whose peak rates the efficiency refers to.
+        fixed_s: The fixed time of a kernel.
+        bandwidth: The share of the memory bandwidth that kernels reach.
+        source: The provenance of the cycles.
+
+    Returns:
+        The object of the class in ``calibration.fits``, see ``configs.calibration.FitFile``.
+    """
+    import numpy
+
+    bound_rows = [
+        row for row in rows if is_bound_by_matrix_units(node, row.kind, row.flops, row.bytes)
+    ]
+    times_s = numpy.array([row.time_s for row in bound_rows])
+    peak_times_s = [
+        compute_peak_times_s(node, row.kind, row.flops, row.bytes) for row in bound_rows
+    ]
+    compute_s, memory_s = numpy.array(peak_times_s).T
+    position = numpy.array([row.split_position for row in bound_rows])
+    # The efficiency with which the model takes exactly the time of a product.
+    busy_power = (times_s - fixed_s) ** POWER - (memory_s / bandwidth) ** POWER
+    solved = compute_s / numpy.maximum(busy_power, compute_s**POWER) ** (1 / POWER)
+    efficiency = float(f"{numpy.median(solved[position < TRAIN]):.4g}")
+    estimate = fixed_s + ((compute_s / efficiency) ** POWER + (memory_s / bandwidth) ** POWER) ** (
+        1 / POWER
+    )
+    held_out = position >= TRAIN
+    error = numpy.abs(estimate / times_s - 1)[held_out]
+    low, high = numpy.quantile(times_s / estimate - 1, (_BAND_SHARE, 1 - _BAND_SHARE))
+    return {
+        "fixed_s": fixed_s,
+        "bandwidth": bandwidth,
+        "efficiency": efficiency,
+        "power": POWER,
+        "band": [[1000, min(float(f"{low:.3g}"), 0.0), max(float(f"{high:.3g}"), 0.0)]],
+        "fit": {
+            "source": source,
+            "points": len(bound_rows),
+            "dropped": len(rows) - len(bound_rows),
+            "held_out": int(held_out.sum()),
+            "median": float(f"{numpy.median(error):.3g}"),
+            "mean": float(f"{error.mean():.3g}"),
+            "p90": float(f"{numpy.quantile(error, 0.9):.3g}"),
+        },
+    }
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m hespas.workflows.calibration.compiler_cycles TARGET")
+    try:
+        write_cycle_table(sys.argv[1], sys.stdout)
+    except HespasError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()
