@@ -312,6 +312,7 @@ sys.exit(code)
 """
 
 
+@pytest.mark.slow
 def test_huge_constant(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """64 MB of data, 128 MB of text: through all passes in seconds, without a copy per pass."""
     size = 16 << 20
@@ -638,6 +639,7 @@ script()
     assert state(place) == before
 
 
+@pytest.mark.slow
 def test_closed_streams(place: Path) -> None:
     """A reader that goes away is no error to speak of; streams that are closed are."""
     tool = f"{sys.executable} -m hespas.tools.hespas"

@@ -71,6 +71,7 @@ def test_without_systems_compute_is_compared(place, capsys):
     assert "compute" in out and "exposed" not in out and "step " not in out
 
 
+@pytest.mark.slow
 def test_results_and_tables_of_sweeps_are_taken_as_they_are(place, capsys):
     folder = result(place, name="one.mlir")
     sweep = ("--mlir", "step.mlir", "--node", "A100_SXM_40GB", "H100_80GB")
@@ -88,6 +89,7 @@ def test_results_and_tables_of_sweeps_are_taken_as_they_are(place, capsys):
     assert not is_table_file("step.mlir") and not is_table_file(str(Path(folder, "run.json")))
 
 
+@pytest.mark.slow
 def test_plots(place, capsys):
     nodes = ("--nodes", "A100_SXM_40GB,H100_80GB", "--systems", "{node}_4GPU")
     assert compared(capsys, "step.mlir", *nodes, "--plot", "nodes.svg")[0] == 0

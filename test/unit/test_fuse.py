@@ -340,6 +340,7 @@ def test_kernels_and_bytes_are_those_of_xla(module, stage, workload, context):
     assert row in PAGE.read_text(), row
 
 
+@pytest.mark.slow
 def test_collectives_of_llama_are_those_of_xla(workload, context):
     counts = []
     for name, pipeline in (("llama3-100m", "fuse"), ("llama3-100m-opt-a100", "prepare")):

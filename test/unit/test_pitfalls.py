@@ -559,6 +559,7 @@ def test_21_nodes_lead_back_to_the_model(trace: Trace) -> None:
     assert comp.get_attr_value("region") in ids
 
 
+@pytest.mark.slow
 def test_22_equal_input_gives_equal_bytes(tmp_path: Path) -> None:
     body = f"{REDUCE.format('0', 'x')}\n{loop('w', 3, REDUCE.format('t', 'acc'), 't', '0')}"
     source = tmp_path / "step.mlir"

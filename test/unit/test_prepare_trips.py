@@ -75,6 +75,7 @@ def test_unsigned_counts_down_through_zero(parse: Parse) -> None:
     assert loops(parse(text))[0] == [3]
 
 
+@pytest.mark.slow
 def test_endless_loop_is_not_counted(parse: Parse) -> None:
     text = loop(0, "stablehlo.constant dense<3>", "subtract 0", "LT")
     assert len(loops(parse(text))[1]) == 1

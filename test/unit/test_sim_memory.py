@@ -130,6 +130,7 @@ def test_another_number_of_devices_is_an_error(tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_rings_of_many_devices_need_linear_memory():
     """Shards over every second of 8,192 devices; a matrix of their links would have 134 MB."""
     count, half = 8192, 4096
