@@ -24,6 +24,10 @@ from hespas.support.suggestions import suggest_nearest
 
 CONTEXT = "context"  # the output of attention, before its projection
 _HEADS = ("query_proj", "key_proj", "value_proj")
+_EAGER_NAMES = (
+    RECEIVED, *_HEADS, CONTEXT, "attention_input", "out_proj", "mlp_input", "mlpwi", "mlpwi_0",
+    "mlpwi_1", "mlp_hidden",
+)  # fmt: skip
 _SAVED_NAMES: dict[str, tuple[str, ...]] = {
     "minimal_with_context": (RECEIVED, CONTEXT),
     "minimal_flash": (RECEIVED, CONTEXT),
@@ -41,6 +45,10 @@ def wrap_in_remat(layer: Callable[..., Any], remat: str, *, is_loop: bool) -> Ca
     """Wrap a layer so that its gradient computes again what the policy does not keep.
 
     ``weights`` keeps all activations and gathers the weights again, as PyTorch's FULL_SHARD.
+    ``eager`` keeps what PyTorch's operators keep for their gradients: the inputs of products and
+    activations, gathered weights, and the results of fused attention. Intermediate values of norms
+    and activations, which ``none`` keeps too, are computed again. ``eager_weights`` gathers the
+    weights again besides.
     ``minimal`` keeps the products with weights and what came from other devices.
     ``minimal_with_context``, or ``minimal_flash``, also keeps the output of attention. A policy
     that keeps this output keeps all results of a fused kernel, as TransformerEngine does, so that
@@ -68,6 +76,8 @@ def choose_policy(remat: str) -> Callable[..., Any] | None:
         return None
     if remat == "weights":
         return _is_not_gathering
+    if remat in ("eager", "eager_weights"):
+        return _make_eager_policy(keeps_weights=remat == "eager")
     names_to_keep = OFFLOADED_POLICIES.get(remat, remat).split(",")
     if remat not in _SAVED_NAMES and any(name.endswith(ON_HOST) for name in names_to_keep):
         return _make_offload_policy(names_to_keep)
@@ -78,6 +88,18 @@ def choose_policy(remat: str) -> Callable[..., Any] | None:
     if CONTEXT in names:
         save_rules.append(_is_fused_attention)
     return functools.reduce(policies.save_from_both_policies, save_rules)
+
+
+def _make_eager_policy(*, keeps_weights: bool) -> Callable[..., Any]:
+    """Make the policy that keeps the named activations of a layer, and gathered weights if so."""
+    by_name = jax.checkpoint_policies.save_only_these_names(*_EAGER_NAMES)
+
+    def keep_activation(primitive: Any, *args: Any, **parameters: Any) -> Any:
+        if keeps_weights and not _is_not_gathering(primitive, **parameters):
+            return True
+        return _is_fused_attention(primitive) or by_name(primitive, *args, **parameters)
+
+    return keep_activation
 
 
 def _make_offload_policy(names: Sequence[str]) -> Callable[..., Any]:

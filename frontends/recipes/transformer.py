@@ -64,9 +64,9 @@ class Decoder:
 
     def __post_init__(self) -> None:
         choose_policy(self.remat)  # so that an unknown name is an error here
-        if self.remat == "weights" and not self.p.manual:
+        if self.remat in ("weights", "eager_weights") and not self.p.manual:
             raise UsageError(
-                "remat 'weights' needs explicit collectives", remedy="use partitioning=manual"
+                f"remat '{self.remat}' needs explicit collectives", remedy="use partitioning=manual"
             )
         if self.attention == "cudnn" and self.p.get_split_axes("context"):
             raise UsageError(
@@ -237,7 +237,8 @@ class Decoder:
         """
         get = self._make_getter(w)
         x = checkpoint_name(x, "decoder_layer_input")
-        h = self.p.prepare_column_input(apply_norm(x, self.m, get, "attention_norm"))
+        h = checkpoint_name(apply_norm(x, self.m, get, "attention_norm"), "attention_input")
+        h = self.p.prepare_column_input(h)
         q, k, v = self._project_heads(h, get, inputs)
         if cache is not None:
             k, v = cache(k, v)
@@ -246,7 +247,7 @@ class Decoder:
         mixed = checkpoint_name(mixed, CONTEXT)
         out = self.p.reduce_row_output(jnp.einsum("bshd,hde->bse", mixed, get("wo")))
         x = x + self._finish_block(out, get, "out_proj", "wo", "attention_post_norm")
-        h = apply_norm(x, self.m, get, "mlp_norm")
+        h = checkpoint_name(apply_norm(x, self.m, get, "mlp_norm"), "mlp_input")
         if self.mlp is not None and "router" in w:
             out, extra = self.mlp(h, get)
         else:
@@ -296,10 +297,12 @@ class Decoder:
             x = self._add_bias(jnp.einsum("bse,ef->bsf", h, get(weight)), get, weight)
             return checkpoint_name(x, name)
 
-        if not self.m.gated:
-            return jnp.einsum("bsf,fe->bse", activate(project_input("up", "mlpwi")), get("down"))
-        gate, up = project_input("gate", "mlpwi_0"), project_input("up", "mlpwi_1")
-        return jnp.einsum("bsf,fe->bse", activate(gate) * up, get("down"))
+        if self.m.gated:
+            gate, up = project_input("gate", "mlpwi_0"), project_input("up", "mlpwi_1")
+            hidden = activate(gate) * up
+        else:
+            hidden = activate(project_input("up", "mlpwi"))
+        return jnp.einsum("bsf,fe->bse", checkpoint_name(hidden, "mlp_hidden"), get("down"))
 
     def _attend(
         self, q: jax.Array, k: jax.Array, v: jax.Array, inputs: AttentionInputs

@@ -162,6 +162,7 @@ def test_llama_by_the_partitioner_gathers_alike():
     [
         ("none", 0),
         ("weights", 0),
+        ("eager", 1),
         ("minimal_flash", 1),  # the scores
         ("minimal", 2),  # and the mixed values
         ("save_dot_with_context_except_mlp", 3),  # scores, gate, up
@@ -178,7 +179,10 @@ def test_remat_computes_products_again(remat, again):
     assert census(prepared(program), ("dot_general",)) == {"dot_general": LAYERS * (27 + again) + 3}
 
 
-@pytest.mark.parametrize(("remat", "forward"), [("minimal_flash", 1), ("minimal", 2), ("full", 2)])
+@pytest.mark.parametrize(
+    ("remat", "forward"),
+    [("minimal_flash", 1), ("eager_weights", 1), ("minimal", 2), ("full", 2)],
+)
 def test_fused_attention_replaces_products(remat, forward):
     """A policy that keeps the output of attention keeps all that the kernel returns."""
     program = llama.build(
@@ -189,6 +193,13 @@ def test_fused_attention_replaces_products(remat, forward):
     assert text.count("@__cudnn$fmhaSoftmaxBackward(") == LAYERS
     recomputed_products = LAYERS * (WEIGHTS - 1) if remat == "full" else 0
     assert text.count("stablehlo.dot_general") == 3 * LAYERS * WEIGHTS + recomputed_products + 3
+
+
+@pytest.mark.parametrize(("remat", "gathers"), [("eager", 1), ("eager_weights", 2)])
+def test_eager_policies_keep_or_gather_weights(remat, gathers):
+    program = llama.build(model="tiny", mesh={"fsdp": 2}, sequence=32, remat=remat)
+    counts = census(prepared(program), ("all_gather",))
+    assert counts["all_gather"] == gathers * LAYERS * WEIGHTS + 2
 
 
 def test_fused_attention_needs_whole_sequences():

@@ -239,15 +239,25 @@ def _plan_remat(case: TrainingCase, plan: CasePlan) -> str:
     start = re.split(r" \(| by ", text)[0]
     for name in (start, *re.findall(r"\((\w+)\)", text)):
         if name in REMAT_POLICIES:
-            # With FULL_SHARD, PyTorch frees gathered weights after the forward pass of a layer.
             if " by " in text:
                 plan.assumptions.append(f"rematerialisation {name} ('{text}')")
-            is_freed = name == "none" and read_fsdp_strategy(case) == "FULL_SHARD"
-            return "weights" if is_freed else name
+            return _choose_eager_policy(case) if name == "none" else name
     if names := read_kept_activations(text):
         return names
     plan.reasons["remat"] = f"no recipe has the rematerialisation '{text}'"
     return ""
+
+
+def _choose_eager_policy(case: TrainingCase) -> str:
+    """Return the policy of a row without rematerialisation: ``none`` in JAX.
+
+    PyTorch's operators keep their inputs, not each intermediate value as JAX does, and FSDP with
+    FULL_SHARD frees gathered weights after the forward pass of a layer.
+    """
+    strategy, framework = read_fsdp_strategy(case), case.get_text("framework").lower()
+    if not strategy and not any(name in framework for name in ("pytorch", "megatron")):
+        return "none"
+    return "eager_weights" if strategy == "FULL_SHARD" else "eager"
 
 
 def read_kept_activations(text: str) -> str:
