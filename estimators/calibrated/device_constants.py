@@ -22,6 +22,7 @@ ASSUMED = "assumed"  # without a table for the class; as in XLA's cost model
 EXTRAPOLATED = "extrapolated"  # outside the measured shapes
 NO_CONSTANTS = "no constants: rates of the data sheet, as the roofline"
 SUSTAINED = "_sustained"  # suffix of the class of products at the power limit of the board
+BATCHED = "_batched"  # suffix of the class of several products in one kernel
 
 # The band of a tagged estimate is wider by this factor, and has at least this half width, in the
 # logarithm. Neither number was measured [a guess].
@@ -194,13 +195,13 @@ class DeviceConstants:
         while name and name not in visited:
             visited.add(name)
             before = (len(fits), len(numbers))
-            # Bursts of the device itself are better than another device at its power limit.
+            # Products of the device itself are better than special ones of another device.
             measured = frozenset(fits) if tags else frozenset[str]()
             for key, fit_data in data.get("fits", {}).items():
                 fit = KernelFit.from_preset(f"{name} {key}", fit_data, tags)
                 if key in fits:
                     fits[key] = fits[key].with_backward_of(fit)
-                elif key.removesuffix(SUSTAINED) not in measured:
+                elif key.removesuffix(SUSTAINED).removesuffix(BATCHED) not in measured:
                     fits[key] = fit
             numbers = {key: data[key] for key in _NUMBERS if key in data} | numbers
             if data is not own_calibration and (len(fits), len(numbers)) != before:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hespas.configs.node_spec import NodeSpec
 from hespas.estimators.calibrated.attention_shape import AttentionShape
 from hespas.estimators.calibrated.device_constants import (
     ASSUMED,
+    BATCHED,
     EXTRAPOLATED,
     SUSTAINED,
     TRANSFERRED,
@@ -97,15 +98,14 @@ def _estimate_at_rate(
     """
     node = constants.node
     unit, key = _resolve_rate(node, shape.dtype)
-    fit, bits = _select_product_fit(constants.fits, unit, key, quantise, sustained)
+    variants = _list_variants(shape.count, sustained)
+    fit, bits = _select_product_fit(constants.fits, unit, key, quantise, variants)
     k = shape.k * _BITS[key] / bits
     if fit.name.endswith(QUANTISED):
         moved_bytes += QUANTISE_BYTES * shape.count * shape.m * shape.k
     compute_s, memory_s = shape.flops / rate, moved_bytes / node.memory_bandwidth_bytes_per_s
     time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s, k)
-    time_s, outside = fit.apply_correction(
-        time_s, *_locate_in_table(fit, shape.count * shape.m, shape.n, k)
-    )
+    time_s, outside = fit.apply_correction(time_s, *_locate_in_table(fit, shape, k))
     time = _build_kernel_time(fit, time_s, compute_s, memory_s, outside)
     next_key = _NEXT_TYPES.get(key, "")
     while next_key and _resolve_rate(node, next_key) == (unit, key):
@@ -148,18 +148,30 @@ def _build_kernel_time(
     return KernelTime(max(time_s, compute_s), *at_rate, fit.fixed_s, fit, outside)
 
 
-def _locate_in_table(fit: KernelFit, m: float, n: float, k: float) -> tuple[float, float, float]:
+def _list_variants(count: int, sustained: bool) -> tuple[str, ...]:
+    """Return the suffixes of the classes of a product, the most specific one first."""
+    batched = (BATCHED,) if count > 1 else ()
+    return (*batched, SUSTAINED, "") if sustained else (*batched, "")
+
+
+def _locate_in_table(fit: KernelFit, shape: MatrixProduct, k: float) -> tuple[float, float, float]:
     """Return the sizes (m, n, k) at which the correction table is read for a product.
 
-    If n is below the table and m is not, they are exchanged: the transposed product has the same
-    tiles, and so takes the same time. If m or n exceeds the table, half of the excess, in the
-    logarithm, is moved to the other, because the number of tiles depends on m n.
+    A batch counts as rows. If n is below the table and m is not, they are exchanged: the transposed
+    product has the same tiles, and so takes the same time. If m or n exceeds the table, half of the
+    excess, in the logarithm, is moved to the other, because the number of tiles depends on m n. Of
+    batched products, n is the one of both that is in the table.
     """
+    m, n = shape.count * shape.m, shape.n
     if fit.residual is None:
         return m, n, k
     (low_m, *_, high_m), (low_n, *_, high_n) = (
         [2**knot for knot in knots] for knots in fit.residual.knots[:2]
     )
+    if fit.name.endswith(BATCHED):
+        if not low_n <= n <= high_n and low_n <= shape.m <= high_n:
+            m, n = shape.count * n, shape.m
+        return m, n, k
     if n < low_n <= m and n >= low_m:
         m, n = n, m
     if m > high_m:
@@ -174,13 +186,13 @@ def _select_product_fit(
     unit: str,
     key: str,
     quantise: bool = False,
-    sustained: bool = True,
+    variants: Sequence[str] = (SUSTAINED, ""),
 ) -> tuple[KernelFit, int]:
     """Return the fit for products of a type on a unit, and the bits of the measured type."""
 
     def find_fit(dtype: str) -> KernelFit | None:
-        sustained_fit = fits.get(f"product.{dtype}{SUSTAINED}") if sustained else None
-        return sustained_fit or fits.get(f"product.{dtype}")
+        keys = (f"product.{dtype}{variant}" for variant in variants)
+        return next((fits[key] for key in keys if key in fits), None)
 
     bits = _BITS[key]
     if quantise and bits == 8 and f"product.{QUANTISED}" in fits:

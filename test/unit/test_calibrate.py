@@ -36,18 +36,18 @@ A100, PCIE = "NVIDIA A100-PCIE-40GB", "A100_PCIe_40GB"
 # The figures of issue 5: median of the errors on shapes that were held out.
 GEMM, MEMORY = 0.08, 0.10
 TABLES = [
-    ("A100_SXM_80GB", None, ("gemm_a100_sxm", "attention_a100_sxm")),
+    ("A100_SXM_80GB", None, ("gemm_a100_sxm", "attention_a100_sxm", "bmm_bf16_a100_sxm")),
     (PCIE, A100, ("vector_f32", "linear_f32", "bmm_f32")),
     ("A100_PCIe_80GB", "NVIDIA A100 80GB PCIe", ("vector_f32", "linear_f32", "bmm_f32")),
     ("V100_PCIe_32GB", "Tesla V100-PCIE-32GB", ("vector_f32", "linear_f32", "bmm_f32")),
     (
         "H100_80GB",
         "NVIDIA H100 80GB HBM3",
-        ("gemm_h100_sxm", "attention_h100_sxm", "linear_f32"),
+        ("gemm_h100_sxm", "attention_h100_sxm", "linear_f32", "bmm_bf16_h100_sxm"),
     ),
-    ("H200_141GB", None, ("gemm_h200_sxm",)),
+    ("H200_141GB", None, ("gemm_h200_sxm", "bmm_bf16_h200_sxm")),
     ("H200_141GB", "vllm 0.22.0", ("gemm_sustained_h200_sxm",)),
-    ("B200_180GB", None, ("gemm_b200_sxm",)),
+    ("B200_180GB", None, ("gemm_b200_sxm", "bmm_bf16_b200_sxm")),
     ("B200_180GB", "vllm 0.22.0", ("gemm_sustained_b200_sxm",)),
     ("H100_80GB", "vllm 0.24.0", ("stream_h100_sxm",)),
     ("H200_141GB", "vllm 0.24.0", ("stream_h200_sxm",)),
@@ -55,9 +55,9 @@ TABLES = [
     ("L4_24GB", "NVIDIA L4", ("vector_f32",)),
     ("L40S_48GB", "vllm 0.24.0", ("gemm_l40s", "attention_l40s", "stream_l40s")),
     ("B300_288GB", "vllm 0.24.0", ("gemm_b300_sxm", "attention_b300_sxm", "stream_b300_sxm")),
-    ("GB200_186GB", "vllm 0.24.0", ("attention_gb200", "stream_gb200")),
+    ("GB200_186GB", "vllm 0.24.0", ("attention_gb200", "stream_gb200", "bmm_bf16_gb200")),
     ("GB200_186GB", "vllm 0.22.0", ("gemm_sustained_gb200",)),
-    ("GB300_288GB", "vllm 0.24.0", ("attention_gb300", "stream_gb300")),
+    ("GB300_288GB", "vllm 0.24.0", ("attention_gb300", "stream_gb300", "bmm_bf16_gb300")),
     (
         "RTX_PRO_6000_96GB",
         "vllm 0.24.0",
@@ -91,12 +91,8 @@ def test_held_out_errors_and_bands(component, node, device, names):
     rows = [
         measurement
         for table in tables(component, device, names)
-        for measurement in table.measurements
-    ]
-    rows = [
-        measurement
-        for i, measurement in enumerate(rows)
-        if measurement.split_position >= TRAIN and (len(rows) < 9999 or i % 5 == 0)
+        for i, measurement in enumerate(table.measurements)
+        if measurement.split_position >= TRAIN and (len(table.measurements) < 9999 or i % 5 == 0)
     ]
     scores = score_measurements(constants, rows)
     assert len(scores) >= len(names)

@@ -200,6 +200,38 @@ def test_any_product_has_a_time_of_the_right_order(name, batch, m, n, k, key):
     assert low <= 1 <= high
 
 
+# Heads, tokens, n, k to microseconds: mla_bmm of ai-dynamo/aiconfigurator (Apache-2.0), held out.
+BATCHED_US = {
+    ("A100_SXM_80GB", 32, 3072, 512, 128): 93.8,
+    ("A100_SXM_80GB", 64, 4096, 512, 128): 239.3,
+    ("A100_SXM_80GB", 64, 6144, 128, 512): 459.8,
+}
+
+
+def estimate_batch_s(node, count, m, n, k):
+    constants = DeviceConstants.from_node(configs.load_node(node))
+    shape = MatrixProduct(m, k, n, count, "bf16", 2 * count * m * n * k)
+    moved = 2 * count * (m * k + k * n + m * n)
+    return estimate_product_time(constants, shape, moved).time_s
+
+
+@pytest.mark.parametrize("case", BATCHED_US, ids=str)
+def test_batched_products_are_as_measured(case):
+    node, count, m, k, n = case
+    assert 1e6 * estimate_batch_s(node, count, m, n, k) == pytest.approx(BATCHED_US[case], rel=0.1)
+
+
+@pytest.mark.parametrize("node", ["A100_SXM_80GB", "L40S_48GB", "RTX_PRO_6000_96GB"])
+def test_large_batched_products_reach_the_rate_of_single_ones(node):
+    single, batched = (estimate_batch_s(node, count, 8192, 8192, 8192) for count in (1, 8))
+    assert batched == pytest.approx(8 * single, rel=0.2)
+
+
+def test_either_order_of_a_batched_product_takes_the_same_time():
+    times = [estimate_batch_s("H100_80GB", 32, *sizes, 512) for sizes in ((2048, 128), (128, 2048))]
+    assert times[0] == pytest.approx(times[1])
+
+
 def test_doubling_a_large_product_doubles_its_time(parse):
     once = cost(gemm(parse, 8192, 8192, 8192)).latency_ns
     twice = cost(gemm(parse, 8192, 16384, 8192)).latency_ns

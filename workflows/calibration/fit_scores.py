@@ -6,7 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from hespas.estimators.calibrated.attention_shape import AttentionShape
-from hespas.estimators.calibrated.device_constants import SUSTAINED, DeviceConstants
+from hespas.estimators.calibrated.device_constants import (
+    BATCHED,
+    SUSTAINED,
+    DeviceConstants,
+)
 from hespas.estimators.calibrated.kernel_times import (
     QUANTISED,
     KernelTime,
@@ -57,7 +61,7 @@ def estimate_measured_kernel(
     if family == "product":
         batch, m, n, k = measurement.sizes
         quantise = kind == QUANTISED
-        dtype = "f8" if quantise else kind.removesuffix(SUSTAINED)
+        dtype = "f8" if quantise else kind.removesuffix(SUSTAINED).removesuffix(BATCHED)
         shape = MatrixProduct(m, k, n, batch, dtype, round(measurement.flops))
         return estimate_product_time(
             constants, shape, measurement.bytes, quantise, sustained=kind.endswith(SUSTAINED)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hespas.configs.calibration import AXES
+from hespas.estimators.calibrated.device_constants import BATCHED
 from hespas.estimators.calibrated.kernel_times import QUANTISE_BYTES, QUANTISED
 from hespas.workflows.calibration.measurement_tables import (
     BANDS,
@@ -35,6 +36,10 @@ _KNOTS = {
     "head_size": (64, 128, 256),
     "columns": (512, 724, 1024, 1030, 1448, 2048, 4096, 8192, 16384),
     "rows": (4096, 8192, 16384, 65536, 1048576, 4194304),
+}
+# Batched products have few measurements, in a wider range of rows.
+_KNOTS_BY_CLASS = {
+    f"product.bf16{BATCHED}": {"m": (16, 128, 1024, 4096, 16384, 65536, 262144, 1048576)}
 }
 _SMOOTH, _SMALL = 0.3, 0.03  # weights of second differences and of values in the correction
 _ROUNDS, _LEAST_RESIDUAL = 6, 0.02  # of reweighting; smaller residuals get equal weights
@@ -102,6 +107,7 @@ def fit_kernel_class(
     source: str,
     launch_s: float | None = None,
     l2_bytes: int | None = None,
+    efficiency: float | None = None,
 ) -> dict[str, Any]:
     """Fit one class of kernels.
 
@@ -113,13 +119,14 @@ def fit_kernel_class(
         launch_s: The launch time in a compiled program, in seconds, which replaces that of an
             eager measurement.
         l2_bytes: The last-level cache of the device, whose streams are left out.
+        efficiency: The efficiency, if it is not to be fitted.
 
     Returns:
         The object of the class in ``calibration.fits``, see ``configs.calibration.FitFile``.
     """
     sample = _FitSample(rows, peak_flops, bandwidth, l2_bytes)
     train = sample.split_position < TRAIN
-    x = _fit_constants(sample, train)
+    x = _fit_constants(sample, train, efficiency)
     data = _name_constants(sample.kind, x)
     eager_s = 0.0
     if sample.is_eager and launch_s is not None:
@@ -130,7 +137,7 @@ def fit_kernel_class(
     if sample.kind not in ("stream.loop", "stream.reduce"):
         names = AXES[sample.kind.partition(".")[0]]
         axes = [
-            _choose_axis_knots(name, column)
+            _choose_axis_knots(_KNOTS_BY_CLASS.get(sample.kind, {}).get(name, _KNOTS[name]), column)
             for name, column in zip(names, sample.points.T, strict=True)
         ]
         kernel_s = np.maximum(sample.time_s - eager_s, _LEAST_KERNEL * sample.time_s)
@@ -149,7 +156,9 @@ def _evaluate_time_model(x: Sequence[float], compute_s: Any, memory_s: Any, step
     return fixed + (parts + (steps * s_per_k) ** power) ** (1 / power)
 
 
-def _fit_constants(sample: _FitSample, train: Any) -> tuple[float, float, float, float, float]:
+def _fit_constants(
+    sample: _FitSample, train: Any, efficiency: float | None = None
+) -> tuple[float, float, float, float, float]:
     """Return the best (fixed_s, efficiency, bandwidth, power, s_per_k)."""
     from scipy.optimize import minimize
 
@@ -162,7 +171,7 @@ def _fit_constants(sample: _FitSample, train: Any) -> tuple[float, float, float,
         if is_stream:
             return fixed, 1.0, bandwidth, 1.0, 0.0
         s_per_k = math.exp(x[4]) if steps.any() and x[4] > _LEAST_LOG_S else 0.0
-        return fixed, math.exp(x[2]), bandwidth, 1 + math.exp(x[3]), s_per_k
+        return fixed, efficiency or math.exp(x[2]), bandwidth, 1 + math.exp(x[3]), s_per_k
 
     def compute_loss(x: Any) -> float:
         values = unpack_constants(x)
@@ -200,9 +209,9 @@ def _round_significant(value: float, digits: int = 4) -> float:
     return float(f"{value:.{digits}g}")
 
 
-def _choose_axis_knots(name: str, column: Any) -> list[float]:
+def _choose_axis_knots(knots: Sequence[int], column: Any) -> list[float]:
     low, high = float(column.min()), float(column.max())
-    inner = [float(k) for k in _KNOTS[name] if low * 1.2 < k < high / 1.2]
+    inner = [float(k) for k in knots if low * 1.2 < k < high / 1.2]
     return [low, *inner, high] if high > low else [low]
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hespas.configs.calibration import CLASSES
-from hespas.estimators.calibrated.device_constants import SUSTAINED
+from hespas.estimators.calibrated.device_constants import BATCHED, SUSTAINED
 from hespas.estimators.calibrated.kernel_times import QUANTISED
 from hespas.support.errors import HespasError
 from hespas.support.packed_data import unpack_bytes
@@ -43,6 +43,7 @@ _BINARY = frozenset(("add", "sub", "mul", "div", "pow"))
 _UNARY = frozenset(("addu", "subu", "mulu", "divu", "powu", "relu", "gelu", "tanh"))
 _ROWS = {"softmax": "softmax", "ln": "layer_norm"}
 _PREFILL = "context_attention"
+_LATENT_SIZES = {"mla_gen_pre": (512, 128), "mla_gen_post": (128, 512)}  # n, k of each head
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +216,24 @@ def _parse_sustained_gemm_row(row: _CsvRow) -> KernelMeasurement | str:
     return replace(measurement, kind=measurement.kind + SUSTAINED)
 
 
+def _parse_latent_attention_row(row: _CsvRow) -> KernelMeasurement | str:
+    """Parse the products of latent attention, one for each head, in a CUDA graph."""
+    key = _TYPES.get(row["bmm_dtype"])
+    if key != "bf16":
+        return f"batched products of {row['bmm_dtype']}: no model"
+    n, k = _LATENT_SIZES[row["op_name"]]
+    measurement = _build_product_measurement(
+        key,
+        int(row["num_heads"]),
+        int(row["num_tokens"]),
+        n,
+        k,
+        1e-3 * float(row["latency_ms"]),
+        eager=False,
+    )
+    return replace(measurement, kind=measurement.kind + BATCHED)
+
+
 def _parse_eager_product_row(row: _CsvRow) -> KernelMeasurement | str:
     """Parse a product in f32, launched eagerly."""
     batch, m, n, k = (int(row[name]) for name in "BMNK")
@@ -285,6 +304,10 @@ _FORMS: tuple[tuple[frozenset[str], Callable[[_CsvRow], KernelMeasurement | str]
     (frozenset(("gemm_dtype", "m", "n", "k", "latency_ms", "power_w")), _parse_sustained_gemm_row),
     (frozenset(("gemm_dtype", "m", "n", "k", "latency_ms")), _parse_gemm_row),
     (frozenset(("B", "M", "N", "K", "latency_ms")), _parse_eager_product_row),
+    (
+        frozenset(("op_name", "bmm_dtype", "num_tokens", "num_heads", "latency_ms")),
+        _parse_latent_attention_row,
+    ),
     (frozenset(("op", "rows", "cols", "latency_ms")), _parse_stream_row),
     (frozenset(("m", "k", "quant_dtype", "latency_ms")), _parse_scale_row),
     (frozenset(("isl", "num_heads", "head_dim", "latency_ms")), _parse_attention_row),
