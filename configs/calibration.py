@@ -112,7 +112,8 @@ class Calibration(StrictModel):
         launch_s: Time of a kernel launch.
         core_bandwidth_bytes_per_s: Memory bandwidth that one core can use.
         sector_bytes: The bytes that a GPU reads from memory at once.
-        instruction_profile: The GPUs whose instruction costs apply, as XLA measured them.
+        issue_per_flop: Instructions that the lanes of a GPU issue for each operation of its f32
+            peak rate.
         fits: The constants by class of kernels.
     """
 
@@ -122,7 +123,7 @@ class Calibration(StrictModel):
     launch_s: Positive | None = None
     core_bandwidth_bytes_per_s: Positive | None = None
     sector_bytes: Annotated[int, Field(gt=0)] | None = None
-    instruction_profile: Literal["nvidia"] | None = None
+    issue_per_flop: Positive | None = None
     fits: dict[Class, FitFile] = Field(default_factory=dict)
     sources: dict[str, str] = Field(default_factory=dict)
 

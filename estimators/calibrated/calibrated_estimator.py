@@ -43,7 +43,7 @@ from hespas.estimators.calibrated.kernel_times import (
     estimate_shapeless_s,
     estimate_stream_time,
 )
-from hespas.estimators.calibrated.kernel_traits import FLOPS_PER_SLOT, KernelTraits, collect_traits
+from hespas.estimators.calibrated.kernel_traits import KernelTraits, collect_traits
 from hespas.estimators.product_shapes import MatrixProduct, count_other_flops
 from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
 from hespas.estimators.work import OpWork
@@ -106,13 +106,13 @@ class CalibratedEstimator(Estimator):
         return self._estimate_stream(op, work, kernel_traits, vector_s)
 
     def _compute_vector_s(self, work: OpWork, kernel_traits: KernelTraits) -> float:
-        """Return the time of the vector unit at its peak rate.
+        """Return the time in which the lanes issue the instructions of a kernel.
 
-        Without instruction costs of the device, it is that of the operations, as in the roofline.
+        Without an issue rate of the device, it is that of the operations, as in the roofline.
         """
         flops: float = sum(count_other_flops(work, kernel_traits.products, "vector").values())
-        if self.constants.has_instruction_costs:
-            flops = FLOPS_PER_SLOT * (flops + kernel_traits.slots)
+        if self.constants.issue_per_flop:
+            flops = (flops + kernel_traits.slots) / self.constants.issue_per_flop
         return flops / self.node.find_peak_rate("vector", "f32").flops_per_s if flops else 0.0
 
     def describe_provenance(self) -> str:

@@ -39,7 +39,7 @@ _RELATED_CLASSES: Mapping[str, tuple[str, ...]] = {
     "stream.softmax": ("stream.reduce", "stream.loop"),
     "stream.layer_norm": ("stream.softmax", "stream.reduce", "stream.loop"),
 }
-_NUMBERS = ("launch_s", "core_bandwidth_bytes_per_s", "sector_bytes", "instruction_profile")
+_NUMBERS = ("launch_s", "core_bandwidth_bytes_per_s", "sector_bytes", "issue_per_flop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,8 @@ class DeviceConstants:
         core_bandwidth_bytes_per_s: The bytes per second that one core can move; 0 if unknown.
         sector_bytes: The bytes that are read from memory at once; 0 if unknown.
         is_measured: Whether any constant is known; otherwise all estimates are the roofline's.
-        has_instruction_costs: Whether the instruction costs of ``kernel_traits`` apply.
+        issue_per_flop: Instructions that all lanes issue for each operation of the f32 peak rate; 0
+            if the instruction counts of ``kernel_traits`` do not apply.
         fits: The fits by class, such as ``product.bf16`` and ``stream.loop``.
         provenance: The source of the constants.
     """
@@ -175,7 +176,7 @@ class DeviceConstants:
     core_bandwidth_bytes_per_s: float
     sector_bytes: int
     is_measured: bool
-    has_instruction_costs: bool
+    issue_per_flop: float
     fits: Mapping[str, KernelFit]
     provenance: str
 
@@ -219,7 +220,7 @@ class DeviceConstants:
             numbers.get("core_bandwidth_bytes_per_s", 0.0),
             numbers.get("sector_bytes", 0),
             bool(fits or numbers),
-            "instruction_profile" in numbers,
+            numbers.get("issue_per_flop", 0.0),
             complete_classes(fits),
             ", ".join(origins) or NO_CONSTANTS,
         )

@@ -1,10 +1,10 @@
 """Properties of an op or fusion that determine its time besides its operations and bytes.
 
-- Instruction cost: a kernel whose arithmetic takes longer than its bytes is bound by issue slots.
-  An addition takes one slot, which is two operations of the peak rate, since that counts
-  multiply-adds. The slots of other functions are the clock cycles that XLA measured
-  (``hlo_op_profiles_data.h``, f32, mean of the Hopper and Blackwell columns) over those of an
-  addition.
+- Instructions: a kernel whose instructions take longer than its bytes is bound by issue slots. Each
+  instruction of each element takes one. The numbers are those of the PTX that XLA 0.10.2 writes for
+  f32, the same for A100, H100 and B200. They include the index and memory instructions of an
+  element. A division, square root or inverse square root is one instruction of PTX, but keeps the
+  special function unit, which has one lane for eight of the issue slots, busy for eight.
 - Coalescing: a GPU reads memory in sectors (64 bytes of NVIDIA's and 128 of AMD's in XLA's
   ``gpu_performance_model_base``), so fewer contiguous bytes waste the rest of a sector. A transpose
   through shared memory wastes nothing.
@@ -29,16 +29,16 @@ from hespas.estimators.rules.elementwise import TRANSCENDENTAL
 from hespas.estimators.work import OpWork, compute_op_work
 
 SECTOR_BYTES = 64
-FLOPS_PER_SLOT = 2
 
-_ADD_CYCLES = 7.0
-_CYCLES = {
-    "divide": 21.0, "remainder": 42.0, "exponential": 80.5, "exponential_minus_one": 193.0,
-    "log": 165.5, "log_plus_one": 165.5, "rsqrt": 74.5, "sqrt": 74.5, "cbrt": 179.0,
-    "tanh": 302.0, "power": 486.5, "logistic": 176.0, "sine": 985.0, "cosine": 985.0,
-    "tan": 985.0, "erf": 161.0,
+_INSTRUCTIONS = {
+    "divide": 8.0, "remainder": 16.0, "exponential": 10.0, "exponential_minus_one": 27.0,
+    "log": 26.0, "log_plus_one": 27.0, "rsqrt": 8.0, "sqrt": 8.0, "cbrt": 16.0, "tanh": 26.0,
+    "power": 97.5, "logistic": 20.0, "sine": 85.5, "cosine": 86.5, "tan": 86.0, "erf": 26.0,
+    "atan2": 44.0,
 }  # fmt: skip
-_OTHER_CYCLES = 302.0  # any other transcendental function, like tanh
+_OTHER_INSTRUCTIONS = 27.0  # any other transcendental function, like log_plus_one
+# Instructions per element for indices, loads and stores, in threads of four elements.
+_ACCESS_INSTRUCTIONS = 5.0
 _COUNTED = frozenset(("divide", "remainder"))  # the work counts one slot of these as an operation
 
 # A transpose uses shared memory if both exchanged dimensions are at least this large.
@@ -55,6 +55,7 @@ class KernelTraits:
     Attributes:
         sector_bytes: The bytes that are read from memory at once; 0 wastes none.
         slots: Issue slots beyond the operations of the work.
+        elements: The largest number of elements that the kernel visits.
         wasted_bytes: Unused bytes of sectors that are read.
         blocks: How many blocks run at the same time; None if all cores are used.
         launches: The number of kernels.
@@ -65,6 +66,7 @@ class KernelTraits:
 
     sector_bytes: int = SECTOR_BYTES
     slots: float = 0.0
+    elements: int = 0
     wasted_bytes: float = 0.0
     blocks: int | None = None
     launches: int = 1
@@ -91,7 +93,17 @@ def collect_traits(
         _collect_from_op(op, op.name.partition(".")[2], kernel_traits)
         if work.kind in ("gemm", "conv") and not kernel_traits.products:
             kernel_traits.products.append(derive_matrix_product(op, work))
+    _add_access_instructions(op, kernel_traits)
     return kernel_traits
+
+
+def _add_access_instructions(op: ir.Operation, kernel_traits: KernelTraits) -> None:
+    """Count the instructions that read and write elements; those of products are in their time."""
+    if kernel_traits.products:
+        return
+    results = [to_buffer_size(result.type).elements for result in op.results]
+    kernel_traits.elements = max(kernel_traits.elements, *results, 0)
+    kernel_traits.slots += _ACCESS_INSTRUCTIONS * kernel_traits.elements
 
 
 def _collect_from_body(region: ir.Region, kernel_traits: KernelTraits) -> None:
@@ -107,8 +119,7 @@ def _collect_from_body(region: ir.Region, kernel_traits: KernelTraits) -> None:
 def _collect_from_op(op: ir.Operation, name: str, kernel_traits: KernelTraits) -> None:
     if name in TRANSCENDENTAL or name in _COUNTED:
         out = to_buffer_size(op.results[0].type)
-        cycles = _CYCLES.get(name, _OTHER_CYCLES)
-        slots = cycles / _ADD_CYCLES - (1 if name in _COUNTED else 0)
+        slots = _INSTRUCTIONS.get(name, _OTHER_INSTRUCTIONS) - (1 if name in _COUNTED else 0)
         kernel_traits.slots += slots * out.elements * out.flops_per_addition
         return
     add_traits = _TRAIT_COLLECTORS.get(name)
@@ -168,6 +179,7 @@ def _add_transpose_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
 
 def _add_reduction_blocks(op: ir.Operation, kernel_traits: KernelTraits) -> None:
     size = to_buffer_size(op.operands[0].type)
+    kernel_traits.elements = max(kernel_traits.elements, size.elements)
     reduced = set(read_integer_list(op, "dimensions", ()))
     shape = [(extent, d in reduced) for d, extent in enumerate(size.shape) if extent > 1]
     if not any(flag for _, flag in shape):
