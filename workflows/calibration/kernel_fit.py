@@ -27,7 +27,7 @@ from hespas.workflows.calibration.measurement_tables import (
 )
 
 # Inner knots of each axis, used within the range of the data; the end knots are its range.
-_KNOTS = {
+_KNOTS: dict[str, tuple[int, ...]] = {
     "m": (1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 32768),
     "n": (32, 128, 512, 1024, 2048, 4096, 8192, 16384, 65536),
     "k": (32, 128, 512, 1024, 2048, 4096, 8192, 16384, 65536),
@@ -38,7 +38,7 @@ _KNOTS = {
     "rows": (4096, 8192, 16384, 65536, 1048576, 4194304),
 }
 # Batched products have few measurements, in a wider range of rows.
-_KNOTS_BY_CLASS = {
+_KNOTS_BY_CLASS: dict[str, dict[str, tuple[int, ...]]] = {
     f"product.bf16{BATCHED}": {"m": (16, 128, 1024, 4096, 16384, 65536, 262144, 1048576)}
 }
 _SMOOTH, _SMALL = 0.3, 0.03  # weights of second differences and of values in the correction
