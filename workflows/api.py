@@ -184,8 +184,9 @@ def estimate(
         system: The network: a preset such as ``"HGX_H100_8"``, or a folder. Without one there is
             no step time for a program that communicates.
         estimator: The name of the estimator.
-        fuse: Whether to group ops into kernels as XLA would. Set it for programs that XLA has not
-            optimised, such as those that ``jax.jit(f).lower(...)`` returns.
+        fuse: Whether to group ops into kernels as XLA would. Set it, or ``form="xla"`` to compile
+            with XLA for the node, for programs that XLA has not optimised, such as those that
+            ``jax.jit(f).lower(...)`` returns. Unlike `hespas.run`, this never compiles by default.
         note: Receives warnings and notes as they occur, one line each.
         **options: Other options of a run, see docs/reference/run-config.md.
 
@@ -200,8 +201,9 @@ def estimate(
             raise UsageError(f"estimate writes no files: '{name}'", remedy="use hespas.run")
     name, module = _load_private_module(program)
     with open_temporary_folder() as scratch:
-        values = {**options, "mlir": name, "node": node, "system": system, "estimator": estimator}
-        values |= {"fuse": fuse, "output": os.path.join(scratch, "traces")}
+        values = {"form": "fuse" if fuse else "as-is", **options, "fuse": fuse}
+        values |= {"mlir": name, "node": node, "system": system, "estimator": estimator}
+        values |= {"output": os.path.join(scratch, "traces")}
         plan = run_plan.build_run_plan(run_plan.merge_run_config(values, {}, "hespas.estimate"))
         outcome = run_flow.execute_plan(plan, note, module=module)
         simulation = run_flow.simulate_traces(plan, outcome, note)

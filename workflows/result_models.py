@@ -102,6 +102,7 @@ class RunFigures(_ResultModel):
     node_overrides: Text = None
     constants: Text = None
     system: Text = None
+    form: Text = None
     split: Text = None
     output: Text = None
     nodes_per_device: Number = None

@@ -19,7 +19,7 @@ from hespas.workflows.run_plan import RunPlan, build_run_plan, merge_run_config
 from hespas.workflows.run_results import RunResult, reject_sweep_table
 from hespas.workflows.sweep import sweep_table
 
-ANNOTATING = frozenset(("node", "estimator", "setting", "fuse", "kernel_cost"))
+ANNOTATING = frozenset(("node", "estimator", "setting", "form", "fuse", "kernel_cost"))
 PlanBuilder = Callable[[str | None, dict[str, Any]], RunPlan]
 
 
@@ -94,7 +94,7 @@ class ResultRunner:
         plan = self.build_plan(None, {**options, **annotation, "mlir": source})
         dropped: set[str] = set()
         if annotation:
-            dropped |= {"fuse", "annotate", f"{annotation['estimator']}-annotate"}
+            dropped |= {"annotate", f"{annotation['estimator']}-annotate"}
         if SplitAttr.read_from_op(module.operation) and "split" not in options:
             dropped |= {"split-linear", "split-individual"}
         return replace(plan, steps=tuple(step for step in plan.steps if step.name not in dropped))

@@ -66,10 +66,14 @@ class RunConfig(BaseModel):
     block_limit: Annotated[int, Flag("N")] = Field(
         default=0, ge=0, description="most ops in a region; 0 for no limit"
     )
-    fuse: bool = Field(
-        default=False,
-        description="group ops into kernels as XLA would, for programs that XLA has not optimised",
+    form: Literal["xla", "fuse", "as-is"] | None = Field(
+        default=None,
+        description="the program to estimate: xla compiles it for the node, fuse groups ops into "
+        "kernels as XLA would, as-is takes its ops. By default, estimators of real times "
+        "(calibrated) use xla for NVIDIA GPUs and programs that XLA has not optimised, or fuse, "
+        "with a warning, where XLA cannot compile for the node; otherwise as-is",
     )
+    fuse: bool = Field(default=False, description="the same as --form fuse")
     estimator: Annotated[str, Flag("NAME")] = Field(
         default="calibrated", description="the estimator of the regions, such as roofline"
     )

@@ -30,6 +30,7 @@ from hespas.support.errors import HespasError
 from hespas.support.output_folder import open_output_folder
 from hespas.support.text_tables import format_count, format_scaled
 from hespas.workflows.derived_figures import StepWork, derive_step_figures, list_figure_warnings
+from hespas.workflows.program_form import choose_program_form, inspect_program
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_plan import RUN_FILES, RunPlan, build_run_plan, is_file_of_folder
 from hespas.workflows.run_summary import RunSummary
@@ -47,12 +48,13 @@ def ignore_text(text: str) -> None:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """The annotated module, what the passes found, and (pass, seconds) of each pass."""
+    """The annotated module, what the passes found, (pass, seconds) of each pass, and its form."""
 
     module: ir.Module
     target: TargetAttr
     run: PassRun
     timings: list[tuple[str, float]] = field(default_factory=list)
+    form: str = ""
 
 
 def run_program(
@@ -137,7 +139,10 @@ def execute_plan(
     module = module or frontends.read_module(plan.mlir, make_context())
     timings: list[tuple[str, float]] = []
     is_checked = False
-    for step in pipeline.insert_prepare(module, plan.steps):
+    form = choose_program_form(inspect_program(module), plan.form)
+    if form.warning:
+        run.warn(form.warning)
+    for step in pipeline.insert_prepare(module, [*form.steps, *plan.steps]):
         if progress is not None:
             progress(step.name)
         pipeline.run_pipeline(module, [step], run, timings=timings, is_continued=True)
@@ -153,7 +158,7 @@ def execute_plan(
     if emitted is not None:
         warn_of_doubtful_program(module, target, node, emitted.stats, run)
         warn_of_foreign_system(node, plan.system, run)
-    return RunOutcome(module, target, run, timings)
+    return RunOutcome(module, target, run, timings, form.description)
 
 
 def simulate_traces(
@@ -203,6 +208,7 @@ def summarise_run(
         target=outcome.target,
         system=plan.system,
         network_settings=plan.network_settings,
+        form=outcome.form,
         split=split.strategy + ("-merge" if split.merge else ""),
         emitted=emitted,
         warnings=[*outcome.run.warnings, *(list_warnings(simulation.result) if simulation else ())],

@@ -18,6 +18,7 @@ from hespas.estimators import registry as estimators
 from hespas.passes import registry
 from hespas.passes.annotate.annotate import refuse_measure_options
 from hespas.passes.base import Pass, build_pass
+from hespas.passes.compile.compiler_process import DEVICES_PER_NODE
 from hespas.passes.emit.emit_chakra import TRACES
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import UsageError
@@ -25,6 +26,7 @@ from hespas.support.folder_manifest import OutputSet
 from hespas.support.output_file import check_writable_file
 from hespas.support.output_folder import check_writable_folder
 from hespas.workflows.network_settings import NetworkSettings
+from hespas.workflows.program_form import FUSE, FormRequest
 from hespas.workflows.run_config import MEASURING, STEP, RunConfig
 
 # The traces and results of a run. They are the same set as the traces of ``emit-chakra`` alone, so
@@ -57,6 +59,7 @@ class RunPlan:
     Attributes:
         mlir: The file of the program.
         steps: The passes, in order; ``prepare`` is inserted when the plan is executed.
+        form: The form of the program, whose passes come first.
         system: The network; its number of devices must equal the program's.
         devices: The number of devices that the program must have; None accepts any.
         keep_going: Whether ops without a cost are tagged and counted instead of raising.
@@ -70,6 +73,7 @@ class RunPlan:
     steps: tuple[Pass, ...]
     system: SystemSpec | None = None
     devices: int | None = None
+    form: FormRequest = field(default_factory=FormRequest)
     keep_going: bool = False
     network: NetworkPlan | None = None
     network_settings: NetworkSettings = field(default_factory=NetworkSettings)
@@ -108,7 +112,6 @@ def build_run_plan(config: RunConfig, where: str = "") -> RunPlan:
     if strategy == "individual":
         split["merge"] = bool(merge)
     steps = (
-        *([build_pass_step("fuse", {})] if config.fuse else []),
         build_pass_step(f"split-{strategy}", split),
         build_annotate_step(
             config.estimator, config.node, config.setting, collect_annotate_options(config)
@@ -119,11 +122,25 @@ def build_run_plan(config: RunConfig, where: str = "") -> RunPlan:
         config.mlir,
         steps,
         load_system(config.system),
+        form=request_program_form(config),
         keep_going=config.keep_going,
         network=plan_network(config),
         network_settings=select_network_settings(config),
     )
     return add_requested_figures(plan, config)
+
+
+def request_program_form(config: RunConfig) -> FormRequest:
+    """Return the form of the program that a configuration asks for; raises HespasError."""
+    if config.fuse and config.form not in (None, FUSE):
+        raise UsageError(f"'fuse' is the form fuse, but 'form' is {config.form}")
+    system = load_system(config.system)
+    return FormRequest(
+        FUSE if config.fuse else config.form,
+        config.node,
+        _estimates_real_times(config),
+        system.npus_count[0] if system else DEVICES_PER_NODE,
+    )
 
 
 def check_run_folder(output: str, timeline: str | None = None) -> None:
@@ -143,13 +160,11 @@ def is_file_of_folder(file: str | None, folder: str | Path | None) -> bool:
 def add_requested_figures(plan: RunPlan, config: RunConfig) -> RunPlan:
     """Add the memory analysis and the figures of a step that a configuration asks for.
 
-    The memory analysis runs after fusing, which determines the buffers, and before splitting,
-    which moves ops.
+    The memory analysis runs before splitting, which moves ops.
     """
     steps = plan.steps
     if config.memory:
-        fused = sum(step.name == "fuse" for step in steps)  # fusing comes first
-        steps = (*steps[:fused], build_pass_step("memory-annotate", {}), *steps[fused:])
+        steps = (build_pass_step("memory-annotate", {}), *steps)
     step_figures = {name: value for name in STEP if (value := getattr(config, name)) is not None}
     return replace(plan, steps=steps, step_figures=step_figures)
 

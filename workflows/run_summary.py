@@ -38,6 +38,7 @@ class RunSummary:
         program: The name of the program's file.
         target: The node, the number of devices, and the provenance of the constants.
         system: The network; None if there is none.
+        form: The form of the program: compiled by XLA, fused by hespas, or as it was read.
         split: The split strategy.
         emitted: The traces and statistics.
         warnings: Everything that makes the result less certain.
@@ -53,6 +54,7 @@ class RunSummary:
     program: str
     target: TargetAttr
     system: SystemSpec | None
+    form: str
     split: str
     emitted: EmittedTraces
     warnings: list[str]
@@ -186,6 +188,7 @@ def to_summary_json(summary: RunSummary) -> dict[str, Any]:
         "constants": summary.target.constants,
         "system": summary.system.name if summary.system else None,
         "network": summary.network_settings.model_dump(),
+        "form": summary.form,
         "split": summary.split,
         "output": str(summary.emitted.folder),
         "nodes_per_device": summary.emitted.nodes_per_device,
@@ -226,6 +229,7 @@ def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> lis
     head = [
         ("program", summary.program),
         ("devices", f"{target.devices} ({layout})"),
+        ("form", summary.form),
         ("node", _format_node(target)),
         ("system", _format_system(summary.system)),
         ("estimator", target.estimator or "unknown"),

@@ -12,22 +12,15 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import COLLECTIVES, CONTROL, CUSTOM_CALLS, FUSION
+from hespas.dialects.op_kinds import FUSION
 from hespas.estimators import registry as estimators
 from hespas.passes.base import PassRun
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
 from hespas.support.errors import UsageError
 from hespas.support.text_tables import format_percent
+from hespas.workflows.fusible_ops import KERNELS, has_fusible_pair
 
 LEAST_SHARE = 0.1  # of the compute time, from which unfused ops are worth a warning
-# Ops that are kernels of their own after XLA's optimisation too; the other ops fuse.
-KERNELS = COLLECTIVES | CONTROL | CUSTOM_CALLS | {
-    f"stablehlo.{name}"
-    for name in (
-        "dot_general", "dot", "convolution", "fft", "sort", "triangular_solve", "cholesky",
-        "rng", "rng_bit_generator", "scatter",
-    )
-} | {"mhlo.copy", "mhlo.topk", "chlo.top_k", "func.call"}  # fmt: skip
 
 
 def warn_of_doubtful_program(
@@ -71,7 +64,7 @@ def _warn_of_unfused_ops(
         return
     fusible = frozenset(kinds) - KERNELS
     share = sum(kinds[name]["time_ns"] for name in fusible) / time_ns
-    if share >= LEAST_SHARE and _has_fusible_pair(module, fusible):
+    if share >= LEAST_SHARE and has_fusible_pair(module, fusible):
         run.warn(
             f"XLA has not optimised the program: {format_percent(share)} of its compute time is "
             "in ops that XLA would fuse, so that the estimate can be several times too slow; "
@@ -87,30 +80,13 @@ def _estimates_single_ops(estimator: str) -> bool:
         return False
 
 
-def _has_fusible_pair(module: ir.Module, fusible: frozenset[str]) -> bool:
-    """Return whether an op of some kinds reads the result of another one."""
-    pairs: list[ir.Operation] = []
-
-    def visit_op(op: ir.Operation) -> ir.WalkResult:
-        if op.name in fusible:
-            for value in op.operands:
-                owner = value.owner
-                if not isinstance(owner, ir.Block) and owner.name in fusible:
-                    pairs.append(op)
-                    return ir.WalkResult.INTERRUPT
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit_op, ir.WalkOrder.PRE_ORDER)
-    return bool(pairs)
-
-
 def _format_remedy(node: NodeSpec | None) -> str:
     """Name the ways to the kernels that XLA would make of a program on a node."""
     from hespas.configs import compile_targets
 
     if node is None or node.name not in compile_targets.list_target_presets():
-        return "add --fuse"
-    return f"add --fuse, or optimise it with hespas optimize --target {node.name}"
+        return "add --form fuse"
+    return "add --form xla, which compiles it for the node, or --form fuse"
 
 
 def _warn_of_foreign_constants(node: NodeSpec, run: PassRun) -> None:

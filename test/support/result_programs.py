@@ -29,7 +29,7 @@ def layered(layers: int = 3, width: int = 256, devices: int = 4, names: str = "l
       %s = stablehlo.add %a, %b : tensor<bf16>
       stablehlo.return %s : tensor<bf16>
     }}) : ({x}) -> {x} {at.format("psum")}
-    %sum{i} = stablehlo.add %all{i}, {previous} : {x} {at.format("norm/add")}"""
+    %sum{i} = stablehlo.add %all{i}, %x : {x} {at.format("norm/add")}"""
         )
     return f"""
 module attributes {{mhlo.num_partitions = {devices} : i32, mhlo.num_replicas = 1 : i32}} {{

@@ -192,7 +192,7 @@ def test_more_operations_than_are_executed_are_a_warning(run):
     code, out, err = run(8000, "--json", "--model-flops", "70000")
     assert code == 0 and "\nwarning: the program executes 65.536 kFLOP" in err
     assert [text.partition(",")[0] for text in json.loads(out)["warnings"]] == [
-        "no kernel of small has been measured: all efficiencies of its kernels are of other nodes",
+        "no kernel of small has been measured: their times are those of the roofline",
         "the program executes 65.536 kFLOP",
     ]
 

@@ -27,7 +27,7 @@ module @step attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : 
 SINGLE = UNFUSED.replace("%1 = stablehlo.add %0, %x", "%1 = stablehlo.add %x, %x")
 NOT_OPTIMISED = (
     r"XLA has not optimised the program: 100.0 % of its compute time is in ops that XLA would fuse"
-    r".*; add --fuse"
+    r".*; add --form"
 )
 
 
@@ -51,12 +51,12 @@ def collect_warnings(capsys: pytest.CaptureFixture[str], *flags: str) -> list[st
 
 
 def test_a_program_that_xla_has_not_optimised(place, capsys):
-    (warning,) = collect_warnings(capsys, "--node", "H100_80GB")
+    (warning,) = collect_warnings(capsys, "--node", "H100_80GB", "--form", "as-is")
     assert re.fullmatch(
-        NOT_OPTIMISED + ", or optimise it with hespas optimize --target H100_80GB", warning
+        NOT_OPTIMISED + " xla, which compiles it for the node, or --form fuse", warning
     )
     (warning,) = collect_warnings(capsys, "--node", "MI300X", "--estimator", "roofline")
-    assert re.fullmatch(NOT_OPTIMISED, warning)
+    assert re.fullmatch(NOT_OPTIMISED + " fuse", warning)
     assert collect_warnings(capsys, "--node", "H100_80GB", "--fuse") == []
     Path("step.mlir").write_text(SINGLE)
     assert collect_warnings(capsys, "--node", "H100_80GB") == []
@@ -81,7 +81,7 @@ def test_a_program_optimised_for_another_gpu(place, capsys):
     assert warning.startswith(
         "XLA has optimised the program for A100_SXM_40GB, and the node is H100_80GB: "
     )
-    assert warning.endswith("hespas optimize --target H100_80GB")
+    assert warning.endswith("add --form xla, which compiles it for the node, or --form fuse")
 
 
 def test_optimisation_records_its_target_beside_the_facts_of_the_exporter(place, capsys):

@@ -14,6 +14,7 @@ from hespas.estimators import registry
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import TextTable, format_seconds
 from hespas.workflows.derived_figures import compute_scaling_efficiency
+from hespas.workflows.program_form import AS_IS, FUSE
 from hespas.workflows.studies import program_forms, study_notes, study_plot, study_programs
 from hespas.workflows.studies.study_definition import (
     AxisValues,
@@ -194,7 +195,7 @@ def _make_sweep_cell(cell: StudyCell, options: StudyOptions) -> SweepCell:
         "mlir": cell.path,
         "node": cell.node,
         "estimator": options.estimator,
-        "fuse": options.form == "fused",
+        "form": FUSE if options.form == "fused" else AS_IS,
         "by_dimension": True,
         **({"system": cell.system} if cell.system else {}),
         **({"split": options.split} if options.split else {}),

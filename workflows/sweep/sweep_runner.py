@@ -36,7 +36,7 @@ WORKER, PROBE = (
     "hespas.workflows.sweep.sweep_worker:probe_environment",
 )
 
-SPLIT_KEYS = ("keep_going", "fuse", "split", "block_limit")
+SPLIT_KEYS = ("keep_going", "form", "fuse", "split", "block_limit")
 ESTIMATE_KEYS = ("estimator", "setting", "kernel_cost", "node")
 
 Note = Callable[[str], None]

@@ -33,6 +33,12 @@ from hespas.simulators.report_rows import SimulationReport, build_report
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError
 from hespas.workflows import run_flow, run_summary
+from hespas.workflows.program_form import (
+    ProgramForm,
+    ProgramState,
+    choose_program_form,
+    inspect_program,
+)
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_plan import RunPlan, build_run_plan
 from hespas.workflows.run_warnings import warn_of_doubtful_program, warn_of_foreign_system
@@ -100,11 +106,13 @@ class _ModuleStage:
         run: The state of its pipeline.
         early_warnings: The number of warnings up to the memory analysis, after which ``hespas run``
             warns that the program does not fit.
+        form: The description of the program's form.
     """
 
     module: ir.Module
     run: PassRun
     early_warnings: int = 0
+    form: str = ""
 
     @property
     def compile_target(self) -> TargetAttr:
@@ -120,7 +128,7 @@ class _ModuleStage:
             texts={**old.texts},
             current={*old.current},
         )
-        return _ModuleStage(clone_module(self.module), run, self.early_warnings)
+        return _ModuleStage(clone_module(self.module), run, self.early_warnings, self.form)
 
 
 @dataclass(frozen=True)
@@ -132,6 +140,7 @@ class _EstimatedProgram:
     stats: dict[str, Any]
 
 
+_states: _SingleEntryCache[ProgramState] = _SingleEntryCache()
 _prepared: _SingleEntryCache[_ModuleStage] = _SingleEntryCache()
 _split: _SingleEntryCache[_ModuleStage] = _SingleEntryCache()
 _estimated: _SingleEntryCache[_EstimatedProgram] = _SingleEntryCache()
@@ -142,11 +151,14 @@ def _compute_figures(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
     config = _read_config(cell, scratch)
     plan = build_run_plan(config)
     emit = next(step for step in plan.steps if isinstance(step, EmitChakraPass))
-    first, second, last = _split_steps([step for step in plan.steps if step is not emit])
     key: tuple[Hashable, ...] = (plan.mlir, cell["program"], plan.keep_going)
+    state = _states.get_or_make(key, lambda: _inspect_file(plan, cell["program"]))
+    form = choose_program_form(state, plan.form)
+    steps = [*form.steps, *(step for step in plan.steps if step is not emit)]
+    first, second, last = _split_steps(steps)
 
-    key = (*key, pipeline.format_pipeline(first))
-    prepared = _prepared.get_or_make(key, lambda: _read_program(plan, cell["program"], first))
+    key = (*key, form.description, form.warning, pipeline.format_pipeline(first))
+    prepared = _prepared.get_or_make(key, lambda: _read_program(plan, cell["program"], first, form))
     run_flow.check_device_count(prepared.compile_target.devices, plan)
     key = (*key, pipeline.format_pipeline(second))
     split = _split.get_or_make(key, lambda: _apply_node_free_steps(prepared, second))
@@ -199,21 +211,36 @@ def _split_steps(steps: Sequence[Pass]) -> tuple[Sequence[Pass], Sequence[Pass],
     return steps[:first], steps[first:last], steps[last:]
 
 
-def _read_program(plan: RunPlan, digest: str, first: Sequence[Pass]) -> _ModuleStage:
-    """Read and prepare the program; raises HespasError."""
+def _inspect_file(plan: RunPlan, digest: str) -> ProgramState:
+    """Find out what has been done to the program; raises HespasError."""
+    _check_digest(plan, digest)
+    return inspect_program(frontends.read_module(plan.mlir, make_context()))
+
+
+def _check_digest(plan: RunPlan, digest: str) -> None:
+    """Raise HespasError if the program has changed since the sweep began."""
     if sweep_jobs.compute_program_digest(plan.mlir) != digest:
         raise HespasError(
             "the file has changed since the sweep began",
             where=plan.mlir,
             remedy="keep programs unchanged, and equal on all workers, while a sweep runs",
         )
+
+
+def _read_program(
+    plan: RunPlan, digest: str, first: Sequence[Pass], form: ProgramForm | None = None
+) -> _ModuleStage:
+    """Read and prepare the program; raises HespasError."""
+    _check_digest(plan, digest)
     run = PassRun(frontends.to_display_name(plan.mlir), plan.keep_going, note=lambda text: None)
+    if form is not None and form.warning:
+        run.warn(form.warning)
     module = frontends.read_module(plan.mlir, make_context())
     prepare = build_pass(registry.load_pass_class("prepare"), {})
     known = TargetAttr.NAME in module.operation.attributes
     for step in first if known else [*first, prepare]:
         pipeline.run_pipeline(module, [step], run)
-    return _ModuleStage(module, run)
+    return _ModuleStage(module, run, form=form.description if form else "")
 
 
 def _apply_node_free_steps(stage: _ModuleStage, steps: Sequence[Pass]) -> _ModuleStage:
@@ -267,7 +294,9 @@ def _simulate_from_files(
         run_flow.check_memory_fit(stage.run, node)
         emitted = stage.run.get_artefact(EmittedTraces)
         warn_of_doubtful_program(stage.module, stage.compile_target, node, emitted.stats, stage.run)
-        outcome = run_flow.RunOutcome(stage.module, stage.compile_target, stage.run)
+        outcome = run_flow.RunOutcome(
+            stage.module, stage.compile_target, stage.run, form=stage.form
+        )
         simulated = run_flow.simulate_traces(plan, outcome)
         return _summarise_figures(plan, stage, emitted, simulated)
 
@@ -281,7 +310,7 @@ def _summarise_figures(
     old = stage.run  # cells of other systems share it
     run = replace(old, artefacts=[*old.artefacts, emitted], warnings=[*old.warnings])
     warn_of_foreign_system(load_target_node(stage.compile_target), plan.system, run)
-    outcome = run_flow.RunOutcome(stage.module, stage.compile_target, run)
+    outcome = run_flow.RunOutcome(stage.module, stage.compile_target, run, form=stage.form)
     figures = {
         **run_summary.to_summary_json(run_flow.summarise_run(plan, outcome, simulated)),
         "output": None,

@@ -17,6 +17,7 @@ from typing import Any
 from hespas import configs
 from hespas.estimators import registry
 from hespas.support.errors import HespasError
+from hespas.workflows.program_form import AS_IS, FUSE
 from hespas.workflows.studies import program_forms, study_programs
 from hespas.workflows.studies.study_programs import StudyProgram
 from hespas.workflows.sweep import sweep_runner
@@ -182,7 +183,7 @@ def _make_sweep_cell(outcome: CaseOutcome, folder: Path, options: CaseOptions) -
         "node": outcome.node,
         "estimator": options.estimator,
         "split": "linear",
-        "fuse": options.form == "fused",
+        "form": FUSE if options.form == "fused" else AS_IS,
         "by_dimension": True,
         **({"system": system} if system else {}),
     }

@@ -10,6 +10,7 @@ from hespas import configs
 from hespas.support.errors import HespasError
 from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows import run_flow
+from hespas.workflows.program_form import AS_IS, FUSE
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_flow import TextFunction, ignore_text
 from hespas.workflows.run_plan import build_run_plan
@@ -148,7 +149,7 @@ def predict_cell(
             node=cell.node,
             system=cell.system,
             estimator=flow.estimator,
-            fuse=flow.start == UNOPTIMISED and flow.estimator != "roofline",
+            form=FUSE if flow.start == UNOPTIMISED and flow.estimator != "roofline" else AS_IS,
             memory=False,
             output=folder,
         )

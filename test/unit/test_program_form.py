@@ -1,0 +1,126 @@
+"""The form of a program in a run: compiled by XLA, fused by hespas, or as it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import hespas as hespas_api
+from hespas.dialects import xla
+from hespas.dialects.attr_codec import write_program_facts
+from hespas.dialects.xla import find_gpu_library
+from hespas.support.errors import UsageError
+from hespas.tools import hespas
+from hespas.tools.console_scripts import run_tool_main
+from hespas.workflows.program_form import (
+    FormRequest,
+    ProgramState,
+    choose_program_form,
+    inspect_program,
+)
+from hespas.workflows.run_config import RunConfig
+from hespas.workflows.run_plan import build_run_plan
+
+CHAIN = """
+func.func public @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %0 = stablehlo.tanh %x : tensor<64x64xf32>
+  %1 = stablehlo.multiply %0, %0 : tensor<64x64xf32>
+  return %1 : tensor<64x64xf32>
+}
+"""
+PRODUCT = """
+func.func public @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
+    : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %1 = stablehlo.add %0, %x : tensor<64x64xf32>
+  return %1 : tensor<64x64xf32>
+}
+"""
+RAW = ProgramState("", False, True)
+NEEDS_PLUGIN = pytest.mark.skipif(find_gpu_library() is None, reason="needs the CUDA plug-in")
+
+
+def list_steps(state: ProgramState, **request: object) -> list[str]:
+    values = {"form": None, "node": "H100_80GB", "estimates_real_times": True, **request}
+    form = choose_program_form(state, FormRequest(**values))  # type: ignore[arg-type]
+    return [step.name for step in form.steps]
+
+
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pretend that the plug-in is installed: these tests do not compile."""
+    monkeypatch.setattr(xla, "find_gpu_library", lambda: "plugin.so")
+
+
+def test_the_state_of_a_program():
+    module = hespas_api.read(CHAIN)
+    assert inspect_program(module) == RAW
+    assert not inspect_program(hespas_api.read(PRODUCT)).has_fusible_pair
+    write_program_facts(module, {"optimised_for": "H100_80GB"})
+    assert inspect_program(module).optimisation == "optimised by XLA for H100_80GB"
+    fused = hespas_api.read("docs/examples/llama3-100m-opt-a100.mlir.xz")
+    assert inspect_program(fused).optimisation == "with XLA's fusions"
+
+
+@pytest.mark.usefixtures("compiler")
+def test_real_times_of_raw_programs_on_nvidia_gpus_are_of_what_xla_makes():
+    assert list_steps(RAW) == ["xla-optimize"]
+    assert list_steps(RAW, node=None) == ["xla-optimize"]
+    assert list_steps(RAW, estimates_real_times=False) == []
+    assert list_steps(RAW, node="MI300X") == list_steps(RAW, node="TPUv5p") == []
+    assert list_steps(ProgramState("with XLA's fusions", False, True)) == []
+    assert list_steps(ProgramState("", True, True)) == []
+    assert list_steps(ProgramState("", False, False)) == []
+
+
+@pytest.mark.usefixtures("compiler")
+def test_a_form_that_is_asked_for_is_taken():
+    assert list_steps(RAW, form="as-is") == []
+    assert list_steps(RAW, form="fuse", node="MI300X") == ["fuse"]
+    assert list_steps(RAW, form="xla", estimates_real_times=False) == ["xla-optimize"]
+    optimised = ProgramState("optimised by XLA for A100_SXM_40GB", False, False)
+    assert list_steps(optimised, form="xla") == []
+
+
+def test_where_xla_cannot_compile_the_loss_is_a_warning(monkeypatch):
+    form = choose_program_form(RAW, FormRequest(None, "A10_24GB", True))
+    assert [step.name for step in form.steps] == ["fuse"]
+    assert form.warning.startswith("XLA's GPU compiler has no target for A10_24GB: ")
+    assert "collectives alongside compute" in form.warning
+    monkeypatch.setattr(xla, "find_gpu_library", lambda: None)
+    form = choose_program_form(RAW, FormRequest(None, "H100_80GB", True))
+    assert "not installed (pip install" in form.warning and form.description == "fused by hespas"
+
+
+@pytest.mark.usefixtures("compiler")
+def test_the_compiler_gets_the_hosts_of_the_system():
+    config = RunConfig(mlir="p.mlir", node="H100_80GB", system="DGX_H100_SuperPOD_2")
+    form = choose_program_form(RAW, build_run_plan(config).form)
+    text = form.steps[0].to_pipeline_text()
+    for option in ("target=H100_80GB", "stage=scheduled", "async-collectives=keep"):
+        assert option in text
+
+
+def test_fuse_is_a_form():
+    assert build_run_plan(RunConfig(mlir="p.mlir", fuse=True)).form.form == "fuse"
+    with pytest.raises(UsageError, match="'form' is xla"):
+        build_run_plan(RunConfig(mlir="p.mlir", fuse=True, form="xla"))
+
+
+@NEEDS_PLUGIN
+def test_a_run_says_its_form_as_a_sweep_does(tmp_path, monkeypatch, capsys):
+    """The compiled program has one kernel, and its result names the form."""
+    monkeypatch.chdir(tmp_path)
+    Path("p.mlir").write_text(CHAIN)
+    argv = ["run", "--mlir", "p.mlir", "--node", "H100_80GB", "--output", "out", "--json"]
+    assert run_tool_main(hespas.main, argv) == 0
+    figures = json.loads(capsys.readouterr().out)
+    compiled = "compiled by XLA for H100_80GB: scheduled, with asynchronous collectives"
+    assert (figures["form"], figures["warnings"]) == (compiled, [])
+    cells = {"mlir": "p.mlir", "node": "H100_80GB", "form": ["xla", "fuse", "as-is"]}
+    rows = hespas_api.sweep(cells, cache="none").rows
+    assert [row["form"] for row in rows] == [compiled, "fused by hespas", "as it is"]
+    times = [row["compute_s"] for row in rows]
+    assert times[0] == figures["compute_s"] and times[2] > max(times[:2])

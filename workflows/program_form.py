@@ -1,0 +1,155 @@
+"""The form in which a run estimates a program: compiled by XLA, fused by hespas, or as it is.
+
+A program as a framework exports it is not what a GPU runs. By default, estimators of real times
+take the program that XLA makes of it for the node. The choice needs the program, so that a plan
+holds a request, and its passes are known when the program has been read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hespas import configs
+from hespas.dialects.attr_codec import read_program_facts
+from hespas.dialects.attrs import TargetAttr
+from hespas.dialects.mlir import ir
+from hespas.dialects.op_kinds import FUSION
+from hespas.passes import registry
+from hespas.passes.base import Pass, build_pass
+from hespas.passes.compile.compiler_process import DEVICES_PER_NODE, NO_PLUGIN
+from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
+from hespas.workflows.fusible_ops import has_fusible_pair
+
+XLA, FUSE, AS_IS = "xla", "fuse", "as-is"
+SCHEDULED = {"stage": "scheduled", "async-collectives": "keep"}
+"""The options of ``xla-optimize`` for the program that runs, with the overlap that XLA plans."""
+_LOST = (
+    "what XLA would add is missing: its order of kernels, collectives alongside compute, combined "
+    "collectives, and calls of libraries"
+)
+
+
+@dataclass(frozen=True)
+class FormRequest:
+    """The form that a run asks for.
+
+    Attributes:
+        form: ``xla``, ``fuse`` or ``as-is``; None for the default.
+        node: The node, as in a run's configuration; None for the default node.
+        estimates_real_times: Whether the estimator predicts real times.
+        host_devices: The maximum number of devices of a host.
+    """
+
+    form: str | None = AS_IS
+    node: str | None = None
+    estimates_real_times: bool = False
+    host_devices: int = DEVICES_PER_NODE
+
+
+@dataclass(frozen=True)
+class ProgramForm:
+    """A form: the passes that make it, its description, and a warning if it is second best."""
+
+    steps: tuple[Pass, ...]
+    description: str
+    warning: str = ""
+
+
+@dataclass(frozen=True)
+class ProgramState:
+    """What has been done to a program that was read.
+
+    Attributes:
+        optimisation: What XLA has done to it; "" if it has not optimised it.
+        is_prepared: Whether a pass of hespas has prepared it.
+        has_fusible_pair: Whether it has ops that XLA would fuse.
+    """
+
+    optimisation: str
+    is_prepared: bool
+    has_fusible_pair: bool
+
+
+def inspect_program(module: ir.Module) -> ProgramState:
+    """Find out what has been done to a program."""
+    return ProgramState(
+        describe_optimisation(module),
+        TargetAttr.read_from_op(module.operation) is not None,
+        has_fusible_pair(module),
+    )
+
+
+def choose_program_form(state: ProgramState, request: FormRequest) -> ProgramForm:
+    """Choose the form of a program."""
+    form, warning = request.form, ""
+    if form is None:
+        form, warning = _choose_default_form(state, request)
+    if form == XLA and not state.optimisation:
+        return _build_compiled_form(request)
+    if form == FUSE:
+        return ProgramForm((_build_step("fuse", {}),), "fused by hespas", warning)
+    return ProgramForm((), ", ".join(filter(None, ("as it is", state.optimisation))))
+
+
+def describe_optimisation(module: ir.Module) -> str:
+    """Describe what XLA has done to a program; "" if it has not optimised it."""
+    target = read_program_facts(module).get(OPTIMISED_FOR)
+    if target is not None:
+        return f"optimised by XLA for {target}"
+    return "with XLA's fusions" if _has_fusions(module) else ""
+
+
+def _has_fusions(module: ir.Module) -> bool:
+    fusions: list[ir.Operation] = []
+
+    def visit_op(op: ir.Operation) -> ir.WalkResult:
+        if op.name == FUSION:
+            fusions.append(op)
+            return ir.WalkResult.INTERRUPT
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit_op, ir.WalkOrder.PRE_ORDER)
+    return bool(fusions)
+
+
+def _choose_default_form(state: ProgramState, request: FormRequest) -> tuple[str, str]:
+    """Choose a form for estimators of real times; return it with a warning.
+
+    Programs that XLA or hespas has treated, or that have nothing to fuse, and those for devices of
+    other vendors stay as they are.
+    """
+    is_raw = state.has_fusible_pair and not state.is_prepared and not state.optimisation
+    if not request.estimates_real_times or not is_raw:
+        return AS_IS, ""
+    node = configs.load_node(request.node or configs.DEFAULT_NODE)
+    if node.vendor != "NVIDIA":
+        return AS_IS, ""
+    reason = find_compiler_problem(node.name)
+    return (FUSE, f"{reason}: hespas fuses the program, and {_LOST}") if reason else (XLA, "")
+
+
+def find_compiler_problem(node: str) -> str:
+    """Return why XLA cannot compile for a GPU of a node preset, or ""."""
+    from hespas.configs import compile_targets
+    from hespas.dialects.xla import find_gpu_library
+
+    if node not in compile_targets.list_target_presets():
+        return f"XLA's GPU compiler has no target for {node}"
+    if find_gpu_library() is None:
+        return f"XLA's GPU compiler is not installed ({NO_PLUGIN})"
+    return ""
+
+
+def _build_compiled_form(request: FormRequest) -> ProgramForm:
+    target = configs.load_node(request.node or configs.DEFAULT_NODE).name
+    options = {
+        "target": target, **SCHEDULED, "devices-per-node": str(request.host_devices),
+    }  # fmt: skip
+    return ProgramForm(
+        (_build_step("xla-optimize", options),),
+        f"compiled by XLA for {target}: scheduled, with asynchronous collectives",
+    )
+
+
+def _build_step(name: str, options: dict[str, str]) -> Pass:
+    return build_pass(registry.load_pass_class(name), dict(options))
