@@ -108,6 +108,8 @@ def compute_fused_attention(
     q: jax.Array, k: jax.Array, v: jax.Array, inputs: AttentionInputs, *, scale: float
 ) -> jax.Array:
     """Compute causal attention by cuDNN's kernel, which masks itself."""
+    if q.shape[-1] != v.shape[-1]:
+        return _compute_fused_latent_attention(q, k, v, scale)
     options: dict[str, Any] = {}
     if inputs.window:
         options["local_window_size"] = (inputs.window - 1, 0)
@@ -115,6 +117,17 @@ def compute_fused_attention(
         options["bias"] = inputs.bias.astype(q.dtype)[None]
     return jax.nn.dot_product_attention(
         q, k, v, scale=scale, is_causal=True, implementation="cudnn", **options
+    )
+
+
+def _compute_fused_latent_attention(
+    q: jax.Array, k: jax.Array, v: jax.Array, scale: float
+) -> jax.Array:
+    """Call cuDNN's kernel for values of another head size, which JAX's public function refuses."""
+    from jax._src.cudnn import fused_attention_stablehlo as cudnn
+
+    return cudnn.dot_product_attention(
+        q, k, v, scale=scale, mask_type=cudnn.MaskType.CAUSAL, qkv_layout="BTNH"
     )
 
 

@@ -178,10 +178,10 @@ def test_models_have_the_published_sizes(model, count):
 
 
 def count_attention_calls(**options):
-    program = gpt.build(
-        model="tiny-gpt", mesh={}, sequence=32, batch=1, attention="cudnn",
-        remat="minimal_flash", **options,
-    )  # fmt: skip
+    settings = {"model": "tiny-gpt", "mesh": {}, "sequence": 32, "batch": 1, **options}
+    program = RECIPES_OF[settings["model"]].build(
+        attention="cudnn", remat="minimal_flash", **settings
+    )
     text = str(frontends.from_jax(lower_exportable(program, "cuda")))
     return text, text.count("@__cudnn$fmha")
 
@@ -201,6 +201,13 @@ def test_fused_attention_takes_windows_and_biases(options, words):
     assert all(word in text for word in words)
     if "window" in options:
         assert "sliding_window_length\\22: 8" in text or "sliding_window_length = 8" in text
+
+
+def test_fused_attention_takes_latent_heads():
+    """Queries and keys of 24 elements, values of 16."""
+    text, calls = count_attention_calls(model="tiny-deepseek")
+    assert calls == 2 * 3
+    assert "tensor<1x4x32x16xbf16>" in text
 
 
 def test_fused_attention_has_no_limit_of_scores():

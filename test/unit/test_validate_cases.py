@@ -215,6 +215,15 @@ def test_experts_are_an_axis_of_the_mesh():
     assert any("capacity of experts" in text for text in plan.assumptions)
 
 
+def test_experts_of_megatron_are_part_of_data_parallelism():
+    plan = plan_case(
+        model="deepseek-v3-proxy", parallelism="dp=16;ep=8;tp=1", framework="Megatron-LM",
+        per_device_batch="1", remat="none",
+    )  # fmt: skip
+    assert plan.workload.mesh == {"data": 2, "fsdp": 1, "expert": 8, "tensor": 1}
+    assert plan.workload.options["batch"] == "1"
+
+
 def test_options_of_the_user_replace_those_of_rows():
     plan = plan_case(changes={"remat": "none", "batch": "1"}, remat="whatever the framework does")
     assert not plan.reasons

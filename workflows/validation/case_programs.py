@@ -197,8 +197,10 @@ def _plan_mesh(case: TrainingCase, plan: CasePlan) -> dict[str, int]:
     strategy = read_fsdp_strategy(case)
     if strategy not in ("", "FULL_SHARD", "SHARD_GRAD_OP"):
         problems.append(f"FSDP's strategy {strategy}")
+    is_in_data = is_moe and "megatron" in case.get_text("framework").lower()
     mesh = {
-        "data": sizes.get("dp", 1),
+        # Megatron divides experts over devices of data parallelism.
+        "data": sizes.get("dp", 1) // (sizes.get("ep", 1) if is_in_data else 1),
         "fsdp": sizes.get("fsdp", 1),
         **({"expert": sizes.get("ep", 1)} if is_moe else {}),
         "tensor": sizes.get("tp", 1),
