@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from hespas.configs.calibration import Calibration
 from hespas.configs.node_spec import RULES, UNITS, NodeSpec, find_rate_key_problem
-from hespas.configs.validation import Positive, StrictModel, validate_config
+from hespas.configs.validation import Positive, SlowdownSetting, StrictModel, validate_config
 from hespas.support.errors import HespasError
 
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -31,7 +31,7 @@ class NodeFile(StrictModel):
     tdp_w: Positive | None = None
     hbm_power_share: Share | None = None
     collectives: str = ""
-    overlap_slowdown: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    overlap_slowdown: SlowdownSetting | None = None
     calibration: Calibration | None = None
     idle_w: Positive | None = None
     price_per_hour: Positive | None = None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from hespas.configs.overlap_slowdown import SlowdownShares
 from hespas.support.errors import HespasError
 
 UNITS = ("matrix", "vector")
@@ -69,7 +70,8 @@ class NodeSpec:
         tdp_w: Power at full load.
         hbm_power_share: The share of ``tdp_w`` that memory uses at full bandwidth.
         collectives: The measured curves of its collectives (``configs/collectives``).
-        overlap_slowdown: The share by which compute is slower while a collective runs alongside.
+        overlap_slowdown: The share by which compute takes longer while a collective runs alongside,
+            or shares by kind of collective.
         calibration: Constants of the estimator ``calibrated``, see ``configs.calibration``.
         idle_w: Power while nothing runs.
         price_per_hour: Price of one device in US dollars.
@@ -88,7 +90,7 @@ class NodeSpec:
     tdp_w: float | None = None
     hbm_power_share: float | None = None
     collectives: str = ""
-    overlap_slowdown: float | None = None
+    overlap_slowdown: SlowdownShares | None = None
     calibration: Mapping[str, Any] | None = None
     idle_w: float | None = None
     price_per_hour: float | None = None

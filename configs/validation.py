@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
+from hespas.configs.overlap_slowdown import find_slowdown_problem
 from hespas.support.errors import HespasError
 from hespas.support.suggestions import suggest_nearest
 
 Model = TypeVar("Model", bound=BaseModel)
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def _check_slowdown(shares: Any) -> Any:
+    """Check both forms here: errors of a union would name its members instead of the key."""
+    listed = list(shares.values()) if isinstance(shares, dict) else [shares]
+    if not all(type(share) in (int, float) and 0 <= share < math.inf for share in listed):
+        text = "input should be a finite number of at least 0, or such numbers by kind"
+        raise PydanticCustomError("slowdown", text)
+    problem = find_slowdown_problem(shares)
+    if problem:
+        raise ValueError(problem)
+    return shares
+
+
+_Share = Annotated[float, Field(ge=0)]
+SlowdownSetting = Annotated[_Share | dict[str, _Share], BeforeValidator(_check_slowdown)]
 
 
 class StrictModel(BaseModel):

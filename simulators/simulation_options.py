@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
+from hespas.configs.overlap_slowdown import SlowdownShares
+
 SIMULATORS = ("auto", "embedded", "astra-sim", "both")
 BETWEEN_HOSTS = ("network", "nccl")
 
@@ -29,7 +31,8 @@ class SimulationOptions:
             model.
         between_hosts: What times collectives between hosts for which there is no curve: "network",
             the network model, or "nccl", NCCL's tuning model of the device of ``curves``.
-        slowdown: Share by which compute takes longer while communication runs, 0.18 for 18 %.
+        slowdown: Share by which compute takes longer while communication runs, 0.18 for 18 %; or
+            shares by kind of communication, see ``configs.overlap_slowdown``.
         symmetry: Whether one device is simulated for each class of equivalent devices.
         intervals: Whether to record when each node ran, for timelines and critical paths.
     """
@@ -41,7 +44,7 @@ class SimulationOptions:
     by_dimension: bool = False
     curves: str = ""
     between_hosts: str = "network"
-    slowdown: float = 0.0
+    slowdown: SlowdownShares = 0.0
     symmetry: bool = True
     intervals: bool = True
 

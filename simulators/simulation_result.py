@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from hespas.configs.overlap_slowdown import SlowdownShares, format_slowdown_shares
+
 BY_DEVICE_NUMBER = (
     "too many messages to order within a nanosecond as ASTRA-sim does: by device number"
 )
@@ -152,7 +154,7 @@ class SimulationSettings:
             not form a grid.
         curves: The measured curves that were used, if any.
         between_hosts: NCCL's model between hosts, if it was used.
-        slowdown: Share by which compute took longer while communication ran.
+        slowdown: Share by which compute took longer while communication ran, or shares by kind.
         custom: The custom collectives that were played.
         ordered_by_device: Whether events within a nanosecond were ordered by device number.
         program: The path of the external simulator.
@@ -168,7 +170,7 @@ class SimulationSettings:
     single_rings: bool = False
     curves: CurveUse | None = None
     between_hosts: NcclUse | None = None
-    slowdown: float = 0.0
+    slowdown: SlowdownShares = 0.0
     custom: str = ""
     ordered_by_device: bool = False
     program: str = ""
@@ -188,7 +190,7 @@ class SimulationSettings:
             "communicators": f"by dimension{one_ring}" if self.by_dimension else "",
             "curves": self.curves.to_text() if self.curves else "",
             "between hosts": self.between_hosts.to_text() if self.between_hosts else "",
-            "slowdown": f"{self.slowdown:g}" if self.slowdown else "",
+            "slowdown": format_slowdown_shares(self.slowdown),
             "custom": self.custom,
             "ties": BY_DEVICE_NUMBER if self.ordered_by_device else "",
             "durations": {None: "", True: "nanoseconds", False: "as ASTRA-sim reads the files"}[

@@ -103,7 +103,7 @@ def _describe_flag(name: str, option: FieldInfo, flag: Flag) -> tuple[str, dict[
     if flag.separator:
         keywords |= {"action": functools.partial(_JoinAction, flag.separator)}
         keywords["help"] += "; may be repeated"
-    return spelling, keywords if kind is str else {**keywords, "type": kind}
+    return spelling, keywords if kind is str else {**keywords, "type": flag.parse_text or kind}
 
 
 class _JoinAction(argparse.Action):

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from hespas import configs
+from hespas.configs.overlap_slowdown import format_slowdown_shares
 from hespas.configs.system_spec import SystemSpec
-from hespas.configs.validation import validate_config
+from hespas.configs.validation import SlowdownSetting, validate_config
 from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
 from hespas.support.errors import HespasError, UsageError
 
@@ -32,7 +33,7 @@ class NetworkSettings(BaseModel):
     by_dimension: bool = False
     curves: str = "none"
     between_hosts: Literal["network", "nccl"] = "network"
-    slowdown: float = Field(default=0.0, ge=0)
+    slowdown: SlowdownSetting = 0.0
 
     def build_options(self) -> SimulationOptions:
         """Build the options of the simulation."""
@@ -64,7 +65,7 @@ class NetworkSettings(BaseModel):
             value = getattr(self, name)
             if name in names and value != field.default:
                 flag = f"--{name.replace('_', '-')}"
-                text = f"{value:g}" if isinstance(value, float) else str(value)
+                text = format_slowdown_shares(value) if name == "slowdown" else str(value)
                 flags += [flag] if value is True else [flag, text]
         return shlex.join(flags)
 

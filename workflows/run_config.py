@@ -6,6 +6,7 @@ sweep and the table in docs/reference/run-config.md are made from :class:`RunCon
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 from hespas.configs import read_json
+from hespas.configs.overlap_slowdown import parse_slowdown_shares
+from hespas.configs.validation import SlowdownSetting
 from hespas.support.errors import HespasError
 
 STEP_GROUP = "figures of a step, summed over all devices; by default those that hespas export wrote"
@@ -29,6 +32,7 @@ class Flag:
         off_help: The help of ``--no-NAME``, for an option that is on by default.
         separator: Joins the values of a text flag that may be repeated; "" for one that may not.
         is_output: Whether it names an output of one run, which the cells of a sweep do not have.
+        parse_text: Parses the value; None if the type of the option does.
     """
 
     metavar: str | None = None
@@ -36,6 +40,7 @@ class Flag:
     off_help: str = ""
     separator: str = ""
     is_output: bool = False
+    parse_text: Callable[[str], Any] | None = None
 
 
 class RunConfig(BaseModel):
@@ -116,11 +121,13 @@ class RunConfig(BaseModel):
         "model of the device of --curves; by default NCCL's with estimators of real times "
         "(calibrated) and a device that has it",
     )
-    slowdown: Annotated[float | None, Flag("X")] = Field(
-        default=None,
-        ge=0,
-        description="share by which compute takes longer while communication runs; by default the "
-        "node's own with estimators of real times (calibrated), else 0",
+    slowdown: Annotated[SlowdownSetting | None, Flag("X", parse_text=parse_slowdown_shares)] = (
+        Field(
+            default=None,
+            description="share by which compute takes longer while communication runs, or shares "
+            "by kind such as all_reduce=0.3,other=0.2; by default the node's own with estimators "
+            "of real times (calibrated), else 0",
+        )
     )
     by_dimension: bool | None = Field(
         default=None,

@@ -202,11 +202,12 @@ class DeviceRunner:
             issue.sort()
         freed_now: list[int] = []
         for position in issue:
-            self._issue_node(position, freed_now)
+            self.issue_node(position, freed_now)
         for position in freed_now:  # nodes after those without time are issued at the next end
             self._enqueue_ready_node(position)
 
-    def _issue_node(self, position: int, freed_now: list[int]) -> None:
+    def issue_node(self, position: int, freed_now: list[int]) -> None:
+        """Start a node; collect those that its end frees at once in ``freed_now``."""
         step = self.steps[position]
         resource = step.resource
         now = self.queue.now

@@ -138,7 +138,8 @@ def test_the_settings_of_a_run_are_the_defaults_in_its_folder(finished_run, caps
     assert run_tool_main(hespas.main, ["simulate", "out", "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["step_time_s"] == finished_run["step_time_s"]
-    flags = f"--curves A100_SXM --between-hosts nccl --slowdown {network['slowdown']:g}"
+    assert network["slowdown"] == {"all_reduce": 0.227, "other": 0.189}
+    flags = "--curves A100_SXM --between-hosts nccl --slowdown all_reduce=0.227,other=0.189"
     system = "--system A100_SXM_40GB_4GPU --simulator embedded --by-dimension"
     assert err == f"note: as in the run, out/run.json: {system} {flags}\n"
     assert hespas_api.simulate("out").result.step_time_ns * 1e-9 == finished_run["step_time_s"]

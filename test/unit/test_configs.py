@@ -67,6 +67,9 @@ def test_node_preset(name):
     assert node == checked
     assert node.name == name
     numbers = {key for key in NUMBERS if data.get(key) is not None}
+    if isinstance(node.overlap_slowdown, dict):  # each share has a source
+        numbers.remove("overlap_slowdown")
+        numbers |= {f"overlap_slowdown.{kind}" for kind in node.overlap_slowdown}
     numbers |= {f"peaks_flops.{u}.{d}" for u, table in node.peaks_flops.items() for d in table}
     numbers |= {f"fallbacks.{key}" for key in node.fallbacks}
     assert set(node.sources) == numbers

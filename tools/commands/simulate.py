@@ -7,10 +7,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+from hespas.configs.overlap_slowdown import parse_slowdown_shares
 from hespas.tools.commands.command_parser import (
     CommandParser,
     parse_count,
-    parse_non_negative,
     parse_positive,
 )
 from hespas.tools.commands.shared_flags import add_json_flag
@@ -85,8 +85,9 @@ def _add_model_options(parser: CommandParser) -> None:
         "the device of --curves",
     )  # fmt: skip
     add(
-        "--slowdown", type=parse_non_negative, metavar="X",
-        help="share by which compute takes longer while communication runs, such as 0.18",
+        "--slowdown", type=parse_slowdown_shares, metavar="X",
+        help="share by which compute takes longer while communication runs, such as 0.18, or "
+        "shares by kind, such as all_reduce=0.3,other=0.2",
     )  # fmt: skip
     add(
         "--micros", action="store_true",

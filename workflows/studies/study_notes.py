@@ -8,6 +8,7 @@ from typing import Any
 
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
+from hespas.configs.overlap_slowdown import list_slowdown_shares
 from hespas.support.text_tables import format_percent
 from hespas.workflows.studies.study_definition import Study, StudyWorkload
 
@@ -46,8 +47,9 @@ def _describe_basis(
     if measured and node.collectives and any(cell.get("simulator") for cell in cells):
         yield f"collectives within a host as measured ({node.collectives}), else modelled"
     if measured and node.overlap_slowdown and any(cell.get("overlap_s") for cell in cells):
-        slowdown = format_percent(node.overlap_slowdown)
-        yield f"compute alongside communication takes {slowdown} longer"
+        shares = list_slowdown_shares(node.overlap_slowdown)
+        slowdown = ", ".join(f"{format_percent(share)} ({kind})" for kind, share in shares.items())
+        yield f"compute alongside communication takes longer by {slowdown}"
     if any(column.name == "energy_j" for column in study.columns):
         models = dict.fromkeys(cell.get("derived.energy_model") for cell in cells)
         yield from (f"energy {model}" for model in models if model)
