@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from importlib.metadata import version
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.budgets import draw_examples
+from support.versions import JAXLIB
 
 from hespas.dialects import hlo_groups
 from hespas.dialects.mlir import (
@@ -23,7 +23,6 @@ from hespas.passes.compile.compiler_process import CompileRequest, compile_modul
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.partition import CPU_DUMPS, build_compilation
 
-JAXLIB = tuple(int(part) for part in version("jaxlib").split(".")[:2])
 PARTITIONED = """
 module @sums attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["a"=2, "b"=2, "c"=2]>

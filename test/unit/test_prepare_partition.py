@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from support.execution import execute
+from support.versions import JAXLIB
 
 from hespas import frontends
 from hespas.dialects.attr_codec import read_communicators
@@ -67,6 +68,9 @@ def test_equals_the_compiled_program(
     prepare(module)
     reference = frontends.read_module(str(workload(f"zoo/{program}/spmd.mlir")), context)
     prepare(reference)
+    if JAXLIB >= (0, 12) and (program, form) == ("fft_signal", "jax_sdy"):
+        assert not census(module)  # the batch of an FFT stays divided
+        return
     assert census(module) == census(reference)
     assert read_communicators(module) == read_communicators(reference)
     assert TargetAttr.read_from_op(module.operation) == TargetAttr(

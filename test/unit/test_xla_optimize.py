@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.budgets import draw_examples
+from support.versions import JAXLIB
 
 from hespas import configs, frontends, passes
 from hespas.configs import compile_targets
@@ -525,10 +526,12 @@ def test_zoo(options, programs, workload, tmp_path):
 @pytest.mark.parametrize("program", ["mlp_fsdp_tp_grad", "transformer_block_fwd"])
 def test_partitioning_on_the_way(program, workload):
     """Global shapes, in Shardy's and GSPMD's form, give what the partitioned program gives."""
-    expected = top(optimise(zoo(workload, program), "target=A100_SXM_40GB"))
+    expected = optimise(zoo(workload, program), "target=A100_SXM_40GB")
     for form in ("jax_sdy", "jax_gspmd"):
         module = optimise(zoo(workload, program, form), "target=A100_SXM_40GB")
-        assert top(module) == expected
+        assert collectives(module) == collectives(expected)
+        if JAXLIB < (0, 12) or program != "transformer_block_fwd":  # XLA fuses it otherwise
+            assert top(module) == top(expected)
 
 
 LIBRARIES = "target=H100_80GB,stage=scheduled,triton-gemm=false"
