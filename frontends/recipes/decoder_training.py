@@ -32,8 +32,9 @@ from hespas.frontends.recipes.parallel import (
     check_mesh_axes,
     check_positive_options,
 )
+from hespas.frontends.recipes.quantised_products import PRODUCT_SCHEMES, ProductScheme
 from hespas.frontends.recipes.remat_policies import REMAT_HELP, Remat
-from hespas.frontends.recipes.transformer import Decoder, count_forward_flops
+from hespas.frontends.recipes.transformer import Decoder, Mlp, count_forward_flops
 from hespas.support.errors import UsageError
 
 Dtype = Literal["bf16", "f16", "f32"]
@@ -44,6 +45,7 @@ MESH = {"fsdp": 8}
 MESH_HELP = "devices along data, fsdp, context, tensor"
 
 Partitioning = Literal["manual", "auto"]
+Products = Literal["fp8", "fp8_rowwise", "int8"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,11 @@ class TrainingOptions:
         int, "microbatches whose gradients are summed in a loop; batch counts those of one"
     ] = 1
     accumulator_dtype: Annotated[Dtype, "type of the gradients' sums over microbatches"] = "f32"
+    products: Annotated[
+        Products | None, "type of products with weights, by default compute_dtype; fp8: one scale "
+        "for an array, E4M3 and E5M2 for gradients; fp8_rowwise, int8: one for each row"
+    ] = None  # fmt: skip
+    logits_dtype: Annotated[Dtype, "type of the logits; the loss is computed in f32"] = "f32"
     zero1: Annotated[
         bool, "divide AdamW's state over the devices that have the same weights (ZeRO-1)"
     ] = False
@@ -81,6 +88,24 @@ class TrainingOptions:
             )
         reduce_dtype = DTYPES[self.reduce_dtype] if self.reduce_dtype else None
         return MeshParallelism(mesh, manual=manual, reduce_dtype=reduce_dtype, **options)
+
+    def find_scheme(self) -> ProductScheme | None:
+        """Find the scheme of products in 8 bits; None if they have ``compute_dtype``."""
+        return PRODUCT_SCHEMES[self.products] if self.products else None
+
+    def make_decoder(
+        self,
+        m: DecoderModel,
+        p: MeshParallelism,
+        remat: str,
+        attention: str,
+        mlp: Mlp | None = None,
+    ) -> Decoder:
+        """Make the layers of a training step."""
+        return Decoder(
+            m, p, DTYPES[self.compute_dtype], remat, mlp, attention, self.find_scheme(),
+            DTYPES[self.logits_dtype],
+        )  # fmt: skip
 
     def choose_sum_dtype(self) -> Any:
         """Choose the type of the gradients of a step before their sum over devices."""
@@ -130,9 +155,7 @@ def build_decoder_step(
     """
     check_mesh_axes(mesh, AXES)
     p = training.make_parallelism(mesh, options.partitioning, sequence=options.sequence_parallel)
-    decoder = Decoder(
-        m, p, DTYPES[training.compute_dtype], options.remat, attention=options.attention
-    )
+    decoder = training.make_decoder(m, p, options.remat, options.attention)
     stored = DTYPES[training.weights_dtype]
 
     def compute_loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:

@@ -25,7 +25,6 @@ from hespas.frontends.recipes.parallel import (
     check_positive_options,
 )
 from hespas.frontends.recipes.remat_policies import REMAT_HELP, Remat
-from hespas.frontends.recipes.transformer import Decoder
 from hespas.support.errors import UsageError
 
 AXES = ("data", "fsdp", "expert", "tensor")
@@ -72,10 +71,12 @@ def build(
             "them",
             remedy="use dispatch=capacity or a mesh without 'expert'",
         )
+    if training.products:
+        raise UsageError("option 'products' needs a model without experts")
     rows = batch * sequence
     room = math.ceil(min(rows, capacity * rows * m.top_k / m.experts))
     mlp = make_expert_mlp(m, p, None if dispatch == "dropless" else room)
-    decoder = Decoder(m, p, DTYPES[training.compute_dtype], remat, mlp, attention)
+    decoder = training.make_decoder(m, p, remat, attention, mlp)
     stored = DTYPES[training.weights_dtype]
 
     def compute_loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:

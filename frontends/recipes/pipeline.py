@@ -69,7 +69,7 @@ def build(
         if scan
         else [make_layer_weights(m, stored, ((stages, "stage"),)) for _ in range(depth)]
     )
-    decoder = Decoder(m, p, DTYPES[training.compute_dtype], remat, attention=attention)
+    decoder = training.make_decoder(m, p, remat, attention)
 
     def compute_loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:
         x = decoder.embed_tokens(params, tokens)

@@ -91,6 +91,13 @@ PRODUCT_SCHEMES = {
 }
 
 
+def multiply_weight(
+    scheme: ProductScheme | None, formula: str, x: jax.Array, weight: jax.Array
+) -> jax.Array:
+    """Multiply activations by a weight by a scheme, or without one in the type that they have."""
+    return scheme.multiply(formula, x, weight) if scheme else jnp.einsum(formula, x, weight)
+
+
 def quantise_array(x: jax.Array, dtype: Any, letters: str, summed: str) -> QuantisedArray:
     """Quantise an array with one scale for all elements along the dimensions ``summed``."""
     wide = x.astype(jnp.float32)

@@ -38,6 +38,7 @@ from hespas.frontends.recipes.layer_weights import (
     get_weight_axes,
 )
 from hespas.frontends.recipes.parallel import TOKENS, VOCAB, MeshParallelism
+from hespas.frontends.recipes.quantised_products import ProductScheme, multiply_weight
 from hespas.frontends.recipes.rematerialisation import CONTEXT, choose_policy, wrap_in_remat
 from hespas.support.errors import UsageError
 
@@ -53,6 +54,8 @@ class Decoder:
         mlp: What replaces the dense MLP in layers with experts.
         remat: What a layer keeps for its gradient, see ``rematerialisation``.
         attention: ``dot_product``, or ``cudnn`` for cuDNN's fused causal attention.
+        scheme: How the products of layers with weights are computed in 8 bits; None in ``dtype``.
+        logits_dtype: The type of the logits; the loss is computed in f32.
     """
 
     m: DecoderModel
@@ -61,6 +64,8 @@ class Decoder:
     remat: str = "none"
     mlp: Mlp | None = None
     attention: str = "dot_product"
+    scheme: ProductScheme | None = None
+    logits_dtype: Any = jnp.float32
 
     def __post_init__(self) -> None:
         choose_policy(self.remat)  # so that an unknown name is an error here
@@ -128,7 +133,7 @@ class Decoder:
         return x + table
 
     def compute_logits(self, params: Tree, x: jax.Array) -> jax.Array:
-        """Compute f32 logits ``[b, s, v]`` from ``[b, s, e]`` for the local vocabulary."""
+        """Compute logits ``[b, s, v]`` from ``[b, s, e]`` for the local vocabulary."""
         x = apply_norm(x, self.m, self._make_getter(params), "final_norm")
         x = self.p.prepare_column_input(x, *VOCAB)
         if self.m.tied:
@@ -136,12 +141,12 @@ class Decoder:
         else:
             table = self.p.gather_weight(params["unembedding"], UNEMBEDDING, self.dtype)
             product = "bse,ev->bsv"
-        logits = jnp.einsum(product, x, table, preferred_element_type=jnp.float32)
+        logits = jnp.einsum(product, x, table, preferred_element_type=self.logits_dtype)
         return cap_values(logits, self.m.logit_cap)
 
     def compute_loss(self, params: Tree, x: jax.Array, targets: jax.Array) -> jax.Array:
         """Compute the mean cross-entropy over the tokens of all devices."""
-        logits = self.compute_logits(params, x)
+        logits = self.compute_logits(params, x).astype(jnp.float32)
         first = self.p.get_part_index(*VOCAB) * logits.shape[-1]
         top = self.p.max_over_axes(lax.stop_gradient(jnp.max(logits, axis=-1)), *VOCAB)
         total = self.p.sum_over_axes(jnp.sum(jnp.exp(logits - top[..., None]), axis=-1), *VOCAB)
@@ -245,7 +250,7 @@ class Decoder:
         k, v = self.p.gather_context(k), self.p.gather_context(v)
         mixed = self.p.constrain_heads(self._attend(self.p.constrain_heads(q), k, v, inputs))
         mixed = checkpoint_name(mixed, CONTEXT)
-        out = self.p.reduce_row_output(jnp.einsum("bshd,hde->bse", mixed, get("wo")))
+        out = self.p.reduce_row_output(self.multiply_weight("bshd,hde->bse", mixed, get("wo")))
         x = x + self._finish_block(out, get, "out_proj", "wo", "attention_post_norm")
         h = checkpoint_name(apply_norm(x, self.m, get, "mlp_norm"), "mlp_input")
         if self.mlp is not None and "router" in w:
@@ -265,7 +270,7 @@ class Decoder:
             return _name_heads(*map(self.p.constrain_heads, (q, k, v)))
 
         def project_input(weight: str, norm: str | None) -> jax.Array:
-            x = self._add_bias(jnp.einsum("bse,ehd->bshd", h, get(weight)), get, weight)
+            x = self._add_bias(self.multiply_weight("bse,ehd->bshd", h, get(weight)), get, weight)
             x = self.p.constrain_heads(x)
             if norm is None:
                 return x
@@ -294,7 +299,7 @@ class Decoder:
         activate = ACTIVATIONS[self.m.activation]
 
         def project_input(weight: str, name: str) -> jax.Array:
-            x = self._add_bias(jnp.einsum("bse,ef->bsf", h, get(weight)), get, weight)
+            x = self._add_bias(self.multiply_weight("bse,ef->bsf", h, get(weight)), get, weight)
             return checkpoint_name(x, name)
 
         if self.m.gated:
@@ -302,7 +307,12 @@ class Decoder:
             hidden = activate(gate) * up
         else:
             hidden = activate(project_input("up", "mlpwi"))
-        return jnp.einsum("bsf,fe->bse", checkpoint_name(hidden, "mlp_hidden"), get("down"))
+        hidden = checkpoint_name(hidden, "mlp_hidden")
+        return self.multiply_weight("bsf,fe->bse", hidden, get("down"))
+
+    def multiply_weight(self, formula: str, x: jax.Array, weight: jax.Array) -> jax.Array:
+        """Multiply activations by a weight of a layer, by a formula of ``jnp.einsum``."""
+        return multiply_weight(self.scheme, formula, x, weight)
 
     def _attend(
         self, q: jax.Array, k: jax.Array, v: jax.Array, inputs: AttentionInputs

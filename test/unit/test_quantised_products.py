@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 from support.recipe_runs import OPTIONS, assert_close
 
+from hespas import frontends, passes
+from hespas.dialects.mlir import collect_functions
+from hespas.dialects.xla import find_gpu_library
+from hespas.frontends.export.exportable import Exportable
+from hespas.frontends.export.exportable_lowering import lower_exportable
+from hespas.frontends.recipes import llama, moe
 from hespas.frontends.recipes.quantised_products import PRODUCT_SCHEMES, quantise_array
+from hespas.passes.base import PassRun
+from hespas.support.errors import UsageError
 
 E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 FORMULAS = ["bse,ehd->bshd", "bshd,hde->bse", "bsf,fe->bse", "nce,nef->ncf"]
@@ -71,6 +79,58 @@ def test_products_and_gradients_are_those_of_rounded_arrays(name, formula):
         else multiply_rounded(f"{left},{result}->{right}", x, g, (forward, gradient), by_channel)
     )
     assert_close(w_gradient, expected, 1e-5)
+
+
+def list_products(program, platform="cuda"):
+    """The lines of the products of a program."""
+    text = lower_exportable(program, platform).as_text()
+    return [line for line in text.splitlines() if "stablehlo.dot_general" in line]
+
+
+@pytest.mark.parametrize(
+    ("mesh", "options"),
+    [
+        ({"data": 2, "fsdp": 2, "tensor": 2}, {"sequence_parallel": True}),
+        ({"fsdp": 2}, {"partitioning": "auto"}),
+        ({"fsdp": 2}, {"remat": "weights", "accumulate": 2, "zero1": True}),
+    ],
+)
+def test_all_products_of_layers_with_weights_are_quantised(mesh, options):
+    """7 weights in each of 2 layers, with 3 products; attention and logits are not quantised."""
+    products = list_products(
+        llama.build(model="tiny", mesh=mesh, sequence=32, products="fp8", **options)
+    )
+    assert sum("f8E" in line for line in products) == 3 * 7 * 2
+    assert sum("f8E5M2" in line for line in products) == 2 * 7 * 2
+
+
+def test_experts_are_not_quantised():
+    with pytest.raises(UsageError, match="needs a model without experts"):
+        moe.build(model="tiny-moe", mesh={}, products="fp8")
+
+
+def test_logits_have_their_type_and_the_loss_is_in_f32():
+    program = llama.build(model="tiny", mesh={}, sequence=16, logits_dtype="bf16", remat="none")
+    products = list_products(program)
+    assert sum("16x256xbf16>" in line for line in products) == 3  # the logits and two gradients
+    assert "exponential %" in lower_exportable(program).as_text()
+    assert "tensor<1x16x256xf32>" in lower_exportable(program).as_text()
+
+
+@pytest.mark.skipif(not find_gpu_library(), reason="no GPU compiler")
+def test_xla_makes_one_library_call_of_a_product_with_its_scales():
+    def multiply(x, w):
+        return PRODUCT_SCHEMES["fp8"].multiply("ab,bc->ac", x, w)
+
+    shapes = [jax.ShapeDtypeStruct(shape, jnp.bfloat16) for shape in ((512, 256), (256, 1024))]
+    module = frontends.from_jax(lower_exportable(Exportable("m", multiply, (*shapes,)), "cuda"))
+    options = "target=H100_80GB,stage=scheduled,triton-gemm=false"
+    passes.run_pipeline(module, f"xla-optimize{{{options}}}", PassRun(note=lambda _: None))
+    main = collect_functions(module)["main"].regions[0].blocks[0].operations
+    names = [op.operation.name for op in main]
+    assert str(module).count("__cublas$lt$matmul$f8") == 1
+    call = names.index("stablehlo.custom_call")
+    assert set(names[call + 1 :]) <= {"stablehlo.get_tuple_element", "func.return"}
 
 
 @pytest.mark.parametrize("dtype", [jnp.float8_e4m3fn, jnp.float8_e5m2, jnp.int8])

@@ -171,6 +171,16 @@ def test_mixed_precision_of_composer_is_a_type_of_sums():
         assert plan_case(precision=text).workload.options.get("reduce_dtype") == expected
 
 
+def test_precisions_of_8_bits_are_schemes_of_products():
+    plan = plan_case(precision="fp8 (TE)")
+    assert plan.workload.options["products"] == "fp8"
+    assert any("scales of fp8" in text for text in plan.assumptions)
+    plan = plan_case(precision="fp8 rowwise", framework="PyTorch torchtitan")
+    assert plan.workload.options["products"] == "fp8_rowwise"
+    assert not any("scales of fp8" in text for text in plan.assumptions)
+    assert plan_case(precision="amp_fp8/DEFAULT").workload.options["logits_dtype"] == "bf16"
+
+
 @pytest.mark.parametrize(
     ("strategy", "remat", "expected"),
     [
@@ -237,7 +247,7 @@ def test_options_of_the_user_replace_those_of_rows():
         ({"layers": "", "vocab": ""}, "model", "layers, vocab missing"),
         ({"layers": "24+24"}, "model", "layers is '24\\+24', not a number"),
         ({"seq_len": "224x224x3"}, "sequence", "seq_len is '224x224x3'"),
-        ({"precision": "fp8 (TE)"}, "precision", r"no recipe computes in 'fp8 \(TE\)'"),
+        ({"precision": "fp8_full (qwix)"}, "precision", r"computes in 'fp8_full \(qwix\)'"),
         ({"parallelism": "pp=2;fsdp=8"}, "parallelism", r"pipeline parallelism \(pp=2\)"),
         ({"parallelism": "cp=2;fsdp=8"}, "parallelism", r"context parallelism \(cp=2\)"),
         ({"parallelism": "fsdp=8"}, "parallelism", "makes 8 devices, not 16"),

@@ -33,8 +33,18 @@ PRECISIONS: Mapping[str, Mapping[str, str]] = {
     "bf16 compute, fp32 params": {},
     "bf16 autocast + fp32 optimizer": {},
     # Composer's modes: gathered weights in bf16, sums of gradients in f32 (DEFAULT) or bf16 (PURE).
-    "amp_bf16/default": {"reduce_dtype": "f32"},
-    "bf16/pure": {},
+    # Autocast computes every linear layer in bf16, and so the logits.
+    "amp_bf16/default": {"reduce_dtype": "f32", "logits_dtype": "bf16"},
+    "bf16/pure": {"logits_dtype": "bf16"},
+    "amp_fp8/default": {"reduce_dtype": "f32", "logits_dtype": "bf16", "products": "fp8"},
+    "fp8+bf16": {"products": "fp8"},
+    "fp8 (te)": {"products": "fp8"},
+    "fp8 (aqt/te linear)+bf16": {"products": "fp8"},
+    "fp8 (linear) + bf16": {"products": "fp8"},
+    "fp8 tensorwise": {"products": "fp8"},
+    "fp8 rowwise": {"products": "fp8_rowwise"},
+    "int8 quantized training (folder says fp8)": {"products": "int8"},
+    "fp16 mixed": {"compute_dtype": "f16"},
     "fp32": {"compute_dtype": "f32"},
     "f32": {"compute_dtype": "f32"},
 }
@@ -173,7 +183,12 @@ def _plan_precision(case: TrainingCase, plan: CasePlan) -> Mapping[str, str]:
         plan.assumptions.append("bf16 with f32 weights")
     elif text.lower() not in PRECISIONS:
         plan.reasons["precision"] = f"no recipe computes in '{text}'"
-    return PRECISIONS.get(text.lower(), {})
+    options = PRECISIONS.get(text.lower(), {})
+    if options.get("products") == "fp8" and "torchtitan" not in case.get_text("framework"):
+        plan.assumptions.append("scales of fp8 from the values themselves, not from earlier steps")
+    if options.get("compute_dtype") == "f16":
+        plan.assumptions.append("no scaling of the loss")
+    return options
 
 
 def _plan_mesh(case: TrainingCase, plan: CasePlan) -> dict[str, int]:
