@@ -126,9 +126,10 @@ def _compute_fused_latent_attention(
     """Call cuDNN's kernel for values of another head size, which JAX's public function refuses."""
     from jax._src.cudnn import fused_attention_stablehlo as cudnn
 
-    return cudnn.dot_product_attention(
+    mixed: Any = cudnn.dot_product_attention(
         q, k, v, scale=scale, mask_type=cudnn.MaskType.CAUSAL, qkv_layout="BTNH"
     )
+    return mixed
 
 
 def cap_values(x: jax.Array, cap: float) -> jax.Array:
