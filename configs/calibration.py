@@ -44,11 +44,30 @@ class FitErrors(StrictModel):
     coverage: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
+class PowerFile(StrictModel):
+    """The energy of matrix operations; ``board_power.BoardPower`` describes the model.
+
+    Attributes:
+        idle_w: Power of a board that computes next to nothing.
+        j_per_flop: Energy of a 16-bit matrix operation at full clock.
+        j_per_byte: Energy of a byte of device memory.
+        clock_exponent: The power of the clock to which the energy of an operation is proportional.
+        limit_w: The power limit of the measured board.
+    """
+
+    idle_w: NotNegative
+    j_per_flop: Positive
+    j_per_byte: NotNegative
+    clock_exponent: NotNegative
+    limit_w: Positive
+
+
 class FitFile(StrictModel):
     """The constants of one class of kernels; ``device_constants.KernelFit`` describes the formula.
 
     Attributes:
         eager_s: The launch time that is in the measurements, and not in a compiled program.
+        limit_w: The power limit of the board at which the class was measured.
         residual: The knots of each axis, which span the range of the measurements, and under
             ``permille`` the logarithm of the correction at each knot in thousandths, with the last
             axis varying fastest.
@@ -65,6 +84,7 @@ class FitFile(StrictModel):
     power: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0
     s_per_k: NotNegative = 0.0
     eager_s: NotNegative = 0.0
+    limit_w: Positive | None = None
     residual: dict[str, list[float]] | None = None
     backward: dict[str, list[float]] | None = None
     backward_source: str = ""
@@ -114,6 +134,7 @@ class Calibration(StrictModel):
         sector_bytes: The bytes that a GPU reads from memory at once.
         issue_per_flop: Instructions that the lanes of a GPU issue for each operation of its f32
             peak rate.
+        power: The energy of matrix operations, which determines the clock at a power limit.
         fits: The constants by class of kernels.
     """
 
@@ -124,6 +145,7 @@ class Calibration(StrictModel):
     core_bandwidth_bytes_per_s: Positive | None = None
     sector_bytes: Annotated[int, Field(gt=0)] | None = None
     issue_per_flop: Positive | None = None
+    power: PowerFile | None = None
     fits: dict[Class, FitFile] = Field(default_factory=dict)
     sources: dict[str, str] = Field(default_factory=dict)
 

@@ -69,7 +69,7 @@ class CalibratedEstimator(Estimator):
     """Estimate each kernel and its band with constants measured on the device."""
 
     name: ClassVar[str] = "calibrated"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     measured_network: ClassVar[bool] = True
     Config: ClassVar[type] = CalibratedConfig
 

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
+from hespas.estimators.calibrated.board_power import BoardPower
 from hespas.estimators.calibrated.correction_surface import CorrectionSurface
 
 TRANSFERRED = "transferred"  # from another device or type, scaled by its data sheet
@@ -23,6 +24,8 @@ EXTRAPOLATED = "extrapolated"  # outside the measured shapes
 NO_CONSTANTS = "no constants: rates of the data sheet, as the roofline"
 SUSTAINED = "_sustained"  # suffix of the class of products at the power limit of the board
 BATCHED = "_batched"  # suffix of the class of several products in one kernel
+
+_EQUAL_LIMITS_SHARE = 0.01  # power limits that differ by less are the same
 
 # The band of a tagged estimate is wider by this factor, and has at least this half width, in the
 # logarithm. Neither number was measured [a guess].
@@ -167,6 +170,7 @@ class DeviceConstants:
         is_measured: Whether any constant is known; otherwise all estimates are the roofline's.
         issue_per_flop: Instructions that all lanes issue for each operation of the f32 peak rate; 0
             if the instruction counts of ``kernel_traits`` do not apply.
+        power: The power of the board; None if the energies or the limit are unknown.
         fits: The fits by class, such as ``product.bf16`` and ``stream.loop``.
         provenance: The source of the constants.
     """
@@ -177,6 +181,7 @@ class DeviceConstants:
     sector_bytes: int
     is_measured: bool
     issue_per_flop: float
+    power: BoardPower | None
     fits: Mapping[str, KernelFit]
     provenance: str
 
@@ -189,6 +194,7 @@ class DeviceConstants:
         """
         fits: dict[str, KernelFit] = {}
         numbers: dict[str, Any] = {}
+        power: BoardPower | None = None
         donors: list[str] = []
         own_calibration = node.calibration or {}
         name, data, tags = node.name, own_calibration, frozenset[str]()
@@ -198,7 +204,12 @@ class DeviceConstants:
             before = (len(fits), len(numbers))
             # Products of the device itself are better than special ones of another device.
             measured = frozenset(fits) if tags else frozenset[str]()
+            if power is None and "power" in data and node.tdp_w:
+                power_tags = () if data is own_calibration else (TRANSFERRED,)
+                power = BoardPower.from_preset(data["power"], node.tdp_w, frozenset(power_tags))
             for key, fit_data in data.get("fits", {}).items():
+                if _is_at_other_limit(fit_data, node):
+                    continue
                 fit = KernelFit.from_preset(f"{name} {key}", fit_data, tags)
                 if key in fits:
                     fits[key] = fits[key].with_backward_of(fit)
@@ -221,9 +232,18 @@ class DeviceConstants:
             numbers.get("sector_bytes", 0),
             bool(fits or numbers),
             numbers.get("issue_per_flop", 0.0),
+            power,
             complete_classes(fits),
             ", ".join(origins) or NO_CONSTANTS,
         )
+
+
+def _is_at_other_limit(fit_data: Mapping[str, Any], node: NodeSpec) -> bool:
+    """Return whether a class was measured at another power limit than that of the node."""
+    limit_w = fit_data.get("limit_w")
+    if limit_w is None or node.tdp_w is None:
+        return False
+    return abs(node.tdp_w / limit_w - 1) > _EQUAL_LIMITS_SHARE
 
 
 def complete_classes(fits: Mapping[str, KernelFit]) -> dict[str, KernelFit]:

@@ -26,6 +26,7 @@ _BITS = {  # bits of an element
     "f64": 64, "f32": 32, "tf32": 32, "bf16": 16, "f16": 16, "f8": 8, "f6": 6, "f4": 4,
     "i64": 64, "i32": 32, "i16": 16, "i8": 8, "i4": 4, "i2": 2, "i1": 8,
 }  # fmt: skip
+_POWERED_TYPES = ("bf16", "f16")  # types of matrix operations whose energy is known
 # The types that bound the time of others; the chains end at bf16, which has a table.
 _AT_MOST = {
     "f4": "f6", "f6": "f8", "f8": "bf16", "f16": "bf16",
@@ -106,6 +107,8 @@ def _estimate_at_rate(
     compute_s, memory_s = shape.flops / rate, moved_bytes / node.memory_bandwidth_bytes_per_s
     time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s, k)
     time_s, outside = fit.apply_correction(time_s, *_locate_in_table(fit, shape, k))
+    if sustained and not fit.name.endswith(SUSTAINED):
+        time_s, fit = _limit_power(constants, fit, key, shape.flops, moved_bytes, time_s)
     time = _build_kernel_time(fit, time_s, compute_s, memory_s, outside)
     next_key = _NEXT_TYPES.get(key, "")
     while next_key and _resolve_rate(node, next_key) == (unit, key):
@@ -131,6 +134,8 @@ def estimate_convolution_time(
     compute_s = shape.flops / constants.node.find_peak_rate("matrix", shape.dtype).flops_per_s
     memory_s = moved_bytes / constants.node.memory_bandwidth_bytes_per_s
     time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s, shape.k)
+    if not fit.name.endswith(SUSTAINED):
+        time_s, fit = _limit_power(constants, fit, shape.dtype, shape.flops, moved_bytes, time_s)
     return _build_kernel_time(fit.with_tags(ASSUMED), time_s, compute_s, memory_s)
 
 
@@ -146,6 +151,23 @@ def _build_kernel_time(
     """Build the time of a kernel, which is at least that of its operations at the peak rate."""
     at_rate = (compute_s / fit.efficiency, memory_s / fit.bandwidth)
     return KernelTime(max(time_s, compute_s), *at_rate, fit.fixed_s, fit, outside)
+
+
+def _limit_power(
+    constants: DeviceConstants,
+    fit: KernelFit,
+    key: str,
+    flops: float,
+    moved_bytes: float,
+    time_s: float,
+) -> tuple[float, KernelFit]:
+    """Return the time of a burst of a 16-bit kernel at the power limit, and its fit with tags."""
+    if constants.power is None or key not in _POWERED_TYPES:
+        return time_s, fit
+    slowdown = constants.power.compute_slowdown(flops, moved_bytes, time_s)
+    if slowdown == 1.0:
+        return time_s, fit
+    return time_s * slowdown, fit.with_tags(*constants.power.tags)
 
 
 def _list_variants(count: int, sustained: bool) -> tuple[str, ...]:
@@ -235,6 +257,11 @@ def estimate_attention_time(
     memory_s = moved_bytes / constants.node.memory_bandwidth_bytes_per_s
     time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s)
     time_s, outside = fit.apply_correction(time_s, shape.heads, shape.queries, shape.head_size)
+    if constants.power is not None and shape.dtype in _POWERED_TYPES:
+        # The limit of the measured boards does not slow attention (B200 in aiconfigurator).
+        slowdown = constants.power.compute_relative_slowdown(shape.flops, moved_bytes, time_s)
+        if slowdown > 1:
+            time_s, fit = time_s * slowdown, fit.with_tags(*constants.power.tags)
     if shape.backward and fit.backward is not None:
         time_s *= math.exp(fit.backward.interpolate_at(shape.queries))
         fit = fit.with_tags(*fit.backward_tags)

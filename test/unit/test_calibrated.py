@@ -19,6 +19,7 @@ from hespas.dialects.mlir import collect_functions
 from hespas.estimators.aggregate import aggregate_costs, repeat_cost
 from hespas.estimators.base import CostItem
 from hespas.estimators.calibrated.attention_shape import AttentionShape
+from hespas.estimators.calibrated.board_power import BoardPower
 from hespas.estimators.calibrated.calibrated_estimator import CalibratedConfig, CalibratedEstimator
 from hespas.estimators.calibrated.correction_surface import CorrectionSurface
 from hespas.estimators.calibrated.device_constants import DeviceConstants, ErrorBand
@@ -667,8 +668,52 @@ def test_bursts_of_a_device_precede_another_device_at_its_power_limit():
     fits = DeviceConstants.from_node(configs.load_node("B300_288GB")).fits
     assert fits["product.bf16"].name == "B300_288GB product.bf16"
     assert "product.bf16_sustained" not in fits
-    fits = DeviceConstants.from_node(configs.load_node("H100_PCIe_80GB")).fits
-    assert fits["product.bf16_sustained"].name.startswith("H100_80GB")
+
+
+# The power of a board
+
+POWER = BoardPower(100.0, 1e-12, 5e-11, 1.5, 700.0, 500.0)
+
+
+def test_a_kernel_below_the_limit_runs_at_full_clock():
+    assert POWER.compute_slowdown(399e12, 0.0, 1.0) == 1.0
+    assert POWER.compute_slowdown(0.0, 3e12, 1.0) == 1.0
+
+
+@draw_examples()
+@given(st.floats(1e12, 1e15), st.floats(1e9, 1e13), st.floats(0.1, 10))
+def test_a_slow_kernel_draws_the_limit(flops, moved, time_s):
+    slowdown = POWER.compute_slowdown(flops, moved, time_s)
+    compute_j = flops * POWER.j_per_flop / slowdown**POWER.clock_exponent
+    power_w = POWER.idle_w + (compute_j + moved * POWER.j_per_byte) / (time_s * slowdown)
+    assert power_w <= 500.001 and (slowdown == 1.0 or power_w > 499.999)
+    assert POWER.compute_relative_slowdown(flops, moved, time_s) >= 1.0
+
+
+def test_a_lower_power_limit_slows_products_and_attention():
+    constants = [
+        DeviceConstants.from_node(configs.load_node(node))
+        for node in ("H100_80GB", "H100_96GB_HBM2e")
+    ]
+    shape = MatrixProduct(8192, 4096, 8192, 1, "bf16", 2 * 8192 * 8192 * 4096)
+    fast, slow = (estimate_product_time(each, shape, 4e8) for each in constants)
+    assert 1.2 < slow.time_s / fast.time_s < 1.35
+    assert "transferred" in slow.tags and "transferred" not in fast.tags
+    fast, slow = (
+        estimate_attention_time(each, attention(8192, backward=False), 0.0) for each in constants
+    )
+    assert 1.1 < slow.time_s / fast.time_s < 1.35
+    # Memory does not reach the limit.
+    thin = MatrixProduct(1, 8192, 8192, 1, "bf16", 2 * 8192**2)
+    times = [estimate_product_time(each, thin, 2.0 * 8192**2) for each in constants]
+    assert times[1].time_s / times[0].time_s == pytest.approx(3.35 / 2.4, rel=0.1)
+
+
+def test_a_class_at_another_power_limit_is_left_out():
+    h200 = configs.load_node("H200_141GB")
+    key = "product.bf16_sustained"
+    assert key in DeviceConstants.from_node(h200).fits
+    assert key not in DeviceConstants.from_node(replace(h200, tdp_w=600.0)).fits
 
 
 def test_files_that_are_like_each_other(parse, tmp_path):

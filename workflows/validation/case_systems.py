@@ -50,6 +50,9 @@ BOARDS: Mapping[str, Board] = {
     "H100_80GB_SXM": Board("H100_80GB", "HGX_H100_8", "DGX_H100_SuperPOD_{}", 50.0, _NDR),
     "H200_141GB_SXM": Board("H200_141GB", "HGX_H200_8", "DGX_H200_SuperPOD_{}", 50.0, _NDR),
     "B200_180GB": Board("B200_180GB", "HGX_B200_8", "DGX_B200_SuperPOD_{}", 50.0, _NDR),
+    "H100_96GB_HBM2e_500W": Board(
+        "H100_96GB_HBM2e", "HGX_H100_8", "Grand_Teton_H100_{}", 50.0, "Grand Teton, 400 Gb/s RoCE"
+    ),
     "A100_SXM_80GB": Board(
         "A100_SXM_80GB", "A100_SXM_40GB_8GPU", "DGX_A100_SuperPOD_{}", 25.0, _HDR
     ),

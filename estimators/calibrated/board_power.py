@@ -1,0 +1,81 @@
+"""The power of a board, which limits the clock of kernels that would exceed it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+_BISECTIONS = 40
+_MOST_SLOWDOWN = 16.0
+
+
+@dataclass(frozen=True, slots=True)
+class BoardPower:
+    """The energy of 16-bit matrix operations, and the limit of the power of a board.
+
+    At full clock, a kernel of F operations and B bytes that takes t seconds draws
+
+        idle_w + (F j_per_flop + B j_per_byte) / t
+
+    If that exceeds the limit, the board lowers its clock. At 1 / s of the full clock an operation
+    takes j_per_flop / s^clock_exponent, because the voltage falls with the clock, and the kernel
+    takes s t.
+
+    Attributes:
+        measured_limit_w: The limit of the board on which the energies were measured.
+        limit_w: The limit of this board.
+        tags: The tags of the energies.
+    """
+
+    idle_w: float
+    j_per_flop: float
+    j_per_byte: float
+    clock_exponent: float
+    measured_limit_w: float
+    limit_w: float
+    tags: frozenset[str] = field(default_factory=frozenset)
+
+    @classmethod
+    def from_preset(cls, data: Mapping[str, Any], limit_w: float, tags: frozenset[str]) -> Self:
+        """Build the power of a board with a limit from the object of a preset."""
+        return cls(
+            data["idle_w"],
+            data["j_per_flop"],
+            data["j_per_byte"],
+            data["clock_exponent"],
+            data["limit_w"],
+            limit_w,
+            tags,
+        )
+
+    def compute_slowdown(
+        self, flops: float, moved_bytes: float, time_s: float, limit_w: float | None = None
+    ) -> float:
+        """Return the sustained time of a kernel over its time at full clock, at least 1.
+
+        Args:
+            flops: The matrix operations.
+            moved_bytes: The bytes read and written.
+            time_s: The time of the kernel at full clock.
+            limit_w: The limit of the power; by default that of this board.
+        """
+        limit_w = limit_w or self.limit_w
+
+        def exceeds_limit(slowdown: float) -> bool:
+            compute_j = flops * self.j_per_flop / slowdown**self.clock_exponent
+            energy_j = compute_j + moved_bytes * self.j_per_byte
+            return self.idle_w + energy_j / (time_s * slowdown) > limit_w
+
+        if time_s <= 0 or not exceeds_limit(1.0):
+            return 1.0
+        low, high = 1.0, _MOST_SLOWDOWN
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if exceeds_limit(middle) else (low, middle)
+        return high
+
+    def compute_relative_slowdown(self, flops: float, moved_bytes: float, time_s: float) -> float:
+        """Return the slowdown over that of a board with the limit of the measurement, or 1."""
+        measured = self.compute_slowdown(flops, moved_bytes, time_s, self.measured_limit_w)
+        return max(self.compute_slowdown(flops, moved_bytes, time_s) / measured, 1.0)
