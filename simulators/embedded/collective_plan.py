@@ -337,7 +337,7 @@ class CollectivePlanner:
         """Plan the phases of the next chunk, of ``chunk`` bytes, and advance ``turn``.
 
         In a dimension that parts share, each has a queue of its own, and takes as long as all of
-        them together.
+        them together, unless the simulation shares links between messages.
         """
         used = order.dims
         phases: list[ChunkPhase] = []
@@ -349,7 +349,8 @@ class CollectivePlanner:
             phase_size = size
             if order.is_shared(dim):
                 queue += order.part * len(dims) * self.options.queues_per_dim
-                phase_size = size * order.parts
+                if not self.options.congestion:  # with it, the parts share the links themselves
+                    phase_size = size * order.parts
             tree = 0
             if dims[dim].algorithm.name == "doubleBinaryTree":
                 tree = turn.trees.get((kind, dim), 0)

@@ -9,6 +9,8 @@ from support.sim_finishes import compute_finishes
 
 from hespas import configs
 from hespas.configs.system_spec import SystemSpec
+from hespas.simulators.embedded.collective_plan import CollectivePlanner, QueueTurn
+from hespas.simulators.embedded.network import AnalyticalNetwork
 from hespas.simulators.simulation_options import SimulationOptions
 
 BY_DIMENSION = SimulationOptions(by_dimension=True)
@@ -96,6 +98,21 @@ def test_slices_exchange_what_is_left_after_their_torus() -> None:
         inside, "all_gather", size // 256
     )
     assert finish_ns(system, "all_reduce", size) == pytest.approx(between_ns + inside_ns, rel=0.02)
+
+
+@pytest.mark.parametrize("congestion", [False, True])
+def test_parts_between_slices_share_their_bandwidth_once(congestion: bool) -> None:
+    """Either each part takes the time of both, or the links are shared as messages cross them."""
+    system = configs.load_system("TPUv5e_16x16_DCN_4")
+    options = SimulationOptions(by_dimension=True, congestion=congestion)
+    planner = CollectivePlanner(system, AnalyticalNetwork.from_system(system, True), options)
+    everyone = tuple(range(system.device_count))
+    communicator = planner.plan_communicator(1, "all_reduce", everyone, False, ())
+    plan = planner.plan_collective("all_reduce", 1 << 30, communicator, QueueTurn())
+    assert [[phase.dim for phase in part] for part in plan] == [[0, 1, 2, 1, 0], [1, 0, 2, 0, 1]]
+    sizes = [part[2].size for part in plan]
+    assert sizes == [(1 << 30) // 256 // (2 if congestion else 1)] * 2
+    assert len({part[2].queue for part in plan}) == 2
 
 
 def test_without_by_dimension_the_dimensions_follow_each_other_as_in_astra_sim() -> None:
