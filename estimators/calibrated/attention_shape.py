@@ -6,8 +6,13 @@ from dataclasses import dataclass
 
 from hespas.dialects.mlir import get_call_target, ir
 from hespas.estimators.rules.base import to_buffer_size
-from hespas.estimators.rules.custom_calls import read_backend_config
+from hespas.estimators.rules.custom_calls import (
+    find_kernel_name,
+    read_backend_config,
+    read_kernel_metadata,
+)
 from hespas.estimators.rules.library_calls import find_config_value
+from hespas.estimators.rules.pallas_attention import SPLASH_KERNEL, read_splash_shape
 from hespas.estimators.work import OpWork
 
 
@@ -30,7 +35,14 @@ class AttentionShape:
 
 
 def read_attention_shape(op: ir.Operation, work: OpWork) -> AttentionShape:
-    """Read the shape of a cuDNN call, whose configuration its cost rule has checked."""
+    """Read the shape of a call of cuDNN or splash attention, which its cost rule has checked."""
+    kernel = find_kernel_name(op)
+    if SPLASH_KERNEL.fullmatch(kernel):
+        splash = read_splash_shape(op, kernel, read_kernel_metadata(op))
+        return AttentionShape(
+            splash.heads, splash.queries, splash.head_size, splash.dtype, splash.flops,
+            splash.kernel != "fwd",
+        )  # fmt: skip
     shape = find_config_value(read_backend_config(op), "intermediate_tensor_shape")
     batch, heads, queries, _ = (int(d) for d in shape["dimensions"])
     part = next(part for part in work.parts if part.unit == "matrix")

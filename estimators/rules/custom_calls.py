@@ -22,7 +22,7 @@ from hespas.dialects.mlir import (
     ir,
     list_dictionary_entries,
 )
-from hespas.estimators.rules import library_calls, linalg_routines
+from hespas.estimators.rules import library_calls, linalg_routines, pallas_attention
 from hespas.estimators.rules.base import (
     FREE,
     KEEP_GOING,
@@ -58,6 +58,9 @@ def _compute_custom_call_work(op: ir.Operation) -> OpWork:
     for family in _CALL_FAMILIES:
         if re.fullmatch(family.pattern, target):
             return family.work(op, config)
+    kernel = find_kernel_name(op)
+    if pallas_attention.SPLASH_KERNEL.fullmatch(kernel):
+        return pallas_attention.compute_splash_work(op, kernel, read_kernel_metadata(op))
     package_rule = find_call_rule(target)
     if package_rule is not None:
         return package_rule.work(op)
@@ -103,6 +106,16 @@ def find_kernel_name(op: ir.Operation) -> str:
         return decode_string_attr(attr)
     name = read_backend_config(op).get("name")
     return name if isinstance(name, str) else ""
+
+
+def read_kernel_metadata(op: ir.Operation) -> str:
+    """Return the text that the author of a Pallas kernel gave it; "" if there is none."""
+    attributes = find_attribute(op, "mhlo.frontend_attributes")
+    if isinstance(attributes, ir.DictAttr):
+        for name, value in list_dictionary_entries(attributes):
+            if name == "kernel_metadata" and isinstance(value, ir.StringAttr):
+                return decode_string_attr(value)
+    return ""
 
 
 def _to_python_dictionary(attr: ir.DictAttr) -> dict[str, Any]:
@@ -282,6 +295,12 @@ def list_documented_calls() -> list[tuple[str, str, str]]:
             "any target with the option `kernel-cost`",
             "as declared, at the matrix rate of the first operand's type",
             "as declared",
+        ),
+        (
+            "`tpu_custom_call` of splash attention (`splash_mha_fwd*`, `dkv`, `dq`)",
+            "2 products forward, 4 and 3 backward, of whole blocks that the mask reaches; softmax 5 "
+            "and 1 transcendental per score",
+            "operands, one side of each block again; results",
         ),
         ("any target that an installed package has a rule for", "by that rule", "by that rule"),
         (

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hespas.frontends.recipes.language_models import DecoderModel
+from hespas.frontends.recipes.rematerialisation import CONTEXT
 
 Rotation = tuple[jax.Array, jax.Array]
 
@@ -135,3 +136,15 @@ def _compute_fused_latent_attention(
 def cap_values(x: jax.Array, cap: float) -> jax.Array:
     """Squash values into (-cap, cap) by a tanh (arXiv 2408.00118, section 2); 0 means no limit."""
     return jnp.tanh(x / cap) * cap if cap else x
+
+
+def compute_splash_attention(
+    q: jax.Array, k: jax.Array, v: jax.Array, inputs: AttentionInputs, *, scale: float, cap: float
+) -> jax.Array:
+    """Compute causal attention by JAX's Pallas kernels for TPUs, which mask themselves."""
+    from hespas.frontends.recipes import splash_kernels  # Pallas adds to every start-up
+
+    scaled = q * jnp.asarray(scale, q.dtype)
+    by_head = [jnp.swapaxes(x, 1, 2) for x in (scaled, k, v)]
+    out = splash_kernels.attend(*by_head, inputs.window, cap, CONTEXT)
+    return jnp.swapaxes(out, 1, 2)

@@ -38,8 +38,11 @@ from hespas.frontends.recipes.transformer import Decoder, Mlp, count_forward_flo
 from hespas.support.errors import UsageError
 
 Dtype = Literal["bf16", "f16", "f32"]
-Attention = Literal["dot_product", "cudnn"]
-ATTENTION_HELP = "attention by products and a softmax, or cuDNN's fused kernel (platform cuda)"
+Attention = Literal["dot_product", "cudnn", "splash"]
+ATTENTION_HELP = (
+    "attention by products and a softmax, cuDNN's fused kernel (platform cuda), or JAX's kernels "
+    "for TPUs (platform tpu)"
+)
 AXES = ("data", "fsdp", "context", "tensor")
 MESH = {"fsdp": 8}
 MESH_HELP = "devices along data, fsdp, context, tensor"

@@ -24,6 +24,7 @@ from hespas.frontends.recipes.attention_ops import (
     compute_fused_attention,
     compute_mask,
     compute_rotation,
+    compute_splash_attention,
 )
 from hespas.frontends.recipes.language_models import DecoderModel
 from hespas.frontends.recipes.latent_attention import project_latent_heads
@@ -73,10 +74,15 @@ class Decoder:
             raise UsageError(
                 f"remat '{self.remat}' needs explicit collectives", remedy="use partitioning=manual"
             )
-        if self.attention == "cudnn" and self.p.get_split_axes("context"):
+        if self.attention != "dot_product" and self.p.get_split_axes("context"):
             raise UsageError(
-                "attention 'cudnn' needs whole sequences, but mesh axis 'context' divides them",
+                f"attention '{self.attention}' needs whole sequences, but mesh axis 'context' divides them",
                 remedy="use attention=dot_product or a mesh without 'context'",
+            )
+        if self.attention == "splash" and (self.m.positions == "alibi" or not self.p.manual):
+            raise UsageError(
+                "attention 'splash' has no bias of scores, and XLA cannot divide its kernels",
+                remedy="use attention=dot_product, or partitioning=manual for a model without ALiBi",
             )
         if self.attention == "cudnn" and self.m.score_cap:
             raise UsageError(
@@ -321,6 +327,8 @@ class Decoder:
         scale = self.m.score_scale
         if self.attention == "dot_product":
             return compute_attention(q, k, v, inputs, scale=scale, cap=self.m.score_cap)
+        if self.attention == "splash":
+            return compute_splash_attention(q, k, v, inputs, scale=scale, cap=self.m.score_cap)
         return compute_fused_attention(q, k, v, inputs, scale=scale)
 
 

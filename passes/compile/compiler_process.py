@@ -112,13 +112,13 @@ def compile_module(module: ir.Module, request: CompileRequest) -> CompiledModule
         start = time.monotonic()
         code = _run_worker(folder, request)
         elapsed_s = time.monotonic() - start
+        compiled = _read_hlo(folder)
+        if cached is None and compiled is not None and elapsed_s > LEAST_S:
+            store_compile(key, compiled)  # even if it cannot be converted
         output = folder / "out"
-        if not output.exists():
+        if compiled is None or not output.exists():
             text = (folder / "stderr").read_text("utf-8", "replace")
             raise CompileFailure(explain_failure(text, code))
-        compiled = _read_hlo(folder)
-        if cached is None and elapsed_s > LEAST_S:
-            store_compile(key, compiled)
         try:
             converted = ir.Module.parse(output.read_bytes(), module.context)
         except ir.MLIRError as error:
@@ -196,7 +196,10 @@ def _write_request(
         (folder / "hlo").write_bytes(cached.hlo)
 
 
-def _read_hlo(folder: Path) -> CompiledHlo:
+def _read_hlo(folder: Path) -> CompiledHlo | None:
+    """Return what XLA has compiled, or None if it failed."""
+    if not (folder / "hlo").exists():
+        return None
     plan = folder / "plan.json"
     return CompiledHlo(
         (folder / "hlo").read_bytes(), json.loads(plan.read_text()) if plan.exists() else {}

@@ -11,7 +11,8 @@ What is rewritten:
   such slices) run alongside compute. They are removed: what they fetch counts where it is used.
 - Products, which XLA:TPU writes as convolutions, become products again (``tpu_products``).
 - Ops and collectives that read another element type than they write get a conversion.
-- ``estimated_cycles`` becomes a frontend attribute, which the importer keeps.
+- ``estimated_cycles`` and the names of Pallas kernels become frontend attributes, which the importer
+  keeps.
 """
 
 from __future__ import annotations
@@ -32,8 +33,13 @@ from hespas.passes.compile.hlo_text import IN_FLIGHT
 from hespas.passes.compile.tpu_async import COLLECTIVES, AsyncChainReplacer, is_collective
 from hespas.passes.compile.tpu_products import replace_convolutions
 
-CYCLES = "hespas_cycles"  # frontend attribute with XLA's estimate
+# Frontend attributes: XLA's estimate, and the name of a Pallas kernel.
+CYCLES, KERNEL_NAME = "hespas_cycles", "hespas_kernel"
 _LAYOUT = re.compile(r"\{([\d,]*):[A-Z][^{}]*\}")
+# XLA prints this JSON text of a Pallas kernel in several lines and without quotes.
+_KERNEL_METADATA = re.compile(r"\bkernel_metadata=\{\n(.*?)\n\}", re.DOTALL)
+_METADATA_FIELD = re.compile(r'\\*"(\w+)\\*": (\w+)')
+_KERNEL_CALL = 'custom_call_target="tpu_custom_call"'
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _BACKEND_CONFIG = re.compile(r", backend_config=.*$")
 _CONCATENATION = 'custom_call_target="ConcatBitcast"'
@@ -68,6 +74,7 @@ def rewrite_tpu_hlo(text: str, *, keep_async: bool) -> str:
     Raises:
         ValueError: The module contains a form of collective that is not known.
     """
+    text = _KERNEL_METADATA.sub(_format_kernel_metadata, text)
     program = parse_hlo_text(_LAYOUT.sub(lambda match: _format_layout(match[1]), text))
     chains = AsyncChainReplacer(program, IN_FLIGHT if keep_async else "")
     called_by_fusions = {
@@ -81,6 +88,7 @@ def rewrite_tpu_hlo(text: str, *, keep_async: bool) -> str:
         is_fused = computation.name in called_by_fusions
         if not is_fused:
             _keep_cycles(computation)
+            _keep_kernel_names(computation)
             chains.replace_chains(computation)
             scatters.replace_fusions(computation)
         _remove_memory_copies(computation)
@@ -93,6 +101,19 @@ def rewrite_tpu_hlo(text: str, *, keep_async: bool) -> str:
 
 def _format_layout(order: str) -> str:
     return f"{{{order}}}" if order else ""
+
+
+def _format_kernel_metadata(match: re.Match[str]) -> str:
+    fields = " ".join(f"{name}={value}" for name, value in _METADATA_FIELD.findall(match[1]))
+    return f'kernel_metadata="{fields}"'
+
+
+def _keep_kernel_names(computation: HloComputation) -> None:
+    """Keep the names of Pallas kernels, which XLA writes only in the names of instructions."""
+    for one in computation.instructions:
+        if _KERNEL_CALL in one.attributes:
+            name = re.sub(r"(\.\d+|\.clone)+$", "", one.name)
+            one.add_frontend_attribute(KERNEL_NAME, name)
 
 
 def _keep_cycles(computation: HloComputation) -> None:

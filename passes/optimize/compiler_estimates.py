@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from hespas.dialects.attrs import CompilerEstimateAttr
 from hespas.dialects.mlir import ir
 from hespas.passes.compile.hlo_to_stablehlo import FRONTEND
-from hespas.passes.compile.tpu_hlo import CYCLES
+from hespas.passes.compile.tpu_hlo import CYCLES, KERNEL_NAME
 
 MEMORY_FACT = "xla_{}_bytes"  # the facts of XLA's memory plan, by part
 
 
 def attach_compiler_estimates(module: ir.Module, clock_ghz: float) -> int:
-    """Turn the frontend attributes with cycles into ``hespas.compiler_estimate``.
+    """Turn frontend attributes into ``hespas.compiler_estimate`` and the ``kernel_name`` of calls.
 
     Returns:
         The number of ops with an estimate.
@@ -21,20 +21,29 @@ def attach_compiler_estimates(module: ir.Module, clock_ghz: float) -> int:
     holders: list[ir.Operation] = []
 
     def collect_holder(op: ir.Operation) -> ir.WalkResult:
-        if FRONTEND in op.attributes and CYCLES in op.attributes[FRONTEND]:  # pyright: ignore
+        if FRONTEND in op.attributes:
             holders.append(op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(collect_holder)
-    for op in holders:
-        items = {item.name: item.attr for item in op.attributes[FRONTEND]}  # type: ignore[attr-defined]
-        cycles = int(ir.StringAttr(items.pop(CYCLES)).value)
-        if items:
-            op.attributes[FRONTEND] = ir.DictAttr.get(items, op.context)
-        else:
-            del op.attributes[FRONTEND]
-        CompilerEstimateAttr(cycles, cycles / clock_ghz).write_to_op(op)
-    return len(holders)
+    return sum(_attach_op_estimate(op, clock_ghz) for op in holders)
+
+
+def _attach_op_estimate(op: ir.Operation, clock_ghz: float) -> bool:
+    """Turn the frontend attributes of one op; returns whether it has an estimate."""
+    items = {item.name: item.attr for item in op.attributes[FRONTEND]}  # type: ignore[attr-defined]
+    cycles, kernel = items.pop(CYCLES, None), items.pop(KERNEL_NAME, None)
+    if items:
+        op.attributes[FRONTEND] = ir.DictAttr.get(items, op.context)
+    else:
+        del op.attributes[FRONTEND]
+    if kernel is not None:
+        op.attributes["kernel_name"] = kernel
+    if cycles is None:
+        return False
+    count = int(ir.StringAttr(cycles).value)
+    CompilerEstimateAttr(count, count / clock_ghz).write_to_op(op)
+    return True
 
 
 def name_memory_facts(plan: Mapping[str, int]) -> dict[str, int]:

@@ -1,0 +1,120 @@
+"""Splash attention for TPUs: the recipes' calls, and the work of the kernels."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from hespas import frontends
+from hespas.dialects.mlir import ir, make_context
+from hespas.dialects.op_kinds import find_entry_function
+from hespas.estimators.calibrated.attention_shape import read_attention_shape
+from hespas.estimators.rules.base import UnknownCost
+from hespas.estimators.work import compute_op_work
+from hespas.frontends.export.exportable_lowering import lower_exportable
+from hespas.frontends.recipes import llama
+from hespas.support.errors import UsageError
+
+CALL = """
+func.func public @main(%table: tensor<1x{rows}x{columns}xi8>, %q: tensor<{heads}x2048x128xbf16>,
+    %k: tensor<2x2048x128xbf16>, %position: tensor<2048x128xi32>) -> tensor<{heads}x2048x128xbf16> {{
+  %0 = stablehlo.custom_call @tpu_custom_call(%table, %table, %q, %k, %k{more}{position})
+    {{kernel_name = "{name}", mhlo.frontend_attributes = {{kernel_metadata = "{metadata}"}}}}
+    : (tensor<1x{rows}x{columns}xi8>, tensor<1x{rows}x{columns}xi8>, tensor<{heads}x2048x128xbf16>,
+       tensor<2x2048x128xbf16>, tensor<2x2048x128xbf16>{more_types}{position_type})
+    -> tensor<{heads}x2048x128xbf16>
+  return %0 : tensor<{heads}x2048x128xbf16>
+}}
+"""
+LOWERED = r"{\\22block_q\\22: 512, \\22block_kv\\22: 512, \\22block_q_dq\\22: 512, \\22block_kv_dq\\22: 512}"
+COMPILED = "block_q_dkv=512 block_kv_dkv=512"
+
+
+def make_call(
+    name: str,
+    metadata: str,
+    *,
+    rows: int = 4,
+    columns: int = 4,
+    heads: int = 4,
+    masked: bool = True,
+) -> ir.Operation:
+    gradient = "fwd" not in name
+    text = CALL.format(
+        name=name, metadata=metadata, rows=rows, columns=columns, heads=heads,
+        more=", %q" if gradient else "",
+        more_types=f", tensor<{heads}x2048x128xbf16>" if gradient else "",
+        position=", %position" if masked else "",
+        position_type=", tensor<2048x128xi32>" if masked else "",
+    )  # fmt: skip
+    module = ir.Module.parse(text, make_context())
+    return find_entry_function(module).regions[0].blocks[0].operations[0].operation
+
+
+@pytest.mark.parametrize(
+    ("name", "metadata", "products"),
+    [
+        ("splash_mha_fwd_residuals", LOWERED, 2),
+        ("splash_mha_dkv_no_residuals", COMPILED, 4),
+        ("splash_mha_dq_no_residuals", LOWERED, 3),
+    ],
+)
+def test_causal_kernels_compute_whole_blocks(name, metadata, products):
+    op = make_call(name, metadata)
+    work = compute_op_work(op)
+    scores = 4 * (4 + 3 + 2 + 1) * 512 * 512
+    matrix = [part for part in work.parts if part.unit == "matrix"]
+    assert [part.flops for part in matrix] == [2 * products * scores * 128]
+    assert matrix[0].dtype == "bf16" and work.transcendentals == scores
+    assert work.kind == "attention"
+    again = 4 * 10 * 512 * 2 * 128 * 2  # keys and values, or queries and gradients, of each block
+    assert again < work.read_bytes < 2 * again
+    shape = read_attention_shape(op, work)
+    assert (shape.heads, shape.queries, shape.head_size) == (4, 2048, 128)
+    assert shape.flops == matrix[0].flops and shape.backward == (products > 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "metadata", "table"),
+    [
+        ("splash_mha_fwd_residuals", LOWERED, {"columns": 2}),
+        ("splash_mha_dkv_no_residuals", COMPILED, {"rows": 2}),
+    ],
+)
+def test_a_window_has_fewer_blocks(name, metadata, table):
+    work = compute_op_work(make_call(name, metadata, **table))
+    assert work.transcendentals == 4 * (1 + 2 + 2 + 2) * 512 * 512
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": "splash_mha_fwd", "metadata": "block_q=512"}, "lacks block_kv"),
+        ({"name": "splash_mha_fwd", "metadata": LOWERED, "masked": False}, "mask is a table"),
+        ({"name": "my_kernel", "metadata": LOWERED}, "kernel that only it can cost"),
+    ],
+)
+def test_unknown_kernels_are_errors(options, message):
+    with pytest.raises(UnknownCost, match=message):
+        compute_op_work(make_call(**options))
+
+
+@pytest.mark.parametrize(
+    ("window", "remat", "forward"), [(0, "minimal_flash", 1), (600, "full", 2)]
+)
+def test_recipes_call_the_kernels_in_both_directions(window, remat, forward):
+    """A policy that keeps the output of attention keeps what the backward kernels need."""
+    program = llama.build(
+        model="tiny", mesh={"fsdp": 2, "tensor": 2}, sequence=1024, head_dim=128, window=window,
+        attention="splash", remat=remat, scan=True,
+    )  # fmt: skip
+    text = str(frontends.from_jax(lower_exportable(program, "tpu")))
+    kernels = Counter(re.findall(r'kernel_name = "splash_mha_(\w+?)_', text))
+    assert kernels == {"fwd": forward, "dkv": 1, "dq": 1}
+
+
+def test_xla_cannot_divide_the_kernels():
+    with pytest.raises(UsageError, match="XLA cannot divide its kernels"):
+        llama.build(model="tiny", attention="splash", partitioning="auto")
