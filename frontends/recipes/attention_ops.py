@@ -145,6 +145,6 @@ def compute_splash_attention(
     from hespas.frontends.recipes import splash_kernels  # Pallas adds to every start-up
 
     scaled = q * jnp.asarray(scale, q.dtype)
-    by_head = [jnp.swapaxes(x, 1, 2) for x in (scaled, k, v)]
-    out = splash_kernels.attend(*by_head, inputs.window, cap, CONTEXT)
+    query, key, value = (jnp.swapaxes(x, 1, 2) for x in (scaled, k, v))
+    out = splash_kernels.attend(query, key, value, inputs.window, cap, CONTEXT)
     return jnp.swapaxes(out, 1, 2)

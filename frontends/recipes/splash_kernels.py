@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 # MaxText's defaults (configs/base.yml: sa_block_q, sa_block_kv ... are 512).
 BLOCK = 512
@@ -22,7 +21,6 @@ BLOCK_FIELDS = (
 )  # fmt: skip
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5))
 def attend(
     q: jax.Array, k: jax.Array, v: jax.Array, window: int, cap: float, residual_name: str
 ) -> jax.Array:
@@ -36,6 +34,13 @@ def attend(
         cap: The limit of the scores, by a tanh; 0 for none.
         residual_name: The checkpoint name of what the backward pass needs.
     """
+    return _attend(q, k, v, window, cap, residual_name)  # pyright: ignore[reportReturnType]
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5))
+def _attend(
+    q: jax.Array, k: jax.Array, v: jax.Array, window: int, cap: float, residual_name: str
+) -> jax.Array:
     return _attend_forward(q, k, v, window, cap, residual_name)[0]
 
 
@@ -54,7 +59,7 @@ def _attend_backward(
         return pull(grad)
 
 
-attend.defvjp(_attend_forward, _attend_backward)
+_attend.defvjp(_attend_forward, _attend_backward)
 
 
 def _make_kernel(heads: int, sequence: int, window: int, cap: float, residual_name: str) -> Any:
@@ -76,12 +81,11 @@ def _state_varying_axes(like: jax.Array) -> Iterator[None]:
     """Let the kernels' module declare results that vary over the mesh axes of an array."""
     from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as module
 
-    own = module.jax
-    module.jax = _VaryingJax(like)  # type: ignore[assignment]
+    setattr(module, "jax", _VaryingJax(like))  # noqa: B010  it is not exported
     try:
         yield
     finally:
-        module.jax = own
+        setattr(module, "jax", jax)  # noqa: B010
 
 
 class _VaryingJax:
@@ -94,7 +98,7 @@ class _VaryingJax:
         return getattr(jax, name)
 
     @property
-    def ShapeDtypeStruct(self) -> Any:  # noqa: N802
+    def ShapeDtypeStruct(self) -> Any:
         return _VaryingStructs(jax.typeof(self._like).mat)
 
 

@@ -76,13 +76,14 @@ class Decoder:
             )
         if self.attention != "dot_product" and self.p.get_split_axes("context"):
             raise UsageError(
-                f"attention '{self.attention}' needs whole sequences, but mesh axis 'context' divides them",
+                f"attention '{self.attention}' needs whole sequences, but mesh axis 'context' "
+                "divides them",
                 remedy="use attention=dot_product or a mesh without 'context'",
             )
         if self.attention == "splash" and (self.m.positions == "alibi" or not self.p.manual):
             raise UsageError(
                 "attention 'splash' has no bias of scores, and XLA cannot divide its kernels",
-                remedy="use attention=dot_product, or partitioning=manual for a model without ALiBi",
+                remedy="use attention=dot_product, or partitioning=manual without ALiBi",
             )
         if self.attention == "cudnn" and self.m.score_cap:
             raise UsageError(

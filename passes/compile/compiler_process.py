@@ -148,9 +148,11 @@ def _encode_module(module: ir.Module) -> bytes:
 
 def _list_settings(request: CompileRequest) -> dict[str, object]:
     """Return the settings that the compiled HLO depends on."""
-    conversion = ("scheduled", "keep_async", "timeout_s")
+    others = {"scheduled", "keep_async", "timeout_s"}  # of the conversion, and of this run
+    if request.tpu is not None:
+        others.add("devices_per_node")
     return {
-        name: value for name, value in dataclasses.asdict(request).items() if name not in conversion
+        name: value for name, value in dataclasses.asdict(request).items() if name not in others
     }
 
 

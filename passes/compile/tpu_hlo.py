@@ -11,8 +11,8 @@ What is rewritten:
   such slices) run alongside compute. They are removed: what they fetch counts where it is used.
 - Products, which XLA:TPU writes as convolutions, become products again (``tpu_products``).
 - Ops and collectives that read another element type than they write get a conversion.
-- ``estimated_cycles`` and the names of Pallas kernels become frontend attributes, which the importer
-  keeps.
+- ``estimated_cycles`` and the names of Pallas kernels become frontend attributes, which the
+  importer keeps.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def make_case(devices=16, **texts):
 
 
 def plan_case(devices=16, changes=None, **texts):
-    return plan_case_program(make_case(devices, **texts), changes or {}, compiles_for_gpu=True)
+    return plan_case_program(make_case(devices, **texts), changes or {}, compiler="gpu")
 
 
 @pytest.fixture
@@ -137,9 +137,23 @@ def test_published_models_of_a_table_are_options_of_their_recipes():
         assert set(family.options) <= set(options)
 
 
+def test_rows_of_tpus_use_splash_attention_and_libtpus_flags():
+    texts = {
+        "hardware": "TPUv5e", "framework": "MaxText (JAX/XLA)",
+        "network": "ICI; DCN between 2 slices", "parallelism": "dp=2;fsdp=4;tp=2", "notes": "2 x v5e-8; configs/v5e/16b.sh",
+    }  # fmt: skip
+    plan = plan_case_program(make_case(16, **texts), {}, compiler="tpu")
+    assert plan.workload is not None and not plan.reasons
+    assert plan.workload.options["attention"] == "splash"
+    assert plan.workload.options["sequence_parallel"] == "true"
+    assert plan.xla_options == "slices=2,preset=maxtext-v5e"
+    plan = plan_case_program(make_case(16, hardware="TPUv5e"), {}, compiler="tpu")
+    assert "libtpu's default flags" in plan.assumptions and not plan.xla_options
+
+
 def test_attention_is_fused_for_types_of_16_bits_on_gpus():
     assert plan_case(precision="f32").workload.options["attention"] == "dot_product"
-    plan = plan_case_program(make_case(), {}, compiles_for_gpu=False)
+    plan = plan_case_program(make_case(), {}, compiler=None)
     assert plan.workload.options["attention"] == "dot_product"
     assert plan.xla_options == ""
 
@@ -272,7 +286,7 @@ def test_what_no_recipe_can_express_is_a_reason(texts, kind, reason):
 def test_what_a_row_leaves_open_is_an_assumption():
     texts = {"model": "llama2-7b", "hardware": "H100_80GB_SXM"}
     case = TrainingCase("a", 8, 1.0, texts, 2)
-    plan = plan_case_program(case, {}, compiles_for_gpu=True)
+    plan = plan_case_program(case, {}, compiler="gpu")
     assert plan.workload.options["model"] == "llama2-7b"
     assert plan.workload.mesh == {"data": 1, "fsdp": 8, "tensor": 1}
     for word in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from hespas.support.errors import HespasError, UsageError
 
@@ -25,17 +26,32 @@ def choose_xla_target(form: str, node: str) -> str:
     """
     if form not in BY_XLA:
         return ""
-    from hespas.configs import compile_targets
-    from hespas.dialects.xla import find_gpu_library
-    from hespas.passes.compile.compiler_process import NO_PLUGIN
+    from hespas.dialects import xla
+    from hespas.passes.compile.compiler_process import NO_LIBTPU, NO_PLUGIN
 
-    if node not in compile_targets.list_target_presets():
-        raise HespasError(f"XLA's GPU compiler has no target for node {node}", remedy=OTHER_WAY)
-    if find_gpu_library() is None:
+    compiler = find_compiler(node)
+    if compiler is None:
+        raise HespasError(f"XLA has no target for node {node}", remedy=OTHER_WAY)
+    library, remedy = (
+        (xla.find_tpu_library(), NO_LIBTPU)
+        if compiler == "tpu"
+        else (xla.find_gpu_library(), NO_PLUGIN)
+    )
+    if library is None:
         raise HespasError(
-            "XLA's GPU compiler is not installed", remedy=f"{NO_PLUGIN}, or {OTHER_WAY}"
+            f"XLA's {compiler.upper()} compiler is not installed",
+            remedy=f"{remedy}, or {OTHER_WAY}",
         )
     return node
+
+
+def find_compiler(node: str) -> Literal["gpu", "tpu"] | None:
+    """Return which of XLA's compilers has a target for a node; None if none has."""
+    from hespas.configs import compile_targets
+
+    if node not in compile_targets.list_target_presets():
+        return None
+    return "gpu" if compile_targets.load_compile_target(node).tpu is None else "tpu"
 
 
 def choose_system(node: str, devices: int, patterns: Sequence[str]) -> str | None:

@@ -74,5 +74,5 @@ def _optimise_module(payload: dict[str, Any]) -> Any:
     known = read_program_facts(module)
     run = PassRun(input_name=payload["input"])
     stages.advance_to_stage(module, "optimised", payload["target"], run, payload["options"])
-    write_program_facts(module, known)
+    write_program_facts(module, {**known, **read_program_facts(module)})
     return module

@@ -20,7 +20,7 @@ from hespas.estimators.measure.processes import LocalWorkerPool, WorkerSpec
 from hespas.estimators.measure.progress import ProgressCounter, open_progress_display
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.supervised_process import open_temporary_folder
-from hespas.workflows.studies.program_forms import BY_XLA
+from hespas.workflows.studies.program_forms import BY_XLA, find_compiler
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.sweep.sweep_jobs import compute_digest, compute_source_digest
 
@@ -28,7 +28,8 @@ WORKER, PROBE = (
     "hespas.workflows.studies.program_worker:write_program_file",
     "hespas.workflows.studies.program_worker:probe_device",
 )
-PACKAGES = ("jax", "jaxlib", "jax-cuda12-pjrt", "jax-cuda13-pjrt")
+PACKAGES = ("jax", "jaxlib", "jax-cuda12-pjrt", "jax-cuda13-pjrt", "libtpu")
+PLATFORMS = {"gpu": "cuda", "tpu": "tpu", None: "cpu"}  # JAX's, by the compiler
 SOURCES = ("frontends", "dialects", "passes")  # packages that a program depends on
 TIMEOUT_S = 3600.0
 
@@ -58,7 +59,7 @@ class StudyProgram:
             "options": dict(self.workload.options),
             "mesh": dict(self.workload.mesh),
             "spec": None,
-            "platform": "cuda" if self.target else "cpu",
+            "platform": PLATFORMS[find_compiler(self.target) if self.target else None],
         }
 
     def name_lowered_file(self) -> str:
@@ -81,13 +82,9 @@ class StudyProgram:
         if not self.target:
             return self.name_lowered_file()
         lowered = self.name_lowered_file()
-        key = compute_digest(
-            [
-                lowered,
-                compile_targets.load_compile_target(self.target).proto,
-                self.format_pass_options(),
-            ]
-        )
+        target = compile_targets.load_compile_target(self.target)
+        device = target.proto if target.tpu is None else target.tpu.model_dump()
+        key = compute_digest([lowered, device, self.format_pass_options()])
         return f"{lowered.removesuffix('.mlirbc')}-{self.target}-{key[:16]}.mlirbc"
 
 

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Literal, get_args
 
 from hespas.frontends.recipes.remat_policies import ON_HOST, RematPolicy
 from hespas.workflows.studies.study_definition import StudyWorkload
@@ -57,6 +57,7 @@ ACTIVATION_WORDS = {  # as rows name them, by MaxText's names
 }  # fmt: skip
 DEFAULT_SEQUENCE, DEFAULT_REMAT = 4096, "minimal"  # as the recipes
 MAXTEXT_PRESET = "maxtext-tutorial"  # MaxText's own GPU flags, without the thresholds of a row
+Compiler = Literal["gpu", "tpu"]
 LATENCY_HIDING = "--xla_gpu_enable_latency_hiding_scheduler=true"
 _COMBINERS = {"AR": "all_reduce", "AG": "all_gather", "RS": "reduce_scatter"}
 _UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -80,14 +81,14 @@ class CasePlan:
 
 
 def plan_case_program(
-    case: TrainingCase, changes: Mapping[str, str], *, compiles_for_gpu: bool
+    case: TrainingCase, changes: Mapping[str, str], *, compiler: Compiler | None
 ) -> CasePlan:
     """Plan the program of a case.
 
     Args:
         case: The case.
         changes: Options of the recipe that replace those of every row.
-        compiles_for_gpu: Whether XLA compiles the program for a GPU, with cuDNN's attention.
+        compiler: The compiler, which has a kernel of attention; None if XLA compiles nothing.
     """
     plan = CasePlan()
     sizes = _plan_sizes(case, plan)
@@ -108,15 +109,18 @@ def plan_case_program(
         "sequence": str(sequence),
         **batch,
         "remat": remat,
-        "attention": _choose_attention(precision, compiles_for_gpu=compiles_for_gpu),
+        "attention": _choose_attention(precision, compiler),
         "scan": _plan_scan(case, plan),
         **changes,
     }
     recipe = find_recipe(case.get_text("model"))
-    if recipe != "moe" and _is_sequence_parallel(case):
+    if recipe != "moe" and (_is_sequence_parallel(case) or _divides_activations(case, mesh)):
         options["sequence_parallel"] = "true"
     plan.workload = StudyWorkload(recipe, options, mesh, {"id": case.id})
-    plan.xla_options = _plan_xla_options(case, plan) if compiles_for_gpu else ""
+    if compiler == "gpu":
+        plan.xla_options = _plan_xla_options(case, plan)
+    elif compiler == "tpu":
+        plan.xla_options = _plan_tpu_options(case, plan)
     return plan
 
 
@@ -126,9 +130,24 @@ def _is_sequence_parallel(case: TrainingCase) -> bool:
     return sizes.get("sp", "1") != "1" and sizes.get("sp") == sizes.get("tp")
 
 
-def _choose_attention(precision: Mapping[str, str], *, compiles_for_gpu: bool) -> str:
-    """Return cuDNN's fused attention where it exists: on GPUs, for types of 16 bits."""
-    is_fused = compiles_for_gpu and precision.get("compute_dtype") != "f32"
+def _divides_activations(case: TrainingCase, mesh: Mapping[str, int]) -> bool:
+    """Return whether tensor parallelism divides the activations between blocks, as in MaxText.
+
+    MaxText divides them by embedding (its rule of the axis ``activation_embed``), the recipes by
+    tokens: the sizes of activations and collectives are the same.
+    """
+    return (
+        mesh["tensor"] > 1
+        and "tpu" in case.get_text("hardware").lower()
+        and ("maxtext" in case.get_text("framework").lower())
+    )
+
+
+def _choose_attention(precision: Mapping[str, str], compiler: Compiler | None) -> str:
+    """Return the fused attention of the device: splash on TPUs, cuDNN's for types of 16 bits."""
+    if compiler == "tpu":
+        return "splash"
+    is_fused = compiler == "gpu" and precision.get("compute_dtype") != "f32"
     return "cudnn" if is_fused else "dot_product"
 
 
@@ -342,6 +361,21 @@ def _plan_xla_options(case: TrainingCase, plan: CasePlan) -> str:
         plan.assumptions.append(f"compiled by XLA, not by {case.get_text('framework')}")
     if len(flags) == 1 and "maxtext" not in framework:
         plan.assumptions.append("XLA flags: default thresholds, latency-hiding scheduler")
+    return ",".join(options)
+
+
+def _plan_tpu_options(case: TrainingCase, plan: CasePlan) -> str:
+    """Return the options of xla-optimize for a TPU: the slices of the row, and its flags."""
+    slices = re.search(r"between (\d+) slices", case.get_text("network"))
+    options = [f"slices={slices[1]}"] if slices else []
+    stated = case.get_text("xla_flags")
+    script = re.search(r"\bconfigs/(v5e|v5p)/", case.get_text("notes"))
+    if stated:
+        options.append(f'flags="{stated}"')
+    elif script:
+        options.append(f"preset=maxtext-{script[1]}")
+    else:
+        plan.assumptions.append("libtpu's default flags")
     return ",".join(options)
 
 

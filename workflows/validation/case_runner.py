@@ -132,8 +132,9 @@ def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
             target = program_forms.choose_xla_target(options.form, node)
         except HespasError as error:
             hardware_reason = error.message
-    compiles_for_gpu = options.form in program_forms.BY_XLA
-    plan = plan_case_program(case, options.changes, compiles_for_gpu=compiles_for_gpu)
+    by_xla = options.form in program_forms.BY_XLA
+    compiler = program_forms.find_compiler(node) if by_xla else None
+    plan = plan_case_program(case, options.changes, compiler=compiler)
     outcome = CaseOutcome(case, plan, node)
     if hardware_reason:
         plan.reasons["hardware"] = hardware_reason
