@@ -140,7 +140,8 @@ def test_published_models_of_a_table_are_options_of_their_recipes():
 def test_rows_of_tpus_use_splash_attention_and_libtpus_flags():
     texts = {
         "hardware": "TPUv5e", "framework": "MaxText (JAX/XLA)",
-        "network": "ICI; DCN between 2 slices", "parallelism": "dp=2;fsdp=4;tp=2", "notes": "2 x v5e-8; configs/v5e/16b.sh",
+        "network": "ICI; DCN between 2 slices", "parallelism": "dp=2;fsdp=4;tp=2",
+        "notes": "2 x v5e-8; configs/v5e/16b.sh",
     }  # fmt: skip
     plan = plan_case_program(make_case(16, **texts), {}, compiler="tpu")
     assert plan.workload is not None and not plan.reasons
