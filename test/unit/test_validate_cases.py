@@ -5,6 +5,7 @@ import dataclasses
 import json
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from hespas.workflows.validation.case_programs import (
     read_combine_flags,
 )
 from hespas.workflows.validation.case_runner import CaseOptions, CaseOutcome
+from hespas.workflows.validation.case_slices import find_slice_problem
 from hespas.workflows.validation.measured_cells import COLUMNS, MeasuredCell
 from hespas.workflows.validation.prediction_scores import StepPrediction
 from hespas.workflows.validation.training_cases import (
@@ -181,6 +183,28 @@ def test_microbatches_are_accumulated(texts, expected):
     assert (options["batch"], options.get("accumulate")) == expected
 
 
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"dcn_dp": 2, "dcn_fsdp": 2, "ici_fsdp": 4},
+        {"dcn_fsdp": 4, "ici_fsdp": 2, "ici_tp": 2},
+        {"dcn_dp": 2, "ici_dp": 1, "ici_fsdp": 2, "ici_tp": 4},
+        {"ici_dp": 2, "dcn_fsdp": 2, "ici_fsdp": 4},
+    ],
+)
+def test_slices_have_the_order_of_jax_where_they_are_accepted(sizes):
+    """The hybrid mesh is made as JAX's: meshes of slices and within one, interleaved by axis."""
+    axes = ("dp", "fsdp", "tp")
+    between = [sizes.get(f"dcn_{axis}", 1) for axis in axes]
+    within = [sizes.get(f"ici_{axis}", 1) for axis in axes]
+    whole = {axis: b * w for axis, b, w in zip(axes, between, within, strict=True)}
+    numbers = np.arange(np.prod(between) * np.prod(within)).reshape(*between, *within)
+    hybrid = numbers.transpose(0, 3, 1, 4, 2, 5).reshape(tuple(whole.values()))
+    is_row_major = (hybrid.ravel() == np.arange(hybrid.size)).all()
+    text = ";".join(f"{name}={size}" for name, size in sizes.items())
+    assert (not find_slice_problem(text, whole)) == is_row_major
+
+
 def test_mixed_precision_of_composer_is_a_type_of_sums():
     for text, expected in (("amp_bf16/DEFAULT", "f32"), ("bf16/PURE", None)):
         assert plan_case(precision=text).workload.options.get("reduce_dtype") == expected
@@ -267,6 +291,8 @@ def test_options_of_the_user_replace_those_of_rows():
         ({"parallelism": "cp=2;fsdp=8"}, "parallelism", r"context parallelism \(cp=2\)"),
         ({"parallelism": "fsdp=8"}, "parallelism", "makes 8 devices, not 16"),
         ({"parallelism": "see recipe"}, "parallelism", "states no sizes"),
+        ({"parallelism": "dp=2;fsdp=8;ici_dp=2;dcn_fsdp=2"}, "parallelism", "inside of ici_dp"),
+        ({"parallelism": "fsdp=16;dcn_fsdp=2;ici_fsdp=4"}, "parallelism", "2 x 4 devices of"),
         ({"parallelism": "fsdp=16;fsdp_strategy=NO_SHARD"}, "parallelism", "strategy NO_SHARD"),
         ({"remat": "custom: context on device; tiling"}, "remat", "no recipe has"),
         ({"remat": "custom: everything on device"}, "remat", "no recipe has"),

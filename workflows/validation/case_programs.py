@@ -20,6 +20,7 @@ from hespas.workflows.validation.case_models import (
     find_published_model,
     infer_head_dim,
 )
+from hespas.workflows.validation.case_slices import find_slice_problem
 from hespas.workflows.validation.case_systems import HOST_DEVICES
 from hespas.workflows.validation.training_cases import DIMENSIONS, TrainingCase
 
@@ -231,6 +232,7 @@ def _plan_mesh(case: TrainingCase, plan: CasePlan) -> dict[str, int]:
     strategy = read_fsdp_strategy(case)
     if strategy not in ("", "FULL_SHARD", "SHARD_GRAD_OP"):
         problems.append(f"FSDP's strategy {strategy}")
+    problems += filter(None, [find_slice_problem(text, sizes)])
     is_in_data = is_moe and "megatron" in case.get_text("framework").lower()
     mesh = {
         # Megatron divides experts over devices of data parallelism.
