@@ -71,9 +71,9 @@ def test_a_symbol_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().err == (
         "f:2:1: error: 'func.func': the symbol @\"f\\FF\" is not UTF-8 text\n"
     )
-    function = ir.Module.parse('func.func private @"f\\FF"()', make_context()).body.operations[0]
+    module = ir.Module.parse('func.func private @"f\\FF"()', make_context())  # keeps its ops alive
     with pytest.raises(HespasError, match="is not UTF-8"):
-        get_symbol_name(function.operation)
+        get_symbol_name(module.body.operations[0].operation)
 
 
 def test_another_name_is_refused_without_a_traceback(capfd: pytest.CaptureFixture[str]) -> None:
