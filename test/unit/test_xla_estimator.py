@@ -204,11 +204,11 @@ def test_lapack_is_there():
 
 
 def test_a_region_that_does_not_fit_is_refused():
-    kind = "tensor<65536x65536x64xf64>"
+    kind = "tensor<65536x65536x8xf64>"  # from 1 TiB on, XLA of jaxlib 0.12 crashes
     text = f"""func.func @main(%x: {kind}) -> {kind} {{
       %0 = stablehlo.add %x, %x : {kind}
       return %0 : {kind} }}"""
-    with pytest.raises(HespasError, match=r"it needs 4096\.0 GiB of memory"):
+    with pytest.raises(HespasError, match=r"it needs 512\.0 GiB of memory"):
         xla(text)
 
 
