@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from hespas.frontends.recipes.remat_policies import ON_HOST, RematPolicy
+from hespas.frontends.recipes.remat_policies import RematPolicy
 from hespas.workflows.studies.study_definition import StudyWorkload
+from hespas.workflows.validation.case_activations import read_kept_activations
 from hespas.workflows.validation.case_models import (
     find_family,
     find_published_model,
@@ -50,12 +51,6 @@ PRECISIONS: Mapping[str, Mapping[str, str]] = {
     "f32": {"compute_dtype": "f32"},
 }
 REMAT_POLICIES: tuple[str, ...] = get_args(RematPolicy)
-ACTIVATION_WORDS = {  # as rows name them, by MaxText's names
-    "layer input": "decoder_layer_input", "input": "decoder_layer_input",
-    "q": "query_proj", "query": "query_proj", "k": "key_proj", "key": "key_proj",
-    "v": "value_proj", "value": "value_proj", "qkv": "query_proj,key_proj,value_proj",
-    "out": "out_proj", "context": "context", "mlpwo": "mlpwo",
-}  # fmt: skip
 DEFAULT_SEQUENCE, DEFAULT_REMAT = 4096, "minimal"  # as the recipes
 MAXTEXT_PRESET = "maxtext-tutorial"  # MaxText's own GPU flags, without the thresholds of a row
 Compiler = Literal["gpu", "tpu"]
@@ -296,24 +291,6 @@ def _choose_eager_policy(case: TrainingCase) -> str:
     if not strategy and not any(name in framework for name in ("pytorch", "megatron")):
         return "none"
     return "eager_weights" if strategy == "FULL_SHARD" else "eager"
-
-
-def read_kept_activations(text: str) -> str:
-    """Read the activations that a layer keeps in words, as a list of the option ``remat``.
-
-    Understands ``custom: layer input, q,k,v proj offloaded to host`` and ``context and mlpwo on
-    device``; returns "" for anything else.
-    """
-    match = re.fullmatch(r"(?:custom: )?(.+) (offloaded(?: to host)?|on device)", text)
-    if not match:
-        return ""
-    words = re.split(r" and |[,+]", match[1])
-    names = [ACTIVATION_WORDS.get(word.strip().removesuffix(" proj")) for word in words]
-    if None in names:
-        return ""
-    ending = ON_HOST if match[2].startswith("offloaded") else ""
-    activations = dict.fromkeys(name for group in names if group for name in group.split(","))
-    return ",".join(name + ending for name in activations)
 
 
 def _plan_batch(
