@@ -66,25 +66,20 @@ TABLES = [
 ]
 
 
-def tables(component, device, names):
-    return [read_measurements(component(name), device) for name in names]
-
-
-SLOW_TABLES = [
+LARGE_TABLES = [
     ("GB200_186GB", "vllm 0.24.0", ("gemm_gb200",)),
     ("GB300_288GB", "vllm 0.24.0", ("gemm_gb300",)),
 ]
 
 
+def tables(component, device, names):
+    return [read_measurements(component(name), device) for name in names]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("node", "device", "names"),
-    [
-        *(pytest.param(*table, id=f"{table[0]}-{table[2][0]}") for table in TABLES),
-        *(
-            pytest.param(*table, id=f"{table[0]}-{table[2][0]}", marks=pytest.mark.slow)
-            for table in SLOW_TABLES
-        ),
-    ],
+    [pytest.param(*table, id=f"{table[0]}-{table[2][0]}") for table in [*TABLES, *LARGE_TABLES]],
 )
 def test_held_out_errors_and_bands(component, node, device, names):
     constants = DeviceConstants.from_node(configs.load_node(node))
