@@ -213,6 +213,7 @@ def test_node_without_an_array():
         cost(product(8, 8, 8), "H100_80GB")
 
 
+@pytest.mark.slow
 def test_a_whole_program_and_its_sum(workload):
     from hespas import frontends
 
@@ -356,6 +357,7 @@ HARDWARE = {
 }
 
 
+@pytest.mark.slow
 @draw_examples(60)
 @given(
     st.tuples(*[st.integers(1, 3000)] * 3),

@@ -87,6 +87,7 @@ SIZES = st.tuples(*[st.integers(1, 700)] * 3)
 ARRAYS = st.tuples(st.sampled_from([4, 8, 128]), st.sampled_from([4, 16, 128]))
 
 
+@pytest.mark.slow
 @given(SIZES, ARRAYS, st.sampled_from(flow.DATAFLOWS), st.sampled_from(flow.VARIANTS))
 def test_no_faster_than_every_cell_busy(sizes, array, dataflow, variant):
     if variant == "cocossim":
@@ -122,6 +123,7 @@ def test_one_fold_takes_as_long_in_every_variant(sizes, dataflow):
     assert flow.count_product_cycles("pipelined", dataflow, sizes, 64, 64) <= several + 1
 
 
+@pytest.mark.slow
 @given(SIZES, st.integers(2, 9), st.sampled_from(flow.DATAFLOWS))
 def test_products_follow_each_other_without_a_gap(sizes, count, dataflow):
     cycles = [

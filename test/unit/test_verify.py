@@ -99,6 +99,7 @@ def test_the_first_is_raised_and_the_others_counted(parse: Callable[[str], ir.Mo
     assert "hespas.w'" in caught.value.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pipeline",
     [
