@@ -78,6 +78,10 @@ The published llama3-100m has 100 all-gathers too (L = 7 on fsdp). When XLA has 
 programs for an H100, each has 51 reduce-scatters and 12 combined all-gathers. Weights and gradients
 are sent in `compute_dtype`.
 
+`gpt` and `gemma` communicate likewise. An embedding that the logits use too is gathered once, and
+its gradient scattered once; learned positions are one more matrix; gradients of biases are summed
+like those of norms.
+
 In the other recipes, `decode` and `prefill` have 2L + 1 all_reduce over tensor, and 2 that choose
 the token. `moe` has 2L all_to_all forward and 2L backward. `pipeline` has a collective_permute in
 each of the `microbatches + stages - 1` steps of its loop, forward and backward. `resnet` has one
