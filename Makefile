@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Hundreds of tests start a process, which takes a quarter less with compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test versions quick nightly lint types lit unit docs wheel bench format generate clean
+.PHONY: help demo test versions quick nightly lint types lit unit extras docs wheel bench format generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -62,6 +62,18 @@ lit: $(VENV)/.dev ## FileCheck tests of the passes
 
 unit: $(VENV)/.dev $(VENV)/.scalesim ## pytest
 	$(PYTEST)
+
+# The tests that `make test` skips: each extra has an environment of its own.
+EXTRAS ?= tpu-compiler torch maxtext
+EXTRA_TESTS_tpu-compiler := test/unit/test_tpu_hlo.py test/unit/test_splash_attention.py
+EXTRA_TESTS_torch := test/unit/test_torch.py
+EXTRA_TESTS_maxtext := test/unit/test_maxtext.py
+extras: $(EXTRAS:%=extra-%) ## make the environments of the extras that dev lacks, and run their tests
+
+extra-%:
+	$(PYTHON) -m venv build/venv-$*
+	build/venv-$*/bin/python -m pip install --quiet -e '.[$*,jax,gpu-compiler]' pytest hypothesis
+	build/venv-$*/bin/python -m pytest $(EXTRA_TESTS_$*)
 
 docs: $(VENV)/.dev ## build the documentation site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir build/site

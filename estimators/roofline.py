@@ -3,8 +3,9 @@
     latency = max(sum over parts of operations / peak(unit, dtype), bytes / memory bandwidth)
 
 (Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009.) The latency is a lower bound: it
-contains no launch time and no efficiency. If the node has both power constants, energy follows from
-the power model of the published Hespas (arXiv 2604.12090):
+contains no launch time and no efficiency. With ``compiler_estimates``, kernels with
+``hespas.compiler_estimate`` take the time that the compiler expects instead. If the node has both
+power constants, energy follows from the power model of the published Hespas (arXiv 2604.12090):
 
     power = min(tdp, compute share * tdp * (1 - r) + memory share * tdp * r)
 
@@ -15,18 +16,19 @@ r is the memory's part of the power.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from hespas.configs.node_overrides import NodeOverrides
 from hespas.configs.node_spec import NodeSpec, PeakRate
-from hespas.dialects.attrs import Cost
+from hespas.dialects.attrs import CompilerEstimateAttr, Cost
 from hespas.estimators.base import (
     CostItem,
     Estimator,
     build_work_cost,
     determine_bound,
     raise_as_unknown_cost,
+    setting,
 )
 from hespas.estimators.work import OpWork
 
@@ -43,6 +45,10 @@ class RooflineConfig(NodeOverrides, _NodeConfig):
     Energy is estimated if the node has ``tdp_w`` and ``hbm_power_share``.
     """
 
+    compiler_estimates: bool = setting(
+        False, "kernels take the time that XLA:TPU expects, where it left one on them"
+    )
+
 
 class RooflineEstimator(Estimator):
     """Estimate each op by its operations at peak rate or its bytes at full bandwidth."""
@@ -53,13 +59,20 @@ class RooflineEstimator(Estimator):
 
     def __init__(self, config: RooflineConfig) -> None:
         self.node = config.apply_to_node(config.node)
+        self.compiler_estimates = config.compiler_estimates
+        self.expected_count = 0
         self.peaks: dict[tuple[str, str], PeakRate] = {}
         self.fallbacks: Counter[str] = Counter()
 
     def estimate(self, item: CostItem) -> Cost:
         work = item.work
         with raise_as_unknown_cost(item.op):
-            return self.compute_cost(work)
+            cost = self.compute_cost(work)
+        expected = CompilerEstimateAttr.read_from_op(item.op) if self.compiler_estimates else None
+        if expected is None:
+            return cost
+        self.expected_count += 1
+        return replace(cost, latency_ns=expected.latency_ns)
 
     def compute_cost(self, work: OpWork) -> Cost:
         """Return the cost of work; raises HespasError for a type without a rate."""
@@ -78,6 +91,8 @@ class RooflineEstimator(Estimator):
 
     def describe_provenance(self) -> str:
         text = self.node.describe_provenance()
+        if self.expected_count:
+            text += f"; XLA's estimated cycles of {self.expected_count} distinct kernels"
         if self.fallbacks:
             text += "; rates of other types: " + ", ".join(
                 f"{fallback} (distinct ops: {count})"

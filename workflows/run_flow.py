@@ -16,6 +16,7 @@ from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import MemoryAttr, SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
+from hespas.passes.optimize.compiler_estimates import MEMORY_FACT
 from hespas.passes import pipeline
 from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import PassRun
@@ -195,12 +196,14 @@ def summarise_run(
     split = SplitAttr.read_from_op(outcome.module.operation)
     assert split is not None
     node = load_target_node(outcome.target)
+    facts = read_program_facts(outcome.module)
     derived = derive_step_figures(
         emitted.stats,
         simulation.result.step_time_ns * 1e-9 if simulation else None,
         node,
-        StepWork.from_facts(read_program_facts(outcome.module), node, plan.step_figures),
+        StepWork.from_facts(facts, node, plan.step_figures),
     )
+    planned_bytes = facts.get(MEMORY_FACT.format("peak"))
     for warning in list_figure_warnings(derived, node):
         outcome.run.warn(warning)
     return RunSummary(
@@ -216,6 +219,7 @@ def summarise_run(
         timeline=plan.network.timeline if plan.network else None,
         measured=annotation.measured if annotation else None,
         memory=outcome.run.find_artefact(MemoryAttr),
+        planned_bytes=planned_bytes if isinstance(planned_bytes, int) else None,
         node=node,
         derived=derived,
     )

@@ -47,6 +47,7 @@ class RunSummary:
         timeline: The file of the timeline.
         measured: What was measured; None if the estimator does not measure.
         memory: The memory on one device; None if it was not computed.
+        planned_bytes: The peak memory of XLA's own plan for one device; None if it is not known.
         node: The node; None if it is unknown.
         derived: Utilisation, rates, energy and cost of a step.
     """
@@ -63,6 +64,7 @@ class RunSummary:
     timeline: str | None = None
     measured: MeasureStatistics | None = None
     memory: MemoryAttr | None = None
+    planned_bytes: int | None = None
     node: NodeSpec | None = None
     derived: DerivedFigures | None = None
 
@@ -294,6 +296,8 @@ def _build_memory_table(summary: RunSummary) -> TextTable:
     rows: list[TextRow] = [
         ("peak", f"{format_scaled(memory.peak_bytes, 'B')}{_format_memory_share(summary)}")
     ]
+    if summary.planned_bytes is not None:
+        rows.append(("XLA's own plan", f"{format_scaled(summary.planned_bytes, 'B')}: fits"))
     where = f" ({memory.location})" if memory.location else ""
     rows.append(("most live", f"{format_scaled(memory.live_bytes, 'B')}, at {memory.op}{where}"))
     named = (

@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 from support.execution import call
 
-from hespas import passes
+from hespas import configs, passes
 from hespas.configs import compile_targets
 from hespas.configs.tpu_targets import choose_tpu_topology
 from hespas.dialects.attrs import CommAttr, CompilerEstimateAttr
 from hespas.dialects.mlir import hlo_proto_to_stablehlo, hlo_text_to_proto, ir, make_context
+from hespas.dialects.op_kinds import find_entry_function
 from hespas.dialects.xla import find_tpu_library
+from hespas.estimators.base import CostItem
+from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
 from hespas.passes.base import PassRun
 from hespas.passes.compile import compiler_process
 from hespas.passes.compile.compile_cache import (
@@ -127,6 +130,21 @@ def test_estimated_cycles_are_kept(llama_text):
     assert {estimate.cycles for estimate in estimates} <= set(stated)
     assert all(e.latency_ns == pytest.approx(e.cycles / 1.5) for e in estimates)
     assert "hespas_cycles" not in str(module)
+
+
+def test_the_roofline_takes_the_compilers_time_on_request():
+    module = ir.Module.parse(SMALL, make_context())
+    product = find_entry_function(module).regions[0].blocks[0].operations[0].operation
+    CompilerEstimateAttr(3000, 2000.0).write_to_op(product)
+    node = configs.load_node("TPUv5e")
+    times = [
+        RooflineEstimator(RooflineConfig(node, compiler_estimates=on)).estimate(
+            CostItem(product, str(product))
+        )
+        for on in (False, True)
+    ]
+    assert times[0].latency_ns < 2000.0 == times[1].latency_ns
+    assert times[0].flops == times[1].flops
 
 
 CONVOLUTION = """HloModule m
