@@ -16,7 +16,6 @@ from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import MemoryAttr, SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
-from hespas.passes.optimize.compiler_estimates import MEMORY_FACT
 from hespas.passes import pipeline
 from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import PassRun
@@ -26,6 +25,7 @@ from hespas.passes.emit.emit_chakra import (
     announce_trace_folder,
     choose_trace_folder,
 )
+from hespas.passes.optimize.compiler_estimates import MEMORY_FACT
 from hespas.passes.prepare.device_grid import read_stated_count
 from hespas.support.errors import HespasError
 from hespas.support.output_folder import open_output_folder
