@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hespas import configs
+from hespas import configs, passes
+from hespas.dialects.attrs import Cost
+from hespas.dialects.mlir import collect_functions
 from hespas.dialects.xla import find_tpu_library
 from hespas.estimators.calibrated.attention_shape import AttentionShape
 from hespas.estimators.calibrated.device_constants import DeviceConstants
@@ -166,3 +168,26 @@ def test_the_table_is_what_the_compiler_says():
     cycles, time_ns = estimate_cycles(first, "TPUv5e")
     row = next(r for r in read_rows("TPUv5e") if (r.kind, r.sizes) == (first.kernel, first.sizes))
     assert 1e-9 * time_ns == pytest.approx(row.time_s, rel=1e-4) and cycles > 0
+
+
+def test_kernels_can_take_the_estimate_of_the_compiler(parse):
+    """Equal products with different estimates are not merged; an op without one has constants."""
+    matrix = "tensor<512x512xbf16>"
+    product = f"stablehlo.dot %a, %a {{}} : ({matrix}, {matrix}) -> {matrix}"
+    attribute = "{{hespas.compiler_estimate = {{cycles = {0} : i64, latency_ns = {0}.0 : f64}}}}"
+    bodies = [product.format(text) for text in ("", attribute.format(3000), attribute.format(7000))]
+    lines = "\n".join(f"%{number} = {body}" for number, body in enumerate(bodies))
+    text = f"func.func @main(%a: {matrix}) {{\n{lines}\nreturn\n}}"
+    times_ns, tags = [], []
+    for option in ("", " compiler-estimates"):
+        module = parse(text)
+        passes.run_pipeline(module, f"calibrated-annotate{{node=TPUv5e{option}}}")
+        costs = [
+            Cost.read_from_op(view.operation)
+            for view in collect_functions(module)["main"].regions[0].blocks[0].operations
+        ]
+        times_ns.append([cost.latency_ns for cost in costs if cost])
+        tags.append([cost.tag for cost in costs if cost])
+    own_ns = times_ns[0][0]
+    assert times_ns[0] == [own_ns] * 3 and times_ns[1] == [own_ns, 3000, 7000]
+    assert tags == [[None] * 3, [None, "assumed", "assumed"]]
