@@ -15,6 +15,7 @@ from hespas.passes.fuse.collective_rewrites import (
     transpose_collectives_to_major,
 )
 from hespas.passes.fuse.combine_collectives import CollectiveCombiner
+from hespas.passes.fuse.constant_sinking import sink_constants
 from hespas.passes.fuse.dots import fold_transposes, merge_dots
 from hespas.passes.fuse.epilogues import fuse_epilogues
 from hespas.passes.fuse.fusion_builder import FusionBuilder
@@ -71,6 +72,9 @@ class FusePass(Pass):
                 fold_transposes(block)
                 split_reductions(block)
             blocks = simplify_module(module)
+        # CSE would move the copies out again.
+        sink_constants(blocks)
+        if self.model == "xla":
             for block in blocks:
                 fuse_epilogues(block)
         for block in blocks:

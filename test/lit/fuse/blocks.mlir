@@ -166,3 +166,41 @@ module @dynamic {
     return %2 : tensor<f32>
   }
 }
+
+// -----
+
+/// A broadcast of a constant that a loop body captures, or receives as an operand that it does not
+/// change, becomes part of the kernels of the body.
+
+// CHECK-LABEL: module @constants
+module @constants {
+  // CHECK: stablehlo.while
+  // CHECK: do {
+  // CHECK: "mhlo.fusion"
+  // CHECK: stablehlo.broadcast_in_dim
+  // CHECK: stablehlo.maximum
+  // CHECK: stablehlo.broadcast_in_dim
+  // CHECK: stablehlo.minimum
+  // CHECK: mhlo.return
+  func.func @main(%a: tensor<4x64xf32>) -> tensor<4x64xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %low = stablehlo.constant dense<-1.0> : tensor<f32>
+    %high = stablehlo.constant dense<1.0> : tensor<f32>
+    %lows = stablehlo.broadcast_in_dim %low, dims = [] : (tensor<f32>) -> tensor<4x64xf32>
+    %highs = stablehlo.broadcast_in_dim %high, dims = [] : (tensor<f32>) -> tensor<4x64xf32>
+    %0:3 = stablehlo.while(%i = %zero, %x = %a, %most = %highs) : tensor<i32>, tensor<4x64xf32>, tensor<4x64xf32>
+     cond {
+      %ten = stablehlo.constant dense<10> : tensor<i32>
+      %lt = stablehlo.compare LT, %i, %ten, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %1 = stablehlo.tanh %x : tensor<4x64xf32>
+      %2 = stablehlo.maximum %1, %lows : tensor<4x64xf32>
+      %3 = stablehlo.minimum %2, %most : tensor<4x64xf32>
+      stablehlo.return %next, %3, %most : tensor<i32>, tensor<4x64xf32>, tensor<4x64xf32>
+    }
+    return %0#1 : tensor<4x64xf32>
+  }
+}

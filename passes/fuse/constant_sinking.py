@@ -1,0 +1,80 @@
+"""Sinking constants into loop bodies and branches, like XLA's WhileLoopConstantSinking.
+
+A broadcast outside a body is a buffer that the kernels of the body read. Inside, it is part of each
+kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hespas.dialects.mlir import get_defining_op, ir
+
+_WHILE = "stablehlo.while"
+
+
+def sink_constants(blocks: Sequence[ir.Block]) -> None:
+    """Copy broadcasts of constants into the loop bodies and branches that read them.
+
+    A value is read in a block if an op of the block captures it, or if it is a loop operand that
+    the body returns unchanged.
+    """
+    for block in blocks:
+        copies: dict[ir.Value, ir.Value] = {}
+        for argument, initial in _list_invariant_arguments(block):
+            if _is_broadcast_of_constant(initial):
+                _replace_reads(block, argument, _copy_into_block(initial, block, copies))
+        for view in block.operations:
+            op = view.operation
+            for position, operand in enumerate(op.operands):
+                if _is_broadcast_of_constant(operand) and _get_owner_block(operand) != block:
+                    op.operands[position] = _copy_into_block(operand, block, copies)
+
+
+def _get_owner_block(value: ir.Value) -> ir.Block | None:
+    """Return the block of the op that defines a value."""
+    op = get_defining_op(value)
+    return None if op is None else op.block
+
+
+def _list_invariant_arguments(block: ir.Block) -> list[tuple[ir.Value, ir.Value]]:
+    """List the arguments of a block of a loop that no iteration changes, with their values."""
+    loop = block.owner.operation
+    if loop.name != _WHILE:
+        return []
+    body = loop.regions[1].blocks[0]
+    results = body.operations[len(body.operations) - 1].operation.operands
+    pairs = zip(body.arguments, results, block.arguments, loop.operands, strict=True)
+    return [(read, initial) for argument, result, read, initial in pairs if argument == result]
+
+
+def _is_broadcast_of_constant(value: ir.Value) -> bool:
+    op = get_defining_op(value)
+    if op is None or op.name != "stablehlo.broadcast_in_dim":
+        return False
+    source = get_defining_op(op.operands[0])
+    return source is not None and source.name == "stablehlo.constant"
+
+
+def _copy_into_block(
+    value: ir.Value, block: ir.Block, copies: dict[ir.Value, ir.Value]
+) -> ir.Value:
+    """Return the copy of a broadcast of a constant at the beginning of a block."""
+    if value not in copies:
+        broadcast = get_defining_op(value)
+        constant = get_defining_op(broadcast.operands[0]) if broadcast else None
+        assert broadcast is not None and constant is not None
+        copy = broadcast.clone(ir.InsertionPoint.at_block_begin(block)).operation
+        source = constant.clone(ir.InsertionPoint.at_block_begin(block)).operation
+        copy.operands[0] = source.results[0]
+        copies[value] = copy.results[0]
+    return copies[value]
+
+
+def _replace_reads(block: ir.Block, argument: ir.Value, copy: ir.Value) -> None:
+    """Replace an argument in the ops of a block, except in what it returns."""
+    for view in list(block.operations)[:-1]:
+        op = view.operation
+        for position, operand in enumerate(op.operands):
+            if operand == argument:
+                op.operands[position] = copy
