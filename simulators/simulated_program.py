@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 
 from hespas.chakra.dependency_graph import collect_children, sort_topologically
@@ -112,7 +113,7 @@ class ProgramBuilder:
         return steps
 
     def _find_dependencies(self, path: Path, nodes: Sequence[TraceNode]) -> _ProgramDependencies:
-        key = tuple([(node.id, node.data_deps, node.ctrl_deps) for node in nodes])
+        key = tuple(map(attrgetter("id", "data_deps", "ctrl_deps"), nodes))
         dependencies = self._dependencies.get(key)
         if dependencies is None:
             dependencies = self._dependencies[key] = _index_dependencies(path, nodes)

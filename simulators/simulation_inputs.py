@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +204,7 @@ class _DeviceLoader:
 
     def _parse_program(self, path: Path, data: bytes) -> SimulatedProgram:
         try:
-            nodes = sorted(self._decoder.decode_nodes(data, path), key=lambda node: node.id)
+            nodes = sorted(self._decoder.decode_nodes(data, path), key=attrgetter("id"))
         except TraceFileError as error:
             raise HespasError(error.message, where=str(path)) from None
         if not nodes:

@@ -48,7 +48,7 @@ def _compute_covered_ns(spans: Sequence[tuple[int, int]]) -> int:
     total, end = 0, 0
     for start, finish in sorted(spans):
         if finish > end:
-            total += finish - max(start, end)
+            total += finish - (start if start > end else end)
             end = finish
     return total
 

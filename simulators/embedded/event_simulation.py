@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from contextlib import suppress
 
 from hespas.simulators.simulated_program import SimulatedProgram
@@ -24,6 +25,7 @@ from .slowdown import SlowdownRunner
 
 DEFAULT_OPTIONS = SimulationOptions()
 MAX_MESSAGES = 1_000_000  # some 10 s
+_make_interval = functools.partial(tuple.__new__, NodeInterval)  # faster than a call of the class
 _INTERVAL_RESOURCES = {
     "compute": "compute", "cpu": "compute", "skip": "compute", "comm": "comm", "recv": "recv",
 }  # fmt: skip
@@ -127,15 +129,13 @@ def _collect_intervals(program: SimulatedProgram, lane: DeviceLane) -> list[Node
     nodes, steps, ends = program.nodes, program.steps, lane.ends
     issued = sorted([(lane.starts[p], p) for p in lane.order])
     return [
-        NodeInterval(nodes[p].id, start, ends[p], _INTERVAL_RESOURCES[steps[p].resource])
+        _make_interval((nodes[p].id, start, ends[p], _INTERVAL_RESOURCES[steps[p].resource]))
         for start, p in issued
     ]
 
 
 def _compute_totals(program: SimulatedProgram, lane: DeviceLane) -> DeviceResult:
-    spans: dict[str, list[tuple[int, int]]] = {"compute": [], "comm": [], "recv": []}
-    for position in lane.order:
-        resource = program.steps[position].resource
-        if resource in spans:
-            spans[resource].append((lane.starts[position], lane.ends[position]))
-    return compute_device_result(lane.finish_ns, spans["compute"], spans["comm"] + spans["recv"])
+    steps, starts, ends = program.steps, lane.starts, lane.ends
+    compute = [(starts[p], ends[p]) for p in lane.order if steps[p].resource == "compute"]
+    comm = [(starts[p], ends[p]) for p in lane.order if steps[p].resource in ("comm", "recv")]
+    return compute_device_result(lane.finish_ns, compute, comm)
