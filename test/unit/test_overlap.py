@@ -153,6 +153,7 @@ def test_the_result_states_the_slowdown(tmp_path):
     assert report.result.settings.to_texts()["slowdown"] == "all_reduce=0.5,other=0.1"
     summary = hespas.run(
         mlir=str(tmp_path / "m.mlir"), node="A100_SXM_40GB", system=SYSTEM, estimator="calibrated",
+        form="as-is",
         output=str(tmp_path / "out"),
     )  # fmt: skip
     assert summary.simulation is not None
