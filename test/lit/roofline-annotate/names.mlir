@@ -4,7 +4,7 @@
 
 /// A wrong name is one line that suggests the near one.
 
-// NODE: error: no node preset is named 'H100'; did you mean 'H100_80GB', 'H100_PCIe_80GB'?
+// NODE: error: no node preset is named 'H100'; did you mean 'H100_80GB', 'H100_96GB_HBM2e', 'H100_PCIe_80GB'?
 // OPTION: error: roofline-annotate has no option 'nod'; did you mean 'node'?
 // FILE: none.json: error: No such file or directory
 module {

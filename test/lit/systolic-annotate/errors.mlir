@@ -7,7 +7,7 @@
 
 /// An op without a cost rule, or of a type that the node has no rate for, is named, or a gap.
 
-// NODE: error: node A100_SXM_40GB has no systolic array; use one of TPU7x, TPUv2, {{.*}}, or set rows, columns, clock-hz, lanes, sram-bytes
+// NODE: error: node A100_SXM_40GB has no systolic array; use one of TPU7x, {{.*}}TPUv2, {{.*}}, or set rows, columns, clock-hz, lanes, sram-bytes
 // ARRAY: error: no accelerator preset is named 'TPUv44'; did you mean 'TPUv4'?
 // VARIANT: error: variant cocossim is weight-stationary only, not 'os'
 // DATAFLOW: error: systolic: setting 'dataflow': Input should be 'ws', 'os', 'is' or 'best'
