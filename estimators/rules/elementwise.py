@@ -117,7 +117,7 @@ _TRANSCENDENTAL = [
         broadcast_zeta
         """,
     ),
-    *qualify_op_names("mhlo", "acos acosh asin asinh atanh cosh erf sinh"),
+    *qualify_op_names("mhlo", "acos acosh asin asinh atanh cosh erf exp2 log2 sinh"),
 ]
 TRANSCENDENTAL = frozenset(name.partition(".")[2] for name in _TRANSCENDENTAL)  # short names
 

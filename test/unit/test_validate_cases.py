@@ -523,7 +523,7 @@ def test_a_table_of_refused_rows_has_their_reasons(write_table, capsys, tmp_path
     assert "no row can be predicted" in text.err
     assert "2 rows without a prediction" in text.out
     rows = list(csv.DictReader(out.open()))
-    assert [row["reason_kinds"] for row in rows] == ["model", "hardware"]
+    assert [row["reason_kinds"] for row in rows] == ["model hardware", "hardware"]
     assert rows[1]["reason"] == "no node preset for 'abacus'"
 
 
