@@ -20,6 +20,7 @@ from hespas.frontends.recipes import (
     RECIPES,
     decode,
     gemm,
+    gpt,
     llama,
     moe,
     pipeline,
@@ -315,6 +316,7 @@ def matrix_flops(module):
     ("build", "options", "tolerance"),
     [
         (llama.build, {**TINY, "mesh": {"fsdp": 2, "tensor": 2}, "remat": "none"}, 0),
+        (gpt.build, {**TINY, "model": "tiny-gpt", "mesh": {"data": 4}, "remat": "none"}, 0),
         (
             llama.build,
             {**TINY, "mesh": {"fsdp": 2, "tensor": 2}, "remat": "none", "partitioning": "auto"},
@@ -336,7 +338,7 @@ def matrix_flops(module):
         (resnet.build, {"depth": 18, "mesh": {"data": 4}, "mode": "inference"}, 0),
         (resnet.build, {"depth": 50, "mesh": {"data": 4}, "image": 65, "mode": "inference"}, 0),
     ],
-    ids=["llama", "llama-auto", "decode", "prefill", "gemm", "moe", "resnet18", "resnet50"],
+    ids=["llama", "gpt", "llama-auto", "decode", "prefill", "gemm", "moe", "resnet18", "resnet50"],
 )
 def test_flops_are_those_of_the_ops(build, options, tolerance):
     program = build(**options)
@@ -349,6 +351,8 @@ def test_flops_are_those_of_the_ops(build, options, tolerance):
 SMALL = {
     "decode": {"model": "tiny", "mesh": {"data": 2, "tensor": 2}, "context": 32},
     "gemm": {"mesh": {"x": 4}, "m": 64, "n": 64, "k": 64},
+    "gemma": {"model": "tiny-gemma", "mesh": {"fsdp": 2, "tensor": 2}, "sequence": 32},
+    "gpt": {"model": "tiny-gpt", "mesh": {"fsdp": 2, "tensor": 2}, "sequence": 32},
     "llama": {"model": "tiny", "mesh": {"fsdp": 2, "tensor": 2}, "sequence": 32},
     "moe": {"model": "tiny-moe", "mesh": {"expert": 4}, "sequence": 32},
     "pipeline": {"model": "tiny", "mesh": {"stage": 2, "data": 2}, "sequence": 32},
@@ -404,6 +408,10 @@ def test_every_recipe_has_a_summary_and_every_option_a_help():
         ("llama", {"clip": "nan"}, None, "option 'clip' is nan"),
         ("moe", {"top_k": "9"}, None, "top_k is 9, of 8 experts"),
         ("moe", {"capacity": "0"}, None, "'capacity'"),
+        ("moe", {"dispatch": "dropless"}, {"expert": 2}, "dispatch 'dropless' needs all experts"),
+        ("moe", {"dense_layers": "32"}, None, "dense_layers is 32, of 32 layers"),
+        ("gpt", {"window": "-1"}, None, "option 'window' is -1; use 0 or more"),
+        ("gpt", {"positions": "rotary", "head_dim": "5"}, None, "needs an even number"),
         ("moe", {"capacity": "nan"}, None, "option 'capacity' is nan"),
         ("pipeline", {"model": "100m"}, {"stage": 2}, "7 layers are not divisible by 2 stages"),
         ("gemm", {"m": "12"}, {"x": 8}, "12 over x=8"),
