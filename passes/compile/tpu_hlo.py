@@ -300,13 +300,16 @@ class _ScatterReplacer:
         table = {one.name: one for one in body.instructions}
         root = body.find_root()
         results = root.operands if root.opcode == "tuple" else [root.name]
-        scatters = []
+        scatters: list[HloInstruction] = []
+        paddings: list[HloInstruction] = []
         for i, (result, type_) in enumerate(
             zip(results, split_tuple_type(fusion.type), strict=True)
         ):
             operand = _find_reduced_operand(table, result)
-            if len(reductions) != 1 or operand not in numbers:
+            padding = _copy_padding(fusion, table, operand, numbers)
+            if len(reductions) != 1 or padding is None:
                 raise ValueError(f"{fusion.name} is not a reduce-scatter of its operands")
+            paddings += padding
             attributes = self._format_scatter_attributes(
                 fusion, reductions[0], table[operand].type, type_
             )
@@ -315,16 +318,17 @@ class _ScatterReplacer:
                     fusion.name if len(results) == 1 else f"{fusion.name}.scatter{i}",
                     type_,
                     "reduce-scatter",
-                    [fusion.operands[numbers[operand]]],
+                    [padding[-1].name if padding else fusion.operands[numbers[operand]]],
                     "",
                     attributes,
                     fusion.is_root and len(results) == 1,
                 )
             )
         if len(scatters) == 1:
-            return scatters
+            return paddings + scatters
         names = [one.name for one in scatters]
         return [
+            *paddings,
             *scatters,
             HloInstruction(fusion.name, fusion.type, "tuple", names, is_root=fusion.is_root),
         ]
@@ -340,6 +344,26 @@ class _ScatterReplacer:
         text = re.sub(r"\bchannel_id=\d+", f"channel_id={self.next_channel}", reduction.attributes)
         self.next_channel += 1
         return f", dimensions={{{divided[0]}}}{_BACKEND_CONFIG.sub('', text)}"
+
+
+def _copy_padding(
+    fusion: HloInstruction, table: dict[str, HloInstruction], name: str, numbers: dict[str, int]
+) -> list[HloInstruction] | None:
+    """Copy the padding of what is reduced, so that the devices divide it, to before the fusion.
+
+    Returns:
+        The value that is padded with, and the pad; empty without padding; None if what is reduced
+        is not an operand of the fusion.
+    """
+    if name in numbers:
+        return []
+    pad = table.get(name)
+    if pad is None or pad.opcode != "pad" or pad.operands[0] not in numbers:
+        return None
+    prefix = f"{fusion.name}.{pad.name}"
+    value = dataclasses.replace(table[pad.operands[1]], name=f"{prefix}.value")
+    operands = [fusion.operands[numbers[pad.operands[0]]], value.name]
+    return [value, dataclasses.replace(pad, name=prefix, operands=operands)]
 
 
 def _find_reduced_operand(table: dict[str, HloInstruction], name: str) -> str:

@@ -229,6 +229,38 @@ ENTRY %main (p: f32[8,128]) -> f32[8,128] {
     assert "add(%sum.operand0, %p)" in rewritten  # the sum of bf16 and f32
 
 
+PADDED_SCATTER = """HloModule m
+
+%add (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %sum = f32[] add(%a, %b)
+}
+
+%body (p: f32[6,4]) -> f32[4,4] {
+  %p = f32[6,4] parameter(0)
+  %zero = f32[] constant(0)
+  %pad = f32[8,4] pad(%p, %zero), padding=0_2x0_0
+  %all-reduce = f32[8,4] all-reduce(%pad), channel_id=1, replica_groups={{0,1}}, to_apply=%add
+  %id = u32[] partition-id()
+  %nought = u32[] constant(0)
+  ROOT %part = f32[4,4] dynamic-slice(%all-reduce, %id, %nought), dynamic_slice_sizes={4,4}
+}
+
+ENTRY %main (p: f32[6,4]) -> f32[4,4] {
+  %p = f32[6,4] parameter(0)
+  ROOT %fusion = f32[4,4] fusion(%p), kind=kCustom, calls=%body
+}
+"""
+
+
+def test_a_reduce_scatter_pads_what_its_devices_do_not_divide():
+    rewritten = rewrite_tpu_hlo(PADDED_SCATTER, keep_async=True)
+    assert "%fusion.pad = f32[8,4] pad(%p, %fusion.pad.value), padding=0_2x0_0" in rewritten
+    assert "reduce-scatter(%fusion.pad), dimensions={0}, channel_id=2" in rewritten
+    assert "reduce_scatter" in str(import_tpu_module(PADDED_SCATTER))
+
+
 FUSED_GATHER = """HloModule m
 
 %body (p: f32[8]) -> f32[16] {
