@@ -257,8 +257,8 @@ def test_wrong_arguments(run, arguments, message):
 
 
 def test_a_node_that_xla_cannot_optimise_for(run):
-    with pytest.raises(HespasError, match="no target for node Gaudi3") as caught:
-        run("gemm", "--node", "Gaudi3", "--devices", "8", form="optimised")
+    with pytest.raises(HespasError, match="no target for node MI300X") as caught:
+        run("gemm", "--node", "MI300X", "--devices", "8", form="optimised")
     assert "--form fused" in caught.value.remedy
 
 
