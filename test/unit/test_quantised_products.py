@@ -19,6 +19,8 @@ from hespas.frontends.recipes.quantised_products import PRODUCT_SCHEMES, quantis
 from hespas.passes.base import PassRun
 from hespas.support.errors import UsageError
 
+pytestmark = pytest.mark.slow
+
 E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 FORMULAS = ["bse,ehd->bshd", "bshd,hde->bse", "bsf,fe->bse", "nce,nef->ncf"]
 EXTENTS = {"b": 2, "s": 3, "e": 8, "h": 2, "d": 4, "f": 6, "n": 2, "c": 5}
