@@ -15,7 +15,7 @@ from hespas.support.errors import HespasError
 from hespas.support.folder_manifest import FolderManifest, OutputSet, check_free_names
 from hespas.support.folder_publication import (
     NEW,
-    finish_publication,
+    hold_folder_unchanged,
     publish_into_folder,
     publish_new_folder,
 )
@@ -48,10 +48,10 @@ def check_writable_folder(
     nearest = next(folder for folder in (path, *path.parents) if folder.exists())
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise HespasError("cannot write the output: no permission", where=str(path))
-    finish_publication(path)
-    if path.is_dir():
-        own = FolderManifest.read(path).find_own_files(path)
-        check_free_names(Path(destination), own, output_set, names)
+    with hold_folder_unchanged(path):  # another run may be moving its files
+        if path.is_dir():
+            own = FolderManifest.read(path).find_own_files(path)
+            check_free_names(Path(destination), own, output_set, names)
 
 
 def has_own_files(folder: Path) -> bool:

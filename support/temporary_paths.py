@@ -57,7 +57,11 @@ class TemporaryFolder:
             self.path = make_temporary_path(parent)
             record_temporary(self.path)
             os.mkdir(self.path, 0o700)
-            self._descriptor = _open_folder(self.path)
+            try:
+                self._descriptor = _open_folder(self.path)
+            except FileNotFoundError:  # taken for an abandoned one before it was opened
+                forget_temporary(self.path)
+                continue
             lock_descriptor(self._descriptor)
             if is_same_folder(self._descriptor, self.path):
                 return
