@@ -77,6 +77,12 @@ def find_family(model: str) -> ModelFamily | None:
     return next((family for family in FAMILIES if model.startswith(family.start)), None)
 
 
+def find_recipe(model: str) -> str:
+    """Return the recipe of a model, or "" if none builds it."""
+    family = find_family(model)
+    return family.recipe if family else ""
+
+
 def find_published_model(model: str) -> str:
     """Return the name under which recipes know the dimensions of a model, or ""."""
     return ALIASES.get(model, model if model in MODELS else "")

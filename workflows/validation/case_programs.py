@@ -19,11 +19,12 @@ from hespas.workflows.validation.case_activations import read_kept_activations
 from hespas.workflows.validation.case_models import (
     find_family,
     find_published_model,
+    find_recipe,
     infer_head_dim,
 )
 from hespas.workflows.validation.case_slices import find_slice_problem
 from hespas.workflows.validation.case_systems import HOST_DEVICES
-from hespas.workflows.validation.training_cases import DIMENSIONS, TrainingCase
+from hespas.workflows.validation.training_cases import DIMENSIONS, TrainingCase, read_fsdp_strategy
 
 RECIPE_SIZES = {
     "layers": "layers", "hidden": "emb", "heads": "heads", "kv_heads": "kv_heads",
@@ -147,12 +148,6 @@ def _choose_attention(precision: Mapping[str, str], compiler: Compiler | None) -
     return "cudnn" if is_fused else "dot_product"
 
 
-def find_recipe(model: str) -> str:
-    """Return the recipe of a model, or "" if none builds it."""
-    family = find_family(model)
-    return family.recipe if family else ""
-
-
 def _plan_scan(case: TrainingCase, plan: CasePlan) -> str:
     """Return whether the layers are a loop: as the row says, else as MaxText does by default."""
     texts = [case.get_text(column).lower() for column in ("framework", "notes")]
@@ -242,12 +237,6 @@ def _plan_mesh(case: TrainingCase, plan: CasePlan) -> dict[str, int]:
     elif count != case.devices:
         plan.reasons["parallelism"] = f"'{text}' makes {count} devices, not {case.devices}"
     return mesh
-
-
-def read_fsdp_strategy(case: TrainingCase) -> str:
-    """Return the strategy of PyTorch's FSDP that a row states, or ""."""
-    strategy = re.search(r"fsdp_strategy=(\w+)", case.get_text("parallelism"))
-    return strategy[1] if strategy else ""
 
 
 def _plan_optimiser(case: TrainingCase) -> dict[str, str]:

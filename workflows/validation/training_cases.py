@@ -7,6 +7,7 @@ the hardware and the step time. Only ``REQUIRED`` must exist; an empty cell mean
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -44,6 +45,12 @@ class TrainingCase:
     def get_text(self, column: str) -> str:
         """Return the text of a column; "" if it is empty or missing."""
         return self.texts.get(column, "")
+
+
+def read_fsdp_strategy(case: TrainingCase) -> str:
+    """Return the strategy of PyTorch's FSDP that a row states, or ""."""
+    strategy = re.search(r"fsdp_strategy=(\w+)", case.get_text("parallelism"))
+    return strategy[1] if strategy else ""
 
 
 def is_case_table(path: str) -> bool:
