@@ -58,7 +58,8 @@ def choose_system(node: str, devices: int, patterns: Sequence[str]) -> str | Non
     """Choose the system for a number of devices; None for a single device.
 
     Candidates match ``patterns``, or are the presets of the node if there are no patterns. Systems
-    of the node come before others, then those with fewer dimensions, then those of families.
+    of the node come before others, then those with fewer dimensions, then those of families in the
+    order of their file, which has the vendor's own clusters before those of clouds.
 
     Raises:
         UsageError: No candidate has that number of devices.
@@ -70,6 +71,7 @@ def choose_system(node: str, devices: int, patterns: Sequence[str]) -> str | Non
     from hespas.workflows.sweep import sweep_grid
 
     own = configs.list_systems_of_node(node)
+    family_ranks = {name: rank for rank, name in enumerate(system_families.list_family_presets())}
     names = [
         name
         for pattern in patterns
@@ -81,7 +83,7 @@ def choose_system(node: str, devices: int, patterns: Sequence[str]) -> str | Non
         (
             name not in own,
             len(system.npus_count),
-            name not in system_families.list_family_presets(),
+            family_ranks.get(name, len(family_ranks)),
             name,
         )
         for name in names or own
