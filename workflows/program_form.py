@@ -7,25 +7,27 @@ holds a request, and its passes are known when the program has been read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from hespas import configs
 from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import TargetAttr
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import clone_module, ir, replace_module_body
 from hespas.dialects.op_kinds import FUSION
 from hespas.passes import registry
 from hespas.passes.base import Pass, build_pass
 from hespas.passes.compile.compiler_process import DEVICES_PER_NODE, NO_PLUGIN
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
+from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.fusible_ops import has_fusible_pair
 
 XLA, FUSE, AS_IS = "xla", "fuse", "as-is"
 SCHEDULED = {"stage": "scheduled", "async-collectives": "keep"}
 """The options of ``xla-optimize`` for the program that runs, with the overlap that XLA plans."""
-_LOST = (
-    "what XLA would add is missing: its order of kernels, collectives alongside compute, combined "
-    "collectives, and calls of libraries"
+_FUSED_INSTEAD = (
+    "hespas fuses the program, and what XLA would add is missing: its order of kernels, "
+    "collectives alongside compute, combined collectives, and calls of libraries"
 )
 
 
@@ -48,11 +50,24 @@ class FormRequest:
 
 @dataclass(frozen=True)
 class ProgramForm:
-    """A form: the passes that make it, its description, and a warning if it is second best."""
+    """A form of a program.
+
+    Attributes:
+        steps: The passes that make it.
+        warning: What is lost, if it is second best.
+        fallback: The form to take if these passes fail; None if that is an error.
+    """
 
     steps: tuple[Pass, ...]
     description: str
     warning: str = ""
+    fallback: ProgramForm | None = None
+
+    def fall_back(self, error: HespasError) -> ProgramForm:
+        """Return the fallback, with a warning that says why; raises ``error`` if there is none."""
+        if self.fallback is None or isinstance(error, UsageError):
+            raise error
+        return replace(self.fallback, warning=f"{error.message}: {_FUSED_INSTEAD}")
 
 
 @dataclass(frozen=True)
@@ -85,9 +100,10 @@ def choose_program_form(state: ProgramState, request: FormRequest) -> ProgramFor
     if form is None:
         form, warning = _choose_default_form(state, request)
     if form == XLA and not state.optimisation:
-        return _build_compiled_form(request)
+        compiled = _build_compiled_form(request)
+        return replace(compiled, fallback=_build_fused_form()) if request.form is None else compiled
     if form == FUSE:
-        return ProgramForm((_build_step("fuse", {}),), "fused by hespas", warning)
+        return _build_fused_form(warning)
     return ProgramForm((), ", ".join(filter(None, ("as it is", state.optimisation))))
 
 
@@ -125,7 +141,7 @@ def _choose_default_form(state: ProgramState, request: FormRequest) -> tuple[str
     if node.vendor != "NVIDIA":
         return AS_IS, ""
     reason = find_compiler_problem(node.name)
-    return (FUSE, f"{reason}: hespas fuses the program, and {_LOST}") if reason else (XLA, "")
+    return (FUSE, f"{reason}: {_FUSED_INSTEAD}") if reason else (XLA, "")
 
 
 def find_compiler_problem(node: str) -> str:
@@ -138,6 +154,36 @@ def find_compiler_problem(node: str) -> str:
     if find_gpu_library() is None:
         return f"XLA's GPU compiler is not installed ({NO_PLUGIN})"
     return ""
+
+
+def run_fallible_steps(
+    module: ir.Module, form: ProgramForm, run_step: Callable[[Pass], None]
+) -> ProgramForm:
+    """Run the passes of a form that has a fallback.
+
+    If they fail, the ops of the module become what they were.
+
+    Returns:
+        The form whose passes are still to be run: the fallback, or the form without passes.
+
+    Raises:
+        HespasError: A pass fails, and there is no fallback.
+    """
+    if form.fallback is None:
+        return form
+    original = clone_module(module)
+    try:
+        for step in form.steps:
+            run_step(step)
+    except HespasError as error:
+        fallback = form.fall_back(error)
+        replace_module_body(module, original)
+        return fallback
+    return replace(form, steps=(), fallback=None)
+
+
+def _build_fused_form(warning: str = "") -> ProgramForm:
+    return ProgramForm((_build_step("fuse", {}),), "fused by hespas", warning)
 
 
 def _build_compiled_form(request: FormRequest) -> ProgramForm:

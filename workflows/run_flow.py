@@ -18,7 +18,7 @@ from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.passes import pipeline
 from hespas.passes.annotate.traverse import Annotation
-from hespas.passes.base import PassRun
+from hespas.passes.base import Pass, PassRun
 from hespas.passes.emit.emit_chakra import (
     EmitChakraPass,
     EmittedTraces,
@@ -31,7 +31,11 @@ from hespas.support.errors import HespasError
 from hespas.support.output_folder import open_output_folder
 from hespas.support.text_tables import format_count, format_scaled
 from hespas.workflows.derived_figures import StepWork, derive_step_figures, list_figure_warnings
-from hespas.workflows.program_form import choose_program_form, inspect_program
+from hespas.workflows.program_form import (
+    choose_program_form,
+    inspect_program,
+    run_fallible_steps,
+)
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_plan import RUN_FILES, RunPlan, build_run_plan, is_file_of_folder
 from hespas.workflows.run_summary import RunSummary
@@ -140,13 +144,18 @@ def execute_plan(
     module = module or frontends.read_module(plan.mlir, make_context())
     timings: list[tuple[str, float]] = []
     is_checked = False
-    form = choose_program_form(inspect_program(module), plan.form)
-    if form.warning:
-        run.warn(form.warning)
-    for step in pipeline.insert_prepare(module, [*form.steps, *plan.steps]):
+
+    def run_step(step: Pass) -> None:
         if progress is not None:
             progress(step.name)
         pipeline.run_pipeline(module, [step], run, timings=timings, is_continued=True)
+
+    form = choose_program_form(inspect_program(module), plan.form)
+    form = run_fallible_steps(module, form, run_step)
+    if form.warning:
+        run.warn(form.warning)
+    for step in pipeline.insert_prepare(module, [*form.steps, *plan.steps]):
+        run_step(step)
         if not is_checked and TargetAttr.NAME in module.operation.attributes:
             check_device_count(read_module_target(module).devices, plan)
             is_checked = True

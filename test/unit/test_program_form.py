@@ -38,6 +38,28 @@ func.func public @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
   return %1 : tensor<64x64xf32>
 }
 """
+REFUSED = """
+module @refused attributes {mhlo.num_replicas = 4 : i32} {
+  func.func public @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+    %s = "stablehlo.async_start"(%x) ({
+    ^bb0(%a: tensor<64x64xf32>):
+      %g = "stablehlo.all_reduce"(%a)
+          <{replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> ({
+      ^bb1(%p: tensor<f32>, %q: tensor<f32>):
+        %t = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %t : tensor<f32>
+      }) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+      stablehlo.return %g : tensor<64x64xf32>
+    }) : (tensor<64x64xf32>) -> !stablehlo.future<tensor<64x64xf32>>
+    %0 = stablehlo.tanh %x : tensor<64x64xf32>
+    %1 = stablehlo.multiply %0, %0 : tensor<64x64xf32>
+    %w = "stablehlo.async_done"(%s)
+      : (!stablehlo.future<tensor<64x64xf32>>) -> tensor<64x64xf32>
+    %2 = stablehlo.add %w, %1 : tensor<64x64xf32>
+    return %2 : tensor<64x64xf32>
+  }
+}
+"""
 RAW = ProgramState("", False, True)
 NEEDS_PLUGIN = pytest.mark.skipif(find_gpu_library() is None, reason="needs the CUDA plug-in")
 
@@ -124,3 +146,22 @@ def test_a_run_says_its_form_as_a_sweep_does(tmp_path, monkeypatch, capsys):
     assert [row["form"] for row in rows] == [compiled, "fused by hespas", "as it is"]
     times = [row["compute_s"] for row in rows]
     assert times[0] == figures["compute_s"] and times[2] > max(times[:2])
+
+
+@NEEDS_PLUGIN
+def test_a_program_that_xla_refuses_is_fused_with_a_warning(tmp_path, monkeypatch, capsys):
+    """XLA's plug-in does not read StableHLO's asynchronous ops; asked for, that is an error."""
+    monkeypatch.chdir(tmp_path)
+    Path("p.mlir").write_text(REFUSED)
+    argv = ["run", "--mlir", "p.mlir", "--node", "H100_80GB", "--output", "out"]
+    assert run_tool_main(hespas.main, [*argv, "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    warning = next(text for text in figures["warnings"] if "XLA could not optimise" in text)
+    assert "hespas fuses the program" in warning
+    assert run_tool_main(hespas.main, [*argv, "--form", "fuse", "--json"]) == 0
+    fused = json.loads(capsys.readouterr().out)
+    assert (fused["form"], fused["compute_s"]) == (figures["form"], figures["compute_s"])
+    (row,) = hespas_api.sweep({"mlir": "p.mlir", "node": "H100_80GB"}, cache="none").rows
+    assert (row["form"], row["compute_s"]) == (figures["form"], figures["compute_s"])
+    assert run_tool_main(hespas.main, [*argv, "--form", "xla"]) == 1
+    assert "XLA could not optimise the module for H100_80GB" in capsys.readouterr().err

@@ -154,13 +154,17 @@ def _compute_figures(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
     key: tuple[Hashable, ...] = (plan.mlir, cell["program"], plan.keep_going)
     state = _states.get_or_make(key, lambda: _inspect_file(plan, cell["program"]))
     form = choose_program_form(state, plan.form)
-    steps = [*form.steps, *(step for step in plan.steps if step is not emit)]
-    first, second, last = _split_steps(steps)
-
-    key = (*key, form.description, form.warning, pipeline.format_pipeline(first))
-    prepared = _prepared.get_or_make(key, lambda: _read_program(plan, cell["program"], first, form))
+    try:
+        prepared = _prepare_program(plan, cell["program"], form)
+    except HespasError as error:
+        form = form.fall_back(error)
+        prepared = _prepare_program(plan, cell["program"], form)
     run_flow.check_device_count(prepared.compile_target.devices, plan)
-    key = (*key, pipeline.format_pipeline(second))
+    first, second, last = _split_steps(_list_steps(plan, form))
+    key = (
+        *_make_prepared_key(plan, cell["program"], form, first),
+        pipeline.format_pipeline(second),
+    )
     split = _split.get_or_make(key, lambda: _apply_node_free_steps(prepared, second))
     network = plan.network
     if network is not None and simulator_choice.select_astra_program(network.choice):
@@ -179,6 +183,25 @@ def _compute_figures(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
     return _summarise_figures(
         plan, estimated.stage, EmittedTraces(Path(), trace, counts, 0, estimated.stats), simulation
     )
+
+
+def _prepare_program(plan: RunPlan, digest: str, form: ProgramForm) -> _ModuleStage:
+    """Return the program in a form, prepared; raises HespasError."""
+    first, _, _ = _split_steps(_list_steps(plan, form))
+    key = _make_prepared_key(plan, digest, form, first)
+    return _prepared.get_or_make(key, lambda: _read_program(plan, digest, first, form))
+
+
+def _list_steps(plan: RunPlan, form: ProgramForm) -> list[Pass]:
+    """List the passes of a cell, except those that write traces."""
+    return [*form.steps, *(step for step in plan.steps if not isinstance(step, EmitChakraPass))]
+
+
+def _make_prepared_key(
+    plan: RunPlan, digest: str, form: ProgramForm, first: Sequence[Pass]
+) -> tuple[Hashable, ...]:
+    steps = pipeline.format_pipeline(first)
+    return (plan.mlir, digest, plan.keep_going, form.description, form.warning, steps)
 
 
 def _count_devices(cell: dict[str, Any]) -> dict[str, Any]:
