@@ -18,7 +18,7 @@ from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.passes import pipeline
 from hespas.passes.annotate.traverse import Annotation
-from hespas.passes.base import Pass, PassRun
+from hespas.passes.base import PassRun
 from hespas.passes.emit.emit_chakra import (
     EmitChakraPass,
     EmittedTraces,
@@ -145,7 +145,7 @@ def execute_plan(
     timings: list[tuple[str, float]] = []
     is_checked = False
 
-    def run_step(step: Pass) -> None:
+    def run_step(step: pipeline.PipelineStep) -> None:
         if progress is not None:
             progress(step.name)
         pipeline.run_pipeline(module, [step], run, timings=timings, is_continued=True)
