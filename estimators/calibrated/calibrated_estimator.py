@@ -90,9 +90,10 @@ class CalibratedEstimator(Estimator):
         work = item.work
         with raise_as_unknown_cost(item.op):
             base = self.roofline.compute_cost(work)
-            compiled = CompilerEstimateAttr.read_from_op(item.op)
-            if self.uses_compiler_estimates and compiled is not None:
-                return self._build_banded_cost(base, compiled.latency_ns, *_COMPILER_BAND)
+            if self.uses_compiler_estimates:
+                compiled = CompilerEstimateAttr.read_from_op(item.op)
+                if compiled is not None:
+                    return self._build_banded_cost(base, compiled.latency_ns, *_COMPILER_BAND)
             is_roofline = work.is_free or not self.constants.is_measured
             timed = None if is_roofline else self.estimate_kernel_time(item.op, work)
         if not work.is_free and timed is None:
