@@ -110,10 +110,15 @@ def find_kernel_name(op: ir.Operation) -> str:
 
 def read_kernel_metadata(op: ir.Operation) -> str:
     """Return the text that the author of a Pallas kernel gave it; "" if there is none."""
+    return _read_frontend_text(op, "kernel_metadata")
+
+
+def _read_frontend_text(op: ir.Operation, name: str) -> str:
+    """Return a frontend attribute of an op, which a framework passes through XLA; "" if missing."""
     attributes = find_attribute(op, "mhlo.frontend_attributes")
     if isinstance(attributes, ir.DictAttr):
-        for name, value in list_dictionary_entries(attributes):
-            if name == "kernel_metadata" and isinstance(value, ir.StringAttr):
+        for entry, value in list_dictionary_entries(attributes):
+            if entry == name and isinstance(value, ir.StringAttr):
                 return decode_string_attr(value)
     return ""
 
@@ -182,10 +187,7 @@ def _build_placement_work(op: ir.Operation, target: str) -> OpWork:
 
 def find_placement(op: ir.Operation) -> str:
     """Return the memory that a placement names, such as ``pinned_host``; "" without a name."""
-    attributes = find_attribute(op, "mhlo.frontend_attributes")
-    if not isinstance(attributes, ir.DictAttr):
-        return ""
-    return str(_to_python_dictionary(attributes).get("_xla_buffer_placement", ""))
+    return _read_frontend_text(op, "_xla_buffer_placement")
 
 
 def _compute_top_k_work(op: ir.Operation, _: CallConfig) -> OpWork:
