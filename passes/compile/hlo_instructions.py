@@ -94,6 +94,12 @@ class HloProgram:
     header: str
     computations: dict[str, HloComputation]
 
+    def find_fusion_body(self, instruction: HloInstruction) -> HloComputation | None:
+        """Return the body of a fusion; None if the instruction is none."""
+        if instruction.opcode != "fusion":
+            return None
+        return self.computations.get(instruction.find_called())
+
     def format_text(self) -> str:
         """Return the module as XLA's parser reads it, without unused computations."""
         parts = [self.header]

@@ -65,7 +65,7 @@ class AsyncChainReplacer:
         self, one: HloInstruction, chains: _ChainState
     ) -> HloInstruction | None:
         """Return what replaces an instruction, or None if nothing does."""
-        body = self.program.computations.get(one.find_called()) if one.opcode == "fusion" else None
+        body = self.program.find_fusion_body(one)
         if body is not None and START in body.find_root().attributes:
             collective = self._build_collective(one, body)
             chains.collectives[one.name] = collective

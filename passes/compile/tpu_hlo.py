@@ -187,8 +187,7 @@ def _convert_mixed_operands(computation: HloComputation) -> None:
             one.opcode, mixed = "convert", []
         for i in mixed:
             operand = by_name[one.operands[i]]
-            kind = f"{element}[{operand.type.partition('[')[2]}"
-            output.append(HloInstruction(f"{one.name}.operand{i}", kind, "convert", [operand.name]))
+            output.append(_build_conversion(f"{one.name}.operand{i}", element, operand))
             one.operands[i] = output[-1].name
         output.append(one)
     computation.instructions = output
@@ -205,12 +204,11 @@ def _convert_sent_operands(program: HloProgram, computation: HloComputation) -> 
     for one in computation.instructions:
         parts = _divide_mixed_collective(one) if one.opcode in COLLECTIVES else []
         for part in parts:
-            elements = [type_.partition("[")[0] for type_ in split_tuple_type(part.type)]
+            elements = _list_elements(part)
             for i, (name, element) in enumerate(zip(part.operands, elements, strict=True)):
                 operand = by_name[name]
                 if _get_element(operand) != element:
-                    kind = f"{element}[{operand.type.partition('[')[2]}"
-                    output.append(HloInstruction(f"{part.name}.sent{i}", kind, "convert", [name]))
+                    output.append(_build_conversion(f"{part.name}.sent{i}", element, operand))
                     part.operands[i] = output[-1].name
             _convert_reduction(program, part, elements[0])
             output.append(part)
@@ -224,8 +222,7 @@ def _convert_sent_operands(program: HloProgram, computation: HloComputation) -> 
 
 def _divide_mixed_collective(collective: HloInstruction) -> list[HloInstruction]:
     """Return the collective, or one for each operand if its results have several element types."""
-    types = split_tuple_type(collective.type)
-    if len({type_.partition("[")[0] for type_ in types}) == 1:
+    if len(set(_list_elements(collective))) == 1:
         return [collective]
     if IN_FLIGHT in collective.attributes:
         raise ValueError(f"the asynchronous {collective.name} has results of several types")
@@ -234,7 +231,9 @@ def _divide_mixed_collective(collective: HloInstruction) -> list[HloInstruction]
             collective, name=f"{collective.name}.part{i}", type=type_, operands=[operand],
             is_root=False,
         )
-        for i, (type_, operand) in enumerate(zip(types, collective.operands, strict=True))
+        for i, (type_, operand) in enumerate(
+            zip(split_tuple_type(collective.type), collective.operands, strict=True)
+        )
     ]  # fmt: skip
 
 
@@ -263,6 +262,17 @@ def _get_element(instruction: HloInstruction) -> str:
     return instruction.type.partition("[")[0]
 
 
+def _list_elements(instruction: HloInstruction) -> list[str]:
+    """Return the element type of each result."""
+    return [type_.partition("[")[0] for type_ in split_tuple_type(instruction.type)]
+
+
+def _build_conversion(name: str, element: str, operand: HloInstruction) -> HloInstruction:
+    """Return the conversion of an operand to an element type."""
+    array_type = f"{element}[{operand.type.partition('[')[2]}"
+    return HloInstruction(name, array_type, "convert", [operand.name])
+
+
 class _ScatterReplacer:
     """Replaces fusions of an all-reduce with the slice of its device by reduce-scatters."""
 
@@ -280,12 +290,9 @@ class _ScatterReplacer:
         """Replace the fusions that a computation runs; raises ValueError for an unknown form."""
         output: list[HloInstruction] = []
         for one in computation.instructions:
-            body = self.program.computations.get(one.find_called())
-            reductions = (
-                [inner for inner in body.instructions if inner.opcode == "all-reduce"]
-                if body is not None and one.opcode == "fusion"
-                else []
-            )
+            body = self.program.find_fusion_body(one)
+            inner = body.instructions if body is not None else ()
+            reductions = [each for each in inner if each.opcode == "all-reduce"]
             if body is None or not reductions:
                 output.append(one)
             else:
@@ -380,7 +387,7 @@ def _check_collectives(program: HloProgram) -> None:
     """Raise ValueError if a fusion still contains a collective, which would not be simulated."""
     for computation in program.computations.values():
         for one in computation.instructions:
-            body = program.computations.get(one.find_called()) if one.opcode == "fusion" else None
+            body = program.find_fusion_body(one)
             inner = next(filter(is_collective, body.instructions), None) if body else None
             if inner is not None:
                 raise ValueError(f"the fusion {one.name} contains {inner.opcode} {inner.name}")
