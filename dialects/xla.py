@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from hespas.dialects.mlir import ir
+from hespas.support.errors import HespasError
 
+CompilerName = Literal["gpu", "tpu"]  # XLA's compilers of their own packages
 MAX_CPU_DEVICES = 2048  # of one process (xla/pjrt/plugin/xla_cpu, kMaxCpuDevicesPerProcess)
 GPU_PLUGINS = ("jax_plugins.xla_cuda12", "jax_plugins.xla_cuda13")
 GPU_LIBRARY = "xla_cuda_plugin.so"
@@ -60,33 +62,43 @@ class HloDump:
 
 def find_gpu_library() -> str | None:
     """Return the path of the shared library of the installed CUDA plug-in, or None."""
-    from importlib.util import find_spec
-
-    for name in GPU_PLUGINS:
-        try:
-            spec = find_spec(name)
-        except ModuleNotFoundError:  # jax_plugins is not installed
-            continue
-        for folder in (spec and spec.submodule_search_locations) or ():
-            path = os.path.join(folder, GPU_LIBRARY)
-            if os.path.exists(path):
-                return path
-    return None
+    paths = (_find_package_file(name, GPU_LIBRARY) for name in GPU_PLUGINS)
+    return next(filter(None, paths), None)
 
 
 def find_tpu_library() -> str | None:
     """Return the path of libtpu: that of TPU_LIBRARY_PATH, or of the package; None if missing."""
-    from importlib.util import find_spec
-
     named = os.environ.get(TPU_LIBRARY_VARIABLE)
     if named:
         return named if os.path.exists(named) else None
-    spec = find_spec("libtpu")
-    for folder in (spec and spec.submodule_search_locations) or ():
-        path = os.path.join(folder, "libtpu.so")
-        if os.path.exists(path):
-            return path
-    return None
+    return _find_package_file("libtpu", "libtpu.so")
+
+
+def _find_package_file(package: str, name: str) -> str | None:
+    """Return the path of a file in an installed package, which is not imported; None if missing."""
+    from importlib.util import find_spec
+
+    try:
+        spec = find_spec(package)
+    except ModuleNotFoundError:  # the package that contains it is not installed
+        return None
+    paths = (os.path.join(at, name) for at in (spec and spec.submodule_search_locations) or ())
+    return next(filter(os.path.exists, paths), None)
+
+
+def get_compiler_library(compiler: CompilerName) -> str:
+    """Return the path of the library of a compiler.
+
+    Raises:
+        HespasError: It is not installed.
+    """
+    library = find_tpu_library() if compiler == "tpu" else find_gpu_library()
+    if library is None:
+        raise HespasError(
+            f"XLA's {compiler.upper()} compiler is not installed",
+            remedy=f"pip install 'hespas[{compiler}-compiler]'",
+        )
+    return library
 
 
 def make_tpu_compile_devices(

@@ -17,7 +17,7 @@ from hespas.dialects.mlir import clone_module, ir, replace_module_body
 from hespas.dialects.op_kinds import FUSION
 from hespas.passes import registry
 from hespas.passes.base import Pass, build_pass
-from hespas.passes.compile.compiler_process import DEVICES_PER_NODE, NO_PLUGIN
+from hespas.passes.compile.compiler_process import DEVICES_PER_NODE
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.fusible_ops import has_fusible_pair
@@ -147,12 +147,14 @@ def _choose_default_form(state: ProgramState, request: FormRequest) -> tuple[str
 def find_compiler_problem(node: str) -> str:
     """Return why XLA cannot compile for a GPU of a node preset, or ""."""
     from hespas.configs import compile_targets
-    from hespas.dialects.xla import find_gpu_library
+    from hespas.dialects.xla import get_compiler_library
 
     if node not in compile_targets.list_target_presets():
         return f"XLA's GPU compiler has no target for {node}"
-    if find_gpu_library() is None:
-        return f"XLA's GPU compiler is not installed ({NO_PLUGIN})"
+    try:
+        get_compiler_library("gpu")
+    except HespasError as error:
+        return f"{error.message} ({error.remedy})"
     return ""
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from hespas.configs import compile_targets
-from hespas.dialects.xla import find_gpu_library, make_gpu_compile_devices
-from hespas.passes.compile.compiler_process import DEVICES_PER_NODE, NO_PLUGIN
+from hespas.dialects.xla import get_compiler_library, make_gpu_compile_devices
+from hespas.passes.compile.compiler_process import DEVICES_PER_NODE
 from hespas.support.errors import HespasError
 
 
@@ -31,9 +31,7 @@ def make_topology_devices(
             f"compile-only devices exist for GPU targets, not for {gpu_target.name}",
             remedy="set JAX_NUM_CPU_DEVICES",
         )
-    library = find_gpu_library()
-    if library is None:
-        raise HespasError("XLA's GPU compiler is not installed", remedy=NO_PLUGIN)
+    library = get_compiler_library("gpu")
     try:
         return make_gpu_compile_devices(library, gpu_target.proto, count, devices_per_node)
     except RuntimeError as error:

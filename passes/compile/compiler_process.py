@@ -21,8 +21,7 @@ from hespas.dialects.xla import (
     TPU_ENVIRONMENT,
     TPU_FLAGS_VARIABLE,
     CompilationSettings,
-    find_gpu_library,
-    find_tpu_library,
+    get_compiler_library,
 )
 from hespas.passes.compile.compile_cache import (
     LEAST_S,
@@ -31,7 +30,7 @@ from hespas.passes.compile.compile_cache import (
     find_cached_compile,
     store_compile,
 )
-from hespas.support.errors import HespasError, extract_first_diagnostic
+from hespas.support.errors import extract_first_diagnostic
 from hespas.support.supervised_process import open_temporary_folder
 
 WORKER = "hespas.passes.compile.compiler_worker"
@@ -39,8 +38,6 @@ DEVICES_PER_NODE = 8
 # The prefix of a log line of XLA and absl: severity, date, time, thread, file and line.
 LOG_LINE = re.compile(r"^([IWEF])\d{4,} [\d:.]+ +\d+ \S+\] (.*)")
 STATUS_PREFIX = re.compile(r"^(?:error: )?(?:[A-Z_]{4,}: )?(?:-:\d+:\d+: error: )?")
-NO_PLUGIN = "pip install 'hespas[gpu-compiler]'"
-NO_LIBTPU = "pip install 'hespas[tpu-compiler]'"
 TOO_LARGE = re.compile(
     r"Ran out of memory in memory space (?P<space>\w+)\. Used (?P<used>\S+) of (?P<limit>\S+)"
 )
@@ -130,14 +127,8 @@ def compile_module(module: ir.Module, request: CompileRequest) -> CompiledModule
 def _find_library(request: CompileRequest) -> str | None:
     """Return the compiler's library, None for the CPU; raises HespasError if it is missing."""
     if request.tpu is not None:
-        library, name, remedy = find_tpu_library(), "TPU", NO_LIBTPU
-    elif request.target is not None:
-        library, name, remedy = find_gpu_library(), "GPU", NO_PLUGIN
-    else:
-        return None
-    if library is None:
-        raise HespasError(f"XLA's {name} compiler is not installed", remedy=remedy)
-    return library
+        return get_compiler_library("tpu")
+    return None if request.target is None else get_compiler_library("gpu")
 
 
 def _encode_module(module: ir.Module) -> bytes:

@@ -14,6 +14,7 @@ from support.execution import call
 from hespas import configs, passes
 from hespas.configs import compile_targets
 from hespas.configs.tpu_targets import choose_tpu_topology
+from hespas.dialects import xla
 from hespas.dialects.attrs import CommAttr, CompilerEstimateAttr
 from hespas.dialects.mlir import hlo_proto_to_stablehlo, hlo_text_to_proto, ir, make_context
 from hespas.dialects.op_kinds import find_entry_function
@@ -21,7 +22,6 @@ from hespas.dialects.xla import find_tpu_library
 from hespas.estimators.base import CostItem
 from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
 from hespas.passes.base import PassRun
-from hespas.passes.compile import compiler_process
 from hespas.passes.compile.compile_cache import (
     CompiledHlo,
     compute_compile_key,
@@ -339,7 +339,7 @@ def test_a_program_that_does_not_fit_says_its_size():
 
 
 def test_missing_libtpu_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(compiler_process, "find_tpu_library", lambda: None)
+    monkeypatch.setattr(xla, "find_tpu_library", lambda: None)
     module = ir.Module.parse(SMALL, make_context())
     with pytest.raises(HespasError, match=r"pip install 'hespas\[tpu-compiler\]'"):
         passes.run_pipeline(module, "xla-optimize{target=TPUv5e}", PassRun())

@@ -19,6 +19,7 @@ from support.versions import JAXLIB
 
 from hespas import configs, frontends, passes
 from hespas.configs import compile_targets
+from hespas.dialects import xla
 from hespas.dialects.attrs import CommAttr, TargetAttr
 from hespas.dialects.mlir import get_attribute, hlo_text_to_proto, ir, make_context
 from hespas.dialects.op_kinds import find_entry_function
@@ -170,7 +171,7 @@ def test_wrong_options(options, message):
 
 
 def test_missing_plugin_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(compiler_process, "find_gpu_library", lambda: None)
+    monkeypatch.setattr(xla, "find_gpu_library", lambda: None)
     with pytest.raises(HespasError) as caught:
         optimise(SMALL, "target=H100_80GB")
     expected = "error: XLA's GPU compiler is not installed; pip install 'hespas[gpu-compiler]'"

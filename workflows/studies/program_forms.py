@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING
 
 from hespas.support.errors import HespasError, UsageError
+
+if TYPE_CHECKING:
+    from hespas.dialects.xla import CompilerName
 
 # Forms that XLA optimises, with the options of the pass xla-optimize.
 BY_XLA = {"optimised": "", "scheduled": "stage=scheduled,async-collectives=keep"}
@@ -26,26 +29,19 @@ def choose_xla_target(form: str, node: str) -> str:
     """
     if form not in BY_XLA:
         return ""
-    from hespas.dialects import xla
-    from hespas.passes.compile.compiler_process import NO_LIBTPU, NO_PLUGIN
+    from hespas.dialects.xla import get_compiler_library
 
     compiler = find_compiler(node)
     if compiler is None:
         raise HespasError(f"XLA has no target for node {node}", remedy=OTHER_WAY)
-    library, remedy = (
-        (xla.find_tpu_library(), NO_LIBTPU)
-        if compiler == "tpu"
-        else (xla.find_gpu_library(), NO_PLUGIN)
-    )
-    if library is None:
-        raise HespasError(
-            f"XLA's {compiler.upper()} compiler is not installed",
-            remedy=f"{remedy}, or {OTHER_WAY}",
-        )
+    try:
+        get_compiler_library(compiler)
+    except HespasError as error:
+        raise HespasError(error.message, remedy=f"{error.remedy}, or {OTHER_WAY}") from None
     return node
 
 
-def find_compiler(node: str) -> Literal["gpu", "tpu"] | None:
+def find_compiler(node: str) -> CompilerName | None:
     """Return which of XLA's compilers has a target for a node; None if none has."""
     from hespas.configs import compile_targets
 

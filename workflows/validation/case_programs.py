@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
 from hespas.frontends.recipes.remat_policies import RematPolicy
 from hespas.workflows.studies.study_definition import StudyWorkload
@@ -25,6 +25,9 @@ from hespas.workflows.validation.case_models import (
 from hespas.workflows.validation.case_slices import find_slice_problem
 from hespas.workflows.validation.case_systems import HOST_DEVICES
 from hespas.workflows.validation.training_cases import DIMENSIONS, TrainingCase, read_fsdp_strategy
+
+if TYPE_CHECKING:
+    from hespas.dialects.xla import CompilerName
 
 RECIPE_SIZES = {
     "layers": "layers", "hidden": "emb", "heads": "heads", "kv_heads": "kv_heads",
@@ -54,7 +57,6 @@ PRECISIONS: Mapping[str, Mapping[str, str]] = {
 REMAT_POLICIES: tuple[str, ...] = get_args(RematPolicy)
 DEFAULT_SEQUENCE, DEFAULT_REMAT = 4096, "minimal"  # as the recipes
 MAXTEXT_PRESET = "maxtext-tutorial"  # MaxText's own GPU flags, without the thresholds of a row
-Compiler = Literal["gpu", "tpu"]
 LATENCY_HIDING = "--xla_gpu_enable_latency_hiding_scheduler=true"
 _COMBINERS = {"AR": "all_reduce", "AG": "all_gather", "RS": "reduce_scatter"}
 _UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -78,7 +80,7 @@ class CasePlan:
 
 
 def plan_case_program(
-    case: TrainingCase, changes: Mapping[str, str], *, compiler: Compiler | None
+    case: TrainingCase, changes: Mapping[str, str], *, compiler: CompilerName | None
 ) -> CasePlan:
     """Plan the program of a case.
 
@@ -140,7 +142,7 @@ def _divides_activations(case: TrainingCase, mesh: Mapping[str, int]) -> bool:
     )
 
 
-def _choose_attention(precision: Mapping[str, str], compiler: Compiler | None) -> str:
+def _choose_attention(precision: Mapping[str, str], compiler: CompilerName | None) -> str:
     """Return the fused attention of the device: splash on TPUs, cuDNN's for types of 16 bits."""
     if compiler == "tpu":
         return "splash"
