@@ -6,6 +6,8 @@ and in MHLO.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import collect_functions, get_call_target, has_private_symbol, ir
@@ -185,15 +187,25 @@ def is_marked_collective(op: ir.Operation) -> bool:
 
 def has_marked_collective(op: ir.Operation) -> bool:
     """Return whether the bodies of the op contain a collective with ``hespas.comm``."""
+    return contains_op(op, is_marked_collective)
+
+
+def contains_op(root: ir.Operation, is_wanted: Callable[[ir.Operation], bool]) -> bool:
+    """Return whether an op, or one in its bodies, fulfils a condition."""
     is_present = False
 
-    def visit_op(inner: ir.Operation) -> ir.WalkResult:
+    def visit_op(op: ir.Operation) -> ir.WalkResult:
         nonlocal is_present
-        is_present = is_marked_collective(inner)
+        is_present = is_wanted(op)
         return ir.WalkResult.INTERRUPT if is_present else ir.WalkResult.ADVANCE
 
-    op.walk(visit_op)
+    root.walk(visit_op, ir.WalkOrder.PRE_ORDER)
     return is_present
+
+
+def has_fusions(module: ir.Module) -> bool:
+    """Return whether a module contains fusions."""
+    return contains_op(module.operation, lambda op: op.name == FUSION)
 
 
 def sum_sent_bytes(region: ir.Region) -> int:

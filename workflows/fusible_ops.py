@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import COLLECTIVES, CONTROL, CUSTOM_CALLS
+from hespas.dialects.op_kinds import COLLECTIVES, CONTROL, CUSTOM_CALLS, contains_op
 
 # Ops that are kernels of their own after XLA's optimisation too; the other ops fuse.
 KERNELS = COLLECTIVES | CONTROL | CUSTOM_CALLS | {
@@ -27,21 +27,16 @@ def has_fusible_pair(module: ir.Module, kinds: Collection[str] | None = None) ->
         module: The program.
         kinds: The kinds of ops to consider; None for all that XLA fuses.
     """
-    pairs: list[ir.Operation] = []
 
     def is_fusible(name: str) -> bool:
         if kinds is not None:
             return name in kinds
         return name.startswith(_DIALECTS) and name not in KERNELS and name not in _FREE
 
-    def visit_op(op: ir.Operation) -> ir.WalkResult:
-        if is_fusible(op.name):
-            for value in op.operands:
-                owner = value.owner
-                if not isinstance(owner, ir.Block) and is_fusible(owner.name):
-                    pairs.append(op)
-                    return ir.WalkResult.INTERRUPT
-        return ir.WalkResult.ADVANCE
+    def reads_fusible_result(op: ir.Operation) -> bool:
+        return is_fusible(op.name) and any(
+            not isinstance(value.owner, ir.Block) and is_fusible(value.owner.name)
+            for value in op.operands
+        )
 
-    module.operation.walk(visit_op, ir.WalkOrder.PRE_ORDER)
-    return bool(pairs)
+    return contains_op(module.operation, reads_fusible_result)

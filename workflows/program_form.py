@@ -14,7 +14,7 @@ from hespas import configs
 from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import clone_module, ir, replace_module_body
-from hespas.dialects.op_kinds import FUSION
+from hespas.dialects.op_kinds import has_fusions
 from hespas.passes import registry
 from hespas.passes.base import Pass, build_pass
 from hespas.passes.compile.compiler_process import DEVICES_PER_NODE
@@ -112,20 +112,7 @@ def describe_optimisation(module: ir.Module) -> str:
     target = read_program_facts(module).get(OPTIMISED_FOR)
     if target is not None:
         return f"optimised by XLA for {target}"
-    return "with XLA's fusions" if _has_fusions(module) else ""
-
-
-def _has_fusions(module: ir.Module) -> bool:
-    fusions: list[ir.Operation] = []
-
-    def visit_op(op: ir.Operation) -> ir.WalkResult:
-        if op.name == FUSION:
-            fusions.append(op)
-            return ir.WalkResult.INTERRUPT
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit_op, ir.WalkOrder.PRE_ORDER)
-    return bool(fusions)
+    return "with XLA's fusions" if has_fusions(module) else ""
 
 
 def _choose_default_form(state: ProgramState, request: FormRequest) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import FUSION
+from hespas.dialects.op_kinds import has_fusions
 from hespas.passes.annotate.traverse import require_target
 from hespas.passes.base import Pass, PassRun, option
 from hespas.passes.fuse.algebraic_simplifier import simplify_module
@@ -55,7 +55,7 @@ class FusePass(Pass):
                 remedy=suggest_nearest(self.model, list(MODELS)),
             )
         self._check_limits()
-        if _has_fusions(module):
+        if has_fusions(module):
             run.warn(f"{self.name}: the module already has fusions and is not changed")
             return
         limits = KernelLimits(self.max_buffers, self.max_ops)
@@ -102,15 +102,3 @@ class FusePass(Pass):
         if self.model == "xla":
             SiblingFusion(fusion).fuse_siblings()
         FusionBuilder(graph, fusion.kernels, fusion.collect_dependencies()).build_fusions()
-
-
-def _has_fusions(module: ir.Module) -> bool:
-    has_fusion = False
-
-    def visit_op(op: ir.Operation) -> ir.WalkResult:
-        nonlocal has_fusion
-        has_fusion = op.name == FUSION
-        return ir.WalkResult.INTERRUPT if has_fusion else ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit_op)
-    return has_fusion

@@ -26,6 +26,7 @@ from hespas.dialects.op_kinds import (
     NUM_REPLICAS,
     PARTITIONER_CALL_TARGETS,
     SHARDING_ATTRS,
+    contains_op,
     find_entry_function,
 )
 from hespas.dialects.xla import CompilationSettings
@@ -233,22 +234,15 @@ def _sharding_to_text(attr: ir.Attribute) -> str:
 
 
 def _has_sharded_op(census: ModuleCensus) -> bool:
-    is_sharded = False
-
-    def check_op_shardings(op: ir.Operation) -> ir.WalkResult:
-        nonlocal is_sharded
+    def is_sharded(op: ir.Operation) -> bool:
         attributes = op.attributes
-        is_sharded = any(
+        return any(
             key in attributes and _is_dividing_sharding(_sharding_to_text(attributes[key]))
             for key in SHARDING_ATTRS
         )
-        return ir.WalkResult.INTERRUPT if is_sharded else ir.WalkResult.ADVANCE
 
-    for contents in census.functions.values():
-        contents.function.walk(check_op_shardings)
-        if is_sharded:
-            return True
-    return False
+    functions = (contents.function for contents in census.functions.values())
+    return any(contains_op(function, is_sharded) for function in functions)
 
 
 def _count_partitions(module: ir.Module, census: ModuleCensus) -> int:
