@@ -45,6 +45,12 @@ class CollectiveFinish(NamedTuple):
         return CollectiveFinish(self.end_ns + start_ns, self.since_ns + start_ns)
 
 
+def finish_together(starts: Sequence[int], time_ns: int) -> list[CollectiveFinish]:
+    """Return the finishes of devices that all end ``time_ns`` after the last of ``starts``."""
+    last_ns = max(starts)
+    return [CollectiveFinish(last_ns + time_ns, last_ns)] * len(starts)
+
+
 def make_unaware_transfer(network: AnalyticalNetwork, queue: EventQueue) -> TransferFunction:
     """Return the transfer function of the congestion-unaware network."""
     cache: dict[tuple[int, int, int], int] = {}

@@ -24,7 +24,7 @@ from hespas.simulators.simulation_result import CurveTag, CurveUse
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 
-from .collective_timing import CollectiveFinish
+from .collective_timing import CollectiveFinish, finish_together
 
 _EQUAL_BANDWIDTH_SHARE = 0.1  # presets count NVLink in GiB or GB, which differ by 7 %
 
@@ -164,8 +164,7 @@ class MeasuredCollectives:
             kind, operand_bytes, len(members), self._ratio
         )
         self.counts[tag] += copies
-        last = max(starts)
-        return [CollectiveFinish(last + time, last)] * len(starts)
+        return finish_together(starts, time)
 
     def to_curve_use(self) -> CurveUse:
         """Return the device and the number of collectives by tag."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulation_result import NcclUse
 
-from .collective_timing import CollectiveFinish
+from .collective_timing import CollectiveFinish, finish_together
 from .nccl_tuning import MODELLED_KINDS, HostGroup, NcclTuning
 
 
@@ -51,8 +51,7 @@ class NcclCollectives:
         group = self._describe_group(tuple(members))
         estimate = self.tuning.estimate_collective(kind, whole_bytes, group)
         self.counts[estimate.method] += copies
-        last = max(starts)
-        return [CollectiveFinish(last + round(1000 * estimate.time_us), last)] * len(starts)
+        return finish_together(starts, round(1000 * estimate.time_us))
 
     def to_nccl_use(self) -> NcclUse:
         """Return the generation of the model and the number of collectives by algorithm."""
