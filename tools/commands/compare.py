@@ -97,11 +97,11 @@ def main(argv: Sequence[str]) -> int:
 
     from hespas.support.output_file import check_writable_file
     from hespas.support.text_tables import print_tables
-    from hespas.tools.commands import compare_changes
     from hespas.tools.commands.run import build_plan_from_flags
     from hespas.tools.model_flags import collect_set_flags
     from hespas.tools.report import report_plots
     from hespas.tools.terminal import print_to_stderr, show_progress
+    from hespas.workflows import difference_report
     from hespas.workflows.run_comparison import ComparisonRequest, compare_results, open_results
     from hespas.workflows.run_differences import find_run_differences
 
@@ -127,14 +127,14 @@ def main(argv: Sequence[str]) -> int:
         data = (
             _to_comparison_json(compared_results, labels)
             if difference is None
-            else compare_changes.to_changes_json(difference, names)
+            else difference_report.to_changes_json(difference, names)
         )
         print(json.dumps(data, indent=1))
     else:
         print_tables(
             [_build_comparison_table(compared_results)]
             if difference is None
-            else compare_changes.build_changes_tables(difference, names, top)
+            else difference_report.build_changes_tables(difference, names, top)
         )
     return _check_time_limit(compared_results, labels, limit)
 
