@@ -7,6 +7,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from hespas.dialects.attrs import Cost, RegionAttr
@@ -104,6 +105,15 @@ class Estimator(ABC):
     def list_warnings(self) -> Sequence[str]:
         """List warnings about the estimates so far; reports repeat them."""
         return ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompilerEstimateConfig:
+    """The setting of estimators that can take over what a compiler expects of its kernels."""
+
+    compiler_estimates: bool = setting(
+        False, "kernels take the time that XLA:TPU estimated when it compiled them, if it did"
+    )
 
 
 @contextmanager

@@ -23,12 +23,12 @@ from hespas.configs.node_overrides import NodeOverrides
 from hespas.configs.node_spec import NodeSpec, PeakRate
 from hespas.dialects.attrs import CompilerEstimateAttr, Cost
 from hespas.estimators.base import (
+    CompilerEstimateConfig,
     CostItem,
     Estimator,
     build_work_cost,
     determine_bound,
     raise_as_unknown_cost,
-    setting,
 )
 from hespas.estimators.work import OpWork
 
@@ -39,15 +39,11 @@ class _NodeConfig:
 
 
 @dataclass(frozen=True)
-class RooflineConfig(NodeOverrides, _NodeConfig):
+class RooflineConfig(CompilerEstimateConfig, NodeOverrides, _NodeConfig):
     """The node that gives the constants, and values that replace them.
 
     Energy is estimated if the node has ``tdp_w`` and ``hbm_power_share``.
     """
-
-    compiler_estimates: bool = setting(
-        False, "kernels take the time that XLA:TPU expects, where it left one on them"
-    )
 
 
 class RooflineEstimator(Estimator):

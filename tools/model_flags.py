@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from hespas.support.errors import UsageError
+from hespas.tools.commands.shared_flags import parse_key_values
 from hespas.workflows.run_config import Flag, get_flag
 
 
@@ -52,23 +52,12 @@ def collect_set_flags(values: dict[str, Any]) -> dict[str, Any]:
         UsageError: An item of a list is not ``KEY=VALUE``.
     """
     return {
-        name: parse_settings(value, f"--{name.replace('_', '-')}")
+        name: parse_key_values(value, f"--{name.replace('_', '-')}")
         if isinstance(value, list)
         else value
         for name, value in values.items()
         if value is not None
     }
-
-
-def parse_settings(texts: Sequence[str], flag: str = "--setting") -> dict[str, str]:
-    """Parse ``KEY=VALUE`` items; the last value of a key wins. Raises UsageError."""
-    settings = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise UsageError(f"{flag}: '{text}' is not KEY=VALUE")
-        settings[key] = value
-    return settings
 
 
 def spell_flag(name: str, option: FieldInfo) -> str:

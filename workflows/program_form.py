@@ -7,10 +7,12 @@ holds a request, and its passes are known when the program has been read.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hespas import configs
+from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import clone_module, ir, replace_module_body
@@ -23,7 +25,7 @@ from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.fusible_ops import has_fusible_pair
 
 XLA, FUSE, AS_IS = "xla", "fuse", "as-is"
-SCHEDULED = {"stage": "scheduled", "async-collectives": "keep"}
+SCHEDULED_OPTIONS = {"stage": "scheduled", "async-collectives": "keep"}
 """The options of ``xla-optimize`` for the program that runs, with the overlap that XLA plans."""
 _FUSED_INSTEAD = (
     "hespas fuses the program, and what XLA would add is missing: its order of kernels, "
@@ -46,6 +48,11 @@ class FormRequest:
     node: str | None = None
     estimates_real_times: bool = False
     host_devices: int = DEVICES_PER_NODE
+
+    @functools.cached_property
+    def target_node(self) -> NodeSpec:
+        """The node that the program runs on; raises HespasError."""
+        return configs.load_node(self.node or configs.DEFAULT_NODE)
 
 
 @dataclass(frozen=True)
@@ -124,10 +131,9 @@ def _choose_default_form(state: ProgramState, request: FormRequest) -> tuple[str
     is_raw = state.has_fusible_pair and not state.is_prepared and not state.optimisation
     if not request.estimates_real_times or not is_raw:
         return AS_IS, ""
-    node = configs.load_node(request.node or configs.DEFAULT_NODE)
-    if node.vendor != "NVIDIA":
+    if request.target_node.vendor != "NVIDIA":
         return AS_IS, ""
-    reason = find_compiler_problem(node.name)
+    reason = find_compiler_problem(request.target_node.name)
     return (FUSE, f"{reason}: {_FUSED_INSTEAD}") if reason else (XLA, "")
 
 
@@ -176,10 +182,8 @@ def _build_fused_form(warning: str = "") -> ProgramForm:
 
 
 def _build_compiled_form(request: FormRequest) -> ProgramForm:
-    target = configs.load_node(request.node or configs.DEFAULT_NODE).name
-    options = {
-        "target": target, **SCHEDULED, "devices-per-node": str(request.host_devices),
-    }  # fmt: skip
+    target = request.target_node.name
+    options = {"target": target, **SCHEDULED_OPTIONS, "devices-per-node": str(request.host_devices)}
     return ProgramForm(
         (_build_step("xla-optimize", options),),
         f"compiled by XLA for {target}: scheduled, with asynchronous collectives",

@@ -19,7 +19,13 @@ from typing import ClassVar
 from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attrs import CompilerEstimateAttr, Cost
 from hespas.dialects.mlir import ir
-from hespas.estimators.base import CostItem, Estimator, raise_as_unknown_cost, setting
+from hespas.estimators.base import (
+    CompilerEstimateConfig,
+    CostItem,
+    Estimator,
+    raise_as_unknown_cost,
+    setting,
+)
 from hespas.estimators.calibrated.attention_shape import read_attention_shape
 from hespas.estimators.calibrated.data_passes import (
     MEASURED_KINDS,
@@ -58,15 +64,12 @@ TAG_MEANINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class CalibratedConfig:
+class CalibratedConfig(CompilerEstimateConfig):
     """The configuration of ``CalibratedEstimator``; ``node`` contains the constants."""
 
     node: NodeSpec
     quantise: bool = setting(
         False, "8-bit products quantise their left operand themselves, as in inference engines"
-    )
-    compiler_estimates: bool = setting(
-        False, "kernels take the time that XLA:TPU estimated when it compiled them, if it did"
     )
 
 

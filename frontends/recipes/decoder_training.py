@@ -134,18 +134,24 @@ class TrainingOptions:
 
 
 @dataclass(frozen=True)
-class DecoderOptions:
-    """The options of a decoder's training step besides its model and its types."""
+class StepOptions:
+    """The options that the training steps of all decoders have besides model and types."""
 
     sequence: Annotated[int, "tokens of a sequence"] = 4096
-    batch: Annotated[int, "sequences for each batch shard (data x fsdp)"] = 1
+    batch: Annotated[int, "sequences for each batch shard (data x fsdp, in a mixture x expert)"] = 1
+    scan: Annotated[bool, "run the layers in a loop"] = False
+    remat: Annotated[Remat, REMAT_HELP] = "minimal"
+    attention: Annotated[Attention, ATTENTION_HELP] = "dot_product"
+
+
+@dataclass(frozen=True)
+class DecoderOptions(StepOptions):
+    """The options of the training step of a decoder without experts."""
+
     partitioning: Annotated[Partitioning, "explicit collectives, or collectives chosen by XLA"] = (
         "manual"
     )
     sequence_parallel: Annotated[bool, "split the tokens between blocks over tensor"] = False
-    scan: Annotated[bool, "run the layers in a loop"] = False
-    remat: Annotated[Remat, REMAT_HELP] = "minimal"
-    attention: Annotated[Attention, ATTENTION_HELP] = "dot_product"
 
 
 def build_decoder_step(

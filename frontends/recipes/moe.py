@@ -11,8 +11,7 @@ from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.recipe_options import expand_option_groups
 from hespas.frontends.recipes import published_models
 from hespas.frontends.recipes.decoder_training import (
-    ATTENTION_HELP,
-    Attention,
+    StepOptions,
     TrainingOptions,
     build_training_step,
 )
@@ -24,7 +23,6 @@ from hespas.frontends.recipes.parallel import (
     check_mesh_axes,
     check_positive_options,
 )
-from hespas.frontends.recipes.remat_policies import REMAT_HELP, Remat
 from hespas.support.errors import UsageError
 
 AXES = ("data", "fsdp", "expert", "tensor")
@@ -43,11 +41,7 @@ def build(
     mixture: MixtureOptions,
     dispatch: Annotated[Dispatch, DISPATCH_HELP] = "capacity",
     capacity: Annotated[float, "capacity of an expert relative to an even load"] = 1.25,
-    sequence: Annotated[int, "tokens of a sequence"] = 4096,
-    batch: Annotated[int, "sequences for each batch shard (data x fsdp x expert)"] = 1,
-    scan: Annotated[bool, "run the layers in a loop"] = False,
-    remat: Annotated[Remat, REMAT_HELP] = "minimal",
-    attention: Annotated[Attention, ATTENTION_HELP] = "dot_product",
+    options: StepOptions,
     training: TrainingOptions,
 ) -> Exportable:
     """A training step of a mixture of experts: top-k routing, all_to_all over ``expert``, AdamW.
@@ -60,7 +54,7 @@ def build(
         UsageError: If the mesh does not divide the model.
     """
     check_mesh_axes(mesh, AXES)
-    check_positive_options(sequence=sequence, batch=batch)
+    check_positive_options(sequence=options.sequence, batch=options.batch)
     if not capacity > 0:  # NaN too
         raise UsageError(f"option 'capacity' is {capacity:g}", remedy="use a positive number")
     m = published_models.make_decoder_model(model, **vars(sizes), **vars(mixture))
@@ -73,10 +67,10 @@ def build(
         )
     if training.products:
         raise UsageError("option 'products' needs a model without experts")
-    rows = batch * sequence
+    rows = options.batch * options.sequence
     room = math.ceil(min(rows, capacity * rows * m.top_k / m.experts))
     mlp = make_expert_mlp(m, p, None if dispatch == "dropless" else room)
-    decoder = training.make_decoder(m, p, remat, attention, mlp)
+    decoder = training.make_decoder(m, p, options.remat, options.attention, mlp)
     stored = DTYPES[training.weights_dtype]
 
     def compute_loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:
@@ -86,13 +80,14 @@ def build(
         )
         return decoder.compute_loss(params, x, targets) + BALANCE * balance
 
+    layers = make_layers(m, stored, options.scan)
     return build_training_step(
         "moe_train_step",
         m,
         p,
-        make_model_weights(m, stored, make_layers(m, stored, scan), sequence),
+        make_model_weights(m, stored, layers, options.sequence),
         compute_loss,
         training,
-        sequence=sequence,
-        batch=batch,
+        sequence=options.sequence,
+        batch=options.batch,
     )

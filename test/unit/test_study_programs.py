@@ -240,7 +240,7 @@ def test_an_uneven_group_is_a_row(rows, run, capsys):
         (("gemm", "--system", "nothing*"), "no system preset matches 'nothing"),
         (("gemm", "--node", "H100"), "no node preset is named 'H100'"),
         (("gemm", "--set", "kind=ring"), "the study has a flag for it"),
-        (("gemm", "--set", "kind"), "--set takes KEY=VALUE"),
+        (("gemm", "--set", "kind"), "--set: 'kind' is not KEY=VALUE"),
         (("gemm", "--sizes", "64", "--devices", "8", "--set", "nothing=1"), "no option 'nothing'"),
         (("gemm", "--plot", "a.gif"), "a plot is a file .png"),
         (("gemm", "--estimator", "roofine"), "no estimator is named 'roofine'"),

@@ -532,7 +532,7 @@ def test_a_table_of_refused_rows_has_their_reasons(write_table, capsys, tmp_path
     [
         (("--programs", "x"), "--programs needs a table of program files"),
         (("--no-baselines",), "--no-baselines needs a table of program files"),
-        (("--set", "remat"), "--set takes KEY=VALUE"),
+        (("--set", "remat"), "--set: 'remat' is not KEY=VALUE"),
         (("--rows", "7"), "no row has the id '7'"),
     ],
 )

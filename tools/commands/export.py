@@ -12,6 +12,7 @@ from hespas.frontends.export.stages import CPU, STAGES
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 from hespas.tools.commands.command_parser import CommandParser, parse_count
+from hespas.tools.commands.shared_flags import parse_key_values
 
 if TYPE_CHECKING:
     from hespas.frontends.export.export_process import ExportedModule
@@ -168,7 +169,7 @@ def _select_compile_target(options: argparse.Namespace) -> str:
 def _build_export_request(options: argparse.Namespace, target: str) -> ExportRequest:
     from hespas.frontends.export.program_source import ExportRequest
 
-    recipe_options = dict(_parse_key_value("--set", text) for text in options.set)
+    recipe_options = parse_key_values(options.set, "--set")
     if options.model is not None:
         recipe_options.setdefault("model", options.model)
     spec = _build_export_spec(options)
@@ -210,7 +211,7 @@ def _collect_spec_flags(options: argparse.Namespace, static: dict[str, Any]) -> 
         shardings = options.out_sharding
         values["out_shardings"] = shardings[0] if len(shardings) == 1 else shardings
     if options.static:
-        texts = dict(_parse_key_value("--static", text) for text in options.static)
+        texts = parse_key_values(options.static, "--static")
         flags = {key: _parse_json_or_text(text) for key, text in texts.items()}
         values["static"] = {**static, **flags}
     if options.donate:
@@ -316,13 +317,6 @@ def _parse_mesh(text: str) -> dict[str, int]:
             raise argparse.ArgumentTypeError(f"the axis '{axis}' is repeated")
         mesh[axis] = int(size)
     return mesh
-
-
-def _parse_key_value(flag: str, text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise UsageError(f"{flag}: '{text}' is not KEY=VALUE")
-    return key, value
 
 
 def _parse_json_or_text(text: str) -> Any:

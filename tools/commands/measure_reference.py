@@ -7,7 +7,11 @@ import json
 from typing import TYPE_CHECKING
 
 from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_positive
-from hespas.tools.commands.shared_flags import add_json_flag, add_unpacked_limit_flag
+from hespas.tools.commands.shared_flags import (
+    add_json_flag,
+    add_unpacked_limit_flag,
+    parse_key_values,
+)
 
 if TYPE_CHECKING:
     from hespas.support.text_tables import TextTable
@@ -68,14 +72,13 @@ def _measure_reference(options: argparse.Namespace) -> int:
     from hespas.dialects.mlir import make_context
     from hespas.passes.base import PassRun
     from hespas.support import text_tables
-    from hespas.tools.model_flags import parse_settings
     from hespas.workflows.reference.program_comparison import compare_with_regions
 
     run = PassRun(input_name=frontends.to_display_name(options.mlir))
     comparison = compare_with_regions(
         frontends.read_module(options.mlir, make_context()),
         options.estimator,
-        parse_settings(options.setting),
+        parse_key_values(options.setting, "--setting"),
         SPLITS[options.split],
         run,
         rounds=options.rounds,

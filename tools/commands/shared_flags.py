@@ -63,19 +63,19 @@ def add_unpacked_limit_flag(container: FlagContainer) -> None:
     )  # fmt: skip
 
 
-def parse_recipe_changes(texts: Sequence[str]) -> dict[str, str]:
-    """Parse the values ``KEY=VALUE`` of ``--set``; the last value of a key wins.
+def parse_key_values(texts: Sequence[str], flag: str) -> dict[str, str]:
+    """Parse the values ``KEY=VALUE`` of a flag; the last value of a key wins.
 
     Raises:
         UsageError: A text has another form.
     """
-    changes = {}
+    values = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise UsageError(f"--set takes KEY=VALUE, not '{text}'")
-        changes[key] = value
-    return changes
+            raise UsageError(f"{flag}: '{text}' is not KEY=VALUE")
+        values[key] = value
+    return values
 
 
 def add_json_flag(

@@ -16,7 +16,7 @@ from hespas.tools.commands.shared_flags import (
     add_cache_flag,
     add_jobs_flag,
     add_json_flag,
-    parse_recipe_changes,
+    parse_key_values,
 )
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _build_program_parser(study: Study) -> CommandParser:
 
 def _run_program_study(study: Study, options: argparse.Namespace) -> StudyOutput:
     axis_values = {axis.name: axis.parse_values(getattr(options, axis.name)) for axis in study.axes}
-    changes = parse_recipe_changes(options.set)
+    changes = parse_key_values(options.set, "--set")
 
     from hespas.estimators.measure import host
     from hespas.tools.terminal import print_to_stderr

@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 from hespas.support.errors import UsageError
-from hespas.tools.commands.shared_flags import parse_recipe_changes
+from hespas.tools.commands.shared_flags import parse_key_values
 
 CASE_FLAGS = ("rows", "form", "set", "xla_optimize", "work_dir", "cache", "jobs", "csv", "page")
 CELL_FLAGS = ("programs", "start", "baselines")
@@ -48,7 +48,7 @@ def validate_cases(options: argparse.Namespace) -> int:
     case_options = case_runner.CaseOptions(
         form=options.form or case_runner.FORMS[0],
         estimator=options.estimator,
-        changes=parse_recipe_changes(options.set),
+        changes=parse_key_values(options.set, "--set"),
         xla_options=options.xla_optimize,
         jobs=options.jobs or host.count_usable_cores(),
         work_dir=options.work_dir,

@@ -10,11 +10,11 @@ from hespas.support.errors import HespasError, UsageError
 if TYPE_CHECKING:
     from hespas.dialects.xla import CompilerName
 
-# Forms that XLA optimises, with the options of the pass xla-optimize.
-BY_XLA = {"optimised": "", "scheduled": "stage=scheduled,async-collectives=keep"}
+OPTIMISED, SCHEDULED = "optimised", "scheduled"
+BY_XLA = (OPTIMISED, SCHEDULED)
 FORMS = {
-    "optimised": "by XLA for the node: its fusions and library calls, collectives one by one",
-    "scheduled": "the same in XLA's order, collectives alongside compute where XLA puts them",
+    OPTIMISED: "by XLA for the node: its fusions and library calls, collectives one by one",
+    SCHEDULED: "the same in XLA's order, collectives alongside compute where XLA puts them",
     "fused": "the kernels that XLA would make, by hespas (--fuse of hespas run)",
     "lowered": "as JAX lowers it, each op a kernel",
 }

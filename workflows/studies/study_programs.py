@@ -20,7 +20,8 @@ from hespas.estimators.measure.processes import LocalWorkerPool, WorkerSpec
 from hespas.estimators.measure.progress import ProgressCounter, open_progress_display
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.supervised_process import open_temporary_folder
-from hespas.workflows.studies.program_forms import BY_XLA, find_compiler
+from hespas.workflows.program_form import SCHEDULED_OPTIONS
+from hespas.workflows.studies.program_forms import SCHEDULED, find_compiler
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.sweep.sweep_jobs import compute_digest, compute_source_digest
 
@@ -70,12 +71,10 @@ class StudyProgram:
 
     def format_pass_options(self) -> str:
         """Format the options of the pass xla-optimize."""
-        pass_options = (
-            BY_XLA[self.form],
-            f"devices-per-node={self.devices_per_node}",
-            self.xla_options,
-        )
-        return ",".join(text for text in pass_options if text)
+        stage_options = SCHEDULED_OPTIONS if self.form == SCHEDULED else {}
+        pass_options = {**stage_options, "devices-per-node": self.devices_per_node}
+        texts = [f"{name}={value}" for name, value in pass_options.items()]
+        return ",".join(filter(None, (*texts, self.xla_options)))
 
     def name_final_file(self) -> str:
         """Return the name of the file that is estimated."""
