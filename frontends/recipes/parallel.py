@@ -137,7 +137,10 @@ class MeshParallelism:
     def _gather_with_typed_sums(
         self, weight: jax.Array, axes: Sequence[Dim], dtype: Any
     ) -> jax.Array:
-        """Gather a weight whose gradient is summed in ``reduce_dtype``."""
+        """Gather a weight whose gradient is summed in ``reduce_dtype``.
+
+        The forward rule contains the all-gather itself, which policies of rematerialisation name.
+        """
         stored, missing = weight.dtype, self._list_missing_axes(weight, *TOKENS)
 
         @jax.custom_vjp
@@ -153,7 +156,10 @@ class MeshParallelism:
                     )
             return (self.sum_over_axes(gradient, *missing).astype(stored),)
 
-        gather.defvjp(lambda weight: (gather(weight), None), sum_gradient)
+        def keep_nothing(weight: jax.Array) -> tuple[jax.Array, None]:
+            return self._gather_shards(weight, axes, dtype), None
+
+        gather.defvjp(keep_nothing, sum_gradient)
         return gather(weight)
 
     def prepare_column_input(self, x: jax.Array, *axes: str) -> jax.Array:

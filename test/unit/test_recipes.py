@@ -196,9 +196,12 @@ def test_fused_attention_replaces_products(remat, forward):
     assert text.count("stablehlo.dot_general") == 3 * LAYERS * WEIGHTS + recomputed_products + 3
 
 
+@pytest.mark.parametrize("reduce_dtype", [None, "f32"])
 @pytest.mark.parametrize(("remat", "gathers"), [("eager", 1), ("eager_weights", 2)])
-def test_eager_policies_keep_or_gather_weights(remat, gathers):
-    program = llama.build(model="tiny", mesh={"fsdp": 2}, sequence=32, remat=remat)
+def test_eager_policies_keep_or_gather_weights(remat, gathers, reduce_dtype):
+    """Whatever the type is in which gradients are summed."""
+    options = {} if reduce_dtype is None else {"reduce_dtype": reduce_dtype}
+    program = llama.build(model="tiny", mesh={"fsdp": 2}, sequence=32, remat=remat, **options)
     counts = census(prepared(program), ("all_gather",))
     assert counts["all_gather"] == gathers * LAYERS * WEIGHTS + 2
 
