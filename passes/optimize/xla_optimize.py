@@ -70,7 +70,7 @@ class XlaOptimizePass(Pass):
     triton_gemm: bool = option(True, "use Triton for matrix products; false: cuBLAS where possible")
     autotune: bool = option(False, "let XLA choose kernels by its tables; it cannot measure")
     disable: str = option("", "passes of XLA to disable, separated by commas")
-    preset: str = option("", "a named set of XLA flags: maxtext-tutorial")
+    preset: str = option("", "a named set of XLA flags: maxtext-tutorial, pytorch-fsdp")
     flags: str = option("", "further XLA flags, separated by spaces")
     dims: str = option("", "sizes of symbolic dimensions, as in prepare")
     devices: int = option(0, "required number of devices; 0: the module's own")

@@ -15,12 +15,9 @@ from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
 from hespas.workflows.validation import case_report, case_systems
+from hespas.workflows.validation.case_flags import read_combine_flags
 from hespas.workflows.validation.case_models import FAMILIES
-from hespas.workflows.validation.case_programs import (
-    REMAT_POLICIES,
-    plan_case_program,
-    read_combine_flags,
-)
+from hespas.workflows.validation.case_programs import REMAT_POLICIES, plan_case_program
 from hespas.workflows.validation.case_runner import CaseOptions, CaseOutcome
 from hespas.workflows.validation.case_slices import find_slice_problem
 from hespas.workflows.validation.measured_cells import COLUMNS, MeasuredCell
@@ -384,7 +381,11 @@ def test_xla_flags_are_those_of_the_row_then_of_the_framework():
     assert maxtext.xla_options.startswith("preset=maxtext-tutorial,")
     assert "all_gather_combine_threshold_bytes=1048576" in maxtext.xla_options
     torch = plan_case(framework="PyTorch FSDP")
-    assert "compiled by XLA, not by PyTorch FSDP" in torch.assumptions
+    assert torch.xla_options.startswith("preset=pytorch-fsdp,")
+    assert torch.assumptions == ["layers in a loop", "compiled by XLA, not by PyTorch FSDP"]
+    undivided = plan_case(framework="PyTorch", parallelism="dp=16;fsdp=1")
+    assert not undivided.xla_options.startswith("preset=")
+    assert "XLA flags: default thresholds, latency-hiding scheduler" in undivided.assumptions
 
 
 @pytest.mark.parametrize(

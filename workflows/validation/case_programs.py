@@ -1,4 +1,4 @@
-"""The program of a training case: its recipe, options, mesh and XLA flags, or why there is none.
+"""The program of a training case: its recipe, options and mesh, or why there is none.
 
 A case whose model, precision, division or rematerialisation no recipe can express is refused with
 all its reasons, and never replaced by a similar program. What a row leaves open and a program needs
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, get_args
 from hespas.frontends.recipes.remat_policies import RematPolicy
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.validation.case_activations import read_kept_activations
+from hespas.workflows.validation.case_flags import choose_gpu_options, choose_tpu_options
 from hespas.workflows.validation.case_models import (
     find_family,
     find_published_model,
@@ -23,7 +24,6 @@ from hespas.workflows.validation.case_models import (
     infer_head_dim,
 )
 from hespas.workflows.validation.case_slices import find_slice_problem
-from hespas.workflows.validation.case_systems import HOST_DEVICES
 from hespas.workflows.validation.training_cases import DIMENSIONS, TrainingCase, read_fsdp_strategy
 
 if TYPE_CHECKING:
@@ -56,10 +56,6 @@ PRECISIONS: Mapping[str, Mapping[str, str]] = {
 }
 REMAT_POLICIES: tuple[str, ...] = get_args(RematPolicy)
 DEFAULT_SEQUENCE, DEFAULT_REMAT = 4096, "minimal"  # as the recipes
-MAXTEXT_PRESET = "maxtext-tutorial"  # MaxText's own GPU flags, without the thresholds of a row
-LATENCY_HIDING = "--xla_gpu_enable_latency_hiding_scheduler=true"
-_COMBINERS = {"AR": "all_reduce", "AG": "all_gather", "RS": "reduce_scatter"}
-_UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
 @dataclass
@@ -117,9 +113,9 @@ def plan_case_program(
         options["sequence_parallel"] = "true"
     plan.workload = StudyWorkload(recipe, options, mesh, {"id": case.id})
     if compiler == "gpu":
-        plan.xla_options = _plan_xla_options(case, plan)
+        plan.xla_options = choose_gpu_options(case, mesh, plan.assumptions)
     elif compiler == "tpu":
-        plan.xla_options = _plan_tpu_options(case, plan)
+        plan.xla_options = choose_tpu_options(case, plan.assumptions)
     return plan
 
 
@@ -315,61 +311,6 @@ def _plan_batch(
         plan.reasons["batch"] = f"{batch} sequences of a batch shard are not {stated}"
     accumulation = {"accumulate": str(count)} if count > 1 else {}
     return {"batch": str(batch // count), **accumulation}
-
-
-def _plan_xla_options(case: TrainingCase, plan: CasePlan) -> str:
-    """Return the options of xla-optimize: flags of the row, of its framework, and thresholds."""
-    stated, framework = case.get_text("xla_flags"), case.get_text("framework").lower()
-    if stated:
-        return f'flags="{stated}"'
-    hosts = -(-case.devices // HOST_DEVICES)
-    flags = [LATENCY_HIDING, *read_combine_flags(case.get_text("notes"), hosts)]
-    options = [f'flags="{" ".join(flags)}"']
-    if "maxtext" in framework:
-        options.insert(0, f"preset={MAXTEXT_PRESET}")
-    elif framework and not any(name in framework for name in ("jax", "xla")):
-        plan.assumptions.append(f"compiled by XLA, not by {case.get_text('framework')}")
-    if len(flags) == 1 and "maxtext" not in framework:
-        plan.assumptions.append("XLA flags: default thresholds, latency-hiding scheduler")
-    return ",".join(options)
-
-
-def _plan_tpu_options(case: TrainingCase, plan: CasePlan) -> str:
-    """Return the options of xla-optimize for a TPU: the slices of the row, and its flags."""
-    slices = re.search(r"between (\d+) slices", case.get_text("network"))
-    options = [f"slices={slices[1]}"] if slices else []
-    stated = case.get_text("xla_flags")
-    script = re.search(r"\bconfigs/(v5e|v5p)/", case.get_text("notes"))
-    if stated:
-        options.append(f'flags="{stated}"')
-    elif script:
-        options.append(f"preset=maxtext-{script[1]}")
-    else:
-        plan.assumptions.append("libtpu's default flags")
-    return ",".join(options)
-
-
-def read_combine_flags(notes: str, hosts: int) -> list[str]:
-    """Read the thresholds of combined collectives from notes, as XLA flags.
-
-    Understands ``AR/AG combine 2 GiB, RS 8 GiB/256 (8 GiB/512 from 64 nodes)`` and
-    ``RS 8 GiB/256, from 64 nodes /512``. Text after ``fp8:`` is about other rows.
-    """
-    text = notes.partition("fp8:")[0]
-    limit = r"(\d+) ([KMG]iB)(?:/(\d+))?"
-    larger = r"(?: \(\d+ [KMG]iB/(\d+) from (\d+) nodes\)|, from (\d+) nodes /(\d+))?"
-    flags: dict[str, str] = {}
-    for match in re.finditer(
-        rf"\b((?:AR|AG|RS)(?:/(?:AR|AG|RS))*)(?: combine)? {limit}{larger}", text
-    ):
-        names, count, unit, divisor, divisor_a, hosts_a, hosts_b, divisor_b = match.groups()
-        if (least := hosts_a or hosts_b) and hosts >= int(least):
-            divisor = divisor_a or divisor_b
-        size = int(count) * _UNITS[unit] // int(divisor or 1)
-        for name in names.split("/"):
-            kind = _COMBINERS[name]
-            flags.setdefault(kind, f"--xla_gpu_{kind}_combine_threshold_bytes={size}")
-    return list(flags.values())
 
 
 def _read_count(case: TrainingCase, column: str, plan: CasePlan) -> int | None:

@@ -1,0 +1,91 @@
+"""The options of xla-optimize for a training case: presets of flags, thresholds and slices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from hespas.workflows.validation.case_systems import HOST_DEVICES
+from hespas.workflows.validation.training_cases import TrainingCase
+
+MAXTEXT_PRESET = "maxtext-tutorial"  # MaxText's own GPU flags, without the thresholds of a row
+# FSDP gathers the weights of a block at once, ahead of their use. XLA's default thresholds make
+# several collectives of them, each with the latency of all devices.
+PYTORCH_FSDP_PRESET = "pytorch-fsdp"
+LATENCY_HIDING = "--xla_gpu_enable_latency_hiding_scheduler=true"
+_COMBINERS = {"AR": "all_reduce", "AG": "all_gather", "RS": "reduce_scatter"}
+_UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def choose_gpu_options(case: TrainingCase, mesh: Mapping[str, int], assumptions: list[str]) -> str:
+    """Return the options for a GPU: flags of the row, of its framework, and thresholds.
+
+    Args:
+        case: The case.
+        mesh: Its mesh.
+        assumptions: The list to which assumptions are added.
+    """
+    stated, framework = case.get_text("xla_flags"), case.get_text("framework").lower()
+    if stated:
+        return f'flags="{stated}"'
+    hosts = -(-case.devices // HOST_DEVICES)
+    flags = [LATENCY_HIDING, *read_combine_flags(case.get_text("notes"), hosts)]
+    options = [f'flags="{" ".join(flags)}"']
+    preset = _choose_preset(framework, mesh)
+    if preset:
+        options.insert(0, f"preset={preset}")
+    if framework and not any(name in framework for name in ("jax", "xla", "maxtext")):
+        assumptions.append(f"compiled by XLA, not by {case.get_text('framework')}")
+    if len(flags) == 1 and not preset:
+        assumptions.append("XLA flags: default thresholds, latency-hiding scheduler")
+    return ",".join(options)
+
+
+def _choose_preset(framework: str, mesh: Mapping[str, int]) -> str:
+    """Return the preset of XLA flags whose collectives are those of a framework, or ""."""
+    if "maxtext" in framework:
+        return MAXTEXT_PRESET
+    return PYTORCH_FSDP_PRESET if "pytorch" in framework and mesh["fsdp"] > 1 else ""
+
+
+def choose_tpu_options(case: TrainingCase, assumptions: list[str]) -> str:
+    """Return the options for a TPU: the slices of the row, and its flags.
+
+    Args:
+        case: The case.
+        assumptions: The list to which assumptions are added.
+    """
+    slices = re.search(r"between (\d+) slices", case.get_text("network"))
+    options = [f"slices={slices[1]}"] if slices else []
+    stated = case.get_text("xla_flags")
+    script = re.search(r"\bconfigs/(v5e|v5p)/", case.get_text("notes"))
+    if stated:
+        options.append(f'flags="{stated}"')
+    elif script:
+        options.append(f"preset=maxtext-{script[1]}")
+    else:
+        assumptions.append("libtpu's default flags")
+    return ",".join(options)
+
+
+def read_combine_flags(notes: str, hosts: int) -> list[str]:
+    """Read the thresholds of combined collectives from notes, as XLA flags.
+
+    Understands ``AR/AG combine 2 GiB, RS 8 GiB/256 (8 GiB/512 from 64 nodes)`` and
+    ``RS 8 GiB/256, from 64 nodes /512``. Text after ``fp8:`` is about other rows.
+    """
+    text = notes.partition("fp8:")[0]
+    limit = r"(\d+) ([KMG]iB)(?:/(\d+))?"
+    larger = r"(?: \(\d+ [KMG]iB/(\d+) from (\d+) nodes\)|, from (\d+) nodes /(\d+))?"
+    flags: dict[str, str] = {}
+    for match in re.finditer(
+        rf"\b((?:AR|AG|RS)(?:/(?:AR|AG|RS))*)(?: combine)? {limit}{larger}", text
+    ):
+        names, count, unit, divisor, divisor_a, hosts_a, hosts_b, divisor_b = match.groups()
+        if (least := hosts_a or hosts_b) and hosts >= int(least):
+            divisor = divisor_a or divisor_b
+        size = int(count) * _UNITS[unit] // int(divisor or 1)
+        for name in names.split("/"):
+            kind = _COMBINERS[name]
+            flags.setdefault(kind, f"--xla_gpu_{kind}_combine_threshold_bytes={size}")
+    return list(flags.values())
