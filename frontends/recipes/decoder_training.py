@@ -48,7 +48,7 @@ MESH = {"fsdp": 8}
 MESH_HELP = "devices along data, fsdp, context, tensor"
 
 Partitioning = Literal["manual", "auto"]
-Products = Literal["fp8", "fp8_rowwise", "int8"]
+Products = Literal["fp8", "fp8_rowwise", "fp8_static", "int8"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ class TrainingOptions:
     accumulator_dtype: Annotated[Dtype, "type of the gradients' sums over microbatches"] = "f32"
     products: Annotated[
         Products | None, "type of products with weights, by default compute_dtype; fp8: one scale "
-        "for an array, E4M3 and E5M2 for gradients; fp8_rowwise, int8: one for each row"
+        "for an array, E4M3 and E5M2 for gradients; fp8_static: constant scales but of gradients; "
+        "fp8_rowwise, int8: one for each row"
     ] = None  # fmt: skip
     logits_dtype: Annotated[Dtype, "type of the logits; the loss is computed in f32"] = "f32"
     zero1: Annotated[

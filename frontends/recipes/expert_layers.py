@@ -13,10 +13,13 @@ from jax import lax
 from hespas.frontends.recipes.language_models import DecoderModel
 from hespas.frontends.recipes.layer_ops import ACTIVATIONS
 from hespas.frontends.recipes.parallel import TOKENS, MeshParallelism
+from hespas.frontends.recipes.quantised_products import ProductScheme, multiply_weight
 from hespas.frontends.recipes.transformer import Mlp, WeightGetter
 
 
-def make_expert_mlp(m: DecoderModel, p: MeshParallelism, room: int | None) -> Mlp:
+def make_expert_mlp(
+    m: DecoderModel, p: MeshParallelism, room: int | None, scheme: ProductScheme | None = None
+) -> Mlp:
     """Make the MLP of a layer with experts, which also returns its balancing loss.
 
     Args:
@@ -24,6 +27,7 @@ def make_expert_mlp(m: DecoderModel, p: MeshParallelism, room: int | None) -> Ml
         p: The parallelism.
         room: The tokens of each device that an expert accepts; the others skip it. None stands for
             all tokens, sorted by expert; the mesh then has no axis ``expert``.
+        scheme: How products with the experts' weights are computed in 8 bits, if there is room.
     """
 
     def run_expert_mlp(h: jax.Array, get: WeightGetter) -> tuple[jax.Array, jax.Array]:
@@ -35,11 +39,11 @@ def make_expert_mlp(m: DecoderModel, p: MeshParallelism, room: int | None) -> Ml
         if room is None:
             rows = _run_sorted_tokens(m, x, experts.reshape(-1), hot, get)
         else:
-            rows = _run_exchanged_tokens(m, p, x, experts.reshape(-1), hot, get, room)
+            rows = _run_exchanged_tokens(m, p, x, experts.reshape(-1), hot, get, room, scheme)
         rows = rows.reshape(-1, m.top_k, m.emb)
         out = jnp.einsum("tke,tk->te", rows, shares.astype(h.dtype))
         if m.shared_experts:
-            out = out + _run_shared_experts(m, x, get)
+            out = out + _run_shared_experts(m, x, get, scheme)
         return out.reshape(h.shape), _compute_balance_loss(p, hot, scores)
 
     return run_expert_mlp
@@ -88,6 +92,7 @@ def _run_exchanged_tokens(
     hot: jax.Array,
     get: WeightGetter,
     room: int,
+    scheme: ProductScheme | None,
 ) -> jax.Array:
     """Send each token ``[t, e]`` to its experts' devices, run them, and send the results back.
 
@@ -100,9 +105,9 @@ def _run_exchanged_tokens(
     sent = sent.at[experts, place].set(rows, mode="drop", unique_indices=True)
     x = p.exchange_parts(sent, "expert", split=0, concat=1)
     activate = ACTIVATIONS[m.activation]
-    gate = jnp.einsum("nce,nef->ncf", x, get("gate"))
-    up = jnp.einsum("nce,nef->ncf", x, get("up"))
-    x = jnp.einsum("ncf,nfe->nce", activate(gate) * up, get("down"))
+    gate = multiply_weight(scheme, "nce,nef->ncf", x, get("gate"))
+    up = multiply_weight(scheme, "nce,nef->ncf", x, get("up"))
+    x = multiply_weight(scheme, "ncf,nfe->nce", activate(gate) * up, get("down"))
     back = p.exchange_parts(x, "expert", split=1, concat=0)
     return back.at[experts, place].get(mode="fill", fill_value=0, unique_indices=True)
 
@@ -125,12 +130,14 @@ def _run_sorted_tokens(
     return jnp.take(rows, jnp.argsort(order), axis=0)
 
 
-def _run_shared_experts(m: DecoderModel, x: jax.Array, get: WeightGetter) -> jax.Array:
+def _run_shared_experts(
+    m: DecoderModel, x: jax.Array, get: WeightGetter, scheme: ProductScheme | None
+) -> jax.Array:
     """Run the experts that see every token ``[t, e]``, as one MLP."""
-    gate = jnp.einsum("te,ef->tf", x, get("shared_gate"))
-    up = jnp.einsum("te,ef->tf", x, get("shared_up"))
+    gate = multiply_weight(scheme, "te,ef->tf", x, get("shared_gate"))
+    up = multiply_weight(scheme, "te,ef->tf", x, get("shared_up"))
     hidden = ACTIVATIONS[m.activation](gate) * up
-    return jnp.einsum("tf,fe->te", hidden, get("shared_down"))
+    return multiply_weight(scheme, "tf,fe->te", hidden, get("shared_down"))
 
 
 def _compute_balance_loss(p: MeshParallelism, hot: jax.Array, scores: jax.Array) -> jax.Array:

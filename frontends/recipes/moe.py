@@ -65,11 +65,12 @@ def build(
             "them",
             remedy="use dispatch=capacity or a mesh without 'expert'",
         )
-    if training.products:
-        raise UsageError("option 'products' needs a model without experts")
+    scheme = training.find_scheme()
+    if scheme and dispatch == "dropless":
+        raise UsageError("option 'products' needs dispatch=capacity")
     rows = options.batch * options.sequence
     room = math.ceil(min(rows, capacity * rows * m.top_k / m.experts))
-    mlp = make_expert_mlp(m, p, None if dispatch == "dropless" else room)
+    mlp = make_expert_mlp(m, p, None if dispatch == "dropless" else room, scheme)
     decoder = training.make_decoder(m, p, options.remat, options.attention, mlp)
     stored = DTYPES[training.weights_dtype]
 

@@ -3,7 +3,8 @@
 Each operand is divided by a scale so that its largest magnitude becomes representable, and
 converted. The product of the converted operands is multiplied by the scales. Scales are computed
 for every product (current scaling); delayed scaling takes them from the steps before. A scale of
-8-bit floats is a power of two, so that multiplying by it is exact in any type.
+8-bit floats is a power of two, so that multiplying by it is exact in any type. With constant scales
+no values are read to find one.
 
 XLA makes one library call or one Triton kernel of such a product of 8-bit floats, with the scales.
 """
@@ -39,12 +40,15 @@ class ProductScheme:
         gradient: The type of the gradients of results.
         by_channel: Whether the elements that are summed share a scale, or those of an array.
         weight_gradients: Whether the gradient of a weight is a product in 8 bits too.
+        limit: The largest magnitude of activations and weights, which gives them a constant scale;
+            larger values become this one. 0 for scales from the values.
     """
 
     forward: Any
     gradient: Any
     by_channel: bool = False
     weight_gradients: bool = True
+    limit: float = 0.0
 
     def multiply(self, formula: str, x: jax.Array, weight: jax.Array) -> jax.Array:
         """Multiply activations by a weight, by a formula of ``jnp.einsum`` with two operands."""
@@ -78,15 +82,20 @@ class ProductScheme:
         """Quantise an operand of a product that has the dimensions ``result``."""
         if isinstance(x, QuantisedArray):
             return x
+        if self.limit and dtype == self.forward:
+            return quantise_by_limit(x, dtype, letters, self.limit)
         summed = "".join(set(letters) - set(result)) if self.by_channel else letters
         return quantise_array(x, dtype, letters, summed)
 
 
 # fp8: TransformerEngine's current scaling and torchao's tensorwise recipe. fp8_rowwise: torchao's
-# recipe of this name. int8: AQT as MaxText configures it, with gradients of weights in 16 bits.
+# recipe of this name. fp8_static: MaxText's fp8_full with the calibration "fixed,-224,224" of its
+# activations and weights (quantization and *_calibration_method in configs/base.yml). int8: AQT as
+# MaxText configures it, with gradients of weights in 16 bits.
 PRODUCT_SCHEMES = {
     "fp8": ProductScheme(jnp.float8_e4m3fn, jnp.float8_e5m2),
     "fp8_rowwise": ProductScheme(jnp.float8_e4m3fn, jnp.float8_e4m3fn, by_channel=True),
+    "fp8_static": ProductScheme(jnp.float8_e4m3fn, jnp.float8_e5m2, limit=224.0),
     "int8": ProductScheme(jnp.int8, jnp.int8, by_channel=True, weight_gradients=False),
 }
 
@@ -109,6 +118,14 @@ def quantise_array(x: jax.Array, dtype: Any, letters: str, summed: str) -> Quant
     _, exponent = jnp.frexp(largest / float(jnp.finfo(dtype).max))  # the mantissa is below 1
     scale = jnp.where(largest > 0, jnp.ldexp(jnp.ones_like(largest), exponent), 1.0)
     return QuantisedArray((wide / scale).astype(dtype), scale, letters)
+
+
+def quantise_by_limit(x: jax.Array, dtype: Any, letters: str, limit: float) -> QuantisedArray:
+    """Quantise an array to 8-bit floats with the constant scale that makes a limit the largest."""
+    largest = float(jnp.finfo(dtype).max)
+    scale = jnp.full((1,) * x.ndim, limit / largest, jnp.float32)
+    values = jnp.clip(x.astype(jnp.float32) / scale, -largest, largest)
+    return QuantisedArray(values.astype(dtype), scale, letters)
 
 
 def multiply_arrays(a: QuantisedArray, b: QuantisedArray, result: str, dtype: Any) -> jax.Array:

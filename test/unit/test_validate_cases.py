@@ -17,7 +17,8 @@ from hespas.tools.console_scripts import run_tool_main
 from hespas.workflows.validation import case_report, case_systems
 from hespas.workflows.validation.case_flags import read_combine_flags
 from hespas.workflows.validation.case_models import FAMILIES
-from hespas.workflows.validation.case_programs import REMAT_POLICIES, plan_case_program
+from hespas.workflows.validation.case_programs import plan_case_program
+from hespas.workflows.validation.case_rematerialisation import REMAT_POLICIES
 from hespas.workflows.validation.case_runner import CaseOptions, CaseOutcome
 from hespas.workflows.validation.case_slices import find_slice_problem
 from hespas.workflows.validation.measured_cells import COLUMNS, MeasuredCell
@@ -283,17 +284,17 @@ def test_options_of_the_user_replace_those_of_rows():
         ({"layers": "", "vocab": ""}, "model", "layers, vocab missing"),
         ({"layers": "24+24"}, "model", "layers is '24\\+24', not a number"),
         ({"seq_len": "224x224x3"}, "sequence", "seq_len is '224x224x3'"),
-        ({"precision": "fp8_full (qwix)"}, "precision", r"computes in 'fp8_full \(qwix\)'"),
+        ({"precision": "nvfp4"}, "precision", r"computes in 'nvfp4'"),
         ({"parallelism": "pp=2;fsdp=8"}, "parallelism", r"pipeline parallelism \(pp=2\)"),
         ({"parallelism": "cp=2;fsdp=8"}, "parallelism", r"context parallelism \(cp=2\)"),
         ({"parallelism": "fsdp=8"}, "parallelism", "makes 8 devices, not 16"),
-        ({"parallelism": "see recipe"}, "parallelism", "states no sizes"),
+        ({"parallelism": "3-D"}, "parallelism", "states no sizes"),
         ({"parallelism": "dp=2;fsdp=8;ici_dp=2;dcn_fsdp=2"}, "parallelism", "inside of ici_dp"),
         ({"parallelism": "fsdp=16;dcn_fsdp=2;ici_fsdp=4"}, "parallelism", "2 x 4 devices of"),
-        ({"parallelism": "fsdp=16;fsdp_strategy=NO_SHARD"}, "parallelism", "strategy NO_SHARD"),
+        ({"parallelism": "fsdp=16;fsdp_strategy=MY_SHARD"}, "parallelism", "strategy MY_SHARD"),
         ({"remat": "custom: context on device; tiling"}, "remat", "no recipe has"),
         ({"remat": "custom: everything on device"}, "remat", "no recipe has"),
-        ({"remat": "selective"}, "remat", "no recipe has the rematerialisation 'selective'"),
+        ({"remat": "selective"}, "remat", "'selective' does not say which activations are"),
         ({"per_device_batch": "0.1"}, "batch", "make no whole batch"),
         ({"global_batch": "17"}, "batch", "17 sequences cannot be divided over 16"),
         ({"grad_accum": "4"}, "batch", "2 sequences of a batch shard are not 4 microbatches"),
@@ -459,7 +460,7 @@ def test_slices_that_no_pod_has():
 
 
 def test_a_board_may_be_described_in_brackets():
-    assert case_systems.find_node("TPU7x (chip = 2 JAX devices)") == "TPU7x"
+    assert case_systems.find_node("TPU7x (chip = 2 JAX devices)") == "TPU7x_core"
     assert case_systems.find_node("abacus") == ""
 
 
@@ -486,14 +487,14 @@ def test_scores_by_group_and_reasons():
     outcomes = [
         make_outcome("a", 1.0, 1.2, framework="MaxText (a)"),
         make_outcome("b", 2.0, 1.9, framework="MaxText (b)"),
-        make_outcome("c", 3.0, None, precision="fp8"),
-        make_outcome("d", 3.0, None, precision="fp8", remat="selective", framework=""),
+        make_outcome("c", 3.0, None, precision="nvfp4"),
+        make_outcome("d", 3.0, None, precision="nvfp4", remat="selective", framework=""),
     ]
     scores = case_report.score_groups(outcomes, 0.1)
     count, score = scores["all"]["rows"]
     assert (count, score.cells, score.inside, score.order) == (4, 2, 0.5, 1.0)
     assert score.mape == pytest.approx(0.125) and score.bias == pytest.approx(0.075)
-    assert scores["precision"]["fp8"] == (2, None)
+    assert scores["precision"]["nvfp4"] == (2, None)
     assert set(scores["framework"]) == {"MaxText", "not stated"}
     reasons = case_report.count_reasons(outcomes)
     assert {kind: (c.rows, c.alone) for kind, c in reasons.items()} == {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from hespas.workflows.validation.case_systems import HOST_DEVICES
+from hespas.workflows.validation.case_systems import HOST_DEVICES, read_slice_count
 from hespas.workflows.validation.training_cases import TrainingCase
 
 MAXTEXT_PRESET = "maxtext-tutorial"  # MaxText's own GPU flags, without the thresholds of a row
@@ -55,8 +55,8 @@ def choose_tpu_options(case: TrainingCase, assumptions: list[str]) -> str:
         case: The case.
         assumptions: The list to which assumptions are added.
     """
-    slices = re.search(r"between (\d+) slices", case.get_text("network"))
-    options = [f"slices={slices[1]}"] if slices else []
+    slices = read_slice_count(case.describe_network())
+    options = [f"slices={slices}"] if slices > 1 else []
     stated = case.get_text("xla_flags")
     script = re.search(r"\bconfigs/(v5e|v5p)/", case.get_text("notes"))
     if stated:

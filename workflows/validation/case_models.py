@@ -65,6 +65,7 @@ FAMILIES = (
     ModelFamily("megatron", "gpt", "gpt3-22b"),
     ModelFamily("turing", "gpt", "gpt3-22b"),
     ModelFamily("mixtral", "moe", "mixtral-8x7b", assumption=_CAPACITY),
+    ModelFamily("qwen3-235b-a22b", "moe", "qwen3-235b-a22b", assumption=_CAPACITY),
     # The dimensions of experts and latent vectors stand in no column of a table.
     ModelFamily("deepseek-v2-lite", "moe", "deepseek-v2-lite", assumption=_CAPACITY),
     ModelFamily("deepseek-v2", "moe", "deepseek-v2", assumption=_CAPACITY),

@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from hespas.frontends.recipes.remat_policies import RematPolicy
+from hespas.frontends.recipes.published_models import MODELS
 from hespas.workflows.studies.study_definition import StudyWorkload
-from hespas.workflows.validation.case_activations import read_kept_activations
 from hespas.workflows.validation.case_flags import choose_gpu_options, choose_tpu_options
+from hespas.workflows.validation.case_meshes import divides_tokens, read_mesh
 from hespas.workflows.validation.case_models import (
     find_family,
     find_published_model,
     find_recipe,
     infer_head_dim,
 )
-from hespas.workflows.validation.case_slices import find_slice_problem
-from hespas.workflows.validation.training_cases import DIMENSIONS, TrainingCase, read_fsdp_strategy
+from hespas.workflows.validation.case_precisions import read_precision
+from hespas.workflows.validation.case_rematerialisation import read_rematerialisation
+from hespas.workflows.validation.training_cases import DIMENSIONS, TrainingCase
 
 if TYPE_CHECKING:
     from hespas.dialects.xla import CompilerName
@@ -33,29 +34,7 @@ RECIPE_SIZES = {
     "layers": "layers", "hidden": "emb", "heads": "heads", "kv_heads": "kv_heads",
     "head_dim": "head_dim", "ffn": "mlp", "vocab": "vocab",
 }  # fmt: skip
-PRECISIONS: Mapping[str, Mapping[str, str]] = {
-    "bf16": {},
-    "bf16 (te)": {},
-    "bf16 compute, fp32 params": {},
-    "bf16 autocast + fp32 optimizer": {},
-    # Composer's modes: gathered weights in bf16, sums of gradients in f32 (DEFAULT) or bf16 (PURE).
-    # Autocast computes every linear layer in bf16, and so the logits.
-    "amp_bf16/default": {"reduce_dtype": "f32", "logits_dtype": "bf16"},
-    "bf16/pure": {"logits_dtype": "bf16"},
-    "amp_fp8/default": {"reduce_dtype": "f32", "logits_dtype": "bf16", "products": "fp8"},
-    "fp8+bf16": {"products": "fp8"},
-    "fp8 (te)": {"products": "fp8"},
-    "fp8 (aqt/te linear)+bf16": {"products": "fp8"},
-    "fp8 (linear) + bf16": {"products": "fp8"},
-    "fp8 tensorwise": {"products": "fp8"},
-    "fp8 rowwise": {"products": "fp8_rowwise"},
-    "int8 quantized training (folder says fp8)": {"products": "int8"},
-    "fp16 mixed": {"compute_dtype": "f16"},
-    "fp32": {"compute_dtype": "f32"},
-    "f32": {"compute_dtype": "f32"},
-}
-REMAT_POLICIES: tuple[str, ...] = get_args(RematPolicy)
-DEFAULT_SEQUENCE, DEFAULT_REMAT = 4096, "minimal"  # as the recipes
+DEFAULT_SEQUENCE = 4096  # as the recipes
 
 
 @dataclass
@@ -109,7 +88,9 @@ def plan_case_program(
         **changes,
     }
     recipe = find_recipe(case.get_text("model"))
-    if recipe != "moe" and (_is_sequence_parallel(case) or _divides_activations(case, mesh)):
+    if recipe != "moe" and (
+        divides_tokens(case.get_text("parallelism")) or _divides_activations(case, mesh)
+    ):
         options["sequence_parallel"] = "true"
     plan.workload = StudyWorkload(recipe, options, mesh, {"id": case.id})
     if compiler == "gpu":
@@ -117,12 +98,6 @@ def plan_case_program(
     elif compiler == "tpu":
         plan.xla_options = choose_tpu_options(case, plan.assumptions)
     return plan
-
-
-def _is_sequence_parallel(case: TrainingCase) -> bool:
-    """Return whether the devices of tensor parallelism divide the tokens too, as ``sp=8;tp=8``."""
-    sizes = dict(re.findall(r"\b(sp|tp)=(\d+)", case.get_text("parallelism")))
-    return sizes.get("sp", "1") != "1" and sizes.get("sp") == sizes.get("tp")
 
 
 def _divides_activations(case: TrainingCase, mesh: Mapping[str, int]) -> bool:
@@ -175,6 +150,8 @@ def _plan_sizes(case: TrainingCase, plan: CasePlan) -> dict[str, str]:
             plan.reasons["model"] = (
                 f"the dimensions of '{name}' are not known: {', '.join(missing)} missing"
             )
+    if published and MODELS[published].expert_mlp == sizes.get("ffn"):
+        del sizes["ffn"]  # the width of an expert, where others state that of a dense MLP
     if "hidden" in sizes and "heads" in sizes and "head_dim" not in sizes:
         sizes["head_dim"] = infer_head_dim(family, published, sizes["hidden"], sizes["heads"])
     if "heads" in sizes:
@@ -186,55 +163,27 @@ def _plan_sizes(case: TrainingCase, plan: CasePlan) -> dict[str, str]:
 
 
 def _plan_precision(case: TrainingCase, plan: CasePlan) -> Mapping[str, str]:
-    text = case.get_text("precision")
-    if not text:
-        plan.assumptions.append("bf16 with f32 weights")
-    elif text.lower() not in PRECISIONS:
-        plan.reasons["precision"] = f"no recipe computes in '{text}'"
-    options = PRECISIONS.get(text.lower(), {})
-    if options.get("products") == "fp8" and "torchtitan" not in case.get_text("framework"):
-        plan.assumptions.append("scales of fp8 from the values themselves, not from earlier steps")
-    if options.get("compute_dtype") == "f16":
-        plan.assumptions.append("no scaling of the loss")
-    return options
+    reading = read_precision(case)
+    _add_reading(plan, "precision", reading.reason, reading.assumptions)
+    return reading.options
 
 
 def _plan_mesh(case: TrainingCase, plan: CasePlan) -> dict[str, int]:
-    """Return the mesh: data (between hosts first), fsdp, expert if the model has any, tensor."""
-    text = case.get_text("parallelism")
-    sizes = {name: int(size) for name, size in re.findall(r"\b([a-z]+)=(\d+)", text)}
-    if not text:
-        sizes = {"fsdp": case.devices}
-        if case.devices > 1:
-            plan.assumptions.append(f"fsdp over all {case.devices} devices")
-    elif not sizes:
-        plan.reasons["parallelism"] = f"'{text}' states no sizes such as dp=2;fsdp=8"
-        return {}
-    is_moe = find_recipe(case.get_text("model")) == "moe"
-    names = {"pp": "pipeline", "cp": "context", **({} if is_moe else {"ep": "expert"})}
-    problems = [
-        f"{title} parallelism ({name}={sizes[name]})"
-        for name, title in names.items()
-        if sizes.get(name, 1) > 1
-    ]
-    strategy = read_fsdp_strategy(case)
-    if strategy not in ("", "FULL_SHARD", "SHARD_GRAD_OP"):
-        problems.append(f"FSDP's strategy {strategy}")
-    problems += filter(None, [find_slice_problem(text, sizes)])
-    is_in_data = is_moe and "megatron" in case.get_text("framework").lower()
-    mesh = {
-        # Megatron divides experts over devices of data parallelism.
-        "data": sizes.get("dp", 1) // (sizes.get("ep", 1) if is_in_data else 1),
-        "fsdp": sizes.get("fsdp", 1),
-        **({"expert": sizes.get("ep", 1)} if is_moe else {}),
-        "tensor": sizes.get("tp", 1),
-    }
-    count = math.prod(mesh.values())
-    if problems:
-        plan.reasons["parallelism"] = f"no program with {', '.join(problems)}"
-    elif count != case.devices:
-        plan.reasons["parallelism"] = f"'{text}' makes {count} devices, not {case.devices}"
-    return mesh
+    reading = read_mesh(case, find_recipe(case.get_text("model")))
+    _add_reading(plan, "parallelism", reading.reason, reading.assumptions)
+    return reading.mesh
+
+
+def _plan_remat(case: TrainingCase, plan: CasePlan) -> str:
+    reading = read_rematerialisation(case)
+    _add_reading(plan, "remat", reading.reason, filter(None, [reading.assumption]))
+    return reading.policy
+
+
+def _add_reading(plan: CasePlan, kind: str, reason: str, assumptions: Iterable[str]) -> None:
+    if reason:
+        plan.reasons[kind] = reason
+    plan.assumptions += assumptions
 
 
 def _plan_optimiser(case: TrainingCase) -> dict[str, str]:
@@ -250,36 +199,6 @@ def _plan_optimiser(case: TrainingCase) -> dict[str, str]:
     return options
 
 
-def _plan_remat(case: TrainingCase, plan: CasePlan) -> str:
-    """Return MaxText's policy that a row names: at its start, or in parentheses."""
-    text = case.get_text("remat")
-    if not text:
-        plan.assumptions.append(f"rematerialisation {DEFAULT_REMAT}")
-        return DEFAULT_REMAT
-    start = re.split(r" \(| by ", text)[0]
-    for name in (start, *re.findall(r"\((\w+)\)", text)):
-        if name in REMAT_POLICIES:
-            if " by " in text:
-                plan.assumptions.append(f"rematerialisation {name} ('{text}')")
-            return _choose_eager_policy(case) if name == "none" else name
-    if names := read_kept_activations(text):
-        return names
-    plan.reasons["remat"] = f"no recipe has the rematerialisation '{text}'"
-    return ""
-
-
-def _choose_eager_policy(case: TrainingCase) -> str:
-    """Return the policy of a row without rematerialisation: ``none`` in JAX.
-
-    PyTorch's operators keep their inputs, not each intermediate value as JAX does, and FSDP with
-    FULL_SHARD frees gathered weights after the forward pass of a layer.
-    """
-    strategy, framework = read_fsdp_strategy(case), case.get_text("framework").lower()
-    if not strategy and not any(name in framework for name in ("pytorch", "megatron")):
-        return "none"
-    return "eager_weights" if strategy == "FULL_SHARD" else "eager"
-
-
 def _plan_batch(
     case: TrainingCase, mesh: Mapping[str, int], plan: CasePlan
 ) -> dict[str, str] | None:
@@ -290,7 +209,7 @@ def _plan_batch(
     microbatch = _read_count(case, "microbatch", plan)
     if not mesh:
         return None
-    shards = math.prod(mesh.values()) // mesh["tensor"]
+    shards = math.prod(mesh.values()) // (mesh["tensor"] * mesh.get("context", 1))
     if rows is None and "batch" not in plan.reasons:
         if per_device is None:
             plan.assumptions.append("one sequence for each batch shard")

@@ -7,6 +7,7 @@ the result with its reasons.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ from hespas.workflows.validation.case_programs import CasePlan, plan_case_progra
 from hespas.workflows.validation.case_systems import (
     CaseSystem,
     choose_case_system,
+    count_xla_devices,
     find_node,
     write_case_system,
 )
@@ -125,6 +127,8 @@ def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
     """Choose the program, node and network of a case, or state the reasons against it."""
     hardware = case.get_text("hardware")
     node, target, hardware_reason = find_node(hardware), "", ""
+    devices = count_xla_devices(case, node)
+    chips, case = case.devices, dataclasses.replace(case, devices=devices)
     if not node:
         hardware_reason = f"no node preset for '{hardware}'"
     else:
@@ -135,13 +139,14 @@ def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
     by_xla = options.form in program_forms.BY_XLA
     compiler = program_forms.find_compiler(node) if by_xla else None
     plan = plan_case_program(case, options.changes, compiler=compiler)
+    if devices != chips:
+        plan.assumptions.append(f"{chips} chips are {devices} devices")
     outcome = CaseOutcome(case, plan, node)
     if hardware_reason:
         plan.reasons["hardware"] = hardware_reason
         return outcome
-    network = "; ".join(map(case.get_text, ("network", "uncertain")))
     try:
-        outcome.system = choose_case_system(node, case.devices, network)
+        outcome.system = choose_case_system(node, devices, case.describe_network())
     except HespasError as error:
         plan.reasons["network"] = error.message
     if plan.reasons or plan.workload is None or outcome.system is None:

@@ -8,17 +8,20 @@ number are assumed unless the row states them.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from hespas import configs
-from hespas.configs import system_layout, torus_slices
+from hespas.configs import compile_targets, system_layout, torus_slices
 from hespas.configs.system_layout import GIB, SystemDimension
 from hespas.support.errors import HespasError
 from hespas.support.output_file import write_atomically
 from hespas.workflows.studies import program_forms
+from hespas.workflows.validation.axis_sizes import read_axis_sizes
+from hespas.workflows.validation.training_cases import TrainingCase
 
 HOST_DEVICES = 8
 NIC_LATENCY_NS = 2000.0  # as the SuperPOD presets: half of NCCL's 4 us for a network step
@@ -90,12 +93,41 @@ class CaseSystem:
 def find_node(hardware: str) -> str:
     """Return the node preset of a board, or "" if none is known.
 
-    What follows the name in brackets describes it further, as in ``TPU7x (two devices a chip)``.
+    What follows the name in brackets describes it further, as in ``TPU7x (two devices a chip)``. Of
+    a chip whose cores are devices to XLA, it is the node of a core.
     """
     board = hardware.partition(" (")[0]
     if board in BOARDS:
         return BOARDS[board].node
-    return board if board in configs.list_node_presets() else ""
+    presets = configs.list_node_presets()
+    return next((name for name in (f"{board}_core", board) if name in presets), "")
+
+
+def count_xla_devices(case: TrainingCase, node: str) -> int:
+    """Count the devices of a case as XLA counts them.
+
+    A table may count chips where a chip has several devices. Its mesh, or its batch and that of a
+    device, tell.
+    """
+    per_chip = _count_chip_devices(node)
+    if per_chip == 1:
+        return case.devices
+    count = per_chip * case.devices
+    sizes = read_axis_sizes(case.get_text("parallelism"), count)
+    rows, per_device = map(case.get_text, ("global_batch", "per_device_batch"))
+    try:
+        by_batch = float(rows) / float(per_device)
+    except (ValueError, ZeroDivisionError):
+        by_batch = 0.0
+    by_mesh = math.prod(size for axis, size in sizes.items() if axis != "sp")
+    return count if count in (by_batch, by_mesh) else case.devices
+
+
+def _count_chip_devices(node: str) -> int:
+    if node not in compile_targets.list_target_presets():
+        return 1
+    tpu = compile_targets.load_compile_target(node).tpu
+    return tpu.devices_per_chip if tpu else 1
 
 
 def read_nic_bandwidth(text: str) -> float | None:
@@ -169,7 +201,7 @@ def _choose_slices(node: str, devices: int, network: str) -> CaseSystem:
     Raises:
         HespasError: No slice has that number of chips.
     """
-    slices = count_slices(node, devices, network)
+    slices = read_slice_count(network) or count_fewest_slices(node, devices)
     cores = torus_slices.get_cores_per_chip(node)
     if devices % (cores * slices):
         raise HespasError(f"{devices} devices do not fill {slices} slices")
@@ -186,10 +218,14 @@ def _choose_slices(node: str, devices: int, network: str) -> CaseSystem:
     return CaseSystem("", title, dimensions, "; ".join(assumptions))
 
 
-def count_slices(node: str, devices: int, network: str) -> int:
-    """Count the slices that a row states, or the fewest that have so many chips."""
-    if match := re.search(r"(\d+) slices", network):
-        return int(match[1])
+def read_slice_count(text: str) -> int:
+    """Read how many slices a row states, as ``between 2 slices`` or ``2 x v5e-256``; 0 if none."""
+    match = re.search(r"(\d+) slice(?:s\b|\(s\)|\b)|\b(\d+) ?x v\d\w*-\d+", text)
+    return int(match[1] or match[2]) if match else 0
+
+
+def count_fewest_slices(node: str, devices: int) -> int:
+    """Count the fewest slices that have so many chips."""
     largest = torus_slices.get_largest_slice(node)
     return 1 if largest is None else -(-devices // largest)
 

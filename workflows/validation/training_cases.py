@@ -46,6 +46,10 @@ class TrainingCase:
         """Return the text of a column; "" if it is empty or missing."""
         return self.texts.get(column, "")
 
+    def describe_network(self) -> str:
+        """Return all that the row says about its network and its slices."""
+        return "; ".join(filter(None, map(self.get_text, ("network", "uncertain", "notes"))))
+
 
 def read_fsdp_strategy(case: TrainingCase) -> str:
     """Return the strategy of PyTorch's FSDP that a row states, or ""."""

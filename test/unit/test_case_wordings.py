@@ -1,0 +1,213 @@
+"""The words of rows of training cases: rematerialisation, precision, division, devices."""
+
+from __future__ import annotations
+
+import pytest
+
+from hespas.workflows.validation.axis_sizes import read_axis_sizes
+from hespas.workflows.validation.case_meshes import divides_tokens, read_mesh
+from hespas.workflows.validation.case_precisions import read_precision
+from hespas.workflows.validation.case_rematerialisation import (
+    OPERATOR_POLICY,
+    read_kept_activations,
+    read_rematerialisation,
+)
+from hespas.workflows.validation.case_systems import count_xla_devices, read_slice_count
+from hespas.workflows.validation.training_cases import TrainingCase
+
+
+def make_case(devices=16, **texts):
+    return TrainingCase("a", devices, 1.0, {"model": "llama3-8b", **texts}, 2)
+
+
+@pytest.mark.parametrize(
+    ("framework", "text", "policy"),
+    [
+        # policies by name, whatever surrounds them
+        ("MaxText", "remat_policy: full", "full"),
+        ("MaxText", "Full", "full"),
+        ("MaxText (JAX)", "save_out_proj; scan on", "save_out_proj"),
+        ("Paxml", "SAVE_NOTHING", "full"),
+        ("Paxml", "SAVE_CONTEXT_AND_OUT_PROJ (Paxml)", "context,out_proj"),
+        ("EasyLM", "nothing_saveable", "full"),
+        ("JAX", "dots_with_no_batch_dims_saveable", "minimal"),
+        # words
+        ("Megatron-LM", "full recomputation, uniform, 1 layer", "full"),
+        ("NeMo", "no recompute", "eager"),
+        ("HF + DeepSpeed", "gradient checkpointing", "full"),
+        ("JAX", "disabled", "none"),
+        ("JAX", "none by the launcher", "none"),
+        ("PyTorch DDP", "off", "eager"),
+        ("torchtitan", "per-op SAC", OPERATOR_POLICY),
+        ("torchtitan", "selective", OPERATOR_POLICY),
+        ("PyTorch FSDP", "selective (op)", OPERATOR_POLICY),
+        ("NeMo", "selective", "eager"),
+        ("Megatron-LM", "core_attn recompute", "eager"),
+        # one clause for each size of a model
+        ("JAX", "none for 1B; full for 8B/70B", "full"),
+        ("JAX", "full for 1B; none for 8B/70B", "none"),
+        # defaults
+        ("MaxText", "custom", "full"),
+        ("MaxText", "see config", "full"),
+        ("AXLearn", "default at that commit", "save_dot_except_mlp"),
+        ("levanter", "", "full"),
+        ("", "", "minimal"),
+        # activations in words
+        ("MaxText", "custom: context on device; q,k,v offloaded; mlpwi recomputed",
+         "context,query_proj:host,key_proj:host,value_proj:host"),
+        ("MaxText", "decoder_layer_input=offload, out_proj=device, mlpwi_0=remat",
+         "decoder_layer_input:host,out_proj"),
+        ("MaxText", "attention and down on device; vocab tiling 8", "context,mlpwo"),
+        # what does not say enough
+        ("PyTorch", "selective", ""),
+        ("torchtitan", "selective, every 2nd layer", ""),
+        ("Megatron-LM", "full, 4 layers of each stage", ""),
+        ("MaxText", "full (40 of 80 layers)", ""),
+        ("own", "the usual", ""),
+        ("own", "default", ""),
+    ],
+)  # fmt: skip
+def test_rematerialisation_is_read_by_meaning(framework, text, policy):
+    reading = read_rematerialisation(make_case(framework=framework, remat=text))
+    assert reading.policy == policy and bool(reading.reason) == (not policy)
+
+
+def test_defaults_and_guesses_are_assumptions():
+    for text, phrase in (
+        ("custom", "rematerialisation full, the default of maxtext"),
+        ("full by the file's name", "full ('full by the file's name')"),
+        ("out on device; vocab tiling 4", "no tiling of the vocabulary"),
+        ("full", ""),
+    ):
+        reading = read_rematerialisation(make_case(framework="MaxText", remat=text))
+        assert phrase in reading.assumption and bool(phrase) == bool(reading.assumption)
+
+
+def test_refusals_of_rematerialisation_say_what_is_missing():
+    for text, reason in (
+        ("selective", "does not say which activations"),
+        ("full, 8 layers", "of some layers"),
+        ("whatever", "no recipe has"),
+    ):
+        reading = read_rematerialisation(make_case(framework="JAX", remat=text))
+        assert reason in reading.reason
+
+
+def test_activations_of_unknown_names_are_not_read():
+    assert read_kept_activations("q and the rest on device") == ""
+    assert read_kept_activations("q=somewhere") == ""
+
+
+@pytest.mark.parametrize(
+    ("framework", "text", "options"),
+    [
+        ("MaxText", "bf16", {}),
+        ("PyTorch", "bf16 mixed, fp32 master weights", {}),
+        ("JAX", "bfloat16 activations, float32 weights", {}),
+        ("PyTorch", "fp16 AMP", {"compute_dtype": "f16"}),
+        ("TensorFlow", "TF32", {"compute_dtype": "f32"}),
+        ("PyTorch", "float32", {"compute_dtype": "f32"}),
+        ("torchtitan", "float8 rowwise", {"products": "fp8_rowwise"}),
+        ("torchtitan", "float8 tensorwise + bf16", {"products": "fp8"}),
+        ("MaxText", "fp8_full (qwix)", {"products": "fp8_static"}),
+        ("TE", "FP8 delayed scaling", {"products": "fp8"}),
+        ("MaxText", "int8 (AQT)", {"products": "int8"}),
+        ("Composer", "amp_fp8/DEFAULT",
+         {"products": "fp8", "reduce_dtype": "f32", "logits_dtype": "bf16"}),
+        ("TE", "MXFP8", None),
+        ("Megatron-LM", "fp8 blockwise", None),
+        ("TE", "nvfp4", None),
+        ("own", "mixed", None),
+    ],
+)  # fmt: skip
+def test_precisions_are_read_by_meaning(framework, text, options):
+    reading = read_precision(make_case(framework=framework, precision=text))
+    assert bool(reading.reason) == (options is None)
+    if options is not None:
+        assert reading.options == options
+
+
+def test_refusals_of_precision_name_it():
+    assert "blocks" in read_precision(make_case(precision="mxfp8")).reason
+    assert "'nvfp4'" in read_precision(make_case(precision="nvfp4")).reason
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        ("dp=2;fsdp=8;tp=1", {"dp": 2, "fsdp": 8, "tp": 1}),
+        ("TP8 DP2", {"tp": 8, "dp": 2}),
+        ("dcn_data_parallelism=2;ici_fsdp_parallelism=8", {"dp": 2, "fsdp": 8}),
+        ("dcn_data=2, ici_fsdp=-1", {"dp": 2, "fsdp": 8}),
+        ("ici_fsdp_transpose_parallelism=4;ici_fsdp=4", {"fsdp_transpose": 4, "fsdp": 4}),
+        ("data_parallel=4; tensor_parallel_size: 4", {"dp": 4, "tp": 4}),
+        ("dp_replicate=2,dp_shard=8", {"dp": 2, "fsdp": 8}),
+        ("fsdp+dp (FSDP 1..2 nodes x 4)", {"dp": 2, "fsdp": 8}),
+        ("fsdp=16 (dcn 2 x ici 8)", {"fsdp": 16}),
+        ("3-D", {}),
+    ],
+)
+def test_axes_are_read_by_their_names(text, sizes):
+    assert read_axis_sizes(text, 16) == sizes
+
+
+@pytest.mark.parametrize(
+    ("text", "mesh"),
+    [
+        ("fsdp=16;fsdp_strategy=NO_SHARD", {"data": 16, "fsdp": 1, "tensor": 1}),
+        ("fsdp=16;fsdp_strategy=HYBRID_SHARD", {"data": 2, "fsdp": 8, "tensor": 1}),
+        ("dp=16;zero3", {"data": 1, "fsdp": 16, "tensor": 1}),
+        ("dp=16;zero-1", {"data": 16, "fsdp": 1, "tensor": 1}),
+        ("fsdp=2;ici_tensor_sequence_parallelism=8", {"data": 1, "fsdp": 2, "tensor": 8}),
+        ("see the recipe", {"data": 1, "fsdp": 16, "tensor": 1}),
+    ],
+)
+def test_meshes_follow_from_sizes_and_strategies(text, mesh):
+    reading = read_mesh(make_case(parallelism=text), "llama")
+    assert reading.mesh == mesh and not reading.reason
+    assert bool(reading.assumptions) == text.startswith("see")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("fsdp=4;fsdp_transpose=4", "weights that two axes of fsdp divide"),
+        ("dp=4;diloco=4", "DiLoCo"),
+        ("dp=8;ep=2", "expert parallelism"),
+        ("tp8", "makes 8 devices, not 16"),
+    ],
+)
+def test_divisions_without_a_program_say_why(text, reason):
+    assert reason in read_mesh(make_case(parallelism=text), "llama").reason
+
+
+def test_tokens_are_divided_by_the_devices_of_tensor_parallelism():
+    assert divides_tokens("tp=4;sp=4") and divides_tokens("ici_tensor_sequence_parallelism=4")
+    assert not divides_tokens("tp=4;sp=1") and not divides_tokens("tp=4")
+
+
+@pytest.mark.parametrize(
+    ("texts", "devices"),
+    [
+        ({"parallelism": "fsdp=32"}, 32),
+        ({"parallelism": "fsdp=16"}, 16),
+        ({"parallelism": "see recipe", "global_batch": "64", "per_device_batch": "2"}, 32),
+        ({"parallelism": "see recipe"}, 16),
+    ],
+)
+def test_chips_with_several_devices_are_counted_as_xla_does(texts, devices):
+    assert count_xla_devices(make_case(16, **texts), "TPU7x_core") == devices
+    assert count_xla_devices(make_case(16, **texts), "TPUv5e") == 16
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("DCN between 4 slices", 4),
+        ("v5p-2048, 2 slice(s)", 2),
+        ("2 x v5e-256", 2),
+        ("ICI torus", 0),
+    ],
+)
+def test_slices_are_counted(text, count):
+    assert read_slice_count(text) == count

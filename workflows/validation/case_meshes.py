@@ -1,0 +1,107 @@
+"""The mesh of a row: how many devices each kind of parallelism has, and on which axis.
+
+A row without sizes is divided by fsdp over all its devices. What no recipe can divide is a reason.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hespas.workflows.validation.axis_sizes import read_axis_sizes
+from hespas.workflows.validation.case_slices import find_slice_problem
+from hespas.workflows.validation.case_systems import HOST_DEVICES
+from hespas.workflows.validation.training_cases import TrainingCase, read_fsdp_strategy
+
+_TITLES = {
+    "pp": "pipeline parallelism", "cp": "context parallelism", "ep": "expert parallelism",
+    "sequence": "a sequence axis", "fsdp_transpose": "weights that two axes of fsdp divide",
+    "tensor_transpose": "weights that two axes of tensor divide", "diloco": "DiLoCo",
+    "autoregressive": "autoregressive parallelism",
+    "etp": "tensor parallelism of the experts' own",
+}  # fmt: skip
+_REFERENCE = re.compile(r"\(?(?:see|per|as in) .*|default|not (?:stated|given|known).*|unknown|\?")
+_SHARDED = ("FULL_SHARD", "SHARD_GRAD_OP")  # strategies of PyTorch's FSDP over all its devices
+_HYBRID = ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")  # over those of a host
+
+
+@dataclass
+class MeshReading:
+    """What was read.
+
+    Attributes:
+        mesh: The sizes of the axes of a recipe, major axis first; {} if there is a reason.
+        reason: Why there is no mesh.
+        assumptions: What the row does not state.
+    """
+
+    mesh: dict[str, int] = field(default_factory=dict)
+    reason: str = ""
+    assumptions: list[str] = field(default_factory=list)
+
+
+def read_mesh(case: TrainingCase, recipe: str) -> MeshReading:
+    """Read the mesh of a case: data (between hosts first), fsdp, and the axes of the recipe."""
+    text = case.get_text("parallelism")
+    sizes = read_axis_sizes(text, case.devices)
+    reading = MeshReading()
+    if not text or _REFERENCE.fullmatch(text.lower()):
+        sizes = {"fsdp": case.devices}
+        if case.devices > 1:
+            quoted = f" ('{text}')" if text else ""
+            reading.assumptions.append(f"fsdp over all {case.devices} devices{quoted}")
+    elif not sizes:
+        return MeshReading(reason=f"'{text}' states no sizes such as dp=2;fsdp=8")
+    problems = _list_problems(case, sizes, recipe)
+    if problems:
+        return MeshReading(reason=f"no program with {', '.join(problems)}")
+    reading.mesh = _build_mesh(case, sizes, recipe)
+    count = math.prod(reading.mesh.values())
+    if count != case.devices:
+        return MeshReading(reason=f"'{text}' makes {count} devices, not {case.devices}")
+    return reading
+
+
+def _list_problems(case: TrainingCase, sizes: Mapping[str, int], recipe: str) -> list[str]:
+    """List what no recipe can express."""
+    known = {"dp", "fsdp", "tp", "sp", "tensor_sequence", *({"ep"} if recipe == "moe" else set())}
+    problems = [
+        f"{_TITLES[axis]} ({axis}={size})"
+        for axis, size in sizes.items()
+        if axis not in known and size != 1
+    ]
+    strategy = read_fsdp_strategy(case)
+    if strategy not in ("", "NO_SHARD", *_SHARDED, *_HYBRID):
+        problems.append(f"FSDP's strategy {strategy}")
+    slices = find_slice_problem(case.get_text("parallelism"), sizes)
+    return [*problems, *([slices] if slices else [])]
+
+
+def _build_mesh(case: TrainingCase, sizes: Mapping[str, int], recipe: str) -> dict[str, int]:
+    data, fsdp, expert = (sizes.get(axis, 1) for axis in ("dp", "fsdp", "ep"))
+    strategy, text = read_fsdp_strategy(case), case.get_text("parallelism").lower()
+    if strategy == "NO_SHARD":
+        data, fsdp = data * fsdp, 1
+    elif strategy in _HYBRID and data == 1 and fsdp > HOST_DEVICES:
+        data, fsdp = fsdp // HOST_DEVICES, HOST_DEVICES
+    elif re.search(r"\bzero[-_ ]?3\b", text) and fsdp == 1:
+        data, fsdp = 1, data
+    is_moe = recipe == "moe"
+    if is_moe and "megatron" in case.get_text("framework").lower():
+        data //= expert  # Megatron divides experts over devices of data parallelism
+    mesh = {"data": data, "fsdp": fsdp}
+    if is_moe:
+        mesh["expert"] = expert
+    elif sizes.get("cp", 1) > 1:
+        mesh["context"] = sizes["cp"]
+    return {**mesh, "tensor": sizes.get("tp", 1) * sizes.get("tensor_sequence", 1)}
+
+
+def divides_tokens(text: str) -> bool:
+    """Return whether the devices of tensor parallelism divide the tokens too, as ``sp=8;tp=8``."""
+    sizes = read_axis_sizes(text, 1)
+    if sizes.get("tensor_sequence", 1) > 1:
+        return True
+    return sizes.get("sp", 1) != 1 and sizes.get("sp") == sizes.get("tp")

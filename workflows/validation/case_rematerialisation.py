@@ -1,0 +1,229 @@
+"""The rematerialisation that a row states, as an option of the recipes.
+
+Rows name a policy of MaxText, Paxml or JAX, describe one in words (``full``, ``selective``), list
+the activations that a layer keeps, or refer to the default of their framework. A text that says
+less than a program needs is refused with what it lacks.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import get_args
+
+from hespas.frontends.recipes.remat_policies import ACTIVATION_NAMES, ON_HOST, RematPolicy
+from hespas.workflows.validation.training_cases import TrainingCase, read_fsdp_strategy
+
+REMAT_POLICIES: tuple[str, ...] = get_args(RematPolicy)
+DEFAULT_REMAT = "minimal"  # as the recipes
+_HEADS = "query_proj,key_proj,value_proj"
+
+# PyTorch's selective checkpoint of operators keeps every second linear layer of a block and the
+# output of attention (torchtitan: distributed/activation_checkpoint.py).
+OPERATOR_POLICY = "query_proj,value_proj,context,mlpwi_0,mlpwo"
+
+# Names of policies besides MaxText's, by what they keep. Fused attention is no product, so that
+# policies that keep products compute it again.
+_POLICIES_BY_NAME = {
+    # praxis.layers.checkpoint_policy of Paxml
+    "save_nothing": "full", "save_everything": "none", "save_qkv_out_proj": "save_dot_except_mlp",
+    "save_context": "context", "save_context_and_out_proj": "context,out_proj",
+    "save_encoded_and_out_proj": "context,out_proj", "save_dot_only": "minimal",
+    "save_dot_with_no_batch_dim": "minimal", "save_dot_with_no_batch_dims": "minimal",
+    "save_dot_for_mlperf_200b": "save_dot_with_context_except_mlp",
+    "save_dot_except_logits_ffn1": f"{_HEADS},context,out_proj,mlpwo",
+    "save_dot_except_logits": "minimal_with_context",
+    # jax.checkpoint_policies
+    "nothing_saveable": "full", "everything_saveable": "none", "dots_saveable": "minimal",
+    "checkpoint_dots": "minimal", "dots_with_no_batch_dims_saveable": "minimal",
+    "checkpoint_dots_with_no_batch_dims": "minimal",
+}  # fmt: skip
+
+# What frameworks do unless they are told otherwise. MaxText: remat_policy of configs/base.yml, and
+# its policy `custom` with the default of each activation. AXLearn: build_remat_spec, which does not
+# keep the output of flash attention. Paxml: CHECKPOINT_POLICY of TransformerLmSpmdAdam.
+_FRAMEWORK_POLICIES = {
+    "maxtext": "full", "axlearn": "save_dot_except_mlp", "paxml": "minimal",
+    "torchtitan": OPERATOR_POLICY, "megatron": "none", "nemo": "none", "easylm": "full",
+    "levanter": "full",
+}  # fmt: skip
+# Texts that refer to a default or a file instead of describing a policy.
+_REFERENCE = re.compile(
+    r"custom|(?:custom )?\(?(?:see|per|as in) [^:]*|[^:]*\b(?:default|config|policy)\b[^:]*"
+    r"|not (?:stated|given|known|read).*|unknown|unspecified|\?"
+)
+_NOTHING = re.compile(r"(?:no|without) .*|none|off|no|false|disabled")
+_EVERYTHING = re.compile(
+    r"(?:full|all|complete|uniform|activation|gradient|true|on|yes|enabled)"
+    r"(?: (?:full|activation|gradient|layer|block))*"
+    r"(?: (?:recompute|recomputation|checkpoint(?:ing|s)?|remat(?:eriali[sz]ation)?|ac))?|fac"
+)
+_SOME_LAYERS = re.compile(r"\b(?!1 layer)\d+(?:/\d+| of \d+|nd|rd|th)? (?:layers?|blocks?)\b|\d ?%")
+_OPERATORS = re.compile(r"\b(?:per-)?(?:op|ops|operators?)(?:-level)?\b")
+_WORDS = {  # as rows name activations, by MaxText's names
+    "layer input": "decoder_layer_input", "layer inputs": "decoder_layer_input",
+    "input": "decoder_layer_input", "inputs": "decoder_layer_input",
+    "q": "query_proj", "query": "query_proj", "k": "key_proj", "key": "key_proj",
+    "v": "value_proj", "value": "value_proj", "qkv": _HEADS, "kv": "key_proj,value_proj",
+    "o": "out_proj", "out": "out_proj", "output": "out_proj", "attention": "context",
+    "gate": "mlpwi_0", "up": "mlpwi_1", "down": "mlpwo", "mlp wi": "mlpwi_0,mlpwi_1,mlpwi",
+    "mlpwi": "mlpwi_0,mlpwi_1,mlpwi", "mlp wo": "mlpwo",
+} | {name: name for name in ACTIVATION_NAMES if name != "mlpwi"}  # fmt: skip
+_PLACES = {
+    "device": "", "on device": "", "saved": "", "kept": "", "kept on device": "",
+    "saved on device": "", "offload": ON_HOST, "offloaded": ON_HOST,
+    "offloaded to host": ON_HOST, "on host": ON_HOST, "remat": None, "recomputed": None,
+    "rematerialised": None, "rematerialized": None,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RematReading:
+    """What was read.
+
+    Attributes:
+        policy: The option ``remat`` of the recipes; "" if there is a reason.
+        assumption: What the row does not state; "" if it states all.
+        reason: Why there is no policy.
+    """
+
+    policy: str = ""
+    assumption: str = ""
+    reason: str = ""
+
+
+def read_rematerialisation(case: TrainingCase) -> RematReading:
+    """Read the rematerialisation of a case."""
+    stated = case.get_text("remat")
+    text = re.sub(r"^remat(?:_policy)?\s?[=:]\s?", "", stated.lower())
+    text = _select_clause(text, case.get_text("model").lower())
+    name, is_guess = _find_policy_name(text, case)
+    if name:
+        policy = _choose_eager_policy(case) if name == "none" else name
+        return RematReading(policy, f"rematerialisation {name} ('{stated}')" if is_guess else "")
+    if names := read_kept_activations(text):
+        tiled = "no tiling of the vocabulary" if "vocab tiling" in text else ""
+        return RematReading(names, tiled)
+    if not text or _REFERENCE.fullmatch(text):
+        return _assume_default(case, stated)
+    return RematReading(reason=_explain_refusal(text, stated))
+
+
+def _select_clause(text: str, model: str) -> str:
+    """Select what a text says of a size of models, as ``none for 1B; full for 7B/70B``."""
+    clauses = [
+        re.fullmatch(r"(.+) for ([\d.]+[mbt](?:/[\d.]+[mbt])*)", c) for c in text.split("; ")
+    ]
+    sizes = re.findall(r"(?<![\w.])[\d.]+[mbt](?![a-z\d])", model)
+    for clause in clauses if all(clauses) else ():
+        if clause and set(sizes) & set(clause[2].split("/")):
+            return clause[1]
+    return text
+
+
+def _assume_default(case: TrainingCase, stated: str) -> RematReading:
+    framework = case.get_text("framework").lower()
+    for name, policy in _FRAMEWORK_POLICIES.items():
+        if name in framework:
+            chosen = _choose_eager_policy(case) if policy == "none" else policy
+            return RematReading(chosen, f"rematerialisation {policy}, the default of {name}")
+    if stated:
+        return RematReading(reason=f"'{stated}' names no rematerialisation")
+    return RematReading(DEFAULT_REMAT, f"rematerialisation {DEFAULT_REMAT}")
+
+
+def _find_policy_name(text: str, case: TrainingCase) -> tuple[str, bool]:
+    """Find the policy that a text names or describes, and whether it says how that is known."""
+    if _SOME_LAYERS.search(text) and not _OPERATORS.search(text):
+        return "", False
+    start = re.split(r" \(| by |; | \+ |, ", text)[0]
+    for name in (start, *re.findall(r"\((\w+)\)", text)):
+        known = name if name in REMAT_POLICIES else _POLICIES_BY_NAME.get(name, "")
+        if known:
+            return known, " by " in text
+    if _OPERATORS.search(text) and re.search(r"\bsac\b|selective", text):
+        return OPERATOR_POLICY, False
+    if "selective" in start or re.search(r"\bcore[_ ]attn\b|\battention only\b", text):
+        return _choose_selective_policy(text, case), False
+    if _NOTHING.fullmatch(start):
+        return "none", False
+    return ("full" if _EVERYTHING.fullmatch(start) else ""), False
+
+
+def _choose_selective_policy(text: str, case: TrainingCase) -> str:
+    """Choose what ``selective`` means for a framework; "" if it does not say.
+
+    Megatron computes attention again, which a fused kernel does anyhow, and keeps the rest.
+    """
+    framework = case.get_text("framework").lower()
+    if "attention" in text or "attn" in text or "megatron" in framework or "nemo" in framework:
+        return "none"
+    return OPERATOR_POLICY if "torchtitan" in framework else ""
+
+
+def _explain_refusal(text: str, stated: str) -> str:
+    if _SOME_LAYERS.search(text):
+        return f"no recipe has the rematerialisation of some layers ('{stated}')"
+    if text.startswith("selective"):
+        return f"'{stated}' does not say which activations are computed again"
+    return f"no recipe has the rematerialisation '{stated}'"
+
+
+def _choose_eager_policy(case: TrainingCase) -> str:
+    """Return the policy of a row without rematerialisation: ``none`` in JAX.
+
+    PyTorch's operators keep their inputs, not each intermediate value as JAX does, and FSDP with
+    FULL_SHARD frees gathered weights after the forward pass of a layer.
+    """
+    strategy, framework = read_fsdp_strategy(case), case.get_text("framework").lower()
+    is_eager = any(name in framework for name in ("pytorch", "megatron", "nemo"))
+    if not strategy and not is_eager:
+        return "none"
+    return "eager_weights" if strategy in ("FULL_SHARD", "HYBRID_SHARD") else "eager"
+
+
+def read_kept_activations(text: str) -> str:
+    """Read the activations that a layer keeps in words, as a list of the option ``remat``.
+
+    Understands ``custom: layer input, q,k,v proj offloaded to host``, ``context and mlpwo on
+    device; mlpwi offloaded`` and ``context=device, query_proj=offload``; returns "" for anything
+    else. Activations that are computed again are not listed.
+    """
+    saved: dict[str, str] = {}
+    for clause in re.sub(r"^custom: ", "", text.lower()).split(";"):
+        if re.fullmatch(r"\s*(?:vocab tiling|num_vocab_tiling)\W*\d+\s*", clause):
+            continue
+        places = _read_stated_places(clause) or _read_clause_places(clause.strip())
+        if not places:
+            return ""
+        saved |= {name: place for name, place in places.items() if place is not None}
+    return ",".join(name + place for name, place in saved.items())
+
+
+def _read_stated_places(clause: str) -> dict[str, str | None]:
+    """Read ``name=place`` or ``name: place`` pairs; {} for anything else."""
+    pairs = [
+        re.fullmatch(r"\s*([\w ]+?)\s*[=:]\s*'?(\w+)'?\s*", part) for part in clause.split(",")
+    ]
+    names = [_WORDS.get(pair[1].strip()) if pair else None for pair in pairs]
+    if None in names or any(pair and pair[2] not in _PLACES for pair in pairs):
+        return {}
+    return {
+        name: _PLACES[pair[2]]
+        for pair, group in zip(pairs, names, strict=True)
+        if pair and group
+        for name in group.split(",")
+    }
+
+
+def _read_clause_places(clause: str) -> dict[str, str | None]:
+    """Read ``names place``, such as ``q,k,v proj offloaded``; {} for anything else."""
+    for words, place in sorted(_PLACES.items(), key=lambda item: -len(item[0])):
+        if clause.endswith(" " + words):
+            parts = re.split(r" and |[,+&/]", clause.removesuffix(" " + words))
+            stems = [re.sub(r"[ _]proj(?:ection)?s?$", "", part.strip()) for part in parts]
+            groups = [_WORDS.get(stem) or _WORDS.get(f"{stem}_proj") for stem in stems]
+            if None in groups:
+                return {}
+            return {name: place for group in groups if group for name in group.split(",")}
+    return {}
