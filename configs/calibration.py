@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -16,6 +17,7 @@ AXES = {
     "attention": ("heads", "queries", "head_size"),
     "stream": ("columns", "rows"),
 }
+BACKWARD_AXES = ("queries", "head_size")
 CLASSES = r"^(product\.\w+|attention|stream\.(loop|reduce|softmax|layer_norm))$"
 Class = Annotated[str, Field(pattern=CLASSES)]
 
@@ -62,6 +64,21 @@ class PowerFile(StrictModel):
     limit_w: Positive
 
 
+def _check_surface(
+    field: str, surface: Mapping[str, Sequence[float]], axes: Sequence[tuple[str, ...]]
+) -> None:
+    """Raise ValueError if a table has other axes, unordered knots, or values of another number."""
+    knots = {name: axis for name, axis in surface.items() if name != "permille"}
+    if tuple(knots) not in axes:
+        raise ValueError(f"{field}: the axes must be one of {axes}")
+    for name, axis in knots.items():
+        if not axis or min(axis) <= 0 or list(axis) != sorted(set(axis)):
+            raise ValueError(f"{field}: {name} needs ascending knots above 0")
+    count = math.prod(len(axis) for axis in knots.values())
+    if len(surface.get("permille", ())) != count:
+        raise ValueError(f"{field}: permille needs {count} values, one for each knot")
+
+
 class FitFile(StrictModel):
     """The constants of one class of kernels; ``device_constants.KernelFit`` describes the formula.
 
@@ -71,9 +88,9 @@ class FitFile(StrictModel):
         residual: The knots of each axis, which span the range of the measurements, and under
             ``permille`` the logarithm of the correction at each knot in thousandths, with the last
             axis varying fastest.
-        backward: Of ``attention``: the knots of ``queries``, and under ``permille`` the logarithm,
-            in thousandths, of the time of a backward call over that of a forward call of as many
-            operations.
+        backward: Of ``attention``: the knots of ``queries`` and ``head_size``, and under
+            ``permille`` the logarithm, in thousandths, of the time of a backward call over that of
+            a forward call of as many operations.
         band: Rows of: an upper limit of the time in seconds, and the low and high end of the 80 %
             band relative to the estimate.
     """
@@ -101,24 +118,9 @@ class FitFile(StrictModel):
         if [row[0] for row in self.band] != sorted({row[0] for row in self.band}):
             raise ValueError("band: times must ascend")
         if self.backward is not None:
-            queries = self.backward.get("queries", [])
-            if set(self.backward) != {"queries", "permille"} or not queries:
-                raise ValueError("backward: the keys must be queries and permille")
-            if min(queries) <= 0 or queries != sorted(set(queries)):
-                raise ValueError("backward: queries needs ascending knots above 0")
-            if len(self.backward["permille"]) != len(queries):
-                raise ValueError("backward: permille needs one value for each knot")
-        if self.residual is None:
-            return self
-        knots = {name: axis for name, axis in self.residual.items() if name != "permille"}
-        if tuple(knots) not in AXES.values():
-            raise ValueError(f"residual: the axes must be one of {list(AXES.values())}")
-        for name, axis in knots.items():
-            if not axis or min(axis) <= 0 or axis != sorted(set(axis)):
-                raise ValueError(f"residual: {name} needs ascending knots above 0")
-        count = math.prod(len(axis) for axis in knots.values())
-        if len(self.residual.get("permille", [])) != count:
-            raise ValueError(f"residual: permille needs {count} values, one for each knot")
+            _check_surface("backward", self.backward, [BACKWARD_AXES])
+        if self.residual is not None:
+            _check_surface("residual", self.residual, list(AXES.values()))
         return self
 
 

@@ -77,7 +77,7 @@ class CalibratedEstimator(Estimator):
     """Estimate each kernel and its band with constants measured on the device."""
 
     name: ClassVar[str] = "calibrated"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     measured_network: ClassVar[bool] = True
     Config: ClassVar[type] = CalibratedConfig
 

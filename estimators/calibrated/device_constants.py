@@ -86,7 +86,7 @@ class KernelFit:
 
     Attributes:
         backward: Of fused attention: the logarithm of the time of a backward call over that of a
-            forward call of as many operations, as a function of the number of queries.
+            forward call of as many operations, as a function of the queries and the head size.
         backward_tags: The tags of ``backward``, which may be that of another device.
         eager_s: Additional launch time, in seconds, that the measurements contain.
         error: The median relative error of held-out shapes.

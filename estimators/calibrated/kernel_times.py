@@ -249,7 +249,8 @@ def estimate_attention_time(
     """Return the time of one fused attention call.
 
     A backward call takes as long as a forward call of as many operations, times the factor of the
-    fit. Its tag is ``transferred`` without such a factor, and in types other than 16-bit ones.
+    fit. Its tag is ``transferred`` without such a factor, and in types other than 16-bit ones, and
+    ``extrapolated`` for other sizes than those of the factor.
     """
     fit = constants.fits["attention"]
     peak = constants.node.find_peak_rate("matrix", shape.dtype)
@@ -263,7 +264,9 @@ def estimate_attention_time(
         if slowdown > 1:
             time_s, fit = time_s * slowdown, fit.with_tags(*constants.power.tags)
     if shape.backward and fit.backward is not None:
-        time_s *= math.exp(fit.backward.interpolate_at(shape.queries))
+        sizes = (shape.queries, shape.head_size)
+        time_s *= math.exp(fit.backward.interpolate_at(*sizes))
+        outside = outside or bool(fit.backward.list_axes_outside(*sizes))
         fit = fit.with_tags(*fit.backward_tags)
     if shape.backward and (fit.backward is None or shape.dtype not in ("bf16", "f16")):
         fit = fit.with_tags(TRANSFERRED)

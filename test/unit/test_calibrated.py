@@ -499,28 +499,39 @@ def test_a_band_is_chosen_by_time():
 
 # Fused attention
 
-# Queries to milliseconds: cuDNN 9.27, backward, causal, bf16, 2 x 64 heads of 128, 8 of keys.
-# NVIDIA/cudnn-frontend (MIT) 816ea4573, benchmark/attention_training/results/llama3.1.
+# Queries to milliseconds: cuDNN 9.27, backward, causal, bf16. The keys are a node, heads (batch x
+# heads), those of keys, and their size. NVIDIA/cudnn-frontend (MIT) 816ea4573, 73af113db and
+# d6d35d692, benchmark/attention_training/results/llama3.1 and qwen35.
 BACKWARD_MS = {
-    "H200_141GB": {2048: 0.856, 4096: 2.779, 8192: 10.448, 16384: 40.803, 32768: 166.714},
-    "A100_PCIe_80GB": {2048: 3.168, 4096: 10.772, 8192: 40.532, 16384: 158.694, 32768: 617.228},
+    ("H200_141GB", 128, 16, 128): {2048: 0.856, 8192: 10.448, 32768: 166.714},
+    ("A100_PCIe_80GB", 128, 16, 128): {2048: 3.168, 8192: 40.532, 32768: 617.228},
+    ("RTX_PRO_6000_96GB", 128, 16, 128): {2048: 1.912, 8192: 22.188, 32768: 337.489},
+    ("H200_141GB", 32, 2, 256): {2048: 0.621, 8192: 6.998, 32768: 122.924},
 }
 
 
-def attention(queries, *, backward, dtype="bf16"):
+def attention(queries, *, backward, dtype="bf16", heads=128, head_size=128):
     products = 5 if backward else 2
-    flops = products * 2 * 128 * 128 * queries * (queries + 1) // 2
-    return AttentionShape(128, queries, 128, dtype, flops, backward)
+    flops = products * 2 * heads * head_size * queries * (queries + 1) // 2
+    return AttentionShape(heads, queries, head_size, dtype, flops, backward)
 
 
-@pytest.mark.parametrize("node", BACKWARD_MS)
-def test_backward_attention_is_as_measured(node):
+@pytest.mark.parametrize(("node", "heads", "key_heads", "head_size"), BACKWARD_MS)
+def test_backward_attention_is_as_measured(node, heads, key_heads, head_size):
     constants = DeviceConstants.from_node(configs.load_node(node))
-    for queries, time_ms in BACKWARD_MS[node].items():
-        moved = 4 * 2 * queries * 128 * (64 + 8) * 2 + 128 * queries * 4
-        kernel = estimate_attention_time(constants, attention(queries, backward=True), moved)
+    for queries, time_ms in BACKWARD_MS[node, heads, key_heads, head_size].items():
+        moved = 4 * queries * head_size * (heads + key_heads) * 2 + heads * queries * 4
+        shape = attention(queries, backward=True, heads=heads, head_size=head_size)
+        kernel = estimate_attention_time(constants, shape, moved)
         assert 1e3 * kernel.time_s == pytest.approx(time_ms, rel=0.01)
         assert "transferred" not in kernel.tags
+
+
+def test_backward_attention_of_other_head_sizes_is_extrapolated():
+    constants = DeviceConstants.from_node(configs.load_node("A100_SXM_80GB"))
+    for head_size, tags in ((128, set()), (64, {"extrapolated"})):
+        shape = attention(4096, backward=True, head_size=head_size)
+        assert estimate_attention_time(constants, shape, 0.0).tags == tags
 
 
 @pytest.mark.parametrize("node", ["H100_80GB", "H200_141GB", "A100_SXM_80GB", "B200_180GB"])
@@ -738,7 +749,8 @@ def test_files_that_are_like_each_other(parse, tmp_path):
           "residual": {"m": [1], "n": [1], "k": [1], "permille": [1]}}}},
          "keys of residual must be heads"),
         ({"fits": {"attention": {"fixed_s": 1e-6, "bandwidth": 0.9, "band": [[1, -0.1, 0.2]],
-          "backward": {"queries": [1, 2], "permille": [1]}}}}, "backward: permille needs one"),
+          "backward": {"queries": [1, 2], "head_size": [64], "permille": [1]}}}},
+         "backward: permille needs 2 values"),
         ({"speed": 3}, "unknown key"),
     ],
 )  # fmt: skip
