@@ -117,7 +117,8 @@ FREE_CALL_TARGETS = (
             """
             AllocateBuffer PinToDevice PinToDeviceSram Unpin AssumeGatherIndicesInBound
             xla.sdy.PropagationBarrier xla.sdy.ShardingGroup X64Combine X64SplitHigh X64SplitLow
-            GetDimensionSize SetDimensionSize IntegerToSharding NopReturn __xla_internal_identity
+            GetDimensionSize SetDimensionSize IntegerToSharding NopReturn ZeroCrop
+            __xla_internal_identity
             """,
         )
     )

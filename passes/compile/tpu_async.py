@@ -36,6 +36,11 @@ def is_collective(instruction: HloInstruction) -> bool:
     return _ENDS.sub("", instruction.opcode) in COLLECTIVES
 
 
+def remove_aliasing(attributes: str) -> str:
+    """Return the attributes of an instruction without the aliasing of its results."""
+    return _ALIASING.sub("", attributes)
+
+
 class AsyncChainReplacer:
     """Replaces the chains of a module.
 
@@ -172,7 +177,7 @@ def _remove_state(fusion: HloInstruction, body: HloComputation, state: set[str])
     kept_names = {old: name for old, name in enumerate(results) if name not in removed}
     types = split_tuple_type(fusion.type)
     fusion.type = join_tuple_type([types[old] for old in kept_names])
-    fusion.attributes = _ALIASING.sub("", fusion.attributes)
+    fusion.attributes = remove_aliasing(fusion.attributes)
     body.instructions = [one for one in body.instructions if one.name not in removed]
     for number, parameter in enumerate(body.list_parameters()):
         parameter.literal = str(number)

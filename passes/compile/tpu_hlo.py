@@ -8,7 +8,10 @@ What is rewritten:
 - A fusion that reduces and keeps the shard of its device becomes a reduce-scatter, one for each
   operand, because StableHLO's reduce-scatter has only one.
 - Copies between the memories of a device (``copy-start``, ``slice-start`` and the concatenation of
-  such slices) run alongside compute. They are removed: what they fetch counts where it is used.
+  such slices, which may be slices of a bitcast to bytes) run alongside compute. They are removed:
+  what they fetch counts where it is used.
+- ``ZeroCrop``, which clears the padding of a buffer, loses its aliasing: StableHLO requires that
+  an operand and the result that aliases it have the same shape.
 - Products, which XLA:TPU writes as convolutions, become products again (``tpu_products``).
 - Ops and collectives that read another element type than they write get a conversion.
 - ``estimated_cycles`` and the names of Pallas kernels become frontend attributes, which the
@@ -20,6 +23,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+from collections.abc import Collection
 
 from hespas.passes.compile.hlo_instructions import (
     HloComputation,
@@ -30,7 +34,12 @@ from hespas.passes.compile.hlo_instructions import (
     split_tuple_type,
 )
 from hespas.passes.compile.hlo_text import IN_FLIGHT
-from hespas.passes.compile.tpu_async import COLLECTIVES, AsyncChainReplacer, is_collective
+from hespas.passes.compile.tpu_async import (
+    COLLECTIVES,
+    AsyncChainReplacer,
+    is_collective,
+    remove_aliasing,
+)
 from hespas.passes.compile.tpu_products import replace_convolutions
 
 # Frontend attributes: XLA's estimate, and the name of a Pallas kernel.
@@ -43,6 +52,7 @@ _KERNEL_CALL = 'custom_call_target="tpu_custom_call"'
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _BACKEND_CONFIG = re.compile(r", backend_config=.*$")
 _CONCATENATION = 'custom_call_target="ConcatBitcast"'
+_ZERO_PADDING = 'custom_call_target="ZeroCrop"'  # clears the padding of a buffer in its place
 _COPY_STARTS = ("copy-start", "slice-start")
 
 _FIRST, _FIRST_TWO, _ALL = slice(0, 1), slice(0, 2), slice(0, None)
@@ -129,11 +139,16 @@ def _remove_memory_copies(computation: HloComputation) -> None:
     renamed: dict[str, str] = {}
     starts: dict[str, HloInstruction] = {}
     slices: dict[str, str] = {}  # a slice to what it is a part of
+    bitcasts: dict[str, str] = {}
     types: dict[str, str] = {}
     output = []
     for one in computation.instructions:
         one.operands = [renamed.get(name, name) for name in one.operands]
         types[one.name] = one.type
+        if one.opcode == "bitcast":
+            bitcasts[one.name] = one.operands[0]
+        if _ZERO_PADDING in one.attributes:
+            one.attributes = remove_aliasing(one.attributes)
         if one.opcode in _COPY_STARTS:
             starts[one.name] = one
             continue
@@ -149,25 +164,29 @@ def _remove_memory_copies(computation: HloComputation) -> None:
             )  # fmt: skip
         elif _CONCATENATION in one.attributes:
             sources = {slices.get(name, "") for name in one.operands}
-            source = sources.pop()
-            if sources or _drop_layout(types.get(source, "")) != _drop_layout(one.type):
+            source, whole = sources.pop(), _drop_layout(one.type)
+            if _drop_layout(types.get(source, "")) != whole:
+                source = bitcasts.get(source, "")
+            if sources or _drop_layout(types.get(source, "")) != whole:
                 raise ValueError(f"{one.name} does not concatenate the slices of one value")
             renamed[one.name] = source
             continue
         output.append(one)
-    computation.instructions = _remove_unused_slices(output, slices)
+    output = _remove_unused(output, slices.keys())
+    computation.instructions = _remove_unused(output, bitcasts.keys() & set(slices.values()))
 
 
 def _drop_layout(array_type: str) -> str:
     return array_type.partition("{")[0]
 
 
-def _remove_unused_slices(
-    instructions: list[HloInstruction], slices: dict[str, str]
+def _remove_unused(
+    instructions: list[HloInstruction], candidates: Collection[str]
 ) -> list[HloInstruction]:
+    """Return the instructions without the ones of these names that are not used."""
     used = set(itertools.chain.from_iterable(one.operands for one in instructions))
     return [
-        one for one in instructions if one.name not in slices or one.name in used or one.is_root
+        one for one in instructions if one.name not in candidates or one.name in used or one.is_root
     ]
 
 

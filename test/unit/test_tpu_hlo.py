@@ -229,6 +229,43 @@ ENTRY %main (p: f32[8,128]) -> f32[8,128] {
     assert "add(%sum.operand0, %p)" in rewritten  # the sum of bf16 and f32
 
 
+def test_slices_of_bytes_are_the_value_that_they_divide():
+    text = """HloModule m
+
+ENTRY %main (p: f32[8,128]) -> f32[8,128] {
+  %p = f32[8,128]{1,0:T(8,128)} parameter(0)
+  %bytes = s8[4096]{0:T(1024)} bitcast(%p)
+  %slice-start = ((s8[4096]{0}), s8[2048]{0:S(1)}, s32[]{:S(2)}) slice-start(%bytes), slice={[0:2048]}
+  %slice-start.1 = ((s8[4096]{0}), s8[2048]{0:S(1)}, s32[]{:S(2)}) slice-start(%bytes), slice={[2048:4096]}
+  %slice-done = s8[2048]{0:S(1)} slice-done(%slice-start)
+  %slice-done.1 = s8[2048]{0:S(1)} slice-done(%slice-start.1)
+  %whole = f32[8,128]{1,0:S(1)} custom-call(%slice-done, %slice-done.1), custom_call_target="ConcatBitcast"
+  ROOT %sum = f32[8,128]{1,0:T(8,128)} add(%p, %whole)
+}
+"""  # noqa: E501
+    rewritten = rewrite_tpu_hlo(text, keep_async=True)
+    assert "add(%p, %p)" in rewritten and "bitcast" not in rewritten
+    with pytest.raises(ValueError, match="whole does not concatenate the slices of one value"):
+        rewrite_tpu_hlo(
+            text.replace("s8[4096]{0:T(1024)} bitcast", "s8[4096]{0} negate"), keep_async=True
+        )
+
+
+def test_clearing_the_padding_of_a_buffer_is_free():
+    text = """HloModule m
+
+ENTRY %main (p: bf16[1,128]) -> bf16[2,128] {
+  %p = bf16[1,128]{1,0:T(2,128)(2,1)} parameter(0)
+  ROOT %padded = bf16[2,128]{1,0:T(2,128)(2,1)} custom-call(%p), custom_call_target="ZeroCrop", output_to_operand_aliasing={{}: (0, {})}, frontend_attributes={xla_skip_custom_call_alias_shape_check="1"}
+}
+"""  # noqa: E501
+    module = import_tpu_module(text)
+    call = find_entry_function(module).regions[0].blocks[0].operations[0].operation
+    assert call.name == "stablehlo.custom_call"
+    estimator = RooflineEstimator(RooflineConfig(configs.load_node("TPUv5e")))
+    assert estimator.estimate(CostItem(call, str(call))).latency_ns == 0
+
+
 PADDED_SCATTER = """HloModule m
 
 %add (a: f32[], b: f32[]) -> f32[] {
