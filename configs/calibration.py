@@ -91,6 +91,7 @@ class FitFile(StrictModel):
         backward: Of ``attention``: the knots of ``queries`` and ``head_size``, and under
             ``permille`` the logarithm, in thousandths, of the time of a backward call over that of
             a forward call of as many operations.
+        origin: What the class was taken from, if it was not measured on the device itself.
         band: Rows of: an upper limit of the time in seconds, and the low and high end of the 80 %
             band relative to the estimate.
     """
@@ -109,6 +110,7 @@ class FitFile(StrictModel):
     tags: list[Literal["transferred", "assumed"]] = Field(default_factory=list)
     fit: FitErrors | None = None
     source: str = ""
+    origin: Literal["same chip", "compiler"] | None = None
 
     @model_validator(mode="after")
     def _check_band_and_residual(self) -> FitFile:

@@ -208,6 +208,16 @@ class Cost(AttrRecord):
         "separated by blanks",
         default=None,
     )
+    kernel_class: str | None = _declare(
+        "class of kernels of the estimator, such as `product.bf16` or `stream.loop`; absent on "
+        "sums",
+        default=None,
+    )
+    shared_low_ns: float | None = _declare(
+        "lower end of the part of the band that all kernels of the family share; absent on sums",
+        default=None,
+    )
+    shared_high_ns: float | None = _declare("upper end of that part", default=None)
     digest: str | None = _declare(
         "content hash of the op or region that was estimated; a cost whose digest differs from "
         "that of its op is stale; absent on sums, which follow from the costs of their ops",
@@ -220,6 +230,8 @@ class Cost(AttrRecord):
             return "low_ns and high_ns come together"
         if self.low_ns is not None and self.high_ns is not None and self.low_ns > self.high_ns:
             return f"low_ns is {self.low_ns}, more than high_ns, {self.high_ns}"
+        if (self.shared_low_ns is None) != (self.shared_high_ns is None):
+            return "shared_low_ns and shared_high_ns come together"
         return ""
 
 

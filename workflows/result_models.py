@@ -75,6 +75,7 @@ class _ComputeParts(_ResultModel):
     op: Times = Field(default_factory=dict)
     bound: Times = Field(default_factory=dict)
     dtype: Times = Field(default_factory=dict)
+    kernel_class: Times = Field(default_factory=dict, alias="class")
 
 
 class RunFigures(_ResultModel):

@@ -21,6 +21,7 @@ from hespas.support.text_tables import (
 from hespas.workflows.derived_figures import DerivedFigures
 from hespas.workflows.memory_timeline import MEMORY_TIMELINE
 from hespas.workflows.network_settings import NetworkSettings
+from hespas.workflows.step_band import compute_step_band
 
 if TYPE_CHECKING:
     from hespas.estimators.measure.measurement_run import MeasureStatistics
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 SHOWN = 8  # rows of a table
 TABLES = {"op": "kinds", "bound": "bounds", "dtype": "dtypes"}  # keys of module_stats.json
+TIME_SHARES = {**TABLES, "class": "classes"}
 
 
 @dataclass(frozen=True)
@@ -93,13 +95,11 @@ class RunSummary:
 
     @property
     def step_band_s(self) -> tuple[float, float] | None:
-        """80 % band of the step time in seconds: that of the compute time, shifted."""
+        """80 % band of the step time in seconds; None without a band or a simulation."""
         if self.band_ns is None or self.simulation is None:
             return None
-        low_ns, high_ns = self.band_ns
-        step_ns = self.simulation.result.step_time_ns
-        least_ns = max(step_ns - (self.time_ns - low_ns), 0.0)
-        return 1e-9 * least_ns, 1e-9 * (step_ns + high_ns - self.time_ns)
+        low_ns, high_ns = compute_step_band(self.time_ns, self.band_ns, self.simulation)
+        return 1e-9 * low_ns, 1e-9 * high_ns
 
     def get_simulation_setting(self, name: str) -> str | None:
         """Return a setting that the simulation reports, such as ``curves``; None if it does not."""
@@ -123,8 +123,8 @@ class RunSummary:
         return (self.module_stats["utilisation"] or {}).get(resource, 0.0)
 
     def list_time_shares(self, by: str) -> list[tuple[str, float]]:
-        """List (name, nanoseconds) by ``op``, ``bound`` or ``dtype``, longest first."""
-        rows = self.module_stats[TABLES[by]].items()
+        """List (name, nanoseconds) by a key of ``TIME_SHARES``, longest first."""
+        rows = self.module_stats[TIME_SHARES[by]].items()
         return [(name, row["time_ns"]) for name, row in rows if row["time_ns"]]
 
 
@@ -201,7 +201,7 @@ def to_summary_json(summary: RunSummary) -> dict[str, Any]:
         "flops_utilisation": summary.get_utilisation("flops"),
         "bandwidth_utilisation": summary.get_utilisation("bandwidth"),
         "compute_s_by": {
-            by: {name: ns * 1e-9 for name, ns in summary.list_time_shares(by)} for by in TABLES
+            by: {name: ns * 1e-9 for name, ns in summary.list_time_shares(by)} for by in TIME_SHARES
         },
         "comm_ops": totals["comm_ops"],
         "comm_bytes": totals["comm_operand_bytes"],

@@ -12,11 +12,13 @@ results uses few cores, which limits its bandwidth. ``compute`` is issue slots (
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from hespas.configs.node_spec import NodeSpec
+from hespas.configs.source_errors import find_kernel_family
 from hespas.dialects.attrs import CompilerEstimateAttr, Cost
 from hespas.dialects.mlir import ir
 from hespas.estimators.base import (
@@ -39,6 +41,7 @@ from hespas.estimators.calibrated.device_constants import (
     TRANSFERRED,
     DeviceConstants,
 )
+from hespas.estimators.calibrated.kernel_bands import estimate_kernel_band
 from hespas.estimators.calibrated.kernel_times import (
     OVERLAP,
     KernelTime,
@@ -77,7 +80,7 @@ class CalibratedEstimator(Estimator):
     """Estimate each kernel and its band with constants measured on the device."""
 
     name: ClassVar[str] = "calibrated"
-    version: ClassVar[str] = "6"
+    version: ClassVar[str] = "7"
     measured_network: ClassVar[bool] = True
     Config: ClassVar[type] = CalibratedConfig
 
@@ -101,9 +104,12 @@ class CalibratedEstimator(Estimator):
             timed = None if is_roofline else self.estimate_kernel_time(item.op, work)
         if not work.is_free and timed is None:
             return self._build_roofline_cost(base)
-        if timed is not None:
-            self.tag_counts.update(timed.tags)
-        return self._build_cost(base, timed)
+        if timed is None:
+            return replace(
+                base, estimator=self.name, low_ns=base.latency_ns, high_ns=base.latency_ns
+            )
+        self.tag_counts.update(timed.tags)
+        return self._build_cost(base, timed, work.kind)
 
     def estimate_kernel_time(self, op: ir.Operation, work: OpWork) -> KernelTime:
         """Return the time of one execution of a leaf op or fusion; raises HespasError."""
@@ -179,8 +185,8 @@ class CalibratedEstimator(Estimator):
 
     def _build_roofline_cost(self, base: Cost) -> Cost:
         """Return the cost of the roofline with its band, for a node without any constants."""
-        band = ROOFLINE_FIT.band.get_factors_at(1e-9 * base.latency_ns, tagged=True)
-        return self._build_banded_cost(base, base.latency_ns, *band)
+        ends = ROOFLINE_FIT.band.get_log_ends_at(1e-9 * base.latency_ns)
+        return self._build_banded_cost(base, base.latency_ns, *map(math.exp, ends))
 
     def _build_banded_cost(self, base: Cost, latency_ns: float, low: float, high: float) -> Cost:
         """Return a cost with a time that is assumed, and its band as factors."""
@@ -194,20 +200,27 @@ class CalibratedEstimator(Estimator):
             tag=ASSUMED,
         )
 
-    def _build_cost(self, base: Cost, timed: KernelTime | None) -> Cost:
+    def _build_cost(self, base: Cost, timed: KernelTime, kind: str) -> Cost:
         """Return the cost of the roofline with the time of the kernel and its band."""
-        if timed is None:
-            return replace(
-                base, estimator=self.name, low_ns=base.latency_ns, high_ns=base.latency_ns
-            )
         latency_ns = 1e9 * timed.time_s
-        low, high = timed.fit.band.get_factors_at(timed.time_s, bool(timed.tags))
+        kernel_class = _name_kernel_class(timed, kind)
+        band = estimate_kernel_band(timed, find_kernel_family(kernel_class))
         return replace(
             base,
             estimator=self.name,
             latency_ns=latency_ns,
             bound=timed.bound,
-            low_ns=latency_ns * low,
-            high_ns=latency_ns * high,
+            low_ns=latency_ns * band.low,
+            high_ns=latency_ns * band.high,
             tag=" ".join(sorted(timed.tags)) or None,
+            kernel_class=kernel_class,
+            shared_low_ns=latency_ns * band.shared_low,
+            shared_high_ns=latency_ns * band.shared_high,
         )
+
+
+def _name_kernel_class(timed: KernelTime, kind: str) -> str:
+    """Return the class of a kernel; attention and convolutions may use constants of products."""
+    if kind in ("attention", "conv"):
+        return {"conv": "product.convolution"}.get(kind, kind)
+    return timed.fit.name.rpartition(" ")[2]

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
+from hespas.configs.source_errors import ErrorCause, LogEnds
 from hespas.estimators.calibrated.board_power import BoardPower
 from hespas.estimators.calibrated.correction_surface import CorrectionSurface
 
@@ -22,15 +23,11 @@ TRANSFERRED = "transferred"  # from another device or type, scaled by its data s
 ASSUMED = "assumed"  # without a table for the class; as in XLA's cost model
 EXTRAPOLATED = "extrapolated"  # outside the measured shapes
 NO_CONSTANTS = "no constants: rates of the data sheet, as the roofline"
+SAME_CHIP: ErrorCause = "same chip"
 SUSTAINED = "_sustained"  # suffix of the class of products at the power limit of the board
 BATCHED = "_batched"  # suffix of the class of several products in one kernel
 
 _EQUAL_LIMITS_SHARE = 0.01  # power limits that differ by less are the same
-
-# The band of a tagged estimate is wider by this factor, and has at least this half width, in the
-# logarithm. Neither number was measured [a guess].
-_TAGGED_WIDENING = 2.0
-_LEAST_HALF_WIDTH = 0.25
 
 # The classes that every device needs, each with the classes whose constants can replace its own.
 _RELATED_CLASSES: Mapping[str, tuple[str, ...]] = {
@@ -59,18 +56,15 @@ class ErrorBand:
         """Build the band from the rows of a preset, whose ends are relative: -0.1 is 10 % less."""
         return cls(tuple((up_to, math.log1p(low), math.log1p(high)) for up_to, low, high in rows))
 
-    def get_factors_at(self, time_s: float, tagged: bool = False) -> tuple[float, float]:
-        """Return the factors of the low and the high end."""
+    def get_log_ends_at(self, time_s: float) -> LogEnds:
+        """Return the low and the high end, as logarithms of factors."""
         _, low, high = next((step for step in self.steps if time_s <= step[0]), self.steps[-1])
-        if tagged:
-            low = min(low * _TAGGED_WIDENING, -_LEAST_HALF_WIDTH)
-            high = max(high * _TAGGED_WIDENING, _LEAST_HALF_WIDTH)
-        return math.exp(low), math.exp(high)
+        return low, high
 
 
 # The roofline is a lower bound. Its band reaches to twice its time, because large kernels of the
-# measured devices reach half of the data sheet or more; their tag widens it.
-_ROOFLINE_BAND = ErrorBand(((math.inf, 0.0, math.log(2) / _TAGGED_WIDENING),))
+# measured devices reach half of the data sheet or more.
+_ROOFLINE_BAND = ErrorBand(((math.inf, 0.0, math.log(2)),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +82,7 @@ class KernelFit:
         backward: Of fused attention: the logarithm of the time of a backward call over that of a
             forward call of as many operations, as a function of the queries and the head size.
         backward_tags: The tags of ``backward``, which may be that of another device.
+        causes: What the constants lack besides what the tags say, see ``configs.source_errors``.
         eager_s: Additional launch time, in seconds, that the measurements contain.
         error: The median relative error of held-out shapes.
     """
@@ -106,9 +101,16 @@ class KernelFit:
     error: float | None = None
     source: str = ""
     backward_tags: frozenset[str] = frozenset()
+    causes: frozenset[str] = frozenset()
 
     @classmethod
-    def from_preset(cls, name: str, data: Mapping[str, Any], tags: frozenset[str]) -> Self:
+    def from_preset(
+        cls,
+        name: str,
+        data: Mapping[str, Any],
+        tags: frozenset[str],
+        causes: frozenset[str] = frozenset(),
+    ) -> Self:
         """Build the fit from the object of a preset."""
         fit_report = data.get("fit") or {}
         return cls(
@@ -125,6 +127,7 @@ class KernelFit:
             tags | frozenset(data.get("tags", ())),
             fit_report.get("median"),
             fit_report.get("source") or data.get("source", ""),
+            causes=causes | {data["origin"]} if "origin" in data else causes,
         )
 
     def compute_busy_s(self, compute_s: float, memory_s: float, steps: float = 0.0) -> float:
@@ -152,6 +155,10 @@ class KernelFit:
     def with_tags(self, *tags: str) -> Self:
         """Return a copy with more tags."""
         return replace(self, tags=self.tags | set(tags))
+
+    def with_cause(self, cause: ErrorCause) -> Self:
+        """Return a copy with one more cause of errors."""
+        return replace(self, causes=self.causes | {cause})
 
 
 ROOFLINE_FIT = KernelFit(
@@ -199,6 +206,7 @@ class DeviceConstants:
         own_calibration = node.calibration or {}
         name, data, tags = node.name, own_calibration, frozenset[str]()
         visited = set[str]()
+        causes = frozenset[str]()
         while name and name not in visited:
             visited.add(name)
             before = (len(fits), len(numbers))
@@ -210,7 +218,7 @@ class DeviceConstants:
             for key, fit_data in data.get("fits", {}).items():
                 if _is_at_other_limit(fit_data, node):
                     continue
-                fit = KernelFit.from_preset(f"{name} {key}", fit_data, tags)
+                fit = KernelFit.from_preset(f"{name} {key}", fit_data, tags, causes)
                 if key in fits:
                     fits[key] = fits[key].with_backward_of(fit)
                 elif key.removesuffix(SUSTAINED).removesuffix(BATCHED) not in measured:
@@ -220,6 +228,7 @@ class DeviceConstants:
                 donors.append(name)
             if not data.get("same_silicon"):
                 tags = frozenset((TRANSFERRED,))
+            causes = frozenset() if tags else frozenset((SAME_CHIP,))
             name = data.get("like", "")
             data = (configs.load_node(name).calibration if name else None) or {}
         origins = [f"calibrated {own_calibration['date']}"] if "date" in own_calibration else []

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hespas.configs.node_spec import NodeSpec
+from hespas.configs.source_errors import ErrorCause
 from hespas.estimators.calibrated.attention_shape import AttentionShape
 from hespas.estimators.calibrated.device_constants import (
     ASSUMED,
@@ -21,6 +22,7 @@ from hespas.estimators.product_shapes import MatrixProduct
 
 QUANTISED = "f8_quantised"  # the class of 8-bit products that quantise their left operand
 QUANTISE_BYTES = 4  # per element: two bytes are read for the scale, and again to convert
+COMPILER: ErrorCause = "compiler"  # constants from a compiler's estimates
 OVERLAP = 0.95  # kMemoryComputeParallelism of XLA's gpu_performance_model_base
 _BITS = {  # bits of an element
     "f64": 64, "f32": 32, "tf32": 32, "bf16": 16, "f16": 16, "f8": 8, "f6": 6, "f4": 4,
@@ -162,8 +164,11 @@ def _limit_power(
     time_s: float,
 ) -> tuple[float, KernelFit]:
     """Return the time of a burst of a 16-bit kernel at the power limit, and its fit with tags."""
-    if constants.power is None or key not in _POWERED_TYPES:
+    if COMPILER in fit.causes:  # cycles at the nominal clock
         return time_s, fit
+    if constants.power is None or key not in _POWERED_TYPES:
+        return time_s, fit.with_cause("burst")
+    fit = fit.with_cause("power limit")
     slowdown = constants.power.compute_slowdown(flops, moved_bytes, time_s)
     if slowdown == 1.0:
         return time_s, fit
@@ -262,7 +267,8 @@ def estimate_attention_time(
         # The limit of the measured boards does not slow attention (B200 in aiconfigurator).
         slowdown = constants.power.compute_relative_slowdown(shape.flops, moved_bytes, time_s)
         if slowdown > 1:
-            time_s, fit = time_s * slowdown, fit.with_tags(*constants.power.tags)
+            fit = fit.with_tags(*constants.power.tags).with_cause("power limit")
+            time_s *= slowdown
     if shape.backward and fit.backward is not None:
         sizes = (shape.queries, shape.head_size)
         time_s *= math.exp(fit.backward.interpolate_at(*sizes))

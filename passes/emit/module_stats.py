@@ -20,11 +20,13 @@ from hespas.dialects.attrs import ASSUMED, Cost, RegionAttr, SplitAttr, TargetAt
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
 from hespas.dialects.op_kinds import BRANCHES, CALLEE, CONTROL, LOOPS
 from hespas.passes.annotate.cost_walk import is_estimated_whole
+from hespas.passes.emit.time_band import combine_bands
 from hespas.passes.emit.trace_program import TraceProgram
 from hespas.passes.emit.trace_tasks import TraceTask, has_assumed_trips
 from hespas.support.errors import HespasError
 
 SCHEMA = "hespas.module_stats/1"
+NO_CLASS = "other"  # kernels of estimators without classes
 
 LeafCost = tuple[str, ir.Attribute]  # an op's name and its cost
 StatsRow = dict[str, Any]
@@ -77,6 +79,7 @@ def collect_stats(module: ir.Module, program: TraceProgram) -> StatsRow:
         "kinds": _group_costs(ops, lambda name, cost: name),
         "dtypes": _group_costs(ops, lambda name, cost: cost.dtype),
         "bounds": _group_costs(ops, lambda name, cost: cost.bound),
+        "classes": _group_costs(ops, lambda name, cost: cost.kernel_class or NO_CLASS),
         "regions": _collect_regions(executed),
         "reuse": _compute_region_reuse(executed),
         "communicators": _collect_communicators(program, executed),
@@ -88,7 +91,7 @@ def render_stats(statistics: StatsRow) -> str:
     """Render the statistics as JSON in a fixed order, with one table row per line."""
     parts = []
     for key, value in statistics.items():
-        if key in ("kinds", "dtypes", "bounds", "communicators") and value:
+        if key in ("kinds", "dtypes", "bounds", "classes", "communicators") and value:
             rows = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in value.items()]
             text = "{\n  " + ",\n  ".join(rows) + "\n }"
         elif isinstance(value, list) and value:
@@ -212,22 +215,13 @@ def _sum_energy(ops: list[tuple[str, Cost, int]]) -> float | None:
 
 
 def _compute_time_band(ops: list[tuple[str, Cost, int]]) -> StatsRow:
-    """Sum the ends of the time band, None without one, and count ops by tag."""
+    """Combine the bands of all ops, None without one, and count ops by tag."""
     tags: Counter[str] = Counter()
     for _, cost, count in ops:
         for tag in (cost.tag or "").split():
             tags[tag] += count
-    known = any(cost.low_ns is not None for _, cost, _ in ops)
-    ends = {
-        name: math.fsum(
-            count * (cost.latency_ns if getattr(cost, name) is None else getattr(cost, name))
-            for _, cost, count in ops
-        )
-        if known
-        else None
-        for name in ("low_ns", "high_ns")
-    }
-    return {**ends, "tags": dict(sorted(tags.items()))}
+    low_ns, high_ns = combine_bands((cost, count) for _, cost, count in ops) or (None, None)
+    return {"low_ns": low_ns, "high_ns": high_ns, "tags": dict(sorted(tags.items()))}
 
 
 def _load_node(target: TargetAttr) -> NodeSpec | None:

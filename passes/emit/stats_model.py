@@ -124,6 +124,7 @@ class ModuleStats(_OpenModel):
     kinds: dict[str, CostSums]
     dtypes: dict[str, CostSums]
     bounds: dict[str, CostSums]
+    classes: dict[str, CostSums] = Field(default_factory=dict)
     regions: list[RegionStats]
     reuse: ReuseStats
     communicators: dict[str, CommunicatorStats]

@@ -81,7 +81,7 @@ class DeviceCurves:
         The result is exactly 1 if both differ by at most 10 %.
         """
         ratio = system.device_gb_s / self.device_gb_s
-        return 1.0 if abs(ratio - 1) <= _EQUAL_BANDWIDTH_SHARE else ratio
+        return 1.0 if is_equal_bandwidth(ratio) else ratio
 
     def has_measured_group(self, kind: str, devices: int) -> bool:
         """Return whether a number of devices is within the measured range."""
@@ -121,6 +121,11 @@ class DeviceCurves:
         if not all(curve.sizes_bytes[0] <= whole_bytes <= curve.sizes_bytes[-1] for curve in used):
             tag = CurveTag.BEYOND
         return round(time), tag
+
+
+def is_equal_bandwidth(ratio: float) -> bool:
+    """Return whether the ratio of two bandwidths is so close to 1 that a curve holds for both."""
+    return abs(ratio - 1) <= _EQUAL_BANDWIDTH_SHARE
 
 
 def interpolate_power(x: float, x0: float, y0: float, x1: float, y1: float) -> float:

@@ -15,7 +15,7 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulation_result import NcclUse
 
 from .collective_timing import CollectiveFinish, finish_together
-from .nccl_tuning import MODELLED_KINDS, HostGroup, NcclTuning
+from .nccl_tuning import MODELLED_KINDS, HostGroup, NcclEstimate, NcclTuning
 
 
 class NcclCollectives:
@@ -52,6 +52,13 @@ class NcclCollectives:
         estimate = self.tuning.estimate_collective(kind, whole_bytes, group)
         self.counts[estimate.method] += copies
         return finish_together(starts, round(1000 * estimate.time_us))
+
+    def list_estimates(
+        self, kind: str, whole_bytes: int, members: Sequence[int]
+    ) -> list[NcclEstimate]:
+        """List the estimates of all algorithms for a collective between these devices."""
+        group = self._describe_group(tuple(members))
+        return self.tuning.list_estimates(kind, whole_bytes, group)
 
     def to_nccl_use(self) -> NcclUse:
         """Return the generation of the model and the number of collectives by algorithm."""

@@ -59,6 +59,7 @@ def records(draw: st.DrawFn) -> AttrRecord:
     if cls is Cost:
         ends = draw(st.none() | st.tuples(VALUES["float"], VALUES["float"]).map(sorted))
         values["low_ns"], values["high_ns"] = ends or (None, None)
+        values["shared_low_ns"], values["shared_high_ns"] = ends or (None, None)
     elif cls is CommAttr:
         if values["kind"] == "permute":
             values["groups"], values["pairs"] = (), values["pairs"] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -96,10 +97,8 @@ def test_products_of_tpu7x_are_as_measured():
         estimate = estimate_square("TPU7x_core", size)
         measured_s = 2 * size**3 / rate / 1e12
         assert estimate.time_s == pytest.approx(measured_s, rel=0.11)
-        low, high = estimate.fit.band.get_factors_at(estimate.time_s)
-        assert (
-            low < measured_s / estimate.time_s * 1.02 and measured_s < high * estimate.time_s * 1.02
-        )
+        low, high = estimate.fit.band.get_log_ends_at(estimate.time_s)
+        assert low - 0.02 < math.log(measured_s / estimate.time_s) < high + 0.02
         assert not estimate.tags
 
 

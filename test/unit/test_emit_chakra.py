@@ -399,7 +399,7 @@ def test_whole_flow_statistics(parse, tmp_path):
         assert data["schema"] == "hespas.module_stats/1"
         kinds, total = data["kinds"], data["totals"]
         for name in ("count", "time_ns", "flops", "read_bytes", "write_bytes"):
-            for table in ("kinds", "dtypes", "bounds"):
+            for table in ("kinds", "dtypes", "bounds", "classes"):
                 assert sum(row[name] for row in data[table].values()) == pytest.approx(total[name])
             if name != "count":
                 rows = data["regions"]

@@ -139,6 +139,7 @@ def fit_cycle_products(
         "bandwidth": bandwidth,
         "efficiency": efficiency,
         "power": POWER,
+        "origin": "compiler",
         "band": [[1000, min(float(f"{low:.3g}"), 0.0), max(float(f"{high:.3g}"), 0.0)]],
         "fit": {
             "source": source,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -93,10 +94,8 @@ def score_measurements(
         kernel_time = estimate_measured_kernel(constants, measurement)
         eager_s = kernel_time.fit.eager_s if measurement.eager else 0.0
         ratio = (kernel_time.time_s + eager_s) / measurement.time_s
-        low, high = kernel_time.fit.band.get_factors_at(
-            kernel_time.time_s + eager_s, bool(kernel_time.tags)
-        )
-        inside = low <= 1 / ratio <= high if measurement.split_position >= BANDS else None
+        low, high = kernel_time.fit.band.get_log_ends_at(kernel_time.time_s + eager_s)
+        inside = low <= -math.log(ratio) <= high if measurement.split_position >= BANDS else None
         by_kind.setdefault(measurement.kind, []).append((ratio, inside))
     return [_summarise_errors(kind, pairs) for kind, pairs in sorted(by_kind.items())]
 

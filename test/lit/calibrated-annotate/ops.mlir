@@ -18,7 +18,7 @@ module @m {
   // LIKE-LABEL: func.func public @main
   func.func public @main(%a: tensor<2048x2048xbf16>, %b: tensor<2048x262144xbf16>, %t: tensor<4096x3xf32>, %i: tensor<64x1xi32>) -> (tensor<2048x2048xbf16>, tensor<2048x262144xbf16>, tensor<64x3xf32>, tensor<3x4096xf32>) {
     /// The band stands around the time.
-    // CHECK-NEXT: stablehlo.dot {{.*}}bound = "compute", digest = "{{[0-9a-f]+}}", dtype = "bf16", estimator = "calibrated", {{.*}}high_ns = {{.*}}latency_ns = {{.*}}low_ns = {{[0-9.E+]+}} : f64, read_bytes = 16777216 : i64, trips = 1 : i64
+    // CHECK-NEXT: stablehlo.dot {{.*}}bound = "compute", digest = "{{[0-9a-f]+}}", dtype = "bf16", estimator = "calibrated", {{.*}}high_ns = {{.*}}kernel_class = "product.bf16", {{.*}}latency_ns = {{.*}}low_ns = {{[0-9.E+]+}} : f64, read_bytes = 16777216 : i64, {{.*}}trips = 1 : i64
     // SAME-NEXT: stablehlo.dot {{.*}}estimator = "calibrated"
     // LIKE-NEXT: stablehlo.dot {{.*}}tag = "transferred"
     // SHEET: stablehlo.dot {{.*}}bound = "compute"{{.*}}tag = "assumed"

@@ -1,0 +1,133 @@
+"""The errors that all kernels of a class share, from measurements left out in turn.
+
+Held-out shapes tell how well constants describe other kernels of the same table. They do not tell
+how far the table is from what the same kernels take elsewhere: with another library, at another
+clock, on another board. ``source_errors.json`` holds comparisons in which one source (a table, an
+engine, a board, a cloud) was predicted with constants that know nothing of it. The spread of their
+mean ratios is the error that every kernel of the class has at the same time. No comparison contains
+a step of a whole program.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from hespas import configs
+from hespas.configs.validation import StrictModel, validate_config
+
+PATH = Path(__file__).parent / "source_errors.json"
+
+Family = Literal["product", "attention", "stream", "collective"]
+ErrorCause = Literal[
+    "source", "burst", "power limit", "same chip", "transferred", "assumed", "extrapolated",
+    "compiler", "curve", "scaled", "modelled",
+]  # fmt: skip
+
+# Quantiles of Student's t distribution at 90 %, by degrees of freedom from 1; then the normal one.
+_T_QUANTILES = (
+    3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383, 1.372, 1.363, 1.356, 1.350,
+    1.345, 1.341, 1.337, 1.333, 1.330, 1.328, 1.325,
+)  # fmt: skip
+_NORMAL_QUANTILE = 1.2816
+
+
+class SourceComparison(StrictModel):
+    """One source, predicted without it.
+
+    Attributes:
+        family: The kernels.
+        cause: What the constants lack.
+        held_out: The source that was left out.
+        predicted_from: The constants that predicted it.
+        kernels: The number of kernels or messages.
+        log_ratio: The median of the logarithm of measured over predicted time.
+    """
+
+    family: Family
+    cause: ErrorCause
+    held_out: str
+    predicted_from: str
+    kernels: int
+    log_ratio: float
+
+
+class BorrowedError(StrictModel):
+    """An error that cannot be estimated for want of a second source: that of another family."""
+
+    family: Family
+    cause: ErrorCause
+    from_family: Family
+    from_cause: ErrorCause
+
+
+class SourceErrors(StrictModel):
+    """The contents of ``source_errors.json``."""
+
+    date: str
+    sources: dict[str, str]
+    comparisons: list[SourceComparison]
+    borrowed: list[BorrowedError]
+
+
+LogEnds = tuple[float, float]
+"""The lower and the upper end of an 80 % interval of the logarithm of measured over estimated."""
+
+
+@functools.cache
+def load_source_errors() -> SourceErrors:
+    """Read the comparisons; raises HespasError."""
+    return validate_config(SourceErrors, configs.read_json(PATH), str(PATH))
+
+
+@functools.cache
+def load_shared_errors() -> Mapping[tuple[str, str], LogEnds]:
+    """Return the shared error of each family and cause."""
+    errors = load_source_errors()
+    groups: dict[tuple[str, str], list[SourceComparison]] = {}
+    for comparison in errors.comparisons:
+        groups.setdefault((comparison.family, comparison.cause), []).append(comparison)
+    ends = {key: estimate_shared_error(group) for key, group in groups.items()}
+    for borrowed in errors.borrowed:
+        ends[borrowed.family, borrowed.cause] = ends[borrowed.from_family, borrowed.from_cause]
+    return ends
+
+
+def estimate_shared_error(comparisons: Sequence[SourceComparison]) -> LogEnds:
+    """Return the interval that contains the ratio of one more source with a probability of 80 %.
+
+    It is the prediction interval of a normal distribution whose mean and deviation are those of the
+    comparisons. Estimates are not corrected by the mean, so the interval includes 0. Comparisons of
+    one held-out source are not independent, so only the sources count.
+    """
+    ratios = [comparison.log_ratio for comparison in comparisons]
+    count = len({comparison.held_out for comparison in comparisons})
+    mean = sum(ratios) / len(ratios)
+    if count == 1:  # no deviation is known: the only ratio is the error, in either direction
+        return -abs(mean), abs(mean)
+    squares = sum((ratio - mean) ** 2 for ratio in ratios)
+    deviation = math.sqrt(squares / len(ratios) * count / (count - 1))
+    quantile = _T_QUANTILES[count - 2] if count - 2 < len(_T_QUANTILES) else _NORMAL_QUANTILE
+    half = quantile * deviation * math.sqrt(1 + 1 / count)
+    return min(mean - half, 0.0), max(mean + half, 0.0)
+
+
+def combine_independent(ends: Iterable[LogEnds]) -> LogEnds:
+    """Return the ends of the sum of independent errors: the roots of the sums of squares."""
+    pairs = list(ends)
+    low, high = (math.hypot(*(pair[side] for pair in pairs)) if pairs else 0.0 for side in (0, 1))
+    return -low, high
+
+
+def find_kernel_family(kernel_class: str) -> str:
+    """Return the family of a class of kernels: ``product`` of ``product.bf16``."""
+    return kernel_class.partition(".")[0]
+
+
+def find_shared_error(family: str, causes: Iterable[str]) -> LogEnds:
+    """Return the error that kernels of a family share, from independent causes."""
+    known = load_shared_errors()
+    return combine_independent(known[family, cause] for cause in sorted(causes))

@@ -1,0 +1,138 @@
+"""Predict published measurements of collectives that no curve and no model was fitted to."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from hespas import configs
+from hespas.configs.source_errors import ErrorCause
+from hespas.configs.system_spec import SystemSpec
+from hespas.simulators.embedded.collective_plan import CollectivePlanner, QueueTurn
+from hespas.simulators.embedded.collective_timing import CollectiveTimer
+from hespas.simulators.embedded.curves import (
+    DeviceCurves,
+    is_equal_bandwidth,
+    list_devices,
+    load_curves,
+)
+from hespas.simulators.embedded.nccl_collectives import NcclCollectives
+from hespas.simulators.embedded.nccl_tuning import load_nccl_tuning
+from hespas.simulators.embedded.network import AnalyticalNetwork
+from hespas.simulators.simulation_options import SimulationOptions
+from hespas.workflows.calibration.source_comparisons import build_comparison
+
+DATA = Path(configs.__file__).resolve().parents[1] / "docs" / "data"
+LEAST_BYTES = 1 << 20  # whole buffers of training steps; smaller ones cost latency only
+_LARGE_BYTES = 1 << 26  # between hosts, where software decides the time of smaller ones
+_FITTED = "NVIDIA/nccl-tests issue 309"  # which corrects NVLSTree in the model
+
+
+def compare_networks() -> Iterator[dict[str, Any]]:
+    """Compare curves of hosts with equal links, scaled curves, and the models of networks."""
+    yield from _compare_other_laboratory()
+    yield from _compare_scaled_curves()
+    yield from _compare_between_hosts()
+    yield from _compare_tori()
+
+
+def _read_rows(name: str) -> list[dict[str, str]]:
+    with (DATA / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _compare_other_laboratory() -> Iterator[dict[str, Any]]:
+    groups: dict[str, list[float]] = {}
+    for row in _read_rows("nccl-tests-in-a-host.csv"):
+        curves = load_curves(row["device"])
+        time_ns = _interpolate_ns(curves, row["collective"], int(row["bytes"]), int(row["devices"]))
+        ratio = math.log(1e3 * float(row["time_us"]) / time_ns)
+        groups.setdefault(f"{row['device']}, {row['source']}", []).append(ratio)
+    for source, ratios in groups.items():
+        yield build_comparison("collective", "curve", source, "its curves", ratios)
+
+
+def _interpolate_ns(
+    curves: DeviceCurves, kind: str, whole_bytes: int, devices: int, ratio: float = 1.0
+) -> float:
+    operand_bytes = whole_bytes // devices if kind == "all_gather" else whole_bytes
+    return curves.interpolate_collective(kind, operand_bytes, devices, ratio)[0]
+
+
+def _compare_scaled_curves() -> Iterator[dict[str, Any]]:
+    """Predict the curves of each device by those of each other one, scaled if links differ."""
+    for held_out in map(load_curves, list_devices()):
+        for donor in map(load_curves, list_devices()):
+            if donor.device == held_out.device:
+                continue
+            ratio = held_out.device_gb_s / donor.device_gb_s
+            cause: ErrorCause = "scaled"
+            if is_equal_bandwidth(ratio):  # another host with as fast links
+                ratio, cause = 1.0, "curve"
+            log_ratios = list(_generate_scaled_ratios(held_out, donor, ratio))
+            if log_ratios:
+                yield build_comparison(
+                    "collective", cause, held_out.device, donor.device, log_ratios
+                )
+
+
+def _generate_scaled_ratios(
+    held_out: DeviceCurves, donor: DeviceCurves, ratio: float
+) -> Iterator[float]:
+    for kind, curves in held_out.curves.items():
+        for curve in curves:
+            if not donor.has_measured_group(kind, curve.devices):
+                continue
+            for size, time_ns in zip(curve.sizes_bytes, curve.times_ns, strict=True):
+                if size >= LEAST_BYTES:
+                    estimate = _interpolate_ns(donor, kind, size, curve.devices, ratio)
+                    yield math.log(time_ns / estimate)
+
+
+def _compare_between_hosts() -> Iterator[dict[str, Any]]:
+    groups: dict[str, list[float]] = {}
+    for row in _read_rows("nccl-tests-between-hosts.csv"):
+        size = int(row["bytes"])
+        if size < _LARGE_BYTES or row["source"] == _FITTED:
+            continue
+        system = configs.load_system(row["system"])
+        source = configs.read_system_provenance(system)["sources"]["local-mem-bw"]
+        node = configs.load_node(source.removeprefix("node preset "))
+        assert node.collectives is not None
+        model = NcclCollectives(load_nccl_tuning(node.collectives), system)
+        estimates = model.list_estimates(row["collective"], size, range(system.device_count))
+        allowed = [e for e in estimates if row["methods"] in ("", e.method)]
+        ratio = math.log(float(row["time_us"]) / min(allowed).time_us)
+        groups.setdefault(f"{row['system']} {row['collective']}, {row['source']}", []).append(ratio)
+    yield from _build_rows(groups, "NCCL's model")
+
+
+def _compare_tori() -> Iterator[dict[str, Any]]:
+    groups: dict[str, list[float]] = {}
+    for row in _read_rows("tpu-collectives.csv"):
+        system = configs.load_system(row["system"])
+        time_ns = _time_on_torus_ns(system, row["collective"], int(row["operand_bytes"]))
+        ratio = math.log(1e3 * float(row["time_us"]) / time_ns)
+        groups.setdefault(f"{row['system']} {row['collective']}", []).append(ratio)
+    yield from _build_rows(groups, "the network model")
+
+
+def _build_rows(groups: Mapping[str, list[float]], origin: str) -> Iterator[dict[str, Any]]:
+    for held_out, ratios in groups.items():
+        yield build_comparison("collective", "modelled", held_out, origin, ratios)
+
+
+def _time_on_torus_ns(system: SystemSpec, kind: str, operand_bytes: int) -> int:
+    """Return when a collective of all devices of a torus finishes."""
+    options = SimulationOptions(by_dimension=True)
+    planner = CollectivePlanner(system, AnalyticalNetwork.from_system(system, True), options)
+    members = tuple(range(system.device_count))
+    communicator = planner.plan_communicator(1, kind, members, False, ())
+    plan = planner.plan_collective(kind, operand_bytes, communicator, QueueTurn())
+    finishes = CollectiveTimer(planner).compute_finishes(
+        communicator, [0] * len(members), [plan] * len(members)
+    )
+    return max(finish.end_ns for finish in finishes)
