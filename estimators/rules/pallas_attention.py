@@ -124,8 +124,9 @@ def _count_blocks(
     """Count the blocks of one head that are computed.
 
     Without a mask, all are. A mask that the kernel computes from positions is causal; if its table
-    of blocks has fewer rows or columns than there are, it is that of a window. A mask that is given
-    by its blocks is unknown.
+    of blocks has fewer rows or columns than there are, it is that of a window. If there are fewer
+    queries than keys, other devices have the other queries, and each has the same work. A mask that
+    is given by its blocks is unknown.
     """
     tables = [size for size in sizes if size.key == "i8" and len(size.shape) >= 2]
     if not tables:
@@ -134,13 +135,14 @@ def _count_blocks(
         message = "its mask is a table of pairs, which is not known"
         raise UnknownCost(message, op=op, remedy=KEEP_GOING)
     table_rows, table_columns = tables[0].shape[-2:]
-    reached = [min(columns, int((row + 1) * ratio - 1e-9) + 1) for row in range(rows)]
+    devices = max(1, round(columns / (rows * ratio)))
+    reached = [min(columns, int((row + 1) * ratio - 1e-9) + 1) for row in range(rows * devices)]
     if table_columns < columns:
-        return sum(min(count, table_columns) for count in reached)
+        return sum(min(count, table_columns) for count in reached) // devices
     if table_rows < rows:
         counts = [sum(count > column for count in reached) for column in range(columns)]
-        return sum(min(count, table_rows) for count in counts)
-    return sum(reached)
+        return sum(min(count, table_rows) for count in counts) // devices
+    return sum(reached) // devices
 
 
 def _count_fetched_bytes(op: ir.Operation, shape: SplashShape) -> int:

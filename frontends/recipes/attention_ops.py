@@ -139,12 +139,23 @@ def cap_values(x: jax.Array, cap: float) -> jax.Array:
 
 
 def compute_splash_attention(
-    q: jax.Array, k: jax.Array, v: jax.Array, inputs: AttentionInputs, *, scale: float, cap: float
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    inputs: AttentionInputs,
+    part: tuple[Any, int],
+    *,
+    scale: float,
+    cap: float,
 ) -> jax.Array:
-    """Compute causal attention by JAX's Pallas kernels for TPUs, which mask themselves."""
+    """Compute causal attention by JAX's Pallas kernels for TPUs, which mask themselves.
+
+    ``part`` is the index of this device among those that divide the queries, and their number.
+    """
     from hespas.frontends.recipes import splash_kernels  # Pallas adds to every start-up
 
     scaled = q * jnp.asarray(scale, q.dtype)
     query, key, value = (jnp.swapaxes(x, 1, 2) for x in (scaled, k, v))
-    out = splash_kernels.attend(query, key, value, inputs.window, cap, CONTEXT)
+    mask = splash_kernels.MaskOptions(inputs.window, cap, part[1], CONTEXT)
+    out = splash_kernels.attend(query, key, value, part[0], mask)
     return jnp.swapaxes(out, 1, 2)

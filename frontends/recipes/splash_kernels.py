@@ -9,9 +9,14 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hespas.frontends.recipes.context_chunks import list_chunks
 
 # MaxText's defaults (configs/base.yml: sa_block_q, sa_block_kv ... are 512).
 BLOCK = 512
@@ -21,59 +26,93 @@ BLOCK_FIELDS = (
 )  # fmt: skip
 
 
-def attend(
-    q: jax.Array, k: jax.Array, v: jax.Array, window: int, cap: float, residual_name: str
-) -> jax.Array:
-    """Compute causal grouped-query attention of one sequence.
+@dataclass(frozen=True)
+class MaskOptions:
+    """What the kernels of a layer do, besides the shapes.
 
-    Args:
-        q: Scaled queries ``[b, h, s, d]``.
-        k: Keys ``[b, g, s, d]``.
-        v: Values ``[b, g, s, d]``.
+    Attributes:
         window: The number of tokens that a token attends to; 0 means all.
         cap: The limit of the scores, by a tanh; 0 for none.
+        devices: The devices that divide the queries by chunks, see ``context_chunks``.
         residual_name: The checkpoint name of what the backward pass needs.
     """
-    return _attend(q, k, v, window, cap, residual_name)  # pyright: ignore[reportReturnType]
+
+    window: int
+    cap: float
+    devices: int
+    residual_name: str
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5))
+def attend(q: jax.Array, k: jax.Array, v: jax.Array, index: Any, options: MaskOptions) -> jax.Array:
+    """Compute causal grouped-query attention.
+
+    Args:
+        q: Scaled queries ``[b, h, s, d]`` of this device.
+        k: Keys ``[b, g, t, d]`` of whole sequences.
+        v: Values ``[b, g, t, d]``.
+        index: The index of this device among those that divide the queries.
+        options: The mask and the names.
+    """
+    return _attend(q, k, v, jnp.asarray(index), options)  # pyright: ignore[reportReturnType]
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
 def _attend(
-    q: jax.Array, k: jax.Array, v: jax.Array, window: int, cap: float, residual_name: str
+    q: jax.Array, k: jax.Array, v: jax.Array, index: jax.Array, options: MaskOptions
 ) -> jax.Array:
-    return _attend_forward(q, k, v, window, cap, residual_name)[0]
+    return _attend_forward(q, k, v, index, options)[0]
 
 
 def _attend_forward(
-    q: jax.Array, k: jax.Array, v: jax.Array, window: int, cap: float, residual_name: str
+    q: jax.Array, k: jax.Array, v: jax.Array, index: jax.Array, options: MaskOptions
 ) -> tuple[jax.Array, Any]:
     with _state_varying_axes(q):
-        kernel = jax.vmap(_make_kernel(q.shape[1], q.shape[2], window, cap, residual_name))
-        return jax.vjp(kernel, q, k, v)
+        kernel = _make_kernel(q.shape[1], q.shape[2], options)
+        return jax.vjp(jax.vmap(_take_part(kernel, index, options.devices)), q, k, v)
 
 
-def _attend_backward(
-    window: int, cap: float, residual_name: str, pull: Any, grad: jax.Array
-) -> Any:
+def _attend_backward(options: MaskOptions, pull: Any, grad: jax.Array) -> Any:
     with _state_varying_axes(grad):
-        return pull(grad)
+        return (*pull(grad), None)
 
 
 _attend.defvjp(_attend_forward, _attend_backward)
 
 
-def _make_kernel(heads: int, sequence: int, window: int, cap: float, residual_name: str) -> Any:
+def _make_kernel(heads: int, queries: int, options: MaskOptions) -> Any:
+    """Make the kernel of ``queries`` of each device, with the tables of blocks of all devices."""
     from jax.experimental.pallas.ops.tpu import splash_attention as splash
 
-    shape = (sequence, sequence)
+    tokens = queries * options.devices
+    shape, window = (tokens, tokens), options.window
     mask = splash.LocalMask(shape, (window - 1, 0), 0) if window else splash.CausalMask(shape)
-    block = min(BLOCK, sequence)
-    return splash.make_splash_mha_single_device(
+    if options.devices > 1:
+        chunks = np.split(mask.q_sequence, 2 * options.devices)
+        mask.q_sequence = np.concatenate([chunks[i] for i in list_chunks(options.devices)])
+    return splash.make_splash_mha(
         splash.MultiHeadMask([mask] * heads),
-        block_sizes=splash.BlockSizes(**dict.fromkeys(BLOCK_FIELDS, block)),
-        attn_logits_soft_cap=cap or None,
-        residual_checkpoint_name=residual_name,
+        block_sizes=splash.BlockSizes(**dict.fromkeys(BLOCK_FIELDS, min(BLOCK, queries))),
+        attn_logits_soft_cap=options.cap or None,
+        residual_checkpoint_name=options.residual_name,
+        head_shards=1,
+        q_seq_shards=options.devices,
     )
+
+
+def _take_part(kernel: Any, index: jax.Array, devices: int) -> Any:
+    """Take a device's part of the tables of blocks, whose second dimension the devices divide.
+
+    The positions of the queries have one dimension.
+    """
+    if devices == 1:
+        return kernel
+
+    def take_part(table: jax.Array) -> jax.Array:
+        axis = min(1, table.ndim - 1)
+        size = table.shape[axis] // devices
+        return jax.lax.dynamic_slice_in_dim(table, index * size, size, axis)
+
+    return jax.tree.map(take_part, kernel)
 
 
 @contextlib.contextmanager

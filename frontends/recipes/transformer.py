@@ -26,6 +26,7 @@ from hespas.frontends.recipes.attention_ops import (
     compute_rotation,
     compute_splash_attention,
 )
+from hespas.frontends.recipes.context_chunks import compute_chunk_positions, restore_token_order
 from hespas.frontends.recipes.language_models import DecoderModel
 from hespas.frontends.recipes.latent_attention import project_latent_heads
 from hespas.frontends.recipes.layer_ops import ACTIVATIONS, apply_norm
@@ -74,7 +75,7 @@ class Decoder:
             raise UsageError(
                 f"remat '{self.remat}' needs explicit collectives", remedy="use partitioning=manual"
             )
-        if self.attention != "dot_product" and self.p.get_split_axes("context"):
+        if self.attention == "cudnn" and self.p.get_split_axes("context"):
             raise UsageError(
                 f"attention '{self.attention}' needs whole sequences, but mesh axis 'context' "
                 "divides them",
@@ -90,6 +91,14 @@ class Decoder:
                 "attention 'cudnn' has no limit of scores, which the model has",
                 remedy="use attention=dot_product",
             )
+
+    @property
+    def has_chunks(self) -> bool:
+        """Whether the devices of ``context`` have two chunks of a sequence, see context_chunks.
+
+        Attention by products computes all pairs, so that the order is not important.
+        """
+        return self.attention != "dot_product" and bool(self.p.get_split_axes("context"))
 
     def gather_tied_embedding(self, params: Tree) -> Tree:
         """Gather an embedding that the logits use too, once for both; other models keep theirs."""
@@ -135,6 +144,8 @@ class Decoder:
         axes = ("context", "tensor") if self.p.sequence else ("context",)
         if self.p.manual and self.p.get_split_axes(*axes):
             table = self.p.mark_varying(table, *axes)
+            if self.has_chunks:
+                return x + jnp.take(table, self.compute_positions(x.shape[1]), axis=0, mode="clip")
             first = self.p.get_part_index(*axes) * x.shape[1]
             table = lax.dynamic_slice_in_dim(table, first, x.shape[1])
         return x + table
@@ -177,6 +188,9 @@ class Decoder:
 
     def compute_positions(self, tokens: int) -> jax.Array:
         """Compute the positions in their sequences of the ``tokens`` columns on this device."""
+        if self.has_chunks:
+            index, devices = self.p.get_part_index("context"), self.p.count_parts("context")
+            return compute_chunk_positions(index, devices, tokens)
         return self.p.get_part_index("context") * tokens + jnp.arange(tokens)
 
     def run_layers(self, layers: Any, x: jax.Array, positions: jax.Array) -> tuple[jax.Array, Any]:
@@ -328,8 +342,14 @@ class Decoder:
         scale = self.m.score_scale
         if self.attention == "dot_product":
             return compute_attention(q, k, v, inputs, scale=scale, cap=self.m.score_cap)
+        if self.has_chunks:
+            devices = self.p.count_parts("context")
+            k, v = (restore_token_order(x, devices, axis=1) for x in (k, v))
         if self.attention == "splash":
-            return compute_splash_attention(q, k, v, inputs, scale=scale, cap=self.m.score_cap)
+            part = (self.p.get_part_index("context"), self.p.count_parts("context"))
+            return compute_splash_attention(
+                q, k, v, inputs, part, scale=scale, cap=self.m.score_cap
+            )
         return compute_fused_attention(q, k, v, inputs, scale=scale)
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from hespas import frontends
@@ -14,7 +18,12 @@ from hespas.estimators.calibrated.attention_shape import read_attention_shape
 from hespas.estimators.rules.base import UnknownCost
 from hespas.estimators.work import compute_op_work
 from hespas.frontends.export.exportable_lowering import lower_exportable
-from hespas.frontends.recipes import llama
+from hespas.frontends.recipes import llama, splash_kernels
+from hespas.frontends.recipes.context_chunks import (
+    compute_chunk_positions,
+    list_chunks,
+    restore_token_order,
+)
 from hespas.support.errors import UsageError
 
 CALL = """
@@ -96,6 +105,61 @@ def test_a_window_has_fewer_blocks(name, metadata, table):
     assert work.transcendentals == 4 * (1 + 2 + 2 + 2) * 512 * 512
 
 
+def test_devices_that_divide_the_queries_have_the_same_blocks():
+    """Of 2 devices each has 5 of the 10 blocks: the first and the last chunk, or both others."""
+    text = str(make_call("splash_mha_fwd_residuals", LOWERED, rows=2))
+    short = text.replace("4x2048x128xbf16", "4x1024x128xbf16")
+    module = ir.Module.parse(short, make_context())
+    work = compute_op_work(get_call(module))
+    assert work.transcendentals == 4 * 5 * 512 * 512
+
+
+@pytest.mark.slow
+def test_chunks_of_devices_make_the_attention_of_whole_sequences(monkeypatch):
+    """Outputs and gradients of all devices' kernels, interpreted, against numpy's formula."""
+    from jax.experimental.pallas.ops.tpu import splash_attention as splash
+
+    monkeypatch.setattr(splash_kernels, "BLOCK", 128)
+    interpreted = functools.partial(splash.make_splash_mha, interpret=True)
+    monkeypatch.setattr(splash, "make_splash_mha", interpreted)
+    devices, tokens, size = 2, 256, 128
+    random = np.random.default_rng(0)
+    q, k, v, g = (
+        jnp.asarray(random.normal(size=(1, heads, tokens, size)), jnp.float32)
+        for heads in (2, 1, 1, 2)
+    )
+    options = splash_kernels.MaskOptions(0, 0.0, devices, "context")
+    order = np.concatenate([np.split(np.arange(tokens), 2 * devices)[i] for i in list_chunks(2)])
+
+    def attend_by_parts(q, k, v):
+        parts = jnp.split(q[:, :, order], devices, axis=2)
+        outs = [splash_kernels.attend(part, k, v, i, options) for i, part in enumerate(parts)]
+        return restore_token_order(jnp.concatenate(outs, axis=2), devices, axis=2)
+
+    def attend_to_all(q, k, v):
+        mask = np.arange(tokens)[:, None] >= np.arange(tokens)
+        scores = jnp.einsum("bhsd,bgtd->bhst", q, k)
+        return jnp.einsum(
+            "bhst,bgtd->bhsd", jax.nn.softmax(jnp.where(mask, scores, -1e30), axis=-1), v
+        )
+
+    q = q * size**-0.5
+    out, pull = jax.vjp(attend_by_parts, q, k, v)
+    expected, pull_expected = jax.vjp(attend_to_all, q, k, v)
+    np.testing.assert_allclose(out, expected, atol=1e-4)
+    for gradient, expected in zip(pull(g), pull_expected(g), strict=True):
+        np.testing.assert_allclose(gradient, expected, atol=1e-3)
+
+
+def test_devices_of_context_have_two_chunks_of_a_sequence():
+    positions = [compute_chunk_positions(i, 3, 4).tolist() for i in range(3)]
+    assert positions == [[0, 1, 10, 11], [2, 3, 8, 9], [4, 5, 6, 7]]
+    everything = np.concatenate(positions)
+    assert restore_token_order(jnp.asarray(everything), 3, axis=0).tolist() == list(range(12))
+    with pytest.raises(UsageError, match="3 tokens of a device are not two chunks"):
+        compute_chunk_positions(0, 2, 3)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -110,13 +174,14 @@ def test_unknown_kernels_are_errors(options, message):
         compute_op_work(get_call(module))
 
 
+@pytest.mark.parametrize("mesh", [{"fsdp": 2, "tensor": 2}, {"fsdp": 2, "context": 2}])
 @pytest.mark.parametrize(
     ("window", "remat", "forward"), [(0, "minimal_flash", 1), (600, "full", 2)]
 )
-def test_recipes_call_the_kernels_in_both_directions(window, remat, forward):
+def test_recipes_call_the_kernels_in_both_directions(window, remat, forward, mesh):
     """A policy that keeps the output of attention keeps what the backward kernels need."""
     program = llama.build(
-        model="tiny", mesh={"fsdp": 2, "tensor": 2}, sequence=1024, head_dim=128,
+        model="tiny", mesh=mesh, sequence=1024, head_dim=128,
         attention="splash", remat=remat, scan=True,
     )  # fmt: skip
     text = str(frontends.from_jax(lower_exportable(program, "tpu")))

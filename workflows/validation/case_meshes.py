@@ -66,7 +66,7 @@ def read_mesh(case: TrainingCase, recipe: str) -> MeshReading:
 
 def _list_problems(case: TrainingCase, sizes: Mapping[str, int], recipe: str) -> list[str]:
     """List what no recipe can express."""
-    known = {"dp", "fsdp", "tp", "sp", "tensor_sequence", *({"ep"} if recipe == "moe" else set())}
+    known = {"dp", "fsdp", "tp", "sp", "tensor_sequence", "ep" if recipe == "moe" else "cp"}
     problems = [
         f"{_TITLES[axis]} ({axis}={size})"
         for axis, size in sizes.items()

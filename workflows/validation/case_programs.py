@@ -68,6 +68,9 @@ def plan_case_program(
     sizes = _plan_sizes(case, plan)
     precision = _plan_precision(case, plan)
     mesh = _plan_mesh(case, plan)
+    attention = _choose_attention(precision, compiler)
+    if attention == "cudnn" and "context" in mesh:
+        plan.reasons["parallelism"] = "no program with context parallelism and cuDNN's attention"
     remat = changes.get("remat") or _plan_remat(case, plan)
     sequence = _read_count(case, "seq_len", plan)
     if sequence is None and "sequence" not in plan.reasons:
@@ -83,7 +86,7 @@ def plan_case_program(
         "sequence": str(sequence),
         **batch,
         "remat": remat,
-        "attention": _choose_attention(precision, compiler),
+        "attention": attention,
         "scan": _plan_scan(case, plan),
         **changes,
     }
@@ -171,6 +174,8 @@ def _plan_precision(case: TrainingCase, plan: CasePlan) -> Mapping[str, str]:
 def _plan_mesh(case: TrainingCase, plan: CasePlan) -> dict[str, int]:
     reading = read_mesh(case, find_recipe(case.get_text("model")))
     _add_reading(plan, "parallelism", reading.reason, reading.assumptions)
+    if "context" in reading.mesh and "maxtext" in case.get_text("framework").lower():
+        plan.assumptions.append("weights are divided by fsdp, not by the devices of context too")
     return reading.mesh
 
 
