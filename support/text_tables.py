@@ -54,7 +54,7 @@ def format_markdown_tables(tables: Sequence[TextTable]) -> str:
 
 
 def _format_markdown_table(table: TextTable) -> str:
-    header = list(table.header) or ["", ""]
+    header = list(table.header) or [""] * max((len(row) for row in table.rows), default=1)
     rule = ["---" if i < table.left else "---:" for i in range(len(header))]
     rows = [header, rule, *table.rows]
     lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
@@ -100,6 +100,11 @@ def format_seconds(value: float) -> str:
         if value >= factor:
             return f"{value / factor:.3f} {unit}"
     return f"{value * 1e9:.3f} ns" if value else "0 s"
+
+
+def format_signed_seconds(value: float) -> str:
+    """Return a difference of times with its sign, such as ``+1.318 ms``."""
+    return f"{'-' if value < 0 else '+' if value else ''}{format_seconds(abs(value))}"
 
 
 def format_time_range(low_s: float, high_s: float) -> str:

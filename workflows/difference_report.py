@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from hespas.support.text_tables import TextTable, format_scaled, format_seconds
+from hespas.support.text_tables import (
+    TextTable,
+    format_scaled,
+    format_seconds,
+    format_signed_seconds,
+)
 
 if TYPE_CHECKING:
     from hespas.support.text_tables import TextRow
@@ -50,6 +56,8 @@ def to_changes_json(difference: RunDifference, names: Sequence[str]) -> dict[str
         "b": names[1],
         "measure": difference.compared_measure,
         "growth": None if growth == float("inf") else growth,
+        "difference_band_s": difference.comparison.band_s,
+        "causes": [asdict(cause) for cause in difference.comparison.causes],
         "totals": to_value_pairs(difference.totals),
         "counts": to_value_pairs(difference.counts),
         "provenance": to_value_pairs(difference.provenance),
@@ -73,11 +81,20 @@ def build_changes_tables(
         ("collective", ("kind", "group", "operand"), difference.collectives),
     )
     return [
-        TextTable("Compared", [("A", names[0]), ("B", names[1])], left=2),
+        _build_head_table(difference, names),
         _build_settings_table(difference),
         _build_totals_table(difference),
+        *_build_causes_tables(difference),
         *(_build_change_table(title, keys, rows, limit) for title, keys, rows in breakdowns),
     ]
+
+
+def _build_head_table(difference: RunDifference, names: Sequence[str]) -> TextTable:
+    rows = [("A", names[0]), ("B", names[1])]
+    if difference.comparison.band_s is not None:
+        ends = map(format_signed_seconds, difference.comparison.band_s)
+        rows.append(("80 % band of B - A", " to ".join(ends)))
+    return TextTable("Compared", rows, left=2)
 
 
 def _build_settings_table(difference: RunDifference) -> TextTable:
@@ -102,6 +119,12 @@ def _build_totals_table(difference: RunDifference) -> TextTable:
         values = (_format_amount(a, unit), _format_amount(b, unit))
         rows.append((title, *values, amount, _format_relative_change(a, b)))
     return TextTable("Totals, one device", rows, ("", "A", "B", "difference", "change"))
+
+
+def _build_causes_tables(difference: RunDifference) -> list[TextTable]:
+    """Build the table of what makes B worse; none if nothing does."""
+    rows = [(f"{cause.text[0].upper()}{cause.text[1:]}",) for cause in difference.comparison.causes]
+    return [TextTable("What makes B worse", rows, ("cause",))] if rows else []
 
 
 def _format_total_title(name: str) -> str:
@@ -134,7 +157,7 @@ def _build_change_table(
     if rest:
         difference_s = sum(change.difference_s for change in rest)
         blank = [""] * (len(keys) + 3)
-        rows.append((f"({len(rest)} more)", *blank, _format_signed_seconds(difference_s), ""))
+        rows.append((f"({len(rest)} more)", *blank, format_signed_seconds(difference_s), ""))
     if not rows:
         return TextTable(title, [("no difference",)])
     header = (*keys, "A runs", "B runs", "A", "B", "difference", "change")
@@ -149,7 +172,7 @@ def _format_difference(a: float | None, b: float | None) -> tuple[str, str]:
     """Format the difference of two times, and the difference as a share of A."""
     if a is None and b is None:
         return "-", "-"
-    return _format_signed_seconds((b or 0.0) - (a or 0.0)), _format_relative_change(a, b)
+    return format_signed_seconds((b or 0.0) - (a or 0.0)), _format_relative_change(a, b)
 
 
 def _format_relative_change(a: float | None, b: float | None) -> str:
@@ -160,10 +183,6 @@ def _format_relative_change(a: float | None, b: float | None) -> str:
 
 def _format_optional_seconds(value: float | None) -> str:
     return "-" if value is None else format_seconds(value)
-
-
-def _format_signed_seconds(value: float) -> str:
-    return _get_sign(value) + format_seconds(abs(value))
 
 
 def _get_sign(value: float) -> str:

@@ -32,17 +32,19 @@ WRAPPER = re.compile(
 )
 NUMBER = re.compile(r"(\d+)")
 REGION = "region"  # the kind of a function, loop or branch with a single cost
+RECOMPUTATION = "rematted_computation"  # the scope in which jax.checkpoint runs ops again
 TRANSPARENT_SCOPES = frozenset(
-    ("main", "", "while", "body", "cond", "closed_call", "rematted_computation")
+    ("main", "", "while", "body", "cond", "closed_call", "checkpoint", RECOMPUTATION)
 )
 
 
-KernelKey = tuple[str, ir.Attribute | None, str, Cost, str]  # op, kernel, shapes, cost, layer
+# op, kernel, shapes, cost, layer, whether it is recomputed
+KernelKey = tuple[str, ir.Attribute | None, str, Cost, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
 class KernelRow:
-    """Equal kernels: those with the same op, kind, shapes and cost.
+    """Equal kernels: those with the same op, kind, shapes and cost, in one layer.
 
     Attributes:
         op: The name of the op.
@@ -53,6 +55,9 @@ class KernelRow:
         count: The number of executions on one device in a step.
         place: The source position of the first kernel.
         layer: The layer of the model that the first kernel belongs to.
+        framework_op: The last component of the framework name of the first kernel, such as
+            ``dot_general``.
+        is_recomputed: Whether the kernels run ops of the forward pass again (``jax.checkpoint``).
     """
 
     op: str
@@ -62,6 +67,8 @@ class KernelRow:
     count: int
     place: str
     layer: str
+    framework_op: str = ""
+    is_recomputed: bool = False
 
     @property
     def time_ns(self) -> float:
@@ -102,7 +109,9 @@ def collect_kernel_rows(module: ir.Module, depth: int = 2) -> list[KernelRow]:
         is_kernel = KernelAttr.NAME in attributes
         kernel = attributes[KernelAttr.NAME] if is_kernel else None
         for site, times in sites.items():
-            key = op.name, kernel, shapes, cost, extract_layer(site.translate_op_name(name), depth)
+            translated = site.translate_op_name(name)
+            layer = extract_layer(translated, depth)
+            key = op.name, kernel, shapes, cost, layer, RECOMPUTATION in translated
             first.setdefault(key, op)
             count[key] += times
     if not first:
@@ -110,12 +119,16 @@ def collect_kernel_rows(module: ir.Module, depth: int = 2) -> list[KernelRow]:
         raise HespasError(message, op=module.operation, remedy="annotate it, as hespas run does")
     table = []
     for key, op in first.items():
-        name, _, shapes, cost, layer = key
+        name, _, shapes, cost, layer, is_recomputed = key
         if count[key] and (cost.latency_ns or cost.gap):
             place = format_source_position(op.location)
+            framework_op = find_framework_name(op.location).rpartition("/")[2]
             table.append(
-                KernelRow(name, _classify_kernel(op), shapes, cost, count[key], place, layer)
-            )
+                KernelRow(
+                    name, _classify_kernel(op), shapes, cost, count[key], place, layer,
+                    framework_op, is_recomputed,
+                )
+            )  # fmt: skip
     return sorted(table, key=lambda row: -row.time_ns)
 
 
@@ -220,7 +233,23 @@ def _split_last_fragment(text: str) -> str:
 
 
 def _iterate_executed_ops(module: ir.Module) -> Iterator[tuple[ir.Operation, Counter[_RegionSite]]]:
-    """Yield the leaf ops of a step on one device, with the executions of each by region site.
+    """Yield the leaf ops of a step on one device, with the executions of each by region site."""
+    for body, sites in _iterate_executed_bodies(module):
+        for op, count in body.leaves:
+            yield op, Counter({site: count * times for site, times in sites.items()})
+
+
+def iterate_executed_collectives(module: ir.Module) -> Iterator[tuple[ir.Operation, int]]:
+    """Yield the collectives of a step in a prepared module, with the executions of each."""
+    for body, sites in _iterate_executed_bodies(module):
+        for op, count in body.collectives:
+            yield op, count * sites.total()
+
+
+def _iterate_executed_bodies(
+    module: ir.Module,
+) -> Iterator[tuple[_ExecutedBody, Counter[_RegionSite]]]:
+    """Yield the functions of a step, with the executions of each by region site.
 
     Invariant: each function is visited once; afterwards counts are propagated from callers to
     callees in topological order. The ops in a loop are counted once for each trip, and of a branch
@@ -252,22 +281,23 @@ def _iterate_executed_ops(module: ir.Module) -> Iterator[tuple[ir.Operation, Cou
                     site = _RegionSite(first.setdefault(called, here), here)
                 site_counts[site] += count * times
     for name in reversed(order):
-        for op, count in bodies[name].leaves:
-            yield op, Counter({site: count * times for site, times in sites[name].items()})
+        yield bodies[name], sites[name]
 
 
 @dataclass(slots=True)
 class _ExecutedBody:
-    """The leaf ops and calls in one function body.
+    """The leaf ops, collectives and calls in one function body.
 
     Attributes:
         is_whole: Returns whether a function was estimated as a whole.
         leaves: Each leaf op with its executions.
+        collectives: Each collective or point-to-point op with its executions.
         calls: Executions by callee and, for a region, the framework name of the call.
     """
 
     is_whole: Callable[[str], bool]
     leaves: list[tuple[ir.Operation, int]] = field(default_factory=list)
+    collectives: list[tuple[ir.Operation, int]] = field(default_factory=list)
     calls: Counter[tuple[str, str | None]] = field(default_factory=Counter)
 
     def collect_regions(self, regions: Iterable[ir.Region], times: int) -> None:
@@ -278,7 +308,10 @@ class _ExecutedBody:
 
     def _collect_op(self, op: ir.Operation, times: int) -> None:
         name = op.name
-        if name in TERMINATORS or is_marked_collective(op):
+        if name in TERMINATORS:
+            return
+        if is_marked_collective(op):
+            self.collectives.append((op, times))
             return
         is_region = RegionAttr.NAME in op.attributes
         if name in CALLEE and not self.is_whole(callee := get_attribute(op, CALLEE[name]).value):

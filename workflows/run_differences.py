@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hespas.workflows import kernel_rows
-from hespas.workflows.kernel_rows import KernelRow
+from hespas.workflows.gate.step_comparison import StepComparison, compute_relative_growth
+from hespas.workflows.gate.step_profile import KernelProfile, profile_result
 from hespas.workflows.run_results import RunResult
 
 TOTALS = ("step_time_s", "compute_s", "comm_s", "exposed_comm_s", "overlap_s")
@@ -71,6 +71,7 @@ class RunDifference:
     Attributes:
         a: The first result.
         b: The second result.
+        comparison: The profiles of both, the band of the difference, and its causes.
         totals: Times in seconds of A and B, by their names in run.json.
         counts: Other numbers of A and B, by their names in run.json.
         provenance: Settings of A and B, by their names in run.json and simulation.json.
@@ -82,6 +83,7 @@ class RunDifference:
 
     a: RunResult
     b: RunResult
+    comparison: StepComparison
     totals: Mapping[str, tuple[float | None, float | None]]
     counts: Mapping[str, tuple[float | None, float | None]]
     provenance: Mapping[str, tuple[Any, Any]]
@@ -101,13 +103,6 @@ class RunDifference:
         return compute_relative_growth(*self.totals[self.compared_measure])
 
 
-def compute_relative_growth(before_s: float | None, after_s: float | None) -> float:
-    """Return how much longer the second time is, as a share of the first; inf if that is 0."""
-    if not before_s:
-        return float("inf") if after_s else 0.0
-    return (after_s or 0.0) / before_s - 1.0
-
-
 def find_run_differences(a: RunResult, b: RunResult, depth: int = 2) -> RunDifference:
     """Find the differences between two results.
 
@@ -119,11 +114,17 @@ def find_run_differences(a: RunResult, b: RunResult, depth: int = 2) -> RunDiffe
     Raises:
         HespasError: A result has no annotated module.
     """
-    tables = [kernel_rows.collect_kernel_rows(result.annotated_module, depth) for result in (a, b)]
+    comparison = StepComparison(profile_result(a, depth), profile_result(b, depth))
+    tables = comparison.before.kernels, comparison.after.kernels
 
-    def compare_kernels_by(name_kernel: Callable[[KernelRow], tuple[str, ...]]) -> list[TimeChange]:
+    def compare_kernels_by(
+        name_kernel: Callable[[KernelProfile], tuple[str, ...]],
+    ) -> list[TimeChange]:
         return list_time_changes(
-            *(_sum_by_name((name_kernel(r), 1e-9 * r.time_ns, r.count) for r in t) for t in tables)
+            *(
+                _sum_by_name((name_kernel(r), r.count * r.time_s, r.count) for r in t)
+                for t in tables
+            )
         )
 
     figures, settings = (
@@ -135,6 +136,7 @@ def find_run_differences(a: RunResult, b: RunResult, depth: int = 2) -> RunDiffe
     return RunDifference(
         a,
         b,
+        comparison,
         _pair_values(figures, TOTALS),
         _pair_values(figures, COUNTS),
         {**_pair_values(figures, PROVENANCE), **_pair_values(settings, names)},

@@ -80,7 +80,8 @@ def test_swapped_the_differences_change_their_sign(runs):
 
 def test_what_is_new_is_said(runs, capsys):
     out = diff(capsys, runs["a"], runs["more"])[1]
-    row = next(line for line in out.splitlines() if "layer_3/mlp" in line)
+    layers = out.partition("By layer")[2].splitlines()
+    row = next(line for line in layers if "layer_3/mlp" in line)
     assert row.split()[-1] == "new"
     assert "By layer, 6 equal" in out  # those of the other three layers
 

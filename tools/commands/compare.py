@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import UsageError
-from hespas.tools.commands.command_parser import (
-    CommandParser,
-    parse_non_negative,
-)
+from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.commands.shared_flags import (
     add_depth_flag,
     add_json_flag,
@@ -20,7 +18,9 @@ from hespas.tools.commands.shared_flags import (
 
 if TYPE_CHECKING:
     from hespas.support.text_tables import TextTable
+    from hespas.workflows.gate.budget_check import BudgetLimits, BudgetViolation, GrowthLimit
     from hespas.workflows.run_comparison import ComparedResult, ComparisonRequest
+    from hespas.workflows.run_results import RunResult
 
     CellFormatter = Callable[[ComparedResult], str | None]
 
@@ -38,7 +38,7 @@ name of the node.
 
   hespas compare step.mlir --nodes A100_SXM_80GB,H100_80GB --systems '{node}_4GPU' --plot nodes.png
   hespas compare fsdp8.mlir fsdp32.mlir --nodes H100_80GB --systems small,large
-  hespas compare before after --changes --fail-above 2
+  hespas compare before after --changes --fail-above 3%
 """
 NAMES = ("program", "node", "system", "split", "estimator", "devices")  # settings of a result
 SHARES = {  # figures of a run, and their titles
@@ -71,12 +71,13 @@ def build_parser() -> CommandParser:
         "each device; auto (default): its tokens or samples if they are known, else flops",
     )  # fmt: skip
     add("--plot", metavar="FILE", help="write a bar chart of the times as .png, .svg or .pdf")
-    add(
-        "--fail-above", type=parse_non_negative, metavar="PERCENT",
-        help="exit with 1 if a result takes longer than the first by more than this",
-    )  # fmt: skip
     add_json_flag(parser)
+    add(
+        "--markdown", metavar="FILE",
+        help="write the tables as Markdown too, below what exceeds its limit",
+    )  # fmt: skip
     add_unpacked_limit_flag(parser)
+    _add_limit_flags(parser)
     changes = parser.add_argument_group("changes between two results")
     changes.add_argument(
         "--changes", action="store_true", help="show what changed from the first to the second"
@@ -88,26 +89,67 @@ def build_parser() -> CommandParser:
     return parser
 
 
+def _add_limit_flags(parser: CommandParser) -> None:
+    """Add the limits, which take the names of the fields of ``BudgetLimits``."""
+    limits = parser.add_argument_group(
+        "limits: exit with 1 if a result is worse than the first by more, and say why"
+    )
+    limits.add_argument(
+        "--fail-above", dest="step", type=_parse_step_limit, metavar="LIMIT",
+        help="limit of the step: a percentage such as 3%%, or band: it takes longer with a "
+        "probability of 90 %%, by the band of the difference",
+    )  # fmt: skip
+    limits.add_argument(
+        "--fail-memory-above", dest="memory", type=_parse_share_limit, metavar="PERCENT",
+        help="limit of the peak memory of a device",
+    )  # fmt: skip
+    limits.add_argument(
+        "--fail-exposed-above", dest="exposed", type=_parse_share_limit, metavar="PERCENT",
+        help="limit of the growth of the exposed communication, as a share of the first step",
+    )  # fmt: skip
+
+
+def _parse_step_limit(text: str) -> GrowthLimit:
+    return _parse_limit(text, allows_band=True)
+
+
+def _parse_share_limit(text: str) -> GrowthLimit:
+    return _parse_limit(text, allows_band=False)
+
+
+def _parse_limit(text: str, *, allows_band: bool) -> GrowthLimit:
+    from hespas.workflows.gate.budget_check import parse_growth_limit
+
+    try:
+        return parse_growth_limit(text, allows_band=allows_band)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(error.message) from None
+
+
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
     options = vars(build_parser().parse_args(argv))
-    keys = ("sources", "work", "plot", "fail_above", "json", "changes", "top", "depth")
-    sources, work, plot, limit, wants_json, changes, top, depth = map(options.pop, keys)
+    keys = ("sources", "work", "plot", "json", "markdown", "changes", "top", "depth")
+    sources, work, plot, wants_json, markdown, changes, top, depth = map(options.pop, keys)
+    limit_values = {key: options.pop(key) for key in ("step", "memory", "exposed")}
     nodes, systems = (_split_names(options.pop(key)) for key in ("nodes", "systems"))
 
-    from hespas.support.output_file import check_writable_file
+    from hespas.support.output_file import check_writable_file, write_atomically
     from hespas.support.text_tables import print_tables
     from hespas.tools.commands.run import build_plan_from_flags
     from hespas.tools.model_flags import collect_set_flags
     from hespas.tools.report import report_plots
     from hespas.tools.terminal import print_to_stderr, show_progress
     from hespas.workflows import difference_report
+    from hespas.workflows.gate.budget_check import BudgetLimits
     from hespas.workflows.run_comparison import ComparisonRequest, compare_results, open_results
     from hespas.workflows.run_differences import find_run_differences
 
     if plot:
         report_plots.check_plot_file(plot)
-        check_writable_file(plot)
+    for path in filter(None, (plot, markdown)):
+        check_writable_file(path)
+    limits = BudgetLimits(**limit_values)
     request = ComparisonRequest(sources, nodes, systems, collect_set_flags(options), work)
     if changes:
         _check_two_results(request)
@@ -119,24 +161,31 @@ def main(argv: Sequence[str]) -> int:
     ):
         compared_results = compare_results(results, work)
         difference = find_run_differences(results[0], results[1], depth) if changes else None
-    labels = _label_results(compared_results)
+        labels = _label_results(compared_results)
+        violations = _find_violations(results, labels, limits, depth)
     if plot:
         report_plots.write_comparison_plot(plot, compared_results, labels)
     names = sources if len({*sources}) == 2 else labels
+    tables = (
+        [_build_comparison_table(compared_results)]
+        if difference is None
+        else difference_report.build_changes_tables(difference, names, top)
+    )
+    if markdown:
+        text = _format_markdown_report(tables, violations, limits)
+        write_atomically(markdown, text.encode())
     if wants_json:
         data = (
             _to_comparison_json(compared_results, labels)
             if difference is None
             else difference_report.to_changes_json(difference, names)
         )
-        print(json.dumps(data, indent=1))
+        print(json.dumps({**data, "violations": _to_violations_json(violations)}, indent=1))
     else:
-        print_tables(
-            [_build_comparison_table(compared_results)]
-            if difference is None
-            else difference_report.build_changes_tables(difference, names, top)
-        )
-    return _check_time_limit(compared_results, labels, limit)
+        print_tables(tables)
+    for label, violation in violations:
+        print_to_stderr(f"error: {label}: {violation.text}")
+    return 1 if violations else 0
 
 
 def _check_two_results(request: ComparisonRequest) -> None:
@@ -150,24 +199,51 @@ def _check_two_results(request: ComparisonRequest) -> None:
         raise UsageError(f"--changes compares two results, and there are {count}")
 
 
-def _check_time_limit(
-    compared_results: Sequence[ComparedResult], labels: Sequence[str], limit: float | None
-) -> int:
-    """Report each result that exceeds the first by more than ``limit`` percent; 1 if any does."""
-    from hespas.tools.terminal import print_to_stderr
-    from hespas.workflows.run_differences import compute_relative_growth
+def _find_violations(
+    results: Sequence[RunResult], labels: Sequence[str], limits: BudgetLimits, depth: int
+) -> list[tuple[str, BudgetViolation]]:
+    """Find what exceeds the limits in each result but the first, with the result's label."""
+    from hespas.workflows.gate.budget_check import BudgetLimits, find_violations
+    from hespas.workflows.gate.step_comparison import StepComparison
+    from hespas.workflows.gate.step_profile import profile_result
 
-    if limit is None:
-        return 0
-    first, code = compared_results[0], 0
-    unit = "step" if first.measure == "step_time_s" else "compute"
-    for compared, label in zip(compared_results[1:], labels[1:], strict=True):
-        growth = 100 * compute_relative_growth(first.time_s, compared.time_s)
-        if growth > limit:
-            message = f"the {unit} takes {growth:.2f} % longer, more than the {limit:g} % allowed"
-            print_to_stderr(f"error: {label}: {message}")
-            code = 1
-    return code
+    if limits == BudgetLimits():
+        return []
+    first, *others = (profile_result(result, depth) for result in results)
+    return [
+        (label, violation)
+        for profile, label in zip(others, labels[1:], strict=True)
+        for violation in find_violations(StepComparison(first, profile), limits)
+    ]
+
+
+def _to_violations_json(
+    violations: Sequence[tuple[str, BudgetViolation]],
+) -> list[Mapping[str, Any]]:
+    return [
+        {
+            "label": label,
+            "figure": violation.figure,
+            "growth": None if violation.growth == float("inf") else violation.growth,
+            "text": violation.text,
+        }
+        for label, violation in violations
+    ]
+
+
+def _format_markdown_report(
+    tables: Sequence[TextTable],
+    violations: Sequence[tuple[str, BudgetViolation]],
+    limits: BudgetLimits,
+) -> str:
+    """Return what exceeds its limit as a list in Markdown, and the tables below it."""
+    from hespas.support.text_tables import format_markdown_tables
+    from hespas.workflows.gate.budget_check import BudgetLimits
+
+    lines = [f"- **{label}**: {violation.text}" for label, violation in violations]
+    if not lines and limits != BudgetLimits():
+        lines = ["Nothing exceeds its limit."]
+    return "\n".join([*lines, "", ""] if lines else []) + format_markdown_tables(tables)
 
 
 def _split_names(text: str | None) -> list[str]:

@@ -1,0 +1,176 @@
+"""Limits of how much worse a new version of a program may be, and what exceeds them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from hespas.support.errors import HespasError, UsageError
+from hespas.support.text_tables import format_scaled, format_seconds, format_signed_seconds
+from hespas.workflows.gate.regression_causes import RegressionCause
+from hespas.workflows.gate.step_comparison import StepComparison, compute_relative_growth
+from hespas.workflows.gate.step_profile import select_times
+
+BAND = "band"
+_SHOWN_CAUSES = 3
+
+
+@dataclass(frozen=True)
+class GrowthLimit:
+    """How much a figure may grow.
+
+    Attributes:
+        share: The growth that is allowed, as a share; None if any growth is allowed that the band
+            of the difference does not exclude from being zero.
+    """
+
+    share: float | None
+
+    def __str__(self) -> str:
+        return BAND if self.share is None else f"{100 * self.share:g} %"
+
+
+def parse_growth_limit(text: str | float, *, allows_band: bool = False) -> GrowthLimit:
+    """Parse a limit: a number of percent such as ``3%`` or ``3``, or ``band``.
+
+    Raises:
+        UsageError: It is something else, or negative.
+    """
+    if text == BAND and allows_band:
+        return GrowthLimit(None)
+    try:
+        percent = float(str(text).strip().removesuffix("%"))
+    except ValueError:
+        percent = math.nan
+    if not math.isfinite(percent) or percent < 0:
+        choices = "a percentage such as 3%" + (f", or {BAND}" if allows_band else "")
+        raise UsageError(f"'{text}' is not {choices}")
+    return GrowthLimit(percent / 100)
+
+
+@dataclass(frozen=True)
+class BudgetLimits:
+    """The limits of a comparison; None for a figure that is not checked.
+
+    Attributes:
+        step: Of the step time, or the compute time of programs that were not simulated.
+        memory: Of the peak memory of a device.
+        exposed: Of the exposed communication, as a share of the step before.
+    """
+
+    step: GrowthLimit | None = None
+    memory: GrowthLimit | None = None
+    exposed: GrowthLimit | None = None
+
+
+@dataclass(frozen=True)
+class BudgetViolation:
+    """A figure that exceeds its limit.
+
+    Attributes:
+        figure: ``step``, ``memory`` or ``exposed``.
+        growth: How much it has grown, as a share; infinite if it was 0.
+        text: What got worse by how much, and the causes.
+    """
+
+    figure: str
+    growth: float
+    text: str
+
+
+def find_violations(comparison: StepComparison, limits: BudgetLimits) -> list[BudgetViolation]:
+    """Find the figures that have grown by more than their limits.
+
+    Raises:
+        HespasError: A figure with a limit, or the band, is not known.
+    """
+    return [
+        *_check_step(comparison, limits.step),
+        *_check_memory(comparison, limits.memory),
+        *_check_exposed(comparison, limits.exposed),
+    ]
+
+
+def _check_step(comparison: StepComparison, limit: GrowthLimit | None) -> Iterator[BudgetViolation]:
+    if limit is None:
+        return
+    before, after = comparison.before, comparison.after
+    simulated = None not in (before.step_time_s, after.step_time_s)
+    old_s, new_s = select_times(before, after)
+    growth, band_s = compute_relative_growth(old_s, new_s), comparison.band_s
+    if limit.share is None and band_s is None:
+        raise HespasError(
+            "the difference has no band: the estimator has none, or a result has no kernels",
+            remedy="give a percentage",
+        )
+    is_violated = (
+        growth > limit.share if limit.share is not None else band_s is not None and band_s[0] > 0
+    )
+    if not is_violated:
+        return
+    allowed = "more than its band" if limit.share is None else f"more than the {limit} allowed"
+    details = f"{format_seconds(old_s)} to {format_seconds(new_s)}"
+    if band_s is not None:
+        ends = " to ".join(map(format_signed_seconds, band_s))
+        details += f", 80 % band of the difference {ends}"
+    head = f"the {'step' if simulated else 'compute'} takes {_format_growth(growth)} longer"
+    yield BudgetViolation(
+        "step",
+        growth,
+        f"{head}, {allowed} ({details})"
+        + _list_causes(comparison.causes, lambda cause: cause.step_s),
+    )
+
+
+def _check_memory(
+    comparison: StepComparison, limit: GrowthLimit | None
+) -> Iterator[BudgetViolation]:
+    if limit is None or limit.share is None:
+        return
+    old, new = comparison.before.peak_bytes, comparison.after.peak_bytes
+    if old is None or new is None:
+        raise HespasError("a result has no peak memory", remedy="run it without --no-memory")
+    growth = compute_relative_growth(old, new)
+    if growth > limit.share:
+        yield BudgetViolation(
+            "memory",
+            growth,
+            f"the peak memory is {_format_growth(growth)} higher, more than the {limit} allowed "
+            f"({format_scaled(old, 'B')} to {format_scaled(new, 'B')})"
+            + _list_causes(comparison.causes, lambda cause: cause.memory_bytes),
+        )
+
+
+def _check_exposed(
+    comparison: StepComparison, limit: GrowthLimit | None
+) -> Iterator[BudgetViolation]:
+    if limit is None or limit.share is None:
+        return
+    old_s, new_s = comparison.before.exposed_comm_s, comparison.after.exposed_comm_s
+    if old_s is None or new_s is None:
+        message = "a result has no exposed communication: it was not simulated"
+        raise HespasError(message, remedy="name a system")
+    step_s = comparison.before.step_time_s
+    growth = (new_s - old_s) / step_s if step_s else compute_relative_growth(old_s, new_s)
+    if growth > limit.share:
+        yield BudgetViolation(
+            "exposed",
+            growth,
+            f"the exposed communication grows by {_format_growth(growth)} of the step, more than "
+            f"the {limit} allowed ({format_seconds(old_s)} to {format_seconds(new_s)})"
+            + _list_causes(comparison.causes, lambda cause: cause.exposed_s),
+        )
+
+
+def _format_growth(growth: float) -> str:
+    return f"{100 * growth:.2f} %"
+
+
+def _list_causes(
+    causes: Sequence[RegressionCause], weigh_cause: Callable[[RegressionCause], float]
+) -> str:
+    """List the causes of the growth of one figure, the heaviest first."""
+    heaviest = sorted((c for c in causes if weigh_cause(c) > 0), key=lambda c: -weigh_cause(c))
+    texts = [cause.text for cause in heaviest[:_SHOWN_CAUSES]]
+    return f": {'; '.join(texts)}" if texts else ""
