@@ -47,7 +47,7 @@ versions: ## lit and pytest on the oldest and the newest Python and JAX, where b
 quick: lint lit $(VENV)/.scalesim ## for the edit loop: lint, lit, and the fast part of pytest
 	HYPOTHESIS_PROFILE=quick $(PYTEST) -m 'not slow'
 
-nightly: $(VENV)/.dev $(VENV)/.scalesim ## pytest with twenty times as many examples of the property tests
+nightly: $(VENV)/.dev $(VENV)/.scalesim ## pytest with forty times as many examples of the property tests
 	HYPOTHESIS_PROFILE=nightly $(PYTEST)
 
 lint: $(VENV)/.dev ## formatting and lint

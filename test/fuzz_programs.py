@@ -26,7 +26,7 @@ def main(argv: Sequence[str]) -> int:
         "fuzz_programs.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     add = parser.add_argument
-    add("--cases", type=int, default=300, help="number of cases (default 300)")
+    add("--cases", type=int, default=250, help="number of cases (default 250)")
     add("--first", type=int, default=0, help="number of the first case (default 0)")
     add("--jobs", type=int, default=os.cpu_count() or 1, help="runs at the same time")
     add("--limit-s", type=float, default=120.0, help="seconds for a run (default 120)")

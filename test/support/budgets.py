@@ -7,23 +7,23 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 
-SCALES = {"quick": 0.2, "ci": 1.0, "nightly": 20.0}
+SCALES = {"quick": 0.1, "ci": 0.5, "nightly": 20.0}
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 
 
-def count_cases(ci_count: int) -> int:
-    """Return the number of cases of the profile, where CI has ``ci_count``."""
-    return max(1, round(SCALES[PROFILE] * ci_count))
+def count_cases(unscaled_count: int) -> int:
+    """Return the number of cases of the profile: its scale times ``unscaled_count``."""
+    return max(1, round(SCALES[PROFILE] * unscaled_count))
 
 
-def draw_examples(ci_count: int = 100, **options: Any) -> settings:
-    """Return the settings of a property test that draws ``ci_count`` examples in CI.
+def draw_examples(unscaled_count: int = 100, **options: Any) -> settings:
+    """Return the settings of a property test; the profile scales its number of examples.
 
     There are no limits of time: a busy machine fails no test.
     """
     suppressed = [HealthCheck.too_slow, *options.pop("suppress_health_check", ())]
     return settings(
-        max_examples=count_cases(ci_count),
+        max_examples=count_cases(unscaled_count),
         deadline=None,
         suppress_health_check=suppressed,
         **options,

@@ -26,8 +26,9 @@ from hespas.frontends.export.exportable_lowering import to_named_shardings
 from hespas.frontends.export.program_source import find_program_function
 from hespas.frontends.export.recipe_options import bind_option_texts
 from hespas.passes.base import PassRun
+from support.cpu_compilation import FAST_COMPILATION
 from support.execution import as_replicas
-from support.recipe_runs import OPTIONS, arrays
+from support.recipe_runs import arrays
 
 
 def pieces(array, devices):
@@ -43,7 +44,7 @@ def run(module: ir.Module, arguments, devices, shardy: bool):
     grid = (1, count) if shardy else (count, 1)
     options.num_replicas, options.num_partitions = grid
     options.device_assignment = xla_client.DeviceAssignment.create(np.arange(count).reshape(grid))
-    options.env_option_overrides = list(OPTIONS.items())
+    options.env_option_overrides = list(FAST_COMPILATION.items())
     options.executable_build_options.use_spmd_partitioning = shardy
     options.executable_build_options.use_shardy_partitioner = shardy
     buffer = io.BytesIO()
@@ -105,7 +106,7 @@ def main(place: str, mesh_text: str, settings: str) -> None:
         jitted = jax.jit(
             program.function,
             in_shardings=to_named_shardings(program.in_shardings, mesh), out_shardings=out,
-            compiler_options=OPTIONS,
+            compiler_options=FAST_COMPILATION,
         )  # fmt: skip
         expected = [pieces(x, devices) for x in jax.tree.leaves(jitted(*arguments))]
 

@@ -11,17 +11,11 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from hespas.frontends.export.exportable import Exportable
+from support.cpu_compilation import FAST_COMPILATION
 
 # Before any test starts a backend: pytest imports all modules first.
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_num_cpu_devices", 8)
-
-# YNNPACK's fusions are off by up to 2e-3 of the result for some shapes. The rest compiles faster.
-OPTIONS = {
-    "xla_cpu_experimental_ynn_fusion_type": "",
-    "xla_backend_optimization_level": 0,
-    "xla_llvm_disable_expensive_passes": True,
-}
 
 ZERO = ("mu", "nu", "step", "momentum", "mean", "bias")
 ONE = ("norm", "scale", "variance")
@@ -63,7 +57,7 @@ def jitted(program: Exportable) -> Any:
         program.function,
         in_shardings=place(program.in_shardings),
         out_shardings=place(program.out_shardings),
-        compiler_options=OPTIONS,
+        compiler_options=FAST_COMPILATION,
     )
 
     def call(*args: Any) -> Any:

@@ -36,12 +36,16 @@ load_default_budget()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Collect without looking for garbage: what is imported stays, and looking takes seconds."""
+    """Collect without looking for garbage: what is imported stays, and looking takes seconds.
+
+    The tests look for it a hundred times less often than by default.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(70_000, 20, 100)
         gc.enable()
 
 
@@ -70,9 +74,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No test reads or writes the user's measurements; tools that tests start do not either."""
+    """No test reads or writes the user's measurements; tools that tests start do not either.
+
+    All workers of a run share what XLA has compiled, which is kept beside the measurements.
+    """
     folder = tmp_path_factory.mktemp("measuring")
-    os.environ["HESPAS_CACHE"] = str(folder / "measurements.sqlite")
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    shared = tmp_path_factory.getbasetemp().parent / "compiled" if worker else folder
+    shared.mkdir(exist_ok=True)
+    os.environ["HESPAS_CACHE"] = str(shared / f"measurements{worker}.sqlite")
     os.environ["XDG_RUNTIME_DIR"] = str(folder)  # nor waits for what is measured elsewhere
 
 

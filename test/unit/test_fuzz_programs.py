@@ -6,17 +6,15 @@ import subprocess
 import sys
 
 import pytest
-from support.budgets import PROFILE
+from support.budgets import count_cases
 from support.paths import ROOT
-
-CASES = {"quick": 60, "ci": 300, "nightly": 10_000}
 
 
 @pytest.mark.slow
 def test_damaged_programs() -> None:
     """The mutations of our seeds: text, bytecode, portable artifacts, HLO text and protobufs."""
     script = str(ROOT / "test" / "fuzz_programs.py")
-    command = [sys.executable, script, "--cases", str(CASES[PROFILE]), "--keep", "build/fuzz"]
+    command = [sys.executable, script, "--cases", str(count_cases(500)), "--keep", "build/fuzz"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "  result  " in done.stdout

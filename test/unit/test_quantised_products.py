@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
-from support.recipe_runs import OPTIONS, assert_close
+from support.cpu_compilation import FAST_COMPILATION
+from support.recipe_runs import assert_close
 
 from hespas import frontends, passes
 from hespas.dialects.mlir import collect_functions
@@ -55,7 +56,7 @@ def differentiate_product(scheme, formula, x, w, g):
         y, pull = jax.vjp(lambda x, w: scheme.multiply(formula, x, w), x, w)
         return y, pull(g)
 
-    return jax.jit(run, compiler_options=OPTIONS)(x, w, g)
+    return jax.jit(run, compiler_options=FAST_COMPILATION)(x, w, g)
 
 
 KINDS = {
@@ -154,7 +155,9 @@ def test_xla_makes_one_library_call_of_a_product_with_its_scales():
 @pytest.mark.parametrize("factor", [0.0, 1e-30, 1.0, 1e30])
 def test_any_magnitude_becomes_representable(dtype, factor):
     x = factor * jnp.linspace(-1, 0.9, 16, dtype=jnp.float32)
-    array = jax.jit(lambda x: quantise_array(x, dtype, "a", "a"), compiler_options=OPTIONS)(x)
+    array = jax.jit(
+        lambda x: quantise_array(x, dtype, "a", "a"), compiler_options=FAST_COMPILATION
+    )(x)
     values, scale = array.values.astype(jnp.float32), array.scale
     largest = float(jnp.iinfo(dtype).max if dtype == jnp.int8 else jnp.finfo(dtype).max)
     assert_close(values * scale, x, 0.13)  # half of a bit, of two in the mantissa

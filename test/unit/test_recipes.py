@@ -9,7 +9,6 @@ from collections import Counter
 
 import jax
 import pytest
-from support.recipe_runs import OPTIONS  # noqa: F401  eight CPU devices, before a backend starts
 
 from hespas import frontends, passes
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
@@ -29,6 +28,7 @@ from hespas.frontends.recipes import (
 )
 from hespas.passes.base import PassRun
 from hespas.support.errors import UsageError
+from support import recipe_runs  # noqa: F401  eight CPU devices, before a backend starts
 
 pytestmark = pytest.mark.slow
 
