@@ -8,14 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from hespas.dialects.attrs import (
-    COMMUNICATORS,
-    FACTS,
-    TRIPS,
-    AttrField,
-    AttrRecord,
-    list_attr_fields,
-)
+from hespas.dialects.attr_schema import AttrField, AttrRecord, list_attr_fields
+from hespas.dialects.attrs import COMMUNICATORS, FACTS, TRIPS
 from hespas.dialects.mlir import (
     decode_string_attr,
     ir,

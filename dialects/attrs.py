@@ -1,24 +1,18 @@
-"""The schema of the ``hespas`` attributes: the one declaration that everything else is made from.
+"""The ``hespas`` attributes: the one declaration that everything else is made from.
 
 One frozen dataclass declares one attribute; each field declares its type, default, permitted words
-and description. The reader and writer of MLIR modules (``attr_codec``), the xDSL dialect
-(``xdsl_dialect``), ``hespas.irdl`` (``irdl_text``), the reference page (``dialect_reference``) and
-the value checks of the verifier are derived from it. This module imports no MLIR bindings.
-
-On the IR an attribute is a discardable dictionary of builtin attributes (``hespas.cost = {flops =
-4 : i64, ...}``), so that an annotated module stays valid in every MLIR tool. The Python type of a
-field determines its attribute (``FIELD_KINDS``). A field whose default is ``None`` is absent when
-unset.
+and description (``attr_schema``). The reader and writer of MLIR modules (``attr_codec``), the xDSL
+dialect (``xdsl_dialect``), ``hespas.irdl`` (``irdl_text``), the reference page
+(``dialect_reference``) and the value checks of the verifier are derived from it. This module
+imports no MLIR bindings.
 """
 
 from __future__ import annotations
 
-import functools
-from dataclasses import MISSING, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
+from dataclasses import dataclass
+from typing import ClassVar
 
-if TYPE_CHECKING:
-    from hespas.dialects.mlir import ir
+from hespas.dialects.attr_schema import AttrRecord, declare_field
 
 BOUNDS = ("compute", "memory", "launch", "latency", "measured", "none", "unknown")
 COMM_KINDS = (
@@ -31,151 +25,6 @@ KERNEL_KINDS = (
 SPLITS = ("linear", "individual")
 
 
-@dataclass(frozen=True)
-class FieldKind:
-    """A type of attribute fields.
-
-    Attributes:
-        name: Key under which the codecs of the bindings and of xDSL register this type.
-        description: The type as an error message and the reference page call it.
-        irdl_base: The builtin attribute in IRDL.
-    """
-
-    name: str
-    description: str
-    irdl_base: str
-
-
-FIELD_KINDS: dict[Any, FieldKind] = {
-    int: FieldKind("int", "an i64", "integer"),
-    float: FieldKind("float", "an f64", "float"),
-    str: FieldKind("str", "a string", "string"),
-    bool: FieldKind("bool", "a bool", "integer"),
-    tuple[int, ...]: FieldKind("ints", "an array<i64>", "dense_array"),
-}
-
-
-@dataclass(frozen=True)
-class AttrField:
-    """One field of an attribute, as its dataclass declares it.
-
-    Attributes:
-        default: ``MISSING`` for a required field; ``None`` for one that is absent when unset.
-        choices: The permitted words; empty if every value is permitted.
-    """
-
-    name: str
-    kind: FieldKind
-    description: str
-    default: Any
-    choices: tuple[str, ...]
-
-    @property
-    def is_required(self) -> bool:
-        return self.default is MISSING
-
-
-def _declare(
-    text: str, *, default: Any = MISSING, choices: tuple[str, ...] = (), compare: bool = True
-) -> Any:
-    return field(default=default, compare=compare, metadata={"doc": text, "choices": choices})
-
-
-class AttrRecord:
-    """The base of the attributes: reads and writes its dictionary form on MLIR operations."""
-
-    NAME: ClassVar[str]
-    HOLDERS: ClassVar[str]
-
-    def to_dictionary_attr(self, context: ir.Context) -> ir.DictAttr:
-        """Return the dictionary attribute, without the fields that are ``None``."""
-        from hespas.dialects import attr_codec
-
-        # pyright sees this module under two paths and treats its classes as different.
-        return attr_codec.build_dictionary_attr(self, context)  # pyright: ignore[reportArgumentType]
-
-    def write_to_op(self, op: ir.Operation) -> None:
-        """Set the attribute on ``op``, in place of an existing one."""
-        op.attributes[self.NAME] = self.to_dictionary_attr(op.context)
-
-    @classmethod
-    def read_from_op(cls, op: ir.Operation) -> Self | None:
-        """Return the attribute of ``op``, or None if it has none.
-
-        Raises:
-            HespasError: The attribute violates the schema.
-        """
-        attributes = op.attributes
-        if cls.NAME not in attributes:
-            return None
-        return cls.from_dictionary_attr(attributes[cls.NAME], op)
-
-    @classmethod
-    def from_dictionary_attr(cls, attr: ir.Attribute, op: ir.Operation | None = None) -> Self:
-        """Return the record that a dictionary attribute holds.
-
-        Args:
-            op: The operation that error messages name.
-
-        Raises:
-            HespasError: The attribute violates the schema.
-        """
-        from hespas.dialects import attr_codec
-
-        return attr_codec.parse_dictionary_attr(cls, attr, op)  # pyright: ignore[reportArgumentType]
-
-    def find_schema_violation(self) -> str:
-        """Return the first rule on values that the record violates, or "".
-
-        Numbers are never negative, and words are among the permitted ones.
-        """
-        numbers, words = _list_checked_fields(type(self))
-        for name in numbers:
-            value = getattr(self, name)
-            if value is not None and not value >= 0:
-                return f"{name} is {value}, less than 0"
-        for name, choices in words:
-            value = getattr(self, name)
-            if value not in choices:
-                return f"{name} is '{value}', not one of {', '.join(choices)}"
-        return self.find_inconsistency()
-
-    def find_inconsistency(self) -> str:
-        """Return the first rule between fields that the record violates, or ""."""
-        return ""
-
-
-@functools.cache
-def list_attr_fields(record_class: type[AttrRecord]) -> tuple[AttrField, ...]:
-    """Return the fields of an attribute in order."""
-    hints = get_type_hints(record_class)
-    declared = []
-    for entry in fields(record_class):  # type: ignore[arg-type]
-        hint = hints[entry.name]
-        if hint not in FIELD_KINDS:  # X | None
-            hint = next(option for option in hint.__args__ if option is not type(None))
-        declared.append(
-            AttrField(
-                entry.name,
-                FIELD_KINDS[hint],
-                entry.metadata["doc"],
-                entry.default,
-                entry.metadata["choices"],
-            )
-        )
-    return tuple(declared)
-
-
-@functools.cache
-def _list_checked_fields(
-    record_class: type[AttrRecord],
-) -> tuple[tuple[str, ...], tuple[tuple[str, tuple[str, ...]], ...]]:
-    """Return the names of the numbers, and the names and permitted words of the words."""
-    declared_fields = list_attr_fields(record_class)
-    numbers = tuple(f.name for f in declared_fields if f.kind.name in ("int", "float"))
-    return numbers, tuple((f.name, f.choices) for f in declared_fields if f.choices)
-
-
 @dataclass(frozen=True, slots=True)
 class Cost(AttrRecord):
     """The cost of one execution of an op, kernel, region or call, all trips of loops included."""
@@ -183,42 +32,44 @@ class Cost(AttrRecord):
     NAME: ClassVar[str] = "hespas.cost"
     HOLDERS: ClassVar[str] = "any op, kernel function, region function, call"
 
-    estimator: str = _declare("name of the estimator that wrote the cost")
-    flops: int = _declare("number of floating-point or integer operations")
-    read_bytes: int = _declare("bytes read from device memory")
-    write_bytes: int = _declare("bytes written to device memory")
-    latency_ns: float = _declare("time in nanoseconds")
-    bound: str = _declare("what limits the time", choices=BOUNDS)
-    dtype: str = _declare("element type whose peak rate applies; `none` if there are no operations")
-    trips: int = _declare("number of times the body runs; 1 except on loops", default=1)
-    energy_nj: float | None = _declare(
+    estimator: str = declare_field("name of the estimator that wrote the cost")
+    flops: int = declare_field("number of floating-point or integer operations")
+    read_bytes: int = declare_field("bytes read from device memory")
+    write_bytes: int = declare_field("bytes written to device memory")
+    latency_ns: float = declare_field("time in nanoseconds")
+    bound: str = declare_field("what limits the time", choices=BOUNDS)
+    dtype: str = declare_field(
+        "element type whose peak rate applies; `none` if there are no operations"
+    )
+    trips: int = declare_field("number of times the body runs; 1 except on loops", default=1)
+    energy_nj: float | None = declare_field(
         "energy in nanojoules, if a power model is set", default=None
     )
-    gap: str | None = _declare(
+    gap: str | None = declare_field(
         "why a part could not be estimated; the time of that part is missing", default=None
     )
-    low_ns: float | None = _declare(
+    low_ns: float | None = declare_field(
         "lower end, in nanoseconds, of the band that contains the time with a probability of 80 %; "
         "the band of a sum is the sum of the bands",
         default=None,
     )
-    high_ns: float | None = _declare("upper end of the band in nanoseconds", default=None)
-    tag: str | None = _declare(
+    high_ns: float | None = declare_field("upper end of the band in nanoseconds", default=None)
+    tag: str | None = declare_field(
         "what is uncertain about the constants: `extrapolated`, `transferred`, `assumed`, "
         "separated by blanks",
         default=None,
     )
-    kernel_class: str | None = _declare(
+    kernel_class: str | None = declare_field(
         "class of kernels of the estimator, such as `product.bf16` or `stream.loop`; absent on "
         "sums",
         default=None,
     )
-    shared_low_ns: float | None = _declare(
+    shared_low_ns: float | None = declare_field(
         "lower end of the part of the band that all kernels of the family share; absent on sums",
         default=None,
     )
-    shared_high_ns: float | None = _declare("upper end of that part", default=None)
-    digest: str | None = _declare(
+    shared_high_ns: float | None = declare_field("upper end of that part", default=None)
+    digest: str | None = declare_field(
         "content hash of the op or region that was estimated; a cost whose digest differs from "
         "that of its op is stale; absent on sums, which follow from the costs of their ops",
         default=None,
@@ -242,7 +93,7 @@ class KernelAttr(AttrRecord):
     NAME: ClassVar[str] = "hespas.kernel"
     HOLDERS: ClassVar[str] = "kernel function, fusion or op"
 
-    kind: str = _declare("kind of kernel", choices=KERNEL_KINDS)
+    kind: str = declare_field("kind of kernel", choices=KERNEL_KINDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +103,8 @@ class KernelCostAttr(AttrRecord):
     NAME: ClassVar[str] = "hespas.kernel_cost"
     HOLDERS: ClassVar[str] = "custom call"
 
-    flops: int = _declare("number of operations")
-    bytes: int = _declare("bytes read from and written to device memory")
+    flops: int = declare_field("number of operations")
+    bytes: int = declare_field("bytes read from and written to device memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +114,8 @@ class CompilerEstimateAttr(AttrRecord):
     NAME: ClassVar[str] = "hespas.compiler_estimate"
     HOLDERS: ClassVar[str] = "kernel of a module that XLA:TPU has compiled"
 
-    cycles: int = _declare("clock cycles, XLA:TPU's estimated_cycles")
-    latency_ns: float = _declare("the cycles at the clock of the target, in nanoseconds")
+    cycles: int = declare_field("clock cycles, XLA:TPU's estimated_cycles")
+    latency_ns: float = declare_field("the cycles at the clock of the target, in nanoseconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,9 +125,9 @@ class RegionAttr(AttrRecord):
     NAME: ClassVar[str] = "hespas.region"
     HOLDERS: ClassVar[str] = "region function, its calls, a single op that is a region"
 
-    id: int = _declare("number of the region in program order, from 0")
-    ops: int = _declare("number of ops in the region, without nested ones")
-    digest: str = _declare("content hash; regions with equal digests have equal costs")
+    id: int = declare_field("number of the region in program order, from 0")
+    ops: int = declare_field("number of ops in the region, without nested ones")
+    digest: str = declare_field("content hash; regions with equal digests have equal costs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,22 +137,22 @@ class CommAttr(AttrRecord):
     NAME: ClassVar[str] = "hespas.comm"
     HOLDERS: ClassVar[str] = "collective or point-to-point op"
 
-    kind: str = _declare("kind of collective", choices=COMM_KINDS)
-    operand_bytes: int = _declare("size of the operands on one device in bytes")
-    result_bytes: int = _declare("size of the results on one device in bytes")
-    groups: tuple[int, ...] = _declare(
+    kind: str = declare_field("kind of collective", choices=COMM_KINDS)
+    operand_bytes: int = declare_field("size of the operands on one device in bytes")
+    result_bytes: int = declare_field("size of the results on one device in bytes")
+    groups: tuple[int, ...] = declare_field(
         "communicator ids, the keys of `hespas.communicators`; empty for a permute"
     )
-    pairs: tuple[int, ...] = _declare(
+    pairs: tuple[int, ...] = declare_field(
         "for a permute: source, target, source, target, ... device ids; for a broadcast: source "
         "and lowest member of each group in which they differ",
         default=(),
     )
-    is_async: bool = _declare(
+    is_async: bool = declare_field(
         "true if the collective runs alongside the ops up to the `hespas.wait` on its result",
         default=False,
     )
-    note: str | None = _declare(
+    note: str | None = declare_field(
         "an assumption about the size, such as an upper bound for a ragged operand", default=None
     )
 
@@ -325,20 +176,22 @@ class TargetAttr(AttrRecord):
     NAME: ClassVar[str] = "hespas.target"
     HOLDERS: ClassVar[str] = "module"
 
-    devices: int = _declare("number of devices: replicas x partitions")
-    replicas: int = _declare("number of replicas; device id = replica * partitions + partition")
-    partitions: int = _declare("number of partitions of each replica")
-    node: str | None = _declare(
+    devices: int = declare_field("number of devices: replicas x partitions")
+    replicas: int = declare_field(
+        "number of replicas; device id = replica * partitions + partition"
+    )
+    partitions: int = declare_field("number of partitions of each replica")
+    node: str | None = declare_field(
         "node preset or file that the module was annotated for", default=None
     )
-    estimator: str | None = _declare("name and version of the estimator", default=None)
-    constants: str | None = _declare("provenance of the estimator's constants", default=None)
-    node_overrides: str | None = _declare(
+    estimator: str | None = declare_field("name and version of the estimator", default=None)
+    constants: str | None = declare_field("provenance of the estimator's constants", default=None)
+    node_overrides: str | None = declare_field(
         "options that replaced values of the node, as the command line spells them: "
         "`memory-bandwidth=1e11 tdp=400.0`",
         default=None,
     )
-    pipeline: str | None = _declare(
+    pipeline: str | None = declare_field(
         "the pass that annotated the module, with its options: `roofline-annotate{tdp=400.0}`; "
         "stale costs are estimated again with it",
         default=None,
@@ -363,12 +216,12 @@ class SplitAttr(AttrRecord):
     NAME: ClassVar[str] = "hespas.split"
     HOLDERS: ClassVar[str] = "module"
 
-    strategy: str = _declare("name of the split pass without `split-`", choices=SPLITS)
-    merge: bool = _declare(
+    strategy: str = declare_field("name of the split pass without `split-`", choices=SPLITS)
+    merge: bool = declare_field(
         "individual strategy: true if ops share a region unless a collective separates them",
         default=False,
     )
-    block_limit: int = _declare("maximum number of ops in a region; 0 for no limit", default=0)
+    block_limit: int = declare_field("maximum number of ops in a region; 0 for no limit", default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,39 +231,39 @@ class MemoryAttr(AttrRecord):
     NAME: ClassVar[str] = "hespas.memory"
     HOLDERS: ClassVar[str] = "module"
 
-    peak_bytes: int = _declare(
+    peak_bytes: int = declare_field(
         "peak memory in bytes, with an address range for each buffer; results have theirs from the "
         "start"
     )
-    live_bytes: int = _declare("highest number of bytes live at one point of the program")
-    argument_bytes: int = _declare(
+    live_bytes: int = declare_field("highest number of bytes live at one point of the program")
+    argument_bytes: int = declare_field(
         "part of live_bytes: arguments, and results that reuse their buffers"
     )
-    result_bytes: int = _declare("part of live_bytes: other results")
-    constant_bytes: int = _declare("part of live_bytes: constants")
-    temporary_bytes: int = _declare("part of live_bytes: temporary values")
-    op: str = _declare("name of the op at the point where live_bytes are live")
-    points: int = _declare(
+    result_bytes: int = declare_field("part of live_bytes: other results")
+    constant_bytes: int = declare_field("part of live_bytes: constants")
+    temporary_bytes: int = declare_field("part of live_bytes: temporary values")
+    op: str = declare_field("name of the op at the point where live_bytes are live")
+    points: int = declare_field(
         "number of points of the program: its kernels, collectives and ends of blocks"
     )
-    timeline_points: tuple[int, ...] = _declare("a sample of the points, ascending")
-    timeline_bytes: tuple[int, ...] = _declare(
+    timeline_points: tuple[int, ...] = declare_field("a sample of the points, ascending")
+    timeline_bytes: tuple[int, ...] = declare_field(
         "bytes live at each sampled point: the maximum over the points that it stands for"
     )
-    parameter_bytes: int | None = _declare(
+    parameter_bytes: int | None = declare_field(
         "part of argument_bytes: model parameters, if the names of the arguments show them",
         default=None,
     )
-    optimizer_bytes: int | None = _declare(
+    optimizer_bytes: int | None = declare_field(
         "part of argument_bytes: optimizer state, if the names of the arguments show it",
         default=None,
     )
-    activation_bytes: int | None = _declare(
+    activation_bytes: int | None = declare_field(
         "part of temporary_bytes: values that the forward pass writes and the backward pass reads, "
         "if the names of the ops show them",
         default=None,
     )
-    location: str | None = _declare("source location of op", default=None)
+    location: str | None = declare_field("source location of op", default=None)
 
     def find_inconsistency(self) -> str:
         parts = (

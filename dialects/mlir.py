@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, cast
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -21,12 +19,9 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, func, mhlo, mpmd, sdy, stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
-from hespas.dialects.attrs import TRIPS, CompilerEstimateAttr, Cost, KernelCostAttr
 from hespas.support.errors import HespasError
 
 __all__ = [
-    "AxisGroups",
-    "MeshShape",
     "PassManager",
     "capture_native_stderr",
     "clone_module",
@@ -47,14 +42,12 @@ __all__ = [
     "ir",
     "list_dictionary_entries",
     "make_context",
-    "read_axis_groups",
-    "read_mesh_shape",
     "refine_dynamic_shapes",
     "register_passes",
     "replace_module_body",
     "run_xla_cost_analysis",
+    "sdy",
     "stablehlo",
-    "to_canonical_text",
     "to_f64_attr",
     "to_i64_attr",
     "walk_operations",
@@ -259,35 +252,6 @@ def walk_operations(op: ir.Operation, visit: Callable[[ir.Operation], ir.WalkRes
         raise raised[0]
 
 
-# The hespas attributes that the cost of an op depends on.
-COST_INPUTS = (TRIPS, KernelCostAttr.NAME, CompilerEstimateAttr.NAME)
-
-
-def to_canonical_text(op: ir.Operation) -> str:
-    """Return the op's text without operand names, locations and most ``hespas`` attributes.
-
-    Those that its cost depends on remain: trip counts and the costs of kernels. Ops with equal text
-    have equal costs. Operands print as ``<<UNKNOWN SSA VALUE>>``, so that the text does not depend
-    on where the op is. A detached clone is printed, because printing in place would number the
-    whole parent each time.
-    """
-    clone = op.clone().operation
-    if Cost.NAME in clone.attributes:
-        _strip_hespas_attrs(clone)  # mostly they are only on the op itself
-    text = cast(str, clone.get_asm(use_local_scope=True, assume_verified=True))
-    if "hespas." not in text:
-        return text
-    clone.walk(_strip_hespas_attrs)
-    return cast(str, clone.get_asm(use_local_scope=True, assume_verified=True))
-
-
-def _strip_hespas_attrs(op: ir.Operation) -> ir.WalkResult:
-    attributes = op.attributes
-    for name in [n for n in attributes if n.startswith("hespas.") and n not in COST_INPUTS]:
-        del attributes[name]
-    return ir.WalkResult.ADVANCE
-
-
 def deserialize_portable_artifact(context: ir.Context, data: bytes) -> ir.Module:
     """Return the StableHLO module in a portable artifact (VHLO bytecode)."""
     return stablehlo.deserialize_portable_artifact(context, data)
@@ -381,59 +345,3 @@ def clone_module(module: ir.Module) -> ir.Module:
     for op in module.body.operations:
         new.body.append(op.operation.clone())
     return new
-
-
-@dataclass(frozen=True)
-class MeshShape:
-    """A device mesh.
-
-    Attributes:
-        axes: Size by axis name, major axis first.
-        device_ids: Device ids in row-major order; empty for 0, 1, 2, ...
-    """
-
-    axes: dict[str, int]
-    device_ids: tuple[int, ...] = ()
-
-    @property
-    def device_count(self) -> int:
-        return math.prod(self.axes.values())
-
-
-@dataclass(frozen=True)
-class AxisGroups:
-    """Replica groups by mesh axes: ``#stablehlo.replica_group_mesh_axes``.
-
-    Attributes:
-        mesh: The mesh, or the symbol of an ``sdy.mesh``.
-        axes: Axis name, pre-size and size of each axis or part of one; size 0 for a whole axis.
-    """
-
-    mesh: MeshShape | str
-    axes: tuple[tuple[str, int, int], ...]
-
-
-def read_mesh_shape(mesh: ir.Operation) -> MeshShape:
-    """Return the shape of an ``sdy.mesh``."""
-    attr: Any = sdy.MeshAttr(mesh.attributes["mesh"])
-    axes = {axis.name: axis.size for axis in map(sdy.MeshAxisAttr, attr.axes)}
-    return MeshShape(axes, tuple(attr.device_ids))
-
-
-def read_axis_groups(attr: ir.Attribute) -> AxisGroups | None:
-    """Return ``attr`` as groups by mesh axes, or None if it has another form."""
-    if not stablehlo.ReplicaGroupMeshAxesAttr.isinstance(attr):
-        return None
-    groups: Any = stablehlo.ReplicaGroupMeshAxesAttr(attr)
-    axes = []
-    for named in groups.axes:
-        ref: Any = stablehlo.AxisRefAttr(named)
-        part = ref.sub_axis_info
-        info: Any = stablehlo.SubAxisInfoAttr(part) if part is not None else None
-        axes.append((ref.name, info.pre_size, info.size) if info else (ref.name, 1, 0))
-    if stablehlo.MeshAttr.isinstance(groups.mesh):
-        mesh: Any = stablehlo.MeshAttr(groups.mesh)
-        sizes = {axis.name: axis.size for axis in map(stablehlo.MeshAxisAttr, mesh.axes)}
-        ids = tuple(mesh.device_ids) if mesh.device_ids is not None else ()
-        return AxisGroups(MeshShape(sizes, ids), tuple(axes))
-    return AxisGroups(groups.mesh.value, tuple(axes))

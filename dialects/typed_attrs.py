@@ -7,7 +7,8 @@ it as an opaque attribute, and only if unregistered dialects are allowed.
 
 from __future__ import annotations
 
-from hespas.dialects.attrs import BY_NAME, AttrRecord, list_attr_fields
+from hespas.dialects.attr_schema import AttrRecord, list_attr_fields
+from hespas.dialects.attrs import BY_NAME
 from hespas.dialects.mlir import ir, walk_operations
 from hespas.support.errors import HespasError
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from hespas.dialects.attr_codec import read_communicators, read_program_facts
+from hespas.dialects.attr_schema import AttrRecord
 from hespas.dialects.attrs import (
     BY_NAME,
     COMMUNICATORS,
@@ -22,7 +23,6 @@ from hespas.dialects.attrs import (
     TRIPS,
     TRIPS_NOTE,
     WAIT,
-    AttrRecord,
     CommAttr,
     Cost,
     KernelCostAttr,

@@ -29,7 +29,8 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from hespas.dialects.attrs import RECORDS, AttrRecord, list_attr_fields
+from hespas.dialects.attr_schema import AttrRecord, list_attr_fields
+from hespas.dialects.attrs import RECORDS
 
 Int: TypeAlias = IntegerAttr[I64]
 Float: TypeAlias = FloatAttr[Float64Type]

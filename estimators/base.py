@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from hespas.dialects.attrs import Cost, RegionAttr
-from hespas.dialects.mlir import ir, to_canonical_text
+from hespas.dialects.canonical_text import to_canonical_text
+from hespas.dialects.mlir import ir
 from hespas.estimators.work import OpWork, UnknownCost, compute_op_work
 from hespas.support.errors import HespasError
 from hespas.support.settings import list_settings, setting

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from hespas.dialects.mlir import get_attribute, get_defining_op, ir, stablehlo, walk_operations
+from hespas.dialects.mlir import (
+    get_attribute,
+    get_defining_op,
+    ir,
+    stablehlo,
+    walk_operations,
+)
 from hespas.dialects.op_kinds import TUPLE_ELEMENTS, TUPLES
 from hespas.estimators.rules.base import list_tuple_members
 

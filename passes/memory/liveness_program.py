@@ -11,13 +11,8 @@ from dataclasses import dataclass, field
 
 from hespas.dialects import op_kinds
 from hespas.dialects.attrs import WAIT, CommAttr
-from hespas.dialects.mlir import (
-    collect_functions,
-    get_attribute,
-    get_defining_op,
-    ir,
-    to_canonical_text,
-)
+from hespas.dialects.canonical_text import to_canonical_text
+from hespas.dialects.mlir import collect_functions, get_attribute, get_defining_op, ir
 from hespas.dialects.op_bodies import is_small_constant
 from hespas.dialects.op_kinds import BRANCHES, CALLEE, FUSION, LOOPS, MAYBE_COLLECTIVE, TERMINATORS
 from hespas.estimators.rules.base import REFINE, DynamicShape, list_tuple_members, to_buffer_size

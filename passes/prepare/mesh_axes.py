@@ -8,14 +8,8 @@ from dataclasses import dataclass
 
 import numpy
 
-from hespas.dialects.mlir import (
-    AxisGroups,
-    MeshShape,
-    collect_meshes,
-    ir,
-    read_axis_groups,
-    read_mesh_shape,
-)
+from hespas.dialects.axis_groups import AxisGroups, MeshShape, read_axis_groups, read_mesh_shape
+from hespas.dialects.mlir import collect_meshes, ir
 from hespas.passes.prepare.device_grid import Groups
 from hespas.support.errors import HespasError
 

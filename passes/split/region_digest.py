@@ -13,7 +13,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hespas.dialects.mlir import COST_INPUTS, ir, to_canonical_text
+from hespas.dialects.canonical_text import COST_INPUTS, to_canonical_text
+from hespas.dialects.mlir import ir
 from hespas.dialects.op_bodies import is_small_constant
 from hespas.dialects.op_kinds import CONSTANTS, LOOPS, TERMINATORS
 from hespas.passes.split.blocks import list_read_values

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.budgets import draw_examples
 
-from hespas.dialects import attr_codec, attrs, typed_attrs
+from hespas.dialects import attr_codec, attr_schema, attrs, typed_attrs
+from hespas.dialects.attr_schema import AttrRecord
 from hespas.dialects.attrs import (
     COMMUNICATORS,
     RECORDS,
-    AttrRecord,
     CommAttr,
     Cost,
     KernelAttr,
@@ -52,7 +52,7 @@ VALUES = {
 def records(draw: st.DrawFn) -> AttrRecord:
     cls = draw(st.sampled_from(RECORDS))
     values: dict[str, Any] = {}
-    for field in attrs.list_attr_fields(cls):
+    for field in attr_schema.list_attr_fields(cls):
         strategy = st.sampled_from(field.choices) if field.choices else VALUES[field.kind.name]
         optional = field.default is None
         values[field.name] = draw(st.none() | strategy if optional else strategy)

@@ -9,13 +9,13 @@ import sys
 import pytest
 
 from hespas.dialects import mlir, pjrt
+from hespas.dialects.canonical_text import to_canonical_text
 from hespas.dialects.mlir import (
     PassManager,
     collect_func_calls,
     collect_functions,
     ir,
     register_passes,
-    to_canonical_text,
 )
 
 TEXT = """

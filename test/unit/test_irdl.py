@@ -11,7 +11,8 @@ import sys
 import pytest
 from support.paths import ROOT
 
-from hespas.dialects.attrs import RECORDS, list_attr_fields
+from hespas.dialects.attr_schema import list_attr_fields
+from hespas.dialects.attrs import RECORDS
 
 IRDL = ROOT / "dialects" / "hespas.irdl"
 VALUES = {

@@ -10,7 +10,8 @@ from support.execution import assert_same_results, execute
 
 from hespas import frontends, passes
 from hespas.dialects.attrs import RegionAttr, SplitAttr
-from hespas.dialects.mlir import collect_functions, ir, to_canonical_text
+from hespas.dialects.canonical_text import to_canonical_text
+from hespas.dialects.mlir import collect_functions, ir
 from hespas.dialects.op_kinds import find_entry_function, is_marked_collective
 from hespas.passes.split.blocks import list_split_blocks
 from hespas.support.errors import HespasError

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hespas.dialects.mlir import collect_functions, get_symbol_name, ir, make_context, stablehlo
+from hespas.dialects.mlir import (
+    collect_functions,
+    get_symbol_name,
+    ir,
+    make_context,
+    stablehlo,
+)
 from hespas.frontends import read_module, string_check
 from hespas.support import errors
 from hespas.support.errors import HespasError, find_framework_name, format_source_position

@@ -12,7 +12,8 @@ from support.versions import JAXLIB
 
 from hespas import passes
 from hespas.dialects.attrs import KERNEL_KINDS
-from hespas.dialects.mlir import ir, make_context, stablehlo, to_canonical_text
+from hespas.dialects.canonical_text import to_canonical_text
+from hespas.dialects.mlir import ir, make_context, stablehlo
 from hespas.estimators.work import (
     NotALeaf,
     OpWork,

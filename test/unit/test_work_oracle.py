@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from support.budgets import draw_examples
 
-from hespas.dialects.mlir import ir, make_context, run_xla_cost_analysis, to_canonical_text
+from hespas.dialects.canonical_text import to_canonical_text
+from hespas.dialects.mlir import ir, make_context, run_xla_cost_analysis
 from hespas.estimators.work import NotALeaf, OpWork, compute_op_work, find_cost_rule
 from hespas.frontends.module_reader import read_module
 

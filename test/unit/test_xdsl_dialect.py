@@ -11,7 +11,7 @@ from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from hespas.dialects import attrs, xdsl_dialect
+from hespas.dialects import attr_schema, attrs, xdsl_dialect
 from hespas.dialects.xdsl_dialect import HESPAS, RECORD_ATTRS
 
 TYPES = {
@@ -36,12 +36,12 @@ def parse(text: str) -> Attribute:
 
 
 @pytest.mark.parametrize("record", attrs.RECORDS, ids=lambda record: record.NAME)
-def test_fields_are_those_of_the_schema(record: type[attrs.AttrRecord]) -> None:
+def test_fields_are_those_of_the_schema(record: type[attr_schema.AttrRecord]) -> None:
     cls = RECORD_ATTRS[record.NAME]
     declared = [name for name, _ in cls.get_irdl_definition().parameters]
-    assert declared == [field.name for field in attrs.list_attr_fields(record)]
+    assert declared == [field.name for field in attr_schema.list_attr_fields(record)]
     hints = get_type_hints(cls)
-    for field in attrs.list_attr_fields(record):
+    for field in attr_schema.list_attr_fields(record):
         kind = TYPES[field.kind.name]
         assert hints[field.name] == (kind if field.is_required else kind | xdsl_dialect.NoneAttr)
 

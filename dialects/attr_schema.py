@@ -1,0 +1,169 @@
+"""How a ``hespas`` attribute is declared: a frozen dataclass whose fields declare their attributes.
+
+On the IR an attribute is a discardable dictionary of builtin attributes (``hespas.cost = {flops =
+4 : i64, ...}``), so that an annotated module stays valid in every MLIR tool. The Python type of a
+field determines its attribute (``FIELD_KINDS``). A field whose default is ``None`` is absent when
+unset. This module imports no MLIR bindings.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import MISSING, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
+
+if TYPE_CHECKING:
+    from hespas.dialects.mlir import ir
+
+
+@dataclass(frozen=True)
+class FieldKind:
+    """A type of attribute fields.
+
+    Attributes:
+        name: Key under which the codecs of the bindings and of xDSL register this type.
+        description: The type as an error message and the reference page call it.
+        irdl_base: The builtin attribute in IRDL.
+    """
+
+    name: str
+    description: str
+    irdl_base: str
+
+
+FIELD_KINDS: dict[Any, FieldKind] = {
+    int: FieldKind("int", "an i64", "integer"),
+    float: FieldKind("float", "an f64", "float"),
+    str: FieldKind("str", "a string", "string"),
+    bool: FieldKind("bool", "a bool", "integer"),
+    tuple[int, ...]: FieldKind("ints", "an array<i64>", "dense_array"),
+}
+
+
+@dataclass(frozen=True)
+class AttrField:
+    """One field of an attribute, as its dataclass declares it.
+
+    Attributes:
+        default: ``MISSING`` for a required field; ``None`` for one that is absent when unset.
+        choices: The permitted words; empty if every value is permitted.
+    """
+
+    name: str
+    kind: FieldKind
+    description: str
+    default: Any
+    choices: tuple[str, ...]
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is MISSING
+
+
+def declare_field(
+    text: str, *, default: Any = MISSING, choices: tuple[str, ...] = (), compare: bool = True
+) -> Any:
+    """Declare a field of a record.
+
+    Args:
+        text: The description of the field.
+        default: Its default; ``None`` if the field is absent when unset.
+        choices: The permitted words; empty if every value is permitted.
+        compare: Whether records that differ in this field only are different.
+    """
+    return field(default=default, compare=compare, metadata={"doc": text, "choices": choices})
+
+
+class AttrRecord:
+    """The base of the attributes: reads and writes its dictionary form on MLIR operations."""
+
+    NAME: ClassVar[str]
+    HOLDERS: ClassVar[str]
+
+    def to_dictionary_attr(self, context: ir.Context) -> ir.DictAttr:
+        """Return the dictionary attribute, without the fields that are ``None``."""
+        from hespas.dialects import attr_codec
+
+        # pyright sees this module under two paths and treats its classes as different.
+        return attr_codec.build_dictionary_attr(self, context)  # pyright: ignore[reportArgumentType]
+
+    def write_to_op(self, op: ir.Operation) -> None:
+        """Set the attribute on ``op``, in place of an existing one."""
+        op.attributes[self.NAME] = self.to_dictionary_attr(op.context)
+
+    @classmethod
+    def read_from_op(cls, op: ir.Operation) -> Self | None:
+        """Return the attribute of ``op``, or None if it has none.
+
+        Raises:
+            HespasError: The attribute violates the schema.
+        """
+        attributes = op.attributes
+        if cls.NAME not in attributes:
+            return None
+        return cls.from_dictionary_attr(attributes[cls.NAME], op)
+
+    @classmethod
+    def from_dictionary_attr(cls, attr: ir.Attribute, op: ir.Operation | None = None) -> Self:
+        """Return the record that a dictionary attribute holds.
+
+        Args:
+            op: The operation that error messages name.
+
+        Raises:
+            HespasError: The attribute violates the schema.
+        """
+        from hespas.dialects import attr_codec
+
+        return attr_codec.parse_dictionary_attr(cls, attr, op)  # pyright: ignore[reportArgumentType]
+
+    def find_schema_violation(self) -> str:
+        """Return the first rule on values that the record violates, or "".
+
+        Numbers are never negative, and words are among the permitted ones.
+        """
+        numbers, words = _list_checked_fields(type(self))
+        for name in numbers:
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                return f"{name} is {value}, less than 0"
+        for name, choices in words:
+            value = getattr(self, name)
+            if value not in choices:
+                return f"{name} is '{value}', not one of {', '.join(choices)}"
+        return self.find_inconsistency()
+
+    def find_inconsistency(self) -> str:
+        """Return the first rule between fields that the record violates, or ""."""
+        return ""
+
+
+@functools.cache
+def list_attr_fields(record_class: type[AttrRecord]) -> tuple[AttrField, ...]:
+    """Return the fields of an attribute in order."""
+    hints = get_type_hints(record_class)
+    declared = []
+    for entry in fields(record_class):  # type: ignore[arg-type]
+        hint = hints[entry.name]
+        if hint not in FIELD_KINDS:  # X | None
+            hint = next(option for option in hint.__args__ if option is not type(None))
+        declared.append(
+            AttrField(
+                entry.name,
+                FIELD_KINDS[hint],
+                entry.metadata["doc"],
+                entry.default,
+                entry.metadata["choices"],
+            )
+        )
+    return tuple(declared)
+
+
+@functools.cache
+def _list_checked_fields(
+    record_class: type[AttrRecord],
+) -> tuple[tuple[str, ...], tuple[tuple[str, tuple[str, ...]], ...]]:
+    """Return the names of the numbers, and the names and permitted words of the words."""
+    declared_fields = list_attr_fields(record_class)
+    numbers = tuple(f.name for f in declared_fields if f.kind.name in ("int", "float"))
+    return numbers, tuple((f.name, f.choices) for f in declared_fields if f.choices)

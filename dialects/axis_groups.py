@@ -1,0 +1,65 @@
+"""Device meshes, and replica groups that are given by their axes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from hespas.dialects.mlir import ir, sdy, stablehlo
+
+
+@dataclass(frozen=True)
+class MeshShape:
+    """A device mesh.
+
+    Attributes:
+        axes: Size by axis name, major axis first.
+        device_ids: Device ids in row-major order; empty for 0, 1, 2, ...
+    """
+
+    axes: dict[str, int]
+    device_ids: tuple[int, ...] = ()
+
+    @property
+    def device_count(self) -> int:
+        return math.prod(self.axes.values())
+
+
+@dataclass(frozen=True)
+class AxisGroups:
+    """Replica groups by mesh axes: ``#stablehlo.replica_group_mesh_axes``.
+
+    Attributes:
+        mesh: The mesh, or the symbol of an ``sdy.mesh``.
+        axes: Axis name, pre-size and size of each axis or part of one; size 0 for a whole axis.
+    """
+
+    mesh: MeshShape | str
+    axes: tuple[tuple[str, int, int], ...]
+
+
+def read_mesh_shape(mesh: ir.Operation) -> MeshShape:
+    """Return the shape of an ``sdy.mesh``."""
+    attr: Any = sdy.MeshAttr(mesh.attributes["mesh"])
+    axes = {axis.name: axis.size for axis in map(sdy.MeshAxisAttr, attr.axes)}
+    return MeshShape(axes, tuple(attr.device_ids))
+
+
+def read_axis_groups(attr: ir.Attribute) -> AxisGroups | None:
+    """Return ``attr`` as groups by mesh axes, or None if it has another form."""
+    if not stablehlo.ReplicaGroupMeshAxesAttr.isinstance(attr):
+        return None
+    groups: Any = stablehlo.ReplicaGroupMeshAxesAttr(attr)
+    axes = []
+    for named in groups.axes:
+        ref: Any = stablehlo.AxisRefAttr(named)
+        part = ref.sub_axis_info
+        info: Any = stablehlo.SubAxisInfoAttr(part) if part is not None else None
+        axes.append((ref.name, info.pre_size, info.size) if info else (ref.name, 1, 0))
+    if stablehlo.MeshAttr.isinstance(groups.mesh):
+        mesh: Any = stablehlo.MeshAttr(groups.mesh)
+        sizes = {axis.name: axis.size for axis in map(stablehlo.MeshAxisAttr, mesh.axes)}
+        ids = tuple(mesh.device_ids) if mesh.device_ids is not None else ()
+        return AxisGroups(MeshShape(sizes, ids), tuple(axes))
+    return AxisGroups(groups.mesh.value, tuple(axes))
