@@ -11,7 +11,7 @@ peak rates has an HFU above 1.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from hespas.configs.node_spec import NodeSpec
@@ -35,12 +35,14 @@ class StepWork:
         tokens_per_step: Tokens processed.
         samples_per_step: Samples processed.
         price_per_hour: US dollars for an hour of one device.
+        model_flops_source: How the operations of the model were found, if the exporter says it.
     """
 
     model_flops: float | None = None
     tokens_per_step: float | None = None
     samples_per_step: float | None = None
     price_per_hour: float | None = None
+    model_flops_source: str | None = None
 
     @classmethod
     def from_facts(
@@ -54,7 +56,11 @@ class StepWork:
             "price_per_hour": node.price_per_hour if node else None,
         }
         requested = {name: overrides.get(name) for name in known}
-        return cls(**{n: known[n] if value is None else value for n, value in requested.items()})
+        source = None if requested["model_flops"] else facts.get("flops_per_step_source")
+        return cls(
+            **{n: known[n] if value is None else value for n, value in requested.items()},
+            model_flops_source=source,
+        )
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ class DerivedFigures:
         energy_model: How the energy was computed.
         price_per_hour: US dollars for an hour of one device.
         cost_usd: US dollars, summed over all devices.
+        model_flops_source: How ``model_flops`` was found, if the exporter says it.
     """
 
     executed_flops: int
@@ -89,6 +96,7 @@ class DerivedFigures:
     energy_model: str | None
     price_per_hour: float | None
     cost_usd: float | None
+    model_flops_source: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -121,8 +129,7 @@ def derive_step_figures(
     executed = devices * sum(flops.values())
     dtype = max(flops, key=flops.__getitem__, default=None)
     peak = _compute_peak_rate(node, dtype, flops)
-    known = [getattr(work, f.name) for f in fields(StepWork)]
-    model_flops, tokens, samples, price = known
+    model_flops, price = work.model_flops, work.price_per_hour
     seconds = step_time_s
     if seconds is None and not stats["totals"]["comm_ops"]:
         seconds = stats["totals"]["time_ns"] * 1e-9
@@ -136,14 +143,15 @@ def derive_step_figures(
         peak_flops_per_s=peak,
         mfu=_divide_known(model_flops, attainable_flops),
         hfu=_divide_known(executed, attainable_flops),
-        tokens_per_s=_divide_known(tokens, seconds),
-        samples_per_s=_divide_known(samples, seconds),
+        tokens_per_s=_divide_known(work.tokens_per_step, seconds),
+        samples_per_s=_divide_known(work.samples_per_step, seconds),
         energy_j=energy_j,
         energy_model=energy_model,
         price_per_hour=price,
         cost_usd=None
         if price is None or seconds is None
         else price * devices * seconds / SECONDS_PER_HOUR,
+        model_flops_source=work.model_flops_source,
     )
 
 
@@ -207,11 +215,13 @@ def list_figure_warnings(figures: DerivedFigures, node: NodeSpec | None) -> list
         )
     model, executed = figures.model_flops, figures.executed_flops
     if model is not None and model > executed * (1 + ROUNDING):
+        reason = "such as the masked scores of causal attention"
+        if figures.model_flops_source is not None:
+            reason = "such as those whose results nothing needs"
         warnings.append(
             f"the program executes {format_scaled(executed, 'FLOP').strip()}, fewer than the "
             f"{format_scaled(model, 'FLOP').strip()} that its model is said to need, so MFU is "
-            "above HFU: model-flops counts operations that the program skips, such as the masked "
-            "scores of causal attention"
+            f"above HFU: model-flops counts operations that the program skips, {reason}"
         )
     return warnings
 

@@ -69,6 +69,7 @@ class _StepFigures(_ResultModel):
     energy_model: Text = None
     price_per_hour: Number = None
     cost_usd: Number = None
+    model_flops_source: Text = None
 
 
 class _ComputeParts(_ResultModel):

@@ -347,8 +347,9 @@ def _build_derived_table(summary: RunSummary) -> TextTable:
         peak = (
             f"dense {derived.peak_dtype} peak, {format_scaled(derived.peak_flops_per_s, 'FLOP/s')}"
         )
+        source = f", {derived.model_flops_source}" if derived.model_flops_source else ""
         for name, share, flops, flops_kind in (
-            ("MFU", derived.mfu, derived.model_flops, "of the model"),
+            ("MFU", derived.mfu, derived.model_flops, f"of the model{source}"),
             ("HFU", derived.hfu, derived.executed_flops, "executed"),
         ):
             if share is not None and flops is not None:

@@ -78,6 +78,7 @@ def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
     from hespas.frontends.export.export_spec import ExportSpec
     from hespas.frontends.export.program_source import ExportRequest, load_lowered_program
     from hespas.frontends.jax import from_jax
+    from hespas.frontends.model_operations import add_model_flops
     from hespas.passes.prepare.device_grid import read_stated_count
 
     _exclude_own_frames()
@@ -93,6 +94,7 @@ def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
         )
     )
     module = from_jax(loaded.lowered)
+    facts = add_model_flops(module, loaded.facts)
     _partition_custom_kernels(module, output.parent)
     with output.open("wb") as file:
         module.operation.write_bytecode(file)
@@ -101,7 +103,7 @@ def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
         "mesh": dict(loaded.mesh),
         "devices": (read_stated_count(module, NUM_PARTITIONS) or 1)
         * (read_stated_count(module, NUM_REPLICAS) or 1),
-        "facts": dict(loaded.facts),
+        "facts": facts,
         "lower_s": time.monotonic() - start,
         "peak_bytes": _measure_peak_bytes(),
     }

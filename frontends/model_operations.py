@@ -1,0 +1,192 @@
+"""The operations that a model needs, counted in the program that a framework lowered.
+
+MFU divides by what the model needs, and the program of a training step executes more: what
+rematerialisation computes again, and what partitioning pads. The lowered program shows both. Its
+shapes are those of all devices, and JAX names every op that ``jax.checkpoint`` computes again.
+
+Counted are matrix products, convolutions, and the products in kernels of attention, as in the
+definition of MFU (PaLM, arXiv 2204.02311, appendix B).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hespas.dialects.attr_codec import Fact, read_trip_count
+from hespas.dialects.mlir import (
+    collect_meshes,
+    get_attribute,
+    get_call_target,
+    ir,
+    read_mesh_shape,
+)
+from hespas.dialects.op_kinds import (
+    BRANCHES,
+    CALLEE,
+    COLLECTIVE_CALL_TARGETS,
+    CUSTOM_CALLS,
+    LOOPS,
+    MANUAL_COMPUTATION,
+    NUM_PARTITIONS,
+    NUM_REPLICAS,
+    PARTITIONER_CALL_TARGETS,
+)
+from hespas.estimators.rules.custom_calls import find_kernel_name
+from hespas.estimators.work import compute_op_work, find_cost_rule
+from hespas.passes.prepare.census import ModuleCensus, collect_census
+from hespas.passes.prepare.device_grid import read_stated_count
+from hespas.passes.prepare.partition import has_global_shapes
+from hespas.passes.prepare.scalars import ScalarEvaluator
+from hespas.passes.prepare.trip_counts import find_trip_count
+from hespas.support.errors import HespasError, find_framework_name
+
+MODEL_FLOPS = "flops_per_step"
+MODEL_FLOPS_SOURCE = "flops_per_step_source"
+COUNTED = "counted in the lowered program"
+RECOMPUTED = "rematted_computation"  # JAX's name for what jax.checkpoint computes again
+PRODUCT_KINDS = ("gemm", "conv", "attention")
+# Backward kernels of attention compute scores again, and the second of splash attention also the
+# gradients of probabilities: the products of the model among all products of the kernel, for keys
+# and values of equal size.
+_KERNEL_PRODUCTS = (
+    (re.compile(r"__cudnn\$fmha.*Backward"), 4, 5),
+    (re.compile(r"splash_m[hq]a_dkv"), 3, 4),
+    (re.compile(r"splash_m[hq]a_dq"), 1, 3),
+)
+
+
+def add_model_flops(module: ir.Module, facts: Mapping[str, Fact]) -> dict[str, Fact]:
+    """Return the facts of a lowered module with the operations of its model.
+
+    They stay as they are if they have these operations, or if these cannot be counted. The module
+    must not have been partitioned or optimised by XLA.
+    """
+    flops = None if MODEL_FLOPS in facts else count_model_flops(module)
+    return {**facts, **({MODEL_FLOPS: flops, MODEL_FLOPS_SOURCE: COUNTED} if flops else {})}
+
+
+def count_model_flops(module: ir.Module) -> int | None:
+    """Count the operations that the model of a lowered program needs, summed over all devices.
+
+    Returns:
+        The operations; None if they cannot be counted: the ops carry no names of a framework, so
+        that nothing tells what is computed again, or a kernel, a shape or the parts of a device
+        are not known.
+    """
+    census = collect_census(module)
+    counter = _ModelOperationCounter(module, census)
+    try:
+        flops = counter.count_function_flops(counter.entry_name)
+        devices = 1 if has_global_shapes(module, census) else _count_devices(module)
+    except (HespasError, _UncountableError):
+        return None
+    return flops * devices
+
+
+def _count_devices(module: ir.Module) -> int:
+    """Return the number of devices that run a module with the shapes of one device."""
+    return math.prod(
+        read_stated_count(module, name) or 1 for name in (NUM_PARTITIONS, NUM_REPLICAS)
+    )
+
+
+class _UncountableError(Exception):
+    """A product whose share in the model is not known."""
+
+
+@dataclass
+class _ModelOperationCounter:
+    """Counts the operations of each function once.
+
+    A function that both the forward pass and its recomputation call is told apart by the names of
+    the calls.
+    """
+
+    module: ir.Module
+    census: ModuleCensus
+    entry_name: str = field(init=False)
+    scalars: ScalarEvaluator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.entry_name = next(iter(self.census.functions))
+        callers: dict[str, list[ir.Operation]] = {}
+        for contents in self.census.functions.values():
+            for callee, op in contents.callees:
+                callers.setdefault(callee, []).append(op)
+        table = {name: contents.function for name, contents in self.census.functions.items()}
+        self.scalars = ScalarEvaluator(table, callers)
+        self.count_function_flops = functools.cache(self._count_function_flops)
+
+    def _count_function_flops(self, name: str) -> int:
+        return self._count_region_flops(self.census.functions[name].function.regions[0])
+
+    def _count_region_flops(self, region: ir.Region) -> int:
+        return sum(
+            self._count_op_flops(view.operation)
+            for block in region.blocks
+            for view in block.operations
+        )
+
+    def _count_op_flops(self, op: ir.Operation) -> int:
+        name = op.name
+        if name in CALLEE:
+            flops = self.count_function_flops(get_attribute(op, CALLEE[name]).value)
+            return 0 if flops and _is_recomputed(op) else flops
+        if name in LOOPS:
+            trips = find_trip_count(op, self.scalars)
+            if trips is None:
+                trips = read_trip_count(op)
+            return (1 if trips is None else trips) * self._count_region_flops(op.regions[1])
+        if name in BRANCHES:
+            return max(map(self._count_region_flops, op.regions))
+        if name == MANUAL_COMPUTATION:
+            return self._count_manual_devices(op) * self._count_region_flops(op.regions[0])
+        if name in CUSTOM_CALLS:
+            return _count_call_flops(op)
+        rule = find_cost_rule(name)
+        return _count_product_flops(op) if rule is not None and rule.kind in PRODUCT_KINDS else 0
+
+    def _count_manual_devices(self, op: ir.Operation) -> int:
+        """Return the number of parts into which a manual computation divides its program."""
+        names = re.findall(
+            r"<@([\w.$-]+)", f"{op.attributes['in_shardings']} {op.attributes['out_shardings']}"
+        )
+        axes = set(re.findall(r'"([^"]*)"', str(op.attributes["manual_axes"])))
+        mesh = collect_meshes(self.module).get(names[0]) if names else None
+        if mesh is None:
+            raise _UncountableError
+        return math.prod(size for axis, size in read_mesh_shape(mesh).axes.items() if axis in axes)
+
+
+def _is_recomputed(op: ir.Operation) -> bool:
+    """Return whether the op repeats the forward pass; raises _UncountableError without a name."""
+    name = find_framework_name(op.location)
+    if not name:
+        raise _UncountableError
+    return RECOMPUTED in name
+
+
+def _count_product_flops(op: ir.Operation) -> int:
+    return 0 if _is_recomputed(op) else compute_op_work(op).flops
+
+
+def _count_call_flops(op: ir.Operation) -> int:
+    """Return the operations of a custom call that belong to the model."""
+    target = get_call_target(op)
+    if target in COLLECTIVE_CALL_TARGETS:
+        return 0
+    if target in PARTITIONER_CALL_TARGETS - {"Sharding"}:
+        raise _UncountableError  # the parts of a device have no mesh
+    work = compute_op_work(op)
+    flops = sum(part.flops for part in work.parts if part.unit == "matrix")
+    if not flops or _is_recomputed(op):
+        return 0
+    name = f"{target} {find_kernel_name(op)}"
+    for pattern, of_model, of_kernel in _KERNEL_PRODUCTS:
+        if pattern.search(name):
+            return flops * of_model // of_kernel
+    return flops
