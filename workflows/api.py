@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
-from hespas import frontends
-from hespas.dialects.mlir import clone_module, ir, make_context
+from hespas.dialects.mlir import ir
 from hespas.support.errors import UsageError
 from hespas.support.supervised_process import open_temporary_folder
-from hespas.support.text_tables import format_plain_table
-from hespas.workflows import result_sources, run_comparison, run_flow, run_plan, run_summary
+from hespas.workflows import result_sources, run_comparison, run_flow, run_plan
+from hespas.workflows.estimate_source import load_program_source, read_program
+from hespas.workflows.program_estimate import ProgramEstimate
 from hespas.workflows.run_config import OUTPUTS, load_json_object
 from hespas.workflows.run_flow import TextFunction, ignore_text
 
 if TYPE_CHECKING:
-    from hespas.dialects.attrs import MemoryAttr, TargetAttr
     from hespas.simulators.report_rows import SimulationReport
     from hespas.workflows.run_comparison import ComparedResult, WorkScaling
     from hespas.workflows.run_summary import RunSummary
@@ -26,120 +25,6 @@ if TYPE_CHECKING:
 
 Program = Union[str, bytes, "os.PathLike[str]", ir.Module, Any]
 """MLIR or HLO text or bytes, a file, an ``ir.Module``, or a ``jax.stages.Lowered``."""
-
-
-@dataclass(frozen=True)
-class RegionTime:
-    """The compute time of one distinct region.
-
-    Attributes:
-        name: The function of the region, or the op that the region consists of.
-        digest: The content hash of the region.
-        runs: How many times one device runs it in a step.
-        time_s: The time of all these runs in seconds.
-        bound: What limits it.
-    """
-
-    name: str
-    digest: str
-    runs: int
-    time_s: float
-    bound: str
-
-
-@dataclass(frozen=True)
-class TimeBreakdown:
-    """The compute time of one device in seconds, divided in several ways; longest first.
-
-    Attributes:
-        kinds: Time by kind of op, such as ``stablehlo.dot_general``.
-        bounds: Time by what limits it: ``compute``, ``memory``, ``launch`` or ``latency``.
-        dtypes: Time by element type; ``none`` for ops that do no operations.
-        regions: Time by distinct compute region.
-    """
-
-    kinds: dict[str, float]
-    bounds: dict[str, float]
-    dtypes: dict[str, float]
-    regions: list[RegionTime]
-
-
-@dataclass(frozen=True)
-class ProgramEstimate:
-    """How long a program takes, and why. ``print`` shows it as tables.
-
-    Attributes:
-        summary: All figures of the run, as ``hespas run`` reports them.
-        module: The annotated module: ``hespas.cost`` on every op, kernel and region.
-    """
-
-    summary: RunSummary
-    module: ir.Module
-
-    @property
-    def step_time_s(self) -> float | None:
-        """The step time in seconds; None if the program communicates and there is no system."""
-        if self.summary.simulation is not None:
-            return self.summary.simulation.result.step_time_ns * 1e-9
-        return None if self.summary.module_stats["totals"]["comm_ops"] else self.compute_s
-
-    @property
-    def compute_s(self) -> float:
-        """The compute time of one device in seconds."""
-        return self.summary.time_ns * 1e-9
-
-    @property
-    def band_s(self) -> tuple[float, float] | None:
-        """The 80 % band of the step time, or of the compute time if there is no step time.
-
-        None if the estimator does not know how far off it is.
-        """
-        if self.summary.simulation is not None:
-            return self.summary.step_band_s
-        ends = self.summary.band_ns
-        return None if ends is None else (ends[0] * 1e-9, ends[1] * 1e-9)
-
-    @property
-    def memory(self) -> MemoryAttr | None:
-        """The memory on one device, in bytes; None if ``memory=False``."""
-        return self.summary.memory
-
-    @property
-    def fits_memory(self) -> bool | None:
-        """Whether the peak memory fits the node; None if either is not known."""
-        return self.summary.fits_memory
-
-    @property
-    def breakdown(self) -> TimeBreakdown:
-        """The compute time by kind of op, bound, element type and region."""
-        kinds, bounds, dtypes = (
-            {name: ns * 1e-9 for name, ns in self.summary.list_time_shares(by)}
-            for by in ("op", "bound", "dtype")
-        )
-        regions = [
-            RegionTime(
-                row["name"], row["digest"], row["runs"], row["runs"] * row["time_ns"] * 1e-9,
-                row["bound"],
-            )
-            for row in self.summary.module_stats["regions"]
-        ]  # fmt: skip
-        regions.sort(key=lambda region: -region.time_s)
-        return TimeBreakdown(kinds, bounds, dtypes, regions)
-
-    @property
-    def target(self) -> TargetAttr:
-        """The node, the number of devices, and the provenance of the constants."""
-        return self.summary.target
-
-    @property
-    def warnings(self) -> list[str]:
-        """What makes the estimate less certain, such as ops without a cost."""
-        return self.summary.warnings
-
-    def __str__(self) -> str:
-        tables = run_summary.build_summary_tables(self.summary, show_files=False)
-        warnings = [f"warning: {text}" for text in self.warnings]
-        return "\n\n".join([*map(format_plain_table, tables), *warnings])
 
 
 def read(program: Program) -> ir.Module:
@@ -157,36 +42,42 @@ def read(program: Program) -> ir.Module:
     Raises:
         HespasError: The program cannot be read or is not valid.
     """
-    if isinstance(program, bytes):
-        return frontends.parse_module(program, "<bytes>", make_context())
-    if isinstance(program, str) and "\n" in program:
-        return frontends.parse_module(program.encode(), "<text>", make_context())
-    if isinstance(program, (str, os.PathLike)):
-        return frontends.read_module(program, make_context())
-    return frontends.from_jax(program)
+    return read_program(program)
 
 
 def estimate(
-    program: Program,
-    *,
-    node: str,
+    program: Program | Callable[..., Any],
+    *args: Any,
+    target: str | None = None,
+    node: str | None = None,
     system: str | None = None,
     estimator: str = "calibrated",
+    form: str | None = None,
     fuse: bool = False,
     note: TextFunction = ignore_text,
     **options: Any,
 ) -> ProgramEstimate:
     """Estimate how long one step of a program takes. Leaves no file behind.
 
+    A JAX function is lowered for its arguments in this process: nothing is allocated, and no device
+    is needed. The operations of its model are counted in the lowered program, so that the result
+    has an MFU (see docs/how-to/estimate.md).
+
     Args:
-        program: See `hespas.read`. A module in memory is copied first and stays as it is.
-        node: The type of device: a preset such as ``"H100_80GB"``, or a JSON file.
+        program: A JAX function, jitted or not, with its arguments; or what `hespas.read` takes. A
+            module in memory is copied first and stays as it is.
+        *args: The arguments of the function: arrays or ``jax.ShapeDtypeStruct``, whose shardings
+            may be over a mesh of abstract devices.
+        target: The type of device: a preset such as ``"H100_80GB"``, or a JSON file.
+        node: The same as ``target``, under its name in the configuration of a run.
         system: The network: a preset such as ``"HGX_H100_8"``, or a folder. Without one there is
             no step time for a program that communicates.
         estimator: The name of the estimator.
-        fuse: Whether to group ops into kernels as XLA would. Set it, or ``form="xla"`` to compile
-            with XLA for the node, for programs that XLA has not optimised, such as those that
-            ``jax.jit(f).lower(...)`` returns. Unlike `hespas.run`, this never compiles by default.
+        form: ``"fuse"`` groups ops into kernels as XLA would, ``"xla"`` compiles with XLA for the
+            node, and ``"as-is"`` takes the ops of the program. By default ``"fuse"`` for functions
+            and for what ``jax.jit(f).lower(...)`` returns, otherwise ``"as-is"``. Unlike
+            `hespas.run`, this never compiles by default.
+        fuse: The same as ``form="fuse"``.
         note: Receives warnings and notes as they occur, one line each.
         **options: Other options of a run, see docs/reference/run-config.md.
 
@@ -194,31 +85,34 @@ def estimate(
         Times, memory, their breakdown, and the annotated module.
 
     Raises:
-        HespasError: The program cannot be read or estimated, or a preset does not exist.
+        HespasError: The program cannot be read or estimated, or a preset does not exist. Errors of
+            JAX and of the function itself are passed on.
     """
     for name in OUTPUTS:
         if name in options:
             raise UsageError(f"estimate writes no files: '{name}'", remedy="use hespas.run")
-    name, module = _load_private_module(program)
+    device = _select_device(target, node)
+    source = load_program_source(program, args, device)
+    default_form = "fuse" if fuse or source.is_lowered else "as-is"
     with open_temporary_folder() as scratch:
-        values = {"form": "fuse" if fuse else "as-is", **options, "fuse": fuse}
-        values |= {"mlir": name, "node": node, "system": system, "estimator": estimator}
+        values = {**options, "form": form or default_form, "fuse": fuse}
+        values |= {"mlir": source.name, "node": device, "system": system, "estimator": estimator}
         values |= {"output": os.path.join(scratch, "traces")}
         plan = run_plan.build_run_plan(run_plan.merge_run_config(values, {}, "hespas.estimate"))
-        outcome = run_flow.execute_plan(plan, note, module=module)
+        outcome = run_flow.execute_plan(plan, note, module=source.module)
         simulation = run_flow.simulate_traces(plan, outcome, note)
     summary = run_flow.summarise_run(plan, outcome, simulation)
     return ProgramEstimate(summary, outcome.module)
 
 
-def _load_private_module(program: Program) -> tuple[str, ir.Module]:
-    """Return the name of a program, and a module that may be changed."""
-    module = read(program)
-    if isinstance(program, bytes) or (isinstance(program, str) and "\n" in program):
-        return "<text>", module
-    if isinstance(program, (str, os.PathLike)):
-        return os.fspath(program), module
-    return f"<{type(program).__name__}>", clone_module(module)
+def _select_device(target: str | None, node: str | None) -> str:
+    """Return the device that either argument names; raises UsageError."""
+    if target is not None and node is not None and target != node:
+        raise UsageError(f"'target' is {target}, but 'node' is {node}", remedy="name one of them")
+    device = target or node
+    if device is None:
+        raise UsageError("no type of device is given", remedy='name it, as in target="H100_80GB"')
+    return device
 
 
 def run(

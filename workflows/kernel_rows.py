@@ -179,6 +179,26 @@ def sum_time_by(
     return [(name, ns, count[name]) for name, ns in sorted(time_ns.items(), key=lambda x: -x[1])]
 
 
+def sum_time_by_line(module: ir.Module) -> list[tuple[str, float, int]]:
+    """Sum (``file:line``, nanoseconds, executions) of an annotated module; longest first.
+
+    Raises:
+        HespasError: The module is not annotated.
+    """
+    time_ns: dict[str, float] = {}
+    count: Counter[str] = Counter()
+    for op, sites in _iterate_executed_ops(module):
+        if Cost.NAME not in op.attributes:
+            continue
+        cost = Cost.from_dictionary_attr(op.attributes[Cost.NAME])
+        runs = sum(sites.values())
+        if runs and cost.latency_ns:
+            line = format_source_position(op.location).rpartition(":")[0] or "no source line"
+            time_ns[line] = time_ns.get(line, 0.0) + runs * cost.latency_ns
+            count[line] += runs
+    return [(line, ns, count[line]) for line, ns in sorted(time_ns.items(), key=lambda x: -x[1])]
+
+
 @dataclass(frozen=True, slots=True)
 class _RegionSite:
     """One call of a region.

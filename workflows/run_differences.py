@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hespas.support.html_tables import format_html_page
+from hespas.support.text_tables import TextTable, format_plain_table
 from hespas.workflows.gate.step_comparison import StepComparison, compute_relative_growth
 from hespas.workflows.gate.step_profile import KernelProfile, profile_result
 from hespas.workflows.run_results import RunResult
 
+SHOWN = 10  # rows of a table
 TOTALS = ("step_time_s", "compute_s", "comm_s", "exposed_comm_s", "overlap_s")
 COUNTS = (
     "devices", "flops", "read_bytes", "write_bytes", "comm_ops", "comm_bytes", "gaps",
@@ -64,9 +67,11 @@ class TimeChange:
         return self.a_s == self.b_s and self.a_count == self.b_count
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunDifference:
     """The differences between two results, the largest change of time first.
+
+    ``print`` shows it as tables, and Jupyter as a page.
 
     Attributes:
         a: The first result.
@@ -101,6 +106,21 @@ class RunDifference:
     def relative_growth(self) -> float:
         """B over A minus 1, by that measure; infinite if A takes no time and B does."""
         return compute_relative_growth(*self.totals[self.compared_measure])
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(format_plain_table, self._build_tables()))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return format_html_page("", self._build_tables())
+
+    def _build_tables(self: RunDifference) -> list[TextTable]:
+        from hespas.workflows import difference_report
+
+        names = [result.program_name for result in (self.a, self.b)]
+        return difference_report.build_changes_tables(self, names, SHOWN)
 
 
 def find_run_differences(a: RunResult, b: RunResult, depth: int = 2) -> RunDifference:

@@ -1,7 +1,7 @@
 """Predict how fast a distributed ML program runs, with MLIR passes over its StableHLO.
 
     >>> import hespas
-    >>> print(hespas.estimate("step.mlir", node="H100_80GB", system="HGX_H100_8"))
+    >>> print(hespas.estimate(step, params, batch, target="H100_80GB", system="HGX_H100_8"))
 
 Names are imported when they are first used, so that ``import hespas`` loads no MLIR bindings.
 """
@@ -14,25 +14,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hespas.dialects.attrs import Cost
     from hespas.support.errors import HespasError
-    from hespas.workflows.api import (
-        ProgramEstimate,
-        RegionTime,
-        TimeBreakdown,
-        compare,
-        estimate,
-        read,
-        run,
-        simulate,
-        sweep,
-    )
+    from hespas.workflows.api import compare, estimate, read, run, simulate, sweep
+    from hespas.workflows.program_estimate import ProgramEstimate, RegionTime, TimeBreakdown
+    from hespas.workflows.run_differences import RunDifference, TimeChange
+    from hespas.workflows.time_ranking import RankedTime, TimeRanking
 
 __version__ = "0.1.0"
 __all__ = [
     "Cost",
     "HespasError",
     "ProgramEstimate",
+    "RankedTime",
     "RegionTime",
+    "RunDifference",
     "TimeBreakdown",
+    "TimeChange",
+    "TimeRanking",
     "__version__",
     "compare",
     "estimate",
@@ -42,7 +39,15 @@ __all__ = [
     "sweep",
 ]
 
-_MODULES = {"Cost": "hespas.dialects.attrs", "HespasError": "hespas.support.errors"}
+_MODULES = {
+    "Cost": "hespas.dialects.attrs",
+    "HespasError": "hespas.support.errors",
+    **dict.fromkeys(
+        ("ProgramEstimate", "RegionTime", "TimeBreakdown"), "hespas.workflows.program_estimate"
+    ),
+    **dict.fromkeys(("RunDifference", "TimeChange"), "hespas.workflows.run_differences"),
+    **dict.fromkeys(("RankedTime", "TimeRanking"), "hespas.workflows.time_ranking"),
+}
 
 
 def __getattr__(name: str) -> Any:

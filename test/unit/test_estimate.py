@@ -1,0 +1,193 @@
+"""``hespas.estimate`` on JAX functions, and what its result can tell."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
+
+import hespas
+from hespas.frontends.export import Exportable
+from hespas.frontends.function_lowering import select_lowering_platform
+from hespas.support.errors import UsageError
+
+NODE, SYSTEM = "H100_80GB", "H100_80GB_4GPU"
+MESH = AbstractMesh((4,), ("data",))
+
+
+def array(*shape: int, spec: PartitionSpec | None = None) -> jax.ShapeDtypeStruct:
+    sharding = None if spec is None else NamedSharding(MESH, spec)
+    return jax.ShapeDtypeStruct(shape, jnp.bfloat16, sharding=sharding)
+
+
+def layer(x: Any, w: Any) -> Any:
+    return jnp.tanh(x @ w)
+
+
+def sum_shards(x: Any, w: Any) -> Any:
+    """A layer whose result is summed over the devices of the mesh; no partitioner is needed."""
+    return jax.shard_map(
+        lambda x, w: jax.lax.psum(layer(x, w), "data"),
+        mesh=MESH,
+        in_specs=(PartitionSpec("data"), PartitionSpec()),
+        out_specs=PartitionSpec(),
+    )(x, w)
+
+
+@pytest.fixture(scope="module")
+def shards() -> tuple[jax.ShapeDtypeStruct, ...]:
+    return array(4096, 1024, spec=PartitionSpec("data")), array(1024, 2048, spec=PartitionSpec())
+
+
+@pytest.fixture(scope="module")
+def step(shards: Any) -> hespas.ProgramEstimate:
+    return hespas.estimate(sum_shards, *shards, target=NODE, system=SYSTEM)
+
+
+def test_plain_and_jitted_functions_and_lowered_programs_are_one_program():
+    shapes = array(512, 256), array(256, 128)
+    jitted = jax.jit(layer)
+    exportable = Exportable("layer", layer, shapes)
+    forms = [
+        hespas.estimate(layer, *shapes, target=NODE),
+        hespas.estimate(jitted, *shapes, target=NODE),
+        hespas.estimate(jitted, *(jnp.zeros(s.shape, s.dtype) for s in shapes), target=NODE),
+        hespas.estimate(jitted.trace(*shapes), target=NODE),
+        hespas.estimate(jitted.lower(*shapes), node=NODE),
+        hespas.estimate(exportable, target=NODE),
+    ]
+    assert len({form.step_time_s for form in forms}) == 1
+    assert {form.summary.derived.model_flops for form in forms} == {2 * 512 * 256 * 128}
+    assert {form.summary.form for form in forms} == {"fused by hespas"}
+    assert {form.summary.program for form in forms} == {"layer", "<Traced>", "<Lowered>"}
+    assert len(forms[0].breakdown.regions) == 1  # the activation is in the product's kernel
+
+
+def test_a_sharded_function_needs_no_devices(step, shards):
+    assert jax.device_count() < 4
+    assert step.target.devices == 4 and step.step_time_s > step.compute_s
+    flops = 2 * 4096 * 1024 * 2048
+    assert step.summary.derived.model_flops == flops
+    assert step.mfu == pytest.approx(flops / (4 * 989.4e12 * step.step_time_s))
+
+
+def test_constraints_and_shardings_of_arguments_are_partitioned():
+    def constrain(x: Any, w: Any) -> Any:
+        return jax.lax.with_sharding_constraint(layer(x, w), PartitionSpec("data"))
+
+    shapes = array(4096, 512), array(512, 512, spec=PartitionSpec("data"))
+    result = hespas.estimate(jax.jit(constrain), *shapes, target=NODE, system=SYSTEM)
+    assert result.target.devices == 4
+    assert result.summary.derived.model_flops == 2 * 4096 * 512 * 512
+    assert result.summary.module_stats["totals"]["comm_ops"] == 1  # the weights are gathered
+
+
+def test_donated_arguments_share_memory_with_results():
+    def update(x: Any) -> Any:
+        return x + 1
+
+    peaks = [
+        hespas.estimate(jax.jit(update, donate_argnums=numbers), array(1024, 1024), target=NODE)
+        for numbers in ((), (0,))
+    ]
+    kept, donated = (result.memory.peak_bytes for result in peaks if result.memory)
+    assert kept == 2 * donated
+
+
+def test_options_of_python_are_bound_with_partial():
+    def scale(x: Any, *, times: int) -> Any:
+        return functools.reduce(lambda x, _: x @ x, range(times), x)
+
+    result = hespas.estimate(functools.partial(scale, times=3), array(64, 64), target=NODE)
+    assert result.summary.derived.model_flops == 3 * 2 * 64**3
+
+
+def test_wrong_calls_are_told():
+    x = array(8, 8)
+    with pytest.raises(UsageError, match="no type of device is given"):
+        hespas.estimate(layer, x, x)
+    with pytest.raises(UsageError, match="'target' is H100_80GB, but 'node' is A100_SXM_40GB"):
+        hespas.estimate(layer, x, x, target=NODE, node="A100_SXM_40GB")
+    with pytest.raises(UsageError, match="a Lowered takes none"):
+        hespas.estimate(jax.jit(layer).lower(x, x), x, target=NODE)
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        hespas.estimate(layer, x, target=NODE)
+    other = NamedSharding(AbstractMesh((2,), ("model",)), PartitionSpec("model"))
+    elsewhere = jax.ShapeDtypeStruct((8, 8), jnp.bfloat16, sharding=other)
+    with pytest.raises(hespas.HespasError, match=r"over different meshes: {'data': 4} and"):
+        hespas.estimate(layer, array(8, 8, spec=PartitionSpec("data")), elsewhere, target=NODE)
+
+
+def test_kernels_are_those_of_the_vendor():
+    platforms = [select_lowering_platform(v) for v in ("NVIDIA", "AMD", "Google", "example")]
+    assert platforms == ["cuda", "rocm", "tpu", "cpu"]
+
+
+@pytest.mark.parametrize("by", ["kernel", "op", "line", "layer"])
+def test_the_ranking_adds_up_to_the_compute_time(step, by):
+    ranking = step.top(100, by)
+    assert sum(row.time_s for row in ranking) == pytest.approx(step.compute_s)
+    assert sum(row.share for row in ranking) == pytest.approx(1)
+    assert [row.time_s for row in ranking] == sorted((r.time_s for r in ranking), reverse=True)
+    assert ranking.by in str(ranking) and repr(ranking) == str(ranking)
+
+
+def test_the_ranking_names_kernels_and_lines(step):
+    assert "gemm" in step.top(1, "op").rows[0].name
+    (row,) = step.top(1, "line")
+    file, _, line = row.name.rpartition(":")
+    assert file == __file__ and line.isdecimal()
+    short = step.top(0)
+    assert not len(short) and short.omitted == len(step.top(100))
+    with pytest.raises(UsageError, match="no ranking by 'lines'") as raised:
+        step.top(by="lines")
+    assert "line" in raised.value.remedy
+
+
+def test_the_result_prints_as_tables_and_as_a_page(step):
+    text = str(step)
+    assert repr(step) == text
+    assert "of the model, counted in the lowered program" in text and "step time" in text
+    page = step._repr_html_()
+    assert page.startswith('<div class="hespas">') and page.endswith("</div>")
+    assert "sum_shards on 4 x H100_80GB" in page and "MFU" in page
+    assert "<script" not in page and "http" not in page.replace("https://ui.perfetto.dev", "")
+    assert page.count("<table>") == page.count("</table>") > 4
+
+
+def test_text_in_pages_is_escaped():
+    def less(x: Any) -> Any:
+        return x @ x
+
+    less.__name__ = "<b>"
+    page = hespas.estimate(less, array(8, 8), target=NODE)._repr_html_()
+    assert "&lt;b&gt; on 1 x" in page and "<b>&" in page
+
+
+def test_a_timeline_shows_every_node(step, tmp_path):
+    path = tmp_path / "step.perfetto-trace"
+    drawn = step.timeline(path)
+    assert path.stat().st_size == drawn.size_bytes
+    assert drawn.devices == (0, 1, 2, 3) and drawn.slices >= 4 * 2
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_timeline_needs_a_network(tmp_path):
+    result = hespas.estimate(layer, array(8, 8), array(8, 8), target=NODE)
+    with pytest.raises(UsageError, match="no system is given"):
+        result.timeline(tmp_path / "step.perfetto-trace")
+
+
+def test_estimates_are_compared_by_kernel_and_layer(step, shards):
+    f32 = [jax.ShapeDtypeStruct(s.shape, jnp.float32, sharding=s.sharding) for s in shards]
+    wider = hespas.estimate(sum_shards, *f32, target=NODE, system=SYSTEM)
+    difference = step.compare(wider)
+    assert difference.totals["step_time_s"] == (step.step_time_s, wider.step_time_s)
+    assert difference.relative_growth > 0 and difference.kernels and difference.collectives
+    assert "By layer" in str(difference) and "<table>" in difference._repr_html_()
+    same = step.compare(step)
+    assert same.relative_growth == 0 and all(change.is_equal for change in same.kernels)

@@ -1,0 +1,100 @@
+"""The programs that ``hespas.estimate`` and ``hespas.read`` take, as MLIR modules."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from hespas import configs, frontends
+from hespas.dialects.attr_codec import read_program_facts, write_program_facts
+from hespas.dialects.mlir import clone_module, ir, make_context
+from hespas.frontends.export.exportable import Exportable
+from hespas.support.errors import UsageError
+
+
+@dataclass(frozen=True)
+class ProgramSource:
+    """A program that is estimated.
+
+    Attributes:
+        name: Its name, for messages.
+        module: A module that may be changed.
+        is_lowered: Whether JAX has lowered it in this process, so that XLA has not optimised it.
+    """
+
+    name: str
+    module: ir.Module
+    is_lowered: bool = False
+
+
+def load_program_source(program: Any, args: tuple[Any, ...], device: str) -> ProgramSource:
+    """Read a program, or lower a JAX function for its arguments and the vendor of a device.
+
+    Raises:
+        HespasError: The program cannot be read, or arguments are given for what takes none.
+    """
+    if args and not callable(program):
+        raise UsageError(
+            f"arguments are given, but a {type(program).__name__} takes none",
+            remedy="pass the function itself with its arguments",
+        )
+    lowered = _find_lowered_program(program, args, device)
+    if lowered is not None:
+        return _take_lowered_module(program, lowered)
+    module = read_program(program)
+    if is_program_text(program):
+        return ProgramSource("<text>", module)
+    if isinstance(program, (str, os.PathLike)):
+        return ProgramSource(os.fspath(program), module)
+    return ProgramSource(f"<{type(program).__name__}>", clone_module(module))
+
+
+def is_program_text(program: Any) -> bool:
+    """Return whether a program is the contents of a file, rather than its name."""
+    return isinstance(program, bytes) or (isinstance(program, str) and "\n" in program)
+
+
+def read_program(program: Any) -> ir.Module:
+    """Read a program as ``hespas.read`` does; raises HespasError."""
+    if isinstance(program, bytes):
+        return frontends.parse_module(program, "<bytes>", make_context())
+    if is_program_text(program):
+        return frontends.parse_module(program.encode(), "<text>", make_context())
+    if isinstance(program, (str, os.PathLike)):
+        return frontends.read_module(program, make_context())
+    return frontends.from_jax(program)
+
+
+def _find_lowered_program(program: Any, args: tuple[Any, ...], device: str) -> Any:
+    """Return a ``Lowered``, or lower a function, an ``Exportable`` or a ``jax.stages.Traced``.
+
+    Returns None for anything else.
+    """
+    if hasattr(program, "compiler_ir"):
+        return program
+    from hespas.frontends.export.exportable_lowering import lower_exportable
+    from hespas.frontends.function_lowering import lower_function, select_lowering_platform
+
+    platform = select_lowering_platform(configs.load_node(device).vendor)
+    if isinstance(program, Exportable):
+        return lower_exportable(program, platform)
+    if hasattr(program, "jaxpr") and hasattr(program, "lower"):  # a Traced
+        return program.lower(lowering_platforms=(platform,))
+    if callable(program):
+        return lower_function(program, args, platform)
+    return None
+
+
+def _take_lowered_module(program: Any, lowered: Any) -> ProgramSource:
+    """Copy the module of a ``Lowered``, and write on it what its model needs."""
+    from hespas.frontends.model_operations import add_model_flops
+
+    module = clone_module(frontends.from_jax(lowered))
+    facts = program.facts if isinstance(program, Exportable) else {}
+    facts = add_model_flops(module, {**read_program_facts(module), **facts})
+    if facts:
+        write_program_facts(module, facts)
+    default_name = f"<{type(program).__name__}>"
+    name = getattr(program, "name" if isinstance(program, Exportable) else "__name__", default_name)
+    return ProgramSource(name, module, is_lowered=True)
