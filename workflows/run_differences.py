@@ -116,11 +116,12 @@ class RunDifference:
     def _repr_html_(self) -> str:
         return format_html_page("", self._build_tables())
 
-    def _build_tables(self: RunDifference) -> list[TextTable]:
+    def _build_tables(self) -> list[TextTable]:
         from hespas.workflows import difference_report
 
+        difference: Any = self  # that module knows the class under the name of the package
         names = [result.program_name for result in (self.a, self.b)]
-        return difference_report.build_changes_tables(self, names, SHOWN)
+        return difference_report.build_changes_tables(difference, names, SHOWN)
 
 
 def find_run_differences(a: RunResult, b: RunResult, depth: int = 2) -> RunDifference:

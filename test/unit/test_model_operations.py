@@ -32,7 +32,7 @@ def count_share(program: Exportable) -> float:
     """Return the counted operations over those that the recipe's author counted by hand."""
     counted = count_model_flops(from_jax(lower_exportable(program)))
     assert counted is not None
-    return counted / program.facts["flops_per_step"]
+    return counted / float(program.facts["flops_per_step"])
 
 
 @pytest.mark.parametrize("remat", get_args(RematPolicy))
