@@ -17,13 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hespas.dialects.attr_codec import Fact, read_trip_count
-from hespas.dialects.mlir import (
-    collect_meshes,
-    get_attribute,
-    get_call_target,
-    ir,
-    read_mesh_shape,
-)
+from hespas.dialects.axis_groups import read_mesh_shape
+from hespas.dialects.mlir import collect_meshes, get_attribute, get_call_target, ir
 from hespas.dialects.op_kinds import (
     BRANCHES,
     CALLEE,
