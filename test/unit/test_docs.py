@@ -1,13 +1,15 @@
 """The examples in the README and the docs run, and the output they show is what comes out.
 
-Fenced blocks: ``sh`` runs commands of hespas, or a script in bash, ``python`` runs in a process,
-both in one folder for each page. A ``text`` block after one shows (part of) its output, where
+Fenced blocks: ``sh`` runs commands of hespas, or a script in bash, ``python`` runs a program, both
+in one folder for each page. A ``text`` block after one shows (part of) its output, where
 ``...`` stands for anything. ``LANGUAGE=FILE`` writes the file. ``sh norun`` is not run;
 ``sh fails`` must end with exit code 1.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import subprocess
@@ -46,9 +48,7 @@ def test_examples_run(page, tmp_path, monkeypatch):
     output = ""
     for kind, text in blocks(page):
         if kind in ("sh", "sh fails", "python"):
-            done = (
-                run_script(text) if kind != "python" else run_process([sys.executable, "-c", text])
-            )
+            done = run_python(text) if kind == "python" else run_script(text)
             output = done.out + done.err
             assert done.code == (kind == "sh fails"), f"{text}\n{output}"
         elif "=" in kind:
@@ -59,6 +59,20 @@ def test_examples_run(page, tmp_path, monkeypatch):
 
 # What concerns the lines after it, so that bash has to run all of them at once.
 SHELL_STATE = re.compile(r"<<|^\s*(export|cd|set|if|for|while)\b|^\w+=", re.MULTILINE)
+
+
+def run_python(text: str) -> ToolOutput:
+    """Run a program in this process, or in one of its own.
+
+    The latter is for programs that set the number of JAX's devices, which must precede its first
+    use, or load the bindings of another MLIR.
+    """
+    if "jax.config" in text or "import torch_mlir" in text:
+        return run_process([sys.executable, "-c", text])
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(text, "<example>", "exec"), {"__name__": "__main__"})
+    return ToolOutput(0, out.getvalue(), "")
 
 
 def run_script(text: str) -> ToolOutput:
