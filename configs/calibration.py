@@ -15,10 +15,11 @@ NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 AXES = {
     "product": ("m", "n", "k"),
     "attention": ("heads", "queries", "head_size"),
+    "decode_attention": ("streams", "keys", "head_size"),
     "stream": ("columns", "rows"),
 }
 BACKWARD_AXES = ("queries", "head_size")
-CLASSES = r"^(product\.\w+|attention|stream\.(loop|reduce|softmax|layer_norm))$"
+CLASSES = r"^(product\.\w+|attention|decode_attention|stream\.(loop|reduce|softmax|layer_norm))$"
 Class = Annotated[str, Field(pattern=CLASSES)]
 
 

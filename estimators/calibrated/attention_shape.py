@@ -11,7 +11,7 @@ from hespas.estimators.rules.custom_calls import (
     read_backend_config,
     read_kernel_metadata,
 )
-from hespas.estimators.rules.library_calls import find_config_value
+from hespas.estimators.rules.library_calls import read_score_shape
 from hespas.estimators.rules.pallas_attention import SPLASH_KERNEL, read_splash_shape
 from hespas.estimators.work import OpWork
 
@@ -24,6 +24,9 @@ class AttentionShape:
         heads: Batch size x heads.
         dtype: The key of the peak rate of the products.
         flops: The operations of the products.
+        streams: Batch size x key-value heads: each is a stream of keys and one of values. 0 if
+            they are not known, as of splash attention.
+        keys: The keys of a stream.
     """
 
     heads: int
@@ -32,6 +35,8 @@ class AttentionShape:
     dtype: str
     flops: int
     backward: bool
+    streams: int = 0
+    keys: int = 0
 
 
 def read_attention_shape(op: ir.Operation, work: OpWork) -> AttentionShape:
@@ -43,9 +48,11 @@ def read_attention_shape(op: ir.Operation, work: OpWork) -> AttentionShape:
             splash.heads, splash.queries, splash.head_size, splash.dtype, splash.flops,
             splash.kernel != "fwd",
         )  # fmt: skip
-    shape = find_config_value(read_backend_config(op), "intermediate_tensor_shape")
-    batch, heads, queries, _ = (int(d) for d in shape["dimensions"])
+    batch, heads, queries, keys = read_score_shape(op, read_backend_config(op))
     part = next(part for part in work.parts if part.unit == "matrix")
     size = to_buffer_size(op.operands[0].type).elements // max(batch * heads * queries, 1)
     backward = "Backward" in get_call_target(op)
-    return AttentionShape(batch * heads, queries, size, part.dtype, part.flops, backward)
+    streams = to_buffer_size(op.operands[1].type).elements // max(keys * size, 1)
+    return AttentionShape(
+        batch * heads, queries, size, part.dtype, part.flops, backward, streams, keys
+    )

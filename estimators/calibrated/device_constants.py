@@ -34,6 +34,7 @@ _RELATED_CLASSES: Mapping[str, tuple[str, ...]] = {
     "product.bf16": ("product.f16", "product.f32"),
     "product.f32": ("product.tf32", "product.bf16"),
     "attention": ("product.bf16",),
+    "decode_attention": ("stream.loop",),
     "stream.loop": (),
     "stream.reduce": ("stream.loop",),
     "stream.softmax": ("stream.reduce", "stream.loop"),

@@ -256,13 +256,20 @@ def estimate_attention_time(
     A backward call takes as long as a forward call of as many operations, times the factor of the
     fit. Its tag is ``transferred`` without such a factor, and in types other than 16-bit ones, and
     ``extrapolated`` for other sizes than those of the factor.
+    Calls with one query for each sequence, which decode, have a class of their own.
     """
-    fit = constants.fits["attention"]
+    is_decoding = shape.queries == 1 and shape.streams > 0 and not shape.backward
+    fit = constants.fits["decode_attention" if is_decoding else "attention"]
+    point = (
+        (shape.streams, shape.keys, shape.head_size)
+        if is_decoding
+        else (shape.heads, shape.queries, shape.head_size)
+    )
     peak = constants.node.find_peak_rate("matrix", shape.dtype)
     compute_s = shape.flops / peak.flops_per_s
     memory_s = moved_bytes / constants.node.memory_bandwidth_bytes_per_s
     time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s)
-    time_s, outside = fit.apply_correction(time_s, shape.heads, shape.queries, shape.head_size)
+    time_s, outside = fit.apply_correction(time_s, *point)
     if constants.power is not None and shape.dtype in _POWERED_TYPES:
         # The limit of the measured boards does not slow attention (B200 in aiconfigurator).
         slowdown = constants.power.compute_relative_slowdown(shape.flops, moved_bytes, time_s)

@@ -220,15 +220,11 @@ def _infer_least_window(size: int, kernel: int, out: int, dilation: int) -> _Con
 def compute_attention_work(op: ir.Operation, config: CallConfig) -> OpWork:
     """Compute the work of cuDNN's fused attention.
 
-    The shape of the scores, [batch, heads, queries, keys], is in the call's configuration.
+    The shape of the scores, [batch, heads, queries, keys], is in the call's configuration, see
+    `read_score_shape`.
     """
     section = _get_config_section(config, "cudnn_fmha_backend_config") or config
-    shape = _get_config_section(section, "intermediate_tensor_shape")
-    dims = [int(d) for d in shape.get("dimensions", ())]
-    if len(dims) != 4:
-        message = "its backend_config lacks intermediate_tensor_shape, the shape of the scores"
-        raise UnknownCost(message, op=op, remedy=KEEP_GOING)
-    batch, heads, queries, keys = dims
+    batch, heads, queries, keys = read_score_shape(op, section)
     query, key, value = (to_buffer_size(op.operands[i].type) for i in range(3))
     query_size = query.elements // max(batch * heads * queries, 1)
     value_size = query_size * value.elements // max(key.elements, 1)
@@ -243,6 +239,27 @@ def compute_attention_work(op: ir.Operation, config: CallConfig) -> OpWork:
     return _build_call_work(
         op, "attention", parts + build_vector_parts("f32", _SOFTMAX_FLOPS * scores), scores
     )
+
+
+def read_score_shape(op: ir.Operation, config: CallConfig) -> tuple[int, int, int, int]:
+    """Read the shape of the scores of cuDNN's attention: [batch, heads, queries, keys].
+
+    If keys and values are in pages, JAX states the tokens of a page as the keys; their number on a
+    sequence is that of the last operand, a table ``[batch, 1, pages, 1]``.
+
+    Raises:
+        UnknownCost: The configuration lacks the shape.
+    """
+    shape = find_config_value(config, "intermediate_tensor_shape") or {}
+    dims = [int(d) for d in shape.get("dimensions", ())]
+    if len(dims) != 4:
+        message = "its backend_config lacks intermediate_tensor_shape, the shape of the scores"
+        raise UnknownCost(message, op=op, remedy=KEEP_GOING)
+    batch, heads, queries, keys = dims
+    if find_config_value(config, "is_paged_attention"):
+        table = to_buffer_size(op.operands[len(op.operands) - 1].type)
+        keys *= table.elements // max(batch, 1)
+    return batch, heads, queries, keys
 
 
 def _count_attended_pairs(queries: int, keys: int, window: int, *, causal: bool) -> int:

@@ -236,6 +236,24 @@ def test_micro_benchmarks_recover_an_ideal_device(tmp_path):
     assert reloaded.calibration == calibrated_node.data and reloaded.peaks_flops == node.peaks_flops
 
 
+def test_rows_of_attention_of_one_token():
+    """aiconfigurator states the cached tokens as ``step``, and the new one as ``isl``."""
+    header = (
+        "op_name,batch_size,isl,num_heads,num_key_value_heads,head_dim,attn_dtype,kv_cache_dtype,"
+        "step,window_size,latency_ms\n"
+    )
+    row = "generation_attention,16,1,32,8,128,bfloat16,{},1023,{},0.0361\n"
+    table = parse_measurements(
+        header + row.format("bfloat16", 0) + row.format("fp8", 0) + row.format("bfloat16", 128),
+        "decode.csv",
+    )
+    (measurement,) = table.measurements
+    assert (measurement.kind, measurement.sizes) == ("decode_attention", (128, 1024, 128))
+    assert measurement.bytes == 2 * 2 * 16 * 128 * (1024 * 8 + 32)
+    assert measurement.flops == 4 * 16 * 32 * 1024 * 128
+    assert set(table.left_out) == {"attention with quantised keys", "attention in a window"}
+
+
 # What is wrong
 
 

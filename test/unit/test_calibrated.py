@@ -533,6 +533,37 @@ def test_backward_attention_of_other_head_sizes_is_extrapolated():
         assert estimate_attention_time(constants, shape, 0.0).tags == tags
 
 
+# (batch, keys) to microseconds: one query for each of 32 heads of 128, 8 of keys, vLLM's kernels.
+# aiconfigurator (Apache-2.0) 095f58a51, generation_attention_perf of vLLM 0.24.0 and 0.14.0.
+DECODING_US = {
+    "H100_80GB": {(1, 4096): 16.87, (16, 1024): 36.1, (16, 4096): 113.4, (64, 4096): 353.6},
+    "A100_SXM_80GB": {(1, 4096): 29.49, (16, 1024): 69.4, (16, 4096): 191.0, (64, 4096): 681.6},
+}
+
+
+def estimate_decoding_attention(node, batch, keys):
+    flops, moved = 4 * batch * 32 * keys * 128, 4 * batch * 128 * (8 * keys + 32)
+    shape = AttentionShape(batch * 32, 1, 128, "bf16", flops, False, batch * 8, keys)
+    return estimate_attention_time(DeviceConstants.from_node(configs.load_node(node)), shape, moved)
+
+
+@pytest.mark.parametrize("node", DECODING_US)
+def test_decoding_attention_is_as_measured(node):
+    for (batch, keys), time_us in DECODING_US[node].items():
+        kernel = estimate_decoding_attention(node, batch, keys)
+        assert 1e6 * kernel.time_s == pytest.approx(time_us, rel=0.2)
+        assert not kernel.tags
+
+
+def test_decoding_attention_of_other_nodes_is_tagged():
+    moved = 4 * 16 * 128 * (8 * 4096 + 32)
+    for node, tag in (("L4_24GB", "transferred"), ("TPUv5p", "assumed")):
+        kernel = estimate_decoding_attention(node, 16, 4096)
+        assert tag in kernel.tags
+        bandwidth = configs.load_node(node).memory_bandwidth_bytes_per_s
+        assert 0.9 < kernel.time_s / (moved / bandwidth) < 1.5
+
+
 @pytest.mark.parametrize("node", ["H100_80GB", "H200_141GB", "A100_SXM_80GB", "B200_180GB"])
 def test_backward_attention_runs_at_a_lower_rate_than_forward(node):
     constants = DeviceConstants.from_node(configs.load_node(node))

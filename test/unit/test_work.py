@@ -254,6 +254,10 @@ SCORES = (
     r"{\22cudnn_fmha_backend_config\22:{\22mask_type\22:\22%s\22,\22intermediate_tensor_shape\22:"
     r"{\22dimensions\22:[\222\22,\224\22,\22128\22,\22128\22]}}}"
 )
+PAGED_SCORES = (
+    r"{\22cudnn_fmha_backend_config\22:{\22mask_type\22:\22PADDING\22,\22is_paged_attention\22:true,"
+    r"\22intermediate_tensor_shape\22:{\22dimensions\22:[\222\22,\224\22,\221\22,\2216\22]}}}"
+)
 QKV = "tensor<2x128x4x64xbf16>"
 ATTENDED = 8 * sum(min(query + 1, 32) for query in range(128))
 
@@ -327,6 +331,27 @@ ATTENDED = 8 * sum(min(query + 1, 32) for query in range(128))
                 3 * 131072,
                 (WorkPart("matrix", "bf16", 10 * 66048 * 64), WorkPart("vector", "f32", 5 * 66048)),
                 66048,
+            ),
+        ),
+        (  # one query of each sequence, and 4 pages of 16 tokens: the cache is read once
+            "__cudnn$fmhaSoftmax",
+            PAGED_SCORES,
+            (
+                "tensor<2x1x4x64xbf16>",
+                *["tensor<8x16x2x64xbf16>"] * 2,
+                *["tensor<2xi32>"] * 2,
+                *["tensor<2x1x4x1xi32>"] * 2,
+            ),
+            "tuple<tensor<2x4x1x64xbf16>, tensor<0xui8>>",
+            OpWork(
+                "attention",
+                2 * 2 * (8 * 16 * 2 * 64) + 2 * (2 * 4 * 64) + 4 * (2 + 2) + 4 * 2 * (2 * 4),
+                2 * (2 * 4 * 64),
+                (
+                    WorkPart("matrix", "bf16", 4 * (2 * 4 * 64) * 64),
+                    WorkPart("vector", "f32", 5 * (2 * 4 * 64)),
+                ),
+                2 * 4 * 64,
             ),
         ),
         (  # a window of 32 of 128 tokens; values of 32 instead of 64, as in latent attention

@@ -71,6 +71,11 @@ def estimate_measured_kernel(
         heads, queries, size = measurement.sizes
         shape = AttentionShape(heads, queries, size, "bf16", round(measurement.flops), False)
         return estimate_attention_time(constants, shape, measurement.bytes)
+    if family == "decode_attention":
+        streams, keys, size = measurement.sizes
+        flops = round(measurement.flops)
+        shape = AttentionShape(streams, 1, size, "bf16", flops, False, streams, keys)
+        return estimate_attention_time(constants, shape, measurement.bytes)
     if kind in ("softmax", "layer_norm"):
         columns, rows = measurement.sizes
         return estimate_row_time(constants, kind, columns, rows, measurement.bytes)

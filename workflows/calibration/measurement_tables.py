@@ -31,7 +31,12 @@ CACHED_BYTES, _CACHE_MULTIPLE = 96e6, 2
 LEAST_S = 1e-6  # a shorter time is an error of the table: no clock resolves it
 
 _MAX_SIZE = 1 << 53
-_SIZE_COUNTS = {"product": 4, "attention": 3, "stream": 2}  # by family of classes
+_SIZE_COUNTS = {
+    "product": 4,
+    "attention": 3,
+    "decode_attention": 3,
+    "stream": 2,
+}  # by family of classes
 
 _TYPES = {
     "bfloat16": "bf16", "float16": "f16", "half": "f16", "fp8": QUANTISED, "int8": "i8",
@@ -42,7 +47,7 @@ _TYPES = {
 _BINARY = frozenset(("add", "sub", "mul", "div", "pow"))
 _UNARY = frozenset(("addu", "subu", "mulu", "divu", "powu", "relu", "gelu", "tanh"))
 _ROWS = {"softmax": "softmax", "ln": "layer_norm"}
-_PREFILL = "context_attention"
+_PREFILL, _DECODING = "context_attention", "generation_attention"
 _LATENT_SIZES = {"mla_gen_pre": (512, 128), "mla_gen_post": (128, 512)}  # n, k of each head
 
 
@@ -52,8 +57,8 @@ class KernelMeasurement:
 
     Attributes:
         kind: The class of ``configs.calibration``.
-        sizes: (batch, m, n, k) of a product, (heads, queries, head size) of attention, or
-            (columns, rows) of a stream.
+        sizes: (batch, m, n, k) of a product, (heads, queries, head size) of attention, (streams,
+            keys, head size) of attention of one query, or (columns, rows) of a stream.
         flops: The operations.
         bytes: The bytes read and written.
         time_s: The measured time in seconds.
@@ -271,17 +276,25 @@ def _parse_scale_row(row: _CsvRow) -> KernelMeasurement | str:
 
 
 def _parse_attention_row(row: _CsvRow) -> KernelMeasurement | str:
-    """Parse causal flash attention over whole prompts."""
-    if row.get("op_name", _PREFILL) != _PREFILL or int(row["step"]):
-        return "attention of single tokens"
+    """Parse causal flash attention over whole prompts, or of one token to a cache."""
+    is_decoding = row.get("op_name", _PREFILL) == _DECODING
+    if not is_decoding and (row.get("op_name", _PREFILL) != _PREFILL or int(row["step"])):
+        return "attention after a cached prefix"
     if int(row.get("window_size", "0") or 0):
         return "attention in a window"
     if row["kv_cache_dtype"] != "bfloat16" or row["attn_dtype"] != "bfloat16":
         return "attention with quantised keys"
-    if int(row["isl"]) < 2:
-        return "attention of single tokens"
     batch, queries, size = int(row["batch_size"]), int(row["isl"]), int(row["head_dim"])
     heads, shared = int(row["num_heads"]), int(row["num_key_value_heads"])
+    if is_decoding:
+        keys = queries + int(row["step"])
+        moved = 2.0 * 2 * batch * size * (keys * shared + heads)
+        return KernelMeasurement(
+            "decode_attention", (batch * shared, keys, size), 4.0 * batch * heads * keys * size,
+            moved, 1e-3 * float(row["latency_ms"]), False,
+        )  # fmt: skip
+    if queries < 2:
+        return "attention of single tokens"
     pairs = queries * (queries + 1) / 2
     flops = 4.0 * batch * heads * pairs * size
     moved = 2.0 * 2 * batch * queries * size * (heads + shared)
