@@ -21,20 +21,37 @@ Rotation = tuple[jax.Array, jax.Array]
 
 
 @dataclass(frozen=True)
+class CacheExtent:
+    """The part of a cache of keys and values that holds tokens.
+
+    Attributes:
+        lengths: ``[b]``, the tokens of each sequence.
+        pages: ``[b, n]``, the numbers of the pages that hold each sequence; None if each sequence
+            has memory of its own.
+    """
+
+    lengths: jax.Array
+    pages: jax.Array | None = None
+
+
+@dataclass(frozen=True)
 class AttentionInputs:
     """What the attention of a layer depends on besides its activations and weights.
 
     Attributes:
         rotation: What `compute_rotation` returned; None without a rotary embedding.
-        mask: ``[s, t]``, true for the pairs that attend; causal where a kernel masks itself.
+        mask: ``[s, t]``, or ``[b, 1, 1, s, t]`` if sequences differ; true for the pairs that
+            attend; causal where a kernel masks itself.
         window: The number of tokens that a token attends to; 0 means all.
         bias: ``[h, s, t]``, added to the scores; None for no bias.
+        cached: The extent of the cache that keys and values are; None if they are no cache.
     """
 
     rotation: Rotation | None
     mask: jax.Array
     window: int = 0
     bias: jax.Array | None = None
+    cached: CacheExtent | None = None
 
 
 def compute_rotation(positions: jax.Array, m: DecoderModel, theta: float = 0.0) -> Rotation | None:

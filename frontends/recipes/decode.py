@@ -1,4 +1,4 @@
-"""One decoding step of a Llama model with a key-value cache."""
+"""One decoding step of a language model with a key-value cache."""
 
 from __future__ import annotations
 
@@ -6,67 +6,75 @@ from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.recipe_options import expand_option_groups
 from hespas.frontends.recipes import published_models
-from hespas.frontends.recipes.attention_ops import AttentionInputs, compute_rotation
-from hespas.frontends.recipes.language_models import ModelSizes
+from hespas.frontends.recipes.attention_ops import AttentionInputs, CacheExtent, compute_rotation
+from hespas.frontends.recipes.cached_attention import make_cached_inputs, update_cache
+from hespas.frontends.recipes.expert_layers import ExpertDispatch
+from hespas.frontends.recipes.language_models import DecoderModel, ModelSizes
 from hespas.frontends.recipes.layer_weights import Tree
 from hespas.frontends.recipes.parallel import BATCH, ShardedArray, check_positive_options
-from hespas.frontends.recipes.serving import MESH, ServingOptions, collect_serving_facts
-from hespas.frontends.recipes.transformer import count_forward_flops, run_through_layers
+from hespas.frontends.recipes.serving import (
+    MESH,
+    MESH_HELP,
+    ServingOptions,
+    collect_serving_facts,
+    run_through_layers,
+)
+from hespas.frontends.recipes.transformer import count_forward_flops
 
 
 @expand_option_groups
 def build(
     *,
-    mesh: Annotated[dict[str, int], "devices along data, tensor"] = MESH,
-    model: Annotated[published_models.LlamaName, "dimensions"] = "8b",
+    mesh: Annotated[dict[str, int], MESH_HELP] = MESH,
+    model: Annotated[published_models.ServedName, "dimensions"] = "8b",
     sizes: ModelSizes,
-    context: Annotated[int, "capacity of the cache in tokens"] = 4096,
-    batch: Annotated[int, "sequences for each batch shard (data)"] = 16,
+    expert_dispatch: ExpertDispatch,
+    context: Annotated[int, "capacity of the cache in tokens, for each sequence"] = 4096,
+    batch: Annotated[int, "sequences for each batch shard (data x expert)"] = 16,
     serving: ServingOptions,
 ) -> Exportable:
-    """One decoding step of a Llama model: a token for each sequence, the cache updated in place.
+    """One decoding step of a Llama model or a mixture: a token for each sequence.
 
-    The step has the highest cost of a generation: it attends to the whole ``context``, masked
-    beyond ``position``.
+    The cache is updated in place. Each sequence has a length of its own, its new token included.
+    The step attends to the whole ``context``: products mask the rest, and cuDNN's kernel stops at
+    the length, which is taken to be ``context``.
 
     Raises:
         UsageError: If the mesh does not divide the model.
     """
     p = serving.make_parallelism(mesh)
     check_positive_options(context=context, batch=batch)
-    m = published_models.make_decoder_model(model, **vars(sizes))
-    decoder, params = serving.make_decoder(m, p), serving.make_decoder_weights(m, context)
+    m = serving.make_model(model, sizes)
+    decoder = serving.make_decoder(m, p, expert_dispatch, batch)
+    params = serving.make_decoder_weights(m, context)
     rows = batch * p.count_devices(*BATCH)
     cache = serving.make_key_value_cache(m, rows, context)
-    tokens, position = ShardedArray((rows,), (BATCH,), jnp.int32), ShardedArray((), (), jnp.int32)
+    tables = serving.make_page_tables(rows, context)
+    tokens = lengths = ShardedArray((rows,), (BATCH,), jnp.int32)
 
     def decode_step(
-        params: Tree, cache: Any, tokens: jax.Array, position: jax.Array
+        params: Tree, cache: Any, tokens: jax.Array, lengths: jax.Array, *pages: jax.Array
     ) -> tuple[jax.Array, Any]:
-        """Compute the next tokens from the tokens ``[b]`` at ``position``, and update the cache."""
-        mask = (jnp.arange(context) <= position)[None]
-        inputs = AttentionInputs(compute_rotation(position[None], m), mask)
+        """Compute the next tokens ``[b]`` from ``tokens``, the last ones of each sequence."""
+        extent = CacheExtent(lengths, *pages)
+        inputs = _make_token_inputs(m, extent, context)
 
         def decode_layer(x: jax.Array, w: Tree, old: Tree) -> tuple[jax.Array, Tree]:
-            def update_cache(k: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
-                return (
-                    lax.dynamic_update_slice_in_dim(old["k"], k, position, axis=1),
-                    lax.dynamic_update_slice_in_dim(old["v"], v, position, axis=1),
-                )
+            def update_both(k: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
+                return update_cache(old["k"], k, extent), update_cache(old["v"], v, extent)
 
-            x, (k, v), _ = decoder.apply_layer(x, w, inputs, update_cache)
+            x, (k, v), _ = decoder.apply_layer(x, w, inputs, update_both)
             return x, {"k": k, "v": v}
 
         x = decoder.embed_tokens(params, tokens[:, None])
         x, new = run_through_layers(decode_layer, x, params["layers"], cache)
         return decoder.choose_next_token(params, x), new
 
-    arguments = (params, cache, tokens, position)
+    arguments = (params, cache, tokens, lengths, *tables)
     inputs, outputs = (
         tuple(map(p.make_partition_specs, arguments)),
         (p.make_partition_specs(tokens), p.make_partition_specs(cache)),
@@ -83,3 +91,11 @@ def build(
             m, params, cache, rows, count_forward_flops(m, rows, context, rows)
         ),
     )
+
+
+def _make_token_inputs(m: DecoderModel, extent: CacheExtent, context: int) -> AttentionInputs:
+    """Make the inputs of the attention of the last token of each sequence."""
+    rotation = compute_rotation(extent.lengths - 1, m)
+    if rotation is not None:  # [b, 1, 1, d/2]
+        rotation = (rotation[0][:, None], rotation[1][:, None])
+    return make_cached_inputs(AttentionInputs(rotation, jnp.ones(())), extent, context)

@@ -6,6 +6,10 @@ tokens, e embedding, f width of an expert.
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -15,6 +19,43 @@ from hespas.frontends.recipes.layer_ops import ACTIVATIONS
 from hespas.frontends.recipes.parallel import TOKENS, MeshParallelism
 from hespas.frontends.recipes.quantised_products import ProductScheme, multiply_weight
 from hespas.frontends.recipes.transformer import Mlp, WeightGetter
+from hespas.support.errors import UsageError
+
+
+@dataclass(frozen=True)
+class ExpertDispatch:
+    """How tokens reach their experts: an option group of recipes."""
+
+    dispatch: Annotated[
+        Literal["capacity", "dropless"], "whether tokens beyond the capacity of an expert skip it"
+    ] = "capacity"
+    capacity: Annotated[float, "capacity of an expert relative to an even load"] = 1.25
+
+    def make_mlp(
+        self, m: DecoderModel, p: MeshParallelism, rows: int, scheme: ProductScheme | None = None
+    ) -> Mlp:
+        """Make the MLP of a layer with experts, of which a device has ``rows`` tokens.
+
+        Raises:
+            UsageError: If the capacity is not positive, or dropless experts are divided or have
+                products in 8 bits.
+        """
+        if not self.capacity > 0:  # NaN too
+            raise UsageError(
+                f"option 'capacity' is {self.capacity:g}", remedy="use a positive number"
+            )
+        if self.dispatch == "dropless":
+            if p.get_split_axes("expert"):
+                raise UsageError(
+                    "dispatch 'dropless' needs all experts on each device, but mesh axis 'expert' "
+                    "divides them",
+                    remedy="use dispatch=capacity or a mesh without 'expert'",
+                )
+            if scheme:
+                raise UsageError("option 'products' needs dispatch=capacity")
+            return make_expert_mlp(m, p, None)
+        room = math.ceil(min(rows, self.capacity * rows * m.top_k / m.experts))
+        return make_expert_mlp(m, p, room, scheme)
 
 
 def make_expert_mlp(

@@ -7,6 +7,7 @@ vocabulary, n experts.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ Tree = dict[str, Any]
 Axes = tuple[Dim, ...]
 
 BIAS = "_bias"  # after the name of the weight whose products or norms it is added to
+SCALE = "_scale"  # after the name of the weight in 8 bits whose products are multiplied by it
 
 # The mesh axes that split each dimension of each weight of a layer.
 ATTENTION: dict[str, Axes] = {
@@ -205,6 +207,25 @@ def make_layers(m: DecoderModel, dtype: Any, scan: bool) -> Any:
         return stacks[0]
     last = [make_layer_weights(m, dtype) for _ in range(rest)]
     return {"first": first, "loop": stacks, "rest": last}
+
+
+def store_in_eight_bits(layer: Tree, dtype: Any, stacked: int) -> Tree:
+    """Store the dense weights that multiply activations in 8 bits, each with one f32 scale.
+
+    Args:
+        layer: The weights of a layer, or of a stack of layers.
+        dtype: The type of 8 bits.
+        stacked: The number of leading dimensions of a stack.
+    """
+    stored: Tree = {}
+    for name, weight in layer.items():
+        if name not in ATTENTION | DENSE:
+            stored[name] = weight
+            continue
+        shape = (*weight.shape[:stacked], *(1 for _ in weight.shape[stacked:]))
+        stored[name] = replace(weight, dtype=dtype)
+        stored[name + SCALE] = ShardedArray(shape, (None,) * len(shape))
+    return stored
 
 
 def count_parameters(tree: Any) -> int:

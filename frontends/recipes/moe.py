@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import Annotated, Literal
+from typing import Annotated
 
 import jax
 
@@ -15,7 +14,7 @@ from hespas.frontends.recipes.decoder_training import (
     TrainingOptions,
     build_training_step,
 )
-from hespas.frontends.recipes.expert_layers import make_expert_mlp
+from hespas.frontends.recipes.expert_layers import ExpertDispatch
 from hespas.frontends.recipes.language_models import MixtureOptions, ModelSizes
 from hespas.frontends.recipes.layer_weights import Tree, make_layers, make_model_weights
 from hespas.frontends.recipes.parallel import (
@@ -23,12 +22,9 @@ from hespas.frontends.recipes.parallel import (
     check_mesh_axes,
     check_positive_options,
 )
-from hespas.support.errors import UsageError
 
 AXES = ("data", "fsdp", "expert", "tensor")
 MESH = {"expert": 8}
-Dispatch = Literal["capacity", "dropless"]
-DISPATCH_HELP = "whether tokens beyond the capacity of an expert skip it"
 BALANCE = 0.01  # weight of the balancing loss (arXiv 2101.03961, section 2.2)
 
 
@@ -39,8 +35,7 @@ def build(
     model: Annotated[published_models.MoeName, "dimensions"] = "mixtral-8x7b",
     sizes: ModelSizes,
     mixture: MixtureOptions,
-    dispatch: Annotated[Dispatch, DISPATCH_HELP] = "capacity",
-    capacity: Annotated[float, "capacity of an expert relative to an even load"] = 1.25,
+    expert_dispatch: ExpertDispatch,
     options: StepOptions,
     training: TrainingOptions,
 ) -> Exportable:
@@ -55,22 +50,10 @@ def build(
     """
     check_mesh_axes(mesh, AXES)
     check_positive_options(sequence=options.sequence, batch=options.batch)
-    if not capacity > 0:  # NaN too
-        raise UsageError(f"option 'capacity' is {capacity:g}", remedy="use a positive number")
     m = published_models.make_decoder_model(model, **vars(sizes), **vars(mixture))
     p = training.make_parallelism(mesh)
-    if dispatch == "dropless" and p.get_split_axes("expert"):
-        raise UsageError(
-            "dispatch 'dropless' needs all experts on each device, but mesh axis 'expert' divides "
-            "them",
-            remedy="use dispatch=capacity or a mesh without 'expert'",
-        )
-    scheme = training.find_scheme()
-    if scheme and dispatch == "dropless":
-        raise UsageError("option 'products' needs dispatch=capacity")
     rows = options.batch * options.sequence
-    room = math.ceil(min(rows, capacity * rows * m.top_k / m.experts))
-    mlp = make_expert_mlp(m, p, None if dispatch == "dropless" else room, scheme)
+    mlp = expert_dispatch.make_mlp(m, p, rows, training.find_scheme())
     decoder = training.make_decoder(m, p, options.remat, options.attention, mlp)
     stored = DTYPES[training.weights_dtype]
 

@@ -24,6 +24,7 @@ MoeName = Literal[
     "tiny-moe", "tiny-deepseek", "mixtral-8x7b", "mixtral-8x22b", "qwen3-235b-a22b",
     "deepseek-v2-lite", "deepseek-v2", "deepseek-v3",
 ]  # fmt: skip
+ServedName = Literal[LlamaName, MoeName]
 
 # The names of tables and papers for models that the recipes call otherwise.
 ALIASES = {

@@ -11,7 +11,7 @@ XLA makes one library call or one Triton kernel of such a product of 8-bit float
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -101,9 +101,14 @@ PRODUCT_SCHEMES = {
 
 
 def multiply_weight(
-    scheme: ProductScheme | None, formula: str, x: jax.Array, weight: jax.Array
+    scheme: ProductScheme | None, formula: str, x: jax.Array, weight: Any
 ) -> jax.Array:
-    """Multiply activations by a weight by a scheme, or without one in the type that they have."""
+    """Multiply activations by a weight by a scheme, or without one in the type that they have.
+
+    A ``QuantisedArray`` is a weight that is stored in 8 bits, which needs a scheme.
+    """
+    if isinstance(weight, QuantisedArray):
+        weight = replace(weight, letters=formula.split("->")[0].split(",")[1])
     return scheme.multiply(formula, x, weight) if scheme else jnp.einsum(formula, x, weight)
 
 

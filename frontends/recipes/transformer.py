@@ -26,6 +26,7 @@ from hespas.frontends.recipes.attention_ops import (
     compute_rotation,
     compute_splash_attention,
 )
+from hespas.frontends.recipes.cached_attention import compute_cached_attention
 from hespas.frontends.recipes.context_chunks import compute_chunk_positions, restore_token_order
 from hespas.frontends.recipes.language_models import DecoderModel
 from hespas.frontends.recipes.latent_attention import project_latent_heads
@@ -34,17 +35,22 @@ from hespas.frontends.recipes.layer_weights import (
     BIAS,
     EMBEDDING,
     POSITIONS,
+    SCALE,
     UNEMBEDDING,
     Tree,
     count_product_weights,
     get_weight_axes,
 )
 from hespas.frontends.recipes.parallel import TOKENS, VOCAB, MeshParallelism
-from hespas.frontends.recipes.quantised_products import ProductScheme, multiply_weight
+from hespas.frontends.recipes.quantised_products import (
+    ProductScheme,
+    QuantisedArray,
+    multiply_weight,
+)
 from hespas.frontends.recipes.rematerialisation import CONTEXT, choose_policy, wrap_in_remat
 from hespas.support.errors import UsageError
 
-WeightGetter = Callable[[str], jax.Array]
+WeightGetter = Callable[[str], Any]  # a jax.Array, or a QuantisedArray if it is stored in 8 bits
 Mlp = Callable[[jax.Array, WeightGetter], tuple[jax.Array, jax.Array | None]]
 
 
@@ -114,8 +120,11 @@ class Decoder:
     def _make_getter(self, w: Tree) -> WeightGetter:
         """Make the function that gathers a weight of the layer ``w`` by its name."""
 
-        def gather_layer_weight(name: str) -> jax.Array:
-            return self.p.gather_weight(w[name], get_weight_axes(w, name), self.dtype)
+        def gather_layer_weight(name: str) -> Any:
+            stored, scale = w[name], w.get(name + SCALE)
+            dtype = self.dtype if scale is None else stored.dtype
+            weight = self.p.gather_weight(stored, get_weight_axes(w, name), dtype)
+            return weight if scale is None else QuantisedArray(weight, scale, "")
 
         return gather_layer_weight
 
@@ -340,6 +349,10 @@ class Decoder:
     ) -> jax.Array:
         """Compute attention ``[b, s, h, d]``."""
         scale = self.m.score_scale
+        if inputs.cached is not None:
+            return compute_cached_attention(
+                self.attention, q, k, v, inputs, scale=scale, cap=self.m.score_cap
+            )
         if self.attention == "dot_product":
             return compute_attention(q, k, v, inputs, scale=scale, cap=self.m.score_cap)
         if self.has_chunks:
@@ -371,28 +384,6 @@ def _run_in_turn(
         x, extra = layers[number % len(layers)](x, w)
         extras.append(extra)
     return x, extras
-
-
-def run_through_layers(
-    layer: Callable[..., Any], x: jax.Array, *layers: Any
-) -> tuple[jax.Array, Any]:
-    """Run ``x`` through one layer after the other, and collect their further results.
-
-    Args:
-        layer: Called with the activations and its part of each of ``layers``.
-        x: The input activations.
-        layers: Lists of layers, or trees of stacked arrays for a loop.
-
-    Returns:
-        The output, and the further results, listed or stacked like ``layers``.
-    """
-    if not isinstance(layers[0], list):
-        return lax.scan(lambda x, parts: layer(x, *parts), x, layers)
-    beside = []
-    for parts in zip(*layers, strict=True):
-        x, layer_result = layer(x, *parts)
-        beside.append(layer_result)
-    return x, beside
 
 
 def count_forward_flops(m: DecoderModel, tokens: int, attended: int, unembedded: int) -> int:

@@ -206,6 +206,42 @@ def test_eager_policies_keep_or_gather_weights(remat, gathers, reduce_dtype):
     assert counts["all_gather"] == gathers * LAYERS * WEIGHTS + 2
 
 
+@pytest.mark.parametrize("cache", ["contiguous", "paged"])
+def test_fused_decoding_reads_the_cache_once(cache):
+    """With cuDNN's kernel, which reads pages where they lie, attention moves no more than that."""
+    program = decode.build(
+        model="tiny", mesh={}, context=4096, batch=4, cache=cache, attention="cudnn"
+    )
+    module = frontends.from_jax(lower_exportable(program, "cuda"))
+    readers = []
+
+    def visit(op):
+        if op.name == "stablehlo.custom_call" and "fmha" in str(op.attributes["call_target_name"]):
+            readers.append(compute_op_work(op))
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    cache_bytes = program.facts["cache_bytes"]
+    assert len(readers) == LAYERS
+    assert cache_bytes <= sum(work.read_bytes for work in readers) < 1.01 * cache_bytes
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model": "tiny-deepseek"}, "latent attention"),
+        ({"model": "tiny-moe", "weights": "fp8"}, "without experts"),
+        ({"cache_dtype": "fp8", "attention": "cudnn"}, "8 bits"),
+        ({"cache": "paged", "partitioning": "auto"}, "explicit collectives"),
+        ({"cache": "paged", "page": 24}, "pages of 24"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else "-".join(value),
+)
+def test_what_decoding_refuses(options, message):
+    with pytest.raises(UsageError, match=message):
+        decode.build(**{"model": "tiny", "mesh": {}, "context": 64, **options})
+
+
 def test_fused_attention_needs_whole_sequences():
     with pytest.raises(UsageError, match="mesh axis 'context' divides them"):
         llama.build(model="tiny", mesh={"context": 2}, sequence=32, attention="cudnn")

@@ -169,30 +169,127 @@ def test_adamw_is_the_papers():
 # Decoding
 
 
-@pytest.mark.parametrize(
-    ("mesh", "options"),
-    [
-        ({}, {"scan": True}),
-        ({"data": 2, "tensor": 2}, {}),
-        ({"data": 2, "tensor": 2}, {"partitioning": "auto", "scan": True}),
-    ],
-    ids=["whole", "data-tensor", "auto"],
-)
+CACHES = {
+    "whole": ({}, {"scan": True}),
+    "data-tensor": ({"data": 2, "tensor": 2}, {}),
+    "auto": ({"data": 2, "tensor": 2}, {"partitioning": "auto", "scan": True}),
+    "paged": ({}, {"cache": "paged", "page": 4}),
+    "paged-data-tensor": ({"data": 2, "tensor": 2}, {"cache": "paged", "page": 4, "scan": True}),
+    "experts-paged": (
+        {"expert": 2, "tensor": 2},
+        {"model": "tiny-moe", "capacity": 8.0, "cache": "paged", "page": 8},
+    ),
+}
+CONTEXT = 16
+
+
+@pytest.mark.parametrize(("mesh", "options"), CACHES.values(), ids=CACHES)
 def test_decode_continues_prefill(mesh, options):
-    """Decoding the last token of a prompt gives what the prompt with it gives: cache and token."""
+    """Token by token, decoding gives what each longer prompt gives: caches and tokens.
+
+    The prompts end at different places, and their pages lie in any order.
+    """
     settings = {"model": "tiny", "dtype": "f32", "mesh": mesh, **options}
-    batch, context = 4 // mesh.get("data", 1), 16
-    long = prefill.build(sequence=context, batch=batch, **settings)
-    params, tokens = arrays(long.args, TOKENS)
-    expected = jitted(long)(params, tokens)
-    # Beyond the position there may be anything.
-    cache = jax.tree.map(np.copy, expected[1])
-    for array in jax.tree.leaves(cache):
-        array[..., -1, :, :] = 7.0
-    one = decode.build(context=context, batch=batch, **settings)
-    result = jitted(one)(params, cache, tokens[:, -1], np.int32(context - 1))
-    np.testing.assert_array_equal(result[0], expected[0])
-    assert_close(result[1], expected[1], 1e-5)
+    shards = mesh.get("data", 1) * mesh.get("expert", 1)
+    batch = 4 // shards
+    whole = prefill.build(
+        sequence=CONTEXT, batch=batch, **{**settings, "cache": "contiguous", "page": 16}
+    )
+    params, tokens = arrays(whole.args, TOKENS)
+    expected_cache = jitted(whole)(params, tokens)[1]
+    table = shuffle_pages(options, batch, shards)
+    one = decode.build(context=CONTEXT, batch=batch, **settings)
+    cache = arrays(one.args[1], 2)  # there may be anything beyond the lengths
+    step, lengths = jitted(one), np.array([1, 3, 0, 2], np.int32)
+    for number, length in enumerate(lengths):
+        prompt = jax.tree.map(lambda array: array[..., number, :length, :, :], expected_cache)  # noqa: B023
+        cache = jax.tree.map(
+            lambda pool, part: write_tokens(pool, part, table, number), cache, prompt  # noqa: B023
+        )  # fmt: skip
+    while lengths.max() < CONTEXT:
+        last = tokens[np.arange(4), lengths]
+        lengths = lengths + 1
+        chosen, cache = step(params, cache, last, lengths, *([] if table is None else [table[0]]))
+    for row, length in enumerate(lengths):
+        read = jax.tree.map(lambda pool: read_tokens(pool, table, row)[..., :length, :, :], cache)  # noqa: B023
+        prompt = jax.tree.map(lambda array: array[..., row, :length, :, :], expected_cache)  # noqa: B023
+        assert_close(read, prompt, 1e-5)
+    longest = int(lengths.argmax())
+    assert chosen[longest] == jitted(whole)(params, tokens)[0][longest]
+
+
+def shuffle_pages(options, batch, shards):
+    """The table of shuffled pages, by their numbers in the shard and in the whole pool."""
+    if "page" not in options:
+        return None
+    count = CONTEXT // options["page"]
+    random = np.random.default_rng(3)
+    local = [random.permutation(batch * count).reshape(batch, count) for _ in range(shards)]
+    whole = [part + number * batch * count for number, part in enumerate(local)]
+    return np.concatenate(local).astype(np.int32), np.concatenate(whole)
+
+
+def read_tokens(pool, table, row):
+    """The keys or values ``[..., t, g, d]`` of one sequence."""
+    if table is None:
+        return pool[..., row, :, :, :]
+    pages = np.take(pool, table[1][row], axis=-4)
+    return pages.reshape(*pages.shape[:-4], -1, *pages.shape[-2:])
+
+
+def write_tokens(pool, part, table, row):
+    """The pool with the first tokens of one sequence replaced."""
+    tokens, pool = np.copy(read_tokens(pool, table, row)), np.copy(pool)
+    tokens[..., : part.shape[-3], :, :] = part
+    if table is None:
+        pool[..., row, :, :, :] = tokens
+    else:
+        split = tokens.reshape(*tokens.shape[:-3], len(table[1][row]), -1, *tokens.shape[-2:])
+        pool[..., table[1][row], :, :, :] = split
+    return pool
+
+
+def test_prefill_writes_pages():
+    settings = {"model": "tiny", "dtype": "f32", "mesh": {"tensor": 2}, "sequence": CONTEXT}
+    whole = prefill.build(batch=4, **settings)
+    params, tokens = arrays(whole.args, TOKENS)
+    expected = jitted(whole)(params, tokens)
+    paged = prefill.build(batch=4, cache="paged", page=4, **settings)
+    table = shuffle_pages({"page": 4}, 4, 1)
+    chosen, pool = jitted(paged)(params, tokens, arrays(paged.args[2]), table[0])
+    np.testing.assert_array_equal(chosen, expected[0])
+    for row in range(4):
+        read = jax.tree.map(lambda part: read_tokens(part, table, row), pool)  # noqa: B023
+        assert_close(read, jax.tree.map(lambda part: part[row], expected[1]), 1e-6)  # noqa: B023
+
+
+def test_weights_in_eight_bits_give_nearly_the_same():
+    """Stored 8-bit weights, multiplied by their scales, are those of the model, within rounding."""
+    settings = {"model": "tiny", "dtype": "f32", "mesh": {"tensor": 2}, "sequence": CONTEXT}
+    whole = prefill.build(batch=2, **settings)
+    params, tokens = arrays(whole.args, TOKENS)
+    stored = prefill.build(batch=2, weights="fp8", cache_dtype="fp8", **settings)
+    layers = [store_layer(w, s) for w, s in zip(params["layers"], stored.args[0]["layers"], strict=True)]  # fmt: skip  # noqa: E501
+    cache = jitted(stored)({**params, "layers": layers}, tokens)[1]
+    assert {str(part.dtype) for part in jax.tree.leaves(cache)} == {"float8_e4m3fn"}
+    for part, expected in zip(
+        jax.tree.leaves(cache), jax.tree.leaves(jitted(whole)(params, tokens)[1]), strict=True
+    ):
+        error = np.abs(part.astype(np.float32) - expected)
+        assert 0 < np.sqrt(np.mean(error**2)) < 0.15 * np.sqrt(np.mean(expected**2))
+
+
+def store_layer(layer, shapes):
+    """The weights of a layer as 8-bit values with scales, where ``shapes`` has them."""
+    stored = {}
+    for name, shape in shapes.items():
+        if name in layer:
+            scale = np.abs(layer[name]).max() / 448 if name + "_scale" in shapes else 1.0
+            stored[name] = (layer[name] / scale).astype(shape.dtype)
+        else:
+            weight = layer[name.removesuffix("_scale")]
+            stored[name] = np.full(shape.shape, np.abs(weight).max() / 448, np.float32)
+    return stored
 
 
 # Mixture of experts
