@@ -1,0 +1,1 @@
+"""Serving of a language model: requests, the times of steps, continuous batching, figures."""
