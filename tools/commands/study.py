@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import UsageError
 from hespas.tools import console_scripts
+from hespas.tools.commands import study_serving
 from hespas.tools.commands.command_parser import CommandParser, parse_count
 from hespas.tools.commands.shared_flags import (
     add_cache_flag,
@@ -20,8 +21,9 @@ from hespas.tools.commands.shared_flags import (
 )
 
 if TYPE_CHECKING:
-    from hespas.workflows.studies.study_definition import Study
+    from hespas.workflows.studies.study_definition import AxisValues, Study
     from hespas.workflows.studies.study_output import StudyOutput
+    from hespas.workflows.studies.study_runner import StudyOptions
 
 STUDIES = {
     "operators": "one matrix product after another, by every estimator of an accelerator",
@@ -29,6 +31,7 @@ STUDIES = {
     "resnet": "training of ResNets of several depths, data-parallel",
     "llama": "training of Llama models of several sizes, node by node",
     "scale-out": "training of Llama 2 7B over 8 to 4,096 devices",
+    "serving": "prefill and decoding of a model, and the load that it can serve",
 }
 
 USAGE = """\
@@ -54,6 +57,8 @@ def main(argv: Sequence[str]) -> int:
     options = build_study_parser(name).parse_args(argv[1:])
     if name == "operators":
         output = _run_operator_study(options)
+    elif name == "serving":
+        output = _run_serving_study(import_study_module(name).STUDY, options)
     else:
         output = _run_program_study(import_study_module(name).STUDY, options)
     _write_output(output, options)
@@ -74,7 +79,10 @@ def build_study_parser(name: str) -> CommandParser:
     """Build the parser of one study."""
     if name == "operators":
         return _build_operator_parser()
-    return _build_program_parser(import_study_module(name).STUDY)
+    parser = _build_program_parser(import_study_module(name).STUDY)
+    if name == "serving":
+        study_serving.add_load_flags(parser)
+    return parser
 
 
 def _build_operator_parser() -> CommandParser:
@@ -163,11 +171,34 @@ def _build_program_parser(study: Study) -> CommandParser:
 
 
 def _run_program_study(study: Study, options: argparse.Namespace) -> StudyOutput:
+    from hespas.tools.terminal import print_to_stderr
+    from hespas.workflows.studies import study_runner
+
+    axis_values, study_options = _parse_program_options(study, options)
+    result = study_runner.run_study(study, axis_values, study_options, print_to_stderr)
+    return study_runner.build_study_output(study, result)
+
+
+def _run_serving_study(study: Study, options: argparse.Namespace) -> StudyOutput:
+    from hespas.tools.terminal import print_to_stderr
+    from hespas.workflows.studies import serving
+
+    load = study_serving.parse_load_options(options)
+    axis_values, study_options = _parse_program_options(study, options)
+    output = serving.run_serving_study(axis_values, study_options, load, print_to_stderr)
+    if options.page:
+        study_serving.write_page(options.page, output)
+    return output
+
+
+def _parse_program_options(
+    study: Study, options: argparse.Namespace
+) -> tuple[AxisValues, StudyOptions]:
+    """Parse the options of a study of programs, and check them and its files."""
     axis_values = {axis.name: axis.parse_values(getattr(options, axis.name)) for axis in study.axes}
     changes = parse_key_values(options.set, "--set")
 
     from hespas.estimators.measure import host
-    from hespas.tools.terminal import print_to_stderr
     from hespas.workflows.studies import study_output, study_runner
 
     study_options = study_runner.StudyOptions(
@@ -184,8 +215,7 @@ def _run_program_study(study: Study, options: argparse.Namespace) -> StudyOutput
     )
     study_runner.check_study_options(study_options)
     study_output.check_output_files(options.csv, options.plot)
-    result = study_runner.run_study(study, axis_values, study_options, print_to_stderr)
-    return study_runner.build_study_output(study, result)
+    return axis_values, study_options
 
 
 def _add_output_flags(parser: CommandParser) -> None:

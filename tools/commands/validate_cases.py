@@ -33,7 +33,7 @@ def validate_cases(options: argparse.Namespace) -> int:
     from hespas.estimators.measure import host
     from hespas.support import text_tables
     from hespas.support.output_file import check_writable_file, write_atomically
-    from hespas.tools.report import case_page
+    from hespas.tools.report.table_page import render_table_page
     from hespas.tools.terminal import print_to_stderr
     from hespas.workflows.plot_files import check_plot_file
     from hespas.workflows.validation import case_report, case_runner, training_cases
@@ -63,7 +63,8 @@ def validate_cases(options: argparse.Namespace) -> int:
         write_atomically(options.markdown, text_tables.format_markdown_tables(tables).encode())
     if options.page:
         name = os.path.basename(options.cells)
-        write_atomically(options.page, case_page.render_case_page(name, tables, len(outcomes)))
+        subtitle = f"predictions of {text_tables.format_count(len(outcomes), 'training case')}"
+        write_atomically(options.page, render_table_page(name, subtitle, tables))
     predictions = [o.prediction for o in outcomes if o.prediction is not None]
     if options.plot and predictions:
         draw_predictions(options.plot, {f"{options.estimator}, {case_options.form}": predictions})

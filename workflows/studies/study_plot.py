@@ -27,7 +27,7 @@ def draw_study(figure: Any, study: Study, rows: Sequence[Row]) -> None:
     grid = figure.subplots(*_arrange_panels(study, facets), squeeze=False).flat
     series = _label_series(study, rows)
     places = list(dict.fromkeys(row[study.across] for row in rows))
-    if study.across == "devices":
+    if all(isinstance(place, int | float) for place in places):
         places.sort()
     for facet in facets:
         facet_rows = [row for row in rows if facet is None or row[study.facet] == facet]
@@ -72,6 +72,12 @@ def _get_series_key(study: Study, row: Row) -> tuple[Any, ...]:
     return (*(row[name] for name in study.series), row["node"] if study.facet != "node" else None)
 
 
+def _format_place(place: Any) -> str:
+    if isinstance(place, float):
+        return f"{place:.3g}"
+    return f"{place:,}" if isinstance(place, int) else str(place)
+
+
 def _draw_panel(
     axes: Any,
     study: Study,
@@ -103,7 +109,7 @@ def _draw_panel(
                 ideal = [values[0] * n / devices[0] for n in devices]
                 axes.plot(at, ideal, "--", color=colour, lw=0.8, alpha=0.6)
     ticks = [math.log2(place) for place in places] if numeric else range(len(places))
-    texts = [f"{place:,}" if isinstance(place, int) else str(place) for place in places]
+    texts = [_format_place(place) for place in places]
     axes.set_xticks(ticks, texts, rotation=45 if len(places) > 6 else 0, fontsize=8)
     axes.set(xlabel=study.across, ylabel=panel.label)
     if panel.log:

@@ -1,28 +1,22 @@
-"""The page of validated training cases: scores, predicted rows, the largest errors, reasons."""
+"""A page of the tables that a command shows in the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hespas.support.text_tables import TextTable, format_count
+from hespas.support.text_tables import TextTable
 from hespas.tools.report import html_table
 from hespas.tools.report.html_table import TableCell, TableColumn
 from hespas.tools.report.page_frame import PageSection, render_page
 
 
-def render_case_page(name: str, tables: Sequence[TextTable], row_count: int) -> bytes:
-    """Render the page.
-
-    Args:
-        name: The name of the table of measurements.
-        tables: The tables that the terminal shows.
-        row_count: The number of rows of the table of measurements.
-    """
+def render_table_page(title: str, subtitle: str, tables: Sequence[TextTable]) -> bytes:
+    """Render the page; each table is a section."""
     sections = [
         PageSection(f"table-{number}", table.title, _render_text_table(table, number))
         for number, table in enumerate(tables)
     ]
-    return render_page(name, f"predictions of {format_count(row_count, 'training case')}", sections)
+    return render_page(title, subtitle, sections)
 
 
 def _render_text_table(table: TextTable, number: int) -> html_table.Markup:

@@ -1,0 +1,94 @@
+"""The flags of ``hespas study serving`` that describe its load."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import TYPE_CHECKING
+
+from hespas.support.errors import UsageError
+from hespas.tools.commands.command_parser import CommandParser, parse_count
+
+if TYPE_CHECKING:
+    from hespas.workflows.studies.serving import LoadOptions
+    from hespas.workflows.studies.study_output import StudyOutput
+
+
+def add_load_flags(parser: CommandParser) -> None:
+    """Add the flags of requests, servers and limits, and of the page."""
+    add = parser.add_argument
+    add("--page", metavar="FILE", help="write the tables as an HTML page")
+    add(
+        "--trace", default="", metavar="FILE",
+        help="requests, as CSV with the columns arrival_s,prompt_tokens,output_tokens",
+    )  # fmt: skip
+    add(
+        "--rates", default="", metavar="LIST",
+        help="mean rates of arrivals in requests/s, without --trace; default: 25, 50, 75 and 90 %% "
+        "of what the servers reach if all requests arrive at once",
+    )  # fmt: skip
+    add("--requests", type=parse_count, default=500, metavar="N", help="requests at each rate")
+    add("--prompt-tokens", type=parse_count, default=1024, metavar="N", help="of each request")
+    add("--output-tokens", type=parse_count, default=128, metavar="N", help="of each request")
+    add("--seed", type=int, default=0, metavar="N", help="selects the random arrivals")
+    add(
+        "--replicas", type=parse_count, default=1, metavar="N",
+        help="equal servers, to which requests are dealt in turn (data parallelism)",
+    )  # fmt: skip
+    add(
+        "--memory-share", type=float, default=0.9, metavar="X",
+        help="share of a device's memory for weights, activations and cache; default: 0.9",
+    )  # fmt: skip
+    add("--ttft-limit", type=float, metavar="S", help="longest time to the first token of a good "
+        "request, in seconds")  # fmt: skip
+    add("--tpot-limit", type=float, metavar="S", help="longest time per output token after the "
+        "first one of a good request, in seconds")  # fmt: skip
+
+
+def parse_load_options(options: argparse.Namespace) -> LoadOptions:
+    """Make the options of the load; raises HespasError."""
+    from hespas.support.output_file import check_writable_file
+    from hespas.workflows.serving.serving_figures import LatencyLimits
+    from hespas.workflows.studies.serving import LoadOptions
+    from hespas.workflows.studies.study_output import parse_value_list
+
+    if options.page:
+        check_writable_file(options.page)
+    if options.trace and options.rates:
+        raise UsageError("--trace and --rates exclude each other")
+    if not 0 < options.memory_share <= 1:
+        raise UsageError(f"--memory-share is {options.memory_share:g}, not a share above 0")
+    for flag in ("ttft_limit", "tpot_limit"):
+        limit_s = getattr(options, flag)
+        if limit_s is not None and not limit_s > 0:
+            raise UsageError(f"--{flag.replace('_', '-')} is {limit_s:g}, not a time above 0")
+    return LoadOptions(
+        trace=options.trace,
+        rates=parse_value_list(options.rates, _parse_rate, "--rates") if options.rates else (),
+        requests=options.requests,
+        prompt_tokens=options.prompt_tokens,
+        output_tokens=options.output_tokens,
+        seed=options.seed,
+        replicas=options.replicas,
+        memory_share=options.memory_share,
+        limits=LatencyLimits(options.ttft_limit, options.tpot_limit),
+    )
+
+
+def _parse_rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = math.nan
+    if not 0 < rate < math.inf:
+        raise UsageError(f"'{text}' is not a rate in requests/s")
+    return rate
+
+
+def write_page(path: str, output: StudyOutput) -> None:
+    """Write the tables of the study as a page; raises HespasError."""
+    from hespas.support.output_file import write_atomically
+    from hespas.tools.report.table_page import render_table_page
+
+    page = render_table_page("Serving", "; ".join(output.notes), output.tables)
+    write_atomically(path, page)

@@ -1,0 +1,364 @@
+"""``hespas study serving``: the steps of a served model, and the load that it can bear."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hespas import configs
+from hespas.configs.node_spec import NodeSpec
+from hespas.support.errors import HespasError
+from hespas.support.text_tables import TextTable, format_percent
+from hespas.workflows.serving.request_loop import ServerLimits, ServerRun, serve_requests
+from hespas.workflows.serving.serving_figures import LatencyLimits, compute_load_figures
+from hespas.workflows.serving.serving_requests import (
+    ServingRequest,
+    draw_poisson_requests,
+    read_request_trace,
+)
+from hespas.workflows.serving.serving_steps import StepTimes
+from hespas.workflows.studies import program_forms, study_plot, study_programs, study_runner
+from hespas.workflows.studies import study_definition as base
+from hespas.workflows.studies.study_definition import (
+    AxisValues,
+    Study,
+    StudyAxis,
+    StudyColumn,
+    StudyPanel,
+    StudyWorkload,
+)
+from hespas.workflows.studies.study_output import StudyOutput
+from hespas.workflows.studies.study_runner import StudyOptions, StudyResult
+
+Row = dict[str, Any]
+PREFILL, DECODE = "prefill", "decode"
+DEFAULTS = {"scan": "false", "cache": "paged", "page": "16"}  # a loop would copy its caches
+
+DESCRIPTION = """\
+Serve a language model: estimate its prefill and decode programs for buckets of prompts, batches and
+contexts, then run requests through a server that batches continuously, at one load after another.
+
+  hespas study serving --models 8b --node H100_80GB --csv serving.csv --plot serving.svg
+  hespas study serving --models 70b --tensor 8 --trace requests.csv --ttft-limit 1 --tpot-limit 0.05
+
+The programs are the recipes `prefill` (one prompt) and `decode`. The server pads a prompt and a
+batch to the next bucket; between contexts, a decode step is linear in the tokens of the cache.
+Waiting requests are prefilled first, one in a step, if a slot and memory for all their tokens are
+free; otherwise all admitted requests are decoded together.
+"""
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """The load of a serving study.
+
+    Attributes:
+        trace: A CSV file of requests; "" for requests that arrive at random.
+        rates: Mean arrival rates in requests/s; empty for shares of the saturated server's.
+        requests: The number of requests at each rate.
+        prompt_tokens: The tokens of each prompt.
+        output_tokens: The tokens that each request asks for.
+        seed: Selects the arrivals.
+        replicas: The number of equal servers, to which requests are dealt in turn.
+        memory_share: The share of a device's memory that the server may use; 0.9 is vLLM's default
+            (``gpu_memory_utilization``).
+        limits: The latencies of a good request.
+    """
+
+    trace: str = ""
+    rates: Sequence[float] = ()
+    requests: int = 500
+    prompt_tokens: int = 1024
+    output_tokens: int = 128
+    seed: int = 0
+    replicas: int = 1
+    memory_share: float = 0.9
+    limits: LatencyLimits = field(default_factory=LatencyLimits)
+
+
+SATURATION_SHARES = (0.25, 0.5, 0.75, 0.9)
+
+
+def _format_milliseconds(time_s: float) -> str:
+    """Format a time so that all times of a column have one unit."""
+    return f"{1e3 * time_s:.4g} ms"
+
+
+LOAD_COLUMNS = (
+    StudyColumn("rate_per_s", "requests/s", lambda value: f"{value:.3g}"),
+    StudyColumn("ttft_p50_s", "TTFT p50", _format_milliseconds),
+    StudyColumn("ttft_p99_s", "TTFT p99", _format_milliseconds),
+    StudyColumn("tpot_p50_s", "TPOT p50", _format_milliseconds),
+    StudyColumn("tpot_p99_s", "TPOT p99", _format_milliseconds),
+    StudyColumn("output_tokens_per_s_per_device", "tokens/s/device", lambda value: f"{value:.4g}"),
+    base.COST,
+    StudyColumn("good_share", "good", format_percent),
+    StudyColumn("goodput_per_s", "goodput/s", lambda value: f"{value:.3g}"),
+    StudyColumn("mean_batch", "batch", lambda value: f"{value:.1f}"),
+    StudyColumn("busy_share", "busy", format_percent),
+)
+LOAD_LABELS = ("model", "tensor", "node")
+
+
+def make_study(attention: str) -> Study:
+    """Make the study of the steps, whose programs have that attention."""
+    return Study(
+        name="serving",
+        title="Serving, steps",
+        description=DESCRIPTION,
+        nodes=("H100_80GB",),
+        axes=(
+            StudyAxis("models", "8b", "models of the recipes prefill and decode"),
+            StudyAxis("tensor", "1", "devices that divide each layer's matrices",
+                      base.parse_positive_count),
+            StudyAxis("prompts", "128,512,1024,2048", "buckets of prompts, in tokens",
+                      base.parse_positive_count),
+            StudyAxis("batches", "1,8,32,128", "buckets of sequences decoded together",
+                      base.parse_positive_count),
+            StudyAxis("contexts", "512,4096", "buckets of the tokens of each sequence",
+                      base.parse_positive_count),
+        ),
+        workloads=functools.partial(_generate_workloads, attention),
+        columns=(base.STEP, base.COMPUTE, base.EXPOSED, base.TOKENS, base.MEMORY, base.FITS),
+        panels=(
+            StudyPanel(("ttft_p50_s", "ttft_p99_s"), "TTFT (full: p50, dashed: p99): s", log=True),
+            StudyPanel(("tpot_p50_s", "tpot_p99_s"), "TPOT (full: p50, dashed: p99): s"),
+            StudyPanel(("output_tokens_per_s_per_device",), "output tokens/s/device"),
+        ),
+        across="rate_per_s",
+        series=LOAD_LABELS,
+    )  # fmt: skip
+
+
+def _generate_workloads(attention: str, axis_values: AxisValues) -> Iterator[StudyWorkload]:
+    """Generate the prefill step of each prompt, and the decode step of each batch and context."""
+    defaults = {**DEFAULTS, "attention": attention}
+    for model in axis_values["models"]:
+        for tensor in axis_values["tensor"]:
+            mesh = {"tensor": tensor}
+            labels = {"model": model, "tensor": tensor}
+            for prompt in axis_values["prompts"]:
+                options = {"model": model, "sequence": str(prompt), "batch": "1"}
+                step = {"step": PREFILL, "batch": 1, "tokens": prompt}
+                yield StudyWorkload(PREFILL, options, mesh, {**labels, **step}, defaults)
+            for batch in axis_values["batches"]:
+                for context in axis_values["contexts"]:
+                    options = {"model": model, "context": str(context), "batch": str(batch)}
+                    step = {"step": DECODE, "batch": batch, "tokens": context}
+                    yield StudyWorkload(DECODE, options, mesh, {**labels, **step}, defaults)
+
+
+def choose_attention(form: str, nodes: Sequence[str]) -> str:
+    """Choose cuDNN's kernel if XLA compiles for NVIDIA GPUs only, else products and a softmax."""
+    is_gpu = all(program_forms.find_compiler(node) == "gpu" for node in nodes)
+    return "cudnn" if is_gpu and form in program_forms.BY_XLA else "dot_product"
+
+
+STUDY = make_study("cudnn")
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model on a node: the times of its steps, and the memory for its cache.
+
+    Attributes:
+        labels: What distinguishes it: model, tensor, node.
+        devices: The devices of one server.
+        times: The times of its steps.
+        cache_tokens: The tokens for which there is memory; 0 if the weights do not fit.
+        page_tokens: The tokens for which memory is reserved at once.
+    """
+
+    labels: Mapping[str, Any]
+    devices: int
+    times: StepTimes
+    cache_tokens: int
+    page_tokens: int
+
+    def make_limits(self) -> ServerLimits:
+        return ServerLimits(self.cache_tokens, self.page_tokens, self.times.largest_batch)
+
+
+def run_serving_study(
+    axis_values: AxisValues,
+    options: StudyOptions,
+    load: LoadOptions,
+    note: Callable[[str], None],
+) -> StudyOutput:
+    """Estimate the steps, serve the loads, and make the output.
+
+    Raises:
+        HespasError: An option is wrong, a step has no time, or a request can never be served.
+    """
+    study = make_study(choose_attention(options.form, options.nodes))
+    fixed_requests = read_request_trace(load.trace) if load.trace else None
+    result = study_runner.run_study(study, axis_values, options, note)
+    folder = Path(options.work_dir or study_programs.get_default_folder())
+    models = [
+        _make_served_model(labels, rows, folder, load.memory_share, options.changes)
+        for labels, rows in _group_rows(result.rows)
+    ]
+    rows = [row for model in models for row in _serve_loads(model, load, fixed_requests)]
+    notes = [*result.notes, *map(_describe_memory, models), _describe_load(load)]
+    return _build_output(study, result, rows, notes)
+
+
+def _group_rows(rows: Sequence[Row]) -> Iterator[tuple[dict[str, Any], list[Row]]]:
+    """Group the steps by model, tensor and node; raises HespasError for one without a time."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        if row["error"] is not None:
+            where = ", ".join(f"{name} {row[name]}" for name in (*LOAD_LABELS, "step", "tokens"))
+            raise HespasError(row["error"], where=where)
+        groups.setdefault(tuple(row[name] for name in LOAD_LABELS), []).append(row)
+    for key, group in groups.items():
+        yield dict(zip(LOAD_LABELS, key, strict=True)), group
+
+
+def _make_served_model(
+    labels: Mapping[str, Any],
+    rows: Sequence[Row],
+    folder: Path,
+    memory_share: float,
+    changes: Mapping[str, str],
+) -> ServedModel:
+    prefill_s = {row["tokens"]: row["step_time_s"] for row in rows if row["step"] == PREFILL}
+    decode_s: dict[int, dict[int, float]] = {}
+    for row in rows:
+        if row["step"] == DECODE:
+            decode_s.setdefault(row["batch"], {})[row["tokens"]] = row["step_time_s"]
+    devices = rows[0]["devices"]
+    recipe_options = {**DEFAULTS, **changes}
+    longest = max(row["tokens"] for row in rows if row["step"] == DECODE)
+    return ServedModel(
+        labels,
+        devices,
+        StepTimes(prefill_s, decode_s),
+        _count_cache_tokens(rows, folder, configs.load_node(labels["node"]), memory_share),
+        # Each sequence of a contiguous cache has memory for the longest context.
+        int(recipe_options["page"]) if recipe_options["cache"] == "paged" else longest,
+    )
+
+
+def _count_cache_tokens(
+    rows: Sequence[Row], folder: Path, node: NodeSpec, memory_share: float
+) -> int:
+    """Count the tokens for which the memory beside weights and activations suffices.
+
+    The latter are the peak of the step that needs most without its own cache.
+    """
+    if node.memory_bytes is None:
+        raise HespasError(
+            f"node {node.name} states no memory", remedy="add memory_bytes to its file"
+        )
+    token_bytes, other_bytes = 0.0, 0.0
+    for row in rows:
+        cache_bytes = _read_cache_bytes(folder / row["program"]) / row["devices"]
+        other_bytes = max(other_bytes, row["peak_bytes"] - cache_bytes)
+        token_bytes = max(token_bytes, cache_bytes / (row["batch"] * row["tokens"]))
+    free_bytes = memory_share * node.memory_bytes - other_bytes
+    return max(math.floor(free_bytes / token_bytes), 0)
+
+
+def _read_cache_bytes(path: Path) -> float:
+    """Read the bytes of the caches of all devices from the facts of a program."""
+    from hespas import frontends
+    from hespas.dialects.attr_codec import read_program_facts
+    from hespas.dialects.mlir import make_context
+
+    return float(read_program_facts(frontends.read_module(path, make_context()))["cache_bytes"])
+
+
+def _serve_loads(
+    model: ServedModel, load: LoadOptions, fixed_requests: Sequence[ServingRequest] | None
+) -> Iterator[Row]:
+    """Serve the trace, or the requests at each rate, and yield the figures of each load."""
+    if fixed_requests is not None:
+        span_s = fixed_requests[-1].arrival_s - fixed_requests[0].arrival_s
+        rate = (len(fixed_requests) - 1) / span_s if span_s else None
+        yield _make_load_row(model, load, rate, fixed_requests)
+        return
+    for rate in load.rates or _choose_rates(model, load):
+        requests = draw_poisson_requests(
+            rate, load.requests, load.prompt_tokens, load.output_tokens, load.seed
+        )
+        yield _make_load_row(model, load, rate, requests)
+
+
+def _choose_rates(model: ServedModel, load: LoadOptions) -> list[float]:
+    """Return shares of the rate at which the servers end requests that all arrive at once."""
+    request = ServingRequest(0.0, load.prompt_tokens, load.output_tokens)
+    runs = _serve_replicas(model, load, [request] * load.requests)
+    end_s = max(one.end_s for run in runs for one in run.served)
+    return [share * load.requests / end_s for share in SATURATION_SHARES]
+
+
+def _serve_replicas(
+    model: ServedModel, load: LoadOptions, requests: Sequence[ServingRequest]
+) -> list[ServerRun]:
+    limits = model.make_limits()
+    parts = [requests[number :: load.replicas] for number in range(load.replicas)]
+    return [serve_requests(part, model.times, limits) for part in parts if part]
+
+
+def _make_load_row(
+    model: ServedModel, load: LoadOptions, rate: float | None, requests: Sequence[ServingRequest]
+) -> Row:
+    devices = model.devices * load.replicas
+    price = configs.load_node(model.labels["node"]).price_per_hour
+    runs = _serve_replicas(model, load, requests)
+    return {
+        **model.labels,
+        "devices": devices,
+        "replicas": load.replicas,
+        "cache_tokens": model.cache_tokens,
+        "rate_per_s": rate,
+        **compute_load_figures(runs, devices, price, load.limits),
+    }
+
+
+def _describe_memory(model: ServedModel) -> str:
+    words = ", ".join(f"{name} {value}" for name, value in model.labels.items())
+    return f"{words}: memory for {model.cache_tokens:,} tokens in the cache of a server"
+
+
+def _describe_load(load: LoadOptions) -> str:
+    if load.trace:
+        return f"requests of {load.trace}, on {load.replicas} servers"
+    return (
+        f"{load.requests} requests of {load.prompt_tokens} + {load.output_tokens} tokens for each "
+        f"rate, Poisson, seed {load.seed}, on {load.replicas} servers"
+    )
+
+
+def _build_output(
+    study: Study, result: StudyResult, rows: Sequence[Row], notes: Sequence[str]
+) -> StudyOutput:
+    return StudyOutput(
+        rows=rows,
+        data={"study": study.name, "notes": notes, "rows": result.rows, "loads": rows},
+        tables=[study_runner.make_study_table(study, result), _make_load_table(rows)],
+        notes=notes,
+        draw=lambda figure: study_plot.draw_study(figure, study, rows),
+        size=study_plot.compute_figure_size(study, rows),
+    )
+
+
+def _make_load_table(rows: Sequence[Row]) -> TextTable:
+    names = [*LOAD_LABELS, "devices"]
+    varied = [name for name in names if len({row[name] for row in rows}) > 1]
+    fixed = [base.describe_label(name, rows[0][name]) for name in names if name not in varied]
+    columns = [c for c in LOAD_COLUMNS if any(row[c.name] is not None for row in rows)]
+    lines = [
+        [
+            *(str(row[name]) for name in varied),
+            *("-" if row[c.name] is None else c.text(row[c.name]) for c in columns),
+        ]
+        for row in rows
+    ]
+    title = ", ".join(["Serving, loads", *fixed])
+    return TextTable(title, lines, [*varied, *(c.header for c in columns)], len(varied))
