@@ -1,4 +1,4 @@
-"""ResNet v1.5: a data-parallel training step with synchronised batch norm, or inference."""
+"""ResNet v1.5: a data-parallel training step, or inference."""
 
 from __future__ import annotations
 
@@ -20,8 +20,14 @@ from hespas.frontends.recipes.parallel import (
     check_mesh_axes,
     check_positive_options,
 )
+from hespas.support.errors import UsageError
 
 Depth = Literal[18, 34, 50, 101, 152, 200]
+NormImages = Literal["all", "own"]
+NORM_IMAGES_HELP = (
+    "images that batch norm averages over in training: those of all devices, or each device's own "
+    "as in PyTorch's DDP and Horovod"
+)
 Tree = dict[str, Any]
 
 AXES = ("data",)
@@ -71,8 +77,9 @@ def build(
         Partitioning, "explicit collectives, or collectives chosen by XLA"
     ] = "manual",
     dtype: Annotated[Dtype, "type of activations; parameters and gradients are f32"] = "bf16",
+    norm_images: Annotated[NormImages, NORM_IMAGES_HELP] = "all",
 ) -> Exportable:
-    """ResNet v1.5: data-parallel training with synchronised batch norm and SGD, or inference.
+    """ResNet v1.5: data-parallel training with batch norm and SGD, or inference.
 
     Version 1.5 strides in the 3x3 convolution.
 
@@ -82,14 +89,19 @@ def build(
     check_mesh_axes(mesh, AXES)
     check_positive_options(image=image, batch=batch, classes=classes, width=width)
     p = MeshParallelism(mesh, manual=partitioning == "manual")
+    if norm_images == "own" and not p.manual:
+        raise UsageError(
+            "norm_images 'own' needs explicit collectives", remedy="use partitioning=manual"
+        )
     stem, blocks = _make_architecture(depth, width)
-    params, statistics = _make_resnet_weights(stem, blocks, classes)
+    owners = p.count_devices("data") if norm_images == "own" else 0
+    params, statistics = _make_resnet_weights(stem, blocks, classes, owners)
     total = batch * p.count_devices("data")
     images = ShardedArray((total, image, image, 3), IMAGES, DTYPES[dtype])
     labels = ShardedArray((total,), ("data",), jnp.int32)
     count = sum(weight.size for weight in jax.tree.leaves(params))
     forward = 2 * total * _count_multiplications(stem, blocks, classes, image)
-    net = _ResNet(p, stem, blocks, DTYPES[dtype])
+    net = _ResNet(p, stem, blocks, DTYPES[dtype], norm_images == "own")
 
     def train_step(state: Tree, images: jax.Array, labels: jax.Array) -> tuple[Tree, jax.Array]:
         def compute_loss(params: Tree) -> tuple[jax.Array, Tree]:
@@ -161,9 +173,12 @@ def _make_architecture(depth: Depth, width: int) -> tuple[_ConvLayer, list[_Resi
 
 
 def _make_resnet_weights(
-    stem: _ConvLayer, blocks: list[_ResidualBlock], classes: int
+    stem: _ConvLayer, blocks: list[_ResidualBlock], classes: int, owners: int
 ) -> tuple[Tree, Tree]:
-    """Return the parameters and the running statistics of the batch norms."""
+    """Return the parameters and the running statistics of the batch norms.
+
+    The statistics are those of all devices, or each of ``owners`` devices has its own.
+    """
 
     def make_conv_weights(c: _ConvLayer) -> Tree:
         kernel = (c.size, c.size, c.inputs, c.outputs)
@@ -171,10 +186,12 @@ def _make_resnet_weights(
         return {"kernel": ShardedArray(kernel, (None,) * 4), "scale": channel, "bias": channel}
 
     def make_norm_statistics(c: _ConvLayer) -> Tree:
-        return {
-            "mean": ShardedArray((c.outputs,), (None,)),
-            "variance": ShardedArray((c.outputs,), (None,)),
-        }
+        channel = (
+            ShardedArray((owners, c.outputs), ("data", None))
+            if owners
+            else ShardedArray((c.outputs,), (None,))
+        )
+        return {"mean": channel, "variance": channel}
 
     def map_over_convs(make_conv_value: Any) -> Tree:
         return {
@@ -196,12 +213,16 @@ def _make_resnet_weights(
 
 @dataclass(frozen=True)
 class _ResNet:
-    """The network on one device of ``p``; activations are ``[batch, height, width, channels]``."""
+    """The network on one device of ``p``; activations are ``[batch, height, width, channels]``.
+
+    With ``owns_norms``, batch norm averages over the images of this device only.
+    """
 
     p: MeshParallelism
     stem: _ConvLayer
     blocks: list[_ResidualBlock]
     dtype: Any
+    owns_norms: bool = False
 
     def compute_logits(
         self, params: Tree, statistics: Tree, x: jax.Array, train: bool
@@ -242,7 +263,7 @@ class _ResNet:
     def _apply_conv_norm(
         self, c: _ConvLayer, w: Tree, old: Tree, x: jax.Array, train: bool
     ) -> tuple[jax.Array, Tree]:
-        """Apply a convolution and batch norm; training averages over the images of all devices."""
+        """Apply a convolution and batch norm, which averages over images in training."""
         padding = [((c.size - 1) // 2, c.size // 2)] * 2
         x = lax.conv_general_dilated(
             x,
@@ -252,20 +273,27 @@ class _ResNet:
             dimension_numbers=("NHWC", "HWIO", "NHWC"),
         )
         wide, seen = x.astype(jnp.float32), old
+        if self.owns_norms:
+            old = jax.tree.map(lambda statistic: statistic[0], old)
         mean, variance = old["mean"], old["variance"]
         if train:
             moments = jnp.stack([jnp.mean(wide, (0, 1, 2)), jnp.mean(wide * wide, (0, 1, 2))])
-            mean, square = self.p.sum_over_axes(moments, "data") / self.p.count_parts("data")
+            mean, square = moments if self.owns_norms else self._average_over_devices(moments)
             variance = square - mean * mean
             seen = {
                 "mean": NORM_MOMENTUM * old["mean"] + (1 - NORM_MOMENTUM) * mean,
                 "variance": NORM_MOMENTUM * old["variance"] + (1 - NORM_MOMENTUM) * variance,
             }
+            if self.owns_norms:
+                seen = jax.tree.map(lambda statistic: statistic[None], seen)
         # One array, so that their gradients need one all-reduce.
         moments_to_sum = jnp.stack([mean, lax.rsqrt(variance + NORM_EPS)])
         mean, inverse = self.p.mark_varying(moments_to_sum, "data")
         normal = (wide - mean) * (inverse * w["scale"]) + w["bias"]
         return normal.astype(self.dtype), lax.stop_gradient(seen)
+
+    def _average_over_devices(self, moments: jax.Array) -> jax.Array:
+        return self.p.sum_over_axes(moments, "data") / self.p.count_parts("data")
 
 
 def _count_multiplications(

@@ -79,24 +79,65 @@ def _attend_backward(options: MaskOptions, pull: Any, grad: jax.Array) -> Any:
 _attend.defvjp(_attend_forward, _attend_backward)
 
 
+@functools.cache
 def _make_kernel(heads: int, queries: int, options: MaskOptions) -> Any:
-    """Make the kernel of ``queries`` of each device, with the tables of blocks of all devices."""
+    """Make the kernel of ``queries`` of each device, with the tables of blocks of all devices.
+
+    The tables are constants, which each direction and each kind of layer needs again.
+    """
     from jax.experimental.pallas.ops.tpu import splash_attention as splash
 
     tokens = queries * options.devices
+    with jax.ensure_compile_time_eval():
+        return splash.make_splash_mha(
+            splash.MultiHeadMask([_make_mask(tokens, options)] * heads),
+            block_sizes=splash.BlockSizes(**dict.fromkeys(BLOCK_FIELDS, min(BLOCK, queries))),
+            attn_logits_soft_cap=options.cap or None,
+            residual_checkpoint_name=options.residual_name,
+            head_shards=1,
+            q_seq_shards=options.devices,
+        )
+
+
+def _make_mask(tokens: int, options: MaskOptions) -> Any:
+    """Make the mask of whole sequences, whose rows are in the order of the devices."""
+    from jax.experimental.pallas.ops.tpu import splash_attention as splash
+
     shape, window = (tokens, tokens), options.window
-    mask = splash.LocalMask(shape, (window - 1, 0), 0) if window else splash.CausalMask(shape)
+    base: Any = splash.LocalMask if window else splash.CausalMask
+    none, all_pairs = (np.array(value).view(_UniformBlock) for value in (False, True))
+
+    class BlockwiseMask(base):
+        """A mask that compares positions only in blocks that the diagonal crosses.
+
+        A sequence of 128 Ki tokens has 65,536 blocks.
+        """
+
+        def __getitem__(self, index: tuple[slice, slice]) -> np.ndarray:
+            rows, columns = self.q_sequence[index[0]], index[1]
+            extents = (len(rows), columns.stop - columns.start)
+            if rows.max() < columns.start:
+                return np.broadcast_to(none, extents, subok=True)
+            if rows.min() >= columns.stop - 1 and not window:
+                return np.broadcast_to(all_pairs, extents, subok=True)
+            return super().__getitem__(index)
+
+        __eq__, __hash__ = base.__eq__, base.__hash__
+
+    mask = BlockwiseMask(shape, (window - 1, 0), 0) if window else BlockwiseMask(shape)
     if options.devices > 1:
         chunks = np.split(mask.q_sequence, 2 * options.devices)
         mask.q_sequence = np.concatenate([chunks[i] for i in list_chunks(options.devices)])
-    return splash.make_splash_mha(
-        splash.MultiHeadMask([mask] * heads),
-        block_sizes=splash.BlockSizes(**dict.fromkeys(BLOCK_FIELDS, min(BLOCK, queries))),
-        attn_logits_soft_cap=options.cap or None,
-        residual_checkpoint_name=options.residual_name,
-        head_shards=1,
-        q_seq_shards=options.devices,
-    )
+    return mask
+
+
+class _UniformBlock(np.ndarray):
+    """A block of a mask whose pairs are all alike, so that one of them tells about all."""
+
+    def any(self, *_: Any, **__: Any) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return bool(self.flat[0])
+
+    all = any  # pyright: ignore[reportAssignmentType]
 
 
 def _take_part(kernel: Any, index: jax.Array, devices: int) -> Any:

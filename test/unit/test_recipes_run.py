@@ -442,6 +442,25 @@ def test_resnet_divided_equals_whole():
     assert_close(result[0]["statistics"], expected[0]["statistics"], 1e-5)
 
 
+def test_resnet_with_own_norms_averages_over_the_images_of_a_device():
+    """Devices with equal images train like one of them, which joint norms would do too; with
+    images of other devices that differ, its running statistics are still those of its own.
+    """
+    alone = build_resnet({}, 2)
+    args = state, pictures, labels = arrays(alone.args, 10)
+    program = build_resnet({"data": 4}, 2, norm_images="own")
+    copies = jax.tree.map(lambda x: jnp.stack([x] * 4), state["statistics"])
+    state = {**state, "statistics": copies}
+    labels = jnp.concatenate([labels] * 4)
+    expected = steps(alone, args)
+    result = steps(program, (state, jnp.concatenate([pictures] * 4), labels))
+    assert_same_training(result, expected, "momentum", tolerance=1e-3)
+    several = jnp.concatenate([pictures * factor for factor in (1, 2, 3, 4)])
+    first, _ = steps(program, (state, several, labels))
+    own = jax.tree.map(lambda x: x[0], first["statistics"])
+    assert_close(own, expected[0]["statistics"], 1e-5)
+
+
 def test_resnet_inference_uses_the_statistics():
     (state, pictures, _), _ = whole_resnet()
     program = build_resnet({"data": 4}, 2, mode="inference")

@@ -122,6 +122,7 @@ def test_chunks_of_devices_make_the_attention_of_whole_sequences(monkeypatch):
     monkeypatch.setattr(splash_kernels, "BLOCK", 128)
     interpreted = functools.partial(splash.make_splash_mha, interpret=True)
     monkeypatch.setattr(splash, "make_splash_mha", interpreted)
+    splash_kernels._make_kernel.cache_clear()
     devices, tokens, size = 2, 256, 128
     random = np.random.default_rng(0)
     q, k, v, g = (

@@ -254,6 +254,26 @@ def test_sequence_parallelism_needs_the_devices_of_tensor_parallelism():
         assert options.get("sequence_parallel") == expected
 
 
+def test_images_have_a_recipe_of_their_own():
+    texts = {
+        "model": "ResNet-50 v1.5", "parallelism": "dp=4;fsdp=1", "seq_len": "192x192x3",
+        "precision": "fp16 AMP", "per_device_batch": "64", "framework": "PyTorch (DDP)",
+    }  # fmt: skip
+    plan = plan_case(4, **texts)
+    assert (plan.workload.recipe, plan.workload.mesh) == ("resnet", {"data": 4})
+    assert plan.workload.options == {
+        "depth": "50", "image": "192", "batch": "64", "dtype": "f16", "norm_images": "own",
+    }  # fmt: skip
+    assert any("own images" in text for text in plan.assumptions)
+    for change, kind in (
+        ({"parallelism": "fsdp=4"}, "parallelism"),
+        ({"precision": "fp8"}, "precision"),
+        ({"seq_len": "192x96"}, "sequence"),
+        ({"grad_accum": "2"}, "batch"),
+    ):
+        assert list(plan_case(4, **{**texts, **change}).reasons) == [kind]
+
+
 def test_experts_are_an_axis_of_the_mesh():
     plan = plan_case(model="mixtral-8x7b", parallelism="fsdp=2;ep=8")
     assert plan.workload.recipe == "moe"

@@ -45,7 +45,7 @@ def _choose_preset(framework: str, mesh: Mapping[str, int]) -> str:
     """Return the preset of XLA flags whose collectives are those of a framework, or ""."""
     if "maxtext" in framework:
         return MAXTEXT_PRESET
-    return PYTORCH_FSDP_PRESET if "pytorch" in framework and mesh["fsdp"] > 1 else ""
+    return PYTORCH_FSDP_PRESET if "pytorch" in framework and mesh.get("fsdp", 1) > 1 else ""
 
 
 def choose_tpu_options(case: TrainingCase, assumptions: list[str]) -> str:

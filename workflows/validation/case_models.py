@@ -6,6 +6,7 @@ dimensions of the row.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -78,8 +79,16 @@ def find_family(model: str) -> ModelFamily | None:
     return next((family for family in FAMILIES if model.startswith(family.start)), None)
 
 
+def find_resnet_depth(model: str) -> str:
+    """Return the layers of a ResNet, as its recipe names them; "" for another model."""
+    match = re.match(r"resnet[-_ ]?(18|34|50|101|152|200)(?!\d)", model.lower())
+    return match[1] if match else ""
+
+
 def find_recipe(model: str) -> str:
     """Return the recipe of a model, or "" if none builds it."""
+    if find_resnet_depth(model):
+        return "resnet"
     family = find_family(model)
     return family.recipe if family else ""
 

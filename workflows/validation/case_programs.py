@@ -21,6 +21,7 @@ from hespas.workflows.validation.case_models import (
     find_family,
     find_published_model,
     find_recipe,
+    find_resnet_depth,
     infer_head_dim,
 )
 from hespas.workflows.validation.case_precisions import read_precision
@@ -65,6 +66,26 @@ def plan_case_program(
         compiler: The compiler, which has a kernel of attention; None if XLA compiles nothing.
     """
     plan = CasePlan()
+    depth = find_resnet_depth(case.get_text("model"))
+    workload = (
+        _plan_resnet(case, depth, changes, plan)
+        if depth
+        else _plan_decoder(case, changes, compiler, plan)
+    )
+    if workload is None or plan.reasons:
+        return plan
+    plan.workload = workload
+    if compiler == "gpu":
+        plan.xla_options = choose_gpu_options(case, workload.mesh, plan.assumptions)
+    elif compiler == "tpu":
+        plan.xla_options = choose_tpu_options(case, plan.assumptions)
+    return plan
+
+
+def _plan_decoder(
+    case: TrainingCase, changes: Mapping[str, str], compiler: CompilerName | None, plan: CasePlan
+) -> StudyWorkload | None:
+    """Plan the program of a language model; None if the case is refused."""
     sizes = _plan_sizes(case, plan)
     precision = _plan_precision(case, plan)
     mesh = _plan_mesh(case, plan)
@@ -78,7 +99,7 @@ def plan_case_program(
         plan.assumptions.append(f"sequences of {sequence} tokens")
     batch = _plan_batch(case, mesh, plan)
     if plan.reasons or batch is None:
-        return plan
+        return None
     options = {
         **sizes,
         **precision,
@@ -95,12 +116,33 @@ def plan_case_program(
         divides_tokens(case.get_text("parallelism")) or _divides_activations(case, mesh)
     ):
         options["sequence_parallel"] = "true"
-    plan.workload = StudyWorkload(recipe, options, mesh, {"id": case.id})
-    if compiler == "gpu":
-        plan.xla_options = choose_gpu_options(case, mesh, plan.assumptions)
-    elif compiler == "tpu":
-        plan.xla_options = choose_tpu_options(case, plan.assumptions)
-    return plan
+    return StudyWorkload(recipe, options, mesh, {"id": case.id})
+
+
+def _plan_resnet(
+    case: TrainingCase, depth: str, changes: Mapping[str, str], plan: CasePlan
+) -> StudyWorkload | None:
+    """Plan the program of a ResNet; None if the case is refused."""
+    precision = _plan_precision(case, plan)
+    if "products" in precision:
+        plan.reasons["precision"] = "no recipe of images computes in 8 bits"
+    image = re.fullmatch(r"(\d+)(?:x\1(?:x3)?)?", case.get_text("seq_len") or "224")
+    if image is None:
+        plan.reasons["sequence"] = f"images of '{case.get_text('seq_len')}' are not squares"
+    mesh = _plan_mesh(case, plan) if case.get_text("parallelism") else {"data": case.devices}
+    if any(size > 1 for axis, size in mesh.items() if axis != "data"):
+        plan.reasons["parallelism"] = "ResNet has data parallelism only"
+    batch = _plan_batch(case, {"data": case.devices, "tensor": 1}, plan)
+    if batch and "accumulate" in batch:
+        plan.reasons["batch"] = "no recipe of images has microbatches"
+    if plan.reasons or batch is None or image is None:
+        return None
+    plan.assumptions.append("batch norm over each device's own images, SGD, version 1.5 of ResNet")
+    options = {
+        "depth": depth, "image": image[1], **batch, "norm_images": "own",
+        "dtype": precision.get("compute_dtype", "bf16"), **changes,
+    }  # fmt: skip
+    return StudyWorkload("resnet", options, {"data": case.devices}, {"id": case.id})
 
 
 def _divides_activations(case: TrainingCase, mesh: Mapping[str, int]) -> bool:
