@@ -24,7 +24,7 @@ PATH = Path(__file__).parent / "source_errors.json"
 Family = Literal["product", "attention", "stream", "collective"]
 ErrorCause = Literal[
     "source", "burst", "power limit", "same chip", "transferred", "assumed", "extrapolated",
-    "compiler", "curve", "scaled", "modelled",
+    "compiler", "curve", "scaled", "modelled", "unstated",
 ]  # fmt: skip
 
 # Quantiles of Student's t distribution at 90 %, by degrees of freedom from 1; then the normal one.
@@ -123,8 +123,9 @@ def combine_independent(ends: Iterable[LogEnds]) -> LogEnds:
 
 
 def find_kernel_family(kernel_class: str) -> str:
-    """Return the family of a class of kernels: ``product`` of ``product.bf16``."""
-    return kernel_class.partition(".")[0]
+    """Return the family of a class: ``product.bf16`` is a product, attention of any form one."""
+    name = kernel_class.partition(".")[0]
+    return "attention" if name.endswith("attention") else name
 
 
 def find_shared_error(family: str, causes: Iterable[str]) -> LogEnds:

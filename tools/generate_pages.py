@@ -21,6 +21,9 @@ GENERATORS = {  # file to "module:function", which returns its text
     "docs/reference/presets.md": "hespas.configs.preset_reference:render_preset_reference",
     "docs/reference/recipes.md": "hespas.frontends.recipes.recipes_page:render_recipes_page",
     "docs/reference/run-config.md": "hespas.tools.run_reference:render_markdown",
+    "docs/reference/training-runs.md": (
+        "hespas.workflows.validation.accuracy_page:render_accuracy_page"
+    ),
     "docs/reference/whole-programs.md": "benchmarks.reference:render_markdown",
 }
 

@@ -32,6 +32,16 @@ def compute_step_band(
     return max(step_ns - below, 0.0), step_ns + above
 
 
+def add_network_error(
+    step_s: float, band_s: tuple[float, float], exposed_s: float, cause: ErrorCause
+) -> tuple[float, float]:
+    """Return the band with one more error of the exposed communication, in seconds."""
+    low, high = find_shared_error("collective", [cause])
+    below = math.hypot(step_s - band_s[0], exposed_s * math.expm1(low))
+    above = math.hypot(band_s[1] - step_s, exposed_s * math.expm1(high))
+    return max(step_s - below, 0.0), step_s + above
+
+
 def find_network_cause(settings: SimulationSettings) -> ErrorCause:
     """Return the least certain way in which collectives were timed."""
     if settings.curves is None or (settings.between_hosts and settings.between_hosts.counts):

@@ -220,7 +220,8 @@ class CalibratedEstimator(Estimator):
 
 
 def _name_kernel_class(timed: KernelTime, kind: str) -> str:
-    """Return the class of a kernel; attention and convolutions may use constants of products."""
-    if kind in ("attention", "conv"):
-        return {"conv": "product.convolution"}.get(kind, kind)
-    return timed.fit.name.rpartition(" ")[2]
+    """Return the class of a kernel; attention and convolutions may use constants of others."""
+    name = timed.fit.name.rpartition(" ")[2]
+    if kind == "conv":
+        return "product.convolution"
+    return kind if kind == "attention" and not name.endswith(kind) else name

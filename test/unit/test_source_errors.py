@@ -19,6 +19,7 @@ from hespas.configs.source_errors import (
     SourceComparison,
     combine_independent,
     estimate_shared_error,
+    find_kernel_family,
     find_shared_error,
     load_shared_errors,
     load_source_errors,
@@ -64,7 +65,7 @@ def test_every_class_of_every_node_has_a_shared_error(name):
     """An error that no comparison knows would be a KeyError in the estimate of a kernel."""
     constants = DeviceConstants.from_node(configs.load_node(name))
     for key, fit in constants.fits.items():
-        family = key.partition(".")[0]
+        family = find_kernel_family(key)
         low, high = find_shared_error(family, fit.causes | fit.tags | {"source", "extrapolated"})
         assert low < 0 < high
 

@@ -28,6 +28,8 @@ from hespas.workflows.calibration.source_comparisons import build_comparison
 DATA = Path(configs.__file__).resolve().parents[1] / "docs" / "data"
 LEAST_BYTES = 1 << 20  # whole buffers of training steps; smaller ones cost latency only
 _LARGE_BYTES = 1 << 26  # between hosts, where software decides the time of smaller ones
+_HOPPER_CLOUDS = ("A3_High_2", "A3_Mega_2", "A3_Ultra_2", "EC2_P5_2")
+_REFERENCE_DESIGN = "DGX_H100_SuperPOD_2"
 _FITTED = "NVIDIA/nccl-tests issue 309"  # which corrects NVLSTree in the model
 
 
@@ -36,6 +38,7 @@ def compare_networks() -> Iterator[dict[str, Any]]:
     yield from _compare_other_laboratory()
     yield from _compare_scaled_curves()
     yield from _compare_between_hosts()
+    yield from _compare_unstated_networks()
     yield from _compare_tori()
 
 
@@ -94,20 +97,41 @@ def _generate_scaled_ratios(
 
 def _compare_between_hosts() -> Iterator[dict[str, Any]]:
     groups: dict[str, list[float]] = {}
-    for row in _read_rows("nccl-tests-between-hosts.csv"):
-        size = int(row["bytes"])
-        if size < _LARGE_BYTES or row["source"] == _FITTED:
-            continue
-        system = configs.load_system(row["system"])
-        source = configs.read_system_provenance(system)["sources"]["local-mem-bw"]
-        node = configs.load_node(source.removeprefix("node preset "))
-        assert node.collectives is not None
-        model = NcclCollectives(load_nccl_tuning(node.collectives), system)
-        estimates = model.list_estimates(row["collective"], size, range(system.device_count))
-        allowed = [e for e in estimates if row["methods"] in ("", e.method)]
-        ratio = math.log(float(row["time_us"]) / min(allowed).time_us)
+    for row in _list_large_messages():
+        ratio = _compute_log_ratio(row, row["system"])
         groups.setdefault(f"{row['system']} {row['collective']}, {row['source']}", []).append(ratio)
-    yield from _build_rows(groups, "NCCL's model")
+    yield from _build_rows("modelled", groups, "NCCL's model")
+
+
+def _compare_unstated_networks() -> Iterator[dict[str, Any]]:
+    """Predict the clouds with Hopper by NVIDIA's reference design, as if theirs were not known."""
+    groups: dict[str, list[float]] = {}
+    for row in _list_large_messages():
+        if row["system"] in _HOPPER_CLOUDS:
+            ratio = _compute_log_ratio(row, _REFERENCE_DESIGN)
+            groups.setdefault(row["system"], []).append(ratio)
+    yield from _build_rows("unstated", groups, _REFERENCE_DESIGN)
+
+
+def _list_large_messages() -> list[dict[str, str]]:
+    return [
+        row
+        for row in _read_rows("nccl-tests-between-hosts.csv")
+        if int(row["bytes"]) >= _LARGE_BYTES and row["source"] != _FITTED
+    ]
+
+
+def _compute_log_ratio(row: Mapping[str, str], system_name: str) -> float:
+    """Return the logarithm of the measured time over that of NCCL's model on a system."""
+    system = configs.load_system(system_name)
+    source = configs.read_system_provenance(system)["sources"]["local-mem-bw"]
+    node = configs.load_node(source.removeprefix("node preset "))
+    assert node.collectives is not None
+    model = NcclCollectives(load_nccl_tuning(node.collectives), system)
+    members = range(system.device_count)
+    estimates = model.list_estimates(row["collective"], int(row["bytes"]), members)
+    allowed = [e for e in estimates if row["methods"] in ("", e.method)]
+    return math.log(float(row["time_us"]) / min(allowed).time_us)
 
 
 def _compare_tori() -> Iterator[dict[str, Any]]:
@@ -117,12 +141,14 @@ def _compare_tori() -> Iterator[dict[str, Any]]:
         time_ns = _time_on_torus_ns(system, row["collective"], int(row["operand_bytes"]))
         ratio = math.log(1e3 * float(row["time_us"]) / time_ns)
         groups.setdefault(f"{row['system']} {row['collective']}", []).append(ratio)
-    yield from _build_rows(groups, "the network model")
+    yield from _build_rows("modelled", groups, "the network model")
 
 
-def _build_rows(groups: Mapping[str, list[float]], origin: str) -> Iterator[dict[str, Any]]:
+def _build_rows(
+    cause: ErrorCause, groups: Mapping[str, list[float]], origin: str
+) -> Iterator[dict[str, Any]]:
     for held_out, ratios in groups.items():
-        yield build_comparison("collective", "modelled", held_out, origin, ratios)
+        yield build_comparison("collective", cause, held_out, origin, ratios)
 
 
 def _time_on_torus_ns(system: SystemSpec, kind: str, operand_bytes: int) -> int:

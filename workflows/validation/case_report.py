@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hespas.configs.source_errors import find_kernel_family
 from hespas.support.text_tables import (
     TextTable,
     format_count,
@@ -24,6 +25,7 @@ from hespas.workflows.validation.prediction_scores import (
 )
 
 WORST_COUNT = 10
+FAMILIES = ("product", "attention", "stream")  # of classes of kernels
 BOUNDS = ("compute", "memory", "launch", "latency")  # what limits kernels
 STATED = (
     "id", "source", "model", "hardware", "network", "precision", "parallelism", "remat",
@@ -65,6 +67,7 @@ def build_case_row(outcome: CaseOutcome, options: CaseOptions) -> dict[str, Any]
         "exposed_comm_s": prediction and prediction.exposed_s,
         "overlapped_comm_s": figures.get("overlap_s"),
         **{f"{bound}_bound_s": figures.get(f"compute_s_by.bound.{bound}") for bound in BOUNDS},
+        **{f"{family}_s": _sum_family_s(figures, family) for family in FAMILIES},
         "mfu": figures.get("derived.mfu"),
         "peak_bytes": figures.get("memory.peak_bytes"),
         "fits": figures.get("memory.fits"),
@@ -75,6 +78,19 @@ def build_case_row(outcome: CaseOutcome, options: CaseOptions) -> dict[str, Any]
         "warnings": "; ".join(outcome.warnings) or None,
         "program": prediction and prediction.program,
     }
+
+
+def _sum_family_s(figures: Mapping[str, Any], family: str) -> float | None:
+    """Return the compute time of a family of kernels; None without a result."""
+    prefix = "compute_s_by.class."
+    times_s = [
+        value
+        for name, value in figures.items()
+        if name.startswith(prefix)
+        and value is not None
+        and find_kernel_family(name.removeprefix(prefix)) == family
+    ]
+    return sum(times_s) if figures else None
 
 
 def format_case_csv(rows: Sequence[Mapping[str, Any]]) -> str:

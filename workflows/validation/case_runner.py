@@ -19,6 +19,7 @@ from hespas import configs
 from hespas.estimators import registry
 from hespas.support.errors import HespasError
 from hespas.workflows.program_form import AS_IS, FUSE
+from hespas.workflows.step_band import add_network_error
 from hespas.workflows.studies import program_forms, study_programs
 from hespas.workflows.studies.study_programs import StudyProgram
 from hespas.workflows.sweep import sweep_runner
@@ -205,16 +206,19 @@ def _add_figures(outcome: CaseOutcome, row: Mapping[str, Any]) -> None:
     step = ("step_time_s", "step_time_band_s") if row.get("step_time_s") else (
         "compute_s", "compute_band_s"
     )  # fmt: skip
-    case = outcome.case
+    case, exposed_s = outcome.case, row.get("exposed_comm_s") or 0.0
+    low_s, high_s = row.get(f"{step[1]}.0"), row.get(f"{step[1]}.1")
+    if outcome.system.has_unstated_network and low_s is not None and high_s is not None:
+        low_s, high_s = add_network_error(row[step[0]], (low_s, high_s), exposed_s, "unstated")
     outcome.prediction = StepPrediction(
         MeasuredCell(
             case.get_text("model"), case.devices, outcome.node, outcome.system.title,
             case.measured_s, 0.0, case.get_text("source"), case.line,
         ),
         row[step[0]],
-        row.get(f"{step[1]}.0"),
-        row.get(f"{step[1]}.1"),
+        low_s,
+        high_s,
         compute_s=row["compute_s"],
-        exposed_s=row.get("exposed_comm_s") or 0.0,
+        exposed_s=exposed_s,
         program=Path(outcome.path).name,
     )  # fmt: skip

@@ -82,12 +82,14 @@ class CaseSystem:
         dimensions: The dimensions of a network without a preset.
         title: The name for people.
         assumption: What the row does not state about the network; "" if it states all.
+        has_unstated_network: Whether the row leaves open what connects hosts or slices.
     """
 
     name: str
     title: str
     dimensions: tuple[SystemDimension, ...] = ()
     assumption: str = ""
+    has_unstated_network: bool = False
 
 
 def find_node(hardware: str) -> str:
@@ -181,7 +183,7 @@ def choose_case_system(node: str, devices: int, network: str) -> CaseSystem:
     )
     preset = board.cluster.format(hosts)
     if nic_gb_s == board.nic_gb_s and preset in configs.list_system_presets():
-        return CaseSystem(preset, preset, (), assumption)
+        return CaseSystem(preset, preset, (), assumption, bool(assumption))
     inside = configs.load_system(board.host)
     dimensions = (
         SystemDimension(
@@ -189,7 +191,8 @@ def choose_case_system(node: str, devices: int, network: str) -> CaseSystem:
         ),
         SystemDimension("Switch", hosts, nic_gb_s, NIC_LATENCY_NS),
     )
-    return CaseSystem("", f"{hosts} x {board.host}, {nic_gb_s:g} GB/s", dimensions, assumption)
+    title = f"{hosts} x {board.host}, {nic_gb_s:g} GB/s"
+    return CaseSystem("", title, dimensions, assumption, bool(assumption))
 
 
 def _choose_slices(node: str, devices: int, network: str) -> CaseSystem:
@@ -215,7 +218,7 @@ def _choose_slices(node: str, devices: int, network: str) -> CaseSystem:
         assumptions.append(
             f"network between slices assumed: {dimensions[-1].bandwidth_gb_s:g} GB/s for each chip"
         )
-    return CaseSystem("", title, dimensions, "; ".join(assumptions))
+    return CaseSystem("", title, dimensions, "; ".join(assumptions), slices > 1)
 
 
 def read_slice_count(text: str) -> int:

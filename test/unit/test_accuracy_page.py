@@ -1,0 +1,55 @@
+"""The page of published training runs, and its summaries elsewhere."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+from support.paths import ROOT
+
+from hespas.support.errors import HespasError
+from hespas.workflows.validation import accuracy_page
+
+
+def test_the_readme_and_the_page_of_accuracy_show_the_summary():
+    summary = accuracy_page.render_summary()
+    assert summary.count("\n") > 4
+    for name in ("README.md", "docs/accuracy.md", "docs/reference/training-runs.md"):
+        assert summary in (ROOT / name).read_text(), name
+
+
+def test_every_row_is_predicted_or_has_a_reason():
+    rows = accuracy_page.read_runs()
+    assert {bool(row["predicted_s"]) != bool(row["reason_kinds"]) for row in rows} == {True}
+    for row in rows:
+        if row["predicted_s"]:
+            parts = [float(row[name]) for name in ("product_s", "attention_s", "stream_s")]
+            assert 0 < sum(parts) <= float(row["compute_s"]) * 1.001, row["id"]
+            assert float(row["low_s"]) < float(row["predicted_s"]) < float(row["high_s"])
+
+
+def test_ranges_of_devices_are_sorted_by_number():
+    names = ["513 and more", "1 to 8", "bf16", "65 to 512", "9 to 64"]
+    ordered = ["1 to 8", "9 to 64", "65 to 512", "513 and more", "bf16"]
+    assert sorted(names, key=accuracy_page.make_sort_key) == ordered
+
+
+def test_a_result_of_another_command_is_refused(tmp_path):
+    path = tmp_path / "other.csv"
+    path.write_text("id,model\n1,tiny\n")
+    with pytest.raises(HespasError, match="no column 'attention_s'"):
+        accuracy_page.read_runs(path)
+
+
+def test_a_result_is_kept_and_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr(accuracy_page, "PLOT", tmp_path / "plot.svg")
+    result = tmp_path / "result.csv"
+    rows = [dict(row) for row in accuracy_page.read_runs()[:9]]
+    with result.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [*rows[0], "extra"])
+        writer.writeheader()
+        writer.writerows({**row, "extra": "left out"} for row in rows)
+    monkeypatch.setattr(accuracy_page, "DATA", tmp_path / "kept.csv")
+    accuracy_page.main([str(result)])
+    assert accuracy_page.read_runs(tmp_path / "kept.csv") == rows
+    assert (tmp_path / "plot.svg").read_text().startswith("<?xml")

@@ -1,0 +1,252 @@
+"""The page of published training runs: how far predictions are from measured step times.
+
+``python -m hespas.workflows.validation.accuracy_page RESULT.csv`` reads what ``hespas validate
+--csv`` has written, keeps the columns below in ``docs/data/training-runs.csv``, and draws the plot.
+``make generate`` then writes the page, and a test compares its summary with the README.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+
+from hespas import configs
+from hespas.support.errors import HespasError
+from hespas.support.text_tables import TextTable, format_seconds
+from hespas.workflows.validation.measured_cells import MeasuredCell
+from hespas.workflows.validation.prediction_scores import (
+    SCORE_TITLES,
+    StepPrediction,
+    score_predictions,
+)
+
+ROOT = Path(configs.__file__).resolve().parents[1]
+DATA = ROOT / "docs" / "data" / "training-runs.csv"
+PLOT = ROOT / "docs" / "images" / "training-runs.svg"
+COLUMNS = (
+    "date", "id", "source", "model", "hardware", "node", "devices", "precision", "framework",
+    "tier", "measured_s", "predicted_s", "low_s", "high_s", "compute_s", "product_s",
+    "attention_s", "stream_s", "exposed_comm_s", "overlapped_comm_s", "reason_kinds",
+)  # fmt: skip
+WORST_COUNT = 10
+_SCORE_HEADER = ("rows", *SCORE_TITLES)
+
+RunRow = Mapping[str, str]
+
+_INTRODUCTION = """\
+# Published training runs
+
+This page compares predictions with published step times of training runs, all of them made
+without a GPU or TPU and without fitting anything to a step time. [`hespas
+validate`](../how-to/validate.md) makes the program of each row from its model, sizes, mesh and
+rematerialisation, compiles it with XLA, estimates and simulates it:
+
+```sh norun
+hespas validate cases.csv --csv result.csv
+python -m hespas.workflows.validation.accuracy_page result.csv && make generate
+```
+
+{predicted} of {rows} rows were predicted on {date}, and the reasons of the others are at the end.
+*Tier A* is JAX and XLA with the run's own flags; *tier B* is another framework, for which a program
+of XLA stands. *In band* is the share of measurements in the
+[80 % band](calibrated.md#band-and-tags). Errors are predicted over measured time, less one.
+`docs/data/training-runs.csv` holds the rows with their sources.
+
+![Predicted against measured step times, with bands](../images/training-runs.svg)
+
+"""
+
+_WORST_TEXT = """
+Where the predicted time of the worst rows goes, as shares of the measured step. *Unexplained* is
+what the measured step took beyond the prediction; below zero, the prediction is too long.
+
+"""
+
+
+def read_runs(path: Path = DATA) -> list[RunRow]:
+    """Read the rows of a result; raises HespasError if a column is missing."""
+    with path.open(encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        missing = set(COLUMNS) - {"date"} - set(reader.fieldnames or ())
+        if missing:
+            remedy = "write it with hespas validate --csv"
+            raise HespasError(f"no column '{sorted(missing)[0]}'", where=str(path), remedy=remedy)
+        return list(reader)
+
+
+def to_prediction(row: RunRow) -> StepPrediction:
+    """Convert a predicted row."""
+    cell = MeasuredCell(
+        row["model"], int(row["devices"]), row["node"], "", float(row["measured_s"]), 0.0,
+        row["source"], 0,
+    )  # fmt: skip
+    return StepPrediction(
+        cell, float(row["predicted_s"]), float(row["low_s"]), float(row["high_s"]),
+        compute_s=float(row["compute_s"]), exposed_s=float(row["exposed_comm_s"] or 0),
+    )  # fmt: skip
+
+
+def find_vendor(row: RunRow) -> str:
+    """Return whether a row ran on TPUs or on GPUs."""
+    return "TPU" if row["node"].startswith("TPU") else "NVIDIA"
+
+
+def name_tier_group(row: RunRow) -> str:
+    """Return the group of the summary."""
+    return f"tier {row['tier']}, {find_vendor(row)}"
+
+
+_GROUPS: Mapping[str, Callable[[RunRow], str]] = {
+    "hardware": lambda row: row["hardware"],
+    "framework": lambda row: row["framework"].partition(" (")[0],
+    "precision": lambda row: row["precision"],
+    "devices": lambda row: _name_device_range(int(row["devices"])),
+}
+
+
+def _name_device_range(devices: int) -> str:
+    ranges = ((8, "1 to 8"), (64, "9 to 64"), (512, "65 to 512"))
+    return next((name for most, name in ranges if devices <= most), "513 and more")
+
+
+def _score_lines(
+    rows: Sequence[RunRow], get_value: Callable[[RunRow], str]
+) -> Iterator[tuple[str, ...]]:
+    groups: dict[str, list[StepPrediction]] = {}
+    for row in rows:
+        groups.setdefault(get_value(row), []).append(to_prediction(row))
+    for value, predictions in sorted(groups.items(), key=lambda item: make_sort_key(item[0])):
+        score = score_predictions(predictions)
+        assert score is not None
+        yield (value, *score.format_figures())
+
+
+def make_sort_key(value: str) -> tuple[int, str]:
+    """Return a key that sorts ranges by their first number, before other names."""
+    number = re.match(r"\d+", value)
+    return (int(number[0]) if number else sys.maxsize, value)
+
+
+def build_summary_table(rows: Sequence[RunRow]) -> TextTable:
+    """Tabulate the scores by tier and vendor, and by vendor."""
+    lines = [*_score_lines(rows, name_tier_group), *_score_lines(rows, find_vendor)]
+    return TextTable("", lines, ("group", *_SCORE_HEADER), left=1)
+
+
+def render_summary() -> str:
+    """Return the summary as a Markdown table, which the README shows too."""
+    return _render_table(build_summary_table(_select_predicted(read_runs())))
+
+
+def _select_predicted(rows: Sequence[RunRow]) -> list[RunRow]:
+    return [row for row in rows if row["predicted_s"]]
+
+
+def _render_table(table: TextTable) -> str:
+    lines = [
+        list(table.header),
+        ["---" if i < table.left else "--:" for i in range(len(table.header))],
+    ]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [*lines, *map(list, table.rows)])
+
+
+def _build_worst_table(rows: Sequence[RunRow]) -> TextTable:
+    """Tabulate the parts of the worst predictions as shares of the measured step."""
+    ordered = sorted(rows, key=lambda row: -abs(to_prediction(row).relative_error))
+    header = ("row", "model", "node", "devices", "measured", "error", "products", "attention",
+              "streams", "exposed", "unexplained")  # fmt: skip
+    lines = []
+    for row in ordered[:WORST_COUNT]:
+        prediction = to_prediction(row)
+        measured_s = prediction.cell.measured_s
+        parts = [float(row[name] or 0) / measured_s for name in
+                 ("product_s", "attention_s", "stream_s", "exposed_comm_s")]  # fmt: skip
+        lines.append(
+            (
+                row["id"], row["model"], row["node"], row["devices"], format_seconds(measured_s),
+                f"{100 * prediction.relative_error:+.1f} %",
+                *(f"{100 * part:.0f} %" for part in parts),
+                f"{-100 * prediction.relative_error:+.0f} %",
+            )
+        )  # fmt: skip
+    return TextTable("", lines, header, left=3)
+
+
+def _build_row_table(rows: Sequence[RunRow]) -> TextTable:
+    header = ("row", "model", "node", "framework", "devices", "measured", "predicted", "error",
+              "in band")  # fmt: skip
+    lines = []
+    for row in sorted(rows, key=lambda row: (find_vendor(row), row["tier"], row["id"])):
+        prediction = to_prediction(row)
+        lines.append(
+            (
+                row["id"], row["model"], row["node"], row["framework"].partition(" (")[0],
+                row["devices"], format_seconds(prediction.cell.measured_s),
+                format_seconds(prediction.step_s), f"{100 * prediction.relative_error:+.1f} %",
+                "yes" if prediction.is_inside_band else "no",
+            )
+        )  # fmt: skip
+    return TextTable("", lines, header, left=4)
+
+
+def _build_reason_table(rows: Sequence[RunRow]) -> TextTable:
+    """Tabulate the kinds of reasons of rows without a prediction; a row may have several."""
+    kinds = Counter(kind for row in rows for kind in row["reason_kinds"].split())
+    lines = [(kind, str(count)) for kind, count in kinds.most_common()]
+    return TextTable("", lines, ("reason", "rows"), left=1)
+
+
+def render_accuracy_page() -> str:
+    """Render the page from ``docs/data/training-runs.csv``."""
+    rows = read_runs()
+    predicted = _select_predicted(rows)
+    parts = [
+        _INTRODUCTION.format(
+            predicted=len(predicted), rows=len(rows),
+            date=rows[0]["date"],
+        ),
+        _render_table(build_summary_table(predicted)),
+    ]  # fmt: skip
+    for name, get_value in _GROUPS.items():
+        table = TextTable(
+            "", list(_score_lines(predicted, get_value)), (name, *_SCORE_HEADER), left=1
+        )
+        parts.append(f"\n\n## By {name}\n\n{_render_table(table)}")
+    parts.append(
+        f"\n\n## The worst ten\n{_WORST_TEXT}{_render_table(_build_worst_table(predicted))}"
+    )
+    row_table = _render_table(_build_row_table(predicted))
+    reason_table = _render_table(_build_reason_table(rows))
+    parts.append(f"\n\n## All predicted rows\n\n{row_table}")
+    parts.append(f"\n\n## Rows without a prediction\n\n{reason_table}\n")
+    return "".join(parts)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Keep the rows of a result, and draw the plot."""
+    from hespas.workflows.validation.prediction_plot import draw_predictions
+
+    (path,) = map(Path, argv)
+    rows = read_runs(path)
+    with DATA.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for row in rows:
+            dated = {"date": date.today().isoformat(), **row}
+            writer.writerow(dated[name] for name in COLUMNS)
+    groups: dict[str, list[StepPrediction]] = {}
+    for row in sorted(_select_predicted(rows), key=name_tier_group):
+        groups.setdefault(name_tier_group(row), []).append(to_prediction(row))
+    draw_predictions(str(PLOT), groups)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except HespasError as error:
+        sys.exit(str(error))
