@@ -17,6 +17,7 @@ COMMAND_GROUPS = {
         "optimize": "optimise a program with XLA for a target GPU; no GPU needed",
     },
     "answer questions with many runs": {
+        "plan": "find the best layout of a program on a machine",
         "sweep": "run all combinations of several options, and write one table",
         "study": "run a predefined study: operators, model sizes, scaling out",
         "validate": "compare predicted step times with measured ones",

@@ -19,6 +19,7 @@ from hespas.workflows.run_flow import TextFunction, ignore_text
 
 if TYPE_CHECKING:
     from hespas.simulators.report_rows import SimulationReport
+    from hespas.workflows.planning.plan_result import LayoutPlan
     from hespas.workflows.run_comparison import ComparedResult, WorkScaling
     from hespas.workflows.run_summary import RunSummary
     from hespas.workflows.sweep.sweep_runner import SweepOutcome
@@ -230,6 +231,60 @@ def sweep(
     values = keys if isinstance(keys, Mapping) else sweep_grid.read_sweep_file(os.fspath(keys))
     options = sweep_runner.SweepOptions(jobs=jobs, dask=dask, cache=cache, timeout_s=timeout_s)
     return sweep_runner.run_sweep(sweep_grid.expand_cells(values), options, note)
+
+
+def plan(
+    program: str,
+    *,
+    node: str,
+    devices: int,
+    global_batch: int,
+    mesh: Mapping[str, int | Sequence[int]] | None = None,
+    options: Mapping[str, Any] | None = None,
+    note: TextFunction = ignore_text,
+    **settings: Any,
+) -> LayoutPlan:
+    """Find the fastest layout of a program on a machine, as ``hespas plan`` does.
+
+    Args:
+        program: A recipe, ``module:function`` or ``FILE.py[:function]``, as of ``hespas export``.
+        node: The type of device: a preset.
+        devices: The number of devices.
+        global_batch: Samples of a step over all devices: sequences, or images.
+        mesh: The size of mesh axes, each a number or a list of those to try; by default every
+            divisor of the number of devices.
+        options: The options of the program, each a value or a list of those to try.
+        note: Receives notes and progress, one line each.
+        **settings: Fields of ``PlanOptions``, such as ``systems``, ``top``, ``compile_count`` and
+            ``jobs``.
+
+    Returns:
+        A row for each layout, best first, and how to build the winner. ``print`` shows it as
+        tables.
+
+    Raises:
+        HespasError: An option is wrong, or JAX is not installed.
+    """
+    from hespas.workflows.planning import layout_space, plan_search
+
+    request = layout_space.LayoutRequest(
+        program,
+        node,
+        devices,
+        global_batch,
+        {name: [int(size) for size in _list_values(sizes)] for name, sizes in (mesh or {}).items()},
+        {name: list(map(_format_option, _list_values(v))) for name, v in (options or {}).items()},
+    )
+    return plan_search.plan_layouts(request, plan_search.PlanOptions(**settings), note)
+
+
+def _list_values(values: Any) -> Sequence[Any]:
+    return values if isinstance(values, (list, tuple)) else [values]
+
+
+def _format_option(value: Any) -> str:
+    """Format the value of an option as on the command line."""
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def compare(

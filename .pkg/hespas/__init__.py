@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hespas.dialects.attrs import Cost
     from hespas.support.errors import HespasError
-    from hespas.workflows.api import compare, estimate, read, run, simulate, sweep
+    from hespas.workflows.api import compare, estimate, plan, read, run, simulate, sweep
     from hespas.workflows.program_estimate import ProgramEstimate, RegionTime, TimeBreakdown
     from hespas.workflows.run_differences import RunDifference, TimeChange
     from hespas.workflows.time_ranking import RankedTime, TimeRanking
@@ -33,6 +33,7 @@ __all__ = [
     "__version__",
     "compare",
     "estimate",
+    "plan",
     "read",
     "run",
     "simulate",

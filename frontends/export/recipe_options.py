@@ -28,8 +28,22 @@ Built = TypeVar("Built")
 
 
 @dataclass(frozen=True)
+class MeshAxes:
+    """The axes of a recipe's mesh, major axis first; a note of its parameter ``mesh``."""
+
+    names: tuple[str, ...]
+
+    def describe_axes(self) -> str:
+        """Describe the axes, for the help of the option."""
+        return f"devices along {', '.join(self.names)}"
+
+
+@dataclass(frozen=True)
 class RecipeOption:
-    """An option: its types other than None, the values of a Literal, its default and its help."""
+    """An option: its types other than None, the values of a Literal, its default and its help.
+
+    ``axes`` are those of the option ``mesh``, if the recipe names them.
+    """
 
     name: str
     kinds: tuple[type, ...]
@@ -37,6 +51,7 @@ class RecipeOption:
     optional: bool
     default: Any
     help: str
+    axes: tuple[str, ...] = ()
 
     def describe_form(self) -> str:
         """Describe the accepted values: ``int``, ``bf16 | f32``."""
@@ -101,10 +116,13 @@ def collect_options(build: Callable[..., Any]) -> list[RecipeOption]:
 
 
 def _parse_parameter(parameter: inspect.Parameter, hint: Any) -> RecipeOption:
-    text = ""
+    text, axes = "", ()
     if get_origin(hint) is Annotated:
         hint, *notes = get_args(hint)
         text = next((note for note in notes if isinstance(note, str)), "")
+        for note in notes:
+            if isinstance(note, MeshAxes):
+                text, axes = note.describe_axes(), note.names
     if hint is None or hint is Any:
         default = parameter.default
         hint = str if default is None or default is REQUIRED else type(default)
@@ -124,8 +142,9 @@ def _parse_parameter(parameter: inspect.Parameter, hint: Any) -> RecipeOption:
                 f"the option '{parameter.name}' has a type that flags do not support: {part}"
             )
     return RecipeOption(
-        parameter.name, tuple(kinds), tuple(words), type(None) in parts, parameter.default, text
-    )
+        parameter.name, tuple(kinds), tuple(words), type(None) in parts, parameter.default, text,
+        axes,
+    )  # fmt: skip
 
 
 def bind_option_texts(

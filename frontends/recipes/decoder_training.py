@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from hespas.frontends.export.exportable import Exportable
+from hespas.frontends.export.recipe_options import MeshAxes
 from hespas.frontends.recipes.gradient_accumulation import (
     Loss,
     StepGradients,
@@ -45,7 +46,7 @@ ATTENTION_HELP = (
 )
 AXES = ("data", "fsdp", "context", "tensor")
 MESH = {"fsdp": 8}
-MESH_HELP = "devices along data, fsdp, context, tensor"
+MESH_AXES = MeshAxes(AXES)
 
 Partitioning = Literal["manual", "auto"]
 Products = Literal["fp8", "fp8_rowwise", "fp8_static", "int8"]

@@ -8,7 +8,7 @@ from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.recipe_options import expand_option_groups
 from hespas.frontends.recipes.decoder_training import (
     MESH,
-    MESH_HELP,
+    MESH_AXES,
     DecoderOptions,
     TrainingOptions,
     build_decoder_step,
@@ -20,7 +20,7 @@ from hespas.frontends.recipes.published_models import LlamaName, make_decoder_mo
 @expand_option_groups
 def build(
     *,
-    mesh: Annotated[dict[str, int], MESH_HELP] = MESH,
+    mesh: Annotated[dict[str, int], MESH_AXES] = MESH,
     model: Annotated[LlamaName, "dimensions"] = "8b",
     sizes: ModelSizes,
     options: DecoderOptions,

@@ -7,7 +7,7 @@ from typing import Annotated
 import jax
 
 from hespas.frontends.export.exportable import Exportable
-from hespas.frontends.export.recipe_options import expand_option_groups
+from hespas.frontends.export.recipe_options import MeshAxes, expand_option_groups
 from hespas.frontends.recipes import published_models
 from hespas.frontends.recipes.decoder_training import (
     StepOptions,
@@ -31,7 +31,7 @@ BALANCE = 0.01  # weight of the balancing loss (arXiv 2101.03961, section 2.2)
 @expand_option_groups
 def build(
     *,
-    mesh: Annotated[dict[str, int], "devices along data, fsdp, expert, tensor"] = MESH,
+    mesh: Annotated[dict[str, int], MeshAxes(AXES)] = MESH,
     model: Annotated[published_models.MoeName, "dimensions"] = "mixtral-8x7b",
     sizes: ModelSizes,
     mixture: MixtureOptions,

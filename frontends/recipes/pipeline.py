@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from hespas.frontends.export.exportable import Exportable
-from hespas.frontends.export.recipe_options import expand_option_groups
+from hespas.frontends.export.recipe_options import MeshAxes, expand_option_groups
 from hespas.frontends.recipes import published_models
 from hespas.frontends.recipes.decoder_training import (
     ATTENTION_HELP,
@@ -36,7 +36,7 @@ MESH = {"stage": 4, "data": 2}
 @expand_option_groups
 def build(
     *,
-    mesh: Annotated[dict[str, int], "devices along stage, data, fsdp, context, tensor"] = MESH,
+    mesh: Annotated[dict[str, int], MeshAxes(AXES)] = MESH,
     model: Annotated[published_models.LlamaName, "dimensions"] = "8b",
     sizes: ModelSizes,
     microbatches: Annotated[int, "microbatches of a step"] = 8,

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from hespas.frontends.export.exportable import Exportable
+from hespas.frontends.export.recipe_options import MeshAxes
 from hespas.frontends.recipes.decoder_training import Dtype, Partitioning
 from hespas.frontends.recipes.optimisers import NesterovMomentum
 from hespas.frontends.recipes.parallel import (
@@ -66,7 +67,7 @@ class _ResidualBlock:
 
 
 def build(
-    mesh: Annotated[dict[str, int], "devices along data"] = MESH,
+    mesh: Annotated[dict[str, int], MeshAxes(AXES)] = MESH,
     depth: Annotated[Depth, "layers"] = 50,
     mode: Annotated[Literal["train", "inference"], "kind of step"] = "train",
     image: Annotated[int, "pixels along each side"] = 224,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hespas.support.errors import HespasError, UsageError
@@ -18,6 +18,8 @@ FORMS = {
     "fused": "the kernels that XLA would make, by hespas (--fuse of hespas run)",
     "lowered": "as JAX lowers it, each op a kernel",
 }
+# The kernel of fused attention of JAX for the devices of each compiler, an option of recipes.
+FUSED_ATTENTION: Mapping[CompilerName, str] = {"gpu": "cudnn", "tpu": "splash"}
 OTHER_WAY = "--form fused makes the kernels that XLA would make, without it"
 
 

@@ -34,7 +34,7 @@ def write_program_file(payload: dict[str, Any]) -> dict[str, Any]:
     start = time.monotonic()
     try:
         if "export" in payload:
-            module = _export_module(payload["export"], Path(payload["scratch"]))
+            module = export_module(payload["export"], Path(payload["scratch"]))
         else:
             module = _optimise_module(payload)
         write_atomically(payload["output"], to_mlir_bytecode(module))
@@ -45,12 +45,19 @@ def write_program_file(payload: dict[str, Any]) -> dict[str, Any]:
     return {"elapsed_s": time.monotonic() - start}
 
 
-def _export_module(request: dict[str, Any], scratch: Path) -> Any:
-    # As in an export process. Without source lines, equal programs are equal files wherever hespas
-    # is installed.
+def prepare_jax_environment() -> None:
+    """Set the environment of an export process, before JAX is imported.
+
+    Without source lines, equal programs are equal files wherever hespas is installed.
+    """
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def export_module(request: dict[str, Any], scratch: Path) -> Any:
+    """Export a program, a request for ``frontends.export.export_worker``, to a module."""
+    prepare_jax_environment()
     from hespas.dialects.attr_codec import write_program_facts
     from hespas.dialects.mlir import ir, make_context
     from hespas.frontends.export.export_worker import export_program

@@ -62,7 +62,7 @@ def check_output_files(csv_file: str | None, plot_file: str | None) -> None:
 
 def write_output_files(output: StudyOutput, csv_file: str | None, plot_file: str | None) -> None:
     """Write the requested files, none if the plot cannot be drawn; raises HespasError."""
-    table = _format_csv(output.rows).encode() if csv_file else b""
+    table = format_csv(output.rows).encode() if csv_file else b""
     figure = None
     if plot_file:
         from matplotlib.figure import Figure
@@ -75,7 +75,7 @@ def write_output_files(output: StudyOutput, csv_file: str | None, plot_file: str
         plot_files.save_figure(figure, plot_file)
 
 
-def _format_csv(rows: Sequence[Row]) -> str:
+def format_csv(rows: Sequence[Row]) -> str:
     """Format rows as CSV; None is an empty cell, a truth value is as in JSON."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()

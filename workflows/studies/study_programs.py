@@ -45,6 +45,7 @@ class StudyProgram:
         target: The target that XLA optimises for; "" if XLA does not optimise it.
         devices_per_node: The number of devices of a host.
         xla_options: More options of the pass xla-optimize.
+        platform: The platform that JAX lowers for; "" for that of the target, or the CPU.
     """
 
     workload: StudyWorkload
@@ -52,6 +53,7 @@ class StudyProgram:
     target: str
     devices_per_node: int
     xla_options: str = ""
+    platform: str = ""
 
     def make_request(self) -> dict[str, Any]:
         """Make the request for ``frontends.export.export_worker``."""
@@ -60,14 +62,15 @@ class StudyProgram:
             "options": dict(self.workload.options),
             "mesh": dict(self.workload.mesh),
             "spec": None,
-            "platform": PLATFORMS[find_compiler(self.target) if self.target else None],
+            "platform": self.platform
+            or PLATFORMS[find_compiler(self.target) if self.target else None],
         }
 
     def name_lowered_file(self) -> str:
         """Return the name of the exported file."""
         mesh = [f"{axis}{size}" for axis, size in self.workload.mesh.items() if size > 1]
-        key = compute_digest([self.make_request(), _collect_environment()])
-        return "-".join([self.workload.recipe, *mesh, key[:16]]) + ".mlirbc"
+        recipe = Path(self.workload.recipe.replace(":", "-")).name
+        return "-".join([recipe, *mesh, compute_request_digest(self.make_request())]) + ".mlirbc"
 
     def format_pass_options(self) -> str:
         """Format the options of the pass xla-optimize."""
@@ -85,6 +88,11 @@ class StudyProgram:
         device = target.proto if target.tpu is None else target.tpu.model_dump()
         key = compute_digest([lowered, device, self.format_pass_options()])
         return f"{lowered.removesuffix('.mlirbc')}-{self.target}-{key[:16]}.mlirbc"
+
+
+def compute_request_digest(request: dict[str, Any]) -> str:
+    """Hash a request with everything else that its program depends on, for names of files."""
+    return compute_digest([request, _collect_environment()])[:16]
 
 
 @functools.cache

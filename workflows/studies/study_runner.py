@@ -50,6 +50,7 @@ class StudyOptions:
         jobs: The number of worker processes.
         work_dir: The folder that keeps programs; "" for the default one.
         cache: The file that keeps cells; "" for the default one, "none" for none.
+        dask: The address of a Dask cluster that runs the cells instead.
     """
 
     nodes: Sequence[str]
@@ -62,6 +63,7 @@ class StudyOptions:
     jobs: int = 1
     work_dir: str = ""
     cache: str = ""
+    dask: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,22 +127,12 @@ def run_study(
         for workload in _collect_workloads(study, axis_values, options.changes)
         for node in options.nodes
     ]
-    folder = Path(options.work_dir or study_programs.get_default_folder())
-    existing_count = _make_programs(cells, folder, options.jobs, note)
-    runnable = [cell for cell in cells if cell.error is None]
-    sweep_options = sweep.SweepOptions(jobs=options.jobs, cache=options.cache)
-    done = sweep.run_sweep(
-        [_make_sweep_cell(cell, options) for cell in runnable], sweep_options, note
-    )
-    for cell, row in zip(runnable, done.rows, strict=True):
-        cell.answer = row
-        if row["error"] is not None:
-            message = re.sub(r"^(?:\S+: )?error: ", "", row["error"])
-            cell.error = HespasError(message, where=_describe_cell(cell))
+    estimation = estimate_cells(cells, options, note)
+    runnable, done = estimation.runnable, estimation.outcome
     errors = [cell.error for cell in cells if cell.error is not None]
     if len(errors) == len(cells):
         raise errors[0]
-    rows = [_make_figure_row(cell, options.form) for cell in cells]
+    rows = [make_figure_row(cell, options.form) for cell in cells]
     _add_efficiency(rows, cells)
     workloads = [cell.workload for cell in runnable if cell.workload is not None]
     count = len({cell.path for cell in runnable})
@@ -153,11 +145,51 @@ def run_study(
             [row for row in done.rows if row["error"] is None],
             registry.load_estimator_class(options.estimator).measured_network,
         ),
-        f"{count} programs, {count - existing_count} made now, in {folder}; "
+        f"{count} programs, {count - estimation.existing_count} made now, in {estimation.folder}; "
         f"{len(runnable)} cells, "
         f"{done.computed} computed now; {format_seconds(time.monotonic() - start)}",
     ]
     return StudyResult(rows, notes, list(cells[0].labels))
+
+
+@dataclass(frozen=True)
+class CellEstimation:
+    """The cells of a study after they have run.
+
+    Attributes:
+        folder: The folder that keeps the programs.
+        existing_count: How many programs existed before.
+        runnable: The cells with a program.
+        outcome: The rows of the sweep, one for each runnable cell.
+    """
+
+    folder: Path
+    existing_count: int
+    runnable: Sequence[StudyCell]
+    outcome: sweep.SweepOutcome
+
+
+def estimate_cells(
+    cells: Sequence[StudyCell], options: StudyOptions, note: Callable[[str], None]
+) -> CellEstimation:
+    """Make the programs of cells and run them; each cell gets its answer or its error.
+
+    Raises:
+        HespasError: An option is wrong.
+    """
+    folder = Path(options.work_dir or study_programs.get_default_folder())
+    existing_count = _make_programs(cells, folder, options.jobs, note)
+    runnable = [cell for cell in cells if cell.error is None]
+    sweep_options = sweep.SweepOptions(jobs=options.jobs, cache=options.cache, dask=options.dask)
+    outcome = sweep.run_sweep(
+        [_make_sweep_cell(cell, options) for cell in runnable], sweep_options, note
+    )
+    for cell, row in zip(runnable, outcome.rows, strict=True):
+        cell.answer = row
+        if row["error"] is not None:
+            message = re.sub(r"^(?:\S+: )?error: ", "", row["error"])
+            cell.error = HespasError(message, where=_describe_cell(cell))
+    return CellEstimation(folder, existing_count, runnable, outcome)
 
 
 def _plan_cell(
@@ -233,7 +265,7 @@ def _make_program(
     )
 
 
-def _make_figure_row(cell: StudyCell, form: str) -> Row:
+def make_figure_row(cell: StudyCell, form: str) -> Row:
     """Make the row of a cell. The step time of a single device is its compute time.
 
     A cell with an error has no figures.

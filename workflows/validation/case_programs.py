@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hespas.frontends.recipes.published_models import MODELS
+from hespas.workflows.studies.program_forms import FUSED_ATTENTION
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.validation.case_flags import choose_gpu_options, choose_tpu_options
 from hespas.workflows.validation.case_meshes import divides_tokens, read_mesh
@@ -160,10 +161,9 @@ def _divides_activations(case: TrainingCase, mesh: Mapping[str, int]) -> bool:
 
 def _choose_attention(precision: Mapping[str, str], compiler: CompilerName | None) -> str:
     """Return the fused attention of the device: splash on TPUs, cuDNN's for types of 16 bits."""
-    if compiler == "tpu":
-        return "splash"
-    is_fused = compiler == "gpu" and precision.get("compute_dtype") != "f32"
-    return "cudnn" if is_fused else "dot_product"
+    if compiler is None or (compiler == "gpu" and precision.get("compute_dtype") == "f32"):
+        return "dot_product"
+    return FUSED_ATTENTION[compiler]
 
 
 def _plan_scan(case: TrainingCase, plan: CasePlan) -> str:

@@ -1,0 +1,225 @@
+"""The parts of a plan that need no program: the space, families of sketches, and the front."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hespas import configs
+from hespas.simulators.simulation_options import SimulationOptions
+from hespas.support.errors import UsageError
+from hespas.workflows.planning import layout_space, plan_explanation, program_sketch
+from hespas.workflows.planning.layout_bounds import make_point, plan_families
+from hespas.workflows.planning.layout_space import (
+    LayoutCandidate,
+    LayoutRequest,
+    MeshFacts,
+    ProgramInterface,
+)
+from hespas.workflows.planning.plan_result import LayoutFigures, LayoutRow, find_front
+from hespas.workflows.planning.plan_search import LayoutSearch, PlanOptions
+from hespas.workflows.planning.program_sketch import SketchOp
+from hespas.workflows.planning.sketch_family import (
+    NoSketchFamily,
+    SketchSample,
+    build_sketch_family,
+    check_member,
+)
+from hespas.workflows.planning.step_bounds import CommBounds, StepBound
+
+INTERFACE = ProgramInterface(
+    ("data", "context", "tensor"), {"batch": "1", "accumulate": "1", "remat": "full"}
+)
+REQUEST = LayoutRequest("llama", "H100_80GB", 8, 16)
+
+
+def explore(request: LayoutRequest = REQUEST) -> layout_space.LayoutSpace:
+    """The space of a request for a program whose samples are divided over ``data``."""
+    axes = layout_space.select_axis_sizes(request, INTERFACE)
+    meshes = layout_space.enumerate_meshes(axes, request.devices)
+    facts = [MeshFacts(mesh["data"], 10) for mesh in meshes]
+    return layout_space.build_layout_space(request, INTERFACE, meshes, facts)
+
+
+def test_every_layout_does_the_same_step() -> None:
+    space = explore()
+    assert {candidate.mesh["data"] for candidate in space.candidates} == {1, 2, 4, 8}
+    for candidate in space.candidates:
+        assert math.prod(candidate.mesh.values()) == 8
+        assert candidate.mesh["context"] == 1  # as the request leaves it open
+        counts = [int(candidate.options[name]) for name in ("batch", "accumulate")]
+        assert candidate.mesh["data"] * math.prod(counts) == 16
+    remats = layout_space.OPEN_OPTIONS["remat"]
+    assert {candidate.options["remat"] for candidate in space.candidates} == set(remats)
+    assert space.describe_size().startswith(f"{len(space.candidates)} layouts: 4 meshes")
+
+
+def test_an_axis_and_an_option_can_be_fixed() -> None:
+    request = replace(
+        REQUEST, axes={"tensor": [2], "context": [1, 2]}, options={"accumulate": ["4"]}
+    )
+    space = explore(request)
+    assert {tuple(c.mesh.values()) for c in space.candidates} == {(4, 1, 2), (2, 2, 2)}
+    assert {candidate.options["accumulate"] for candidate in space.candidates} == {"4"}
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (replace(REQUEST, axes={"tensr": [2]}), "has no mesh axis 'tensr'"),
+        (replace(REQUEST, axes={"tensor": [3]}), "no sizes of the mesh multiply to 8 devices"),
+        (replace(REQUEST, options={"rmat": ["full"]}), "has no option 'rmat'"),
+    ],
+)
+def test_what_a_program_lacks_is_an_error(request_: LayoutRequest, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        explore(request_)
+
+
+def test_a_batch_that_cannot_be_divided_is_a_row_with_the_reason() -> None:
+    space = explore(replace(REQUEST, global_batch=12))
+    errors = {c.mesh["data"]: c.error for c in space.candidates if c.error}
+    assert errors == {8: "12 samples of a step are not a multiple of the 8 of all batch shards"}
+
+
+POINT = {"data": 2, "tensor": 2, "batch": 1}
+
+
+def make_ops(point: dict[str, int]) -> list[SketchOp]:
+    """A product, an all-reduce over tensor, one over data, and an argument."""
+    rows, width = 64 * point["batch"], 256 // point["tensor"]
+    ops = [
+        SketchOp("argument", "", (), "", (4 * 64 * width,)),
+        SketchOp("product", "bf16", (), "", (1, rows, 64, width, 2 * rows * 64 * width), 3),
+        SketchOp("all_reduce", "", ("tensor",), "", (2 * rows * 64,), 3),
+        SketchOp("all_reduce", "", ("data",), "", (4 * 64 * width,), 3),
+    ]
+    return [op for op in ops if not op.axes or point[op.axes[0]] > 1]
+
+
+@given(st.sampled_from([1, 2, 8]), st.sampled_from([1, 4, 16]), st.sampled_from([1, 3, 6]))
+def test_sketches_follow_from_those_of_a_few(data: int, tensor: int, batch: int) -> None:
+    variants = [(name, {**POINT, name: 2 * size}) for name, size in POINT.items()]
+    family = build_sketch_family(
+        SketchSample(POINT, make_ops(POINT)),
+        [(name, SketchSample(point, make_ops(point))) for name, point in variants],
+    )
+    point = {"data": data, "tensor": tensor, "batch": batch}
+    assert family.derive_sketch(point) == make_ops(point)
+    check_member(family, SketchSample(point, make_ops(point)))
+
+
+@given(st.sampled_from([1, 2]), st.sampled_from([1, 3]))
+def test_an_axis_of_one_size_needs_no_other(tensor: int, batch: int) -> None:
+    variants = [(name, {**POINT, **change}) for name, change in
+                (("tensor", {"tensor": 1}), ("batch", {"batch": 2}))]  # fmt: skip
+    family = build_sketch_family(
+        SketchSample(POINT, make_ops(POINT)),
+        [(name, SketchSample(point, make_ops(point))) for name, point in variants],
+    )
+    point = {"data": 2, "tensor": tensor, "batch": batch}
+    assert family.derive_sketch(point) == make_ops(point)
+
+
+def test_layouts_whose_sizes_are_no_powers_are_no_family() -> None:
+    base, other = make_ops(POINT), make_ops({**POINT, "batch": 2})
+    odd = replace(other[1], sizes=(1, 129, *other[1].sizes[2:]))
+    sample = SketchSample({**POINT, "batch": 2}, [other[0], odd, *other[2:]])
+    with pytest.raises(NoSketchFamily, match="no powers of batch"):
+        build_sketch_family(SketchSample(POINT, base), [("batch", sample)])
+    with pytest.raises(NoSketchFamily, match="have other ops"):
+        build_sketch_family(SketchSample(POINT, base), [("batch", SketchSample(POINT, base[1:]))])
+
+
+def test_a_member_with_other_compute_is_found() -> None:
+    family = build_sketch_family(SketchSample(POINT, make_ops(POINT)), [])
+    slower = [replace(op, runs=op.runs + 1) for op in make_ops(POINT)]
+    with pytest.raises(NoSketchFamily, match="does not follow"):
+        check_member(family, SketchSample(POINT, slower))
+
+
+def test_a_family_is_planned_where_it_saves_sketches() -> None:
+    candidates = [
+        LayoutCandidate({"data": 8 // t, "tensor": t}, {"batch": str(b), "remat": "full"})
+        for t in (1, 2, 4, 8)
+        for b in (1, 2, 4)
+    ]
+    (plan,) = plan_families(candidates)
+    assert plan.base == {"data": 2, "tensor": 2, "batch": 1}
+    assert plan.variants["tensor"] == {"data": 2, "tensor": 4, "batch": 1}
+    assert plan.check == {"data": 1, "tensor": 1, "batch": 1}
+    assert [make_point(candidates[index]) for index in plan.members] == [
+        {**candidate.mesh, "batch": int(candidate.options["batch"])} for candidate in candidates
+    ]
+    assert plan_families(candidates[:2]) == []
+
+
+def test_loops_inside_each_other_are_in_memory_together() -> None:
+    ops = [
+        SketchOp("argument", "", (), "", (5,)),
+        SketchOp("carried", "", (), "/0", (100,)),
+        SketchOp("carried", "", (), "/0/1", (10,)),
+        SketchOp("carried", "", (), "/0/2", (40,)),
+        SketchOp("carried", "", (), "/01", (120,)),
+    ]
+    assert program_sketch.sum_resident_bytes(ops) == 5 + 100 + 40
+
+
+def test_a_combined_collective_bounds_its_parts() -> None:
+    system = configs.load_system("HGX_H100_8")
+    bounds = CommBounds(system, SimulationOptions(by_dimension=True, curves="H100_SXM"))
+    small = SketchOp("all_reduce", "", ("data",), "", (1 << 20,))
+    large = replace(small, sizes=(16 << 20,))
+    mesh = {"data": 8}
+    parts_s = bounds.bound_comm_s([replace(small, runs=16)], mesh)
+    assert 0 < parts_s <= bounds.bound_comm_s([large], mesh) * (1 + 1e-6)
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=20))
+def test_the_front_dominates_every_other_point(points: list[tuple[int, ...]]) -> None:
+    front = [p for p, is_best in zip(points, find_front(points), strict=True) if is_best]
+    for point in points:
+        better = [
+            o for o in points if o != point and all(a <= b for a, b in zip(o, point, strict=True))
+        ]
+        assert (point in front) == (not better)
+        assert any(all(a <= b for a, b in zip(best, point, strict=True)) for best in front)
+
+
+@given(
+    st.lists(st.tuples(st.floats(1, 9), st.floats(0, 1), st.booleans()), min_size=1, max_size=30),
+    st.integers(1, 4),
+)
+def test_the_search_finds_the_best(layouts: list[tuple[float, float, bool]], top: int) -> None:
+    """Each layout has a step time, the share of it that its bound is, and may lack a bound."""
+    rows = [
+        LayoutRow(LayoutCandidate({}, {}), "pruned",
+                  bound=StepBound(time_s * share, 0.0, 0) if has_bound else None)
+        for time_s, share, has_bound in layouts
+    ]  # fmt: skip
+    times_s = {id(row): time_s for row, (time_s, _, _) in zip(rows, layouts, strict=True)}
+    node = configs.load_node("H100_80GB")
+    search = LayoutSearch(REQUEST, PlanOptions(top=top), node, None, "cpu", lambda text: None)
+
+    def estimate_rows(chosen: list[LayoutRow], form: str) -> None:
+        for row in chosen:
+            row.status, row.fused = "estimated", LayoutFigures(form, times_s[id(row)])
+
+    search.estimate_rows = estimate_rows  # type: ignore[method-assign]
+    search.estimate_best(rows)
+    best_s = sorted(times_s.values())[:top]
+    estimated = [row for row in rows if row.fused]
+    assert sorted(row.fused.step_time_s for row in estimated if row.fused)[:top] == best_s
+    for row in rows:
+        if row.status == "pruned":
+            assert row.bound is not None and row.bound.step_time_s >= best_s[-1]
+            assert "is above" in row.reason
+
+
+def test_axes_are_split_within_a_host_first() -> None:
+    split = plan_explanation.split_axes({"data": 4, "fsdp": 8, "tensor": 2}, 8)
+    assert split == {"tensor": (2, 1), "fsdp": (4, 2), "data": (1, 4)}

@@ -1,0 +1,151 @@
+"""``hespas plan``: find the best layout of a program on a machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hespas.support.errors import UsageError
+from hespas.tools.commands.command_parser import CommandParser, parse_count
+from hespas.tools.commands.shared_flags import add_cache_flag, add_jobs_flag, add_json_flag
+
+if TYPE_CHECKING:
+    from hespas.workflows.planning.layout_space import LayoutRequest
+    from hespas.workflows.planning.plan_search import PlanOptions
+
+DESCRIPTION = """\
+Find the fastest layout of a program on a machine: the mesh, what the backward pass computes again,
+and the microbatches, at a fixed global batch. Every layout has a lower bound; those that may be
+among the best are estimated, and XLA compiles the very best. Layouts that do not fit are rows with
+the reason. Programs, bounds and estimates are kept, so repeating a command continues it.
+
+  hespas plan llama --set model=8b --node H100_80GB --devices 64 --global-batch 512 \\
+    --mesh tensor=1,2,4,8 --set remat=minimal,full --csv layouts.csv
+"""
+
+
+def build_parser() -> CommandParser:
+    parser = CommandParser("hespas plan", DESCRIPTION)
+    add = parser.add_argument
+    add("program", help="a recipe, module:function or FILE.py[:function], as of hespas export")
+    add("--node", required=True, help="node preset")
+    add("--devices", type=parse_count, required=True, metavar="N", help="number of devices")
+    add(
+        "--global-batch", type=parse_count, required=True, metavar="N",
+        help="samples of a step over all devices: sequences, or images",
+    )  # fmt: skip
+    add(
+        "--system", nargs="+", action="extend",
+        help="system presets, patterns of them, or folders, of which one with so many devices is "
+        "used; default: the node's presets",
+    )  # fmt: skip
+    add(
+        "--mesh", nargs="+", action="extend", default=[], metavar="AXIS=SIZE[,SIZE...]",
+        help="sizes to try of a mesh axis; default: every divisor, and 1 for context",
+    )  # fmt: skip
+    add(
+        "--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE[,VALUE...]",
+        help="values to try of an option of the program; default: four policies of remat, every "
+        "split of the batch, layers in a loop, the node's fused attention",
+    )  # fmt: skip
+    add("--estimator", default="calibrated", help="the estimator of the regions")
+    add(
+        "--top", type=parse_count, default=3, metavar="N",
+        help="how many of the best layouts to find for certain; default: 3",
+    )  # fmt: skip
+    add(
+        "--compile", type=int, metavar="N",
+        help="how many of the best layouts XLA compiles for the node; default: 2, or 0 where its "
+        "compiler is not installed",
+    )  # fmt: skip
+    add("--exhaustive", action="store_true", help="estimate every layout that fits, without bounds")
+    add_jobs_flag(parser)
+    add("--dask", metavar="ADDRESS", help="run the estimates on this Dask cluster, tcp://host:port")
+    add("--work-dir", default="", metavar="DIR", help="folder that keeps programs and sketches")
+    add_cache_flag(parser, "estimates")
+    add("--csv", metavar="FILE", help="write all layouts as a table")
+    add_json_flag(parser)
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; returns its exit code, raises HespasError."""
+    command_line = build_parser().parse_args(argv)
+    if command_line.dask and command_line.jobs:
+        raise UsageError("--jobs does not go with --dask: the cluster has its own workers")
+    if command_line.compile is not None and command_line.compile < 0:
+        raise UsageError("--compile is negative")
+    request, options = _read_request(command_line), _read_options(command_line)
+
+    from hespas.support import output_file, text_tables
+    from hespas.tools.terminal import print_to_stderr
+    from hespas.workflows.planning import plan_search, plan_tables
+    from hespas.workflows.studies import study_output
+
+    if command_line.csv:
+        output_file.check_writable_file(command_line.csv)
+    plan = plan_search.plan_layouts(request, options, print_to_stderr)
+    if command_line.csv:
+        text = study_output.format_csv(plan_tables.list_csv_rows(plan))
+        output_file.write_atomically(command_line.csv, text.encode())
+    if command_line.json:
+        print(json.dumps(plan.to_json(), indent=1))
+    else:
+        text_tables.print_tables(plan_tables.build_plan_tables(plan))
+    if plan.winner is None:
+        print_to_stderr("no layout fits")
+    return 0 if plan.winner else 1
+
+
+def _read_request(command_line: Any) -> LayoutRequest:
+    from hespas.workflows.planning.layout_space import LayoutRequest
+
+    return LayoutRequest(
+        command_line.program,
+        command_line.node,
+        command_line.devices,
+        command_line.global_batch,
+        {
+            name: _parse_sizes(name, texts)
+            for name, texts in _parse_lists(command_line.mesh).items()
+        },
+        _parse_lists(command_line.set),
+    )
+
+
+def _read_options(command_line: Any) -> PlanOptions:
+    from hespas.estimators.measure import host
+    from hespas.workflows.planning.plan_search import PlanOptions
+
+    return PlanOptions(
+        systems=command_line.system or (),
+        estimator=command_line.estimator,
+        top=command_line.top,
+        compile_count=command_line.compile,
+        exhaustive=command_line.exhaustive,
+        jobs=command_line.jobs or host.count_usable_cores(),
+        work_dir=command_line.work_dir,
+        cache=command_line.cache,
+        dask=command_line.dask or "",
+    )
+
+
+def _parse_lists(texts: Sequence[str]) -> dict[str, list[str]]:
+    """Parse ``KEY=A,B`` items to lists by key; raises UsageError."""
+    from hespas.configs.simple_yaml import split_list_items
+
+    lists: dict[str, list[str]] = {}
+    for text in texts:
+        key, equals, values = text.partition("=")
+        if not equals or not key or not values:
+            raise UsageError(f"'{text}' is not KEY=VALUE[,VALUE...]")
+        lists[key.replace("-", "_")] = [value.strip("'\"") for value in split_list_items(values)]
+    return lists
+
+
+def _parse_sizes(axis: str, texts: Sequence[str]) -> list[int]:
+    for text in texts:
+        if not text.isdecimal():
+            raise UsageError(f"--mesh {axis}: '{text}' is not a whole number")
+    return [int(text) for text in texts]

@@ -1,0 +1,268 @@
+"""The space of layouts that a plan searches: meshes of the devices, and options of the program.
+
+Every layout does the same step: the global batch is fixed, and a layout divides it into the batch
+shards of its mesh, the microbatches that are accumulated, and the sequences of each microbatch.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hespas.support.errors import UsageError
+from hespas.support.suggestions import suggest_nearest
+from hespas.support.text_tables import format_count
+
+BATCH, ACCUMULATE, SEQUENCE = "batch", "accumulate", "sequence"
+DERIVED_OPTIONS = (BATCH, ACCUMULATE)  # they follow from the global batch and the mesh
+# The values of options that a request leaves open; those with several values are searched.
+# Sequence parallelism changes nothing without tensor parallelism, and takes less memory with it.
+OPEN_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "remat": ("none", "minimal", "save_qkv_proj", "full"),
+    "scan": ("true",),
+    "sequence_parallel": ("true",),
+}
+OPEN_AXES: Mapping[str, tuple[int, ...]] = {"context": (1,)}
+"""The sizes of mesh axes that a request leaves open; other axes take every divisor. The kernels of
+fused attention need whole sequences, so that ``context`` is searched only if it is requested."""
+
+
+@dataclass(frozen=True)
+class LayoutRequest:
+    """What is asked of a plan.
+
+    Attributes:
+        program: A recipe, ``module:function`` or ``FILE.py[:function]``, as of ``hespas export``.
+        node: The type of device.
+        devices: The number of devices.
+        global_batch: Samples of a step over all devices: sequences, or images.
+        axes: The sizes to try of mesh axes.
+        options: The values to try of options of the program.
+        attention: The fused attention of the node; "" if it has none.
+    """
+
+    program: str
+    node: str
+    devices: int
+    global_batch: int
+    axes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    options: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    attention: str = ""
+
+
+@dataclass(frozen=True)
+class ProgramInterface:
+    """What a program accepts: the axes of its mesh, major axis first, and option defaults."""
+
+    axes: tuple[str, ...]
+    defaults: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class MeshFacts:
+    """What a mesh makes of a program with one sample for each batch shard, or why it makes none.
+
+    Attributes:
+        samples: The samples of a step.
+        argument_bytes: The bytes of the arguments on one device.
+        error: Why there is no such program; "" if there is one.
+    """
+
+    samples: int = 0
+    argument_bytes: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class LayoutCandidate:
+    """A layout: the mesh, and all options of the program that a plan sets.
+
+    Attributes:
+        argument_bytes: At least the bytes of the program's arguments on one device.
+        error: Why the layout is no program; "" if nothing is known against it.
+    """
+
+    mesh: Mapping[str, int]
+    options: Mapping[str, str]
+    argument_bytes: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class LayoutSpace:
+    """The layouts of a request.
+
+    Attributes:
+        axes: The sizes that are tried of each axis.
+        options: The values that are tried of each option that does not follow from others.
+        candidates: The layouts, including those that make no program.
+    """
+
+    axes: Mapping[str, Sequence[int]]
+    options: Mapping[str, Sequence[str]]
+    candidates: Sequence[LayoutCandidate]
+
+    def describe_size(self) -> str:
+        """Describe the space in one line."""
+        meshes = {tuple(candidate.mesh.items()) for candidate in self.candidates}
+        impossible = sum(bool(candidate.error) for candidate in self.candidates)
+        values = [
+            f"{name}={','.join(map(str, tried))}"
+            for name, tried in (*self.axes.items(), *self.options.items())
+        ]
+        return (
+            f"{format_count(len(self.candidates), 'layout')}: "
+            f"{format_count(len(meshes), 'mesh').replace('meshs', 'meshes')}, "
+            f"{impossible} of the layouts impossible; {' '.join(values)}"
+        )
+
+
+def select_axis_sizes(
+    request: LayoutRequest, interface: ProgramInterface
+) -> dict[str, tuple[int, ...]]:
+    """Select the sizes to try of each axis of the mesh, major axis first.
+
+    Raises:
+        UsageError: The program names no axes, or lacks a requested one, or a size is wrong.
+    """
+    names = interface.axes or tuple(request.axes)
+    if not names:
+        raise UsageError(
+            f"'{request.program}' does not name the axes of its mesh",
+            remedy="name them with --mesh AXIS=SIZE[,SIZE...]",
+        )
+    for name, sizes in request.axes.items():
+        if name not in names:
+            raise UsageError(
+                f"'{request.program}' has no mesh axis '{name}'",
+                remedy=suggest_nearest(name, list(names)),
+            )
+        if not sizes or min(sizes) < 1:
+            raise UsageError(f"mesh axis '{name}' has no sizes, or one below 1")
+    divisors = tuple(n for n in range(1, request.devices + 1) if request.devices % n == 0)
+    return {
+        name: tuple(dict.fromkeys(request.axes.get(name, OPEN_AXES.get(name, divisors))))
+        for name in names
+    }
+
+
+def enumerate_meshes(axes: Mapping[str, Sequence[int]], devices: int) -> list[dict[str, int]]:
+    """Enumerate the meshes whose sizes multiply to the number of devices; raises UsageError."""
+    meshes = [
+        dict(zip(axes, sizes, strict=True))
+        for sizes in itertools.product(*axes.values())
+        if math.prod(sizes) == devices
+    ]
+    if not meshes:
+        sizes = " ".join(f"{name}={','.join(map(str, tried))}" for name, tried in axes.items())
+        raise UsageError(f"no sizes of the mesh multiply to {devices} devices: {sizes}")
+    return meshes
+
+
+def select_option_values(
+    request: LayoutRequest, interface: ProgramInterface
+) -> dict[str, tuple[str, ...]]:
+    """Select the values to try of the options that do not follow from the batch and the mesh.
+
+    Raises:
+        UsageError: The program lacks a requested option, or has no global batch.
+    """
+    for name in request.options:
+        if name not in interface.defaults:
+            raise UsageError(
+                f"'{request.program}' has no option '{name}'",
+                remedy=suggest_nearest(name, [*interface.defaults]),
+            )
+    if BATCH not in interface.defaults:
+        raise UsageError(
+            f"'{request.program}' has no option '{BATCH}', which would divide the global batch"
+        )
+    known = {**OPEN_OPTIONS, **({"attention": (request.attention,)} if request.attention else {})}
+    values = {name: tried for name, tried in known.items() if name in interface.defaults}
+    requested = {name: tuple(dict.fromkeys(tried)) for name, tried in request.options.items()}
+    return {n: tried for n, tried in (values | requested).items() if n not in DERIVED_OPTIONS}
+
+
+def build_layout_space(
+    request: LayoutRequest,
+    interface: ProgramInterface,
+    meshes: Sequence[Mapping[str, int]],
+    facts: Sequence[MeshFacts],
+) -> LayoutSpace:
+    """Build the space of a request from its meshes and what is known of each."""
+    options = select_option_values(request, interface)
+    candidates = [
+        candidate
+        for mesh, known in zip(meshes, facts, strict=True)
+        for candidate in _list_mesh_candidates(request, interface, options, mesh, known)
+    ]
+    sizes = {name: tuple(sorted({mesh[name] for mesh in meshes})) for name in meshes[0]}
+    derived = {name: tried for name, tried in request.options.items() if name in DERIVED_OPTIONS}
+    return LayoutSpace(sizes, {**options, **derived}, candidates)
+
+
+def _list_mesh_candidates(
+    request: LayoutRequest,
+    interface: ProgramInterface,
+    options: Mapping[str, Sequence[str]],
+    mesh: Mapping[str, int],
+    known: MeshFacts,
+) -> Iterator[LayoutCandidate]:
+    """Yield the layouts of a mesh, or one that says why there is none."""
+    fixed = {name: tried[0] for name, tried in options.items() if len(tried) == 1}
+    if known.error:
+        yield LayoutCandidate(mesh, fixed, error=known.error)
+        return
+    batches = _split_batch(request, interface, known)
+    if not batches:
+        error = (
+            f"{request.global_batch} samples of a step are not a multiple of the {known.samples} "
+            "of all batch shards"
+            if request.global_batch % known.samples
+            else "no requested batch and accumulate make the global batch"
+        )
+        yield LayoutCandidate(mesh, fixed, known.argument_bytes, error)
+    for batch in batches:
+        for chosen in itertools.product(*options.values()):
+            values = {**dict(zip(options, chosen, strict=True)), **batch}
+            yield LayoutCandidate(mesh, values, known.argument_bytes)
+
+
+def _split_batch(
+    request: LayoutRequest, interface: ProgramInterface, known: MeshFacts
+) -> list[dict[str, str]]:
+    """List the ways to split the samples of a batch shard into microbatches."""
+    per_shard, rest = divmod(request.global_batch, known.samples)
+    if rest or not per_shard:
+        return []
+    has_microbatches = ACCUMULATE in interface.defaults
+    ways = []
+    for count in range(1, per_shard + 1 if has_microbatches else 2):
+        if per_shard % count == 0:
+            way = {BATCH: str(per_shard // count)}
+            if has_microbatches:
+                way[ACCUMULATE] = str(count)
+            ways.append(way)
+    return [
+        way
+        for way in ways
+        if all(value in request.options.get(name, (value,)) for name, value in way.items())
+    ]
+
+
+def list_searched_names(candidates: Sequence[LayoutCandidate]) -> tuple[list[str], list[str]]:
+    """List the axes and the options in which layouts differ."""
+    axes = dict.fromkeys(name for candidate in candidates for name in candidate.mesh)
+    options = dict.fromkeys(name for candidate in candidates for name in candidate.options)
+    return (
+        [n for n in axes if len({candidate.mesh.get(n, 1) for candidate in candidates}) > 1],
+        [n for n in options if _is_varied(n, candidates)],
+    )
+
+
+def _is_varied(name: str, candidates: Sequence[LayoutCandidate]) -> bool:
+    values: set[Any] = {c.options[name] for c in candidates if name in c.options}
+    return len(values) > 1

@@ -1,0 +1,135 @@
+"""What a plan says about its winner: why it wins, and how to build it."""
+
+from __future__ import annotations
+
+import shlex
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hespas import configs
+from hespas.workflows.planning.layout_programs import LayoutPrograms
+from hespas.workflows.planning.layout_space import ACCUMULATE, LayoutRequest
+from hespas.workflows.planning.plan_result import (
+    LayoutDifference,
+    LayoutFigures,
+    LayoutPlan,
+    LayoutRow,
+)
+
+COMPUTE_PARTS = {
+    "matrix products": ("dot_general", "dot", "ragged_dot", "convolution", "custom_call"),
+}
+OTHER_KERNELS = "other kernels"
+OVERLAP = "compute alongside communication, and waiting"
+DEVICE = 0  # whose collectives are timed; all devices run the same program
+MIN_DIFFERENCE = 1e-3  # share of the winner's step below which a part is not listed
+# MaxText's names of the axes, for ici_NAME_parallelism and dcn_NAME_parallelism.
+MAXTEXT_AXES = {
+    "data": "data", "fsdp": "fsdp", "context": "context", "tensor": "tensor", "expert": "expert",
+}  # fmt: skip
+MAXTEXT_RECIPES = ("llama", "gpt", "gemma", "moe")
+MAXTEXT_KEYS = {
+    "remat": "remat_policy", "scan": "scan_layers", ACCUMULATE: "gradient_accumulation_steps",
+    "sequence": "max_target_length",
+}  # fmt: skip
+
+
+def explain_plan(
+    plan: LayoutPlan, request: LayoutRequest, estimator: str, programs: LayoutPrograms
+) -> LayoutPlan:
+    """Add to a plan why its winner wins, and how to build it; raises HespasError."""
+    winner = plan.winner
+    if winner is None:
+        return plan
+    second = next((row for row in plan.rows[1:] if row.rank == 2), None)
+    return replace(
+        plan,
+        differences=_compare_rows(plan, winner, second, estimator) if second else (),
+        export_command=format_export_command(request, winner),
+        maxtext_flags=list_maxtext_flags(request, winner, plan.system),
+        partition_specs=programs.list_partition_specs(winner.candidate),
+    )
+
+
+def format_export_command(request: LayoutRequest, row: LayoutRow) -> str:
+    """Format the command that exports the program of a layout."""
+    mesh = ",".join(f"{axis}={size}" for axis, size in row.candidate.mesh.items())
+    words = ["hespas", "export", request.program, "--mesh", mesh]
+    for name, value in row.candidate.options.items():
+        words += ["--set", f"{name}={value}"]
+    return shlex.join(words)
+
+
+def list_maxtext_flags(request: LayoutRequest, row: LayoutRow, system: str | None) -> list[str]:
+    """List the keys of MaxText that make the layout of a row; none for programs it does not have.
+
+    MaxText states the sizes of axes within a slice (ici) and between slices (dcn); here a slice is
+    a host, the innermost dimension of the system. ``tensor`` is the innermost axis.
+    """
+    mesh, options = row.candidate.mesh, row.candidate.options
+    if request.program not in MAXTEXT_RECIPES:
+        return []
+    host = configs.load_system(system).npus_count[0] if system else request.devices
+    flags = []  # MaxText's own default gives fsdp the devices that are left
+    for axis, (inside, between) in reversed(list(split_axes(mesh, host).items())):
+        name = MAXTEXT_AXES[axis]
+        if inside > 1 or axis == "fsdp":
+            flags.append(f"ici_{name}_parallelism={inside}")
+        if between > 1:
+            flags.append(f"dcn_{name}_parallelism={between}")
+    samples = request.global_batch / request.devices / int(options.get(ACCUMULATE, "1"))
+    flags.append(f"per_device_batch_size={samples:g}")
+    return flags + [f"{key}={options[n]}" for n, key in MAXTEXT_KEYS.items() if n in options]
+
+
+def split_axes(mesh: Mapping[str, int], host: int) -> dict[str, tuple[int, int]]:
+    """Split each axis into its sizes within hosts and between them, innermost axis first.
+
+    An axis that does not divide evenly lies between hosts as a whole.
+    """
+    parts, left = {}, host
+    for axis, size in reversed(list(mesh.items())):
+        inside = size if left % size == 0 else left if size % left == 0 else 1
+        parts[axis] = (inside, size // inside)
+        left //= inside
+    return parts
+
+
+def _compare_rows(
+    plan: LayoutPlan, winner: LayoutRow, second: LayoutRow, estimator: str
+) -> list[LayoutDifference]:
+    """Compare the parts of the steps of two layouts, in the form that both have."""
+    both_compiled = winner.compiled is not None and second.compiled is not None
+    pair = (winner.compiled, second.compiled) if both_compiled else (winner.fused, second.fused)
+    first_parts, second_parts = (
+        _time_step_parts(plan, figures, estimator) for figures in pair if figures is not None
+    )
+    differences = [
+        LayoutDifference(part, first_parts.get(part, 0.0), second_parts.get(part, 0.0))
+        for part in first_parts | second_parts
+    ]
+    step_s = winner.fused.step_time_s if winner.fused else 0.0
+    differences = [d for d in differences if abs(d.next_s - d.winner_s) > MIN_DIFFERENCE * step_s]
+    return sorted(differences, key=lambda d: -abs(d.next_s - d.winner_s))
+
+
+def _time_step_parts(plan: LayoutPlan, figures: LayoutFigures, estimator: str) -> dict[str, float]:
+    """Time the parts of a step: products, other kernels, and the collectives of each kind."""
+    from hespas.workflows import api
+
+    estimate = api.estimate(
+        figures.program, node=plan.node, system=plan.system, estimator=estimator,
+        fuse=figures.form == "fused", memory=False,
+    )  # fmt: skip
+    parts: defaultdict[str, float] = defaultdict(float)
+    for kind, time_s in estimate.breakdown.kinds.items():
+        names = (part for part, ops in COMPUTE_PARTS.items() if kind.partition(".")[2] in ops)
+        parts[next(names, OTHER_KERNELS)] += time_s
+    simulation = estimate.summary.simulation
+    for record in simulation.result.comms if simulation else ():
+        if DEVICE in record.ranks:
+            time_ns = record.finish_ns - record.ready_ns
+            parts[f"{record.kind} of {len(record.ranks)}"] += time_ns * 1e-9
+    parts[OVERLAP] = figures.step_time_s - sum(parts.values())
+    return parts

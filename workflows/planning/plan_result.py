@@ -1,0 +1,237 @@
+"""The result of a plan: a row for every layout, their ranks, and the front of the best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from hespas.workflows.planning.layout_space import LayoutCandidate, list_searched_names
+from hespas.workflows.planning.step_bounds import StepBound
+
+RowStatus = Literal["estimated", "pruned", "too large", "impossible", "failed"]
+STATUSES: Mapping[RowStatus, str] = {
+    "estimated": "it fits the memory, and has a step time",
+    "pruned": "its bound is above the step times that were looked for",
+    "too large": "it does not fit the memory of the node",
+    "impossible": "the mesh or the batch does not divide the program",
+    "failed": "the program could not be made or estimated",
+}
+FRONT_FIGURES = ("step_time_s", "peak_bytes", "usd_per_million_tokens")
+
+
+@dataclass(frozen=True)
+class LayoutFigures:
+    """The figures of a layout in one form; None if unknown.
+
+    Attributes:
+        form: ``fused`` or ``scheduled``, see ``studies.program_forms``.
+        step_time_s: The step time.
+        step_time_low_s: The lower end of its 80 % band.
+        step_time_high_s: The upper end.
+        compute_s: The compute time of a device.
+        exposed_comm_s: The step time without compute.
+        mfu: Model FLOPs utilisation.
+        hfu: Hardware FLOPs utilisation, recomputation included.
+        flops_per_device: Operations that a device executes.
+        tokens_per_s: Tokens per second of all devices.
+        samples_per_s: Samples per second of all devices.
+        usd_per_million_tokens: The price of a million tokens.
+        cost_usd: The price of a step.
+        peak_bytes: The memory of a device.
+        program: The file of the program.
+    """
+
+    form: str
+    step_time_s: float
+    step_time_low_s: float | None = None
+    step_time_high_s: float | None = None
+    compute_s: float | None = None
+    exposed_comm_s: float | None = None
+    mfu: float | None = None
+    hfu: float | None = None
+    flops_per_device: float | None = None
+    tokens_per_s: float | None = None
+    samples_per_s: float | None = None
+    usd_per_million_tokens: float | None = None
+    cost_usd: float | None = None
+    peak_bytes: float | None = None
+    program: str = ""
+
+
+@dataclass
+class LayoutRow:
+    """One layout of a plan.
+
+    Attributes:
+        candidate: The layout.
+        status: What is known about it.
+        reason: Why it has no rank; "" if it has one.
+        bound: The lower bound of its step; None if there is none.
+        fused: The figures of the program as hespas fuses it.
+        compiled: The figures of the program as XLA compiles it, for the best layouts.
+        rank: The rank by step time, from 1; 0 without one. Compiled layouts rank before others.
+        on_front: Whether no other layout is better in time, memory and cost.
+    """
+
+    candidate: LayoutCandidate
+    status: RowStatus
+    reason: str = ""
+    bound: StepBound | None = None
+    fused: LayoutFigures | None = None
+    compiled: LayoutFigures | None = None
+    rank: int = 0
+    on_front: bool = False
+
+    @property
+    def figures(self) -> LayoutFigures | None:
+        """The figures of the layout, as compiled if it was."""
+        return self.compiled or self.fused
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row as plain data."""
+        figures = self.figures
+        return {
+            "rank": self.rank or None,
+            **self.candidate.mesh,
+            **self.candidate.options,
+            "status": self.status,
+            "reason": self.reason or None,
+            "on_front": self.on_front,
+            "bound_s": self.bound.step_time_s if self.bound else None,
+            "fused_step_time_s": self.fused.step_time_s if self.fused else None,
+            **(vars(figures) if figures else {}),
+        }
+
+
+@dataclass(frozen=True)
+class LayoutDifference:
+    """A part of the step in which the winner differs from the next layout.
+
+    Attributes:
+        part: What it is, such as ``all_gather of 64``.
+        winner_s: The time of the winner in seconds.
+        next_s: The time of the next layout.
+    """
+
+    part: str
+    winner_s: float
+    next_s: float
+
+
+@dataclass(frozen=True)
+class LayoutPlan:
+    """The answer of a plan.
+
+    Attributes:
+        node: The node.
+        system: The system; None for one device.
+        devices: The number of devices.
+        rows: The layouts: those with a rank first, then the others.
+        node_bytes: The memory of a device; None if unknown.
+        differences: Why the winner is faster than the next layout, largest first.
+        export_command: The command that exports the winner.
+        maxtext_flags: The keys of MaxText that make the same layout; () if it has none.
+        partition_specs: The PartitionSpec of each argument of the winner.
+        notes: What the figures are based on, one line each.
+    """
+
+    node: str
+    system: str | None
+    devices: int
+    rows: Sequence[LayoutRow]
+    node_bytes: float | None = None
+    differences: Sequence[LayoutDifference] = ()
+    export_command: str = ""
+    maxtext_flags: Sequence[str] = ()
+    partition_specs: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+    @property
+    def winner(self) -> LayoutRow | None:
+        """The best layout; None if no layout fits."""
+        return self.rows[0] if self.rows and self.rows[0].rank == 1 else None
+
+    @property
+    def ranked(self) -> list[LayoutRow]:
+        """The layouts with a rank, best first."""
+        return [row for row in self.rows if row.rank]
+
+    @property
+    def front(self) -> list[LayoutRow]:
+        """The layouts on the Pareto front of time, memory and cost, fastest first."""
+        return [row for row in self.rows if row.on_front]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as plain data."""
+        return {
+            "node": self.node,
+            "system": self.system,
+            "devices": self.devices,
+            "node_bytes": self.node_bytes,
+            "notes": list(self.notes),
+            "differences": [vars(difference) for difference in self.differences],
+            "export_command": self.export_command,
+            "maxtext_flags": list(self.maxtext_flags),
+            "partition_specs": dict(self.partition_specs),
+            "rows": [row.to_json() for row in self.rows],
+        }
+
+    def __str__(self) -> str:
+        from hespas.support.text_tables import format_plain_table
+        from hespas.workflows.planning.plan_tables import build_plan_tables
+
+        # pyright sees this module under two paths and treats its classes as different.
+        tables = build_plan_tables(self)  # pyright: ignore[reportArgumentType]
+        return "\n\n".join(map(format_plain_table, tables))
+
+
+def rank_rows(rows: Sequence[LayoutRow]) -> list[LayoutRow]:
+    """Rank the estimated rows, mark the front, and sort: ranked rows, then others by bound."""
+    estimated = [row for row in rows if row.status == "estimated"]
+    estimated.sort(key=lambda row: (row.compiled is None, _get_step_time_s(row)))
+    for rank, row in enumerate(estimated, 1):
+        row.rank = rank
+    for row, is_best in zip(
+        estimated, find_front(list(map(_list_front_values, estimated))), strict=True
+    ):
+        row.on_front = is_best
+    order = list(STATUSES)
+    others = [row for row in rows if row.status != "estimated"]
+    others.sort(key=lambda row: (order.index(row.status), _get_bound_s(row)))
+    return [*estimated, *others]
+
+
+def find_front(points: Sequence[Sequence[float]]) -> list[bool]:
+    """Return whether each point is on the Pareto front: no other is at most equal everywhere.
+
+    Of equal points, all are on the front.
+    """
+    return [
+        not any(
+            all(a <= b for a, b in zip(other, point, strict=True)) and tuple(other) != tuple(point)
+            for other in points
+        )
+        for point in points
+    ]
+
+
+def list_label_names(rows: Sequence[LayoutRow]) -> tuple[list[str], list[str]]:
+    """List the axes and options in which the rows differ, for the columns of a table."""
+    return list_searched_names([row.candidate for row in rows])
+
+
+def _list_front_values(row: LayoutRow) -> list[float]:
+    """List the values of a row that a better one must not exceed, in the fused form of all."""
+    values = [getattr(row.fused, name) for name in FRONT_FIGURES]
+    return [math.inf if value is None else value for value in values]
+
+
+def _get_step_time_s(row: LayoutRow) -> float:
+    assert row.figures is not None
+    return row.figures.step_time_s
+
+
+def _get_bound_s(row: LayoutRow) -> float:
+    return row.bound.step_time_s if row.bound else 0.0

@@ -1,0 +1,288 @@
+"""The search for the best layouts: bounds of all, estimates of the promising, compiles of the best.
+
+Invariant: layouts are estimated in the order of their bounds, and no bound is above the estimate of
+its layout. So when the lowest bound that is left exceeds the N-th best step time, the N best
+layouts are known, and the others are pruned.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from hespas import configs
+from hespas.configs.node_spec import NodeSpec
+from hespas.support.errors import HespasError, UsageError
+from hespas.support.text_tables import format_count, format_scaled, format_seconds
+from hespas.workflows.planning import layout_space, plan_explanation
+from hespas.workflows.planning.layout_bounds import LayoutBounds
+from hespas.workflows.planning.layout_programs import LayoutPrograms
+from hespas.workflows.planning.layout_space import LayoutCandidate, LayoutRequest, LayoutSpace
+from hespas.workflows.planning.plan_result import (
+    LayoutFigures,
+    LayoutPlan,
+    LayoutRow,
+    rank_rows,
+)
+from hespas.workflows.planning.step_bounds import CommBounds, ComputeBounds
+from hespas.workflows.program_form import find_compiler_problem
+from hespas.workflows.run_config import RunConfig
+from hespas.workflows.run_plan import select_network_settings
+from hespas.workflows.studies import program_forms, study_programs, study_runner
+from hespas.workflows.studies.study_definition import StudyWorkload
+from hespas.workflows.studies.study_runner import StudyCell, StudyOptions
+
+Note = Callable[[str], None]
+
+FUSED = "fused"
+SPLIT = "linear"  # of a GPU, which runs kernels and synchronous collectives in program order
+BOUNDED_ESTIMATORS = ("calibrated", "roofline")  # whose times bounds are known not to exceed
+FIRST_BATCH = 4  # layouts of each worker that are estimated before the bounds are consulted again
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """How a plan is made; only ``estimator``, ``top`` and ``compile_count`` change its result.
+
+    Attributes:
+        systems: System presets, patterns or folders to choose from; empty for the node's presets.
+        estimator: The name of the estimator.
+        top: How many of the best layouts are found for certain.
+        compile_count: How many of the best layouts XLA compiles; None for 2 if it is installed.
+        exhaustive: Whether every layout is estimated, whatever its bound.
+        jobs: The number of worker processes.
+        work_dir: The folder that keeps programs and sketches; "" for the default one.
+        cache: The file that keeps estimates; "" for the default one, "none" for none.
+        dask: The address of a Dask cluster that runs the estimates instead.
+    """
+
+    systems: Sequence[str] = ()
+    estimator: str = "calibrated"
+    top: int = 3
+    compile_count: int | None = None
+    exhaustive: bool = False
+    jobs: int = 1
+    work_dir: str = ""
+    cache: str = ""
+    dask: str = ""
+
+
+DEFAULT_COMPILE_COUNT = 2
+
+
+def plan_layouts(request: LayoutRequest, options: PlanOptions, note: Note) -> LayoutPlan:
+    """Find the best layouts of a program on a machine.
+
+    Args:
+        request: The program, the machine, and what is searched.
+        options: Everything else.
+        note: Receives notes and progress, one line each.
+
+    Raises:
+        HespasError: An option is wrong, or JAX is not installed.
+    """
+    if options.top < 1:
+        raise UsageError(f"the number of best layouts is {options.top}, less than 1")
+    node = configs.load_node(request.node)
+    system = program_forms.choose_system(request.node, request.devices, options.systems)
+    compile_count = _count_compiles(options, request.node, note)
+    compiler = program_forms.find_compiler(request.node)
+    if not request.attention and compiler is not None:
+        request = replace(request, attention=program_forms.FUSED_ATTENTION[compiler])
+    folder = Path(options.work_dir or study_programs.get_default_folder())
+    folder.mkdir(parents=True, exist_ok=True)
+    platform = study_programs.PLATFORMS[compiler]
+    with LayoutPrograms(request.program, platform, folder, options.jobs, note) as programs:
+        space = explore_space(request, programs)
+        note(space.describe_size())
+        search = LayoutSearch(request, options, node, system, platform, note)
+        rows = search.bound_layouts(space, programs)
+        search.estimate_best(rows)
+        search.compile_best(rows, compile_count)
+        ranked = rank_rows(rows)
+        plan = LayoutPlan(request.node, system, request.devices, ranked, node.memory_bytes)
+        return plan_explanation.explain_plan(plan, request, options.estimator, programs)
+
+
+def explore_space(request: LayoutRequest, programs: LayoutPrograms) -> LayoutSpace:
+    """Enumerate the layouts of a request; raises HespasError if an option is wrong."""
+    interface = programs.read_interface()
+    axes = layout_space.select_axis_sizes(request, interface)
+    meshes = layout_space.enumerate_meshes(axes, request.devices)
+    values = layout_space.select_option_values(request, interface)
+    first = {name: tried[0] for name, tried in values.items()}
+    facts = programs.describe_meshes(meshes, first, interface)
+    return layout_space.build_layout_space(request, interface, meshes, facts)
+
+
+def _count_compiles(options: PlanOptions, node: str, note: Note) -> int:
+    """Return how many layouts XLA compiles.
+
+    Raises:
+        HespasError: The number is requested, and XLA cannot compile for the node.
+    """
+    if options.compile_count == 0:
+        return 0
+    problem = find_compiler_problem(node)
+    if options.compile_count is None:
+        if problem:
+            note(f"note: no layout is compiled: {problem}")
+        return 0 if problem else DEFAULT_COMPILE_COUNT
+    if problem:
+        raise HespasError(problem, remedy="leave --compile out")
+    return options.compile_count
+
+
+@dataclass
+class LayoutSearch:
+    """The stages of a search; each changes the rows in place."""
+
+    request: LayoutRequest
+    options: PlanOptions
+    node: NodeSpec
+    system: str | None
+    platform: str
+    note: Note
+
+    def bound_layouts(self, space: LayoutSpace, programs: LayoutPrograms) -> list[LayoutRow]:
+        """Bound the step and the memory of each layout, and return the rows."""
+        possible = [candidate for candidate in space.candidates if not candidate.error]
+        bounds = dict.fromkeys(range(len(possible)))
+        if self.options.estimator in BOUNDED_ESTIMATORS and not self.options.exhaustive:
+            bounds = dict(enumerate(self._make_bounds(programs).bound_candidates(possible)))
+        rows = [
+            LayoutRow(candidate, "impossible", candidate.error)
+            for candidate in space.candidates
+            if candidate.error
+        ]
+        for index, candidate in enumerate(possible):
+            bound = bounds[index]
+            needed_bytes = max(candidate.argument_bytes, bound.resident_bytes if bound else 0)
+            row = LayoutRow(candidate, "pruned", bound=bound)
+            if self.node.memory_bytes and needed_bytes > self.node.memory_bytes:
+                row.status, row.reason = (
+                    "too large",
+                    self._describe_memory(needed_bytes, "at least "),
+                )
+            rows.append(row)
+        counts = {
+            status: sum(row.status == status for row in rows) for status in ("too large", "pruned")
+        }
+        self.note(
+            f"{format_count(counts['pruned'], 'layout')} to estimate at most; "
+            f"{counts['too large']} need more memory than the node has"
+        )
+        return rows
+
+    def _make_bounds(self, programs: LayoutPrograms) -> LayoutBounds:
+        estimator = self.options.estimator
+        config = RunConfig(node=self.request.node, system=self.system, estimator=estimator)
+        network = select_network_settings(config).build_simulator_choice()
+        system = configs.load_system(self.system) if self.system else None
+        return LayoutBounds(
+            programs,
+            ComputeBounds(self.node, estimator == "calibrated"),
+            CommBounds(system, network.options),
+            self.note,
+        )
+
+    def estimate_best(self, rows: Sequence[LayoutRow]) -> None:
+        """Estimate layouts by rising bound, until no bound is below the N-th best step time."""
+        left = [row for row in rows if row.status == "pruned"]
+        left.sort(key=lambda row: row.bound.step_time_s if row.bound else 0.0, reverse=True)
+        size = FIRST_BATCH * self.options.jobs
+        while left:
+            limit_s = self._find_limit_s(rows)
+            batch = [
+                left.pop() for _ in range(min(size, len(left))) if _may_beat(left[-1], limit_s)
+            ]
+            if not batch:
+                break
+            self.estimate_rows(batch, FUSED)
+            size *= 2
+        limit_s = self._find_limit_s(rows)
+        which = "best" if self.options.top == 1 else f"{self.options.top} best"
+        for row in left:
+            assert row.bound is not None
+            row.reason = (
+                f"bound {format_seconds(row.bound.step_time_s)} is above "
+                f"{format_seconds(limit_s)}, the slowest of the {which}"
+            )
+
+    def _find_limit_s(self, rows: Sequence[LayoutRow]) -> float:
+        """Return the N-th best step time that was estimated; infinity if there are fewer."""
+        times_s = [row.fused.step_time_s for row in rows if row.status == "estimated" and row.fused]
+        if len(times_s) < self.options.top or self.options.exhaustive:
+            return math.inf
+        return heapq.nsmallest(self.options.top, times_s)[-1]
+
+    def compile_best(self, rows: Sequence[LayoutRow], count: int) -> None:
+        """Compile the best layouts by XLA, and estimate what it makes of them."""
+        estimated = [row for row in rows if row.status == "estimated" and row.fused]
+        best = heapq.nsmallest(count, estimated, key=lambda row: row.fused.step_time_s)  # type: ignore[union-attr]
+        if best:
+            self.note(f"XLA compiles the {format_count(len(best), 'best layout')}")
+            self.estimate_rows(best, program_forms.SCHEDULED)
+
+    def estimate_rows(self, rows: Sequence[LayoutRow], form: str) -> None:
+        """Estimate layouts in a form, and set their status."""
+        cells = [self._make_cell(row.candidate, form) for row in rows]
+        study_options = StudyOptions(
+            nodes=[self.request.node], form=form, estimator=self.options.estimator,
+            split=SPLIT if form == FUSED else None, jobs=self.options.jobs,
+            work_dir=self.options.work_dir, cache=self.options.cache, dask=self.options.dask,
+        )  # fmt: skip
+        study_runner.estimate_cells(cells, study_options, self.note)
+        for row, cell in zip(rows, cells, strict=True):
+            if form == FUSED:
+                self._record_fused(row, cell)
+            elif cell.error is None:
+                row.compiled = _read_figures(cell, form)
+            else:
+                self.note(f"note: not compiled: {cell.error.message}")
+
+    def _record_fused(self, row: LayoutRow, cell: StudyCell) -> None:
+        if cell.error is not None:
+            row.status = "failed"
+            row.reason = "; ".join(filter(None, (cell.error.message, cell.error.remedy)))
+            return
+        row.fused = _read_figures(cell, FUSED)
+        row.status = "estimated"
+        if cell.answer.get("memory.fits") is False:
+            row.status = "too large"
+            row.reason = self._describe_memory(row.fused.peak_bytes or 0)
+
+    def _make_cell(self, candidate: LayoutCandidate, form: str) -> StudyCell:
+        request, per_host = self.request, 1
+        if self.system:
+            per_host = configs.load_system(self.system).npus_count[0]
+        workload = StudyWorkload(request.program, candidate.options, candidate.mesh, {})
+        program = study_programs.StudyProgram(
+            workload, form, program_forms.choose_xla_target(form, request.node), per_host,
+            platform=self.platform,
+        )  # fmt: skip
+        return StudyCell({}, request.devices, request.node, workload, self.system, program)
+
+    def _describe_memory(self, needed_bytes: float, least: str = "") -> str:
+        available_bytes = self.node.memory_bytes or 0
+        return (
+            f"needs {least}{format_scaled(needed_bytes, 'B')} of memory on each device, and "
+            f"{self.node.name} has {format_scaled(available_bytes, 'B')}"
+        )
+
+
+def _may_beat(row: LayoutRow, limit_s: float) -> bool:
+    """Return whether a layout may be faster than a step time."""
+    return row.bound is None or row.bound.step_time_s < limit_s
+
+
+def _read_figures(cell: StudyCell, form: str) -> LayoutFigures:
+    """Read the figures of a cell that has run."""
+    figures: dict[str, Any] = study_runner.make_figure_row(cell, form)
+    names = {entry.name for entry in fields(LayoutFigures)}
+    known = {name: value for name, value in figures.items() if name in names}
+    return LayoutFigures(**{**known, "program": cell.path})

@@ -1,0 +1,155 @@
+"""The tables of a plan for the terminal, and its rows as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hespas.support.text_tables import (
+    TextTable,
+    format_percent,
+    format_scaled,
+    format_seconds,
+)
+from hespas.workflows.planning.plan_result import (
+    LayoutFigures,
+    LayoutPlan,
+    LayoutRow,
+    RowStatus,
+    list_label_names,
+)
+
+SHOWN_ROWS = 10  # of each table
+MAX_REASONS = 3  # examples of each status
+
+FIGURE_COLUMNS: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "step_time_s": ("step", format_seconds),
+    "compute_s": ("compute", format_seconds),
+    "exposed_comm_s": ("exposed", format_seconds),
+    "mfu": ("MFU", format_percent),
+    "tokens_per_s": ("tokens/s", lambda value: f"{value:,.0f}"),
+    "samples_per_s": ("samples/s", lambda value: f"{value:,.0f}"),
+    "usd_per_million_tokens": ("$/Mtoken", lambda value: f"{value:.3f}"),
+    "peak_bytes": ("memory", lambda value: format_scaled(value, "B")),
+}
+
+
+def build_plan_tables(plan: LayoutPlan, shown: int = SHOWN_ROWS) -> list[TextTable]:
+    """Build the tables of a plan; those without rows are left out."""
+    tables = [
+        _tabulate_ranked(plan, plan.ranked[:shown], "Layouts by step time"),
+        _tabulate_ranked(plan, plan.front, "Best in time, memory and cost"),
+        _tabulate_differences(plan),
+        _tabulate_excluded(plan),
+        _tabulate_recipe(plan),
+    ]
+    return [table for table in tables if table.rows]
+
+
+def _tabulate_ranked(plan: LayoutPlan, rows: Sequence[LayoutRow], title: str) -> TextTable:
+    """Tabulate rows with figures: what distinguishes them, and the figures that are known."""
+    axes, options = list_label_names(plan.rows)
+    columns = [
+        (name, *FIGURE_COLUMNS[name])
+        for name in FIGURE_COLUMNS
+        if any(getattr(row.figures, name) is not None for row in rows)
+    ]
+    lines = [
+        [
+            str(row.rank),
+            *(str(row.candidate.mesh.get(name, 1)) for name in axes),
+            *(row.candidate.options.get(name, "-") for name in options),
+            *(_format_value(getattr(row.figures, name), text) for name, _, text in columns),
+            _format_band(row.figures),
+            _format_margin(plan, row.figures),
+            row.figures.form if row.figures else "",
+        ]
+        for row in rows
+    ]
+    where = ", ".join(filter(None, (title, plan.node, f"{plan.devices} devices", plan.system)))
+    headers = [header for _, header, _ in columns]
+    names = ["rank", *axes, *options, *headers, "80 % band", "margin", "form"]
+    return TextTable(where, lines, names, 0)
+
+
+def _format_value(value: float | None, text: Callable[[float], str]) -> str:
+    return "-" if value is None else text(value)
+
+
+def _format_band(figures: LayoutFigures | None) -> str:
+    if figures is None or figures.step_time_low_s is None or figures.step_time_high_s is None:
+        return "-"
+    return f"{format_seconds(figures.step_time_low_s)} - {format_seconds(figures.step_time_high_s)}"
+
+
+def _format_margin(plan: LayoutPlan, figures: LayoutFigures | None) -> str:
+    """Format the share of the node's memory that is left."""
+    if figures is None or figures.peak_bytes is None or not plan.node_bytes:
+        return "-"
+    return format_percent(1 - figures.peak_bytes / plan.node_bytes)
+
+
+def _tabulate_differences(plan: LayoutPlan) -> TextTable:
+    """Tabulate why the winner is faster than the next layout."""
+    lines = [
+        [
+            difference.part,
+            format_seconds(difference.winner_s),
+            format_seconds(difference.next_s),
+            _format_change(difference.next_s - difference.winner_s),
+        ]
+        for difference in plan.differences
+    ]
+    return TextTable("Why rank 1 wins over rank 2", lines, ["part", "rank 1", "rank 2", "gain"], 1)
+
+
+def _format_change(change_s: float) -> str:
+    sign = "-" if change_s < 0 else "+"
+    return sign + format_seconds(abs(change_s))
+
+
+def _tabulate_excluded(plan: LayoutPlan) -> TextTable:
+    """Tabulate the layouts without a rank: their number by status, and some reasons."""
+    lines = []
+    groups: dict[RowStatus, list[LayoutRow]] = {}
+    for row in plan.rows:
+        if not row.rank:
+            groups.setdefault(row.status, []).append(row)
+    for status, rows in groups.items():
+        lines += [[status, describe_layout(plan, row), row.reason] for row in rows[:MAX_REASONS]]
+        if len(rows) > MAX_REASONS:
+            lines.append([status, f"and {len(rows) - MAX_REASONS} more", ""])
+    return TextTable("Layouts without a rank", lines, ["status", "layout", "reason"], 3)
+
+
+def describe_layout(plan: LayoutPlan, row: LayoutRow) -> str:
+    """Describe what distinguishes a layout from the others of its plan."""
+    axes, options = list_label_names(plan.rows)
+    values = [f"{name}={row.candidate.mesh.get(name, 1)}" for name in axes]
+    values += [f"{n}={row.candidate.options[n]}" for n in options if n in row.candidate.options]
+    return " ".join(values)
+
+
+def _tabulate_recipe(plan: LayoutPlan) -> TextTable:
+    """Tabulate how to build the winner."""
+    lines = [["export", plan.export_command]] if plan.export_command else []
+    if plan.maxtext_flags:
+        lines.append(["MaxText", " ".join(plan.maxtext_flags)])
+    lines += [[name, spec] for name, spec in _list_distinct_specs(plan.partition_specs)]
+    return TextTable("How to build rank 1", lines, left=2)
+
+
+def _list_distinct_specs(specs: Mapping[str, str]) -> list[tuple[str, str]]:
+    """List the PartitionSpec of each parameter once for all layers, by its last names."""
+    distinct: dict[tuple[str, str], None] = {}
+    for name, spec in specs.items():
+        group, _, rest = name.partition(".")
+        if group in ("params", ""):
+            distinct[rest.rpartition(".")[2], spec] = None
+    return list(distinct)
+
+
+def list_csv_rows(plan: LayoutPlan) -> list[dict[str, Any]]:
+    """List the rows of a plan for a CSV file, each with node, system and devices."""
+    place = {"node": plan.node, "system": plan.system, "devices": plan.devices}
+    return [{**row.to_json(), **place} for row in plan.rows]

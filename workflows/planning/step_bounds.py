@@ -1,0 +1,170 @@
+"""Lower bounds of the step time of a layout, from its sketch.
+
+A bound adds up what the fused program does one after the other on every device:
+
+* each matrix product at the time of its kernel without memory traffic, and each attention call;
+* one write and one read of each result of the step, such as parameters and moments;
+* each collective at the time of the simulator. Collectives that XLA may combine with others count
+  by their share of a combined one, so that combining them cannot make the program faster.
+
+The estimate adds the other kernels and memory traffic, so that no bound is above it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+
+from hespas.chakra.trace_steps import CollectiveContent, ProgramTrace, TraceStep
+from hespas.configs.node_spec import NodeSpec
+from hespas.configs.system_spec import SystemSpec
+from hespas.estimators.calibrated.attention_shape import AttentionShape
+from hespas.estimators.calibrated.device_constants import DeviceConstants
+from hespas.estimators.calibrated.kernel_times import (
+    estimate_attention_time,
+    estimate_product_time,
+)
+from hespas.estimators.product_shapes import MatrixProduct
+from hespas.passes.emit.trace_tasks import COMM_TYPES
+from hespas.passes.fuse.fuse import FusePass
+from hespas.simulators.in_memory_programs import InMemoryPrograms
+from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
+from hespas.simulators.simulator_choice import simulate_inputs
+from hespas.workflows.planning import program_sketch as sketch
+from hespas.workflows.planning.program_sketch import SketchOp
+
+COMBINED_KINDS = ("all_gather", "all_reduce")
+
+COMBINED_BYTES = FusePass().combine
+
+_Lines = tuple[tuple[int, int], ...]
+_Collective = tuple[str, int, _Lines]  # kind, operand bytes, and the devices that take part
+
+
+@dataclass(frozen=True)
+class StepBound:
+    """A lower bound of a step.
+
+    Attributes:
+        compute_s: Of the compute time of a device.
+        comm_s: Of the time of its collectives.
+        resident_bytes: Of the memory of a device.
+    """
+
+    compute_s: float
+    comm_s: float
+    resident_bytes: int
+
+    @property
+    def step_time_s(self) -> float:
+        return self.compute_s + self.comm_s
+
+
+@dataclass
+class ComputeBounds:
+    """Lower bounds of the compute of a node, by the calibrated estimator or at peak rates."""
+
+    node: NodeSpec
+    calibrated: bool
+    _constants: DeviceConstants = field(init=False)
+    _product_s: dict[SketchOp, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._constants = DeviceConstants.from_node(self.node)
+        self.calibrated = self.calibrated and self._constants.is_measured
+
+    def bound_compute_s(self, ops: Sequence[SketchOp]) -> float:
+        """Bound the compute time of a sketch."""
+        compute_s = sum(
+            op.runs * self._bound_op_s(op) for op in ops if op.kind in sketch.COMPUTE_KINDS
+        )
+        moved_bytes = 2 * sum(op.sizes[0] for op in ops if op.kind == sketch.RESULT)
+        return compute_s + moved_bytes / self.node.memory_bandwidth_bytes_per_s
+
+    def _bound_op_s(self, op: SketchOp) -> float:
+        time_s = self._product_s.get(op)
+        if time_s is None:
+            time_s = self._product_s[op] = self._compute_op_bound_s(op)
+        return time_s
+
+    def _compute_op_bound_s(self, op: SketchOp) -> float:
+        if not self.calibrated or op.kind == sketch.CALL:
+            return op.sizes[-1] / self.node.find_peak_rate("matrix", op.dtype).flops_per_s
+        if op.kind == sketch.PRODUCT:
+            count, m, k, n, flops = op.sizes
+            shape = MatrixProduct(m, k, n, count, op.dtype, flops)
+            return estimate_product_time(self._constants, shape, 0.0).time_s
+        heads, queries, head_size, flops = op.sizes
+        is_backward = op.kind == sketch.BACKWARD
+        call = AttentionShape(heads, queries, head_size, op.dtype, flops, is_backward)
+        return estimate_attention_time(self._constants, call, 0.0).time_s
+
+
+class CommBounds:
+    """Lower bounds of the collectives on a system. Equal collectives are simulated once."""
+
+    def __init__(self, system: SystemSpec | None, options: SimulationOptions) -> None:
+        self._system = system
+        self._choice = SimulatorChoice("embedded", replace(options, intervals=False))
+        self._times_s: dict[_Collective, float] = {}
+
+    def bound_comm_s(self, ops: Sequence[SketchOp], mesh: Mapping[str, int]) -> float:
+        """Bound the time of the collectives of a sketch over ``mesh``."""
+        forms = [(op.runs, _list_forms(op, mesh)) for op in ops if op.kind in COMM_TYPES]
+        self._simulate_collectives({one for _, ways in forms for one, _ in ways})
+        return sum(
+            runs * min(share * self._times_s[one] for one, share in ways) for runs, ways in forms
+        )
+
+    def _simulate_collectives(self, collectives: Set[_Collective]) -> None:
+        """Simulate the collectives whose time is not known, one after the other."""
+        missing = sorted(collectives - self._times_s.keys())
+        if not missing or self._system is None:
+            return
+        trace = ProgramTrace(self._system.device_count)
+        ids: dict[tuple[int, ...], int] = {}
+        for number, (kind, size_bytes, lines) in enumerate(missing):
+            groups = tuple(
+                ids.setdefault(members, len(ids) + 1)
+                for members in _list_groups(lines, trace.devices)
+            )
+            content = CollectiveContent(str(number), int(COMM_TYPES[kind]), size_bytes, groups)
+            trace.steps.append(TraceStep(number + 1, (number,) if number else (), content))
+        trace.groups = {number: members for members, number in ids.items()}
+        inputs = InMemoryPrograms(trace).place_on_system(self._system)
+        for record in simulate_inputs(inputs, self._choice).comms:
+            one = missing[int(record.name)]
+            time_s = 1e-9 * (record.finish_ns - record.ready_ns)
+            self._times_s[one] = min(time_s, self._times_s.get(one, time_s))
+
+
+def _list_forms(op: SketchOp, mesh: Mapping[str, int]) -> list[tuple[_Collective, float]]:
+    """List a collective as it is, and as its share of the largest one that it is combined into."""
+    lines = _find_lines(op.axes, mesh)
+    operand_bytes = op.sizes[0]
+    forms = [((op.kind, operand_bytes, lines), 1.0)]
+    members = math.prod(count for _, count in lines) if op.kind == "all_gather" else 1
+    largest_bytes = COMBINED_BYTES // members
+    if op.kind in COMBINED_KINDS and operand_bytes < largest_bytes:
+        forms.append(((op.kind, largest_bytes, lines), operand_bytes / largest_bytes))
+    return forms
+
+
+def _find_lines(axes: Sequence[str], mesh: Mapping[str, int]) -> _Lines:
+    """Return the distance and the number of neighbours along each axis of a collective."""
+    lines, stride = [], 1
+    for name, size in reversed(list(mesh.items())):
+        if name in axes:
+            lines.append((stride, size))
+        stride *= size
+    return tuple(reversed(lines))
+
+
+def _list_groups(lines: _Lines, devices: int) -> list[tuple[int, ...]]:
+    """List the groups of devices that differ along ``lines`` only, ascending."""
+    groups: dict[int, list[int]] = {}
+    for device in range(devices):
+        first = device - sum(stride * (device // stride % count) for stride, count in lines)
+        groups.setdefault(first, []).append(device)
+    return [tuple(members) for members in groups.values()]
