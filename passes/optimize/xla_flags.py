@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from hespas.support.errors import HespasError, UsageError
 
 DISABLE = "--xla_disable_hlo_passes"
-# The importer cannot represent the output: a reduce-scatter or permute of several operands.
-INEXPRESSIBLE = ("gpu-reduce-scatter-combiner", "collective-permute-combiner")
+# The importer cannot represent the output: a reduce-scatter or permute of several operands, or a
+# small all-reduce in a Triton kernel, which would be a fusion that communicates.
+INEXPRESSIBLE = ("gpu-reduce-scatter-combiner", "collective-permute-combiner", "collective-fusion")
 ASYNC_PASS = "async-collective-conversion"
 PARTITIONER = ("spmd-partitioning", "spmd-partitioner", "spmd_partitioner")
 

@@ -224,6 +224,30 @@ def test_any_number_of_devices(devices, per_node):
     )
 
 
+SMALL_ALL_REDUCE = """
+module attributes {mhlo.num_replicas = 4 : i32} {
+  func.func public @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+    %0 = "stablehlo.all_reduce"(%x) <{replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+    %1 = stablehlo.tanh %0 : tensor<64x64xf32>
+    return %1 : tensor<64x64xf32>
+  }
+}
+"""
+
+
+@gpu
+def test_a_small_all_reduce_is_no_fusion():
+    """Newer releases of XLA would run it in a Triton kernel, which cannot be costed."""
+    module = optimise(SMALL_ALL_REDUCE, "target=H100_80GB,stage=scheduled,async-collectives=keep")
+    assert "mhlo.async_start" not in str(module)
+    assert sum(collectives(module).values()) == 1
+    passes.run_pipeline(module, "split-linear,roofline-annotate{node=H100_80GB}", quiet())
+
+
 @gpu
 def test_replicas():
     """A module of pmap: replicas, no channels."""
