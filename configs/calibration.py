@@ -56,6 +56,9 @@ class PowerFile(StrictModel):
         j_per_byte: Energy of a byte of device memory.
         clock_exponent: The power of the clock to which the energy of an operation is proportional.
         limit_w: The power limit of the measured board.
+        burst_s: Two durations. Measured kernels up to the first end before the board lowers its
+            clock; those from the second on were slowed by its limit.
+        only_at_limit: Whether only boards with the same chip and limit take these constants.
     """
 
     idle_w: NotNegative
@@ -63,6 +66,14 @@ class PowerFile(StrictModel):
     j_per_byte: NotNegative
     clock_exponent: NotNegative
     limit_w: Positive
+    burst_s: tuple[Positive, Positive] | None = None
+    only_at_limit: bool = False
+
+    @model_validator(mode="after")
+    def _check_bursts(self) -> PowerFile:
+        if self.burst_s is not None and self.burst_s[0] >= self.burst_s[1]:
+            raise ValueError("burst_s: the two durations must ascend")
+        return self
 
 
 def _check_surface(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -26,6 +27,9 @@ class BoardPower:
         measured_limit_w: The limit of the board on which the energies were measured.
         limit_w: The limit of this board.
         tags: The tags of the energies.
+        burst_s: The measured kernels up to the first of these durations ended before the board
+            lowered its clock, and those from the second on were slowed by its limit. None if all
+            ran at full clock.
     """
 
     idle_w: float
@@ -35,6 +39,7 @@ class BoardPower:
     measured_limit_w: float
     limit_w: float
     tags: frozenset[str] = field(default_factory=frozenset)
+    burst_s: tuple[float, float] | None = None
 
     @classmethod
     def from_preset(cls, data: Mapping[str, Any], limit_w: float, tags: frozenset[str]) -> Self:
@@ -47,6 +52,7 @@ class BoardPower:
             data["limit_w"],
             limit_w,
             tags,
+            data.get("burst_s"),
         )
 
     def compute_slowdown(
@@ -74,6 +80,22 @@ class BoardPower:
             middle = (low + high) / 2
             low, high = (middle, high) if exceeds_limit(middle) else (low, middle)
         return high
+
+    def compute_measured_slowdown(self, flops: float, moved_bytes: float, time_s: float) -> float:
+        """Return the sustained time of a kernel over its measured time, at least 1.
+
+        Args:
+            flops: The matrix operations.
+            moved_bytes: The bytes read and written.
+            time_s: The measured time, which contains a slowdown according to ``burst_s``.
+        """
+        slowdown = self.compute_slowdown(flops, moved_bytes, time_s)
+        if self.burst_s is None or time_s <= self.burst_s[0]:
+            return slowdown
+        shortest_s, longest_s = self.burst_s
+        share = min(math.log(time_s / shortest_s) / math.log(longest_s / shortest_s), 1.0)
+        measured = self.compute_slowdown(flops, moved_bytes, time_s, self.measured_limit_w)
+        return max(slowdown / measured**share, 1.0)
 
     def compute_relative_slowdown(self, flops: float, moved_bytes: float, time_s: float) -> float:
         """Return the slowdown over that of a board with the limit of the measurement, or 1."""

@@ -213,9 +213,10 @@ class DeviceConstants:
             before = (len(fits), len(numbers))
             # Products of the device itself are better than special ones of another device.
             measured = frozenset(fits) if tags else frozenset[str]()
-            if power is None and "power" in data and node.tdp_w:
-                power_tags = () if data is own_calibration else (TRANSFERRED,)
-                power = BoardPower.from_preset(data["power"], node.tdp_w, frozenset(power_tags))
+            if power is None and "power" in data:
+                power = _build_board_power(
+                    data["power"], node, tags, is_own=data is own_calibration
+                )
             for key, fit_data in data.get("fits", {}).items():
                 if _is_at_other_limit(fit_data, node):
                     continue
@@ -248,9 +249,29 @@ class DeviceConstants:
         )
 
 
-def _is_at_other_limit(fit_data: Mapping[str, Any], node: NodeSpec) -> bool:
-    """Return whether a class was measured at another power limit than that of the node."""
-    limit_w = fit_data.get("limit_w")
+def _build_board_power(
+    power_data: Mapping[str, Any], node: NodeSpec, tags: frozenset[str], *, is_own: bool
+) -> BoardPower | None:
+    """Return the power of a node with the energies of a preset, or None if they do not apply.
+
+    Args:
+        power_data: The energies.
+        node: The node.
+        tags: The tags of constants of the preset; none if it has the same chip as the node.
+        is_own: Whether the preset is that of the node.
+    """
+    if not node.tdp_w:
+        return None
+    is_measured = is_own or not (tags or _is_at_other_limit(power_data, node))
+    if power_data.get("only_at_limit") and not is_measured:
+        return None
+    power_tags = frozenset(() if is_measured else (TRANSFERRED,))
+    return BoardPower.from_preset(power_data, node.tdp_w, power_tags)
+
+
+def _is_at_other_limit(measured_data: Mapping[str, Any], node: NodeSpec) -> bool:
+    """Return whether constants were measured at another power limit than that of the node."""
+    limit_w = measured_data.get("limit_w")
     if limit_w is None or node.tdp_w is None:
         return False
     return abs(node.tdp_w / limit_w - 1) > _EQUAL_LIMITS_SHARE

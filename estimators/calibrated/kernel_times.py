@@ -169,7 +169,7 @@ def _limit_power(
     if constants.power is None or key not in _POWERED_TYPES:
         return time_s, fit.with_cause("burst")
     fit = fit.with_cause("power limit")
-    slowdown = constants.power.compute_slowdown(flops, moved_bytes, time_s)
+    slowdown = constants.power.compute_measured_slowdown(flops, moved_bytes, time_s)
     if slowdown == 1.0:
         return time_s, fit
     return time_s * slowdown, fit.with_tags(*constants.power.tags)

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -32,11 +33,14 @@ from hespas.workflows.calibration.node_calibration import calibrate_node, render
 
 pytest.importorskip("scipy")
 
+ROOT = Path(__file__).parents[2]
 A100, PCIE = "NVIDIA A100-PCIE-40GB", "A100_PCIe_40GB"
 # The figures of issue 5: median of the errors on shapes that were held out.
 GEMM, MEMORY = 0.08, 0.10
+# Products of the A100 with random weights, which the project holds itself.
+RANDOM_PRODUCTS = "gemm-random-a100-sxm"
 TABLES = [
-    ("A100_SXM_80GB", None, ("gemm_a100_sxm", "attention_a100_sxm", "bmm_bf16_a100_sxm")),
+    ("A100_SXM_80GB", None, (RANDOM_PRODUCTS, "attention_a100_sxm", "bmm_bf16_a100_sxm")),
     (PCIE, A100, ("vector_f32", "linear_f32", "bmm_f32")),
     ("A100_PCIe_80GB", "NVIDIA A100 80GB PCIe", ("vector_f32", "linear_f32", "bmm_f32")),
     ("V100_PCIe_32GB", "Tesla V100-PCIE-32GB", ("vector_f32", "linear_f32", "bmm_f32")),
@@ -73,7 +77,11 @@ LARGE_TABLES = [
 
 
 def tables(component, device, names):
-    return [read_measurements(component(name), device) for name in names]
+    paths = [
+        str(ROOT / f"docs/data/{name}.csv.xz") if name == RANDOM_PRODUCTS else component(name)
+        for name in names
+    ]
+    return [read_measurements(path, device) for path in paths]
 
 
 @pytest.mark.slow
@@ -128,7 +136,7 @@ def test_the_shipped_constants_are_the_fits(component):
 
 def test_the_shipped_products_are_the_fits(component):
     node = configs.load_node("A100_SXM_80GB")
-    calibration = tables(component, None, ("gemm_a100_sxm", "attention_a100_sxm"))
+    calibration = tables(component, None, (RANDOM_PRODUCTS, "attention_a100_sxm"))
     calibrated_node = calibrate_node(node, calibration, node.calibration["date"])
     refitted, shipped = (
         DeviceConstants.from_node(replace(node, calibration=calibrated_node.data)),
