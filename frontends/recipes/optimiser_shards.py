@@ -14,7 +14,7 @@ from typing import Any
 import jax
 from jax import lax
 
-from hespas.frontends.recipes.parallel import MeshParallelism, ShardedArray
+from hespas.frontends.recipes.parallel import MeshParallelism, ShardedArray, list_axis_names
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,11 @@ class OptimiserShards:
         axes = self.p.list_copy_axes(weight)
         count = self.p.count_devices(*axes)
         dims = enumerate(zip(weight.shape, weight.axes, strict=True))
-        fitting = (dim for dim, (extent, split) in dims if split is None and extent % count == 0)
+        fitting = (
+            dim
+            for dim, (extent, split) in dims
+            if not self.p.get_split_axes(*list_axis_names(split)) and extent % count == 0
+        )
         return next(fitting, None) if axes else None
 
     def _take_shard(self, array: jax.Array, weight: ShardedArray) -> jax.Array:

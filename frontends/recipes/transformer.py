@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
+from hespas.frontends.recipes.attention_checks import check_attention
 from hespas.frontends.recipes.attention_ops import (
     AttentionInputs,
     apply_rotation,
@@ -48,6 +49,7 @@ from hespas.frontends.recipes.quantised_products import (
     multiply_weight,
 )
 from hespas.frontends.recipes.rematerialisation import CONTEXT, choose_policy, wrap_in_remat
+from hespas.frontends.recipes.ring_attention import AttentionRing, make_cudnn_kernels
 from hespas.support.errors import UsageError
 
 WeightGetter = Callable[[str], Any]  # a jax.Array, or a QuantisedArray if it is stored in 8 bits
@@ -81,22 +83,7 @@ class Decoder:
             raise UsageError(
                 f"remat '{self.remat}' needs explicit collectives", remedy="use partitioning=manual"
             )
-        if self.attention == "cudnn" and self.p.get_split_axes("context"):
-            raise UsageError(
-                f"attention '{self.attention}' needs whole sequences, but mesh axis 'context' "
-                "divides them",
-                remedy="use attention=dot_product or a mesh without 'context'",
-            )
-        if self.attention == "splash" and (self.m.positions == "alibi" or not self.p.manual):
-            raise UsageError(
-                "attention 'splash' has no bias of scores, and XLA cannot divide its kernels",
-                remedy="use attention=dot_product, or partitioning=manual without ALiBi",
-            )
-        if self.attention == "cudnn" and self.m.score_cap:
-            raise UsageError(
-                "attention 'cudnn' has no limit of scores, which the model has",
-                remedy="use attention=dot_product",
-            )
+        check_attention(self.attention, self.m, self.p)
 
     @property
     def has_chunks(self) -> bool:
@@ -105,6 +92,11 @@ class Decoder:
         Attention by products computes all pairs, so that the order is not important.
         """
         return self.attention != "dot_product" and bool(self.p.get_split_axes("context"))
+
+    @property
+    def is_ring(self) -> bool:
+        """Whether keys and values travel around the devices of ``context``."""
+        return self.attention == "cudnn" and self.has_chunks
 
     def gather_tied_embedding(self, params: Tree) -> Tree:
         """Gather an embedding that the logits use too, once for both; other models keep theirs."""
@@ -277,7 +269,8 @@ class Decoder:
         q, k, v = self._project_heads(h, get, inputs)
         if cache is not None:
             k, v = cache(k, v)
-        k, v = self.p.gather_context(k), self.p.gather_context(v)
+        if not self.is_ring:
+            k, v = self.p.gather_context(k), self.p.gather_context(v)
         mixed = self.p.constrain_heads(self._attend(self.p.constrain_heads(q), k, v, inputs))
         mixed = checkpoint_name(mixed, CONTEXT)
         out = self.p.reduce_row_output(self.multiply_weight("bshd,hde->bse", mixed, get("wo")))
@@ -355,6 +348,10 @@ class Decoder:
             )
         if self.attention == "dot_product":
             return compute_attention(q, k, v, inputs, scale=scale, cap=self.m.score_cap)
+        if self.is_ring:
+            kernels = make_cudnn_kernels(scale)
+            devices = self.p.count_parts("context")
+            return AttentionRing("context", devices, kernels, CONTEXT).attend(q, k, v)
         if self.has_chunks:
             devices = self.p.count_parts("context")
             k, v = (restore_token_order(x, devices, axis=1) for x in (k, v))

@@ -152,6 +152,16 @@ def test_zero1_scatters_gradients_and_gathers_weights():
     assert specs["params"] == {"w": PartitionSpec("fsdp", None), "scale": PartitionSpec(None)}
 
 
+def test_zero1_divides_dimensions_whose_axis_has_one_device():
+    mesh = {"data": 4, "fsdp": 1}
+    specs = build_regression(mesh, zero1=True).in_shardings[0]
+    assert specs["mu"]["w"] == PartitionSpec("data", None)
+    *_, grads, changed = make_regression_case()
+    _, moments, params = run_regression(mesh, zero1=True, compute_dtype="f32")
+    assert_close(moments, jax.tree.map(lambda grad: 0.1 * grad, grads), 1e-5)
+    assert_close(params, changed, 1e-5)
+
+
 @pytest.mark.parametrize(("reduce_dtype", "sent"), [(None, "bf16"), ("f32", "f32")])
 def test_gradients_are_sent_in_their_type(reduce_dtype, sent):
     options = {"model": "tiny", "sequence": 16, "scan": True, "reduce_dtype": reduce_dtype}

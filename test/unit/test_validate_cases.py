@@ -306,7 +306,7 @@ def test_options_of_the_user_replace_those_of_rows():
         ({"seq_len": "224x224x3"}, "sequence", "seq_len is '224x224x3'"),
         ({"precision": "nvfp4"}, "precision", r"computes in 'nvfp4'"),
         ({"parallelism": "pp=2;fsdp=8"}, "parallelism", r"pipeline parallelism \(pp=2\)"),
-        ({"parallelism": "cp=2;fsdp=8"}, "parallelism", "context parallelism and cuDNN"),
+        ({"parallelism": "cp=2;fsdp=8", "model": "gemma2-9b"}, "parallelism", "and windows"),
         ({"parallelism": "fsdp=8"}, "parallelism", "makes 8 devices, not 16"),
         ({"parallelism": "3-D"}, "parallelism", "states no sizes"),
         ({"parallelism": "dp=2;fsdp=8;ici_dp=2;dcn_fsdp=2"}, "parallelism", "inside of ici_dp"),

@@ -91,8 +91,8 @@ def _plan_decoder(
     precision = _plan_precision(case, plan)
     mesh = _plan_mesh(case, plan)
     attention = _choose_attention(precision, compiler)
-    if attention == "cudnn" and "context" in mesh:
-        plan.reasons["parallelism"] = "no program with context parallelism and cuDNN's attention"
+    if "context" in mesh and attention == "cudnn" and sizes and MODELS[sizes["model"]].window:
+        plan.reasons["parallelism"] = "no program with context parallelism and windows"
     remat = changes.get("remat") or _plan_remat(case, plan)
     sequence = _read_count(case, "seq_len", plan)
     if sequence is None and "sequence" not in plan.reasons:
