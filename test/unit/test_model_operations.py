@@ -55,6 +55,7 @@ def test_counts_of_a_transformer_are_those_by_hand(options):
     assert count_share(llama.build(**SMALL, **options)) == 1
 
 
+@pytest.mark.slow
 def test_counts_of_other_recipes():
     assert count_share(gemm.build()) == 1
     assert count_share(prefill.build(model="tiny", mesh={"data": 2}, sequence=16)) == 1
@@ -62,6 +63,7 @@ def test_counts_of_other_recipes():
     assert 0.9 < count_share(resnet.build(mesh={}, depth=18, batch=2)) < 1
 
 
+@pytest.mark.slow
 def test_padding_that_the_program_states_counts():
     """Slots of experts and the ends of a pipeline compute without a token."""
     assert 1 < count_share(moe.build(mesh={}, model="tiny-moe", layers=1, sequence=64)) < 1.3
