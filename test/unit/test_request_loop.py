@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from support.budgets import draw_examples
 
 from hespas.support.errors import HespasError, UsageError
-from hespas.workflows.serving.request_loop import ServerLimits, serve_requests
+from hespas.workflows.serving.request_loop import BatchingPolicy, ServerLimits, serve_requests
 from hespas.workflows.serving.serving_figures import LatencyLimits, compute_load_figures
 from hespas.workflows.serving.serving_requests import (
     ServingRequest,
@@ -66,6 +67,37 @@ def test_requests_that_arrive_together_are_prefilled_in_turn_then_decoded_togeth
     assert figures["busy_share"] == pytest.approx(1.0)
 
 
+def test_alternate_steps():
+    """Each prefill step is followed by a decode step of those that were admitted before."""
+    run = serve_requests([ServingRequest(0.0, 64, 3)] * 3, TIMES, AMPLE, policy="alternate")
+    prefill_s = TIMES.prefill_s[64]
+    one_s, *pairs_s = (
+        TIMES.interpolate_decode_s(*step) for step in ((1, 65), (2, 66 + 65), (2, 66 + 65), (1, 66))
+    )
+    firsts_s = [prefill_s, 2 * prefill_s + one_s, 3 * prefill_s + one_s + pairs_s[0]]
+    assert [served.first_token_s for served in run.served] == pytest.approx(firsts_s)
+    assert run.decode_steps == 4
+    assert run.served[-1].end_s == pytest.approx(3 * prefill_s + one_s + sum(pairs_s))
+
+
+def test_clients_that_wait_for_answers():
+    """With c clients, the mean latency is c times the time between two ends (Little's law)."""
+    requests = [ServingRequest(0.0, 64, 9)] * 60
+    alone = serve_requests(requests, TIMES, AMPLE, 1)
+    latency_s = alone.served[0].latency_s
+    ends_s = [(number + 1) * latency_s for number in range(60)]
+    assert [one.end_s for one in alone.served] == pytest.approx(ends_s)
+    run = serve_requests(requests, TIMES, AMPLE, 4)
+    assert run.largest_batch == 4
+    spans = [(one.request.arrival_s, one.end_s) for one in run.served]
+    ends = {end_s for _, end_s in spans}
+    assert all(start_s in ends for start_s, _ in spans[4:])
+    middle = run.served[8:-8]
+    between_s = (middle[-1].end_s - middle[0].end_s) / (len(middle) - 1)
+    assert np.mean([one.latency_s for one in middle]) == pytest.approx(4 * between_s, rel=0.1)
+    assert serve_requests(requests, TIMES, AMPLE, 60) == serve_requests(requests, TIMES, AMPLE)
+
+
 def test_slots_and_memory_limit_what_runs_together():
     requests = [ServingRequest(0.0, 60, 5)] * 6
     assert serve_requests(requests, TIMES, replace(AMPLE, slots=2)).largest_batch == 2
@@ -90,10 +122,16 @@ REQUESTS = st.lists(
 
 
 @draw_examples(60)
-@given(REQUESTS, st.integers(1, 6), st.integers(300, 1500), st.integers(1, 32))
-def test_invariants(requests, slots, tokens, page):
+@given(
+    REQUESTS,
+    st.integers(1, 6),
+    st.integers(300, 1500),
+    st.integers(1, 32),
+    st.sampled_from(get_args(BatchingPolicy)),
+)
+def test_invariants(requests, slots, tokens, page, policy):
     limits = ServerLimits(max(tokens, 320), page, slots)
-    run = serve_requests(requests, TIMES, limits)
+    run = serve_requests(requests, TIMES, limits, policy=policy)
     served = run.served
     assert sorted((one.request for one in served), key=repr) == sorted(requests, key=repr)
     assert run.largest_batch <= slots

@@ -27,13 +27,24 @@ def add_load_flags(parser: CommandParser) -> None:
         help="mean rates of arrivals in requests/s, without --trace; default: 25, 50, 75 and 90 %% "
         "of what the servers reach if all requests arrive at once",
     )  # fmt: skip
-    add("--requests", type=parse_count, default=500, metavar="N", help="requests at each rate")
+    add(
+        "--clients", default="", metavar="LIST",
+        help="numbers of clients of each server, instead of rates; each sends its next request "
+        "when its last one has ended",
+    )  # fmt: skip
+    add("--requests", type=parse_count, default=500, metavar="N",
+        help="requests of each load; with --clients, of each server")  # fmt: skip
     add("--prompt-tokens", type=parse_count, default=1024, metavar="N", help="of each request")
     add("--output-tokens", type=parse_count, default=128, metavar="N", help="of each request")
     add("--seed", type=int, default=0, metavar="N", help="selects the random arrivals")
     add(
         "--replicas", type=parse_count, default=1, metavar="N",
         help="equal servers, to which requests are dealt in turn (data parallelism)",
+    )  # fmt: skip
+    add(
+        "--policy", choices=("alternate", "prefill-first"), default="alternate",
+        help="alternate: a decode step follows each prefill step, the work of a step of servers "
+        "that do both in one; prefill-first: waiting requests are prefilled before any decode step",
     )  # fmt: skip
     add(
         "--memory-share", type=float, default=0.9, metavar="X",
@@ -50,12 +61,13 @@ def parse_load_options(options: argparse.Namespace) -> LoadOptions:
     from hespas.support.output_file import check_writable_file
     from hespas.workflows.serving.serving_figures import LatencyLimits
     from hespas.workflows.studies.serving import LoadOptions
+    from hespas.workflows.studies.study_definition import parse_positive_count
     from hespas.workflows.studies.study_output import parse_value_list
 
     if options.page:
         check_writable_file(options.page)
-    if options.trace and options.rates:
-        raise UsageError("--trace and --rates exclude each other")
+    if sum(map(bool, (options.trace, options.rates, options.clients))) > 1:
+        raise UsageError("--trace, --rates and --clients exclude each other")
     if not 0 < options.memory_share <= 1:
         raise UsageError(f"--memory-share is {options.memory_share:g}, not a share above 0")
     for flag in ("ttft_limit", "tpot_limit"):
@@ -65,12 +77,16 @@ def parse_load_options(options: argparse.Namespace) -> LoadOptions:
     return LoadOptions(
         trace=options.trace,
         rates=parse_value_list(options.rates, _parse_rate, "--rates") if options.rates else (),
+        clients=parse_value_list(options.clients, parse_positive_count, "--clients")
+        if options.clients
+        else (),
         requests=options.requests,
         prompt_tokens=options.prompt_tokens,
         output_tokens=options.output_tokens,
         seed=options.seed,
         replicas=options.replicas,
         memory_share=options.memory_share,
+        policy=options.policy,
         limits=LatencyLimits(options.ttft_limit, options.tpot_limit),
     )
 

@@ -1,10 +1,15 @@
 """Continuous batching: which requests a server prefills and decodes in each step.
 
-The policy is that of vLLM before chunked prefill, and of JetStream: *prefill first*. Before each
-step, the oldest request that has arrived is admitted if a slot of the batch and memory for all its
-tokens are free. It is then prefilled alone, which delays the sequences that are being decoded, and
-gives its first token. If no request can be admitted, all admitted requests are decoded together,
-and each gets a token. Requests are admitted in the order of their arrival, none overtakes another.
+The oldest request that has arrived is admitted if a slot of the batch and memory for all its tokens
+are free. It is then prefilled alone, which delays the sequences that are being decoded, and gives
+its first token. In a decode step, all admitted requests get a token. Requests are admitted in the
+order of their arrival, none overtakes another. There are two policies:
+
+- ``prefill-first``: a request is admitted before each step if possible, as in vLLM before chunked
+  prefill and in JetStream.
+- ``alternate``: a decode step follows each prefill step. Together they do the work of a step of a
+  server that decodes and prefills in one program, as vLLM and TensorRT-LLM do today. Such a program
+  reads the weights once for both, so that the sum of the two times is an upper bound.
 
 Invariant: the memory of admitted requests is reserved until they end, so that none has to be
 preempted. vLLM admits a request when its prompt fits, and preempts it if memory runs out later; its
@@ -16,11 +21,14 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from hespas.support.errors import UsageError
 from hespas.workflows.serving.serving_requests import ServingRequest
 from hespas.workflows.serving.serving_steps import StepTimes
+
+BatchingPolicy = Literal["prefill-first", "alternate"]
 
 
 @dataclass(frozen=True)
@@ -88,9 +96,22 @@ class ServerRun:
 
 
 def serve_requests(
-    requests: Sequence[ServingRequest], times: StepTimes, limits: ServerLimits
+    requests: Sequence[ServingRequest],
+    times: StepTimes,
+    limits: ServerLimits,
+    clients: int | None = None,
+    policy: BatchingPolicy = "prefill-first",
 ) -> ServerRun:
     """Run a server until all requests have ended.
+
+    Args:
+        requests: The requests.
+        times: The times of the server's steps.
+        limits: What limits the requests that run at the same time.
+        clients: The number of clients, each of which sends its next request when its last one has
+            ended; the arrivals of the requests then give their order only. None for requests that
+            arrive at their own times.
+        policy: When requests are admitted.
 
     Raises:
         UsageError: A request is too long for the buckets or the memory.
@@ -98,13 +119,15 @@ def serve_requests(
     for request in requests:
         _check_request(request, times, limits)
     ordered = sorted(requests, key=lambda request: request.arrival_s)
-    server = _RequestServer(ordered, times, limits)
+    server = _RequestServer(ordered, times, limits, clients, policy)
     while server.step():
         pass
     return ServerRun(
         [
-            ServedRequest(request, first, end)
-            for request, first, end in zip(ordered, server.first_token_s, server.end_s, strict=True)
+            ServedRequest(replace(request, arrival_s=arrival_s), first_s, end_s)
+            for request, arrival_s, first_s, end_s in zip(
+                ordered, server.arrival_s, server.first_token_s, server.end_s, strict=True
+            )
         ],
         server.prefill_s,
         server.decode_s,
@@ -139,9 +162,19 @@ class _RequestServer:
     """
 
     def __init__(
-        self, requests: Sequence[ServingRequest], times: StepTimes, limits: ServerLimits
+        self,
+        requests: Sequence[ServingRequest],
+        times: StepTimes,
+        limits: ServerLimits,
+        clients: int | None,
+        policy: BatchingPolicy,
     ) -> None:
         self.requests, self.times, self.limits = requests, times, limits
+        self.alternates, self.has_just_prefilled = policy == "alternate", False
+        self.sent = len(requests) if clients is None else min(clients, len(requests))
+        self.arrival_s = [request.arrival_s for request in requests]
+        if clients is not None:
+            self.arrival_s = [0.0] * self.sent + [math.inf] * (len(requests) - self.sent)
         self.clock_s = 0.0
         self.admitted = 0  # how many requests, in the order of arrival
         self.ends: list[tuple[int, int]] = []  # (last decode step, request)
@@ -154,12 +187,13 @@ class _RequestServer:
 
     def step(self) -> bool:
         """Run the next step; return False if no request is left."""
-        if self._can_admit():
+        must_decode = self.alternates and self.has_just_prefilled and self.ends
+        if not must_decode and self._can_admit():
             self._prefill_next()
         elif self.ends:
             self._decode_all()
         elif self.admitted < len(self.requests):
-            self.clock_s = self.requests[self.admitted].arrival_s
+            self.clock_s = self.arrival_s[self.admitted]
         else:
             return False
         return True
@@ -169,24 +203,29 @@ class _RequestServer:
             return False
         request = self.requests[self.admitted]
         reserved = self.reserved_tokens + self.limits.reserve_tokens(request)
-        return request.arrival_s <= self.clock_s and reserved <= self.limits.cache_tokens
+        has_arrived = self.arrival_s[self.admitted] <= self.clock_s
+        return has_arrived and reserved <= self.limits.cache_tokens
 
     def _prefill_next(self) -> None:
         number, request = self.admitted, self.requests[self.admitted]
         self.admitted += 1
+        self.has_just_prefilled = True
         duration_s = self.times.get_prefill_s(request.prompt_tokens)
         self.clock_s += duration_s
         self.prefill_s += duration_s
-        self.first_token_s[number] = self.end_s[number] = self.clock_s
+        self.first_token_s[number] = self.clock_s
         reserved = self.reserved_tokens + self.limits.reserve_tokens(request)
         self.most_reserved_tokens = max(self.most_reserved_tokens, reserved)
         if request.output_tokens > 1:
             self.reserved_tokens = reserved
             self.cached_tokens += request.prompt_tokens
             heapq.heappush(self.ends, (self.decode_steps + request.output_tokens - 1, number))
+        else:
+            self._end_request(number)
 
     def _decode_all(self) -> None:
         batch = len(self.ends)
+        self.has_just_prefilled = False
         self.cached_tokens += batch  # each attends to its last token too
         duration_s = self.times.interpolate_decode_s(batch, self.cached_tokens)
         self.clock_s += duration_s
@@ -196,6 +235,13 @@ class _RequestServer:
         while self.ends and self.ends[0][0] == self.decode_steps:
             _, number = heapq.heappop(self.ends)
             request = self.requests[number]
-            self.end_s[number] = self.clock_s
             self.cached_tokens -= request.total_tokens - 1
             self.reserved_tokens -= self.limits.reserve_tokens(request)
+            self._end_request(number)
+
+    def _end_request(self, number: int) -> None:
+        """End a request; its client sends the next one if clients wait for answers."""
+        self.end_s[number] = self.clock_s
+        if self.sent < len(self.requests):
+            self.arrival_s[self.sent] = self.clock_s
+            self.sent += 1

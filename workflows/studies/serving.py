@@ -13,7 +13,12 @@ from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.support.errors import HespasError
 from hespas.support.text_tables import TextTable, format_percent
-from hespas.workflows.serving.request_loop import ServerLimits, ServerRun, serve_requests
+from hespas.workflows.serving.request_loop import (
+    BatchingPolicy,
+    ServerLimits,
+    ServerRun,
+    serve_requests,
+)
 from hespas.workflows.serving.serving_figures import LatencyLimits, compute_load_figures
 from hespas.workflows.serving.serving_requests import (
     ServingRequest,
@@ -47,8 +52,8 @@ contexts, then run requests through a server that batches continuously, at one l
 
 The programs are the recipes `prefill` (one prompt) and `decode`. The server pads a prompt and a
 batch to the next bucket; between contexts, a decode step is linear in the tokens of the cache.
-Waiting requests are prefilled first, one in a step, if a slot and memory for all their tokens are
-free; otherwise all admitted requests are decoded together.
+A waiting request is prefilled alone if a slot and memory for all its tokens are free, and all
+admitted requests are decoded together; --policy says which goes first.
 """
 
 
@@ -59,7 +64,9 @@ class LoadOptions:
     Attributes:
         trace: A CSV file of requests; "" for requests that arrive at random.
         rates: Mean arrival rates in requests/s; empty for shares of the saturated server's.
-        requests: The number of requests at each rate.
+        clients: Numbers of clients of each server, which send a request when their last one has
+            ended; empty for arrivals at a rate.
+        requests: The number of requests of each load; with clients, of each server.
         prompt_tokens: The tokens of each prompt.
         output_tokens: The tokens that each request asks for.
         seed: Selects the arrivals.
@@ -67,10 +74,12 @@ class LoadOptions:
         memory_share: The share of a device's memory that the server may use; 0.9 is vLLM's default
             (``gpu_memory_utilization``).
         limits: The latencies of a good request.
+        policy: When requests are admitted.
     """
 
     trace: str = ""
     rates: Sequence[float] = ()
+    clients: Sequence[int] = ()
     requests: int = 500
     prompt_tokens: int = 1024
     output_tokens: int = 128
@@ -78,6 +87,7 @@ class LoadOptions:
     replicas: int = 1
     memory_share: float = 0.9
     limits: LatencyLimits = field(default_factory=LatencyLimits)
+    policy: BatchingPolicy = "alternate"
 
 
 SATURATION_SHARES = (0.25, 0.5, 0.75, 0.9)
@@ -90,6 +100,7 @@ def _format_milliseconds(time_s: float) -> str:
 
 LOAD_COLUMNS = (
     StudyColumn("rate_per_s", "requests/s", lambda value: f"{value:.3g}"),
+    StudyColumn("clients", "clients"),
     StudyColumn("ttft_p50_s", "TTFT p50", _format_milliseconds),
     StudyColumn("ttft_p99_s", "TTFT p99", _format_milliseconds),
     StudyColumn("tpot_p50_s", "TPOT p50", _format_milliseconds),
@@ -104,8 +115,11 @@ LOAD_COLUMNS = (
 LOAD_LABELS = ("model", "tensor", "node")
 
 
-def make_study(attention: str) -> Study:
-    """Make the study of the steps, whose programs have that attention."""
+def make_study(attention: str, across: str = "rate_per_s") -> Study:
+    """Make the study of the steps, whose programs have that attention.
+
+    The plot has the figure ``across`` on its horizontal axis.
+    """
     return Study(
         name="serving",
         title="Serving, steps",
@@ -129,7 +143,7 @@ def make_study(attention: str) -> Study:
             StudyPanel(("tpot_p50_s", "tpot_p99_s"), "TPOT (full: p50, dashed: p99): s"),
             StudyPanel(("output_tokens_per_s_per_device",), "output tokens/s/device"),
         ),
-        across="rate_per_s",
+        across=across,
         series=LOAD_LABELS,
     )  # fmt: skip
 
@@ -194,7 +208,8 @@ def run_serving_study(
     Raises:
         HespasError: An option is wrong, a step has no time, or a request can never be served.
     """
-    study = make_study(choose_attention(options.form, options.nodes))
+    across = "clients" if load.clients else "rate_per_s"
+    study = make_study(choose_attention(options.form, options.nodes), across)
     fixed_requests = read_request_trace(load.trace) if load.trace else None
     result = study_runner.run_study(study, axis_values, options, note)
     folder = Path(options.work_dir or study_programs.get_default_folder())
@@ -282,6 +297,12 @@ def _serve_loads(
         rate = (len(fixed_requests) - 1) / span_s if span_s else None
         yield _make_load_row(model, load, rate, fixed_requests)
         return
+    if load.clients:
+        request = ServingRequest(0.0, load.prompt_tokens, load.output_tokens)
+        requests = [request] * (load.requests * load.replicas)
+        for clients in load.clients:
+            yield _make_load_row(model, load, None, requests, clients)
+        return
     for rate in load.rates or _choose_rates(model, load):
         requests = draw_poisson_requests(
             rate, load.requests, load.prompt_tokens, load.output_tokens, load.seed
@@ -298,25 +319,35 @@ def _choose_rates(model: ServedModel, load: LoadOptions) -> list[float]:
 
 
 def _serve_replicas(
-    model: ServedModel, load: LoadOptions, requests: Sequence[ServingRequest]
+    model: ServedModel,
+    load: LoadOptions,
+    requests: Sequence[ServingRequest],
+    clients: int | None = None,
 ) -> list[ServerRun]:
     limits = model.make_limits()
     parts = [requests[number :: load.replicas] for number in range(load.replicas)]
-    return [serve_requests(part, model.times, limits) for part in parts if part]
+    return [
+        serve_requests(part, model.times, limits, clients, load.policy) for part in parts if part
+    ]
 
 
 def _make_load_row(
-    model: ServedModel, load: LoadOptions, rate: float | None, requests: Sequence[ServingRequest]
+    model: ServedModel,
+    load: LoadOptions,
+    rate: float | None,
+    requests: Sequence[ServingRequest],
+    clients: int | None = None,
 ) -> Row:
     devices = model.devices * load.replicas
     price = configs.load_node(model.labels["node"]).price_per_hour
-    runs = _serve_replicas(model, load, requests)
+    runs = _serve_replicas(model, load, requests, clients)
     return {
         **model.labels,
         "devices": devices,
         "replicas": load.replicas,
         "cache_tokens": model.cache_tokens,
         "rate_per_s": rate,
+        "clients": clients,
         **compute_load_figures(runs, devices, price, load.limits),
     }
 
@@ -328,10 +359,11 @@ def _describe_memory(model: ServedModel) -> str:
 
 def _describe_load(load: LoadOptions) -> str:
     if load.trace:
-        return f"requests of {load.trace}, on {load.replicas} servers"
+        return f"requests of {load.trace}, on {load.replicas} servers, {load.policy}"
+    arrivals = "number of clients" if load.clients else f"rate, Poisson, seed {load.seed}"
     return (
         f"{load.requests} requests of {load.prompt_tokens} + {load.output_tokens} tokens for each "
-        f"rate, Poisson, seed {load.seed}, on {load.replicas} servers"
+        f"{arrivals}, on {load.replicas} servers, {load.policy}"
     )
 
 
