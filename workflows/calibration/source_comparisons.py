@@ -23,6 +23,7 @@ from hespas import configs
 from hespas.configs.source_errors import ErrorCause, Family
 from hespas.estimators.calibrated.device_constants import (
     SUSTAINED,
+    TRANSFERRED,
     DeviceConstants,
     KernelFit,
     complete_classes,
@@ -75,6 +76,10 @@ _SMALL_SIZES = {
     "product.bf16": ("gemm", (1, 4096, 4096, 4096)),
     "attention": ("attention", (64, 4096, 128)),
 }
+# The classes of docs/data/second-sources.csv, with the library of rows that name none.
+_SECOND_CLASSES = {
+    "product.bf16": "XLA's table", "attention": "cuDNN", "stream.layer_norm": "",
+}  # fmt: skip
 _MOST_FITTED = 4000  # kernels
 # Square products in bf16 (AI-Hypercomputer/tpu-recipes, microbenchmarks): sizes and TFLOP/s; on v6e
 # by the host and by the device.
@@ -326,15 +331,22 @@ def compare_compiler_estimates() -> Iterator[dict[str, Any]]:
 
 
 def compare_second_sources() -> Iterator[dict[str, Any]]:
-    """Compare measurements of other laboratories on boards whose constants are known."""
+    """Compare measurements of other laboratories on boards whose constants are known.
+
+    A class that the board has from another chip is a comparison of both chips.
+    """
     path = _DATA / "second-sources.csv"
     with path.open(encoding="utf-8") as file:
-        boards = sorted({row["device"] for row in csv.DictReader(file)})
-    for board in boards:
-        for kind, name in (("product.bf16", "XLA's table"), ("attention", "cuDNN")):
-            source = read_source(path, kind, f"{board}, {name}", board)
+        devices = sorted({row["device"] for row in csv.DictReader(file)})
+    for device in devices:
+        board, _, library = device.partition(" ")
+        constants = load_constants(board)
+        for kind, name in _SECOND_CLASSES.items():
+            source = read_source(path, kind, f"{board}, {library or name}", device)
             if source is not None:
-                yield source.compare("source", load_constants(board), board)
+                fit = constants.fits[kind]
+                cause: ErrorCause = "transferred" if TRANSFERRED in fit.tags else "source"
+                yield source.compare(cause, constants, fit.name.partition(" ")[0])
 
 
 def main(argv: Sequence[str]) -> None:
