@@ -111,9 +111,12 @@ def test_the_command_writes_every_layout(plan, all_layouts, tmp_path, capsys, mo
     )
     file = tmp_path / "layouts.csv"
     arguments = ["plan", "llama", "--node", "H100_80GB", "--devices", "8", "--global-batch", "16"]
-    assert hespas.main([*arguments, "--set", "remat=full,none", "--csv", str(file)]) == 0
+    page = tmp_path / "layouts.html"
+    files = ["--csv", str(file), "--page", str(page)]
+    assert hespas.main([*arguments, "--set", "remat=full,none", *files]) == 0
     text = capsys.readouterr().out
     assert "Why rank 1 wins over rank 2" in text and "hespas export llama" in text
+    assert page.read_text().count("<circle") == len(all_layouts.ranked)
     with file.open() as stream:
         assert len(list(csv.DictReader(stream))) == len(all_layouts.rows)
     assert hespas.main([*arguments, "--json"]) == 0

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from hespas import configs
 from hespas.simulators.simulation_options import SimulationOptions
 from hespas.support.errors import UsageError
-from hespas.workflows.planning import layout_space, plan_explanation, program_sketch
+from hespas.tools.report.plan_page import render_plan_page
+from hespas.workflows.planning import (
+    layout_space,
+    plan_explanation,
+    plan_tables,
+    program_sketch,
+)
 from hespas.workflows.planning.layout_bounds import make_point, plan_families
 from hespas.workflows.planning.layout_space import (
     LayoutCandidate,
@@ -20,7 +26,13 @@ from hespas.workflows.planning.layout_space import (
     MeshFacts,
     ProgramInterface,
 )
-from hespas.workflows.planning.plan_result import LayoutFigures, LayoutRow, find_front
+from hespas.workflows.planning.plan_result import (
+    LayoutFigures,
+    LayoutPlan,
+    LayoutRow,
+    find_front,
+    rank_rows,
+)
 from hespas.workflows.planning.plan_search import LayoutSearch, PlanOptions
 from hespas.workflows.planning.program_sketch import SketchOp
 from hespas.workflows.planning.sketch_family import (
@@ -218,6 +230,38 @@ def test_the_search_finds_the_best(layouts: list[tuple[float, float, bool]], top
         if row.status == "pruned":
             assert row.bound is not None and row.bound.step_time_s >= best_s[-1]
             assert "is above" in row.reason
+
+
+def make_plan() -> LayoutPlan:
+    """A plan of three ranked layouts, two of them on the front, and one that is pruned."""
+    figures = [(1.0, 40e9), (2.0, 20e9), (3.0, 30e9)]
+    rows = [
+        LayoutRow(LayoutCandidate({"data": 8 // t}, {"remat": "full"}), "estimated",
+                  fused=LayoutFigures("fused", step_s, mfu=0.5, peak_bytes=size))
+        for t, (step_s, size) in zip((1, 2, 4), figures, strict=True)
+    ]  # fmt: skip
+    slow = LayoutCandidate({"data": 1}, {"remat": "full"})
+    pruned = LayoutRow(slow, "pruned", "bound 4 s is above", StepBound(4.0, 0.0, 0))
+    return LayoutPlan("H100_80GB", "HGX_H100_8", 8, rank_rows([pruned, *reversed(rows)]), 80e9)
+
+
+def test_rows_are_ranked_and_shown() -> None:
+    plan = make_plan()
+    assert [row.rank for row in plan.rows] == [1, 2, 3, 0]
+    assert [row.figures.step_time_s for row in plan.front if row.figures] == [1.0, 2.0]
+    tables = plan_tables.build_plan_tables(plan)
+    assert [len(table.rows) for table in tables] == [3, 2, 1]
+    assert list(tables[0].rows[0])[:2] == ["1", "8"]
+    assert "50.0 %" in tables[0].rows[0]
+    page = render_plan_page(plan, "Layouts").decode()
+    assert page.count("<circle") == 3 and page.count('class="s2"') == 2
+    assert "bound 4 s is above" in page and str(plan).startswith("Layouts by step time")
+    assert [row["status"] for row in plan.to_json()["rows"]] == ["estimated"] * 3 + ["pruned"]
+
+
+def test_a_plan_without_a_fitting_layout_has_a_page() -> None:
+    plan = replace(make_plan(), rows=make_plan().rows[3:])
+    assert plan.winner is None and "<circle" not in render_plan_page(plan, "Layouts").decode()
 
 
 def test_axes_are_split_within_a_host_first() -> None:

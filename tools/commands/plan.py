@@ -65,6 +65,7 @@ def build_parser() -> CommandParser:
     add("--work-dir", default="", metavar="DIR", help="folder that keeps programs and sketches")
     add_cache_flag(parser, "estimates")
     add("--csv", metavar="FILE", help="write all layouts as a table")
+    add("--page", metavar="FILE", help="write an HTML page: the front, the winner, all layouts")
     add_json_flag(parser)
     return parser
 
@@ -83,12 +84,17 @@ def main(argv: Sequence[str]) -> int:
     from hespas.workflows.planning import plan_search, plan_tables
     from hespas.workflows.studies import study_output
 
-    if command_line.csv:
-        output_file.check_writable_file(command_line.csv)
+    for path in filter(None, (command_line.csv, command_line.page)):
+        output_file.check_writable_file(path)
     plan = plan_search.plan_layouts(request, options, print_to_stderr)
     if command_line.csv:
         text = study_output.format_csv(plan_tables.list_csv_rows(plan))
         output_file.write_atomically(command_line.csv, text.encode())
+    if command_line.page:
+        from hespas.tools.report.plan_page import render_plan_page
+
+        page = render_plan_page(plan, f"Layouts of {command_line.program}")
+        output_file.write_atomically(command_line.page, page)
     if command_line.json:
         print(json.dumps(plan.to_json(), indent=1))
     else:

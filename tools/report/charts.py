@@ -112,8 +112,8 @@ def choose_tick_values(top: float) -> list[float]:
 
 
 @dataclass(frozen=True)
-class _AreaFrame:
-    """Size, margins and ranges of an area chart, in pixels and in units of the axes."""
+class ChartFrame:
+    """Size, margins and ranges of a chart, in pixels and in units of the axes."""
 
     width: int
     height: int
@@ -162,7 +162,7 @@ def draw_area_chart(
     near_limit = limit if limit is not None and limit <= 2.5 * peak else None
     marks = choose_tick_values(max(peak, near_limit or 0.0))
     first, last = points[0][0], max(points[-1][0], points[0][0] + 1)
-    frame = _AreaFrame(width, height, (first, last), marks[-1])
+    frame = ChartFrame(width, height, (first, last), marks[-1])
     drawn = []
     for mark in marks:
         text = format_scaled(mark, unit).replace(".000", "")
@@ -191,7 +191,7 @@ def draw_area_chart(
     return tag("svg", *drawn, viewBox=view_box, class_="chart", role="img", aria_label=title)
 
 
-def _format_step_path(frame: _AreaFrame, points: Sequence[tuple[float, float]], last: float) -> str:
+def _format_step_path(frame: ChartFrame, points: Sequence[tuple[float, float]], last: float) -> str:
     """Format the outline of the area below a step function that ends at x = ``last``."""
     path = [f"M{frame.scale_x(points[0][0]):.1f} {frame.scale_y(0):.1f}"]
     for (start, value), (end, _) in zip(points, [*points[1:], (last, 0)], strict=True):

@@ -39,11 +39,14 @@ def build_plan_tables(plan: LayoutPlan, shown: int = SHOWN_ROWS) -> list[TextTab
     tables = [
         _tabulate_ranked(plan, plan.ranked[:shown], "Layouts by step time"),
         _tabulate_ranked(plan, plan.front, "Best in time, memory and cost"),
-        _tabulate_differences(plan),
-        _tabulate_excluded(plan),
-        _tabulate_recipe(plan),
+        *list_explanation_tables(plan),
     ]
     return [table for table in tables if table.rows]
+
+
+def list_explanation_tables(plan: LayoutPlan) -> list[TextTable]:
+    """List why the winner wins, the layouts without a rank, and how to build the winner."""
+    return [_tabulate_differences(plan), _tabulate_excluded(plan), _tabulate_recipe(plan)]
 
 
 def _tabulate_ranked(plan: LayoutPlan, rows: Sequence[LayoutRow], title: str) -> TextTable:
