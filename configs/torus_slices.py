@@ -7,9 +7,7 @@ each of its axes, see ``TORUS``.
 from __future__ import annotations
 
 import functools
-import itertools
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,8 @@ from hespas.configs.system_layout import SystemDimension
 from hespas.support.errors import HespasError
 
 _FAMILIES = Path(__file__).parent / "systems" / "families.json"
-_CUBE_SIDE = 4  # slices of a 3-D torus from this cube on consist of such cubes
+CUBE_SIDE = 4  # larger slices of a 3-D torus consist of cubes with this side
+HOST_CHIPS = 4  # chips of a host, which is 2x2 of a slice
 TORUS = (
     "each axis is a Ring. If it wraps around, both directions carry the data of a ring, and its "
     "bandwidth is that of two links; if not, it is that of one link, with which a ring needs as "
@@ -86,23 +85,33 @@ def list_slice_parts(torus: str, size: Sequence[int]) -> list[dict[str, Any]]:
 def choose_slice_shape(torus: str, chips: int) -> tuple[int, ...]:
     """Choose the shape of a slice: that with the shortest sides, longest first.
 
-    Slices of a 3-D torus from a cube of 4 x 4 x 4 chips on consist of such cubes.
-
     Raises:
         HespasError: No slice has that number of chips.
     """
-    count = _read_torus(torus)["axes"]["count"]
-    side = _CUBE_SIDE if count == 3 and chips >= _CUBE_SIDE**3 else 1
-    cubes, rest = divmod(chips, side**count)
-    divisors = [n for n in range(1, cubes + 1) if cubes % n == 0]
-    shapes = [
-        tuple(side * n for n in reversed(shape))
-        for shape in itertools.combinations_with_replacement(divisors, count)
-        if math.prod(shape) == cubes
-    ]
-    if rest or not shapes:
+    shape = find_slice_shape(chips, _read_torus(torus)["axes"]["count"])
+    if shape is None:
         raise HespasError(f"no slice of {torus} has {chips} chips")
-    return min(shapes, key=lambda shape: (sum(shape), shape))
+    return tuple(sorted(shape, reverse=True))
+
+
+def find_slice_shape(chips: int, dimensions: int) -> tuple[int, ...] | None:
+    """Find the shape of a slice with the least sum of its sides; None if hosts do not fill one."""
+    if chips in (1, 2):
+        return (1, chips, 1)[:dimensions]
+    if dimensions == 2:
+        shapes = [(a, chips // a) for a in range(2, chips + 1, 2) if chips % a == 0]
+        return min((s for s in shapes if s[1] % 2 == 0 and s[0] <= s[1]), key=sum, default=None)
+    if chips == HOST_CHIPS:
+        return (2, 2, 1)
+    step = CUBE_SIDE if chips % CUBE_SIDE**3 == 0 else 2  # larger slices consist of cubes
+    sides = [a for a in range(step, chips + 1, step) if chips % a == 0]
+    shapes = [
+        (a, b, chips // (a * b))
+        for a in sides
+        for b in sides
+        if a <= b and chips % (a * b) == 0 and chips // (a * b) in sides and b <= chips // (a * b)
+    ]
+    return min(shapes, key=sum, default=None)
 
 
 def get_cores_per_chip(torus: str) -> int:

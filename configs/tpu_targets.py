@@ -7,10 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from hespas.configs.torus_slices import HOST_CHIPS, find_slice_shape
 from hespas.configs.validation import Positive, StrictModel
 from hespas.support.errors import HespasError
-
-HOST_CHIPS = 4  # chips of a host, which is 2x2 of a slice
 
 
 class TpuTarget(StrictModel):
@@ -66,7 +65,7 @@ def choose_tpu_topology(target: TpuTarget, devices: int, slices: int = 0) -> Tpu
             f"{devices} devices do not fill {count} slices of a TPU {target.topology} with "
             f"{target.devices_per_chip} devices a chip and at most {target.max_slice_chips} chips"
         )
-    shape = _choose_slice_shape(chips // count, target.torus_dimensions)
+    shape = find_slice_shape(chips // count, target.torus_dimensions)
     if shape is None:
         raise HespasError(
             f"no slice of a TPU {target.topology} has {chips // count} chips",
@@ -75,23 +74,3 @@ def choose_tpu_topology(target: TpuTarget, devices: int, slices: int = 0) -> Tpu
     host_chips = (*shape, 1)[:3] if chips // count < HOST_CHIPS else ()
     name = f"{target.topology}:{'x'.join(map(str, shape))}"
     return TpuTopology(name, count, host_chips, target.chip_config)
-
-
-def _choose_slice_shape(chips: int, dimensions: int) -> tuple[int, ...] | None:
-    """Return the shape with the least sum of its sides, or None if hosts do not fill one."""
-    if chips in (1, 2):
-        return (1, chips, 1)[:dimensions]
-    if dimensions == 2:
-        shapes = [(a, chips // a) for a in range(2, chips + 1, 2) if chips % a == 0]
-        return min((s for s in shapes if s[1] % 2 == 0 and s[0] <= s[1]), key=sum, default=None)
-    if chips == HOST_CHIPS:
-        return (2, 2, 1)
-    step = 4 if chips % 64 == 0 else 2  # larger slices consist of cubes of 4x4x4
-    sides = [a for a in range(step, chips + 1, step) if chips % a == 0]
-    shapes = [
-        (a, b, chips // (a * b))
-        for a in sides
-        for b in sides
-        if a <= b and chips % (a * b) == 0 and chips // (a * b) in sides and b <= chips // (a * b)
-    ]
-    return min(shapes, key=sum, default=None)
