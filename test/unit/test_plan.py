@@ -18,7 +18,7 @@ SMALL = {
     "node": "H100_80GB",
     "devices": 8,
     "global_batch": 16,
-    "options": {"model": "tiny", "layers": 1, "emb": 2048, "mlp": 8192, "heads": 16, "kv_heads": 4,
+    "options": {"model": "tiny", "emb": 2048, "mlp": 8192, "heads": 16, "kv_heads": 4,
                 "head_dim": 128, "sequence": 1024, "remat": "full", "accumulate": 1},
     "compile_count": 0,
 }  # fmt: skip
