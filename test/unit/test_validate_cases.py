@@ -245,6 +245,22 @@ def test_the_distributed_optimiser_of_megatron_divides_its_state():
 def test_layers_are_a_loop_unless_the_row_says_otherwise():
     assert plan_case(notes="2 A3 VM(s); scan_layers False").workload.options["scan"] == "false"
     assert plan_case(framework="MaxText (JAX), scan off").workload.options["scan"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("framework", "remat", "scan"),
+    [
+        ("PyTorch FSDP", "none", "false"),
+        ("PyTorch FSDP", "full", "true"),
+        ("MaxText (JAX)", "none", "true"),
+    ],
+)
+def test_layers_of_pytorch_that_keep_their_activations_are_unrolled(framework, remat, scan):
+    plan = plan_case(framework=framework, remat=remat)
+    assert plan.workload.options["scan"] == scan
+    assert ("layers in a loop" in plan.assumptions) == (
+        scan == "true" and "MaxText" not in framework
+    )
     assert "layers in a loop" in plan_case(framework="AXLearn (JAX/XLA)").assumptions
 
 
@@ -411,6 +427,9 @@ def test_xla_flags_are_those_of_the_row_then_of_the_framework():
     torch = plan_case(framework="PyTorch FSDP")
     assert torch.xla_options.startswith("preset=pytorch-fsdp,")
     assert torch.assumptions == ["layers in a loop", "compiled by XLA, not by PyTorch FSDP"]
+    assert ("disable_hlo_passes=rematerialization" in torch.xla_options) > (
+        "disable_hlo_passes" in maxtext.xla_options
+    )
     undivided = plan_case(framework="PyTorch", parallelism="dp=16;fsdp=1")
     assert not undivided.xla_options.startswith("preset=")
     assert "XLA flags: default thresholds, latency-hiding scheduler" in undivided.assumptions

@@ -13,6 +13,8 @@ MAXTEXT_PRESET = "maxtext-tutorial"  # MaxText's own GPU flags, without the thre
 # several collectives of them, each with the latency of all devices.
 PYTORCH_FSDP_PRESET = "pytorch-fsdp"
 LATENCY_HIDING = "--xla_gpu_enable_latency_hiding_scheduler=true"
+# XLA computes values again if a step does not fit in memory; other compilers run out of memory.
+NO_REMATERIALISATION = "--xla_disable_hlo_passes=rematerialization"
 _COMBINERS = {"AR": "all_reduce", "AG": "all_gather", "RS": "reduce_scatter"}
 _UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
@@ -29,14 +31,16 @@ def choose_gpu_options(case: TrainingCase, mesh: Mapping[str, int], assumptions:
     if stated:
         return f'flags="{stated}"'
     hosts = -(-case.devices // HOST_DEVICES)
-    flags = [LATENCY_HIDING, *read_combine_flags(case.get_text("notes"), hosts)]
+    thresholds = read_combine_flags(case.get_text("notes"), hosts)
+    flags = [LATENCY_HIDING, *thresholds]
+    if framework and not any(name in framework for name in ("jax", "xla", "maxtext")):
+        assumptions.append(f"compiled by XLA, not by {case.get_text('framework')}")
+        flags.append(NO_REMATERIALISATION)
     options = [f'flags="{" ".join(flags)}"']
     preset = _choose_preset(framework, mesh)
     if preset:
         options.insert(0, f"preset={preset}")
-    if framework and not any(name in framework for name in ("jax", "xla", "maxtext")):
-        assumptions.append(f"compiled by XLA, not by {case.get_text('framework')}")
-    if len(flags) == 1 and not preset:
+    if not thresholds and not preset:
         assumptions.append("XLA flags: default thresholds, latency-hiding scheduler")
     return ",".join(options)
 
