@@ -268,7 +268,7 @@ def iterate_executed_collectives(module: ir.Module) -> Iterator[tuple[ir.Operati
 
 def _iterate_executed_bodies(
     module: ir.Module,
-) -> Iterator[tuple[_ExecutedBody, Counter[_RegionSite]]]:
+) -> Iterator[tuple[ExecutedBody, Counter[_RegionSite]]]:
     """Yield the functions of a step, with the executions of each by region site.
 
     Invariant: each function is visited once; afterwards counts are propagated from callers to
@@ -278,11 +278,11 @@ def _iterate_executed_bodies(
     """
     table = collect_functions(module)
     is_whole = functools.cache(lambda name: is_estimated_whole(table[name]))
-    bodies: dict[str, _ExecutedBody] = {}
+    bodies: dict[str, ExecutedBody] = {}
     order: list[str] = []
 
     def visit_function(name: str, function: ir.Operation) -> None:
-        body = bodies[name] = _ExecutedBody(is_whole)
+        body = bodies[name] = ExecutedBody(is_whole)
         body.collect_regions(function.regions, 1)
         for called, _ in body.calls:
             if called not in bodies:
@@ -305,8 +305,8 @@ def _iterate_executed_bodies(
 
 
 @dataclass(slots=True)
-class _ExecutedBody:
-    """The leaf ops, collectives and calls in one function body.
+class ExecutedBody:
+    """The leaf ops, collectives and calls in one function body, or of some ops.
 
     Attributes:
         is_whole: Returns whether a function was estimated as a whole.
@@ -324,9 +324,9 @@ class _ExecutedBody:
         for region in regions:
             for block in region.blocks:
                 for view in block.operations:
-                    self._collect_op(view.operation, times)
+                    self.collect_op(view.operation, times)
 
-    def _collect_op(self, op: ir.Operation, times: int) -> None:
+    def collect_op(self, op: ir.Operation, times: int) -> None:
         name = op.name
         if name in TERMINATORS:
             return

@@ -248,6 +248,11 @@ class DeviceConstants:
             ", ".join(origins) or NO_CONSTANTS,
         )
 
+    def scale_launches(self, factor: float) -> Self:
+        """Return a copy whose launches and fixed times of kernels take ``factor`` times as long."""
+        fits = {key: replace(fit, fixed_s=fit.fixed_s * factor) for key, fit in self.fits.items()}
+        return replace(self, launch_s=self.launch_s * factor, fits=fits)
+
 
 def _build_board_power(
     power_data: Mapping[str, Any], node: NodeSpec, tags: frozenset[str], *, is_own: bool

@@ -63,7 +63,7 @@ def refresh_costs(module: ir.Module, run: PassRun) -> None:
     review = CostReview(module, run, estimator)
     review.cost_entry_function()
     if review.first_stale_op is not None:
-        step = _find_annotate_pass(target, review.first_stale_op)
+        step = find_annotate_pass(target, review.first_stale_op)
         run.note(f"{_format_places(review.stale)}: estimated again by {step.to_pipeline_text()}")
         step.apply(module, run)
     elif review.added_up:
@@ -224,7 +224,7 @@ def _split_estimator(target: TargetAttr | None) -> tuple[str, str]:
     return name, version
 
 
-def _find_annotate_pass(target: TargetAttr | None, op: ir.Operation) -> EstimatorPass:
+def find_annotate_pass(target: TargetAttr | None, op: ir.Operation) -> EstimatorPass:
     """Return the pass that annotated a module, to run it again.
 
     Args:

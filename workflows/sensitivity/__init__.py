@@ -1,0 +1,1 @@
+"""How much each rate of node and network matters to a step."""

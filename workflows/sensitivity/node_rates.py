@@ -1,0 +1,134 @@
+"""The rates of a node and of a network that a step depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from hespas.configs.node_spec import NodeSpec
+from hespas.configs.system_spec import SystemSpec
+from hespas.support.errors import HespasError
+from hespas.workflows.sensitivity.step_replay import StepReplay
+
+RateKind = Literal["products", "vector", "memory", "launch", "link bandwidth", "link latency"]
+
+
+@dataclass(frozen=True)
+class StepRate:
+    """A rate that a step depends on.
+
+    Times (``launch``, ``link latency``) are rates too: that of a launch is 1 over its time. A
+    factor of 2 on any rate thus makes the device better.
+
+    Attributes:
+        name: What it is a rate of, such as ``bf16 products``.
+        kind: The kind of rate.
+        value: Its value; of a latency, in seconds; None if there are several values.
+        unit: The unit of the value.
+        compute_step_s: Computes the step time at a factor on the rate, in seconds.
+        links: Of a link bandwidth between hosts, the devices of a host; else 0.
+    """
+
+    name: str
+    kind: RateKind
+    value: float | None
+    unit: str
+    compute_step_s: Callable[[float], float]
+    links: int = 0
+
+
+def list_step_rates(replay: StepReplay) -> list[StepRate]:
+    """List the rates of the node and of the network of a step that its kernels and links have."""
+    rates = [*_list_product_rates(replay), *_list_other_node_rates(replay)]
+    if replay.network is not None:
+        rates += _list_link_rates(replay, replay.network.system)
+    return rates
+
+
+def _list_product_rates(replay: StepReplay) -> Iterator[StepRate]:
+    """Yield a rate for each entry of the node's peak rates that products of the step use."""
+    names: dict[str, dict[str, None]] = {}
+    for item in replay.items:
+        for part in _list_known_parts(item):
+            if part.unit == "matrix" and part.flops:
+                via = _find_rate_entry(replay.node, part.dtype)
+                if via.startswith("matrix."):
+                    names.setdefault(via, {})[part.dtype] = None
+    for entry, dtypes in names.items():
+        unit, _, key = entry.partition(".")
+        value = replay.node.peaks_flops[unit][key]
+
+        def compute_step_s(factor: float, entry: str = entry, value: float = value) -> float:
+            node = replay.node.replace_peak_rates({entry: factor * value}, label=entry)
+            return replay.compute_step_s(replay.estimate_kernels(node))
+
+        title = f"{', '.join(sorted(dtypes))} products"
+        yield StepRate(title, "products", value, "FLOP/s", compute_step_s)
+
+
+def _list_known_parts(item):  # type: ignore[no-untyped-def]
+    try:
+        return item.work.parts
+    except HespasError:
+        return ()
+
+
+def _find_rate_entry(node: NodeSpec, dtype: str) -> str:
+    try:
+        return node.find_peak_rate("matrix", dtype).via or f"matrix.{dtype}"
+    except HespasError:
+        return ""
+
+
+def _list_other_node_rates(replay: StepReplay) -> Iterator[StepRate]:
+    node = replay.node
+    vector = node.peaks_flops.get("vector", {})
+
+    def scale_vector(factor: float) -> float:
+        rates = {f"vector.{key}": factor * rate for key, rate in vector.items()}
+        changed = node.replace_peak_rates(rates, label="vector")
+        return replay.compute_step_s(replay.estimate_kernels(changed))
+
+    def scale_memory(factor: float) -> float:
+        bandwidth = factor * node.memory_bandwidth_bytes_per_s
+        changed = replace(node, memory_bandwidth_bytes_per_s=bandwidth)
+        return replay.compute_step_s(replay.estimate_kernels(changed))
+
+    def scale_launches(factor: float) -> float:
+        return replay.compute_step_s(replay.estimate_kernels(node, 1 / factor))
+
+    if vector:
+        yield StepRate("vector operations", "vector", vector.get("f32"), "FLOP/s", scale_vector)
+    bandwidth = node.memory_bandwidth_bytes_per_s
+    yield StepRate("memory bandwidth", "memory", bandwidth, "B/s", scale_memory)
+    if replay.has_launches:
+        yield StepRate("kernel launches", "launch", None, "", scale_launches)
+
+
+def _list_link_rates(replay: StepReplay, system: SystemSpec) -> Iterator[StepRate]:
+    for dim, (bandwidth, latency_ns) in enumerate(
+        zip(system.bandwidth_gib_s, system.latency_ns, strict=True)
+    ):
+        if system.npus_count[dim] < 2:
+            continue
+
+        def scale_bandwidth(factor: float, dim: int = dim) -> float:
+            values = _scale_entry(system.bandwidth_gib_s, dim, factor)
+            return replay.compute_step_s(system=replace(system, bandwidth_gib_s=values))
+
+        def scale_latency(factor: float, dim: int = dim) -> float:
+            values = _scale_entry(system.latency_ns, dim, 1 / factor)
+            return replay.compute_step_s(system=replace(system, latency_ns=values))
+
+        where = f"dimension {dim + 1}" if len(system.npus_count) > 1 else "links"
+        hosts = system.npus_count[0] if dim else 0
+        value = bandwidth * 2.0**30
+        yield StepRate(
+            f"bandwidth, {where}", "link bandwidth", value, "B/s", scale_bandwidth, hosts
+        )
+        yield StepRate(f"latency, {where}", "link latency", latency_ns * 1e-9, "s", scale_latency)
+
+
+def _scale_entry(values: tuple[float, ...], number: int, factor: float) -> tuple[float, ...]:
+    return tuple(value * factor if i == number else value for i, value in enumerate(values))

@@ -1,0 +1,240 @@
+"""The step time of an annotated program at other rates of its node and its network.
+
+The program is read once. An evaluation estimates each distinct kernel again with a changed node,
+adds the times up for each node of the trace, and simulates the trace in memory. It gives what a run
+with these rates would give, except that branches stay those that the annotation chose.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy
+
+from hespas.chakra.trace_steps import FS_PER_NS, ComputeContent, ProgramTrace, TraceStep
+from hespas.configs.node_overrides import OVERRIDE_NAMES, load_target_node
+from hespas.configs.node_spec import NodeSpec
+from hespas.configs.system_spec import SystemSpec
+from hespas.dialects.attrs import Cost
+from hespas.dialects.mlir import collect_functions, ir
+from hespas.estimators import registry
+from hespas.estimators.base import CostItem, Estimator
+from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimator
+from hespas.estimators.work import UnknownCost
+from hespas.passes.annotate.cost_walk import is_estimated_whole
+from hespas.passes.annotate.stale_costs import find_annotate_pass
+from hespas.passes.annotate.traverse import require_target
+from hespas.passes.base import PassRun
+from hespas.passes.emit.trace_program import TraceProgram, build_trace_program
+from hespas.simulators import simulator_choice
+from hespas.simulators.in_memory_programs import InMemoryPrograms
+from hespas.simulators.simulation_options import SimulatorChoice
+from hespas.support.errors import HespasError
+from hespas.workflows.kernel_rows import ExecutedBody
+
+
+@dataclass(frozen=True)
+class ReplayedNetwork:
+    """The network that a step is simulated on, and how."""
+
+    system: SystemSpec
+    choice: SimulatorChoice
+
+
+@dataclass
+class StepReplay:
+    """Evaluates the step time of one program.
+
+    Attributes:
+        module: A split and annotated module.
+        network: The network; None for the compute time of one device.
+        is_current: Whether the costs of the module are known to be those of its ops.
+        node: The node that the module was annotated for.
+        items: The distinct kernels.
+    """
+
+    module: ir.Module
+    network: ReplayedNetwork | None
+    is_current: bool = False
+    node: NodeSpec = field(init=False)
+    items: list[CostItem] = field(init=False)
+    _settings: tuple[str, dict[str, Any]] = field(init=False)
+    _trace: TraceProgram = field(init=False)
+
+    def __post_init__(self) -> None:
+        target = require_target(self.module)
+        entry = self.module.operation
+        step = find_annotate_pass(target, entry)
+        node = load_target_node(target)
+        if node is None or step.estimator_name == "annotate":
+            raise HespasError(
+                "the rates of the estimator are not those of a node",
+                op=entry,
+                remedy="use an estimator that takes them from a node, such as calibrated",
+            )
+        self.node = node
+        values = registry.convert_settings(step.estimator_name, step.collect_settings())
+        own = {name: value for name, value in values.items() if name not in OVERRIDE_NAMES}
+        self._settings = step.estimator_name, own
+        run = PassRun(current={Cost.NAME} if self.is_current else set())
+        self._trace = build_trace_program(self.module, run)
+        self._collect_kernels()
+
+    def _collect_kernels(self) -> None:
+        """Collect the distinct kernels, and how often each node of the trace runs each of them."""
+        numbers: dict[str, int] = {}
+        self.items, self._base_ns = [], []
+        rows: list[tuple[int, int, int]] = []
+        self._contents: list[ComputeContent] = []
+        counter, read_cost = _KernelCounter(self.module), functools.cache(Cost.from_dictionary_attr)
+        for task in self._trace.tasks:
+            for content in task.activities:
+                if not isinstance(content, ComputeContent):
+                    continue
+                for op, runs in counter.count_kernels(task.op):
+                    cost = read_cost(op.attributes[Cost.NAME])
+                    key = cost.digest or f"{len(numbers)}"
+                    if key not in numbers:
+                        numbers[key] = len(self.items)
+                        self.items.append(CostItem(op))
+                        self._base_ns.append(cost.latency_ns)
+                    rows.append((len(self._contents), numbers[key], runs))
+                self._contents.append(content)
+        table = numpy.array(rows, dtype=numpy.int64).reshape(-1, 3)
+        self._owners, self._kernels, self._runs = table.T
+        counts = Counter(id(step.content) for step in self._trace.trace.steps)
+        self._executions = numpy.array([counts[id(content)] for content in self._contents])
+
+    def build_estimator(self, node: NodeSpec, launch_factor: float = 1.0) -> Estimator:
+        """Build the estimator of the annotation for another node.
+
+        Args:
+            node: The node.
+            launch_factor: The factor on the launch times of kernels, for ``calibrated``.
+        """
+        name, settings = self._settings
+        estimator = registry.build_estimator(name, node, settings)
+        if launch_factor != 1.0:
+            assert isinstance(estimator, CalibratedEstimator)
+            estimator.constants = estimator.constants.scale_launches(launch_factor)
+        return estimator
+
+    @property
+    def has_launches(self) -> bool:
+        """Whether the estimator knows the launch times of kernels."""
+        estimator = self.build_estimator(self.node)
+        return isinstance(estimator, CalibratedEstimator) and estimator.constants.is_measured
+
+    def estimate_kernels(self, node: NodeSpec, launch_factor: float = 1.0) -> Sequence[float]:
+        """Estimate each distinct kernel in nanoseconds; a gap of the annotation keeps its time."""
+        estimator = self.build_estimator(node, launch_factor)
+        times_ns = list(self._base_ns)
+        for number, item in enumerate(self.items):
+            try:
+                times_ns[number] = estimator.estimate(item).latency_ns
+            except UnknownCost:
+                continue
+        return times_ns
+
+    @functools.cached_property
+    def base_kernels_ns(self) -> Sequence[float]:
+        """The times of the kernels with the node of the annotation."""
+        return self.estimate_kernels(self.node)
+
+    @functools.cached_property
+    def base_step_s(self) -> float:
+        """The step time in seconds; the compute time of a device without a network."""
+        if self.network is None:
+            return self._sum_compute_s(self.base_kernels_ns)
+        return self._simulate_step_s(self.base_kernels_ns, self.network.system)
+
+    def compute_step_s(
+        self, kernels_ns: Sequence[float] | None = None, system: SystemSpec | None = None
+    ) -> float:
+        """Compute the step time at other times of kernels, or on another system, in seconds.
+
+        If each node of the trace waits for the one before it, all devices reach every collective
+        later by the same time, so that the step grows by as much as its compute. Nothing is
+        simulated then.
+
+        Raises:
+            HespasError: The simulation fails.
+        """
+        kernels = self.base_kernels_ns if kernels_ns is None else kernels_ns
+        if system is None and (self.network is None or self._is_chain):
+            growth_s = self._sum_compute_s(kernels) - self._sum_compute_s(self.base_kernels_ns)
+            return self.base_step_s + growth_s
+        assert self.network is not None
+        return self._simulate_step_s(kernels, system or self.network.system)
+
+    @functools.cached_property
+    def _is_chain(self) -> bool:
+        """Whether each step of the trace depends on the one before it."""
+        steps = self._trace.trace.steps
+        return all(before.id in step.deps for before, step in itertools.pairwise(steps))
+
+    def _sum_compute_s(self, kernels_ns: Sequence[float]) -> float:
+        """Return the compute time of one device."""
+        return 1e-9 * float(numpy.dot(self._sum_durations(kernels_ns), self._executions))
+
+    def _sum_durations(self, kernels_ns: Sequence[float]) -> Any:
+        """Return the durations of the distinct compute nodes, in nanoseconds."""
+        weights = numpy.asarray(kernels_ns)[self._kernels] * self._runs
+        return numpy.bincount(self._owners, weights=weights, minlength=len(self._contents))
+
+    def _simulate_step_s(self, kernels_ns: Sequence[float], system: SystemSpec) -> float:
+        assert self.network is not None
+        trace, choice = self._replace_durations(kernels_ns), self.network.choice
+        options = replace(choice.options, intervals=False)
+        inputs = InMemoryPrograms(trace).place_on_system(system)
+        embedded = SimulatorChoice("embedded", options, exact_durations=choice.exact_durations)
+        return 1e-9 * simulator_choice.simulate_inputs(inputs, embedded).step_time_ns
+
+    def _replace_durations(self, kernels_ns: Sequence[float]) -> ProgramTrace:
+        """Return the trace with other durations of its compute nodes."""
+        sums_ns = self._sum_durations(kernels_ns)
+        contents = {
+            id(content): replace(content, latency_fs=max(round(float(ns) * FS_PER_NS), 1))
+            for content, ns in zip(self._contents, sums_ns, strict=True)
+        }
+        old = self._trace.trace
+        steps = [
+            TraceStep(step.id, step.deps, contents.get(id(step.content), step.content))
+            for step in old.steps
+        ]
+        return replace(old, steps=steps)
+
+
+class _KernelCounter:
+    """Counts the leaf ops that an op of the entry function runs; each function is read once."""
+
+    def __init__(self, module: ir.Module) -> None:
+        functions = collect_functions(module)
+        self._is_whole = functools.cache(lambda name: is_estimated_whole(functions[name]))
+        self._functions = functions
+        self._count_function = functools.cache(self._count_function_kernels)
+
+    def count_kernels(self, op: ir.Operation) -> list[tuple[ir.Operation, int]]:
+        """Return each estimated leaf op and its executions."""
+        body = ExecutedBody(self._is_whole)
+        body.collect_op(op, 1)
+        return self._flatten_body(body)
+
+    def _count_function_kernels(self, name: str) -> list[tuple[ir.Operation, int]]:
+        body = ExecutedBody(self._is_whole)
+        body.collect_regions(self._functions[name].regions, 1)
+        return self._flatten_body(body)
+
+    def _flatten_body(self, body: ExecutedBody) -> list[tuple[ir.Operation, int]]:
+        rows = [(op, times) for op, times in body.leaves if Cost.NAME in op.attributes]
+        calls: Counter[str] = Counter()
+        for (callee, _), times in body.calls.items():
+            calls[callee] += times
+        for callee, times in calls.items():
+            rows += [(op, times * runs) for op, runs in self._count_function(callee)]
+        return rows

@@ -1,0 +1,255 @@
+"""How much each rate of node and network matters to a step, and where it stops to matter.
+
+The step is evaluated with each rate 1.25 times as low and 1.25 times as high. The elasticity is the
+relative change of the step over the relative change of the rate between the two, in logarithms: -1
+if the step is as much shorter as the rate is higher, 0 if the rate does not matter. The interval is
+wider than the 10 % within which measured collectives are taken to hold for another bandwidth.
+
+A rate stops to matter at the value above which nothing more than 1 % of the step can be gained.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hespas.dialects.mlir import ir
+from hespas.support.html_tables import format_html_page
+from hespas.support.text_tables import (
+    TextTable,
+    format_percent,
+    format_plain_table,
+    format_scaled,
+    format_seconds,
+)
+from hespas.workflows.sensitivity.node_rates import RateKind, StepRate, list_step_rates
+from hespas.workflows.sensitivity.step_replay import ReplayedNetwork, StepReplay
+
+FACTOR = 1.25  # on each rate, in both directions
+NO_LIMIT = 1e6  # a factor that makes a rate as good as infinite
+LEAST_GAIN = 0.01  # of the step: gains below it do not matter
+MAX_EVALUATIONS = 5  # of the search for a break-even
+TOLERANCE = 0.05  # of a break-even
+_BAR_WIDTH = 24  # characters of the largest change
+
+
+@dataclass(frozen=True)
+class RateSensitivity:
+    """What one rate means for a step.
+
+    Attributes:
+        name: The rate, such as ``memory bandwidth``.
+        kind: The kind of rate.
+        value: Its value; None if it stands for several.
+        unit: The unit of the value.
+        elasticity: The relative change of the step over that of the rate.
+        slower_s: The step time with the rate 1.25 times as low, in seconds.
+        faster_s: The step time with the rate 1.25 times as high.
+        limit_s: The step time if the rate were infinite.
+        break_even: The factor on the rate above which it stops to matter; 1 if it does not matter
+            now.
+        one_more_link_s: Of a bandwidth between hosts, the step time with one more network card for
+            each host, which has one for each of its devices now; None for other rates.
+    """
+
+    name: str
+    kind: RateKind
+    value: float | None
+    unit: str
+    elasticity: float
+    slower_s: float
+    faster_s: float
+    limit_s: float
+    break_even: float
+    one_more_link_s: float | None = None
+
+    @property
+    def swing_s(self) -> float:
+        """The difference between the step times with the lower and the higher rate."""
+        return self.slower_s - self.faster_s
+
+
+@dataclass(frozen=True, repr=False)
+class StepSensitivity:
+    """The sensitivity of a step to every rate; ``print`` shows it as tables.
+
+    Attributes:
+        step_time_s: The step time in seconds; without a network, the compute time of one device.
+        is_step: Whether it is a step time.
+        rows: The rates, the one with the largest swing first.
+    """
+
+    step_time_s: float
+    is_step: bool
+    rows: tuple[RateSensitivity, ...]
+
+    def __str__(self) -> str:
+        text = "\n\n".join(map(format_plain_table, self.build_tables()))
+        return "\n".join([text, "", *(f"- {line}" for line in self.list_findings())])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        findings = TextTable("", [(line,) for line in self.list_findings()])
+        return format_html_page("", [*self.build_tables(), *([findings] if self.rows else [])])
+
+    def __getitem__(self, name: str) -> RateSensitivity:
+        """Return the row of a rate by its name; raises KeyError."""
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(name)
+
+    def to_json(self) -> dict[str, Any]:
+        """Convert to the object that docs/how-to/sensitivity.md describes."""
+        return {
+            "step_time_s" if self.is_step else "compute_s": self.step_time_s,
+            "factor": FACTOR,
+            "rates": [asdict(row) for row in self.rows],
+        }
+
+    def build_tables(self) -> list[TextTable]:
+        """Build the table of the rates, with a tornado of their swings."""
+        largest = max((abs(row.swing_s) for row in self.rows), default=0.0) or 1.0
+        rows = [
+            (
+                row.name,
+                _format_rate(row, 1.0),
+                f"{row.elasticity:+.3f}",
+                _format_change(row.slower_s, self.step_time_s),
+                _draw_bar(row, self.step_time_s, largest),
+                _format_change(row.faster_s, self.step_time_s),
+                _format_change(row.limit_s, self.step_time_s),
+            )
+            for row in self.rows
+        ]
+        what = "Step time" if self.is_step else "Compute time"
+        title = f"{what} {format_seconds(self.step_time_s)} by rate: 20 % less, 25 % more, no limit"
+        header = ("rate", "now", "elasticity", "less", "", "more", "no limit")
+        return [TextTable(title, rows, header, left=2)]
+
+    def list_findings(self) -> list[str]:
+        """List in words where each rate stops to matter, and what one more link is worth."""
+        return [line for row in self.rows for line in _describe_rate(row, self.step_time_s)]
+
+    def plot(self, path: str) -> None:
+        """Draw the tornado to a file (.svg, .png or .pdf); raises HespasError."""
+        from hespas.workflows.sensitivity.tornado_plot import write_tornado_plot
+
+        write_tornado_plot(self, path)
+
+
+def analyse_step(
+    module: ir.Module, network: ReplayedNetwork | None, *, is_current: bool = False
+) -> StepSensitivity:
+    """Evaluate a step at other rates of its node and its network.
+
+    Args:
+        module: A split and annotated module.
+        network: The network; None for the compute time of one device.
+        is_current: Whether the costs of the module are known to be those of its ops.
+
+    Raises:
+        HespasError: The estimator measures, or takes its rates from no node.
+    """
+    replay = StepReplay(module, network, is_current)
+    step_s = replay.base_step_s
+    rows = [_analyse_rate(rate, step_s) for rate in list_step_rates(replay)]
+    rows.sort(key=lambda row: -abs(row.swing_s))
+    return StepSensitivity(step_s, network is not None, tuple(rows))
+
+
+def _analyse_rate(rate: StepRate, step_s: float) -> RateSensitivity:
+    slower_s, faster_s = rate.compute_step_s(1 / FACTOR), rate.compute_step_s(FACTOR)
+    limit_s = rate.compute_step_s(NO_LIMIT)
+    elasticity = 0.0
+    if slower_s > 0 and faster_s > 0:
+        elasticity = math.log(faster_s / slower_s) / (2 * math.log(FACTOR))
+    one_more_s = rate.compute_step_s(1 + 1 / rate.links) if rate.links else None
+    break_even = find_break_even(rate, step_s, limit_s, [(1.0, step_s), (FACTOR, faster_s)])
+    return RateSensitivity(
+        rate.name, rate.kind, rate.value, rate.unit, elasticity, slower_s, faster_s, limit_s,
+        break_even, one_more_s,
+    )  # fmt: skip
+
+
+def find_break_even(
+    rate: StepRate, step_s: float, limit_s: float, known: Sequence[tuple[float, float]]
+) -> float:
+    """Find the factor on a rate above which no more than 1 % of the step can be gained.
+
+    Between two factors, the time of what the rate limits is taken to be a power of the factor.
+
+    Args:
+        rate: The rate.
+        step_s: The step time now.
+        limit_s: The step time without a limit on the rate.
+        known: Factors with their step times, ascending; the first factor is 1.
+    """
+    threshold_s = LEAST_GAIN * step_s
+    if step_s - limit_s <= threshold_s:
+        return 1.0
+    gains = [(factor, (time_s - limit_s) / threshold_s) for factor, time_s in known]
+    (low, gain), (high, _) = gains[0], (0.0, 0.0)
+    power = 1.0  # the gain is taken to be proportional to rate ** -power
+    for factor, share in gains[1:]:
+        if share <= 1:
+            high = factor
+            break
+        power = max(math.log(gain / share) / math.log(factor / low), 0.5)
+        low, gain = factor, share
+    factor = min(low * gain ** (1 / power), NO_LIMIT)
+    for _ in range(MAX_EVALUATIONS):
+        if high and high / low < 1 + TOLERANCE:
+            break
+        if high and not low < factor < high:
+            factor = math.sqrt(low * high)
+        share = (rate.compute_step_s(factor) - limit_s) / threshold_s
+        if share > 1:
+            low = factor
+        else:
+            high = factor
+        if abs(share - 1) < TOLERANCE:
+            return factor
+        factor *= max(share, 1e-3) ** (1 / power)
+    return high or factor
+
+
+def _format_rate(row: RateSensitivity, factor: float) -> str:
+    if row.value is None:
+        return "-" if factor == 1.0 else f"{factor:.3g} times as fast"
+    if row.unit == "s":
+        return format_seconds(row.value / factor)
+    return format_scaled(row.value * factor, row.unit)
+
+
+def _format_change(time_s: float, step_s: float) -> str:
+    return f"{100 * (time_s / step_s - 1):+.1f} %" if step_s else "-"
+
+
+def _draw_bar(row: RateSensitivity, step_s: float, largest_s: float) -> str:
+    """Draw the changes as a bar that reaches to both sides of a line."""
+    half = _BAR_WIDTH // 2
+    left = round(half * max(step_s - row.faster_s, 0.0) / largest_s)
+    right = round(half * max(row.slower_s - step_s, 0.0) / largest_s)
+    return f"{'#' * left:>{half}}|{'#' * right:<{half}}"
+
+
+def _describe_rate(row: RateSensitivity, step_s: float) -> list[str]:
+    gain = 1 - row.limit_s / step_s if step_s else 0.0
+    side = "below" if row.unit == "s" else "above"
+    lines = []
+    if gain <= LEAST_GAIN:
+        lines.append(f"{row.name}: no rate is worth more than {format_percent(max(gain, 0.0))}")
+    else:
+        lines.append(
+            f"{row.name} stops to matter {side} {_format_rate(row, row.break_even)}, and is worth "
+            f"at most {format_percent(gain)}"
+        )
+    if row.one_more_link_s is not None and step_s:
+        worth = format_percent(1 - row.one_more_link_s / step_s)
+        lines.append(f"{row.name}: one more network card for each host is worth {worth}")
+    return lines
