@@ -16,12 +16,14 @@ from hespas.workflows.estimate_source import load_program_source, read_program
 from hespas.workflows.program_estimate import ProgramEstimate
 from hespas.workflows.run_config import OUTPUTS, load_json_object
 from hespas.workflows.run_flow import TextFunction, ignore_text
+from hespas.workflows.sensitivity.run_sensitivity import analyse_run_folder
 
 if TYPE_CHECKING:
     from hespas.simulators.report_rows import SimulationReport
     from hespas.workflows.planning.plan_result import LayoutPlan
     from hespas.workflows.run_comparison import ComparedResult, WorkScaling
     from hespas.workflows.run_summary import RunSummary
+    from hespas.workflows.sensitivity.step_sensitivity import StepSensitivity
     from hespas.workflows.sweep.sweep_runner import SweepOutcome
 
 Program = Union[str, bytes, "os.PathLike[str]", ir.Module, Any]
@@ -114,6 +116,33 @@ def _select_device(target: str | None, node: str | None) -> str:
     if device is None:
         raise UsageError("no type of device is given", remedy='name it, as in target="H100_80GB"')
     return device
+
+
+def sensitivity(
+    program: ProgramEstimate | Program | Callable[..., Any], *args: Any, **options: Any
+) -> StepSensitivity:
+    """Evaluate a step at other rates of its node and its network.
+
+    Args:
+        program: An estimate, the output folder of a run, or what `hespas.estimate` takes.
+        *args: The arguments of a function, as for `hespas.estimate`.
+        **options: The keywords of `hespas.estimate`; none for an estimate or a folder.
+
+    Returns:
+        The elasticity of the step to every rate, and where each of them stops to matter.
+
+    Raises:
+        HespasError: The program cannot be estimated, or the estimator measures or takes its rates
+            from no node.
+    """
+    is_folder = isinstance(program, (str, os.PathLike)) and os.path.isdir(program)
+    if not is_folder and not isinstance(program, ProgramEstimate):
+        return estimate(program, *args, **options).sensitivity()
+    if args or options:
+        raise UsageError("it is a result already: arguments and options do not change it")
+    if isinstance(program, ProgramEstimate):
+        return program.sensitivity()
+    return analyse_run_folder(os.fspath(program))
 
 
 def run(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hespas.simulators.timeline import TimelineSummary
     from hespas.workflows.run_differences import RunDifference
     from hespas.workflows.run_summary import RunSummary
+    from hespas.workflows.sensitivity.step_sensitivity import StepSensitivity
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,23 @@ class ProgramEstimate:
             write_traces(self.summary.emitted.trace, Path(folder))
             inputs = load_inputs(folder, system)
             return write_timeline(simulation.result, inputs.get_device_nodes, inputs.groups, path)
+
+    def sensitivity(self) -> StepSensitivity:
+        """Evaluate the step at other rates of the node and the network.
+
+        Without a simulation, this is the sensitivity of the compute time.
+
+        Raises:
+            HespasError: The estimator measures, or takes its rates from no node.
+        """
+        from hespas.workflows.sensitivity.step_replay import ReplayedNetwork
+        from hespas.workflows.sensitivity.step_sensitivity import analyse_step
+
+        network, system = None, self.summary.system
+        if self.summary.simulation is not None and system is not None:
+            choice = self.summary.network_settings.build_simulator_choice()
+            network = ReplayedNetwork(system, choice)
+        return analyse_step(self.module, network)
 
     def compare(self, other: ProgramEstimate) -> RunDifference:
         """Return what differs in another estimate: settings, times, kernels, layers, collectives.

@@ -109,6 +109,10 @@ class RunConfig(BaseModel):
     timeline: Annotated[str | None, Flag("FILE", is_output=True)] = Field(
         default=None, description="write a timeline of the simulation for https://ui.perfetto.dev"
     )
+    sensitivity: Annotated[bool, Flag(is_output=True)] = Field(
+        default=False,
+        description="also report how much each rate of the node and the network matters",
+    )
     congestion: bool = Field(default=False, description="messages on a link share its bandwidth")
     curves: Annotated[str | None, Flag("DEVICE")] = Field(
         default=None,

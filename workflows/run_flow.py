@@ -43,6 +43,7 @@ from hespas.workflows.run_warnings import warn_of_doubtful_program, warn_of_fore
 
 if TYPE_CHECKING:
     from hespas.simulators.report_rows import SimulationReport
+    from hespas.workflows.sensitivity.step_sensitivity import StepSensitivity
 
 TextFunction = Callable[[str], None]
 
@@ -97,8 +98,23 @@ def run_program(
             raise
         summary = summarise_run(plan, outcome, simulation)
         summary = replace(summary, emitted=replace(summary.emitted, folder=destination))
+        if plan.sensitivity:
+            if progress is not None:
+                progress("sensitivity")
+            summary = replace(summary, sensitivity=_analyse_sensitivity(plan, outcome))
         _write_result(folder, plan, outcome, summary)
     return summary
+
+
+def _analyse_sensitivity(plan: RunPlan, outcome: RunOutcome) -> StepSensitivity:
+    """Evaluate the step of an executed plan at other rates; raises HespasError."""
+    from hespas.workflows.sensitivity.step_replay import ReplayedNetwork
+    from hespas.workflows.sensitivity.step_sensitivity import analyse_step
+
+    network = None
+    if plan.network is not None and plan.system is not None:
+        network = ReplayedNetwork(plan.system, plan.network.choice)
+    return analyse_step(outcome.module, network, is_current=True)
 
 
 def find_emit_step(plan: RunPlan) -> EmitChakraPass:

@@ -67,6 +67,7 @@ class RunPlan:
         network_settings: What ``hespas simulate`` uses by default for the traces, also if the run
             itself does not simulate them.
         step_figures: Values of the options ``run_config.STEP`` that the user set.
+        sensitivity: Whether to evaluate the step at other rates of node and network.
     """
 
     mlir: str
@@ -78,6 +79,7 @@ class RunPlan:
     network: NetworkPlan | None = None
     network_settings: NetworkSettings = field(default_factory=NetworkSettings)
     step_figures: Mapping[str, float] = field(default_factory=dict)
+    sensitivity: bool = False
 
 
 def merge_run_config(
@@ -126,6 +128,7 @@ def build_run_plan(config: RunConfig, where: str = "") -> RunPlan:
         keep_going=config.keep_going,
         network=plan_network(config),
         network_settings=select_network_settings(config),
+        sensitivity=config.sensitivity,
     )
     return add_requested_figures(plan, config)
 

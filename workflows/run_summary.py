@@ -26,6 +26,7 @@ from hespas.workflows.step_band import compute_step_band
 if TYPE_CHECKING:
     from hespas.estimators.measure.measurement_run import MeasureStatistics
     from hespas.simulators.report_rows import SimulationReport
+    from hespas.workflows.sensitivity.step_sensitivity import StepSensitivity
 
 SHOWN = 8  # rows of a table
 TABLES = {"op": "kinds", "bound": "bounds", "dtype": "dtypes"}  # keys of module_stats.json
@@ -52,6 +53,7 @@ class RunSummary:
         planned_bytes: The peak memory of XLA's own plan for one device; None if it is not known.
         node: The node; None if it is unknown.
         derived: Utilisation, rates, energy and cost of a step.
+        sensitivity: How much each rate of node and network matters; None if nobody asked.
     """
 
     program: str
@@ -69,6 +71,7 @@ class RunSummary:
     planned_bytes: int | None = None
     node: NodeSpec | None = None
     derived: DerivedFigures | None = None
+    sensitivity: StepSensitivity | None = None
 
     @property
     def fits_memory(self) -> bool | None:
@@ -216,6 +219,7 @@ def to_summary_json(summary: RunSummary) -> dict[str, Any]:
         "gaps": totals["gaps"],
         "memory": _to_memory_json(summary),
         "derived": summary.derived.to_json() if summary.derived else None,
+        **({"sensitivity": summary.sensitivity.to_json()} if summary.sensitivity else {}),
     }
 
 
@@ -269,6 +273,7 @@ def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> lis
         *(_build_time_share_table(summary, by) for by in TABLES),
         _build_collective_totals_table(summary),
         _build_derived_table(summary),
+        *(summary.sensitivity.build_report_tables() if summary.sensitivity else ()),
         TextTable("Result", end, left=2),
     ]
     return [table for table in tables if table.rows]

@@ -14,9 +14,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hespas.dialects.attrs import Cost
     from hespas.support.errors import HespasError
-    from hespas.workflows.api import compare, estimate, plan, read, run, simulate, sweep
+    from hespas.workflows.api import (
+        compare,
+        estimate,
+        plan,
+        read,
+        run,
+        sensitivity,
+        simulate,
+        sweep,
+    )
     from hespas.workflows.program_estimate import ProgramEstimate, RegionTime, TimeBreakdown
     from hespas.workflows.run_differences import RunDifference, TimeChange
+    from hespas.workflows.sensitivity.step_sensitivity import RateSensitivity, StepSensitivity
     from hespas.workflows.time_ranking import RankedTime, TimeRanking
 
 __version__ = "0.1.0"
@@ -25,8 +35,10 @@ __all__ = [
     "HespasError",
     "ProgramEstimate",
     "RankedTime",
+    "RateSensitivity",
     "RegionTime",
     "RunDifference",
+    "StepSensitivity",
     "TimeBreakdown",
     "TimeChange",
     "TimeRanking",
@@ -36,6 +48,7 @@ __all__ = [
     "plan",
     "read",
     "run",
+    "sensitivity",
     "simulate",
     "sweep",
 ]
@@ -47,6 +60,9 @@ _MODULES = {
         ("ProgramEstimate", "RegionTime", "TimeBreakdown"), "hespas.workflows.program_estimate"
     ),
     **dict.fromkeys(("RunDifference", "TimeChange"), "hespas.workflows.run_differences"),
+    **dict.fromkeys(
+        ("RateSensitivity", "StepSensitivity"), "hespas.workflows.sensitivity.step_sensitivity"
+    ),
     **dict.fromkeys(("RankedTime", "TimeRanking"), "hespas.workflows.time_ranking"),
 }
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
+from hespas.estimators.base import CostItem
+from hespas.estimators.work import WorkPart
 from hespas.support.errors import HespasError
 from hespas.workflows.sensitivity.step_replay import StepReplay
 
@@ -27,7 +29,7 @@ class StepRate:
         value: Its value; of a latency, in seconds; None if there are several values.
         unit: The unit of the value.
         compute_step_s: Computes the step time at a factor on the rate, in seconds.
-        links: Of a link bandwidth between hosts, the devices of a host; else 0.
+        links: Of a bandwidth between hosts, the devices of a host; else 0.
     """
 
     name: str
@@ -67,7 +69,8 @@ def _list_product_rates(replay: StepReplay) -> Iterator[StepRate]:
         yield StepRate(title, "products", value, "FLOP/s", compute_step_s)
 
 
-def _list_known_parts(item):  # type: ignore[no-untyped-def]
+def _list_known_parts(item: CostItem) -> Sequence[WorkPart]:
+    """Return the operations of a kernel; none if they are not known."""
     try:
         return item.work.parts
     except HespasError:
@@ -75,6 +78,7 @@ def _list_known_parts(item):  # type: ignore[no-untyped-def]
 
 
 def _find_rate_entry(node: NodeSpec, dtype: str) -> str:
+    """Return the entry of the peak rates that products of a type use; "" if there is none."""
     try:
         return node.find_peak_rate("matrix", dtype).via or f"matrix.{dtype}"
     except HespasError:

@@ -86,15 +86,13 @@ class StepSensitivity:
     rows: tuple[RateSensitivity, ...]
 
     def __str__(self) -> str:
-        text = "\n\n".join(map(format_plain_table, self.build_tables()))
-        return "\n".join([text, "", *(f"- {line}" for line in self.list_findings())])
+        return "\n\n".join(map(format_plain_table, self.build_report_tables()))
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        findings = TextTable("", [(line,) for line in self.list_findings()])
-        return format_html_page("", [*self.build_tables(), *([findings] if self.rows else [])])
+        return format_html_page("", self.build_report_tables())
 
     def __getitem__(self, name: str) -> RateSensitivity:
         """Return the row of a rate by its name; raises KeyError."""
@@ -111,7 +109,12 @@ class StepSensitivity:
             "rates": [asdict(row) for row in self.rows],
         }
 
-    def build_tables(self) -> list[TextTable]:
+    def build_report_tables(self) -> list[TextTable]:
+        """Build the table of the rates, and what follows from it in words."""
+        findings = TextTable("Break-evens", [(line,) for line in self.list_findings()])
+        return [self._build_rate_table(), findings] if self.rows else [self._build_rate_table()]
+
+    def _build_rate_table(self) -> TextTable:
         """Build the table of the rates, with a tornado of their swings."""
         largest = max((abs(row.swing_s) for row in self.rows), default=0.0) or 1.0
         rows = [
@@ -129,7 +132,7 @@ class StepSensitivity:
         what = "Step time" if self.is_step else "Compute time"
         title = f"{what} {format_seconds(self.step_time_s)} by rate: 20 % less, 25 % more, no limit"
         header = ("rate", "now", "elasticity", "less", "", "more", "no limit")
-        return [TextTable(title, rows, header, left=2)]
+        return TextTable(title, rows, header, left=2)
 
     def list_findings(self) -> list[str]:
         """List in words where each rate stops to matter, and what one more link is worth."""
