@@ -135,14 +135,19 @@ def sensitivity(
         HespasError: The program cannot be estimated, or the estimator measures or takes its rates
             from no node.
     """
-    is_folder = isinstance(program, (str, os.PathLike)) and os.path.isdir(program)
-    if not is_folder and not isinstance(program, ProgramEstimate):
-        return estimate(program, *args, **options).sensitivity()
+    if isinstance(program, (str, os.PathLike)) and os.path.isdir(folder := os.fspath(program)):
+        _refuse_options(args, options)
+        return analyse_run_folder(str(folder))
+    if isinstance(program, ProgramEstimate):
+        _refuse_options(args, options)
+        return program.sensitivity()
+    return estimate(program, *args, **options).sensitivity()
+
+
+def _refuse_options(args: Sequence[Any], options: Mapping[str, Any]) -> None:
+    """Raise UsageError if there are arguments or options for a result."""
     if args or options:
         raise UsageError("it is a result already: arguments and options do not change it")
-    if isinstance(program, ProgramEstimate):
-        return program.sensitivity()
-    return analyse_run_folder(os.fspath(program))
 
 
 def run(

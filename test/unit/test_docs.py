@@ -43,6 +43,7 @@ def test_examples_run(page, tmp_path, monkeypatch):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "examples").symlink_to(ROOT / "docs" / "examples")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # a program may import a file that the page has shown
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     output = ""
@@ -52,7 +53,9 @@ def test_examples_run(page, tmp_path, monkeypatch):
             output = done.out + done.err
             assert done.code == (kind == "sh fails"), f"{text}\n{output}"
         elif "=" in kind:
-            Path(kind.split("=")[1]).write_text(text)
+            file = Path(kind.split("=")[1])
+            file.write_text(text)
+            sys.modules.pop(file.stem if file.suffix == ".py" else "", None)
         elif kind == "text" and output:
             assert matches(text, output), f"expected\n{text}\nbut\n{output}"
 

@@ -39,6 +39,13 @@ def sensitivity(estimate: hespas.ProgramEstimate) -> hespas.StepSensitivity:
     return estimate.sensitivity()
 
 
+def replay_step(estimate: hespas.ProgramEstimate) -> StepReplay:
+    system = estimate.summary.system
+    assert system is not None
+    choice = estimate.summary.network_settings.build_simulator_choice()
+    return StepReplay(estimate.module, ReplayedNetwork(system, choice))
+
+
 def change_node(folder: Path, name: str, change: Callable[[dict[str, Any]], None]) -> str:
     """Write the files of a node and of the nodes that it is like, changed, and return its file."""
     path = folder / f"{name}.json"
@@ -145,19 +152,17 @@ def test_the_replay_is_the_step_that_was_estimated(estimate, sensitivity):
 
 def test_a_chain_of_nodes_is_not_simulated_again(estimate):
     """The shortcut gives what a simulation gives."""
-    choice = estimate.summary.network_settings.build_simulator_choice()
-    replay = StepReplay(estimate.module, ReplayedNetwork(estimate.summary.system, choice))
-    assert replay._is_chain
+    replay = replay_step(estimate)
+    assert replay._is_chain and replay.network is not None
     faster = [time_ns / 3 for time_ns in replay.base_kernels_ns]
-    simulated_s = replay._simulate_step_s(faster, estimate.summary.system)
+    simulated_s = replay._simulate_step_s(faster, replay.network.system)
     assert replay.compute_step_s(faster) == pytest.approx(simulated_s, rel=1e-6)
 
 
 def test_steps_with_overlap_are_simulated(estimate):
     options = {**OPTIONS, "split": "individual-merge", "estimator": "roofline"}
     overlapped = hespas.estimate(PROGRAM, node=NODE, system=SYSTEM, **options)
-    choice = overlapped.summary.network_settings.build_simulator_choice()
-    replay = StepReplay(overlapped.module, ReplayedNetwork(overlapped.summary.system, choice))
+    replay = replay_step(overlapped)
     assert not replay._is_chain
     assert replay.base_step_s == pytest.approx(overlapped.step_time_s, abs=2e-9)
 

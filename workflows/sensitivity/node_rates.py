@@ -111,10 +111,11 @@ def _list_other_node_rates(replay: StepReplay) -> Iterator[StepRate]:
 
 
 def _list_link_rates(replay: StepReplay, system: SystemSpec) -> Iterator[StepRate]:
+    sizes, host_devices = system.npus_count, system.npus_count[0]
     for dim, (bandwidth, latency_ns) in enumerate(
         zip(system.bandwidth_gib_s, system.latency_ns, strict=True)
     ):
-        if system.npus_count[dim] < 2:
+        if sizes[dim] < 2:
             continue
 
         def scale_bandwidth(factor: float, dim: int = dim) -> float:
@@ -125,8 +126,8 @@ def _list_link_rates(replay: StepReplay, system: SystemSpec) -> Iterator[StepRat
             values = _scale_entry(system.latency_ns, dim, 1 / factor)
             return replay.compute_step_s(system=replace(system, latency_ns=values))
 
-        where = f"dimension {dim + 1}" if len(system.npus_count) > 1 else "links"
-        hosts = system.npus_count[0] if dim else 0
+        where = f"dimension {dim + 1}" if len(sizes) > 1 else "links"
+        hosts = host_devices if dim else 0
         value = bandwidth * 2.0**30
         yield StepRate(
             f"bandwidth, {where}", "link bandwidth", value, "B/s", scale_bandwidth, hosts

@@ -30,7 +30,7 @@ from hespas.workflows.sensitivity.step_replay import ReplayedNetwork, StepReplay
 FACTOR = 1.25  # on each rate, in both directions
 NO_LIMIT = 1e6  # a factor that makes a rate as good as infinite
 LEAST_GAIN = 0.01  # of the step: gains below it do not matter
-MAX_EVALUATIONS = 5  # of the search for a break-even
+MAX_EVALUATIONS = 8  # of the search for a break-even
 TOLERANCE = 0.05  # of a break-even
 _BAR_WIDTH = 24  # characters of the largest change
 
@@ -129,8 +129,8 @@ class StepSensitivity:
             )
             for row in self.rows
         ]
-        what = "Step time" if self.is_step else "Compute time"
-        title = f"{what} {format_seconds(self.step_time_s)} by rate: 20 % less, 25 % more, no limit"
+        time = f"{self._name_time()} {format_seconds(self.step_time_s)}"
+        title = f"{time} by rate: 20 % less, 25 % more, no limit"
         header = ("rate", "now", "elasticity", "less", "", "more", "no limit")
         return TextTable(title, rows, header, left=2)
 
@@ -142,7 +142,11 @@ class StepSensitivity:
         """Draw the tornado to a file (.svg, .png or .pdf); raises HespasError."""
         from hespas.workflows.sensitivity.tornado_plot import write_tornado_plot
 
-        write_tornado_plot(self, path)
+        rows = [(row.name, row.slower_s, row.faster_s) for row in self.rows]
+        write_tornado_plot(self._name_time(), self.step_time_s, rows, path)
+
+    def _name_time(self) -> str:
+        return "Step time" if self.is_step else "Compute time"
 
 
 def analyse_step(
