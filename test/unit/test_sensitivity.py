@@ -224,7 +224,7 @@ def test_the_command_the_folder_and_the_estimate_agree(sensitivity, tmp_path, ca
 
 def test_the_report_names_rates_and_break_evens(sensitivity, tmp_path):
     text = str(sensitivity)
-    assert text == repr(sensitivity) and text.startswith("Step time 58")
+    assert text == repr(sensitivity) and text.startswith("Step time ")
     assert "memory bandwidth stops to matter above" in text
     assert "<table>" in sensitivity._repr_html_()
     path = tmp_path / "tornado.svg"
