@@ -96,8 +96,8 @@ def _add_limit_flags(parser: CommandParser) -> None:
     )
     limits.add_argument(
         "--fail-above", dest="step", type=_parse_step_limit, metavar="LIMIT",
-        help="limit of the step: a percentage such as 3%%, or band: it takes longer with a "
-        "probability of 90 %%, by the band of the difference",
+        help="limit of the step: a percentage such as 3%%; 3%%+band: it takes longer by more than "
+        "this with a probability of 90 %%, by the band of the difference; band: 0%%+band",
     )  # fmt: skip
     limits.add_argument(
         "--fail-memory-above", dest="memory", type=_parse_share_limit, metavar="PERCENT",

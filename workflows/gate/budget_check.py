@@ -21,32 +21,33 @@ class GrowthLimit:
     """How much a figure may grow.
 
     Attributes:
-        share: The growth that is allowed, as a share; None if any growth is allowed that the band
-            of the difference does not exclude from being zero.
+        share: The growth that is allowed, as a share.
+        is_of_band: Whether the lower end of the band of the difference must exceed it, which it
+            does if the figure has grown by more with a probability of 90 %.
     """
 
-    share: float | None
-
-    def __str__(self) -> str:
-        return BAND if self.share is None else f"{100 * self.share:g} %"
+    share: float
+    is_of_band: bool = False
 
 
 def parse_growth_limit(text: str | float, *, allows_band: bool = False) -> GrowthLimit:
-    """Parse a limit: a number of percent such as ``3%`` or ``3``, or ``band``.
+    """Parse a limit: a percentage such as ``3%`` or ``3``, or ``3%+band``; ``band`` is ``0%+band``.
 
     Raises:
         UsageError: It is something else, or negative.
     """
-    if text == BAND and allows_band:
-        return GrowthLimit(None)
+    number, plus, band = str(text).rpartition("+")
+    is_of_band = allows_band and band == BAND
+    if is_of_band:
+        number = number if plus else "0"
     try:
-        percent = float(str(text).strip().removesuffix("%"))
+        percent = float((number if is_of_band else str(text)).strip().removesuffix("%"))
     except ValueError:
         percent = math.nan
     if not math.isfinite(percent) or percent < 0:
-        choices = "a percentage such as 3%" + (f", or {BAND}" if allows_band else "")
+        choices = "a percentage such as 3%" + (f", {BAND} or 3%+{BAND}" if allows_band else "")
         raise UsageError(f"'{text}' is not {choices}")
-    return GrowthLimit(percent / 100)
+    return GrowthLimit(percent / 100, is_of_band)
 
 
 @dataclass(frozen=True)
@@ -99,17 +100,19 @@ def _check_step(comparison: StepComparison, limit: GrowthLimit | None) -> Iterat
     simulated = None not in (before.step_time_s, after.step_time_s)
     old_s, new_s = select_times(before, after)
     growth, band_s = compute_relative_growth(old_s, new_s), comparison.band_s
-    if limit.share is None and band_s is None:
-        raise HespasError(
-            "the difference has no band: the estimator has none, or a result has no kernels",
-            remedy="give a percentage",
-        )
-    is_violated = (
-        growth > limit.share if limit.share is not None else band_s is not None and band_s[0] > 0
-    )
+    is_violated = growth > limit.share
+    if limit.is_of_band:
+        if band_s is None:
+            raise HespasError(
+                "the difference has no band: the estimator has none, or a result has no kernels",
+                remedy="give a percentage",
+            )
+        is_violated = band_s[0] > limit.share * old_s
     if not is_violated:
         return
-    allowed = "more than its band" if limit.share is None else f"more than the {limit} allowed"
+    allowed = f"more than the {_format_limit(limit)} allowed"
+    if limit.is_of_band:
+        allowed += " with a probability of 90 %"
     details = f"{format_seconds(old_s)} to {format_seconds(new_s)}"
     if band_s is not None:
         ends = " to ".join(map(format_signed_seconds, band_s))
@@ -126,7 +129,7 @@ def _check_step(comparison: StepComparison, limit: GrowthLimit | None) -> Iterat
 def _check_memory(
     comparison: StepComparison, limit: GrowthLimit | None
 ) -> Iterator[BudgetViolation]:
-    if limit is None or limit.share is None:
+    if limit is None:
         return
     old, new = comparison.before.peak_bytes, comparison.after.peak_bytes
     if old is None or new is None:
@@ -136,7 +139,8 @@ def _check_memory(
         yield BudgetViolation(
             "memory",
             growth,
-            f"the peak memory is {_format_growth(growth)} higher, more than the {limit} allowed "
+            f"the peak memory is {_format_growth(growth)} higher, more than the "
+            f"{_format_limit(limit)} allowed "
             f"({format_scaled(old, 'B')} to {format_scaled(new, 'B')})"
             + _list_causes(comparison.causes, lambda cause: cause.memory_bytes),
         )
@@ -145,7 +149,7 @@ def _check_memory(
 def _check_exposed(
     comparison: StepComparison, limit: GrowthLimit | None
 ) -> Iterator[BudgetViolation]:
-    if limit is None or limit.share is None:
+    if limit is None:
         return
     old_s, new_s = comparison.before.exposed_comm_s, comparison.after.exposed_comm_s
     if old_s is None or new_s is None:
@@ -158,9 +162,14 @@ def _check_exposed(
             "exposed",
             growth,
             f"the exposed communication grows by {_format_growth(growth)} of the step, more than "
-            f"the {limit} allowed ({format_seconds(old_s)} to {format_seconds(new_s)})"
+            f"the {_format_limit(limit)} allowed "
+            f"({format_seconds(old_s)} to {format_seconds(new_s)})"
             + _list_causes(comparison.causes, lambda cause: cause.exposed_s),
         )
+
+
+def _format_limit(limit: GrowthLimit) -> str:
+    return f"{100 * limit.share:g} %"
 
 
 def _format_growth(growth: float) -> str:

@@ -122,10 +122,10 @@ class StepProfile(_ProfileModel):
     """
 
     settings: dict[str, Any]
-    step_time_s: float | None
+    step_time_s: float | None = None
     compute_s: float
-    exposed_comm_s: float | None
-    memory: dict[str, int] | None
+    exposed_comm_s: float | None = None
+    memory: dict[str, int] | None = None
     peak_op: str = Field(default="", exclude=True)
     kernels: list[KernelProfile] = Field(default_factory=list)
     collectives: list[CollectiveProfile] = Field(default_factory=list)
