@@ -13,13 +13,12 @@ from hespas.support.errors import HespasError
 from hespas.workflows import api
 from hespas.workflows.gate.budget_baseline import (
     check_equal_settings,
-    profile_estimate,
     read_baseline,
     write_baseline,
 )
 from hespas.workflows.gate.budget_check import BudgetLimits, find_violations, parse_growth_limit
 from hespas.workflows.gate.step_comparison import StepComparison
-from hespas.workflows.gate.step_profile import StepProfile
+from hespas.workflows.gate.step_profile import StepProfile, profile_result
 
 DEFAULT_GROWTHS = {"step": "1%+band", "memory": "1%", "exposed": "1%"}
 
@@ -45,13 +44,14 @@ class StepBudget:
         """The file of the baselines."""
         return self.test_file.with_suffix(".budgets.json")
 
-    def __call__(self, program: api.Program, name: str = "", **options: Any) -> StepProfile:
+    def __call__(self, program: Any, *args: Any, name: str = "", **options: Any) -> StepProfile:
         """Estimate a program, and fail the test if it is worse than its baseline.
 
         Args:
-            program: See `hespas.read`: what ``jax.jit(f).lower(...)`` returns, or a file.
+            program: See `hespas.estimate`: a JAX function, a file, or a module.
+            *args: The arguments of the function.
             name: Tells several programs of one test apart.
-            **options: ``node``, ``system`` and other options of `hespas.estimate`, and limits:
+            **options: ``target``, ``system`` and other options of `hespas.estimate`, and limits:
                 ``step_growth`` (default ``1%+band``), ``memory_growth`` and ``exposed_growth``
                 (``1%``), None for no limit. They override those of the marker.
 
@@ -61,14 +61,14 @@ class StepBudget:
         Raises:
             HespasError: The program cannot be estimated.
         """
-        options = {"form": None, **self.options, **options}
+        options = {**self.options, **options}
         growths = {
             figure: options.pop(f"{figure}_growth")
             for figure in DEFAULT_GROWTHS
             if f"{figure}_growth" in options
         }
         baseline_name = f"{self.test_name} {name}".rstrip()
-        profile = profile_estimate(api.estimate(program, **options))
+        profile = profile_result(api.estimate(program, *args, **options).to_run_result())
         if self.is_update:
             write_baseline(self.baseline_file, baseline_name, profile)
             return profile

@@ -214,9 +214,10 @@ class ProgramEstimate:
         Args:
             other: The other estimate.
         """
-        return run_differences.find_run_differences(self._to_result(), other._to_result())
+        return run_differences.find_run_differences(self.to_run_result(), other.to_run_result())
 
-    def _to_result(self) -> RunResult:
+    def to_run_result(self) -> RunResult:
+        """Return the estimate as the result of a run that left no folder."""
         from hespas.workflows import simulation_report
 
         summary, details = self.summary, None

@@ -16,7 +16,7 @@ FLAGS = ("-p", PLUGIN, "-p", "no:xdist", "-p", "no:cacheprovider", "--import-mod
 TEST = """
 import pytest
 
-@pytest.mark.hespas_budget(node="A100_SXM_40GB", system="A100_SXM_40GB_4GPU", form="as-is")
+@pytest.mark.hespas_budget(target="A100_SXM_40GB", system="A100_SXM_40GB_4GPU")
 class TestSpeed:
     def test_step(self, hespas_budget):
         profile = hespas_budget("step.mlir")
@@ -91,7 +91,7 @@ def test_a_damaged_baseline_is_an_error(project, capsys):
 
 
 def test_a_program_without_a_system_has_no_exposed_communication(project, capsys):
-    bare = TEST.replace('system="A100_SXM_40GB_4GPU", ', "").replace("step_time_s > profile.", "")
+    bare = TEST.replace(', system="A100_SXM_40GB_4GPU"', "").replace("step_time_s > profile.", "")
     Path("test_speed.py").write_text(bare)
     assert run_tests(capsys, "--hespas-update")[0] == 0
     assert run_tests(capsys)[0] == 0

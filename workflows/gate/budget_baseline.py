@@ -5,25 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hespas.configs import read_json
 from hespas.configs.validation import validate_config
 from hespas.support.errors import HespasError
 from hespas.support.output_file import write_atomically
-from hespas.workflows.gate.step_profile import StepProfile, profile_step
-from hespas.workflows.run_summary import to_summary_json
-from hespas.workflows.simulation_report import to_simulation_json
-
-if TYPE_CHECKING:
-    from hespas.workflows.api import ProgramEstimate
-
-
-def profile_estimate(estimate: ProgramEstimate) -> StepProfile:
-    """Profile what ``hespas.estimate`` returns."""
-    report = estimate.summary.simulation
-    simulation = None if report is None else to_simulation_json(report, traces="", system="")
-    return profile_step(estimate.module, to_summary_json(estimate.summary), simulation)
+from hespas.workflows.gate.step_profile import StepProfile
 
 
 def read_baseline(path: Path, name: str) -> StepProfile | None:
