@@ -108,7 +108,7 @@ def read_measurements(path: str, device: str | None = None, source: str = "") ->
     Raises:
         HespasError: The file cannot be read, or its form is unknown.
     """
-    return parse_measurements(_read_text(path), path, device, source)
+    return parse_measurements(read_table_text(path), path, device, source)
 
 
 def parse_measurements(
@@ -166,7 +166,8 @@ def _check_measurement(measurement: KernelMeasurement) -> None:
         raise ValueError(f"the sizes are {measurement.sizes}")
 
 
-def _read_text(path: str) -> str:
+def read_table_text(path: str) -> str:
+    """Read the text of a table, packed or not; raises HespasError."""
     try:
         return unpack_bytes(Path(path).read_bytes(), path).decode("utf-8-sig")
     except OSError as error:

@@ -32,7 +32,11 @@ from hespas.estimators.calibrated.kernel_times import estimate_product_time
 from hespas.estimators.product_shapes import MatrixProduct
 from hespas.support.errors import HespasError
 from hespas.workflows.calibration.fit_scores import estimate_measured_kernel
-from hespas.workflows.calibration.measurement_tables import KernelMeasurement, read_measurements
+from hespas.workflows.calibration.measurement_tables import (
+    KernelMeasurement,
+    read_measurements,
+    read_table_text,
+)
 
 SOURCES = {
     "tables": "ai-dynamo/aiconfigurator 095f58a51 (Apache-2.0): products, attention, streams, NCCL",
@@ -70,6 +74,10 @@ _FAMILIES: dict[str, Family] = {
 }  # fmt: skip
 _LEAST_S, _MOST_S = 3e-5, 2e-2  # kernels that make up training steps
 _MOST_KERNELS = 300  # of a source, at equal distances in its table
+_SUSTAINED_PRODUCT = f"product.bf16{SUSTAINED}"
+_POWER_DONORS = {  # boards with tables at the power limit, and another board with known energies
+    "H200_141GB": "B200_180GB", "B200_180GB": "H200_141GB", "GB200_186GB": "B200_180GB",
+}  # fmt: skip
 _FITTED_ENGINE = "vllm"  # whose tables the constants were fitted to
 # Small sizes, which larger ones are extrapolated from, by class, with the stem of its tables.
 _SMALL_SIZES = {
@@ -141,9 +149,8 @@ def read_source(
 
 def list_engines(path: Path) -> list[str]:
     """List the engines of a table, which its rows name."""
-    from hespas.workflows.calibration.measurement_tables import _read_text
-
-    return sorted({row["engine"] for row in csv.DictReader(_read_text(str(path)).splitlines())})
+    text = read_table_text(str(path))
+    return sorted({row["engine"] for row in csv.DictReader(text.splitlines())})
 
 
 def load_constants(
@@ -167,11 +174,11 @@ def drop_correction(name: str, kind: str) -> DeviceConstants:
     return replace(constants, fits={**constants.fits, kind: fit})
 
 
-def without_sustained(name: str, *, power: bool) -> DeviceConstants:
-    """Return the constants of a board's bursts, with or without its model of power."""
+def load_burst_constants(name: str) -> DeviceConstants:
+    """Return the constants of a board's bursts, without its model of power."""
     constants = load_constants(name)
     fits = {key: fit for key, fit in constants.fits.items() if not key.endswith(SUSTAINED)}
-    return replace(constants, fits=fits, power=constants.power if power else None)
+    return replace(constants, fits=fits, power=None)
 
 
 def compare_boards(
@@ -187,8 +194,8 @@ def compare_boards(
             yield source.compare(cause, constants, donor)
 
 
-def compare_tables(folder: Path) -> Iterator[dict[str, Any]]:
-    """Compare the boards of aiconfigurator: products, attention and streams."""
+def compare_products_and_attention(folder: Path) -> Iterator[dict[str, Any]]:
+    """Compare the boards of aiconfigurator, and their classes with related ones."""
     chips = {board: chip for board, (chip, _) in _BOARDS.items()}
     for kind, stem in (("product.bf16", "gemm"), ("attention", "attention")):
         sources = {
@@ -197,67 +204,67 @@ def compare_tables(folder: Path) -> Iterator[dict[str, Any]]:
             if (source := read_source(folder / f"{stem}_{ending}.csv.xz", kind, board))
         }
         yield from compare_boards(sources, chips)
-        if kind == "attention":
-            for board, source in sources.items():
-                constants = load_constants(board, without=["attention"])
-                yield source.compare("assumed", constants, f"{board}, products")
-        else:
-            for board, source in sources.items():
-                constants = drop_correction(board, kind)
-                yield source.compare("assumed", constants, f"{board}, no correction over sizes")
-    streams: dict[str, HeldOutSource] = {}
+        for board, source in sources.items():
+            if kind == "attention":
+                constants, origin = load_constants(board, without=["attention"]), "products"
+            else:
+                constants, origin = drop_correction(board, kind), "no correction over sizes"
+            yield source.compare("assumed", constants, f"{board}, {origin}")
+
+
+def compare_streams(folder: Path) -> Iterator[dict[str, Any]]:
+    """Compare the streams of aiconfigurator by board, and those of its engines on each board."""
+    fitted: dict[str, HeldOutSource] = {}
     for board, (_, ending) in _BOARDS.items():
         path = folder / f"stream_{ending}.csv.xz"
         for engine in list_engines(path) if path.exists() else ():
             source = read_source(path, "stream.loop", board, engine)
             if source is not None and engine.startswith(_FITTED_ENGINE):
-                streams[board] = source
+                fitted[board] = source
             elif source is not None:
                 named = replace(source, name=f"{board}, {engine}")
                 yield named.compare("source", load_constants(board), board)
-    yield from compare_boards(streams, chips)
+    yield from compare_boards(fitted, {board: chip for board, (chip, _) in _BOARDS.items()})
+
+
+def read_sustained_sources(
+    folder: Path, stem: str, kind: str, boards: Iterable[str]
+) -> Iterator[tuple[str, str, HeldOutSource]]:
+    """Yield board, engine and kernels of each table at the power limit."""
+    for board in boards:
+        path = folder / f"{stem}_sustained_{_BOARDS[board][1]}.csv.xz"
+        for engine in list_engines(path):
+            source = read_source(path, kind, f"{board}, {engine}", engine)
+            if source is not None:
+                yield board, engine, source
 
 
 def compare_clocks(folder: Path) -> Iterator[dict[str, Any]]:
-    """Compare products at the power limit with bursts, with power models, and between engines."""
-    for board in ("H200_141GB", "B200_180GB", "GB200_186GB"):
-        path = folder / f"gemm_sustained_{_BOARDS[board][1]}.csv.xz"
-        for engine in list_engines(path):
-            source = read_source(path, f"product.bf16{SUSTAINED}", f"{board}, {engine}", engine)
-            if source is None:
-                continue
-            if not engine.startswith(_FITTED_ENGINE):
-                yield source.compare("source", load_constants(board), f"{board}, vllm")
-                continue
-            bursts = replace(
-                source, kernels=[replace(k, kind="product.bf16") for k in source.kernels]
-            )
-            yield bursts.compare("burst", without_sustained(board, power=False), "its bursts")
-    # Attention of another engine: at the limit it is as fast as in bursts (issue of the tables).
-    for board in ("B200_180GB", "GB200_186GB"):
-        path = folder / f"attention_sustained_{_BOARDS[board][1]}.csv.xz"
-        for engine in list_engines(path):
-            source = read_source(path, "attention", f"{board}, {engine}", engine)
-            if source is not None:
-                yield source.compare("source", load_constants(board), f"{board}, vllm")
+    """Compare kernels at the power limit with bursts of products, and with another engine."""
+    sources = read_sustained_sources(folder, "gemm", _SUSTAINED_PRODUCT, _POWER_DONORS)
+    for board, engine, source in sources:
+        if engine.startswith(_FITTED_ENGINE):
+            kernels = [replace(kernel, kind="product.bf16") for kernel in source.kernels]
+            bursts = replace(source, kernels=kernels)
+            yield bursts.compare("burst", load_burst_constants(board), "its bursts")
+        else:
+            yield source.compare("source", load_constants(board), f"{board}, vllm")
+    # Attention takes as long at the power limit as in bursts, so engines are all that differs.
+    boards = ("B200_180GB", "GB200_186GB")
+    for board, _, source in read_sustained_sources(folder, "attention", "attention", boards):
+        yield source.compare("source", load_constants(board), f"{board}, vllm")
 
 
 def compare_power_models(folder: Path) -> Iterator[dict[str, Any]]:
-    """Predict products at the power limit from bursts and the energies of another chip."""
-    for board, donor in (("H200_141GB", "B200_180GB"), ("B200_180GB", "H200_141GB"),
-                         ("GB200_186GB", "B200_180GB")):  # fmt: skip
-        path = folder / f"gemm_sustained_{_BOARDS[board][1]}.csv.xz"
-        for engine in list_engines(path):
-            source = read_source(path, f"product.bf16{SUSTAINED}", f"{board}, {engine}", engine)
-            if source is None:
-                continue
-            power = load_constants(donor).power
-            assert power is not None
-            bursts = without_sustained(board, power=False)
-            node = bursts.node
-            limited = replace(power, limit_w=node.tdp_w or power.limit_w)
-            constants = replace(bursts, power=limited)
-            yield source.compare("power limit", constants, f"its bursts, energies of {donor}")
+    """Predict products at the power limit from bursts and the energies of another board."""
+    sources = read_sustained_sources(folder, "gemm", _SUSTAINED_PRODUCT, _POWER_DONORS)
+    for board, _, source in sources:
+        donor = _POWER_DONORS[board]
+        constants, power = load_burst_constants(board), load_constants(donor).power
+        assert power is not None
+        limited = replace(power, limit_w=constants.node.tdp_w or power.limit_w)
+        constants = replace(constants, power=limited)
+        yield source.compare("power limit", constants, f"its bursts, energies of {donor}")
 
 
 def compare_f32_boards(folder: Path) -> Iterator[dict[str, Any]]:
@@ -355,7 +362,8 @@ def main(argv: Sequence[str]) -> None:
     from hespas.workflows.calibration import network_comparisons
 
     generators = (
-        compare_tables(folder), compare_clocks(folder), compare_power_models(folder),
+        compare_products_and_attention(folder), compare_streams(folder),
+        compare_clocks(folder), compare_power_models(folder),
         compare_f32_boards(folder), compare_sizes(folder), compare_second_sources(),
         compare_compiler_estimates(),
         network_comparisons.compare_networks(),
