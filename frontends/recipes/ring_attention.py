@@ -165,7 +165,8 @@ def _attend_forward(
 
 
 def _attend_backward(ring: AttentionRing, residuals: Any, gradient: jax.Array) -> Any:
-    return tuple(ring.attend_backward(*residuals, gradient))
+    q, k, v, out, sums = residuals
+    return tuple(ring.attend_backward(q, k, v, out, sums, gradient))
 
 
 _attend.defvjp(_attend_forward, _attend_backward)
