@@ -98,7 +98,7 @@ def test_the_winner_can_be_built(all_layouts):
     mesh = ",".join(f"{axis}={size}" for axis, size in winner.candidate.mesh.items())
     assert f"hespas export llama --mesh {mesh} --set" in all_layouts.export_command
     assert set(all_layouts.partition_specs) >= {"params.embedding", "params.layers.wq", "tokens"}
-    assert "remat_policy=full" in all_layouts.maxtext_flags
+    assert {"remat_policy=full", "max_target_length=1024"} <= {*all_layouts.maxtext_flags}
     differences_s = sum(d.next_s - d.winner_s for d in all_layouts.differences)
     first, second = all_layouts.ranked[:2]
     gain_s = second.fused.step_time_s - first.fused.step_time_s

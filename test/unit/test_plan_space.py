@@ -70,6 +70,13 @@ def test_every_layout_does_the_same_step() -> None:
     assert space.describe_size().startswith(f"{len(space.candidates)} layouts: 4 meshes")
 
 
+def test_the_length_of_sequences_is_always_stated() -> None:
+    interface = replace(INTERFACE, defaults={**INTERFACE.defaults, "sequence": "4096"})
+    assert layout_space.select_option_values(REQUEST, interface)["sequence"] == ("4096",)
+    request = replace(REQUEST, options={"sequence": ["512"]})
+    assert layout_space.select_option_values(request, interface)["sequence"] == ("512",)
+
+
 def test_an_axis_and_an_option_can_be_fixed() -> None:
     request = replace(
         REQUEST, axes={"tensor": [2], "context": [1, 2]}, options={"accumulate": ["4"]}

@@ -180,7 +180,8 @@ def select_option_values(
         raise UsageError(
             f"'{request.program}' has no option '{BATCH}', which would divide the global batch"
         )
-    known = {**OPEN_OPTIONS, **({"attention": (request.attention,)} if request.attention else {})}
+    stated = {SEQUENCE: interface.defaults.get(SEQUENCE, ""), "attention": request.attention}
+    known = {**OPEN_OPTIONS, **{name: (value,) for name, value in stated.items() if value}}
     values = {name: tried for name, tried in known.items() if name in interface.defaults}
     requested = {name: tuple(dict.fromkeys(tried)) for name, tried in request.options.items()}
     return {n: tried for n, tried in (values | requested).items() if n not in DERIVED_OPTIONS}
