@@ -20,8 +20,8 @@ from hespas.workflows.planning.plan_result import (
 COMPUTE_PARTS = {
     "matrix products": ("dot_general", "dot", "ragged_dot", "convolution", "custom_call"),
 }
-OTHER_KERNELS = "other kernels"
-OVERLAP = "compute alongside communication, and waiting"
+OTHER_KERNELS = "fusions and other kernels"
+OVERLAP = "communication alongside compute"  # counted in both, so that it is negative
 DEVICE = 0  # whose collectives are timed; all devices run the same program
 MIN_DIFFERENCE = 1e-3  # share of the winner's step below which a part is not listed
 # MaxText's names of the axes, for ici_NAME_parallelism and dcn_NAME_parallelism.

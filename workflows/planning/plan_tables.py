@@ -97,18 +97,17 @@ def _tabulate_differences(plan: LayoutPlan) -> TextTable:
     lines = [
         [
             difference.part,
-            format_seconds(difference.winner_s),
-            format_seconds(difference.next_s),
-            _format_change(difference.next_s - difference.winner_s),
+            _format_signed(difference.winner_s),
+            _format_signed(difference.next_s),
+            _format_signed(difference.next_s - difference.winner_s, "+"),
         ]
         for difference in plan.differences
     ]
     return TextTable("Why rank 1 wins over rank 2", lines, ["part", "rank 1", "rank 2", "gain"], 1)
 
 
-def _format_change(change_s: float) -> str:
-    sign = "-" if change_s < 0 else "+"
-    return sign + format_seconds(abs(change_s))
+def _format_signed(time_s: float, plus: str = "") -> str:
+    return ("-" if time_s < 0 else plus) + format_seconds(abs(time_s))
 
 
 def _tabulate_excluded(plan: LayoutPlan) -> TextTable:
