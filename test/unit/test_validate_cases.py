@@ -264,13 +264,6 @@ def test_layers_of_pytorch_that_keep_their_activations_are_unrolled(framework, r
     assert "layers in a loop" in plan_case(framework="AXLearn (JAX/XLA)").assumptions
 
 
-def test_layers_of_eager_frameworks_are_unrolled_where_a_loop_would_copy_what_they_keep():
-    for remat, scan in (("none", "false"), ("full (per block)", "true")):
-        plan = plan_case(framework="PyTorch FSDP", remat=remat)
-        assert plan.workload.options["scan"] == scan
-        assert ("layers in a loop" in plan.assumptions) == (scan == "true")
-
-
 def test_sequence_parallelism_needs_the_devices_of_tensor_parallelism():
     for text, expected in (("dp=2;tp=8;sp=8", "true"), ("dp=2;tp=8;sp=1", None)):
         options = plan_case(parallelism=text, global_batch="2").workload.options
