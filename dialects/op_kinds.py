@@ -96,7 +96,9 @@ HOST_TRANSFERS = _name_in_both("infeed outfeed")
 
 # Custom calls that compute nothing, by target.
 CUSTOM_PARTITIONING_CALL = "CustomSPMDPartitioning"  # its rule is a Python function of the exporter
-PARTITIONER_CALL_TARGETS = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"))
+# Between the shapes of the program and those of a device; GSPMD's form of a manual computation.
+MANUAL_CALL_TARGETS = frozenset(("SPMDFullToShardShape", "SPMDShardToFullShape"))
+PARTITIONER_CALL_TARGETS = MANUAL_CALL_TARGETS | {"Sharding"}
 FORWARDING_CALL_TARGETS = PARTITIONER_CALL_TARGETS | frozenset(  # results are the operands
     qualify_op_names(
         "",

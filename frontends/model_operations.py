@@ -25,10 +25,10 @@ from hespas.dialects.op_kinds import (
     COLLECTIVE_CALL_TARGETS,
     CUSTOM_CALLS,
     LOOPS,
+    MANUAL_CALL_TARGETS,
     MANUAL_COMPUTATION,
     NUM_PARTITIONS,
     NUM_REPLICAS,
-    PARTITIONER_CALL_TARGETS,
 )
 from hespas.estimators.rules.custom_calls import find_kernel_name
 from hespas.estimators.work import compute_op_work, find_cost_rule
@@ -174,7 +174,7 @@ def _count_call_flops(op: ir.Operation) -> int:
     target = get_call_target(op)
     if target in COLLECTIVE_CALL_TARGETS:
         return 0
-    if target in PARTITIONER_CALL_TARGETS - {"Sharding"}:
+    if target in MANUAL_CALL_TARGETS:
         raise _UncountableError  # the parts of a device have no mesh
     work = compute_op_work(op)
     flops = sum(part.flops for part in work.parts if part.unit == "matrix")

@@ -95,7 +95,7 @@ def test_tables_hold_no_formulas(tmp_path: Path) -> None:
     cells = [cell for line in csv.reader(io.StringIO(Path(path).read_text())) for cell in line]
     assert [cell for cell in cells if cell[:1] in "=+-@"] == ["-1.5"]
     assert sweep_table.read_table(path) == [row]
-    assert study_output._format_csv([{"@a": "=1", "b": True}]) == '"""@a""",b\n"""=1""",true\n'
+    assert study_output.format_csv([{"@a": "=1", "b": True}]) == '"""@a""",b\n"""=1""",true\n'
 
 
 FIGURES = {

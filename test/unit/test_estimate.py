@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
-from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 import hespas
 from hespas.frontends.export import Exportable
@@ -16,7 +16,7 @@ from hespas.frontends.function_lowering import select_lowering_platform
 from hespas.support.errors import UsageError
 
 NODE, SYSTEM = "H100_80GB", "H100_80GB_4GPU"
-MESH = AbstractMesh((4,), ("data",))
+MESH = AbstractMesh((4,), ("data",), (AxisType.Auto,))
 
 
 def array(*shape: int, spec: PartitionSpec | None = None) -> jax.ShapeDtypeStruct:
@@ -73,7 +73,6 @@ def test_plain_and_jitted_functions_and_lowered_programs_are_one_program():
 
 
 def test_a_sharded_function_needs_no_devices(step, shards):
-    assert jax.device_count() < 4
     assert step.step_time_s is not None and step.step_time_s > step.compute_s
     assert step.target.devices == 4
     flops = 2 * 4096 * 1024 * 2048
