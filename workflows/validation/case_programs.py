@@ -109,7 +109,7 @@ def _plan_decoder(
         **batch,
         "remat": remat,
         "attention": attention,
-        "scan": _plan_scan(case, plan),
+        "scan": _plan_scan(case, plan, remat),
         **changes,
     }
     recipe = find_recipe(case.get_text("model"))
@@ -166,10 +166,17 @@ def _choose_attention(precision: Mapping[str, str], compiler: CompilerName | Non
     return FUSED_ATTENTION[compiler]
 
 
-def _plan_scan(case: TrainingCase, plan: CasePlan) -> str:
-    """Return whether the layers are a loop: as the row says, else as MaxText does by default."""
+def _plan_scan(case: TrainingCase, plan: CasePlan, remat: str) -> str:
+    """Return whether the layers are a loop: as the row says, else as MaxText does by default.
+
+    Without rematerialisation, a loop copies all that the gradients need into stacks. An eager
+    framework has no loop and copies nothing, so its layers are unrolled. With rematerialisation the
+    stacks hold the inputs of layers only, and a loop compiles faster.
+    """
     texts = [case.get_text(column).lower() for column in ("framework", "notes")]
     if any(phrase in text for text in texts for phrase in ("scan off", "scan_layers false")):
+        return "false"
+    if remat.startswith("eager"):
         return "false"
     if "maxtext" not in texts[0]:
         plan.assumptions.append("layers in a loop")
