@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hespas import configs
 from hespas.simulators.simulation_options import SimulationOptions
-from hespas.support.errors import UsageError
+from hespas.support.errors import HespasError, UsageError
 from hespas.tools.report.plan_page import render_plan_page
 from hespas.workflows.planning import (
     layout_space,
@@ -33,7 +33,7 @@ from hespas.workflows.planning.plan_result import (
     find_front,
     rank_rows,
 )
-from hespas.workflows.planning.plan_search import LayoutSearch, PlanOptions
+from hespas.workflows.planning.plan_search import LayoutSearch, PlanOptions, count_compiles
 from hespas.workflows.planning.program_sketch import SketchOp
 from hespas.workflows.planning.sketch_family import (
     NoSketchFamily,
@@ -237,6 +237,15 @@ def test_the_search_finds_the_best(layouts: list[tuple[float, float, bool]], top
         if row.status == "pruned":
             assert row.bound is not None and row.bound.step_time_s >= best_s[-1]
             assert "is above" in row.reason
+
+
+def test_a_node_without_a_compiler_compiles_only_if_asked() -> None:
+    notes: list[str] = []
+    assert count_compiles(PlanOptions(), "MI300X", notes.append) == 0
+    assert notes == ["note: no layout is compiled: XLA has no target for node MI300X"]
+    assert count_compiles(PlanOptions(compile_count=0), "MI300X", notes.append) == 0
+    with pytest.raises(HespasError, match="XLA has no target for node MI300X"):
+        count_compiles(PlanOptions(compile_count=1), "MI300X", notes.append)
 
 
 def make_plan() -> LayoutPlan:

@@ -29,7 +29,6 @@ from hespas.workflows.planning.plan_result import (
     rank_rows,
 )
 from hespas.workflows.planning.step_bounds import CommBounds, ComputeBounds
-from hespas.workflows.program_form import find_compiler_problem
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_plan import select_network_settings
 from hespas.workflows.studies import program_forms, study_programs, study_runner
@@ -89,7 +88,7 @@ def plan_layouts(request: LayoutRequest, options: PlanOptions, note: Note) -> La
         raise UsageError(f"the number of best layouts is {options.top}, less than 1")
     node = configs.load_node(request.node)
     system = program_forms.choose_system(request.node, request.devices, options.systems)
-    compile_count = _count_compiles(options, request.node, note)
+    compile_count = count_compiles(options, request.node, note)
     compiler = program_forms.find_compiler(request.node)
     if not request.attention and compiler is not None:
         request = replace(request, attention=program_forms.FUSED_ATTENTION[compiler])
@@ -119,7 +118,7 @@ def explore_space(request: LayoutRequest, programs: LayoutPrograms) -> LayoutSpa
     return layout_space.build_layout_space(request, interface, meshes, facts)
 
 
-def _count_compiles(options: PlanOptions, node: str, note: Note) -> int:
+def count_compiles(options: PlanOptions, node: str, note: Note) -> int:
     """Return how many layouts XLA compiles.
 
     Raises:
@@ -127,14 +126,14 @@ def _count_compiles(options: PlanOptions, node: str, note: Note) -> int:
     """
     if options.compile_count == 0:
         return 0
-    problem = find_compiler_problem(node)
-    if options.compile_count is None:
-        if problem:
-            note(f"note: no layout is compiled: {problem}")
-        return 0 if problem else DEFAULT_COMPILE_COUNT
-    if problem:
-        raise HespasError(problem, remedy="leave --compile out")
-    return options.compile_count
+    try:
+        program_forms.choose_xla_target(program_forms.SCHEDULED, node)
+    except HespasError as error:
+        if options.compile_count is not None:
+            raise HespasError(error.message, remedy="leave --compile out") from None
+        note(f"note: no layout is compiled: {error.message}")
+        return 0
+    return DEFAULT_COMPILE_COUNT if options.compile_count is None else options.compile_count
 
 
 @dataclass
