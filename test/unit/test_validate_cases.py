@@ -423,6 +423,9 @@ def test_xla_flags_are_those_of_the_row_then_of_the_framework():
     assert ("disable_hlo_passes=rematerialization" in torch.xla_options) > (
         "disable_hlo_passes" in maxtext.xla_options
     )
+    assert "pipelined" not in torch.xla_options
+    unrolled = plan_case(framework="PyTorch FSDP", remat="none")
+    assert "enable_pipelined_all_gather=false" in unrolled.xla_options
     undivided = plan_case(framework="PyTorch", parallelism="dp=16;fsdp=1")
     assert not undivided.xla_options.startswith("preset=")
     assert "XLA flags: default thresholds, latency-hiding scheduler" in undivided.assumptions

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.validation.case_systems import HOST_DEVICES, read_slice_count
 from hespas.workflows.validation.training_cases import TrainingCase
 
@@ -19,12 +20,12 @@ _COMBINERS = {"AR": "all_reduce", "AG": "all_gather", "RS": "reduce_scatter"}
 _UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
-def choose_gpu_options(case: TrainingCase, mesh: Mapping[str, int], assumptions: list[str]) -> str:
+def choose_gpu_options(case: TrainingCase, workload: StudyWorkload, assumptions: list[str]) -> str:
     """Return the options for a GPU: flags of the row, of its framework, and thresholds.
 
     Args:
         case: The case.
-        mesh: Its mesh.
+        workload: Its program.
         assumptions: The list to which assumptions are added.
     """
     stated, framework = case.get_text("xla_flags"), case.get_text("framework").lower()
@@ -36,8 +37,10 @@ def choose_gpu_options(case: TrainingCase, mesh: Mapping[str, int], assumptions:
     if framework and not any(name in framework for name in ("jax", "xla", "maxtext")):
         assumptions.append(f"compiled by XLA, not by {case.get_text('framework')}")
         flags.append(NO_REMATERIALISATION)
+    preset = _choose_preset(framework, workload.mesh)
+    if preset == PYTORCH_FSDP_PRESET and workload.options.get("scan") == "false":
+        flags += _build_block_flags(workload)
     options = [f'flags="{" ".join(flags)}"']
-    preset = _choose_preset(framework, mesh)
     if preset:
         options.insert(0, f"preset={preset}")
     if not thresholds and not preset:
@@ -50,6 +53,26 @@ def _choose_preset(framework: str, mesh: Mapping[str, int]) -> str:
     if "maxtext" in framework:
         return MAXTEXT_PRESET
     return PYTORCH_FSDP_PRESET if "pytorch" in framework and mesh.get("fsdp", 1) > 1 else ""
+
+
+def _build_block_flags(workload: StudyWorkload) -> list[str]:
+    """Return the flags that replace those of the preset if layers are unrolled.
+
+    A collective has at most the weights of one block, because no loop separates the blocks. XLA
+    pipelines collectives over iterations; of a loop over microbatches with unrolled layers, it
+    would repeat the products of the layers.
+    """
+    sizes = {name: int(workload.options[name]) for name in ("emb", "heads", "head_dim", "mlp")}
+    products = 2 if workload.recipe == "gpt" else 3
+    weights = sizes["emb"] * (4 * sizes["heads"] * sizes["head_dim"] + products * sizes["mlp"])
+    gradient_bytes = 4 if workload.options.get("reduce_dtype") == "f32" else 2
+    shard_bytes = weights * gradient_bytes // workload.mesh["fsdp"]
+    return [
+        f"--xla_gpu_all_gather_combine_threshold_bytes={2 * weights}",
+        f"--xla_gpu_reduce_scatter_combine_threshold_bytes={shard_bytes}",
+        "--xla_gpu_enable_pipelined_all_gather=false",
+        "--xla_gpu_enable_pipelined_reduce_scatter=false",
+    ]
 
 
 def choose_tpu_options(case: TrainingCase, assumptions: list[str]) -> str:

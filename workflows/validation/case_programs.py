@@ -77,7 +77,7 @@ def plan_case_program(
         return plan
     plan.workload = workload
     if compiler == "gpu":
-        plan.xla_options = choose_gpu_options(case, workload.mesh, plan.assumptions)
+        plan.xla_options = choose_gpu_options(case, workload, plan.assumptions)
     elif compiler == "tpu":
         plan.xla_options = choose_tpu_options(case, plan.assumptions)
     return plan
