@@ -28,6 +28,7 @@ from hespas.estimators.base import (
     raise_as_unknown_cost,
     setting,
 )
+from hespas.estimators.calibrated.attention_library import CUDNN, AttentionLibrary
 from hespas.estimators.calibrated.attention_shape import read_attention_shape
 from hespas.estimators.calibrated.data_passes import (
     MEASURED_KINDS,
@@ -74,6 +75,11 @@ class CalibratedConfig(CompilerEstimateConfig):
     quantise: bool = setting(
         False, "8-bit products quantise their left operand themselves, as in inference engines"
     )
+    attention: str = setting(
+        CUDNN,
+        "library whose kernels compute fused attention: cudnn, as XLA calls it, or "
+        "flash-attention-2 or flash-attention-triton for programs of other frameworks",
+    )
 
 
 class CalibratedEstimator(Estimator):
@@ -87,6 +93,7 @@ class CalibratedEstimator(Estimator):
     def __init__(self, config: CalibratedConfig) -> None:
         self.node = config.node
         self.quantise = config.quantise
+        self.attention_library = AttentionLibrary.load(config.attention, config.node)
         self.uses_compiler_estimates = config.compiler_estimates
         self.roofline = RooflineEstimator(RooflineConfig(config.node))
         self.constants = DeviceConstants.from_node(config.node)
@@ -117,7 +124,8 @@ class CalibratedEstimator(Estimator):
         vector_s = self._compute_vector_s(work, kernel_traits)
         moved = work.read_bytes + work.write_bytes
         if work.kind == "attention":
-            return estimate_attention_time(self.constants, read_attention_shape(op, work), moved)
+            shape = read_attention_shape(op, work)
+            return estimate_attention_time(self.constants, shape, moved, self.attention_library)
         if kernel_traits.products:
             timed = self._estimate_products(kernel_traits.products, moved, work.kind)
             hidden = OVERLAP * min(timed.time_s - timed.launch_s, vector_s)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.source_errors import ErrorCause
+from hespas.estimators.calibrated.attention_library import AttentionLibrary
 from hespas.estimators.calibrated.attention_shape import AttentionShape
 from hespas.estimators.calibrated.device_constants import (
     ASSUMED,
@@ -249,9 +250,12 @@ def estimate_shapeless_s(constants: DeviceConstants, flops: Mapping[str, int]) -
 
 
 def estimate_attention_time(
-    constants: DeviceConstants, shape: AttentionShape, moved_bytes: float
+    constants: DeviceConstants,
+    shape: AttentionShape,
+    moved_bytes: float,
+    library: AttentionLibrary | None = None,
 ) -> KernelTime:
-    """Return the time of one fused attention call.
+    """Return the time of one fused attention call of a library; None: cuDNN.
 
     A backward call takes as long as a forward call of as many operations, times the factor of the
     fit. Its tag is ``transferred`` without such a factor, and in types other than 16-bit ones, and
@@ -259,6 +263,8 @@ def estimate_attention_time(
     Calls with one query for each sequence, which decode, have a class of their own.
     """
     is_decoding = shape.queries == 1 and shape.streams > 0 and not shape.backward
+    if library is not None and not is_decoding:
+        return _estimate_library_attention(constants, shape, moved_bytes, library)
     fit = constants.fits["decode_attention" if is_decoding else "attention"]
     point = (
         (shape.streams, shape.keys, shape.head_size)
@@ -283,6 +289,24 @@ def estimate_attention_time(
         fit = fit.with_tags(*fit.backward_tags)
     if shape.backward and (fit.backward is None or shape.dtype not in ("bf16", "f16")):
         fit = fit.with_tags(TRANSFERRED)
+    return _build_kernel_time(fit, time_s, compute_s, memory_s, outside)
+
+
+def _estimate_library_attention(
+    constants: DeviceConstants, shape: AttentionShape, moved_bytes: float, library: AttentionLibrary
+) -> KernelTime:
+    """Return the time of a call of a library other than cuDNN, with the band of cuDNN's."""
+    compute_s = shape.flops / constants.node.find_peak_rate("matrix", shape.dtype).flops_per_s
+    memory_s = moved_bytes / constants.node.memory_bandwidth_bytes_per_s
+    time_s, outside = library.estimate_time(shape)
+    fit = KernelFit(
+        f"{library.name} attention",
+        0.0,
+        1.0,
+        constants.fits["attention"].band,
+        efficiency=compute_s / time_s if time_s else 1.0,
+        tags=frozenset(() if library.is_measured else (TRANSFERRED,)),
+    )
     return _build_kernel_time(fit, time_s, compute_s, memory_s, outside)
 
 

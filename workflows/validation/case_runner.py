@@ -17,12 +17,15 @@ from typing import Any
 
 from hespas import configs
 from hespas.estimators import registry
+from hespas.estimators.calibrated.attention_library import CUDNN
+from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimator
 from hespas.support.errors import HespasError
 from hespas.workflows.program_form import AS_IS, FUSE
 from hespas.workflows.step_band import add_network_error
 from hespas.workflows.studies import program_forms, study_programs
 from hespas.workflows.studies.study_programs import StudyProgram
 from hespas.workflows.sweep import sweep_runner
+from hespas.workflows.validation.case_attention import choose_attention_library
 from hespas.workflows.validation.case_programs import CasePlan, plan_case_program
 from hespas.workflows.validation.case_systems import (
     CaseSystem,
@@ -71,6 +74,7 @@ class CaseOutcome:
         node: The node; "" if unknown.
         system: The network; None if it was not chosen.
         program: The program in the form of the run.
+        attention: The library whose rates fused attention has.
         path: The file of the program.
         compile_s: The seconds that XLA took now; None if the program existed before.
         figures: The row of the sweep.
@@ -82,6 +86,7 @@ class CaseOutcome:
     node: str = ""
     system: CaseSystem | None = None
     program: StudyProgram | None = None
+    attention: str = CUDNN
     path: str = ""
     compile_s: float | None = None
     figures: Mapping[str, Any] = field(default_factory=dict)
@@ -154,6 +159,8 @@ def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
         return outcome
     if outcome.system.assumption:
         plan.assumptions.append(outcome.system.assumption)
+    if compiler == "gpu" and options.estimator == CalibratedEstimator.name:
+        outcome.attention = choose_attention_library(case, node, plan.assumptions)
     per_host = _count_host_devices(outcome.system)
     xla_options = ",".join(filter(None, (plan.xla_options, options.xla_options)))
     outcome.program = StudyProgram(
@@ -193,6 +200,7 @@ def _make_sweep_cell(outcome: CaseOutcome, folder: Path, options: CaseOptions) -
         "form": FUSE if options.form == "fused" else AS_IS,
         "by_dimension": True,
         **({"system": system} if system else {}),
+        **({"setting": {"attention": outcome.attention}} if outcome.attention != CUDNN else {}),
     }
 
 

@@ -1,0 +1,85 @@
+"""Rates of libraries of fused attention, and the rows of training runs that have them."""
+
+from __future__ import annotations
+
+import pytest
+
+from hespas import configs
+from hespas.configs import list_preset_names
+from hespas.estimators.calibrated.attention_library import FOLDER, AttentionLibrary
+from hespas.estimators.calibrated.attention_shape import AttentionShape
+from hespas.estimators.calibrated.device_constants import TRANSFERRED, DeviceConstants
+from hespas.estimators.calibrated.kernel_times import estimate_attention_time
+from hespas.support.errors import HespasError, UsageError
+from hespas.workflows.validation.case_attention import choose_attention_library
+from hespas.workflows.validation.training_cases import TrainingCase
+
+SEQUENCE, HEADS, SIZE = 4096, 128, 128
+COMPOSER = "PyTorch FSDP + FlashAttention (Composer)"
+
+
+def make_call(*, backward: bool, queries: int = SEQUENCE) -> AttentionShape:
+    flops = (5 if backward else 2) * HEADS * queries * queries * SIZE  # a causal mask halves them
+    return AttentionShape(HEADS, queries, SIZE, "bf16", flops, backward, HEADS, queries)
+
+
+# Measured times: NVIDIA/cudnn-frontend 816ea4573, llama3.1 on A100 80GB PCIe, flash_attention.
+@pytest.mark.parametrize(("backward", "measured_ms"), [(False, 2.690), (True, 8.175)])
+def test_times_are_those_measured(backward, measured_ms):
+    node = configs.load_node("A100_PCIe_80GB")
+    library = AttentionLibrary.load("flash-attention-2", node)
+    call = make_call(backward=backward)
+    timed = estimate_attention_time(DeviceConstants.from_node(node), call, 1e6, library)
+    assert 1000 * timed.time_s == pytest.approx(measured_ms, rel=0.01)
+    assert timed.tags.isdisjoint((TRANSFERRED,))
+
+
+@pytest.mark.parametrize(("backward", "factor"), [(False, 1.4), (True, 2.0)])
+def test_a_library_may_be_described_beside_another(backward, factor):
+    node = configs.load_node("H100_80GB")
+    constants, call = DeviceConstants.from_node(node), make_call(backward=backward)
+    cudnn, second, triton = (
+        estimate_attention_time(constants, call, 1e6, AttentionLibrary.load(name, node))
+        for name in ("cudnn", "flash-attention-2", "flash-attention-triton")
+    )
+    assert triton.time_s == pytest.approx(factor * second.time_s)
+    assert cudnn.time_s < second.time_s
+    assert TRANSFERRED in triton.tags
+
+
+def test_other_sizes_than_the_measured_ones_are_extrapolated():
+    node = configs.load_node("A100_SXM_80GB")
+    library = AttentionLibrary.load("flash-attention-2", node)
+    assert library is not None
+    assert library.estimate_time(make_call(backward=False, queries=512))[1]
+    assert not library.estimate_time(make_call(backward=False))[1]
+
+
+@pytest.mark.parametrize("name", list_preset_names(FOLDER))
+def test_presets_are_valid(name):
+    assert AttentionLibrary.load(name, configs.load_node("H100_80GB")) is not None
+
+
+def test_unknown_libraries_and_nodes_are_errors():
+    with pytest.raises(UsageError, match="no library of fused attention is named 'flash'"):
+        AttentionLibrary.load("flash", configs.load_node("H100_80GB"))
+    with pytest.raises(HespasError, match="flash-attention-2 on B200_180GB are not known"):
+        AttentionLibrary.load("flash-attention-2", configs.load_node("B200_180GB"))
+
+
+@pytest.mark.parametrize(
+    ("framework", "notes", "node", "library"),
+    [
+        (COMPOSER, "", "H100_80GB", "flash-attention-triton"),
+        (COMPOSER, "FlashAttention-2", "A100_SXM_80GB", "flash-attention-2"),
+        ("Megatron-LM", "FA2 kernels", "A100_SXM_80GB", "flash-attention-2"),
+        ("Megatron-LM", "FlashAttention", "A100_SXM_80GB", "cudnn"),
+        ("MaxText (JAX)", "", "H100_80GB", "cudnn"),
+        (COMPOSER, "", "B200_180GB", "cudnn"),
+    ],
+)
+def test_rows_name_the_library_of_their_attention(framework, notes, node, library):
+    case = TrainingCase("a", 8, 1.0, {"framework": framework, "notes": notes}, 2)
+    assumptions: list[str] = []
+    assert choose_attention_library(case, node, assumptions) == library
+    assert bool(assumptions) == ("flash" in library or node == "B200_180GB")

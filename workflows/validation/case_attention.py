@@ -1,0 +1,44 @@
+"""The library of fused attention that a training case calls."""
+
+from __future__ import annotations
+
+import re
+
+from hespas import configs
+from hespas.estimators.calibrated.attention_library import CUDNN, AttentionLibrary
+from hespas.support.errors import HespasError
+from hespas.workflows.validation.training_cases import TrainingCase
+
+_SECOND_VERSION = re.compile(r"\b(flash[- ]?attention|flash[- ]?attn|fa)[- ]?(v?2)\b")
+_ANY_VERSION = re.compile(r"\bflash[- ]?att(entio)?n")
+# The benchmark script of llm-foundry, which trains with Composer, sets attn_impl to triton
+# (mosaicml/llm-foundry 12a631913, scripts/train/benchmarking/submit_benchmarks.py).
+_TRITON_FRAMEWORKS = ("composer", "llm-foundry")
+
+
+def choose_attention_library(case: TrainingCase, node: str, assumptions: list[str]) -> str:
+    """Return the library whose rates the attention of a case has, a value of ``attention``.
+
+    A row that does not name a version of FlashAttention, and a node on which the rates of the
+    library are not known, have cuDNN's.
+
+    Args:
+        case: The case.
+        node: The name of its node.
+        assumptions: The list to which assumptions are added.
+    """
+    framework = case.get_text("framework").lower()
+    text = f"{framework}; {case.get_text('notes').lower()}"
+    if _SECOND_VERSION.search(text):
+        library = "flash-attention-2"
+    elif _ANY_VERSION.search(text) and any(name in framework for name in _TRITON_FRAMEWORKS):
+        library = "flash-attention-triton"
+    else:
+        return CUDNN
+    try:
+        AttentionLibrary.load(library, configs.load_node(node))
+    except HespasError:
+        assumptions.append(f"attention at cuDNN's rates: those of {library} are not known")
+        return CUDNN
+    assumptions.append(f"attention at the rates of {library}")
+    return library
