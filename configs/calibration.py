@@ -66,7 +66,7 @@ class PowerFile(StrictModel):
     j_per_byte: NotNegative
     clock_exponent: NotNegative
     limit_w: Positive
-    burst_s: tuple[Positive, Positive] | None = None
+    burst_s: Annotated[list[Positive], Field(min_length=2, max_length=2)] | None = None
     only_at_limit: bool = False
 
     @model_validator(mode="after")

@@ -242,11 +242,6 @@ def test_what_decoding_refuses(options, message):
         decode.build(**{"model": "tiny", "mesh": {}, "context": 64, **options})
 
 
-def test_fused_attention_needs_whole_sequences():
-    with pytest.raises(UsageError, match="mesh axis 'context' divides them"):
-        llama.build(model="tiny", mesh={"context": 2}, sequence=32, attention="cudnn")
-
-
 def test_100m_gathers_and_scatters_as_maxtext_does():
     """The published llama3-100m: 100 all-gathers, 51 reduce-scatters once XLA has made them."""
     counts = census(

@@ -454,7 +454,9 @@ def test_resnet_with_own_norms_averages_over_the_images_of_a_device():
     labels = jnp.concatenate([labels] * 4)
     expected = steps(alone, args)
     result = steps(program, (state, jnp.concatenate([pictures] * 4), labels))
-    assert_same_training(result, expected, "momentum", tolerance=1e-3)
+    assert_close(result[0]["momentum"], expected[0]["momentum"], 1e-4)
+    # The third loss of two images is small, and what rounding makes of it is not.
+    assert_close(jnp.stack(result[1]), jnp.stack(expected[1]), 5e-3)
     several = jnp.concatenate([pictures * factor for factor in (1, 2, 3, 4)])
     first, _ = steps(program, (state, several, labels))
     own = jax.tree.map(lambda x: x[0], first["statistics"])
