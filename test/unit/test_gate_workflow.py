@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,8 @@ def run_step(workflow, tmp_path, monkeypatch):
     gh.parent.mkdir()
     gh.write_text(GH)
     gh.chmod(0o755)
-    fixed = {"PATH": f"{gh.parent}:{os.environ['PATH']}", "GITHUB_REPOSITORY": "me/model",
+    tools = Path(sys.executable).parent
+    fixed = {"PATH": f"{gh.parent}:{tools}:{os.environ['PATH']}", "GITHUB_REPOSITORY": "me/model",
              "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"), "NUMBER": "7"}  # fmt: skip
 
     def run(name):
