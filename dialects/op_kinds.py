@@ -119,7 +119,8 @@ FREE_CALL_TARGETS = (
             """
             AllocateBuffer PinToDevice PinToDeviceSram Unpin AssumeGatherIndicesInBound
             xla.sdy.PropagationBarrier xla.sdy.ShardingGroup X64Combine X64SplitHigh X64SplitLow
-            GetDimensionSize SetDimensionSize IntegerToSharding NopReturn ZeroCrop
+            GatherScatterIndicesBitpacked GetDimensionSize SetDimensionSize IntegerToSharding
+            NopReturn PrepareAsyncCallStart PrepareAsyncCallDone SliceId ZeroCrop
             __xla_internal_identity
             """,
         )

@@ -259,11 +259,25 @@ ENTRY %main (p: bf16[1,128]) -> bf16[2,128] {
   ROOT %padded = bf16[2,128]{1,0:T(2,128)(2,1)} custom-call(%p), custom_call_target="ZeroCrop", output_to_operand_aliasing={{}: (0, {})}, frontend_attributes={xla_skip_custom_call_alias_shape_check="1"}
 }
 """  # noqa: E501
+    assert estimate_first_call_ns(text) == 0
+
+
+def test_the_number_of_the_slice_is_free():
+    text = """HloModule m
+
+ENTRY %main () -> u32[] {
+  ROOT %number = u32[] custom-call(), custom_call_target="SliceId"
+}
+"""
+    assert estimate_first_call_ns(text) == 0
+
+
+def estimate_first_call_ns(text: str) -> float:
     module = import_tpu_module(text)
     call = find_entry_function(module).regions[0].blocks[0].operations[0].operation
     assert call.name == "stablehlo.custom_call"
     estimator = RooflineEstimator(RooflineConfig(configs.load_node("TPUv5e")))
-    assert estimator.estimate(CostItem(call, str(call))).latency_ns == 0
+    return estimator.estimate(CostItem(call, str(call))).latency_ns
 
 
 PADDED_SCATTER = """HloModule m
