@@ -29,6 +29,7 @@ def _name_in_both(short_names: str) -> frozenset[str]:
 # Structure.
 FUSION = "mhlo.fusion"
 MANUAL_COMPUTATION = "sdy.manual_computation"
+RECOMPUTATION_SCOPE = "rematted_computation"  # of names: jax.checkpoint runs these ops again
 TERMINATORS = _name_in_both("return") | {"chlo.return", "func.return", "sdy.return"}
 LOOPS = _name_in_both("while")
 BRANCHES = _name_in_both("if case")

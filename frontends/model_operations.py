@@ -29,6 +29,7 @@ from hespas.dialects.op_kinds import (
     MANUAL_COMPUTATION,
     NUM_PARTITIONS,
     NUM_REPLICAS,
+    RECOMPUTATION_SCOPE,
 )
 from hespas.estimators.rules.custom_calls import find_kernel_name
 from hespas.estimators.work import compute_op_work, find_cost_rule
@@ -42,7 +43,6 @@ from hespas.support.errors import HespasError, find_framework_name
 MODEL_FLOPS = "flops_per_step"
 MODEL_FLOPS_SOURCE = "flops_per_step_source"
 COUNTED = "counted in the lowered program"
-RECOMPUTED = "rematted_computation"  # JAX's name for what jax.checkpoint computes again
 PRODUCT_KINDS = ("gemm", "conv", "attention")
 # Backward kernels of attention compute scores again, and the second of splash attention also the
 # gradients of probabilities: the products of the model among all products of the kernel, for keys
@@ -162,7 +162,7 @@ def _is_recomputed(op: ir.Operation) -> bool:
     name = find_framework_name(op.location)
     if not name:
         raise _UncountableError
-    return RECOMPUTED in name
+    return RECOMPUTATION_SCOPE in name
 
 
 def _count_product_flops(op: ir.Operation) -> int:

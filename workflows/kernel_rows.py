@@ -18,6 +18,7 @@ from hespas.dialects.op_kinds import (
     CONTROL,
     FUSION,
     LOOPS,
+    RECOMPUTATION_SCOPE,
     TERMINATORS,
     find_entry_function,
     is_marked_collective,
@@ -32,9 +33,8 @@ WRAPPER = re.compile(
 )
 NUMBER = re.compile(r"(\d+)")
 REGION = "region"  # the kind of a function, loop or branch with a single cost
-RECOMPUTATION = "rematted_computation"  # the scope in which jax.checkpoint runs ops again
 TRANSPARENT_SCOPES = frozenset(
-    ("main", "", "while", "body", "cond", "closed_call", "checkpoint", RECOMPUTATION)
+    ("main", "", "while", "body", "cond", "closed_call", "checkpoint", RECOMPUTATION_SCOPE)
 )
 
 
@@ -111,7 +111,7 @@ def collect_kernel_rows(module: ir.Module, depth: int = 2) -> list[KernelRow]:
         for site, times in sites.items():
             translated = site.translate_op_name(name)
             layer = extract_layer(translated, depth)
-            key = op.name, kernel, shapes, cost, layer, RECOMPUTATION in translated
+            key = op.name, kernel, shapes, cost, layer, RECOMPUTATION_SCOPE in translated
             first.setdefault(key, op)
             count[key] += times
     if not first:

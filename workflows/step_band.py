@@ -24,22 +24,35 @@ def compute_step_band(
     """
     step_ns = simulation.result.step_time_ns
     exposed_ns = max(simulation.critical_result.exposed_ns, 0)
-    network = find_shared_error("collective", [find_network_cause(simulation.result.settings)])
-    below, above = (
-        math.hypot(end_ns - compute_ns, exposed_ns * math.expm1(network_end))
-        for end_ns, network_end in zip(compute_band_ns, network, strict=True)
-    )
-    return max(step_ns - below, 0.0), step_ns + above
+    low_ns, high_ns = compute_band_ns
+    cause = find_network_cause(simulation.result.settings)
+    return _build_band(step_ns, compute_ns - low_ns, high_ns - compute_ns, exposed_ns, cause)
 
 
 def add_network_error(
     step_s: float, band_s: tuple[float, float], exposed_s: float, cause: ErrorCause
 ) -> tuple[float, float]:
     """Return the band with one more error of the exposed communication, in seconds."""
+    low_s, high_s = band_s
+    return _build_band(step_s, step_s - low_s, high_s - step_s, exposed_s, cause)
+
+
+def _build_band(
+    step: float, below: float, above: float, exposed: float, cause: ErrorCause
+) -> tuple[float, float]:
+    """Return the band of a step, in one unit of time, from two independent errors.
+
+    Args:
+        step: The step time.
+        below: How far it may be below without an error of the communication.
+        above: How far it may be above.
+        exposed: The exposed communication.
+        cause: Why its time may be wrong.
+    """
     low, high = find_shared_error("collective", [cause])
-    below = math.hypot(step_s - band_s[0], exposed_s * math.expm1(low))
-    above = math.hypot(band_s[1] - step_s, exposed_s * math.expm1(high))
-    return max(step_s - below, 0.0), step_s + above
+    below = math.hypot(below, exposed * math.expm1(low))
+    above = math.hypot(above, exposed * math.expm1(high))
+    return max(step - below, 0.0), step + above
 
 
 def find_network_cause(settings: SimulationSettings) -> ErrorCause:

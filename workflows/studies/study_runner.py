@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,6 +29,7 @@ from hespas.workflows.studies.study_table import FIGURES
 from hespas.workflows.sweep import sweep_grid
 from hespas.workflows.sweep import sweep_runner as sweep
 from hespas.workflows.sweep.sweep_grid import SweepCell
+from hespas.workflows.sweep.sweep_table import extract_error_message
 
 Row = dict[str, Any]
 """A program on a node: its labels, then its figures; None if an input is unknown."""
@@ -187,8 +187,7 @@ def estimate_cells(
     for cell, row in zip(runnable, outcome.rows, strict=True):
         cell.answer = row
         if row["error"] is not None:
-            message = re.sub(r"^(?:\S+: )?error: ", "", row["error"])
-            cell.error = HespasError(message, where=_describe_cell(cell))
+            cell.error = HespasError(extract_error_message(row), where=_describe_cell(cell))
     return CellEstimation(folder, existing_count, runnable, outcome)
 
 

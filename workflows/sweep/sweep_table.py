@@ -237,6 +237,11 @@ def read_split_results(path: str) -> tuple[list[SweepRow], list[SweepRow]]:
     return done, failed
 
 
+def extract_error_message(row: Mapping[str, Any]) -> str:
+    """Return the error of a row without the place and the word before its message."""
+    return re.sub(r"^(?:\S+: )?error: ", "", row["error"])
+
+
 def _check_row(row: SweepRow, where: str) -> None:
     """Raise HespasError if a figure of a row has another type than in run.json."""
     try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from hespas.workflows.step_band import add_network_error
 from hespas.workflows.studies import program_forms, study_programs
 from hespas.workflows.studies.study_programs import StudyProgram
 from hespas.workflows.sweep import sweep_runner
+from hespas.workflows.sweep.sweep_table import extract_error_message
 from hespas.workflows.validation.case_attention import choose_attention_library
 from hespas.workflows.validation.case_programs import CasePlan, plan_case_program
 from hespas.workflows.validation.case_systems import (
@@ -207,7 +207,7 @@ def _make_sweep_cell(outcome: CaseOutcome, folder: Path, options: CaseOptions) -
 def _add_figures(outcome: CaseOutcome, row: Mapping[str, Any]) -> None:
     """Add the figures of a run; its error is a reason. The step of one device is its compute."""
     if row["error"] is not None:
-        outcome.reasons["run"] = re.sub(r"^(?:\S+: )?error: ", "", row["error"])
+        outcome.reasons["run"] = extract_error_message(row)
         return
     assert outcome.system is not None
     outcome.figures = row
