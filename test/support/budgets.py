@@ -1,4 +1,8 @@
-"""How many examples the property tests draw: ``HYPOTHESIS_PROFILE`` is quick, ci or nightly."""
+"""How many examples the property tests draw: ``HYPOTHESIS_PROFILE`` is quick, ci or nightly.
+
+The profiles quick and ci draw the same examples in each run of the same test, so that only a change
+makes a test fail. The profile nightly draws new ones.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,7 @@ def draw_examples(unscaled_count: int = 100, **options: Any) -> settings:
     There are no limits of time: a busy machine fails no test.
     """
     suppressed = [HealthCheck.too_slow, *options.pop("suppress_health_check", ())]
+    options.setdefault("derandomize", PROFILE != "nightly")
     return settings(
         max_examples=count_cases(unscaled_count),
         deadline=None,

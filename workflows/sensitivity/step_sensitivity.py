@@ -30,7 +30,7 @@ from hespas.workflows.sensitivity.step_replay import ReplayedNetwork, StepReplay
 FACTOR = 1.25  # on each rate, in both directions
 NO_LIMIT = 1e6  # a factor that makes a rate as good as infinite
 LEAST_GAIN = 0.01  # of the step: gains below it do not matter
-MAX_EVALUATIONS = 8  # of the search for a break-even
+MAX_EVALUATIONS = 24  # of the search for a break-even, which mostly takes 3
 TOLERANCE = 0.05  # of a break-even
 _BAR_WIDTH = 24  # characters of the largest change
 
@@ -188,7 +188,8 @@ def find_break_even(
 ) -> float:
     """Find the factor on a rate above which no more than 1 % of the step can be gained.
 
-    Between two factors, the time of what the rate limits is taken to be a power of the factor.
+    The time that the rate limits is taken to be a power of the factor. Where steps of this model
+    do not halve the range that holds the break-even, the range is halved instead.
 
     Args:
         rate: The rate.
@@ -209,11 +210,15 @@ def find_break_even(
         power = max(math.log(gain / share) / math.log(factor / low), 0.5)
         low, gain = factor, share
     factor = min(low * gain ** (1 / power), NO_LIMIT)
+    next_width = math.inf  # of the range, as the logarithm of the ratio of its ends
     for _ in range(MAX_EVALUATIONS):
-        if high and high / low < 1 + TOLERANCE:
-            break
-        if high and not low < factor < high:
-            factor = math.sqrt(low * high)
+        if high:
+            width = math.log(high / low)
+            if width < math.log(1 + TOLERANCE):
+                break
+            if width > next_width or not low < factor < high:
+                factor = math.sqrt(low * high)
+            next_width = width / 2
         share = (rate.compute_step_s(factor) - limit_s) / threshold_s
         if share > 1:
             low = factor
