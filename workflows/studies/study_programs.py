@@ -31,7 +31,7 @@ WORKER, PROBE = (
 )
 PACKAGES = ("jax", "jaxlib", "jax-cuda12-pjrt", "jax-cuda13-pjrt", "libtpu")
 PLATFORMS = {"gpu": "cuda", "tpu": "tpu", None: "cpu"}  # JAX's, by the compiler
-SOURCES = ("frontends", "dialects", "passes")  # packages that a program depends on
+SOURCES = ("frontends", "dialects", "passes", "configs/xla_flags")  # what a program is made by
 TIMEOUT_S = 3600.0
 
 
