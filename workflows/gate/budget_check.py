@@ -135,15 +135,10 @@ def _check_memory(
     if old is None or new is None:
         raise HespasError("a result has no peak memory", remedy="run it without --no-memory")
     growth = compute_relative_growth(old, new)
-    if growth > limit.share:
-        yield BudgetViolation(
-            "memory",
-            growth,
-            f"the peak memory is {_format_growth(growth)} higher, more than the "
-            f"{_format_limit(limit)} allowed "
-            f"({format_scaled(old, 'B')} to {format_scaled(new, 'B')})"
-            + _list_causes(comparison.causes, lambda cause: cause.memory_bytes),
-        )
+    claim = f"the peak memory is {_format_growth(growth)} higher"
+    change = f"{format_scaled(old, 'B')} to {format_scaled(new, 'B')}"
+    causes = _list_causes(comparison.causes, lambda cause: cause.memory_bytes)
+    yield from _judge_growth("memory", growth, limit, claim, change, causes)
 
 
 def _check_exposed(
@@ -157,15 +152,19 @@ def _check_exposed(
         raise HespasError(message, remedy="name a system")
     step_s = comparison.before.step_time_s
     growth = (new_s - old_s) / step_s if step_s else compute_relative_growth(old_s, new_s)
+    claim = f"the exposed communication grows by {_format_growth(growth)} of the step"
+    change = f"{format_seconds(old_s)} to {format_seconds(new_s)}"
+    causes = _list_causes(comparison.causes, lambda cause: cause.exposed_s)
+    yield from _judge_growth("exposed", growth, limit, claim, change, causes)
+
+
+def _judge_growth(
+    figure: str, growth: float, limit: GrowthLimit, claim: str, change: str, causes: str
+) -> Iterator[BudgetViolation]:
+    """Yield a violation if a figure has grown by more than its limit."""
     if growth > limit.share:
-        yield BudgetViolation(
-            "exposed",
-            growth,
-            f"the exposed communication grows by {_format_growth(growth)} of the step, more than "
-            f"the {_format_limit(limit)} allowed "
-            f"({format_seconds(old_s)} to {format_seconds(new_s)})"
-            + _list_causes(comparison.causes, lambda cause: cause.exposed_s),
-        )
+        allowed = f"more than the {_format_limit(limit)} allowed"
+        yield BudgetViolation(figure, growth, f"{claim}, {allowed} ({change}){causes}")
 
 
 def _format_limit(limit: GrowthLimit) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hespas.support.csv_rows import read_csv_rows
 from hespas.support.errors import HespasError, UsageError
 
 COLUMNS = ("arrival_s", "prompt_tokens", "output_tokens")
@@ -49,31 +49,15 @@ def read_request_trace(path: str) -> list[ServingRequest]:
     Raises:
         HespasError: The file cannot be read, or a row is no request; the message has its line.
     """
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
-            if missing:
-                raise HespasError(
-                    f"the trace of requests has no column {', '.join(missing)}",
-                    where=path,
-                    remedy=f"give it the columns {','.join(COLUMNS)}",
-                )
-            requests = list(_parse_rows(reader, path))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise HespasError(f"cannot read the trace of requests: {reason}", where=path) from None
+    requests = []
+    for line, row in read_csv_rows(path, COLUMNS):
+        try:
+            requests.append(_parse_row(row))
+        except ValueError as error:
+            raise HespasError(str(error), where=f"{path}:{line}") from None
     if not requests:
         raise HespasError("the trace has no requests", where=path)
     return sorted(requests, key=lambda request: request.arrival_s)
-
-
-def _parse_rows(reader: csv.DictReader[str], path: str) -> Iterator[ServingRequest]:
-    for row in reader:
-        try:
-            yield _parse_row(row)
-        except ValueError as error:
-            raise HespasError(str(error), where=f"{path}:{reader.line_num}") from None
 
 
 def _parse_row(row: Mapping[str, str | None]) -> ServingRequest:

@@ -16,6 +16,7 @@ from datetime import date
 from pathlib import Path
 
 from hespas import configs
+from hespas.support.csv_rows import read_csv_rows
 from hespas.support.errors import HespasError
 from hespas.support.text_tables import TextTable, format_seconds
 from hespas.workflows.validation.measured_cells import MeasuredCell
@@ -70,13 +71,9 @@ what the measured step took beyond the prediction; below zero, the prediction is
 
 def read_runs(path: Path = DATA) -> list[RunRow]:
     """Read the rows of a result; raises HespasError if a column is missing."""
-    with path.open(encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
-        missing = set(COLUMNS) - {"date"} - set(reader.fieldnames or ())
-        if missing:
-            remedy = "write it with hespas validate --csv"
-            raise HespasError(f"no column '{sorted(missing)[0]}'", where=str(path), remedy=remedy)
-        return list(reader)
+    required = [name for name in COLUMNS if name != "date"]
+    rows = read_csv_rows(path, required, remedy="write it with hespas validate --csv")
+    return [row for _, row in rows]
 
 
 def to_prediction(row: RunRow) -> StepPrediction:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hespas.support.csv_rows import read_csv_rows
 from hespas.support.errors import HespasError
 
 COLUMNS = ("workload", "devices", "node", "system", "measured_s", "uncertainty_s", "source")
@@ -43,21 +43,8 @@ class MeasuredCell:
 
 def read_measured_cells(path: str) -> list[MeasuredCell]:
     """Read a CSV file with the columns ``COLUMNS``; raises HespasError with the line."""
-    try:
-        with open(path, newline="", encoding="utf-8") as file:
-            rows = csv.DictReader(file)
-            missing = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
-            if missing:
-                raise HespasError(
-                    f"there is no column {', '.join(missing)}",
-                    where=f"{path}:1",
-                    remedy=f"the columns are {','.join(COLUMNS)}",
-                )
-            cells = [_parse_cell(row, f"{path}:{rows.line_num}", rows.line_num) for row in rows]
-    except OSError as error:
-        raise HespasError(f"cannot read it: {error.strerror}", where=path) from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise HespasError(f"it is not a CSV file: {error}", where=path) from None
+    rows = read_csv_rows(path, COLUMNS)
+    cells = [_parse_cell(row, f"{path}:{line}", line) for line, row in rows]
     if not cells:
         raise HespasError("it has no measurement", where=path)
     return cells

@@ -6,11 +6,11 @@ the hardware and the step time. Only ``REQUIRED`` must exist; an empty cell mean
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hespas.support.csv_rows import read_csv_columns, read_csv_rows
 from hespas.support.errors import HespasError
 from hespas.support.suggestions import suggest_nearest
 from hespas.workflows.validation.measured_cells import COLUMNS as CELL_COLUMNS
@@ -63,7 +63,7 @@ def is_case_table(path: str) -> bool:
     Raises:
         HespasError: It has the columns of neither.
     """
-    columns, _ = _read_rows(path, limit=0)
+    columns = read_csv_columns(path)
     missing = {
         "training cases": [name for name in REQUIRED if name not in columns],
         "program files": [name for name in CELL_COLUMNS if name not in columns],
@@ -82,10 +82,7 @@ def is_case_table(path: str) -> bool:
 
 def read_training_cases(path: str) -> list[TrainingCase]:
     """Read a table of training cases; raises HespasError with the line."""
-    columns, rows = _read_rows(path)
-    missing = [name for name in REQUIRED if name not in columns]
-    if missing:
-        raise HespasError(f"there is no column {', '.join(missing)}", where=f"{path}:1")
+    rows = read_csv_rows(path, REQUIRED)
     cases = [_parse_case(row, f"{path}:{line}", line, i) for i, (line, row) in enumerate(rows, 1)]
     if not cases:
         raise HespasError("it has no row", where=path)
@@ -106,25 +103,6 @@ def select_cases(cases: Sequence[TrainingCase], ids: Sequence[str]) -> list[Trai
         if name not in known:
             raise HespasError(f"no row has the id '{name}'", remedy=suggest_nearest(name, known))
     return [case for case in cases if not ids or case.id in ids]
-
-
-def _read_rows(
-    path: str, limit: int | None = None
-) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
-    """Read the columns, and at most ``limit`` rows with their lines; raises HespasError."""
-    rows: list[tuple[int, dict[str, str]]] = []
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            columns = [name.strip() for name in reader.fieldnames or ()]
-            reader.fieldnames = columns
-            if limit is None:
-                rows = [(reader.line_num, row) for row in reader]
-    except OSError as error:
-        raise HespasError(f"cannot read it: {error.strerror}", where=path) from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise HespasError(f"it is not a CSV file: {error}", where=path) from None
-    return columns, rows
 
 
 def _parse_case(row: Mapping[str, str], where: str, line: int, number: int) -> TrainingCase:
