@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from hespas.dialects.mlir import get_call_target, ir
+from hespas.dialects.mlir import get_call_target, get_defining_op, ir
 from hespas.dialects.op_kinds import CUSTOM_CALLS, FUSION, NORM_CALL_TARGET
 from hespas.estimators.product_shapes import PRODUCT_OPS, MatrixProduct, derive_matrix_product
 from hespas.estimators.rules.base import (
@@ -93,17 +93,52 @@ def collect_traits(
         _collect_from_op(op, op.name.partition(".")[2], kernel_traits)
         if work.kind in ("gemm", "conv") and not kernel_traits.products:
             kernel_traits.products.append(derive_matrix_product(op, work))
-    _add_access_instructions(op, kernel_traits)
+    _add_access_instructions(op, work, kernel_traits)
     return kernel_traits
 
 
-def _add_access_instructions(op: ir.Operation, kernel_traits: KernelTraits) -> None:
+def _add_access_instructions(op: ir.Operation, work: OpWork, kernel_traits: KernelTraits) -> None:
     """Count the instructions that read and write elements; those of products are in their time."""
     if kernel_traits.products:
         return
-    results = [to_buffer_size(result.type).elements for result in op.results]
+    results = _count_visited_elements(op, work)
     kernel_traits.elements = max(kernel_traits.elements, *results, 0)
     kernel_traits.slots += _ACCESS_INSTRUCTIONS * kernel_traits.elements
+
+
+def _count_visited_elements(op: ir.Operation, work: OpWork) -> list[int]:
+    """Count the elements of each result that a kernel visits.
+
+    In a buffer that is updated in place, these are the elements of the update.
+    """
+    sizes = [to_buffer_size(result.type) for result in op.results]
+    if work.write_bytes >= sum(size.bytes for size in sizes):
+        return [size.elements for size in sizes]
+    if op.name != FUSION:
+        return [_count_updated_elements(op, size.elements) for size in sizes]
+    block = op.regions[0].blocks[0]
+    returned = block.operations[len(block.operations) - 1].operands
+    return [
+        _count_updated_elements(_find_producer(value), size.elements)
+        for value, size in zip(returned, sizes, strict=True)
+    ]
+
+
+def _find_producer(value: ir.Value) -> ir.Operation | None:
+    """Return the op whose result a value shows through bitcasts and reshapes, or None."""
+    op = get_defining_op(value)
+    while op is not None and op.name.partition(".")[2] in ("bitcast", "reshape"):
+        op = get_defining_op(op.operands[0])
+    return op
+
+
+def _count_updated_elements(op: ir.Operation | None, elements: int) -> int:
+    """Return the elements that a slice update or scatter writes, or ``elements`` of other ops."""
+    name = op.name.partition(".")[2] if op is not None else ""
+    if op is None or name not in ("dynamic_update_slice", "scatter"):
+        return elements
+    update = op.operands[1 if name == "dynamic_update_slice" else len(op.operands) - 1]
+    return min(elements, to_buffer_size(update.type).elements)
 
 
 def _collect_from_body(region: ir.Region, kernel_traits: KernelTraits) -> None:

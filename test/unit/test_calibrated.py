@@ -240,6 +240,32 @@ def test_doubling_a_large_product_doubles_its_time(parse):
     assert 1.8 < twice / once < 2.2
 
 
+def test_updates_in_place_visit_the_elements_of_the_update(parse):
+    stack, part = "tensor<80x4096x1024xbf16>", "tensor<1x4096x1024xbf16>"
+
+    def write_part(target, first):
+        return first_op(
+            parse,
+            f"%s: {stack}, %u: {part}, %i: tensor<i32>",
+            f"""
+            %0 = "mhlo.fusion"(%s, %u, %i) <{{fusion_kind = #mhlo<fusion_kind kLoop>}}> ({{
+            ^bb0(%a: {stack}, %b: {part}, %j: tensor<i32>):
+              {first}
+              %d = stablehlo.dynamic_update_slice {target}, %b, %j, %j, %j
+                : ({stack}, {part}, tensor<i32>, tensor<i32>, tensor<i32>) -> {stack}
+              %v = mhlo.bitcast %d : ({stack}) -> {stack}
+              mhlo.return %v : {stack}
+            }}) : ({stack}, {part}, tensor<i32>) -> {stack}""",
+        )
+
+    in_place, copied = write_part("%a", ""), write_part("%n", f"%n = stablehlo.negate %a : {stack}")
+    elements = 4096 * 1024
+    assert collect_traits(in_place, compute_op_work(in_place)).elements == elements
+    assert collect_traits(copied, compute_op_work(copied)).elements == 80 * elements
+    timed = cost(in_place, "H100_80GB")
+    assert timed.bound == "memory" and timed.read_bytes == timed.write_bytes + 4 == 2 * elements + 4
+
+
 def test_streams(parse):
     big, launch_ns = "tensor<8192x8192xf32>", 1e9 * CONSTANTS.launch_s
     add = first_op(parse, f"%a: {big}", f"%0 = stablehlo.add %a, %a : {big}")
