@@ -73,6 +73,7 @@ def test_unknown_libraries_and_nodes_are_errors():
         (COMPOSER, "", "H100_80GB", "flash-attention-triton"),
         (COMPOSER, "FlashAttention-2", "A100_SXM_80GB", "flash-attention-2"),
         ("Megatron-LM", "FA2 kernels", "A100_SXM_80GB", "flash-attention-2"),
+        ("PyTorch torchtitan", "", "H100_96GB_HBM2e", "flash-attention-2"),
         ("Megatron-LM", "FlashAttention", "A100_SXM_80GB", "cudnn"),
         ("MaxText (JAX)", "", "H100_80GB", "cudnn"),
         (COMPOSER, "", "B200_180GB", "cudnn"),

@@ -102,9 +102,9 @@ def test_activations_of_unknown_names_are_not_read():
     ("framework", "text", "options"),
     [
         ("MaxText", "bf16", {}),
-        ("PyTorch", "bf16 mixed, fp32 master weights", {}),
+        ("PyTorch", "bf16 mixed, fp32 master weights", {"logits_dtype": "bf16"}),
         ("JAX", "bfloat16 activations, float32 weights", {}),
-        ("PyTorch", "fp16 AMP", {"compute_dtype": "f16"}),
+        ("PyTorch", "fp16 AMP", {"compute_dtype": "f16", "logits_dtype": "f16"}),
         ("TensorFlow", "TF32", {"compute_dtype": "f32"}),
         ("PyTorch", "float32", {"compute_dtype": "f32"}),
         ("torchtitan", "float8 rowwise", {"products": "fp8_rowwise"}),
@@ -181,9 +181,24 @@ def test_divisions_without_a_program_say_why(text, reason):
     assert reason in read_mesh(make_case(parallelism=text), "llama").reason
 
 
-def test_tokens_are_divided_by_the_devices_of_tensor_parallelism():
-    assert divides_tokens("tp=4;sp=4") and divides_tokens("ici_tensor_sequence_parallelism=4")
-    assert not divides_tokens("tp=4;sp=1") and not divides_tokens("tp=4")
+@pytest.mark.parametrize(
+    ("framework", "parallelism", "divided"),
+    [
+        ("", "tp=4;sp=4", True),
+        ("", "ici_tensor_sequence_parallelism=4", True),
+        ("", "tp=4;sp=1", False),
+        ("", "tp=4", False),
+        ("Megatron-LM core 0.14", "tp=4;sp=1", True),
+        ("Megatron-LM core 0.14", "tp=4;sp=0", False),
+        ("Megatron-LM core 0.14", "tp=1;sp=1", False),
+        ("Megatron-LM", "tp=8;sp=8", True),
+        ("PyTorch torchtitan", "fsdp=2;tp=4", True),
+        ("PyTorch torchtitan", "fsdp=8", False),
+    ],
+)
+def test_tokens_are_divided_by_the_devices_of_tensor_parallelism(framework, parallelism, divided):
+    case = make_case(framework=framework, parallelism=parallelism)
+    assert divides_tokens(case) == divided
 
 
 @pytest.mark.parametrize(

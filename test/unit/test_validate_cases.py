@@ -159,6 +159,29 @@ def test_attention_is_fused_for_types_of_16_bits_on_gpus():
     assert plan.xla_options == ""
 
 
+@pytest.mark.parametrize(
+    ("framework", "notes", "attention"),
+    [
+        ("Megatron-LM", "", "dot_product"),
+        ("Megatron-LM v2.5", "", "dot_product"),
+        ("Megatron-LM", "FlashAttention", "cudnn"),
+        ("Megatron-LM core 0.14, TE 2.11", "", "cudnn"),
+        ("MaxText (JAX/XLA)", "", "cudnn"),
+    ],
+)
+def test_early_megatron_has_no_fused_attention(framework, notes, attention):
+    plan = plan_case(framework=framework, notes=notes)
+    assert plan.workload.options["attention"] == attention
+
+
+def test_eager_frameworks_have_logits_of_16_bits():
+    assert plan_case(framework="PyTorch FSDP").workload.options["logits_dtype"] == "bf16"
+    assert "logits_dtype" not in plan_case(framework="PyTorch", precision="f32").workload.options
+    assert "logits_dtype" not in plan_case(framework="MaxText (JAX/XLA)").workload.options
+    f16 = plan_case(framework="Megatron-LM", precision="fp16").workload.options
+    assert {f16[key] for key in ("compute_dtype", "logits_dtype", "weights_dtype")} == {"f16"}
+
+
 def test_the_batch_of_a_shard_counts_tensor_devices_once():
     plan = plan_case(parallelism="dp=2;fsdp=4;tp=2")
     assert plan.workload.options["batch"] == "4"
@@ -393,14 +416,18 @@ def test_policies_are_those_of_the_recipes():
     assert get_args(RematPolicy) == REMAT_POLICIES
 
 
+BY_PRECISION = (
+    "(bf16: AR/AG 2 GiB, RS 8 GiB/256, from 64 nodes /512; fp8: AR 1 GiB, AG 512 MiB, RS 8/4 MiB)"
+)
+
+
 @pytest.mark.parametrize(
     ("notes", "hosts", "sizes"),
     [
         ("AR/AG combine 128 MiB, RS 64 MiB, latency hiding", 1, (2**27, 2**27, 2**26)),
         ("AR/AG combine 2 GiB, RS 8 GiB/256 (8 GiB/512 from 64 nodes)", 8, (2**31, 2**31, 2**25)),
         ("AR/AG combine 2 GiB, RS 8 GiB/256 (8 GiB/512 from 64 nodes)", 64, (2**31, 2**31, 2**24)),
-        ("(bf16: AR/AG 2 GiB, RS 8 GiB/256, from 64 nodes /512; fp8: AR 1 GiB)", 64,
-         (2**31, 2**31, 2**24)),
+        (BY_PRECISION, 64, (2**31, 2**31, 2**24)),
     ],
 )  # fmt: skip
 def test_thresholds_are_read_from_notes(notes, hosts, sizes):
@@ -410,6 +437,16 @@ def test_thresholds_are_read_from_notes(notes, hosts, sizes):
         for name, size in zip(names, sizes, strict=True)
     ]
     assert read_combine_flags("nothing about flags", hosts) == []
+
+
+@pytest.mark.parametrize(("hosts", "scattered"), [(16, 2**23), (64, 2**22)])
+def test_thresholds_of_rows_in_8_bits_are_their_own(hosts, scattered):
+    flags = read_combine_flags(BY_PRECISION, hosts, is_fp8=True)
+    assert [flag.partition("=")[2] for flag in flags] == [
+        str(size) for size in (2**30, 2**29, scattered)
+    ]
+    plan = plan_case(notes=BY_PRECISION, precision="fp8", framework="MaxText (JAX/XLA)")
+    assert "all_gather_combine_threshold_bytes=536870912" in plan.xla_options
 
 
 def test_xla_flags_are_those_of_the_row_then_of_the_framework():

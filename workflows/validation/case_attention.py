@@ -16,11 +16,23 @@ _ANY_VERSION = re.compile(r"\bflash[- ]?att(entio)?n")
 _TRITON_FRAMEWORKS = ("composer", "llm-foundry")
 
 
+def has_fused_attention(case: TrainingCase) -> bool:
+    """Return whether the framework of a case has a fused kernel of attention.
+
+    Megatron-LM before Megatron Core computed attention by two products and a masked softmax, whose
+    matrices selective recomputation does not keep (arXiv 2205.05198, section 4.2).
+    """
+    framework = case.get_text("framework").lower()
+    is_early = re.fullmatch(r"megatron-lm(?: v?[12][\d.]*)?", framework) is not None
+    return not is_early or bool(_ANY_VERSION.search(case.get_text("notes").lower()))
+
+
 def choose_attention_library(case: TrainingCase, node: str, assumptions: list[str]) -> str:
     """Return the library whose rates the attention of a case has, a value of ``attention``.
 
-    A row that does not name a version of FlashAttention, and a node on which the rates of the
-    library are not known, have cuDNN's.
+    PyTorch prefers FlashAttention-2, unless cuDNN 9.15 is there or TORCH_CUDNN_SDPA_PREFERRED is
+    set (check_prefer_cudnn_attention in its sdp_utils.cpp). Other rows that do not name a version
+    of FlashAttention, and nodes on which the rates of the library are not known, have cuDNN's.
 
     Args:
         case: The case.
@@ -33,6 +45,8 @@ def choose_attention_library(case: TrainingCase, node: str, assumptions: list[st
         library = "flash-attention-2"
     elif _ANY_VERSION.search(text) and any(name in framework for name in _TRITON_FRAMEWORKS):
         library = "flash-attention-triton"
+    elif "pytorch" in framework:
+        library = "flash-attention-2"
     else:
         return CUDNN
     try:

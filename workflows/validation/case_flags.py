@@ -16,6 +16,7 @@ PYTORCH_FSDP_PRESET = "pytorch-fsdp"
 LATENCY_HIDING = "--xla_gpu_enable_latency_hiding_scheduler=true"
 # XLA computes values again if a step does not fit in memory; other compilers run out of memory.
 NO_REMATERIALISATION = "--xla_disable_hlo_passes=rematerialization"
+CUBLAS_ONLY = "--xla_gpu_enable_triton_gemm=false"  # Megatron's products are cuBLAS calls
 _COMBINERS = {"AR": "all_reduce", "AG": "all_gather", "RS": "reduce_scatter"}
 _UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
@@ -32,11 +33,14 @@ def choose_gpu_options(case: TrainingCase, workload: StudyWorkload, assumptions:
     if stated:
         return f'flags="{stated}"'
     hosts = -(-case.devices // HOST_DEVICES)
-    thresholds = read_combine_flags(case.get_text("notes"), hosts)
+    is_fp8 = workload.options.get("products", "").startswith("fp8")
+    thresholds = read_combine_flags(case.get_text("notes"), hosts, is_fp8=is_fp8)
     flags = [LATENCY_HIDING, *thresholds]
     if framework and not any(name in framework for name in ("jax", "xla", "maxtext")):
         assumptions.append(f"compiled by XLA, not by {case.get_text('framework')}")
         flags.append(NO_REMATERIALISATION)
+    if "megatron" in framework:
+        flags.append(CUBLAS_ONLY)
     preset = _choose_preset(framework, workload.mesh)
     if preset == PYTORCH_FSDP_PRESET and workload.options.get("scan") == "false":
         flags += _build_block_flags(workload)
@@ -95,13 +99,16 @@ def choose_tpu_options(case: TrainingCase, assumptions: list[str]) -> str:
     return ",".join(options)
 
 
-def read_combine_flags(notes: str, hosts: int) -> list[str]:
+def read_combine_flags(notes: str, hosts: int, *, is_fp8: bool = False) -> list[str]:
     """Read the thresholds of combined collectives from notes, as XLA flags.
 
-    Understands ``AR/AG combine 2 GiB, RS 8 GiB/256 (8 GiB/512 from 64 nodes)`` and
-    ``RS 8 GiB/256, from 64 nodes /512``. Text after ``fp8:`` is about other rows.
+    Understands ``AR/AG combine 2 GiB, RS 8 GiB/256 (8 GiB/512 from 64 nodes)``, ``RS 8 GiB/256,
+    from 64 nodes /512`` and ``RS 8/4 MiB``, whose second size holds from 64 nodes. Text after
+    ``fp8:`` is about rows in 8 bits, that before it about the others.
     """
-    text = notes.partition("fp8:")[0]
+    others, _, fp8 = notes.partition("fp8:")
+    text = fp8 if is_fp8 and fp8 else others
+    text = re.sub(r"(\d+)/(\d+) ([KMG]iB)", rf"\{2 if hosts >= 64 else 1} \3", text)
     limit = r"(\d+) ([KMG]iB)(?:/(\d+))?"
     larger = r"(?: \(\d+ [KMG]iB/(\d+) from (\d+) nodes\)|, from (\d+) nodes /(\d+))?"
     flags: dict[str, str] = {}

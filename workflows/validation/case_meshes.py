@@ -99,9 +99,19 @@ def _build_mesh(case: TrainingCase, sizes: Mapping[str, int], recipe: str) -> di
     return {**mesh, "tensor": sizes.get("tp", 1) * sizes.get("tensor_sequence", 1)}
 
 
-def divides_tokens(text: str) -> bool:
-    """Return whether the devices of tensor parallelism divide the tokens too, as ``sp=8;tp=8``."""
-    sizes = read_axis_sizes(text, 1)
+def divides_tokens(case: TrainingCase) -> bool:
+    """Return whether the devices of tensor parallelism divide the tokens too, as ``sp=8;tp=8``.
+
+    They always do in torchtitan (``parallelize_llama``: SequenceParallel norms). In Megatron Core
+    ``sp`` is not a size but the option ``sequence_parallel``, so that ``sp=1`` sets it.
+    """
+    sizes = read_axis_sizes(case.get_text("parallelism"), 1)
+    framework = case.get_text("framework").lower()
     if sizes.get("tensor_sequence", 1) > 1:
         return True
-    return sizes.get("sp", 1) != 1 and sizes.get("sp") == sizes.get("tp")
+    if sizes.get("tp", 1) == 1:
+        return False
+    if "torchtitan" in framework:
+        return True
+    is_option = "megatron" in framework and "core" in framework
+    return sizes.get("sp", 0) == (1 if is_option else sizes["tp"])

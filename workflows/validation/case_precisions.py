@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hespas.workflows.validation.training_cases import TrainingCase
+from hespas.workflows.validation.training_cases import TrainingCase, is_eager_framework
 
 _TYPE = re.compile(r"(?:mx|nv)?(?:bf|fp|f|tf|int|bfloat|float)_?(?:4|8|16|32)(?![\d])")
 # Composer's modes: gathered weights in bf16, sums of gradients in f32 (DEFAULT) or bf16 (PURE).
@@ -64,6 +64,9 @@ def read_precision(case: TrainingCase) -> PrecisionReading:
         reading.reason = f"no recipe computes in '{case.get_text('precision')}'"
     if reading.options.get("compute_dtype") == "f16":
         reading.assumptions.append("no scaling of the loss")
+    dtype = reading.options.get("compute_dtype", "bf16")
+    if is_eager_framework(case) and dtype != "f32":
+        reading.options["logits_dtype"] = dtype  # as the result of every linear layer
     mode = re.search(r"/(default|pure)\b", text)
     return reading if mode is None else _add_composer_mode(reading, mode[1])
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from hespas.frontends.recipes.published_models import MODELS
 from hespas.workflows.studies.program_forms import FUSED_ATTENTION
 from hespas.workflows.studies.study_definition import StudyWorkload
+from hespas.workflows.validation.case_attention import has_fused_attention
 from hespas.workflows.validation.case_flags import choose_gpu_options, choose_tpu_options
 from hespas.workflows.validation.case_meshes import divides_tokens, read_mesh
 from hespas.workflows.validation.case_models import (
@@ -90,7 +91,7 @@ def _plan_decoder(
     sizes = _plan_sizes(case, plan)
     precision = _plan_precision(case, plan)
     mesh = _plan_mesh(case, plan)
-    attention = _choose_attention(precision, compiler)
+    attention = _choose_attention(case, precision, compiler)
     if "context" in mesh and attention == "cudnn" and sizes and MODELS[sizes["model"]].window:
         plan.reasons["parallelism"] = "no program with context parallelism and windows"
     remat = changes.get("remat") or _plan_remat(case, plan)
@@ -104,7 +105,7 @@ def _plan_decoder(
     options = {
         **sizes,
         **precision,
-        **_plan_optimiser(case),
+        **_plan_optimiser(case, precision),
         "sequence": str(sequence),
         **batch,
         "remat": remat,
@@ -113,9 +114,7 @@ def _plan_decoder(
         **changes,
     }
     recipe = find_recipe(case.get_text("model"))
-    if recipe != "moe" and (
-        divides_tokens(case.get_text("parallelism")) or _divides_activations(case, mesh)
-    ):
+    if recipe != "moe" and (divides_tokens(case) or _divides_activations(case, mesh)):
         options["sequence_parallel"] = "true"
     return StudyWorkload(recipe, options, mesh, {"id": case.id})
 
@@ -159,9 +158,13 @@ def _divides_activations(case: TrainingCase, mesh: Mapping[str, int]) -> bool:
     )
 
 
-def _choose_attention(precision: Mapping[str, str], compiler: CompilerName | None) -> str:
+def _choose_attention(
+    case: TrainingCase, precision: Mapping[str, str], compiler: CompilerName | None
+) -> str:
     """Return the fused attention of the device: splash on TPUs, cuDNN's for types of 16 bits."""
     if compiler is None or (compiler == "gpu" and precision.get("compute_dtype") == "f32"):
+        return "dot_product"
+    if not has_fused_attention(case):
         return "dot_product"
     return FUSED_ATTENTION[compiler]
 
@@ -240,16 +243,17 @@ def _add_reading(plan: CasePlan, kind: str, reason: str, assumptions: Iterable[s
     plan.assumptions += assumptions
 
 
-def _plan_optimiser(case: TrainingCase) -> dict[str, str]:
+def _plan_optimiser(case: TrainingCase, precision: Mapping[str, str]) -> dict[str, str]:
     """Return the options of an optimiser whose state the devices of ``dp`` divide (ZeRO-1).
 
-    Megatron's distributed optimiser, which ``zero1`` stands for there, keeps the weights in bf16
-    with a copy in f32, and sums gradients in f32.
+    Megatron's distributed optimiser, which ``zero1`` stands for there, keeps the weights in the
+    type of activations with a copy in f32, and sums gradients in f32.
     """
     is_divided = re.search(r"zero-?1", case.get_text("parallelism").lower())
     options = {"zero1": "true"} if is_divided else {}
     if "megatron" in case.get_text("framework").lower():
-        options |= {"weights_dtype": "bf16", "master": "true", "reduce_dtype": "f32"}
+        stored = precision.get("compute_dtype", "bf16")
+        options |= {"weights_dtype": stored, "master": "true", "reduce_dtype": "f32"}
     return options
 
 

@@ -12,7 +12,11 @@ from dataclasses import dataclass
 from typing import get_args
 
 from hespas.frontends.recipes.remat_policies import ACTIVATION_NAMES, ON_HOST, RematPolicy
-from hespas.workflows.validation.training_cases import TrainingCase, read_fsdp_strategy
+from hespas.workflows.validation.training_cases import (
+    TrainingCase,
+    is_eager_framework,
+    read_fsdp_strategy,
+)
 
 REMAT_POLICIES: tuple[str, ...] = get_args(RematPolicy)
 DEFAULT_REMAT = "minimal"  # as the recipes
@@ -175,9 +179,8 @@ def _choose_eager_policy(case: TrainingCase) -> str:
     PyTorch's operators keep their inputs, not each intermediate value as JAX does, and FSDP with
     FULL_SHARD frees gathered weights after the forward pass of a layer.
     """
-    strategy, framework = read_fsdp_strategy(case), case.get_text("framework").lower()
-    is_eager = any(name in framework for name in ("pytorch", "megatron", "nemo"))
-    if not strategy and not is_eager:
+    strategy = read_fsdp_strategy(case)
+    if not strategy and not is_eager_framework(case):
         return "none"
     return "eager_weights" if strategy in ("FULL_SHARD", "HYBRID_SHARD") else "eager"
 
