@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from hespas.configs import list_preset_names, read_preset_or_file
 from hespas.configs.node_spec import DTYPES
+from hespas.configs.silicon import ArraySizes, SiliconFile
 from hespas.configs.validation import Positive, validate_config
 
 Count = Annotated[int, Field(gt=0)]
@@ -29,6 +30,7 @@ class Accelerator(BaseModel):
         alus: ALUs of each lane, for 32-bit elements.
         sram_bytes: SRAM of each core.
         first_access_cycles: Latency of the first memory access of a kernel.
+        silicon: Energy and area, which replace those of the node key by key.
         sources: The source of each number, by key.
     """
 
@@ -47,6 +49,7 @@ class Accelerator(BaseModel):
     alus: Count = 1
     sram_bytes: Count
     first_access_cycles: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    silicon: SiliconFile | None = None
     sources: dict[str, str] = Field(default_factory=dict)
 
     @field_validator("dtype")
@@ -66,6 +69,16 @@ class Accelerator(BaseModel):
     def vector_ops_per_s(self) -> float:
         """Peak operations per second of all vector units on 32-bit elements."""
         return self.cores * self.lanes * self.alus * self.clock_hz
+
+    @property
+    def array_sizes(self) -> ArraySizes:
+        """The arrays and the SRAM of all cores."""
+        return ArraySizes(
+            self.cores * self.arrays,
+            self.rows * self.columns,
+            self.dtype,
+            self.cores * self.sram_bytes,
+        )
 
 
 def list_accelerator_presets() -> list[str]:

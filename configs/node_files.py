@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from hespas.configs.accelerator import Accelerator
 from hespas.configs.calibration import Calibration
 from hespas.configs.node_spec import RULES, UNITS, NodeSpec, find_rate_key_problem
+from hespas.configs.silicon import SiliconFile
 from hespas.configs.validation import Positive, SlowdownSetting, StrictModel, validate_config
 from hespas.support.errors import HespasError
 
@@ -34,10 +36,21 @@ class NodeFile(StrictModel):
     overlap_slowdown: SlowdownSetting | None = None
     calibration: Calibration | None = None
     idle_w: Positive | None = None
+    accelerator: Accelerator | None = None
+    silicon: SiliconFile | None = None
     price_per_hour: Positive | None = None
     vendor: str = ""
     description: str = ""
     sources: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_accelerator(cls, data: Any) -> Any:
+        """Name the arrays after the node if they have no name of their own."""
+        if isinstance(data, dict) and isinstance(data.get("accelerator"), dict):
+            named = {"name": data.get("name", ""), **data["accelerator"]}
+            return {**data, "accelerator": named}
+        return data
 
     @model_validator(mode="after")
     def _check_rate_keys(self) -> NodeFile:
@@ -48,15 +61,37 @@ class NodeFile(StrictModel):
             )
             if problem:
                 raise ValueError(problem)
-        if not keys and self.default_flops is None:
-            raise ValueError("peak rates are missing: give peaks_flops or default_flops")
+        if not keys and self.default_flops is None and self.accelerator is None:
+            raise ValueError(
+                "peak rates are missing: give peaks_flops, default_flops or accelerator"
+            )
         return self
 
     def to_node_spec(self) -> NodeSpec:
-        spec = NodeSpec.from_preset_json(self.model_dump(exclude={"calibration"}))
-        if self.calibration is None:
-            return spec
-        return replace(spec, calibration=self.calibration.model_dump(exclude_unset=True))
+        parts = {"calibration": self.calibration, "silicon": self.silicon}
+        data = self.model_dump(exclude={*parts, "accelerator"})
+        dumped = {key: part and part.model_dump(exclude_unset=True) for key, part in parts.items()}
+        spec = NodeSpec.from_preset_json({**data, **dumped})
+        return spec if self.accelerator is None else _add_accelerator(spec, self.accelerator)
+
+
+def _add_accelerator(spec: NodeSpec, accelerator: Accelerator) -> NodeSpec:
+    """Return the node with these arrays, whose rates it has where it declares none.
+
+    Arrays of bf16 multiply f32 at JAX's default precision as bf16, as TPUs do.
+    """
+    matrix, vector = (dict(spec.peaks_flops.get(unit, {})) for unit in UNITS)
+    matrix.setdefault(accelerator.dtype, accelerator.matrix_flops_per_s)
+    vector.setdefault("f32", accelerator.vector_ops_per_s)
+    fallbacks = dict(spec.fallbacks)
+    if accelerator.dtype == "bf16" and "tf32" not in matrix:
+        fallbacks.setdefault("matrix.tf32", "matrix.bf16")
+    return replace(
+        spec,
+        peaks_flops={"matrix": matrix, "vector": vector},
+        fallbacks=fallbacks,
+        accelerator=accelerator.model_dump(exclude_unset=True),
+    )
 
 
 class PublishedHardware(StrictModel):

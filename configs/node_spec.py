@@ -74,6 +74,8 @@ class NodeSpec:
             or shares by kind of collective.
         calibration: Constants of the estimator ``calibrated``, see ``configs.calibration``.
         idle_w: Power while nothing runs.
+        accelerator: The systolic arrays and the vector unit, see ``configs.accelerator``.
+        silicon: Energy and area of the chip, see ``configs.silicon``.
         price_per_hour: Price of one device in US dollars.
         sources: The source of each number, by key.
         warn_default: Whether to warn when ``default_flops`` is used.
@@ -93,6 +95,8 @@ class NodeSpec:
     overlap_slowdown: SlowdownShares | None = None
     calibration: Mapping[str, Any] | None = None
     idle_w: float | None = None
+    accelerator: Mapping[str, Any] | None = None
+    silicon: Mapping[str, Any] | None = None
     price_per_hour: float | None = None
     vendor: str = ""
     description: str = ""

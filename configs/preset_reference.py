@@ -5,6 +5,7 @@ from __future__ import annotations
 from hespas import configs
 from hespas.configs.accelerator import list_accelerator_presets, load_accelerator
 from hespas.configs.node_spec import DTYPES, RULES, UNITS, NodeSpec
+from hespas.configs.silicon import read_processes
 
 HEAD = f"""# Node and system presets
 
@@ -37,6 +38,18 @@ SRAM of each core.
 |---|---|---|---|---|---|---|---|
 """
 
+PROCESSES = """
+## Processes
+
+The figures of [`silicon`](../how-to/own-accelerator.md#energy-and-area) by manufacturing process,
+from `configs/processes.json`: the energy of an operation (half a multiply-add with a sum of 32
+bits), that of a byte, the power of an idle chip, and areas. The file names their sources; all of
+45nm except `sram` are published, those of the other processes are remembered, derived or assumed.
+
+| figure | {names} |
+|---|{rules}|
+"""
+
 SYSTEMS = """
 ## Systems
 
@@ -59,7 +72,14 @@ def render_preset_reference() -> str:
         parts += [f"\n### Rates of the {unit} unit\n\n", _render_rate_table(nodes, unit)]
     parts += [RATES, "\n| type | uses the rate of |\n|---|---|\n"]
     parts += [f"| {key} | {other} |\n" for key, other in RULES.items()]
-    parts += [ARRAYS, _render_array_table(), SYSTEMS, "\n", _render_system_table()]
+    parts += [
+        ARRAYS,
+        _render_array_table(),
+        _render_process_table(),
+        SYSTEMS,
+        "\n",
+        _render_system_table(),
+    ]
     return "".join(parts)
 
 
@@ -108,6 +128,35 @@ def _format_sourced_value(node: NodeSpec, source: str, value: float) -> str:
 
 def _mark_remembered_value(source: str, value: float) -> str:
     return f"{value:.5g}{'†' if '(remembered' in source else ''}"
+
+
+def _render_process_table() -> str:
+    processes = list(read_processes().values())
+    rows = {
+        **{
+            f"{dtype}, pJ": [process.find_pj_per_op(dtype) for process in processes]
+            for dtype in ("i8", "i32", "bf16", "f16", "f32")
+        },
+        **{
+            f"{level}, pJ a byte": [process.pj_per_byte.get(level) for process in processes]
+            for level in ("sram", "memory", "link")
+        },
+        "idle, W a mm2": [process.leakage_w_per_mm2 for process in processes],
+        **{
+            f"cell of {dtype}, um2": [process.cell_um2.get(dtype) for process in processes]
+            for dtype in ("i8", "bf16", "f16", "f32")
+        },
+        "SRAM, Mib a mm2": [process.sram_mib_per_mm2 for process in processes],
+        "link, mm2": [process.mm2_per_link for process in processes],
+        "memory stack, mm2": [process.mm2_per_memory_stack for process in processes],
+    }
+    names = " | ".join(f"`{process.name}`" for process in processes)
+    head = PROCESSES.format(names=names, rules="|".join("---" for _ in processes))
+    lines = [
+        f"| {name} | {' | '.join('-' if v is None else f'{v:.4g}' for v in values)} |\n"
+        for name, values in rows.items()
+    ]
+    return head + "".join(lines)
 
 
 def _render_array_table() -> str:

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from hespas.dialects.attr_schema import AttrRecord, declare_field
 
+ENERGY_FIELDS = ("energy_nj", "compute_nj", "sram_nj", "memory_nj", "leakage_nj")
 BOUNDS = ("compute", "memory", "launch", "latency", "measured", "none", "unknown")
 COMM_KINDS = (
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "permute",
@@ -69,6 +70,14 @@ class Cost(AttrRecord):
         default=None,
     )
     shared_high_ns: float | None = declare_field("upper end of that part", default=None)
+    compute_nj: float | None = declare_field(
+        "part of energy_nj: operations, if the energy is known by level", default=None
+    )
+    sram_nj: float | None = declare_field("part of energy_nj: on-chip memory", default=None)
+    memory_nj: float | None = declare_field("part of energy_nj: device memory", default=None)
+    leakage_nj: float | None = declare_field(
+        "part of energy_nj: what the chip draws while nothing switches", default=None
+    )
     digest: str | None = declare_field(
         "content hash of the op or region that was estimated; a cost whose digest differs from "
         "that of its op is stale; absent on sums, which follow from the costs of their ops",
@@ -190,6 +199,15 @@ class TargetAttr(AttrRecord):
         "options that replaced values of the node, as the command line spells them: "
         "`memory-bandwidth=1e11 tdp=400.0`",
         default=None,
+    )
+    area_mm2: float | None = declare_field(
+        "area of the chip of a device in square millimetres, if its files give it", default=None
+    )
+    leakage_w: float | None = declare_field(
+        "power of a device while nothing switches, if its files give its energy", default=None
+    )
+    link_pj_per_byte: float | None = declare_field(
+        "energy of a byte that a device sends, if its files give it", default=None
     )
     pipeline: str | None = declare_field(
         "the pass that annotated the module, with its options: `roofline-annotate{tdp=400.0}`; "

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
-from hespas.dialects.attrs import Cost
+from hespas.dialects.attrs import ENERGY_FIELDS, Cost
 
 _SHOWN_GAPS = 3
 
@@ -34,7 +35,6 @@ def aggregate_costs(costs: Iterable[Cost], estimator: str = "") -> Cost:
             time_ns.setdefault(cost.bound, []).append(cost.latency_ns)
         if cost.flops:
             flops[cost.dtype] = flops.get(cost.dtype, 0) + cost.flops
-    energies = [cost.energy_nj for cost in costs if cost.energy_nj is not None]
     gap = _join_gap_reasons(costs)
     idle = "unknown" if gap else "none"
     low_ns, high_ns = _sum_bands(costs)
@@ -46,7 +46,7 @@ def aggregate_costs(costs: Iterable[Cost], estimator: str = "") -> Cost:
         latency_ns=math.fsum(cost.latency_ns for cost in costs),
         bound=max(time_ns, key=lambda b: (math.fsum(time_ns[b]), b)) if time_ns else idle,
         dtype=max(flops, key=lambda d: (flops[d], d)) if flops else "none",
-        energy_nj=math.fsum(energies) if energies else None,
+        **sum_energies((cost, 1) for cost in costs),
         gap=gap,
         low_ns=low_ns,
         high_ns=high_ns,
@@ -62,7 +62,7 @@ def repeat_cost(cost: Cost, trips: int, gap: str | None = None) -> Cost:
         read_bytes=cost.read_bytes * trips,
         write_bytes=cost.write_bytes * trips,
         latency_ns=cost.latency_ns * trips,
-        energy_nj=None if cost.energy_nj is None else cost.energy_nj * trips,
+        **sum_energies([(cost, trips)]),
         low_ns=None if cost.low_ns is None else cost.low_ns * trips,
         high_ns=None if cost.high_ns is None else cost.high_ns * trips,
         trips=trips,
@@ -81,6 +81,17 @@ def select_dearest_branch(costs: Sequence[Cost], sent_bytes: Sequence[int] = ())
     ranked = zip(sent, costs, strict=True)
     _, dearest_cost = max(ranked, key=lambda pair: (pair[0], pair[1].latency_ns, pair[1].flops))
     return replace(dearest_cost, gap=_join_gap_reasons(costs))
+
+
+def sum_energies(costs: Iterable[tuple[Cost, int]]) -> dict[str, Any]:
+    """Return the sums of the energies of costs and their counts, None where no cost has one."""
+    costs = list(costs)
+    sums: dict[str, Any] = {}
+    for name in ENERGY_FIELDS:
+        energies = [(getattr(cost, name), count) for cost, count in costs]
+        known_nj = [energy_nj * count for energy_nj, count in energies if energy_nj is not None]
+        sums[name] = math.fsum(known_nj) if known_nj else None
+    return sums
 
 
 def _sum_bands(costs: Sequence[Cost]) -> tuple[float | None, float | None]:

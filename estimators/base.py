@@ -7,7 +7,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal
 
 from hespas.dialects.attrs import Cost, RegionAttr
@@ -45,6 +45,25 @@ class CostItem:
         if region is not None:
             return region.digest
         return hashlib.sha256(self.render_text().encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class ChipFigures:
+    """What is known of the chip of a device, beside the energy of its ops.
+
+    Attributes:
+        area_mm2: Its area.
+        leakage_w: Its power while nothing switches.
+        link_pj_per_byte: The energy of a byte that it sends.
+    """
+
+    area_mm2: float | None = None
+    leakage_w: float | None = None
+    link_pj_per_byte: float | None = None
+
+    def to_target_fields(self) -> dict[str, Any]:
+        """Return the fields of ``TargetAttr`` of the same names."""
+        return asdict(self)
 
 
 class Estimator(ABC):
@@ -98,6 +117,10 @@ class Estimator(ABC):
                 text = f"{value:g}" if isinstance(value, float) else value
                 parts.append(f"{declared.spelled}={text}")
         return ", ".join(parts)
+
+    def describe_chip(self) -> ChipFigures:
+        """Return the area and power of a device, as far as its files give them."""
+        return ChipFigures()
 
     def list_notes(self) -> Sequence[str]:
         """List remarks on the estimates so far, to be printed after a module is annotated."""

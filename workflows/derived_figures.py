@@ -17,13 +17,10 @@ from typing import Any
 from hespas.configs.node_spec import NodeSpec
 from hespas.support.errors import HespasError
 from hespas.support.text_tables import format_percent, format_scaled
+from hespas.workflows.step_energy import StepEnergy, estimate_step_energy
 
 ROUNDING = 1e-9  # relative error of sums and quotients of times
 SECONDS_PER_HOUR = 3600.0
-# How the energy of a step was computed.
-ANNOTATED = "power model of the node, idle power while nothing computes"
-LIMITS = "power limit while it computes, idle power else"
-AT_MOST = "at most: power limit throughout"
 
 
 @dataclass(frozen=True)
@@ -63,9 +60,9 @@ class StepWork:
         )
 
 
-@dataclass(frozen=True)
-class DerivedFigures:
-    """Figures of one step; None if an input is unknown.
+@dataclass(frozen=True, kw_only=True)
+class DerivedFigures(StepEnergy):
+    """Figures of one step, with its energy; None if an input is unknown.
 
     Attributes:
         executed_flops: Floating-point operations on all devices.
@@ -77,8 +74,9 @@ class DerivedFigures:
         hfu: ``executed_flops`` over the same.
         tokens_per_s: Tokens per second.
         samples_per_s: Samples per second.
-        energy_j: Joules, summed over all devices.
-        energy_model: How the energy was computed.
+        average_power_w: Watts of one device, on average over the step.
+        energy_delay_js: ``energy_j`` times the step time.
+        area_mm2: The area of the chip of one device.
         price_per_hour: US dollars for an hour of one device.
         cost_usd: US dollars, summed over all devices.
         model_flops_source: How ``model_flops`` was found, if the exporter says it.
@@ -92,8 +90,9 @@ class DerivedFigures:
     hfu: float | None
     tokens_per_s: float | None
     samples_per_s: float | None
-    energy_j: float | None
-    energy_model: str | None
+    average_power_w: float | None
+    energy_delay_js: float | None
+    area_mm2: float | None
     price_per_hour: float | None
     cost_usd: float | None
     model_flops_source: str | None = None
@@ -135,7 +134,7 @@ def derive_step_figures(
         seconds = stats["totals"]["time_ns"] * 1e-9
     seconds = seconds or None  # an empty program has no rates
     attainable_flops = devices * peak * seconds if peak and seconds else None
-    energy_j, energy_model = _estimate_step_energy(stats, seconds, node)
+    energy = estimate_step_energy(stats, seconds, node)
     return DerivedFigures(
         executed_flops=executed,
         model_flops=model_flops,
@@ -145,8 +144,12 @@ def derive_step_figures(
         hfu=_divide_known(executed, attainable_flops),
         tokens_per_s=_divide_known(work.tokens_per_step, seconds),
         samples_per_s=_divide_known(work.samples_per_step, seconds),
-        energy_j=energy_j,
-        energy_model=energy_model,
+        **asdict(energy),
+        average_power_w=_divide_known(energy.energy_j, devices * seconds if seconds else None),
+        energy_delay_js=None
+        if energy.energy_j is None or seconds is None
+        else energy.energy_j * seconds,
+        area_mm2=stats["program"].get("area_mm2"),
         price_per_hour=price,
         cost_usd=None
         if price is None or seconds is None
@@ -224,25 +227,6 @@ def list_figure_warnings(figures: DerivedFigures, node: NodeSpec | None) -> list
             f"above HFU: model-flops counts operations that the program skips, {reason}"
         )
     return warnings
-
-
-def _estimate_step_energy(
-    stats: Mapping[str, Any], seconds: float | None, node: NodeSpec | None
-) -> tuple[float | None, str | None]:
-    """Return the energy of a step on all devices in joules, and how it was computed."""
-    if seconds is None or node is None:
-        return None, None
-    devices, totals = stats["program"]["devices"], stats["totals"]
-    compute_s = min(totals["time_ns"] * 1e-9, seconds)
-    idle_s = seconds - compute_s
-    if totals["energy_nj"] is not None and (node.idle_w is not None or not idle_s):
-        idle_j = idle_s * (node.idle_w or 0.0)
-        return devices * (totals["energy_nj"] * 1e-9 + idle_j), ANNOTATED
-    if node.tdp_w is None:
-        return None, None
-    if node.idle_w is not None:
-        return devices * (compute_s * node.tdp_w + idle_s * node.idle_w), LIMITS
-    return devices * seconds * node.tdp_w, AT_MOST
 
 
 def _divide_known(numerator: float | None, denominator: float | None) -> float | None:

@@ -67,6 +67,14 @@ class _StepFigures(_ResultModel):
     samples_per_s: Number = None
     energy_j: Number = None
     energy_model: Text = None
+    energy_compute_j: Number = None
+    energy_sram_j: Number = None
+    energy_memory_j: Number = None
+    energy_network_j: Number = None
+    energy_leakage_j: Number = None
+    average_power_w: Number = None
+    energy_delay_js: Number = None
+    area_mm2: Number = None
     price_per_hour: Number = None
     cost_usd: Number = None
     model_flops_source: Text = None

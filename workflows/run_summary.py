@@ -365,11 +365,26 @@ def _build_derived_table(summary: RunSummary) -> TextTable:
         if rate is not None:
             rows.append((f"{name} per second", f"{rate:,.6g}"))
     if derived.energy_j is not None:
-        rows.append(("energy", f"{format_scaled(derived.energy_j, 'J')} ({derived.energy_model})"))
+        rows += _build_energy_rows(derived, derived.energy_j)
+    if derived.area_mm2 is not None:
+        rows.append(("area of a chip", f"{derived.area_mm2:.4g} mm2"))
     if derived.cost_usd is not None:
         price = f"{derived.price_per_hour:g} USD an hour and device"
         rows.append(("cost", f"{derived.cost_usd:.4g} USD, {price}"))
     return TextTable("Step, all devices", rows, left=2)
+
+
+def _build_energy_rows(derived: DerivedFigures, energy_j: float) -> list[TextRow]:
+    """Build the rows of energy: its levels, average power and energy-delay product."""
+    rows: list[TextRow] = [("energy", f"{format_scaled(energy_j, 'J')} ({derived.energy_model})")]
+    for name, level_j in derived.list_energy_levels():
+        text = f"{format_scaled(level_j, 'J')}, {format_percent(level_j / (energy_j or 1))}"
+        rows.append((f"  {name}", text))
+    if derived.average_power_w is not None:
+        rows.append(("average power", f"{format_scaled(derived.average_power_w, 'W')} a device"))
+    if derived.energy_delay_js is not None:
+        rows.append(("energy x delay", format_scaled(derived.energy_delay_js, "Js")))
+    return rows
 
 
 def _collect_simulated_totals(report: SimulationReport | None) -> dict[str, Any]:

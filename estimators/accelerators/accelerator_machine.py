@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from hespas.configs.node_overrides import NodeOverrides
 from hespas.configs.node_spec import NodeSpec
+from hespas.configs.silicon import Silicon, SiliconFile
 from hespas.estimators.accelerators.vector_unit import LANES_PER_ELEMENT
+from hespas.estimators.base import ChipFigures
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.settings import setting
 from hespas.support.text_tables import format_scaled
@@ -108,6 +110,7 @@ class AcceleratorMachine:
             "" if config.changes_units else _find_contradiction(config.node, rates)
         )
         self.bandwidth = config.memory_bandwidth or config.node.memory_bandwidth_bytes_per_s
+        self.silicon = merge_silicon(config.node, self.unit)
         self.fallbacks: set[str] = set()
         self._peak_rate_ratios: dict[str, tuple[float, str]] = {}
 
@@ -142,6 +145,24 @@ class AcceleratorMachine:
             for dtype, n in flops.items()
         )
 
+    @property
+    def area_mm2(self) -> float | None:
+        """The area of the chip; None if the area of any of its parts is not known."""
+        return self.silicon.compute_area_mm2(self.unit.array_sizes) if self.silicon else None
+
+    @property
+    def leakage_w(self) -> float | None:
+        """The power of the chip while nothing switches; None if it is not known."""
+        leakage_w = self.silicon.find_leakage_w(self.area_mm2) if self.silicon else None
+        return self.node.idle_w if leakage_w is None else leakage_w
+
+    def describe_chip(self) -> ChipFigures:
+        """Return the area, the idle power if energy is known, and the energy of the links."""
+        if self.silicon is None:
+            return ChipFigures()
+        link_pj_per_byte = self.silicon.find_pj_per_byte("link")
+        return ChipFigures(self.area_mm2, self.leakage_w, link_pj_per_byte)
+
     def list_warnings(self) -> list[str]:
         """Warn if the node declares other rates than its arrays have."""
         return [self._contradiction] if self._contradiction else []
@@ -157,6 +178,17 @@ class AcceleratorMachine:
         if self.fallbacks:
             text += f"; rates of other types: {', '.join(sorted(self.fallbacks))}"
         return text
+
+
+def merge_silicon(node: NodeSpec, unit: Accelerator) -> Silicon | None:
+    """Return the energy and area of a chip; those of its arrays replace those of its node."""
+    own = unit.silicon.model_dump(exclude_unset=True) if unit.silicon else {}
+    if not own and not node.silicon:
+        return None
+    merged: dict[str, Any] = dict(node.silicon or {})
+    for key, value in own.items():
+        merged[key] = {**merged.get(key, {}), **value} if isinstance(value, dict) else value
+    return Silicon(SiliconFile.model_validate(merged))
 
 
 def _find_contradiction(node: NodeSpec, rates: Mapping[str, float]) -> str:
@@ -179,6 +211,7 @@ def _find_contradiction(node: NodeSpec, rates: Mapping[str, float]) -> str:
 def configure_accelerator(config: AcceleratorMachineConfig) -> Accelerator:
     """Load the units of a configuration, with the numbers that its settings replace."""
     from hespas.configs.accelerator import Accelerator, list_accelerator_presets, load_accelerator
+    from hespas.configs.validation import validate_config
 
     changes: dict[str, Any] = {
         name: value
@@ -186,6 +219,9 @@ def configure_accelerator(config: AcceleratorMachineConfig) -> Accelerator:
         if (value := getattr(config, name)) is not None
     }
     name = config.array or config.node.name
+    if not config.array and config.node.accelerator:
+        own = validate_config(Accelerator, dict(config.node.accelerator), name)
+        return own.model_copy(update=changes)
     if config.array or name in list_accelerator_presets():
         return load_accelerator(name).model_copy(update=changes)
     missing = [field for field in REQUIRED_FIELDS if field not in changes]

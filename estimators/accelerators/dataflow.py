@@ -182,6 +182,31 @@ def count_off_chip_bits(
     return min(traffics) + weights + results
 
 
+def count_array_bits(
+    dataflow: Dataflow,
+    sizes: tuple[int, int, int],
+    rows: int,
+    columns: int,
+    in_bits: int,
+    out_bits: int,
+) -> int:
+    """Return the bits that an array reads from and writes to the SRAM for a product.
+
+    The matrix that stays is read once, and the other operand for each fold along the columns. The
+    sums of each fold along K are written; those of all but the last are partial, and read again.
+    Output-stationary arrays read both operands for each fold, and write the results once.
+    """
+    m, k, n = sizes
+    if dataflow == "os":
+        inputs, weights = m * k * -(-n // columns), k * n * -(-m // rows)
+        return (inputs + weights) * in_bits + m * n * out_bits
+    stays, streams = (k * n, m * k) if dataflow == "ws" else (m * k, k * n)
+    folds = _compute_folds(dataflow, *sizes, rows, columns)
+    partial_bits = 2 * (folds.along_rows - 1) * max(SUM_BITS, out_bits)
+    operand_bits = (stays + streams * folds.along_columns) * in_bits
+    return operand_bits + m * n * (partial_bits + out_bits)
+
+
 def _list_block_sizes(size: int, unit: int) -> list[int]:
     """List the sizes of blocks along a dimension: 1, 2, 4, ... folds, and the whole."""
     blocks = []

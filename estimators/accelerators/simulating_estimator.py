@@ -10,7 +10,8 @@ import contextlib
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 from hespas.dialects.attrs import Cost
@@ -21,13 +22,14 @@ from hespas.estimators.accelerators.accelerator_machine import (
     AcceleratorMachine,
     AcceleratorMachineConfig,
 )
+from hespas.estimators.accelerators.chip_energy import ChipTraffic, count_array_bytes
 from hespas.estimators.accelerators.matrix_products import (
     MatrixProduct,
     collect_matrix_products,
     count_other_flops,
 )
 from hespas.estimators.accelerators.overlapped_cost import compute_overlapped_cost
-from hespas.estimators.base import CostItem, raise_as_unknown_cost
+from hespas.estimators.base import ChipFigures, CostItem, raise_as_unknown_cost
 from hespas.estimators.measure.base import MeasurementJob, MeasuringEstimator
 from hespas.estimators.rules.body_tally import find_callee
 from hespas.estimators.work import UnknownCost
@@ -99,17 +101,20 @@ class SimulatingEstimator(MeasuringEstimator):
         self._measure_missing_items(
             [ProductItem(item.op, payload) for payload, _ in payload_counts]
         )
-        matrix_s = 0.0
+        answers: list[tuple[dict[str, Any], float]] = []
         for payload, times in payload_counts:
             answer = self.answers[ProductItem(item.op, payload).digest]
             if isinstance(answer, UnknownCost):
                 raise answer
-            matrix_s += times * answer["median_s"]
+            answers.append((answer, times))
+        matrix_s = sum(times * answer["median_s"] for answer, times in answers)
         other = count_other_flops(work, matrix_products)
         with raise_as_unknown_cost(item.op):
-            cost = compute_overlapped_cost(self.name, work, self.machine, matrix_s, other)
+            traffic = ChipTraffic(count_array_bytes(matrix_products, self.machine.unit, "ws"))
+            cost = compute_overlapped_cost(self.name, work, self.machine, matrix_s, other, traffic)
         self.shapeless += bool(other)
-        return cost
+        energy = _sum_simulated_energy(answers)
+        return cost if energy is None else replace(cost, **energy)
 
     def describe_provenance(self) -> str:
         parts = [
@@ -122,6 +127,9 @@ class SimulatingEstimator(MeasuringEstimator):
                 f"at full rate, because the shape is not known (distinct ops): {self.shapeless}"
             )
         return "; ".join(parts)
+
+    def describe_chip(self) -> ChipFigures:
+        return self.machine.describe_chip()
 
     def list_warnings(self) -> list[str]:
         return self.machine.list_warnings()
@@ -179,6 +187,17 @@ class ArraySimulatingEstimator(SimulatingEstimator):
             "sram_bytes": unit.sram_bytes // unit.arrays,
         }
         return payload, times
+
+
+def _sum_simulated_energy(answers: Sequence[tuple[dict[str, Any], float]]) -> Payload | None:
+    """Return the energy fields of a cost by the simulator; None if it has no figures of energy."""
+    levels = [(answer.get("energy_pj", {}), times) for answer, times in answers]
+    sums_nj = {
+        f"{level}_nj": 1e-3 * sum(times * energies.get(level, 0.0) for energies, times in levels)
+        for level in ("compute", "sram", "memory")
+    }
+    total_nj = sum(sums_nj.values())
+    return {"energy_nj": total_nj, **sums_nj, "leakage_nj": None} if total_nj else None
 
 
 def _iterate_leaf_ops(op: ir.Operation) -> Iterator[ir.Operation]:

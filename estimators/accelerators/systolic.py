@@ -24,6 +24,7 @@ from hespas.estimators.accelerators.accelerator_machine import (
     AcceleratorMachine,
     AcceleratorMachineConfig,
 )
+from hespas.estimators.accelerators.chip_energy import ChipTraffic, count_array_bytes
 from hespas.estimators.accelerators.matrix_products import (
     MatrixProduct,
     collect_matrix_products,
@@ -31,7 +32,7 @@ from hespas.estimators.accelerators.matrix_products import (
 )
 from hespas.estimators.accelerators.overlapped_cost import compute_overlapped_cost
 from hespas.estimators.accelerators.vector_unit import compute_memory_time_s
-from hespas.estimators.base import CostItem, Estimator, raise_as_unknown_cost
+from hespas.estimators.base import ChipFigures, CostItem, Estimator, raise_as_unknown_cost
 from hespas.estimators.work import OpWork
 from hespas.support.errors import UsageError
 from hespas.support.settings import setting
@@ -87,13 +88,9 @@ class SystolicEstimator(Estimator):
         with raise_as_unknown_cost(item.op):
             matrix_products = collect_matrix_products(item.op)
             other = count_other_flops(work, matrix_products)
-            cost = compute_overlapped_cost(
-                self.name,
-                work,
-                self.machine,
-                self._compute_matrix_time_s(matrix_products, work),
-                other,
-            )
+            matrix_s, dataflow = self._choose_dataflow(matrix_products, work)
+            traffic = self._count_traffic(matrix_products, work, dataflow)
+            cost = compute_overlapped_cost(self.name, work, self.machine, matrix_s, other, traffic)
         self.shapeless += bool(other)
         return cost
 
@@ -105,15 +102,32 @@ class SystolicEstimator(Estimator):
             )
         return text
 
+    def describe_chip(self) -> ChipFigures:
+        return self.machine.describe_chip()
+
     def list_warnings(self) -> list[str]:
         return self.machine.list_warnings()
 
-    def _compute_matrix_time_s(self, matrix_products: list[MatrixProduct], work: OpWork) -> float:
-        """Return the seconds of an op's products, with the time that they wait for memory."""
+    def _choose_dataflow(
+        self, matrix_products: list[MatrixProduct], work: OpWork
+    ) -> tuple[float, flow.Dataflow]:
+        """Return the least seconds of an op's products, with waits for memory, and the dataflow."""
         if not matrix_products:
-            return 0.0
+            return 0.0, self.dataflows[0]
         return min(
-            self._compute_dataflow_time_s(matrix_products, work, each) for each in self.dataflows
+            (self._compute_dataflow_time_s(matrix_products, work, each), each)
+            for each in self.dataflows
+        )
+
+    def _count_traffic(
+        self, matrix_products: list[MatrixProduct], work: OpWork, dataflow: flow.Dataflow
+    ) -> ChipTraffic:
+        """Count the bytes that the products of an op move beyond those of its work."""
+        if self.machine.silicon is None or not matrix_products:
+            return ChipTraffic()
+        return ChipTraffic(
+            count_array_bytes(matrix_products, self.machine.unit, dataflow),
+            self._count_bytes_moved_again(matrix_products, work, dataflow),
         )
 
     def _compute_dataflow_time_s(

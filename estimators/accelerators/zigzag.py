@@ -43,7 +43,7 @@ class ZigzagEstimator(ArraySimulatingEstimator):
     """Estimate matrix products by ZigZag's cost model, other ops on a vector unit."""
 
     name: ClassVar[str] = "zigzag"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     Config: ClassVar[type] = ZigzagConfig
     worker: ClassVar[str] = "hespas.estimators.accelerators.zigzag_worker:simulate_product"
     probe: ClassVar[str] = "hespas.estimators.accelerators.zigzag_worker:probe_simulator"

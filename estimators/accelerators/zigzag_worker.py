@@ -37,7 +37,8 @@ def simulate_product(payload: dict[str, Any]) -> dict[str, Any]:
     """Simulate a product; raises UnsupportedError, HespasError.
 
     The answer contains ``cycles`` with the loading and storing of data, ``compute_cycles`` without,
-    ``ideal_cycles`` with every cell busy, and ``median_s``, the time at ``clock_hz``. If the best
+    ``ideal_cycles`` with every cell busy, ``energy_pj`` by level, and ``median_s``, the time at
+    ``clock_hz``. If the best
     mapping is far slower than the least possible time, a second search uses a wider limit; without
     it, large products are several times too slow.
     """
@@ -105,7 +106,19 @@ def _search_mappings(
         "cycles": float(evaluation.latency_total2),
         "compute_cycles": float(evaluation.latency_total1),
         "ideal_cycles": float(evaluation.ideal_cycle),
+        "energy_pj": _read_energies(evaluation),
         "lpf_limit": limit,
+    }
+
+
+def _read_energies(evaluation: Any) -> dict[str, float]:
+    """Return the energy by level: the last memory of each operand is that of the device."""
+    levels = evaluation.mem_energy_breakdown.values()
+    memory_pj = float(sum(each[-1] for each in levels))
+    return {
+        "compute": float(evaluation.mac_energy),
+        "sram": float(evaluation.mem_energy) - memory_pj,
+        "memory": memory_pj,
     }
 
 

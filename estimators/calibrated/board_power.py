@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-_BISECTIONS = 40
-_MOST_SLOWDOWN = 16.0
+from hespas.estimators.power_limit import KernelEnergy, compute_power_slowdown
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +18,7 @@ class BoardPower:
 
         idle_w + (F j_per_flop + B j_per_byte) / t
 
-    If that exceeds the limit, the board lowers its clock. At 1 / s of the full clock an operation
-    takes j_per_flop / s^clock_exponent, because the voltage falls with the clock, and the kernel
-    takes s t.
+    If that exceeds the limit, the board lowers its clock (``power_limit.compute_power_slowdown``).
 
     Attributes:
         measured_limit_w: The limit of the board on which the energies were measured.
@@ -66,20 +63,10 @@ class BoardPower:
             time_s: The time of the kernel at full clock.
             limit_w: The limit of the power; by default that of this board.
         """
-        limit_w = limit_w or self.limit_w
-
-        def exceeds_limit(slowdown: float) -> bool:
-            compute_j = flops * self.j_per_flop / slowdown**self.clock_exponent
-            energy_j = compute_j + moved_bytes * self.j_per_byte
-            return self.idle_w + energy_j / (time_s * slowdown) > limit_w
-
-        if time_s <= 0 or not exceeds_limit(1.0):
-            return 1.0
-        low, high = 1.0, _MOST_SLOWDOWN
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            low, high = (middle, high) if exceeds_limit(middle) else (low, middle)
-        return high
+        energy = KernelEnergy(flops * self.j_per_flop, moved_bytes * self.j_per_byte)
+        return compute_power_slowdown(
+            energy, time_s, self.idle_w, limit_w or self.limit_w, self.clock_exponent
+        )
 
     def compute_measured_slowdown(self, flops: float, moved_bytes: float, time_s: float) -> float:
         """Return the sustained time of a kernel over its measured time, at least 1.

@@ -95,6 +95,7 @@ def annotate_module(
         estimator=f"{estimator.name} {estimator.version}",
         constants=estimator.describe_provenance() or None,
         pipeline=pipeline,
+        **estimator.describe_chip().to_target_fields(),
     ).write_to_op(module.operation)
     run.current.add(Cost.NAME)
     return Annotation(total, measured)

@@ -19,6 +19,7 @@ from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.attrs import ASSUMED, Cost, RegionAttr, SplitAttr, TargetAttr
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
 from hespas.dialects.op_kinds import BRANCHES, CALLEE, CONTROL, LOOPS
+from hespas.estimators.aggregate import sum_energies
 from hespas.passes.annotate.cost_walk import is_estimated_whole
 from hespas.passes.emit.time_band import combine_bands
 from hespas.passes.emit.trace_program import TraceProgram
@@ -64,6 +65,9 @@ def collect_stats(module: ir.Module, program: TraceProgram) -> StatsRow:
             "node_overrides": target.node_overrides,
             "estimator": target.estimator,
             "constants": target.constants,
+            "area_mm2": target.area_mm2,
+            "leakage_w": target.leakage_w,
+            "link_pj_per_byte": target.link_pj_per_byte,
         },
         "totals": {
             **_sum_costs((cost, count) for _, cost, count in ops),
@@ -71,7 +75,7 @@ def collect_stats(module: ir.Module, program: TraceProgram) -> StatsRow:
             "comm_operand_bytes": sum(
                 task.runs * comm.operand_bytes for task, comm in communication
             ),
-            "energy_nj": _sum_energy(ops),
+            **sum_energies((cost, count) for _, cost, count in ops),
             **_compute_time_band(ops),
             "gaps": sum(count for _, cost, count in ops if cost.gap),
         },
@@ -207,11 +211,6 @@ def _group_costs(
         groups.setdefault(key(name, cost), []).append((cost, count))
     rows = {name: _sum_costs(costs) for name, costs in groups.items()}
     return dict(sorted(rows.items(), key=lambda item: (-item[1]["time_ns"], item[0])))
-
-
-def _sum_energy(ops: list[tuple[str, Cost, int]]) -> float | None:
-    energies = [c.energy_nj * count for _, c, count in ops if c.energy_nj is not None]
-    return math.fsum(energies) if energies else None
 
 
 def _compute_time_band(ops: list[tuple[str, Cost, int]]) -> StatsRow:

@@ -35,6 +35,10 @@ class CostTotals(CostSums):
     comm_ops: Count
     comm_operand_bytes: Count
     energy_nj: Time | None
+    compute_nj: Time | None = None
+    sram_nj: Time | None = None
+    memory_nj: Time | None = None
+    leakage_nj: Time | None = None
     low_ns: Time | None
     high_ns: Time | None
     tags: dict[str, Count]
@@ -54,6 +58,9 @@ class ProgramStats(_OpenModel):
     node_overrides: str | None
     estimator: str | None
     constants: str | None
+    area_mm2: Time | None = None
+    leakage_w: Time | None = None
+    link_pj_per_byte: Time | None = None
 
 
 class UtilisationStats(_OpenModel):

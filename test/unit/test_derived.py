@@ -11,7 +11,7 @@ from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attr_codec import read_program_facts, write_program_facts
 from hespas.support.errors import HespasError
 from hespas.tools import hespas
-from hespas.workflows import derived_figures
+from hespas.workflows import step_energy
 from hespas.workflows.derived_figures import (
     StepWork,
     compute_scaling_efficiency,
@@ -87,15 +87,15 @@ def test_a_program_without_communication_needs_no_simulation():
 
 def test_energy_says_what_it_is_made_from():
     most = derive_step_figures(STATS, 1.0, NODE, WORK)
-    assert (most.energy_j, most.energy_model) == (400, derived_figures.AT_MOST)
+    assert (most.energy_j, most.energy_model) == (400, step_energy.AT_MOST)
     idle = derive_step_figures(STATS, 1.0, replace(NODE, idle_w=20), WORK)
-    assert (idle.energy_j, idle.energy_model) == (4 * (50 + 10), derived_figures.LIMITS)
+    assert (idle.energy_j, idle.energy_model) == (4 * (50 + 10), step_energy.LIMITS)
     totals = {**STATS["totals"], "energy_nj": 30e9}
     model = derive_step_figures({**STATS, "totals": totals}, 1.0, replace(NODE, idle_w=20), WORK)
-    assert (model.energy_j, model.energy_model) == (4 * (30 + 10), derived_figures.ANNOTATED)
+    assert (model.energy_j, model.energy_model) == (4 * (30 + 10), step_energy.ANNOTATED)
     assert (
         derive_step_figures({**STATS, "totals": totals}, 1.0, NODE, WORK).energy_model
-        == derived_figures.AT_MOST
+        == step_energy.AT_MOST
     )
 
 

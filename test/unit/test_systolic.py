@@ -36,7 +36,7 @@ TPUS = [
     "TPUv5p",
     "TPUv6e",
 ]
-NUMBERS = set(Accelerator.model_fields) - {"name", "description", "dtype", "sources"}
+NUMBERS = set(Accelerator.model_fields) - {"name", "description", "dtype", "silicon", "sources"}
 
 
 def cost(text: str, node: str = "TPUv3_core", **settings) -> Cost:

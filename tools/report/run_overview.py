@@ -70,6 +70,16 @@ def _list_step_cards(result: RunResult) -> Iterator[CardTexts]:
     if energy is not None:
         model = str(result.get_figure("derived.energy_model"))
         yield "energy", format_scaled(energy, "J"), model
+    power, delay = (
+        result.get_figure("derived.average_power_w"),
+        result.get_figure("derived.energy_delay_js"),
+    )
+    if power is not None and delay is not None:
+        product = f"energy x delay {format_scaled(delay, 'Js').strip()}"
+        yield "average power", f"{format_scaled(power, 'W').strip()} a device", product
+    area = result.get_figure("derived.area_mm2")
+    if area is not None:
+        yield "area of a chip", f"{area:.4g} mm\u00b2", "arrays, SRAM, links, memory interfaces"
     cost = result.get_figure("derived.cost_usd")
     if cost is not None:
         price = result.get_figure("derived.price_per_hour")

@@ -30,7 +30,8 @@ SHARES = {
 }  # fmt: skip
 AMOUNTS = {  # titles and units of columns
     "derived.tokens_per_s": ("Tokens", "/s"), "derived.samples_per_s": ("Samples", "/s"),
-    "derived.energy_j": ("Energy", "J"),
+    "derived.energy_j": ("Energy", "J"), "derived.average_power_w": ("Power", "W"),
+    "derived.energy_delay_js": ("Energy x delay", "Js"), "derived.area_mm2": ("Area", "mm2"),
 }  # fmt: skip
 RESTS = ("estimator", "split", "simulator", "curves")  # provenance, in addition to ORIGIN
 TIME = "time"  # the key of the column of the measure

@@ -1,0 +1,127 @@
+"""The energy of an op on an accelerator, by level, and the clock that its power limit permits.
+
+    compute   operations x energy of an operation of their unit and type
+    sram      bytes that the arrays and the vector unit read and write, and those moved to and from
+              device memory, x energy of a byte of SRAM
+    memory    bytes moved to and from device memory x energy of a byte of it
+    leakage   power of the idle chip x time
+
+A level whose figures the files of node and accelerator do not give is missing, and the sum with it
+is that of the other levels. Without any figure, energy is not estimated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hespas.configs.silicon import Silicon
+from hespas.estimators.accelerators import dataflow as flow
+from hespas.estimators.accelerators.accelerator_machine import AcceleratorMachine
+from hespas.estimators.accelerators.matrix_products import MatrixProduct
+from hespas.estimators.power_limit import KernelEnergy, compute_power_slowdown
+from hespas.estimators.work import OpWork
+
+if TYPE_CHECKING:
+    from hespas.configs.accelerator import Accelerator
+
+
+@dataclass(frozen=True)
+class ChipTraffic:
+    """The bytes that an op moves.
+
+    Attributes:
+        array_bytes: Bytes that arrays read from and write to the SRAM.
+        moved_again_bytes: Bytes of device memory beyond those of the work.
+    """
+
+    array_bytes: float = 0.0
+    moved_again_bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class EnergyByLevel:
+    """The energy of one execution in joules; None for a level that is not known."""
+
+    compute_j: float
+    sram_j: float | None
+    memory_j: float | None
+    leakage_j: float | None
+
+    @property
+    def total_j(self) -> float:
+        """The sum of the known levels."""
+        levels = (self.compute_j, self.sram_j, self.memory_j, self.leakage_j)
+        return sum(level or 0.0 for level in levels)
+
+    def to_cost_fields(self) -> dict[str, float | None]:
+        """Return the fields of ``Cost``, in nanojoules."""
+        levels = {
+            "energy_nj": self.total_j,
+            "compute_nj": self.compute_j,
+            "sram_nj": self.sram_j,
+            "memory_nj": self.memory_j,
+            "leakage_nj": self.leakage_j,
+        }
+        return {name: None if level is None else 1e9 * level for name, level in levels.items()}
+
+
+def count_array_bytes(
+    matrix_products: Sequence[MatrixProduct], unit: Accelerator, dataflow: flow.Dataflow
+) -> float:
+    """Return the bytes that the arrays read from and write to the SRAM for these products."""
+    bits = sum(
+        each.count
+        * flow.count_array_bits(
+            dataflow, (each.m, each.k, each.n), unit.rows, unit.columns, each.in_bits, each.out_bits
+        )
+        for each in matrix_products
+    )
+    return bits / 8
+
+
+def estimate_limited_energy(
+    work: OpWork, machine: AcceleratorMachine, traffic: ChipTraffic, time_s: float
+) -> tuple[float, EnergyByLevel | None]:
+    """Return the time at the power limit of the node, and the energy by level.
+
+    Without figures of energy the time is unchanged and the energy None.
+
+    Raises:
+        HespasError: The energy of an operation is not known.
+    """
+    silicon = machine.silicon
+    if silicon is None:
+        return time_s, None
+    compute_j = _sum_compute_energy(work, silicon)
+    moved_bytes = work.read_bytes + work.write_bytes + traffic.moved_again_bytes
+    sram_j = _multiply(silicon.find_pj_per_byte("sram"), traffic.array_bytes + moved_bytes)
+    memory_j = _multiply(silicon.find_pj_per_byte("memory"), moved_bytes)
+    limit_w, exponent = machine.node.tdp_w, silicon.file.clock_exponent
+    slowdown = 1.0
+    if limit_w is not None:
+        energy = KernelEnergy(compute_j + (sram_j or 0.0), memory_j or 0.0)
+        idle_w = machine.leakage_w or 0.0
+        slowdown = compute_power_slowdown(energy, time_s, idle_w, limit_w, exponent)
+    time_s *= slowdown
+    share = slowdown**-exponent
+    leakage_j = None if machine.leakage_w is None else machine.leakage_w * time_s
+    sram_j = None if sram_j is None else share * sram_j
+    return time_s, EnergyByLevel(share * compute_j, sram_j, memory_j, leakage_j)
+
+
+def _sum_compute_energy(work: OpWork, silicon: Silicon) -> float:
+    """Return the joules of all operations; a transcendental function is one of f32."""
+    energies_pj = [
+        part.flops * silicon.compute_pj_per_op(part.unit, part.dtype)
+        for part in work.parts
+        if part.flops
+    ]
+    if work.transcendentals:
+        energies_pj.append(work.transcendentals * silicon.compute_pj_per_op("vector", "f32"))
+    return 1e-12 * sum(energies_pj)
+
+
+def _multiply(pj_per_byte: float | None, count_bytes: float) -> float | None:
+    return None if pj_per_byte is None else 1e-12 * pj_per_byte * count_bytes
