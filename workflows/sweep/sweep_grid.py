@@ -6,8 +6,9 @@ A key with one value has it in every cell; a key with a list is an axis of the g
 from __future__ import annotations
 
 import fnmatch
+import functools
 import glob
-import itertools
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,14 +20,25 @@ from hespas.configs.simple_yaml import read_simple_yaml
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.suggestions import suggest_nearest
 from hespas.workflows.run_config import OUTPUTS, RunConfig
+from hespas.workflows.sweep.sweep_expressions import (
+    LET,
+    DerivedValue,
+    SweepExpression,
+    derive_cell,
+    expand_number_list,
+    resolve_name,
+)
+from hespas.workflows.sweep.sweep_sampling import combine_axes
 
 TOGETHER, CELLS = "together", "cells"
+WHERE, LIMITS, SAMPLE, SEED = "where", "limits", "sample", "seed"
+CONTROLS = (TOGETHER, CELLS, WHERE, LIMITS, SAMPLE, SEED)  # keys that are no values of cells
 FAMILY = "family"  # the key of a cell that holds its program's name with {NAME} for each number
-NESTED = ("node.", "setting.")
+NOT_DERIVED = ("mlir", FAMILY)  # whose braces stand for the numbers of a pattern
+NESTED = ("node.", "setting.", LET)
 MAX_CELLS = 1_000_000
 WILD = re.compile(r"[*?\[]")
 NUMBER = re.compile(r"\{(\w+)\}")
-RANGE = re.compile(r"range\((.*)\)")
 # The text that fnmatch puts around an expression; it depends on the version of Python.
 BEFORE = "(?s:"
 AFTER = fnmatch.translate("").removeprefix(BEFORE)
@@ -61,7 +73,8 @@ def merge_flags(file: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, 
 def expand_cells(sweep_keys: Mapping[str, Any]) -> list[SweepCell]:
     """Expand the keys of a sweep into its distinct cells, the last axis varying fastest.
 
-    Patterns of programs and nodes are expanded. Patterns of systems are not, because the matching
+    Derived values are computed, and cells that do not meet ``where`` are left out. Patterns of
+    programs and nodes are expanded. Patterns of systems are not, because the matching
     systems depend on the number of devices of the program.
 
     Raises:
@@ -71,16 +84,46 @@ def expand_cells(sweep_keys: Mapping[str, Any]) -> list[SweepCell]:
         [wide for row in axis for wide in _expand_patterns(row)]
         for axis in _collect_axes(sweep_keys)
     ]
-    count = 1
-    for axis in axes:
-        count *= len(axis)
-    if count > MAX_CELLS:
-        raise HespasError(f"there are {count:,} cells", remedy=f"the limit is {MAX_CELLS:,}")
+    sample_count, seed = _read_count(sweep_keys, SAMPLE), _read_count(sweep_keys, SEED) or 0
+    count = math.prod(map(len, axes))
+    if count > MAX_CELLS and sample_count is None:
+        remedy = f"the limit is {MAX_CELLS:,}; 'sample: 1000' takes a Latin hypercube of them"
+        raise HespasError(f"there are {count:,} cells", remedy=remedy)
+    conditions = read_expressions(sweep_keys, WHERE)
+    parse_value = functools.cache(DerivedValue.parse)
     unique_cells: dict[str, SweepCell] = {}
-    for rows in itertools.product(*axes):
-        cell = {key: value for row in rows for key, value in row.items()}
-        unique_cells.setdefault(repr(sorted(cell.items())), cell)
+    for rows in combine_axes(axes, sample_count, seed):
+        raw = {key: value for row in rows for key, value in row.items()}
+        parsed = {k: parse_value(v) for k, v in raw.items() if k not in NOT_DERIVED}
+        derived = {key: value for key, value in parsed.items() if value is not None}
+        cell = derive_cell(raw, derived) if derived else raw
+        if all(_meets_condition(cell, condition) for condition in conditions):
+            unique_cells.setdefault(repr(sorted(cell.items())), cell)
+    if not unique_cells:
+        texts = " and ".join(condition.text for condition in conditions)
+        raise HespasError(f"no cell meets '{WHERE}': {texts}")
     return list(unique_cells.values())
+
+
+def _meets_condition(cell: SweepCell, condition: SweepExpression) -> bool:
+    return bool(condition.evaluate(lambda name: cell[resolve_name(name, cell)]))
+
+
+def read_expressions(sweep_keys: Mapping[str, Any], key: str) -> list[SweepExpression]:
+    """Read the expressions of ``where`` or ``limits``, one or a list; raises HespasError."""
+    value = sweep_keys.get(key, [])
+    texts = value if isinstance(value, list) else [value]
+    if not all(isinstance(text, str) for text in texts):
+        raise HespasError(f"'{key}' is not an expression, or a list of expressions")
+    return [SweepExpression.parse(text) for text in texts]
+
+
+def _read_count(sweep_keys: Mapping[str, Any], key: str) -> int | None:
+    value = sweep_keys.get(key)
+    least = 0 if key == SEED else 1
+    if value is not None and (type(value) is not int or value < least):
+        raise HespasError(f"'{key}' is {value!r}, not a whole number of at least {least}")
+    return value
 
 
 def _collect_axes(sweep_keys: Mapping[str, Any]) -> list[list[SweepCell]]:
@@ -113,7 +156,7 @@ def _flatten_keys(sweep_keys: Mapping[str, Any]) -> dict[str, Any]:
     """Check the keys that span the grid, and spell an object ``setting`` as ``setting.KEY``."""
     flat: dict[str, Any] = {}
     for key, value in sweep_keys.items():
-        if key in (TOGETHER, CELLS, "$schema"):
+        if key in (*CONTROLS, "$schema"):
             continue
         if key == "setting" and isinstance(value, dict):
             inner = {f"setting.{name}": setting_value for name, setting_value in value.items()}
@@ -126,30 +169,17 @@ def _flatten_keys(sweep_keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _expand_ranges(key: str, value: Any) -> Any:
-    """Replace each ``range(A,B,STEP)`` by its numbers; a key with a range has a list."""
+    """Replace each ``range``, ``linspace`` and ``logspace`` by its numbers, which make a list."""
     values = value if isinstance(value, list) else [value]
-    ranges = [RANGE.fullmatch(one.strip()) if isinstance(one, str) else None for one in values]
-    if not any(ranges):
+    lists = [
+        expand_number_list(key, one, MAX_CELLS) if isinstance(one, str) else None for one in values
+    ]
+    if all(numbers is None for numbers in lists):
         return value
     expanded: list[Any] = []
-    for one, match in zip(values, ranges, strict=True):
-        expanded += [one] if match is None else _parse_range(key, one, match[1])
+    for one, numbers in zip(values, lists, strict=True):
+        expanded += [one] if numbers is None else numbers
     return expanded
-
-
-def _parse_range(key: str, text: str, arguments: str) -> range:
-    """Parse the arguments of a range, which are those of Python's; raises HespasError."""
-    try:
-        numbers = range(*map(int, arguments.split(",")))
-        size = len(numbers)
-    except (ValueError, TypeError, OverflowError):
-        remedy = "write range(A,B,STEP): whole numbers from A to below B"
-        raise HespasError(f"'{key}': '{text}' is not a range", remedy=remedy) from None
-    if size > MAX_CELLS:
-        raise HespasError(
-            f"'{key}': '{text}' has {size:,} numbers", remedy=f"the limit is {MAX_CELLS:,}"
-        )
-    return numbers
 
 
 def _check_values(key: str, values: Iterable[Any]) -> None:
@@ -158,8 +188,7 @@ def _check_values(key: str, values: Iterable[Any]) -> None:
     if key in OUTPUTS:
         raise HespasError(f"a sweep has no '{key}': it keeps figures, not files")
     if key not in known and not (key.startswith(NESTED) and key.partition(".")[2]):
-        names = [*known, TOGETHER, CELLS]
-        remedy = f"{suggest_nearest(key, names)} also node.KEY and setting.KEY"
+        remedy = f"{suggest_nearest(key, [*known, *CONTROLS])} also node.KEY, setting.KEY, let.NAME"
         raise HespasError(f"unknown key '{key}'", remedy=remedy)
     for value in values:
         if value is not None and not isinstance(value, (str, int, float, bool)):
