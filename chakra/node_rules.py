@@ -33,6 +33,7 @@ NETWORKED = frozenset(
 )
 MAX_TAG = 500_000_000
 
+NETWORK_KEY = "network"  # what carries a collective, other than the links between devices
 # For each attribute, the only kind that all versions of the feeder read correctly.
 KINDS = {
     "is_cpu_op": "bool",
@@ -45,6 +46,7 @@ KINDS = {
     "comm_tag": "int32",
     "comm_priority": "int32",
     "pg_name": "string",
+    NETWORK_KEY: "string",
     "involved_dim": "bool_list",
 }
 NUMBERS = frozenset(

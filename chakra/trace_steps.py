@@ -35,6 +35,7 @@ class CollectiveContent:
         size: Operand bytes on each device.
         groups: Communicator ids.
         attrs: Further attributes, encoded.
+        network: What carries it, as ``hespas.comm`` has it; "" for the links between devices.
     """
 
     name: str
@@ -42,6 +43,7 @@ class CollectiveContent:
     size: int
     groups: tuple[int, ...]
     attrs: bytes = b""
+    network: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +64,22 @@ class TransferContent:
     attrs: bytes = b""
 
 
-StepContent = ComputeContent | CollectiveContent | TransferContent
+@dataclass(frozen=True, slots=True, eq=False)
+class HostCopyContent:
+    """A copy between the memories of a device and its host: a node of the CPU, which has a time.
+
+    Attributes:
+        latency_us: The time in whole microseconds, as simulators read it; at least one.
+        attrs: Further attributes, encoded.
+    """
+
+    name: str
+    latency_us: int
+    attrs: bytes = b""
+
+
+CommunicationContent = CollectiveContent | TransferContent | HostCopyContent
+StepContent = ComputeContent | CommunicationContent
 
 
 @dataclass(slots=True)
@@ -88,7 +105,7 @@ class ProgramTrace:
     Attributes:
         groups: Ascending ranks by communicator id.
         steps: The steps in program order.
-        chain: Chain number by step id; -1 for collectives and transfers, 0 for absent steps.
+        chain: Chain number by step id; negative for communication, 0 for absent steps.
     """
 
     devices: int

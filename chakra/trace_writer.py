@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hespas.chakra.node_rules import MAX_TAG
+from hespas.chakra.node_rules import MAX_TAG, NETWORK_KEY
 from hespas.chakra.record_encoding import (
     IntAttrEncoder,
     encode_int_attr,
@@ -29,6 +29,7 @@ from hespas.chakra.schema import NodeType
 from hespas.chakra.trace_steps import (
     CollectiveContent,
     ComputeContent,
+    HostCopyContent,
     NodeDuration,
     ProgramTrace,
     TraceStep,
@@ -40,7 +41,7 @@ TIMES = ("both", "carry", "exact")
 
 # The kinds are those in node_rules.KINDS, which every version of ASTRA-sim since 2024 reads. The
 # older feeder reads another kind as 0, and the newer one rejects it.
-_ON_DEVICE = encode_int_attr("is_cpu_op", 0, "bool")
+_ON_DEVICE, _ON_HOST = (encode_int_attr("is_cpu_op", value, "bool") for value in (0, 1))
 _NUM_OPS, _TENSOR_SIZE = (
     IntAttrEncoder("num_ops", "int64"),
     encode_int_attr("tensor_size", 1, "uint64"),
@@ -209,6 +210,7 @@ def _encode_device_class(
                     _ON_DEVICE
                     + _COMM_TYPE(content.comm_type)
                     + _COMM_SIZE(content.size)
+                    + (encode_text_attr(NETWORK_KEY, content.network) if content.network else b"")
                     + content.attrs
                 )
                 close_chunk(
@@ -219,6 +221,12 @@ def _encode_device_class(
                 )
                 nodes += 1
             ids.record_step_nodes(step, (step.id,) if lengths[slot] else ())
+        elif isinstance(content, HostCopyContent):
+            deps = ids.list_node_ids(step)
+            attrs = _ON_HOST + content.attrs
+            body = encode_node(step.id, name, NodeType.COMP_NODE, deps, content.latency_us, attrs)
+            current.append(encode_record(body))
+            nodes += 1
         else:
             deps = ids.list_node_ids(step)
             tag = step.id // 2  # ids of transfers differ by at least two, so that tags are unique

@@ -39,6 +39,7 @@ class NodeFile(StrictModel):
     accelerator: Accelerator | None = None
     silicon: SiliconFile | None = None
     price_per_hour: Positive | None = None
+    host_link_bytes_per_s: Positive | None = None
     vendor: str = ""
     description: str = ""
     sources: dict[str, str] = Field(default_factory=dict)

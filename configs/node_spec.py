@@ -77,6 +77,7 @@ class NodeSpec:
         accelerator: The systolic arrays and the vector unit, see ``configs.accelerator``.
         silicon: Energy and area of the chip, see ``configs.silicon``.
         price_per_hour: Price of one device in US dollars.
+        host_link_bytes_per_s: Bandwidth between a device and its host, in each direction.
         sources: The source of each number, by key.
         warn_default: Whether to warn when ``default_flops`` is used.
         changed: The labels of the numbers that options have replaced.
@@ -98,6 +99,7 @@ class NodeSpec:
     accelerator: Mapping[str, Any] | None = None
     silicon: Mapping[str, Any] | None = None
     price_per_hour: float | None = None
+    host_link_bytes_per_s: float | None = None
     vendor: str = ""
     description: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)

@@ -129,7 +129,7 @@ class AttrRecord:
                 return f"{name} is {value}, less than 0"
         for name, choices in words:
             value = getattr(self, name)
-            if value not in choices:
+            if value is not None and value not in choices:
                 return f"{name} is '{value}', not one of {', '.join(choices)}"
         return self.find_inconsistency()
 

@@ -19,6 +19,7 @@ BOUNDS = ("compute", "memory", "launch", "latency", "measured", "none", "unknown
 COMM_KINDS = (
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "permute",
 )  # fmt: skip
+SLICES, HOST_LINK = NETWORKS = ("slices", "host")  # what carries data beside links of devices
 KERNEL_KINDS = (
     "loop", "reduction", "transpose", "copy", "gemm", "conv", "attention", "sort", "gather",
     "scatter", "scan", "fft", "rng", "linalg", "custom", "control", "free",
@@ -164,6 +165,12 @@ class CommAttr(AttrRecord):
     note: str | None = declare_field(
         "an assumption about the size, such as an upper bound for a ragged operand", default=None
     )
+    network: str | None = declare_field(
+        "what carries the data: the network between slices of TPUs, or the link to the host; "
+        "absent for the links between devices. Data of different networks moves at the same time",
+        default=None,
+        choices=NETWORKS,
+    )
 
     @property
     def sent_bytes(self) -> int:
@@ -208,6 +215,10 @@ class TargetAttr(AttrRecord):
     )
     link_pj_per_byte: float | None = declare_field(
         "energy of a byte that a device sends, if its files give it", default=None
+    )
+    host_link_bytes_per_s: float | None = declare_field(
+        "bytes per second between a device and its host, in each direction, if the node has them",
+        default=None,
     )
     pipeline: str | None = declare_field(
         "the pass that annotated the module, with its options: `roofline-annotate{tdp=400.0}`; "

@@ -22,6 +22,7 @@ from jaxlib.mlir.passmanager import PassManager
 from hespas.support.errors import HespasError
 
 __all__ = [
+    "FRONTEND",
     "PassManager",
     "capture_native_stderr",
     "clone_module",
@@ -42,6 +43,7 @@ __all__ = [
     "ir",
     "list_dictionary_entries",
     "make_context",
+    "read_frontend_text",
     "refine_dynamic_shapes",
     "register_passes",
     "replace_module_body",
@@ -52,6 +54,8 @@ __all__ = [
     "to_i64_attr",
     "walk_operations",
 ]
+
+FRONTEND = "mhlo.frontend_attributes"  # what a framework passes through XLA, by name
 
 
 def make_context() -> ir.Context:
@@ -207,6 +211,16 @@ def decode_string_attr(attr: ir.Attribute) -> str:
 def get_call_target(op: ir.Operation) -> str:
     """Return the target of a custom call."""
     return decode_string_attr(op.attributes["call_target_name"])
+
+
+def read_frontend_text(op: ir.Operation, name: str) -> str:
+    """Return a frontend attribute of an op, which a framework passes through XLA; "" if missing."""
+    attributes = find_attribute(op, FRONTEND)
+    if isinstance(attributes, ir.DictAttr):
+        for entry, value in list_dictionary_entries(attributes):
+            if entry == name and isinstance(value, ir.StringAttr):
+                return decode_string_attr(value)
+    return ""
 
 
 def get_defining_op(value: ir.Value) -> ir.Operation | None:

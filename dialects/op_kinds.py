@@ -88,8 +88,17 @@ _COMM_KIND_BY_OP = {  # short name to the ``kind`` of ``hespas.comm``
     "send": "permute",
 }
 RAGGED_CALL_TARGETS = frozenset(("ragged_all_to_all", "_xla_ragged_all_to_all"))
-COLLECTIVE_CALL_TARGETS = RAGGED_CALL_TARGETS
-COMM_KIND_BY_NAME = _COMM_KIND_BY_OP | dict.fromkeys(RAGGED_CALL_TARGETS, "all_to_all")
+# Copies that a compiler has scheduled between the memory of a device and that of its host. What
+# moves is the second operand of several, or else the only one; or the result.
+OFFLOAD_CALL_TARGET, FETCH_CALL_TARGET = "hespas_offload", "hespas_fetch"
+HOST_COPY_CALL_TARGETS = frozenset((OFFLOAD_CALL_TARGET, FETCH_CALL_TARGET))
+COLLECTIVE_CALL_TARGETS = RAGGED_CALL_TARGETS | HOST_COPY_CALL_TARGETS
+COMM_KIND_BY_NAME = (
+    _COMM_KIND_BY_OP
+    | dict.fromkeys(RAGGED_CALL_TARGETS, "all_to_all")
+    | dict.fromkeys(HOST_COPY_CALL_TARGETS, "permute")
+)
+NETWORK_MARK = "hespas_network"  # frontend attribute that names what carries a collective
 COLLECTIVES = _name_in_both(" ".join(_COMM_KIND_BY_OP))
 CROSS_REPLICA_SUMS = _name_in_both("cross-replica-sum")  # deprecated form of an all_reduce
 MAYBE_COLLECTIVE = COLLECTIVES | CUSTOM_CALLS

@@ -244,7 +244,7 @@ def find_critical_path(traced_result: TracedResult) -> list[PathSegment]:
         node = traced_result.get_device_nodes(device)[interval.node]
         where, first = traced_result.find_start(device, interval)
         if first.start_ns < now:
-            activity = COMPUTE if node.type == COMP else COMMUNICATION
+            activity = COMPUTE if interval.resource == "compute" else COMMUNICATION
             path.append(PathSegment(device, node, activity, first.start_ns, now))
             now = first.start_ns
         device, interval = where, traced_result.find_predecessor(where, first)
@@ -256,8 +256,9 @@ def find_critical_path(traced_result: TracedResult) -> list[PathSegment]:
 def find_exposed_nodes(traced_result: TracedResult, device: int) -> list[ExposedNode]:
     """Return the exposed communication nodes of a device, the most exposed time first.
 
-    If several are under way at once, the time is attributed to the collective or SEND, then to the
-    RECV that finishes first. Nodes that are completely hidden are left out.
+    If several are under way at once, the time is attributed to the collective or SEND on the links
+    between devices, then to the node that finishes first. Nodes that are completely hidden are left
+    out.
     """
     intervals, nodes = (
         traced_result.get_device_intervals(device),
@@ -268,7 +269,7 @@ def find_exposed_nodes(traced_result: TracedResult, device: int) -> list[Exposed
         [(i.start_ns, i.finish_ns) for i in intervals if i.resource == "compute"], end
     )
     slot = [i for i in intervals if i.resource == "comm"]
-    recvs = sorted((i for i in intervals if i.resource == "recv"), key=_get_finish_ns)
+    others = [i for i in intervals if i.resource not in ("compute", "comm")]
     total: Counter[int] = Counter()
     waiting: Counter[int] = Counter()
     for interval, start, finish in _intersect_with_gaps(slot, idle):
@@ -277,7 +278,7 @@ def find_exposed_nodes(traced_result: TracedResult, device: int) -> list[Exposed
         if where != device:
             waiting[interval.node] += max(0, min(finish, first.start_ns) - start)
     idle = _find_gaps(_select_spans(intervals, ("compute", "comm")), end)
-    for interval in recvs if idle else ():
+    for interval in sorted(others, key=_get_finish_ns) if idle else ():
         _, first = traced_result.find_start(device, interval)
         rest: list[tuple[int, int]] = []
         for start, finish in idle:

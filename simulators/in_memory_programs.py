@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hespas.chakra.node_rules import MAX_TAG
+from hespas.chakra.node_rules import MAX_TAG, NETWORK_KEY
 from hespas.chakra.schema import NodeType
 from hespas.chakra.trace_reader import TraceNode
 from hespas.chakra.trace_steps import (
     CollectiveContent,
     ComputeContent,
+    HostCopyContent,
     NodeDuration,
     ProgramTrace,
     TransferContent,
@@ -99,6 +100,8 @@ class InMemoryPrograms:
                         )
                     )
                 ids.record_step_nodes(step, () if group is None else (step.id,))
+            elif isinstance(operation, HostCopyContent):
+                nodes.append(_build_host_node(step.id, operation, ids.list_node_ids(step)))
             else:
                 messages = _build_message_nodes(
                     step.id, operation, ids.list_node_ids(step), slots, device
@@ -167,6 +170,11 @@ def _build_compute_node(
     return TraceNode(number, name, NodeType.COMP_NODE, deps, (), duration.micros, attrs)
 
 
+def _build_host_node(number: int, copy: HostCopyContent, deps: tuple[int, ...]) -> TraceNode:
+    attrs: _Attrs = {"is_cpu_op": ("bool", True)}
+    return TraceNode(number, copy.name, NodeType.COMP_NODE, deps, (), copy.latency_us, attrs)
+
+
 def _build_collective_node(
     number: int, collective: CollectiveContent, deps: tuple[int, ...], group: int
 ) -> TraceNode:
@@ -176,6 +184,8 @@ def _build_collective_node(
         "comm_size": ("int64", collective.size),
         "pg_name": ("string", str(group)),
     }
+    if collective.network:
+        attrs[NETWORK_KEY] = ("string", collective.network)
     return TraceNode(number, collective.name, NodeType.COMM_COLL_NODE, deps, (), 0, attrs)
 
 

@@ -54,7 +54,10 @@ def _compute_covered_ns(spans: Sequence[tuple[int, int]]) -> int:
 
 
 class NodeInterval(NamedTuple):
-    """One node on one device, from issue to finish; ``resource`` is compute, comm or recv."""
+    """One node on one device, from issue to finish, and the resource that it occupied.
+
+    That is compute; comm, slices or recv for communication; or cpu, for a copy to or from the host.
+    """
 
     node: int
     start_ns: int

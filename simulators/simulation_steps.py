@@ -14,6 +14,7 @@ from hespas.chakra.node_rules import (
     COMP,
     MAX_TAG,
     MEMORY,
+    NETWORK_KEY,
     RECV,
     SEND,
     read_communicator_id,
@@ -23,6 +24,7 @@ from hespas.chakra.node_rules import (
 from hespas.chakra.schema import CollectiveCommType, NodeType
 from hespas.chakra.trace_reader import TraceNode
 from hespas.configs.system_spec import SystemSpec
+from hespas.dialects.attrs import SLICES
 from hespas.support.errors import HespasError
 
 KINDS: dict[int, str] = {
@@ -45,7 +47,8 @@ class SimulationStep:
     """What a node does.
 
     Attributes:
-        resource: compute, comm, recv, cpu, or skip for a node that takes no time.
+        resource: compute, comm, recv, cpu, or skip for a node that takes no time; ``slices`` for a
+            collective on the network between slices of TPUs.
         duration_ns: Nanoseconds of a compute node or a broadcast.
         kind: The kind of collective, "send" or "recv"; "" for compute.
         size: Bytes of a message, or of a collective's operand on one device.
@@ -180,7 +183,8 @@ def _build_collective_step(
                 f"involved_dim is true in no dimension of {kind.replace('_', '-')}-implementation: "
                 "the collective never finishes"
             )
-    return SimulationStep("comm", 0, kind, size, group, involved=involved)
+    resource = "slices" if node.get_attr_value(NETWORK_KEY, "") == SLICES else "comm"
+    return SimulationStep(resource, 0, kind, size, group, involved=involved)
 
 
 def find_spanned_dimensions(

@@ -13,7 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hespas.chakra.node_rules import COLL, RECV, SEND, read_communicator_id, read_integer_attr
+from hespas.chakra.node_rules import (
+    COLL,
+    NETWORK_KEY,
+    RECV,
+    SEND,
+    read_communicator_id,
+    read_integer_attr,
+)
 from hespas.chakra.replay import Message, identify_message
 from hespas.chakra.trace_reader import TraceNode
 from hespas.simulators.critical_path import NodesOf, classify_node
@@ -24,11 +31,17 @@ from hespas.support.errors import HespasError
 from hespas.support.output_file import check_writable_file, write_atomically
 
 _MAX_DEVICES = 64  # drawn by default
-_TRACKS = {"compute": "compute", "comm": "communication", "recv": "receive"}  # by resource
+_TRACKS = {
+    "compute": "compute",
+    "comm": "communication",
+    "slices": "between slices",
+    "cpu": "host",
+    "recv": "receive",
+}  # by resource
 # Attributes that are written under another name or left out.
 _HANDLED_ATTRIBUTES = frozenset(
     ("is_cpu_op", "num_ops", "tensor_size", "comm_type", "comm_size", "comm_src", "comm_dst",
-     "comm_tag", "comm_priority", "pg_name", "involved_dim")
+     "comm_tag", "comm_priority", "pg_name", "involved_dim", NETWORK_KEY)
 )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from hespas.dialects.mlir import (
     get_call_target,
     ir,
     list_dictionary_entries,
+    read_frontend_text,
 )
 from hespas.estimators.rules import library_calls, linalg_routines, pallas_attention
 from hespas.estimators.rules.base import (
@@ -110,17 +111,7 @@ def find_kernel_name(op: ir.Operation) -> str:
 
 def read_kernel_metadata(op: ir.Operation) -> str:
     """Return the text that the author of a Pallas kernel gave it; "" if there is none."""
-    return _read_frontend_text(op, "kernel_metadata")
-
-
-def _read_frontend_text(op: ir.Operation, name: str) -> str:
-    """Return a frontend attribute of an op, which a framework passes through XLA; "" if missing."""
-    attributes = find_attribute(op, "mhlo.frontend_attributes")
-    if isinstance(attributes, ir.DictAttr):
-        for entry, value in list_dictionary_entries(attributes):
-            if entry == name and isinstance(value, ir.StringAttr):
-                return decode_string_attr(value)
-    return ""
+    return read_frontend_text(op, "kernel_metadata")
 
 
 def _to_python_dictionary(attr: ir.DictAttr) -> dict[str, Any]:
@@ -187,7 +178,7 @@ def _build_placement_work(op: ir.Operation, target: str) -> OpWork:
 
 def find_placement(op: ir.Operation) -> str:
     """Return the memory that a placement names, such as ``pinned_host``; "" without a name."""
-    return _read_frontend_text(op, "_xla_buffer_placement")
+    return read_frontend_text(op, "_xla_buffer_placement")
 
 
 def _compute_top_k_work(op: ir.Operation, _: CallConfig) -> OpWork:
@@ -321,6 +312,11 @@ def list_documented_calls() -> list[tuple[str, str, str]]:
             "`annotate_device_placement`, `MoveToHost`, `MoveToDevice`",
             "0; the time on the host's link is a gap",
             "operand or result, in device memory",
+        ),
+        (
+            "copies to and from the host that XLA:TPU has scheduled",
+            "simulated, on the host's link",
+            "simulated, on the host's link",
         ),
         ("any other", "error", "error"),
     ]

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from hespas.configs.node_overrides import load_target_node
 from hespas.dialects.attrs import Cost, KernelAttr, RegionAttr, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION
@@ -88,7 +89,7 @@ def annotate_module(
         module, run, estimator.name, estimator=estimator, keep_going=keep_going or run.keep_going
     )
     total = annotator.annotate_program()
-    replace(
+    target = replace(
         require_target(module),
         node=node or None,
         node_overrides=(overrides.to_text() or None) if overrides else None,
@@ -96,7 +97,10 @@ def annotate_module(
         constants=estimator.describe_provenance() or None,
         pipeline=pipeline,
         **estimator.describe_chip().to_target_fields(),
-    ).write_to_op(module.operation)
+    )
+    spec = load_target_node(target)
+    link = spec.host_link_bytes_per_s if spec else None
+    replace(target, host_link_bytes_per_s=link).write_to_op(module.operation)
     run.current.add(Cost.NAME)
     return Annotation(total, measured)
 

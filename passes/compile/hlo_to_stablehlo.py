@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 from hespas.dialects.mlir import (
+    FRONTEND,
     func,
     hlo_proto_to_stablehlo,
     hlo_text_to_proto,
@@ -13,8 +14,6 @@ from hespas.dialects.mlir import (
 )
 from hespas.dialects.xla import hlo_proto_to_text
 from hespas.passes.compile import hlo_text, tpu_hlo
-
-FRONTEND = "mhlo.frontend_attributes"
 
 
 def convert_hlo_to_stablehlo(proto: bytes, *, scheduled: bool = False) -> bytes:

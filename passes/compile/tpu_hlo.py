@@ -5,6 +5,8 @@ What is rewritten:
 - Tilings and memory spaces of layouts (``{1,0:T(8,128)S(1)}``) are removed, because the importer
   rejects them.
 - Asynchronous collectives inside fusions become a collective and a barrier (``tpu_async``).
+- Transfers that hosts take part in, between slices and to the host's memory, become collectives and
+  custom calls (``tpu_transfers``).
 - A fusion that reduces and keeps the shard of its device becomes a reduce-scatter, one for each
   operand, because StableHLO's reduce-scatter has only one.
 - Copies between the memories of a device (``copy-start``, ``slice-start`` and the concatenation of
@@ -41,6 +43,7 @@ from hespas.passes.compile.tpu_async import (
     remove_aliasing,
 )
 from hespas.passes.compile.tpu_products import replace_convolutions
+from hespas.passes.compile.tpu_transfers import SliceCollectiveReplacer, replace_host_copies
 
 # Frontend attributes: XLA's estimate, and the name of a Pallas kernel.
 CYCLES, KERNEL_NAME = "hespas_cycles", "hespas_kernel"
@@ -84,9 +87,18 @@ def rewrite_tpu_hlo(text: str, *, keep_async: bool) -> str:
     Raises:
         ValueError: The module contains a form of collective that is not known.
     """
-    text = _KERNEL_METADATA.sub(_format_kernel_metadata, text)
-    program = parse_hlo_text(_LAYOUT.sub(lambda match: _format_layout(match[1]), text))
-    chains = AsyncChainReplacer(program, IN_FLIGHT if keep_async else "")
+    mark = IN_FLIGHT if keep_async else ""
+    program = parse_hlo_text(_KERNEL_METADATA.sub(_format_kernel_metadata, text))
+    copy_count = 0
+    for computation in program.computations.values():
+        copy_count += replace_host_copies(computation, mark, copy_count)
+        for one in computation.instructions:
+            one.type = _remove_tilings(one.type)
+            one.attributes = _remove_tilings(one.attributes)
+            one.literal = _remove_tilings(one.literal)
+    program.header = _remove_tilings(program.header)
+    chains = AsyncChainReplacer(program, mark)
+    slices = SliceCollectiveReplacer(program, mark)
     called_by_fusions = {
         one.find_called()
         for computation in program.computations.values()
@@ -99,6 +111,7 @@ def rewrite_tpu_hlo(text: str, *, keep_async: bool) -> str:
         if not is_fused:
             _keep_cycles(computation)
             _keep_kernel_names(computation)
+            slices.replace_transfers(computation)
             chains.replace_chains(computation)
             scatters.replace_fusions(computation)
         _remove_memory_copies(computation)
@@ -109,8 +122,9 @@ def rewrite_tpu_hlo(text: str, *, keep_async: bool) -> str:
     return program.format_text()
 
 
-def _format_layout(order: str) -> str:
-    return f"{{{order}}}" if order else ""
+def _remove_tilings(text: str) -> str:
+    """Remove tilings and memory spaces from the layouts in a text."""
+    return _LAYOUT.sub(lambda match: f"{{{match[1]}}}" if match[1] else "", text)
 
 
 def _format_kernel_metadata(match: re.Match[str]) -> str:

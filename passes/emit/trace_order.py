@@ -1,34 +1,40 @@
 """The dependencies between trace nodes: program order for ``linear``, data flow for ``individual``.
 
-Invariant of both orders: communication is one chain in program order, because a device runs one
-communication at a time and all ranks must agree on the order. A *value* represents the steps that a
-tensor depends on; each order has its own representation.
+Invariant of both orders: communication is a chain in program order, because a device runs one
+communication at a time and all ranks must agree on the order. In the linear order, each network has
+a chain of its own: transfers between slices of TPUs, and to the host, run alongside collectives on
+the links between devices. A *value*, which represents what a tensor depends on, is the ids of steps
+of which none implies another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from hespas.chakra.trace_steps import (
     CollectiveContent,
+    CommunicationContent,
     ComputeContent,
+    HostCopyContent,
     ProgramTrace,
+    StepContent,
     TraceStep,
     TransferContent,
 )
+from hespas.dialects.attrs import HOST_LINK, NETWORKS
 from hespas.support.errors import HespasError
 
-COMM_CHAIN = -1
+COMM_CHAIN = -1  # of the links between devices
+_CHAINS = {network: COMM_CHAIN - 1 - i for i, network in enumerate(NETWORKS)}
 MAX_STEPS = 20_000_000
 
-Value = TypeVar("Value")
+Value = tuple[int, ...]
+NOTHING: Value = ()  # the value that depends on no step
 
 
-class TraceOrder(Protocol[Value]):
-    """A trace that grows by steps. ``NOTHING`` is the value that depends on no step."""
-
-    NOTHING: Value
+class TraceOrder(Protocol):
+    """A trace that grows by steps."""
 
     def join_values(self, values: Iterable[Value]) -> Value:
         """Return the value that depends on all of ``values``."""
@@ -39,7 +45,7 @@ class TraceOrder(Protocol[Value]):
         ...
 
     def add_communication_step(
-        self, activity: CollectiveContent | TransferContent, value: Value, is_async: bool
+        self, activity: CommunicationContent, value: Value, is_async: bool
     ) -> Value:
         """Append a communication step that depends on ``value``; return that of its results."""
         ...
@@ -57,11 +63,22 @@ class _TraceBuilder:
     def __init__(self, trace: ProgramTrace) -> None:
         self.trace = trace
         self._next = 1
-        self._comm = 0  # the latest communication step
+        self._latest: dict[int, int] = {}  # the latest communication step of each chain
 
-    def _append_step(
-        self, activity: ComputeContent | CollectiveContent | TransferContent, deps: tuple[int, ...]
-    ) -> int:
+    def join_values(self, values: Iterable[Value]) -> Value:
+        distinct = {v for v in values if v}
+        if len(distinct) < 2:
+            return distinct.pop() if distinct else NOTHING
+        return self.trace.drop_implied_deps({d for v in distinct for d in v})
+
+    def get_latest_communication(self) -> Value:
+        return self._list_latest(COMM_CHAIN)
+
+    def _list_latest(self, chain: int) -> Value:
+        return (self._latest[chain],) if chain in self._latest else NOTHING
+
+    def _append_step(self, activity: StepContent, deps: Value, chain: int = COMM_CHAIN) -> int:
+        """Append a step; communication becomes the latest of its chain."""
         number = self._next
         if len(self.trace.steps) >= MAX_STEPS:
             raise HespasError(
@@ -71,57 +88,60 @@ class _TraceBuilder:
         self.trace.steps.append(TraceStep(number, deps, activity))
         self._next += 2 if isinstance(activity, TransferContent) else 1
         if not isinstance(activity, ComputeContent):
-            self.trace.chain[number] = COMM_CHAIN
-            self._comm = number
+            self.trace.chain[number] = chain
+            self._latest[chain] = number
         return number
+
+
+def _choose_chain(activity: CommunicationContent) -> int:
+    """Return the chain of the network that carries a communication."""
+    if isinstance(activity, HostCopyContent):
+        return _CHAINS[HOST_LINK]
+    network = activity.network if isinstance(activity, CollectiveContent) else ""
+    return _CHAINS[network] if network else COMM_CHAIN
 
 
 class LinearOrder(_TraceBuilder):
     """Program order: each step depends on the one before.
 
     An asynchronous communication delays no other step until its ``wait`` or first use. A value is
-    the latest asynchronous communication that it depends on, or 0.
+    the latest asynchronous communication of each chain that it depends on.
     """
-
-    NOTHING = 0
 
     def __init__(self, trace: ProgramTrace) -> None:
         super().__init__(trace)
-        self._last: tuple[int, ...] = ()  # dependencies of the next step
-        self._waited = 0  # these imply all communication up to this step
+        self._last: Value = NOTHING  # dependencies of the next step
+        self._waited: dict[int, int] = {}  # by chain: all communication up to it is implied
 
-    def join_values(self, values: Iterable[int]) -> int:
-        return max(values, default=0)
-
-    def add_compute_step(self, activity: ComputeContent, value: int) -> int:
+    def add_compute_step(self, activity: ComputeContent, value: Value) -> Value:
         self.wait_for_value(value)
         self._last = (self._append_step(activity, self._last),)
-        return 0
+        return NOTHING
 
     def add_communication_step(
-        self, activity: CollectiveContent | TransferContent, value: int, is_async: bool
-    ) -> int:
+        self, activity: CommunicationContent, value: Value, is_async: bool
+    ) -> Value:
+        chain = _choose_chain(activity)
+        needed = (*value, *self._list_latest(chain))
         if not is_async:
-            self.wait_for_value(max(value, self._comm))
-            number = self._append_step(activity, self._last)
-            self._last, self._waited = (number,), number
-            return 0
-        latest = max(value, self._comm)
-        return self._append_step(activity, self._depend_on_communication(latest))
+            self.wait_for_value(needed)
+            number = self._append_step(activity, self._last, chain)
+            self._last, self._waited[chain] = (number,), number
+            return NOTHING
+        return (self._append_step(activity, self._depend_on_communication(needed), chain),)
 
-    def wait_for_value(self, value: int) -> int:
+    def wait_for_value(self, value: Value) -> Value:
         self._last = self._depend_on_communication(value)
-        self._waited = max(self._waited, value)
-        return 0
+        for step in value:
+            chain = self.trace.chain[step]
+            self._waited[chain] = max(self._waited.get(chain, 0), step)
+        return NOTHING
 
-    def get_latest_communication(self) -> int:
-        return self._comm
-
-    def _depend_on_communication(self, comm: int) -> tuple[int, ...]:
-        """Return the dependencies of the next step together with communication up to ``comm``."""
-        return (
-            self.trace.drop_implied_deps({*self._last, comm}) if comm > self._waited else self._last
-        )
+    def _depend_on_communication(self, steps: Value) -> Value:
+        """Return the dependencies of the next step together with communication up to ``steps``."""
+        chain, waited = self.trace.chain, self._waited
+        pending = [step for step in steps if step > waited.get(chain[step], 0)]
+        return self.trace.drop_implied_deps({*self._last, *pending}) if pending else self._last
 
 
 class DataFlowOrder(_TraceBuilder):
@@ -141,20 +161,12 @@ class DataFlowOrder(_TraceBuilder):
     Invariant: ``_stack`` holds the candidates for c, with increasing levels.
     """
 
-    NOTHING: tuple[int, ...] = ()
-
     def __init__(self, trace: ProgramTrace) -> None:
         super().__init__(trace)
         self._level: dict[int, int] = {}
         self._stack: list[int] = []
 
-    def join_values(self, values: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
-        distinct = {v for v in values if v}
-        if len(distinct) < 2:
-            return distinct.pop() if distinct else ()
-        return self.trace.drop_implied_deps({d for v in distinct for d in v})
-
-    def add_compute_step(self, activity: ComputeContent, value: tuple[int, ...]) -> tuple[int, ...]:
+    def add_compute_step(self, activity: ComputeContent, value: Value) -> Value:
         chain, stack, levels = self.trace.chain, self._stack, self._level
         level = 0
         for d in value:
@@ -172,20 +184,17 @@ class DataFlowOrder(_TraceBuilder):
         return (number,)
 
     def add_communication_step(
-        self, activity: CollectiveContent | TransferContent, value: tuple[int, ...], is_async: bool
-    ) -> tuple[int, ...]:
-        deps = {*value, self._comm} if self._comm else set(value)
+        self, activity: CommunicationContent, value: Value, is_async: bool
+    ) -> Value:
+        deps = {*value, *self._list_latest(COMM_CHAIN)}
         return (self._append_step(activity, self._reduce_dependencies(deps)),)
 
-    def _reduce_dependencies(self, deps: set[int]) -> tuple[int, ...]:
+    def _reduce_dependencies(self, deps: set[int]) -> Value:
         """Remove implied dependencies, such as communication before a compute step."""
         newest = self.trace.drop_implied_deps(deps)
         levels = self._level
         level = max((levels[d] for d in newest if d in levels), default=0)
         return tuple(d for d in newest if d in levels or d > level)
 
-    def wait_for_value(self, value: tuple[int, ...]) -> tuple[int, ...]:
+    def wait_for_value(self, value: Value) -> Value:
         return value
-
-    def get_latest_communication(self) -> tuple[int, ...]:
-        return (self._comm,) if self._comm else ()

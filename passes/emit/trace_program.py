@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from hespas.chakra.trace_steps import ComputeContent, ProgramTrace
 from hespas.dialects.attr_codec import read_communicators, read_trip_count
@@ -25,7 +24,13 @@ from hespas.dialects.op_kinds import (
 )
 from hespas.passes.annotate.stale_costs import refresh_costs
 from hespas.passes.base import PassRun
-from hespas.passes.emit.trace_order import DataFlowOrder, LinearOrder, TraceOrder
+from hespas.passes.emit.trace_order import (
+    NOTHING,
+    DataFlowOrder,
+    LinearOrder,
+    TraceOrder,
+    Value,
+)
 from hespas.passes.emit.trace_tasks import TraceTask, TraceTaskBuilder, has_assumed_trips
 from hespas.passes.split.blocks import list_read_values
 from hespas.support.errors import HespasError
@@ -91,14 +96,14 @@ def build_trace_program(module: ir.Module, run: PassRun) -> TraceProgram:
     groups = read_communicators(module)
     _check_communicators(groups, target.devices)
     function = find_entry_function(module)
-    reader = _BlockReader(TraceTaskBuilder(module, groups), run)
+    tasks = TraceTaskBuilder(module, groups, target.host_link_bytes_per_s)
+    reader = _BlockReader(tasks, run)
     block = reader.read_block(function.regions[0].blocks[0])
+    tasks.warn_of_untimed_copies(run)
     trace = ProgramTrace(target.devices, groups)
-    order: TraceOrder[Any] = (
-        LinearOrder(trace) if split.strategy == "linear" else DataFlowOrder(trace)
-    )
-    values = [order.NOTHING] * len(reader.numbers)
-    _expand_block(block, order, values, order.NOTHING)
+    order: TraceOrder = LinearOrder(trace) if split.strategy == "linear" else DataFlowOrder(trace)
+    values = [NOTHING] * len(reader.numbers)
+    _expand_block(block, order, values, NOTHING)
     return TraceProgram(trace, reader.tasks, [loop for loop in reader.assumed if loop.runs])
 
 
@@ -213,7 +218,7 @@ def _weigh_block(block: _ProgramBlock) -> tuple[int, float, int]:
 
 
 def _expand_block(
-    block: _ProgramBlock, order: TraceOrder[Any], values: list[Any], after: Any
+    block: _ProgramBlock, order: TraceOrder, values: list[Value], after: Value
 ) -> None:
     """Append the steps of one run of a block.
 
@@ -249,8 +254,8 @@ def _expand_block(
 
 
 def _expand_control_flow(
-    item: _BlockOp, order: TraceOrder[Any], values: list[Any], inputs: list[Any], after: Any
-) -> list[Any]:
+    item: _BlockOp, order: TraceOrder, values: list[Value], inputs: list[Value], after: Value
+) -> list[Value]:
     """Expand all trips of a loop, or a branch once, and return what the results depend on.
 
     Each trip evaluates the condition once, as for the cost. Later ops do not wait for the

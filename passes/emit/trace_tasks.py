@@ -8,9 +8,17 @@ from dataclasses import dataclass, field
 
 from hespas.chakra.record_encoding import IntAttrEncoder, encode_text_attr
 from hespas.chakra.schema import CollectiveCommType
-from hespas.chakra.trace_steps import FS_PER_NS, CollectiveContent, ComputeContent, TransferContent
-from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE, CommAttr, Cost, RegionAttr
+from hespas.chakra.trace_steps import (
+    FS_PER_NS,
+    CollectiveContent,
+    ComputeContent,
+    HostCopyContent,
+    StepContent,
+    TransferContent,
+)
+from hespas.dialects.attrs import ASSUMED, HOST_LINK, TRIPS_NOTE, CommAttr, Cost, RegionAttr
 from hespas.dialects.mlir import collect_functions, ir
+from hespas.passes.base import PassRun
 from hespas.passes.split.outline import HEAVY_OP
 from hespas.support.errors import (
     HespasError,
@@ -42,7 +50,7 @@ class TraceTask:
     """
 
     op: ir.Operation
-    activities: tuple[ComputeContent | CollectiveContent | TransferContent, ...]
+    activities: tuple[StepContent, ...]
     cost: Cost | None = None
     comm: CommAttr | None = None
     region: RegionAttr | None = None
@@ -58,10 +66,17 @@ class TraceTask:
 
 @dataclass(slots=True)
 class TraceTaskBuilder:
-    """Builds tasks. Each distinct attribute and region function is read once."""
+    """Builds tasks. Each distinct attribute and region function is read once.
+
+    Attributes:
+        host_link_bytes_per_s: The bandwidth of a device to its host; None if it is not known.
+        untimed_copies: Copies to or from the host that get no time for lack of a bandwidth.
+    """
 
     module: ir.Module
     groups: dict[int, tuple[int, ...]]
+    host_link_bytes_per_s: float | None = None
+    untimed_copies: int = 0
     functions: dict[str, ir.Operation] = field(init=False)
     source_file: str = field(init=False)
     _costs: dict[ir.Attribute, tuple[Cost, int, bytes]] = field(default_factory=dict)
@@ -107,9 +122,10 @@ class TraceTaskBuilder:
         """Build the task of a collective. It has no steps if no data moves between devices."""
         comm = CommAttr.read_from_op(op)
         assert comm is not None
-        self._counts[comm.kind] = number = self._counts.get(comm.kind, 0) + 1
+        kind = "host_copy" if comm.network == HOST_LINK else comm.kind
+        self._counts[kind] = number = self._counts.get(kind, 0) + 1
         framework = find_framework_name(op.location)
-        name = f"{comm.kind}.{number - 1}" + (f" {framework}" if framework else "")
+        name = f"{kind}.{number - 1}" + (f" {framework}" if framework else "")
         place = self._format_location(op.location) or framework
         attrs = encode_text_attr("location", place) if place else b""
         for group in comm.groups:
@@ -117,11 +133,15 @@ class TraceTaskBuilder:
                 raise HespasError(f"communicator {group} is not defined", op=op)
         if comm.operand_bytes == 0:
             return TraceTask(op, (), comm=comm)
+        if comm.network == HOST_LINK:
+            return TraceTask(op, self._time_host_copy(name, comm, attrs), comm=comm)
         if comm.kind in COMM_TYPES:
             if not comm.groups:
                 return TraceTask(op, (), comm=comm)
             kind = COMM_TYPES[comm.kind]
-            collective = CollectiveContent(name, kind, comm.operand_bytes, comm.groups, attrs)
+            collective = CollectiveContent(
+                name, kind, comm.operand_bytes, comm.groups, attrs, comm.network or ""
+            )
             return TraceTask(op, (collective,), comm=comm)
         rounds = (
             self._plan_broadcast_rounds(comm)
@@ -135,6 +155,24 @@ class TraceTaskBuilder:
             if pairs:
                 transfers.append(TransferContent(title, comm.operand_bytes, pairs, attrs))
         return TraceTask(op, tuple(transfers), comm=comm)
+
+    def _time_host_copy(
+        self, name: str, comm: CommAttr, attrs: bytes
+    ) -> tuple[HostCopyContent, ...]:
+        """Return the step of a copy to or from the host, or no step without a bandwidth."""
+        if self.host_link_bytes_per_s is None:
+            self.untimed_copies += 1
+            return ()
+        latency_us = math.ceil(1e6 * comm.operand_bytes / self.host_link_bytes_per_s)
+        return (HostCopyContent(name, latency_us, attrs),)
+
+    def warn_of_untimed_copies(self, run: PassRun) -> None:
+        """Warn of the copies to and from the host that take no time."""
+        if self.untimed_copies:
+            run.warn(
+                f"{self.untimed_copies} copies between device and host take no time: the node "
+                "states no host_link_bytes_per_s"
+            )
 
     def _plan_broadcast_rounds(self, comm: CommAttr) -> list[tuple[tuple[int, int], ...]]:
         """Plan a broadcast as a binomial tree: in round r, the 2^r devices with the data send it.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hespas.dialects.attrs import CompilerEstimateAttr
-from hespas.dialects.mlir import ir
-from hespas.passes.compile.hlo_to_stablehlo import FRONTEND
+from hespas.dialects.mlir import FRONTEND, ir
 from hespas.passes.compile.tpu_hlo import CYCLES, KERNEL_NAME
 
 MEMORY_FACT = "xla_{}_bytes"  # the facts of XLA's memory plan, by part

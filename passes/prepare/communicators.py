@@ -6,10 +6,19 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from hespas.dialects.attr_codec import write_communicators
-from hespas.dialects.attrs import CommAttr, TargetAttr
-from hespas.dialects.mlir import collect_meshes, decode_string_attr, get_attribute, ir
+from hespas.dialects.attrs import HOST_LINK, CommAttr, TargetAttr
+from hespas.dialects.mlir import (
+    collect_meshes,
+    decode_string_attr,
+    get_attribute,
+    ir,
+    read_frontend_text,
+)
 from hespas.dialects.op_kinds import (
     COMM_KIND_BY_NAME,
+    FETCH_CALL_TARGET,
+    HOST_COPY_CALL_TARGETS,
+    NETWORK_MARK,
     NUM_REPLICAS,
     RAGGED_CALL_TARGETS,
     get_collective_name,
@@ -229,6 +238,10 @@ def _build_comm_attr(
     groups = rows[attr] if attr is not None else ()
     if name in RAGGED_CALL_TARGETS:
         operand_bytes, result_bytes = (to_buffer_size(op.operands[i].type).bytes for i in (0, 1))
+    if name in HOST_COPY_CALL_TARGETS:
+        moved = op.results[0] if name == FETCH_CALL_TARGET else op.operands[len(op.operands) > 1]
+        moved_bytes = to_buffer_size(moved.type).bytes
+        return CommAttr("permute", moved_bytes, moved_bytes, (), (), is_async, network=HOST_LINK)
     if name in ("send", "recv"):
         return _build_transfer_comm(op, name, operand_bytes, result_bytes, groups, grid)
     if name == "collective_permute":
@@ -251,6 +264,7 @@ def _build_comm_attr(
         pairs,
         is_async,
         note,
+        read_frontend_text(op, NETWORK_MARK) or None,
     )
 
 

@@ -1,7 +1,8 @@
 """Execution of the trace of one device.
 
 Invariants: a device runs at most one compute node, one communication node (a collective or a SEND)
-and one CPU node at a time, and any number of RECVs. A node is ready once all nodes that it depends
+and one CPU node at a time, and any number of RECVs; with ``by_dimension``, also one collective on
+the network between slices. A node is ready once all nodes that it depends
 on have finished. Of the ready nodes of a resource, the one with the lowest id is issued first, and
 nodes are issued only at the start and when a node of the device finishes.
 Source: ASTRA-sim's Workload.cc, HardwareResource.cc.
@@ -141,7 +142,8 @@ class DeviceRunner:
         self.endpoint = DeviceEndpoint(engine.queue)
         self.waits = list(program.waits)
         self.unfinished = len(program.nodes)
-        self.resources = {name: DeviceResource() for name in ("compute", "comm", "cpu")}
+        self.resources = {name: DeviceResource() for name in ("compute", "comm", "cpu", "slices")}
+        self._has_own_slices = engine.options.by_dimension
         self._resource_list = list(self.resources.values())
         self.receives: list[int] = []
         self.lane = DeviceLane([-1] * self.unfinished, [-1] * self.unfinished)
@@ -179,12 +181,17 @@ class DeviceRunner:
         return first
 
     def _enqueue_ready_node(self, position: int) -> None:
-        resource = self.steps[position].resource
-        if resource == "recv":
+        step = self.steps[position]
+        if step.resource == "recv":
             self.receives.append(position)
-            return
-        resource = "comm" if resource == "skip" else resource
-        heapq.heappush(self.resources[resource].ready, position)
+        else:
+            heapq.heappush(self.resources[self._find_queue(step)].ready, position)
+
+    def _find_queue(self, step: SimulationStep) -> str:
+        """Return the resource that a node waits for; ASTRA-sim knows no network between slices."""
+        if step.resource == "skip" or (step.resource == "slices" and not self._has_own_slices):
+            return "comm"
+        return step.resource
 
     def issue_ready_nodes(self) -> None:
         """Issue the ready nodes whose resources are free, lowest id first."""
@@ -214,7 +221,7 @@ class DeviceRunner:
         self.lane.starts[position] = now
         self.lane.order.append(position)
         if self.ties is not None:
-            name = "comm" if resource == "skip" else resource
+            name = resource if resource == "recv" else self._find_queue(step)
             self.ties.issued.setdefault(name, []).append(position)
         if resource == "compute":
             if not (now or step.duration_ns):
@@ -278,7 +285,7 @@ class DeviceRunner:
         if ties is not None:
             ties.record_end(now, step.kind in MESSAGE_KINDS)
         if step.resource != "recv":
-            self.resources[step.resource].busy = False
+            self.resources[self._find_queue(step)].busy = False
         waits = self.waits
         for child in self.children[position]:
             if ties is not None:

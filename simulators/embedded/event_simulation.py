@@ -26,8 +26,10 @@ from .slowdown import SlowdownRunner
 DEFAULT_OPTIONS = SimulationOptions()
 MAX_MESSAGES = 1_000_000  # some 10 s
 _make_interval = functools.partial(tuple.__new__, NodeInterval)  # faster than a call of the class
+_COMMUNICATING = ("comm", "slices", "recv")
 _INTERVAL_RESOURCES = {
-    "compute": "compute", "cpu": "compute", "skip": "compute", "comm": "comm", "recv": "recv",
+    "compute": "compute", "cpu": "cpu", "skip": "compute", "comm": "comm", "recv": "recv",
+    "slices": "slices",
 }  # fmt: skip
 
 
@@ -137,5 +139,5 @@ def _collect_intervals(program: SimulatedProgram, lane: DeviceLane) -> list[Node
 def _compute_totals(program: SimulatedProgram, lane: DeviceLane) -> DeviceResult:
     steps, starts, ends = program.steps, lane.starts, lane.ends
     compute = [(starts[p], ends[p]) for p in lane.order if steps[p].resource == "compute"]
-    comm = [(starts[p], ends[p]) for p in lane.order if steps[p].resource in ("comm", "recv")]
+    comm = [(starts[p], ends[p]) for p in lane.order if steps[p].resource in _COMMUNICATING]
     return compute_device_result(lane.finish_ns, compute, comm)

@@ -10,6 +10,7 @@ from hespas.chakra.trace_steps import (
     ProgramTrace,
     TransferContent,
 )
+from hespas.passes.emit.trace_order import NOTHING
 
 DEVICES = 4
 GROUPS = {1: (0, 1, 2, 3), 2: (0, 1), 3: (2, 3)}
@@ -21,7 +22,7 @@ def random_trace(seed, order_class):
     r = random.Random(seed)
     trace = ProgramTrace(DEVICES, GROUPS)
     order = order_class(trace)
-    values = [order.NOTHING]
+    values = [NOTHING]
     for i in range(r.randint(0, 50)):
         value = order.join_values(
             [r.choice(values[-r.randint(1, 12) :]) for _ in range(r.randint(0, 3))]

@@ -19,11 +19,12 @@ from hespas.chakra.trace_reader import read_trace_nodes
 from hespas.chakra.trace_steps import (
     CollectiveContent,
     ComputeContent,
+    HostCopyContent,
     ProgramTrace,
     TraceStep,
     round_durations,
 )
-from hespas.passes.emit.trace_order import DataFlowOrder, LinearOrder
+from hespas.passes.emit.trace_order import NOTHING, DataFlowOrder, LinearOrder
 
 
 class Loose(DataFlowOrder):
@@ -112,23 +113,40 @@ def test_chained_programs_have_few_dependencies():
 def test_async_in_linear_order_overlaps_up_to_its_wait():
     trace = ProgramTrace(2, {1: (0, 1)})
     order = LinearOrder(trace)
-    order.add_compute_step(ComputeContent("before", NS), 0)
-    value = order.add_communication_step(CollectiveContent("ar", 0, 8, (1,)), 0, True)
-    order.add_compute_step(ComputeContent("beside", NS), 0)
+    order.add_compute_step(ComputeContent("before", NS), NOTHING)
+    value = order.add_communication_step(CollectiveContent("ar", 0, 8, (1,)), NOTHING, True)
+    order.add_compute_step(ComputeContent("beside", NS), NOTHING)
     order.wait_for_value(value)
-    order.add_compute_step(ComputeContent("after", NS), 0)
+    order.add_compute_step(ComputeContent("after", NS), NOTHING)
     assert [step.deps for step in trace.steps] == [(), (1,), (1,), (2, 3)]
 
 
 def test_async_in_linear_order_is_waited_for_by_its_first_use():
     trace = ProgramTrace(2, {1: (0, 1)})
     order = LinearOrder(trace)
-    value = order.add_communication_step(CollectiveContent("ar", 0, 8, (1,)), 0, True)
-    order.add_communication_step(CollectiveContent("ag", 2, 8, (1,)), 0, True)
-    order.add_compute_step(ComputeContent("beside", NS), 0)
+    value = order.add_communication_step(CollectiveContent("ar", 0, 8, (1,)), NOTHING, True)
+    order.add_communication_step(CollectiveContent("ag", 2, 8, (1,)), NOTHING, True)
+    order.add_compute_step(ComputeContent("beside", NS), NOTHING)
     order.add_compute_step(ComputeContent("use", NS), value)
-    order.add_communication_step(CollectiveContent("last", 0, 8, (1,)), 0, False)
+    order.add_communication_step(CollectiveContent("last", 0, 8, (1,)), NOTHING, False)
     assert [step.deps for step in trace.steps] == [(), (1,), (), (1, 3), (2, 4)]
+
+
+def test_each_network_has_a_chain_in_linear_order():
+    trace = ProgramTrace(2, {1: (0, 1)})
+    order = LinearOrder(trace)
+    order.add_compute_step(ComputeContent("before", NS), NOTHING)
+    slices = CollectiveContent("between slices", 0, 8, (1,), network="slices")
+    between = order.add_communication_step(slices, NOTHING, True)
+    order.add_communication_step(CollectiveContent("links", 0, 8, (1,)), NOTHING, True)
+    copied = order.add_communication_step(HostCopyContent("copy", 5), NOTHING, True)
+    order.add_communication_step(HostCopyContent("next copy", 5), NOTHING, True)
+    order.wait_for_value(copied)
+    order.add_compute_step(ComputeContent("use", NS), between)
+    order.add_communication_step(CollectiveContent("more", 0, 8, (1,)), NOTHING, False)
+    assert [step.deps for step in trace.steps] == [
+        (), (1,), (1,), (1,), (1, 4), (1, 2, 4), (3, 6),
+    ]  # fmt: skip
 
 
 @given(st.lists(st.integers(0, 5_000_000_000), max_size=60))

@@ -137,6 +137,7 @@ def _to_node_json(node: NodeSpec) -> dict[str, Any]:
         "calibration": node.calibration,
         "idle_w": node.idle_w,
         "price_per_hour": node.price_per_hour,
+        "host_link_bytes_per_s": node.host_link_bytes_per_s,
         "default_flops": node.default_flops,
         "peaks_flops": {unit: dict(rates) for unit, rates in node.peaks_flops.items()},
         "fallbacks": dict(node.fallbacks),

@@ -79,24 +79,38 @@ def _build_block_flags(workload: StudyWorkload) -> list[str]:
     ]
 
 
-def choose_tpu_options(case: TrainingCase, assumptions: list[str]) -> str:
+def choose_tpu_options(case: TrainingCase, workload: StudyWorkload, assumptions: list[str]) -> str:
     """Return the options for a TPU: the slices of the row, and its flags.
 
     Args:
         case: The case.
+        workload: Its program.
         assumptions: The list to which assumptions are added.
     """
     slices = read_slice_count(case.describe_network())
     options = [f"slices={slices}"] if slices > 1 else []
     stated = case.get_text("xla_flags")
-    script = re.search(r"\bconfigs/(v5e|v5p)/", case.get_text("notes"))
+    preset = _choose_tpu_preset(case, workload)
     if stated:
         options.append(f'flags="{stated}"')
-    elif script:
-        options.append(f"preset=maxtext-{script[1]}")
+    elif preset:
+        options.append(f"preset={preset}")
     else:
         assumptions.append("libtpu's default flags")
     return ",".join(options)
+
+
+def _choose_tpu_preset(case: TrainingCase, workload: StudyWorkload) -> str:
+    """Return the preset with the flags of MaxText's scripts for the model and the TPU, or ""."""
+    script = re.search(r"\bconfigs/(v5e|v5p)/", case.get_text("notes"))
+    if script:
+        return f"maxtext-{script[1]}"
+    is_maxtext = "maxtext" in case.get_text("framework").lower()
+    if not is_maxtext or "v6e" not in case.get_text("hardware").lower():
+        return ""
+    if workload.recipe == "moe":
+        return "maxtext-v6e-moe"
+    return "maxtext-v6e-offload" if "offload" in case.get_text("remat") else "maxtext-v6e"
 
 
 def read_combine_flags(notes: str, hosts: int, *, is_fp8: bool = False) -> list[str]:
