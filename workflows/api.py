@@ -268,29 +268,41 @@ def sweep(
 
 
 def plan(
-    program: str,
-    *,
+    program: str | Callable[..., Any],
+    *args: Any,
     node: str,
     devices: int,
-    global_batch: int,
+    global_batch: int | None = None,
+    global_tokens: int | None = None,
     mesh: Mapping[str, int | Sequence[int]] | None = None,
     options: Mapping[str, Any] | None = None,
     note: TextFunction = ignore_text,
+    spec: str | os.PathLike[str] = "",
     **settings: Any,
 ) -> LayoutPlan:
     """Find the fastest layout of a program on a machine, as ``hespas plan`` does.
 
     Args:
-        program: A recipe, ``module:function`` or ``FILE.py[:function]``, as of ``hespas export``.
+        program: A recipe, ``module:function`` or ``FILE.py[:function]``, as of ``hespas export``;
+            or a function of this process: with ``*args`` what a step runs, without a function that
+            takes ``mesh``, ``batch`` and other options and returns an ``Exportable``.
+        *args: The arguments of the function, with the whole batch: arrays or
+            ``jax.ShapeDtypeStruct``, also in Flax's boxes with logical names.
         node: The type of device: a preset.
         devices: The number of devices.
-        global_batch: Samples of a step over all devices: sequences, or images.
+        global_batch: Samples of a step over all devices: sequences, or images. A function with
+            ``*args`` needs it only for rates.
+        global_tokens: Tokens of a step over all devices, instead of ``global_batch``.
         mesh: The size of mesh axes, each a number or a list of those to try; by default every
             divisor of the number of devices.
-        options: The options of the program, each a value or a list of those to try.
+        options: The options of the program, each a value or a list of those to try; of a function
+            with ``*args``, its keyword arguments.
         note: Receives notes and progress, one line each.
+        spec: The specification of a plain function that ``program`` names.
         **settings: Fields of ``PlanOptions``, such as ``systems``, ``top``, ``compile_count`` and
-            ``jobs``.
+            ``jobs``. For a function with ``*args`` also ``rules``, ``logical_axes`` and
+            ``out_logical_axes``, or ``shardings``, and ``mesh_axes`` and ``donate_argnums``, see
+            docs/how-to/plan.md.
 
     Returns:
         A row for each layout, best first, and how to build the winner. ``print`` shows it as
@@ -299,17 +311,26 @@ def plan(
     Raises:
         HespasError: An option is wrong, or JAX is not installed.
     """
-    from hespas.workflows.planning import layout_space, plan_search
+    from hespas.workflows.planning import layout_builders, layout_space, plan_search
 
+    tried = {name: _list_values(values) for name, values in (options or {}).items()}
+    texts = {name: {_format_option(v): v for v in values} for name, values in tried.items()}
+    facts = {"samples_per_step": global_batch, "tokens_per_step": global_tokens}
+    builder, others = layout_builders.make_function_builder(
+        program, args, texts, {name: value for name, value in facts.items() if value}, settings
+    )
     request = layout_space.LayoutRequest(
-        program,
+        builder.name if builder else str(program),
         node,
         devices,
         global_batch,
         {name: [int(size) for size in _list_values(sizes)] for name, sizes in (mesh or {}).items()},
-        {name: list(map(_format_option, _list_values(v))) for name, v in (options or {}).items()},
+        {name: list(values) for name, values in texts.items()},
+        spec_file=os.fspath(spec),
+        global_tokens=global_tokens,
     )
-    return plan_search.plan_layouts(request, plan_search.PlanOptions(**settings), note)
+    plan_options = plan_search.PlanOptions(**others)
+    return plan_search.plan_layouts(request, plan_options, note, builder=builder)
 
 
 def _list_values(values: Any) -> Sequence[Any]:

@@ -66,6 +66,13 @@ def read_program(program: Any) -> ir.Module:
     return frontends.from_jax(program)
 
 
+def lower_exportable_module(program: Exportable, platform: str) -> ir.Module:
+    """Lower a program in this process to a module with the facts of its model."""
+    from hespas.frontends.export.exportable_lowering import lower_exportable
+
+    return _take_lowered_module(program, lower_exportable(program, platform)).module
+
+
 def _find_lowered_program(program: Any, args: tuple[Any, ...], device: str) -> Any:
     """Return a ``Lowered``, or lower a function, an ``Exportable`` or a ``jax.stages.Traced``.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from hespas.configs.validation import validate_config
 from hespas.frontends.export import array_text
+from hespas.frontends.export.logical_axes import LogicalAxisRules
 from hespas.support.errors import HespasError, UsageError
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ class ExportSpec(BaseModel):
         default_factory=dict, description="sizes of the mesh axes, major axis first"
     )
     out_shardings: Any = Field(None, description="shardings of the result, as a tree")
+    rules: list[tuple[str, list[str]]] = Field(
+        default_factory=list, description="mesh axes by logical axis, which arrays then name"
+    )
     static: dict[str, Any] = Field(
         default_factory=dict, description="values of static keyword arguments"
     )
@@ -57,6 +61,12 @@ class ExportSpec(BaseModel):
         _check_leaves(value, lambda leaf: None if leaf is None else check(leaf))
         return value
 
+    @field_validator("rules", mode="before")
+    @classmethod
+    def _read_rules(cls, value: Any) -> list[tuple[str, list[str]]]:
+        rules = LogicalAxisRules.from_table(value).rules
+        return [(rule.name, list(rule.mesh_axes)) for rule in rules]
+
     @field_validator("static")
     @classmethod
     def _check_static_values(cls, value: dict[str, Any]) -> dict[str, Any]:
@@ -69,6 +79,30 @@ class ExportSpec(BaseModel):
         if any(number < 0 for number in value):
             raise ValueError("arguments are numbered from 0")
         return value
+
+    @property
+    def axis_rules(self) -> LogicalAxisRules | None:
+        """The rules of logical axes; None if arrays name the axes of the mesh."""
+        return LogicalAxisRules.from_table(self.rules) if self.rules else None
+
+    def list_mesh_axes(self) -> tuple[str, ...]:
+        """List the axes of the mesh, major axis first: those of ``mesh``, or as they are named."""
+        named: dict[str, None] = {}
+        if self.axis_rules is not None:
+            named = dict.fromkeys(self.axis_rules.list_mesh_axes())
+        else:
+            _check_leaves(self.args, lambda leaf: named.update(_list_array_axes(leaf)))
+        return tuple(dict.fromkeys((*self.mesh, *named)))
+
+    def select_layout(self, mesh: Mapping[str, int], static: Mapping[str, Any]) -> ExportSpec:
+        """Return the specification over another mesh and with more static values."""
+        values = {"mesh": dict(mesh), "static": {**self.static, **static}}
+        return self.model_copy(update=values)
+
+
+def _list_array_axes(text: str) -> dict[str, None]:
+    axes = array_text.parse_array_spec(text).axes or ()
+    return dict.fromkeys(axis for part in axes for axis in part)
 
 
 def _check_leaves(tree: Any, check: Callable[[Any], object]) -> None:
@@ -174,16 +208,17 @@ def make_exportable(function: Callable[..., Any], spec: ExportSpec, name: str) -
             raise UsageError(
                 f"cannot donate argument {number}: the function has {len(spec.args)} arguments"
             )
+    rules = spec.axis_rules
     return Exportable(
         spec.name or name,
         functools.partial(function, **spec.static) if spec.static else function,
         tuple(_map_array_leaves(tree, array_text.to_shape_struct) for tree in spec.args),
         mesh=spec.mesh,
         in_shardings=tuple(
-            _map_array_leaves(tree, lambda leaf: array_text.to_partition_spec(leaf.axes))
+            _map_array_leaves(tree, lambda leaf: _make_sharding(leaf.axes, rules))
             for tree in spec.args
         ),
-        out_shardings=_convert_shardings(spec.out_shardings),
+        out_shardings=_convert_shardings(spec.out_shardings, rules),
         donate_argnums=tuple(spec.donate),
         explicit_axes=tuple(spec.explicit_axes),
     )
@@ -197,12 +232,25 @@ def _map_array_leaves(tree: Any, make: Callable[[array_text.ArraySpec], Any]) ->
     return make(array_text.parse_array_spec(tree))
 
 
-def _convert_shardings(tree: Any) -> Any:
+def _make_sharding(axes: array_text.Axes | None, rules: LogicalAxisRules | None) -> Any:
+    """Make a ``PartitionSpec`` of axes of the mesh, or of logical axes if there are rules."""
+    if axes is None or rules is None:
+        return array_text.to_partition_spec(axes)
+    for part in axes:
+        if len(part) > 1:
+            raise UsageError(
+                f"'{'+'.join(part)}' are two logical axes of one dimension",
+                remedy="name one, and list the mesh axes in its rule",
+            )
+    return array_text.to_partition_spec(
+        rules.assign_mesh_axes([part[0] if part else None for part in axes])
+    )
+
+
+def _convert_shardings(tree: Any, rules: LogicalAxisRules | None) -> Any:
     """Convert lists to tuples, as functions return several values."""
     if isinstance(tree, dict):
-        return {key: _convert_shardings(part) for key, part in tree.items()}
+        return {key: _convert_shardings(part, rules) for key, part in tree.items()}
     if isinstance(tree, list):
-        return tuple(_convert_shardings(part) for part in tree)
-    return (
-        tree if tree is None else array_text.to_partition_spec(array_text.parse_sharding_axes(tree))
-    )
+        return tuple(_convert_shardings(part, rules) for part in tree)
+    return tree if tree is None else _make_sharding(array_text.parse_sharding_axes(tree), rules)

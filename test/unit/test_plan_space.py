@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -33,7 +34,12 @@ from hespas.workflows.planning.plan_result import (
     find_front,
     rank_rows,
 )
-from hespas.workflows.planning.plan_search import LayoutSearch, PlanOptions, count_compiles
+from hespas.workflows.planning.plan_search import (
+    LayoutSearch,
+    PlanOptions,
+    count_compiles,
+    explore_space,
+)
 from hespas.workflows.planning.program_sketch import SketchOp
 from hespas.workflows.planning.sketch_family import (
     NoSketchFamily,
@@ -222,7 +228,8 @@ def test_the_search_finds_the_best(layouts: list[tuple[float, float, bool]], top
     ]  # fmt: skip
     times_s = {id(row): time_s for row, (time_s, _, _) in zip(rows, layouts, strict=True)}
     node = configs.load_node("H100_80GB")
-    search = LayoutSearch(REQUEST, PlanOptions(top=top), node, None, "cpu", lambda text: None)
+    programs: Any = None  # no program is made
+    search = LayoutSearch(REQUEST, PlanOptions(top=top), node, None, programs, lambda text: None)
 
     def estimate_rows(chosen: list[LayoutRow], form: str) -> None:
         for row in chosen:
@@ -237,6 +244,30 @@ def test_the_search_finds_the_best(layouts: list[tuple[float, float, bool]], top
         if row.status == "pruned":
             assert row.bound is not None and row.bound.step_time_s >= best_s[-1]
             assert "is above" in row.reason
+
+
+class StubPrograms:
+    """Programs whose layouts exist only without fused attention."""
+
+    def read_interface(self) -> ProgramInterface:
+        return replace(INTERFACE, defaults={**INTERFACE.defaults, "attention": "dot_product"})
+
+    def describe_meshes(
+        self, meshes: list[Any], options: dict[str, str], interface: ProgramInterface
+    ) -> list[MeshFacts]:
+        error = "it has limits of scores" if options.get("attention") == "cudnn" else ""
+        return [MeshFacts(mesh["data"], 10, error) for mesh in meshes]
+
+
+def test_a_program_without_fused_attention_is_searched_with_its_own() -> None:
+    notes: list[str] = []
+    programs: Any = StubPrograms()
+    space = explore_space(replace(REQUEST, attention="cudnn"), programs, notes.append)
+    assert not any(candidate.error for candidate in space.candidates)
+    assert notes == ["note: without attention=cudnn: it has limits of scores"]
+    asked = replace(REQUEST, options={"attention": ["cudnn"]}, attention="cudnn")
+    space = explore_space(asked, programs, notes.append)
+    assert all(candidate.error for candidate in space.candidates) and len(notes) == 1
 
 
 def test_a_node_without_a_compiler_compiles_only_if_asked() -> None:

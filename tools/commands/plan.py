@@ -32,8 +32,16 @@ def build_parser() -> CommandParser:
     add("--node", required=True, help="node preset")
     add("--devices", type=parse_count, required=True, metavar="N", help="number of devices")
     add(
-        "--global-batch", type=parse_count, required=True, metavar="N",
-        help="samples of a step over all devices: sequences, or images",
+        "--spec", default="", metavar="FILE",
+        help="arguments of a plain function, as of hespas export, with their logical axes",
+    )  # fmt: skip
+    add(
+        "--global-batch", type=parse_count, metavar="N",
+        help="samples of a step over all devices: sequences, or images; with --spec not needed",
+    )  # fmt: skip
+    add(
+        "--global-tokens", type=parse_count, metavar="N",
+        help="tokens of a step over all devices, instead of --global-batch",
     )  # fmt: skip
     add(
         "--system", nargs="+", action="extend",
@@ -117,6 +125,8 @@ def _read_request(command_line: Any) -> LayoutRequest:
             for name, texts in _parse_lists(command_line.mesh).items()
         },
         _parse_lists(command_line.set),
+        spec_file=command_line.spec,
+        global_tokens=command_line.global_tokens,
     )
 
 

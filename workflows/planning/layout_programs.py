@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hespas.estimators.measure.failure import WorkerFailure
 from hespas.estimators.measure.processes import LocalWorkerPool, WorkerSpec
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.supervised_process import open_temporary_folder
+from hespas.workflows.planning.layout_builders import (
+    describe_spec_interface,
+    select_spec_layout,
+)
 from hespas.workflows.planning.layout_space import (
     ACCUMULATE,
     BATCH,
@@ -22,7 +29,17 @@ from hespas.workflows.planning.layout_space import (
     ProgramInterface,
 )
 from hespas.workflows.planning.program_sketch import SketchOp
-from hespas.workflows.studies.study_programs import TIMEOUT_S, compute_request_digest
+from hespas.workflows.studies.study_definition import StudyWorkload
+from hespas.workflows.studies.study_programs import (
+    TIMEOUT_S,
+    StudyProgram,
+    compute_request_digest,
+)
+from hespas.workflows.sweep.sweep_jobs import compute_digest
+
+if TYPE_CHECKING:
+    from hespas.frontends.export.export_spec import ExportSpec
+    from hespas.frontends.export.logical_axes import LogicalAxisRules
 
 WORKER, PROBE = (
     "hespas.workflows.planning.layout_worker:run_task",
@@ -41,6 +58,7 @@ class LayoutPrograms:
         folder: The folder that keeps sketches.
         jobs: The number of worker processes.
         note: Receives notes, one line each.
+        spec: The specification of a plain function; None for a recipe.
     """
 
     program: str
@@ -48,22 +66,31 @@ class LayoutPrograms:
     folder: Path
     jobs: int
     note: Callable[[str], None]
+    spec: ExportSpec | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
     _pool: LocalWorkerPool = field(init=False)
     _scratch: str = ""
 
+    def _open_scratch_folder(self) -> None:
+        self._scratch = self._stack.enter_context(open_temporary_folder())
+
     def __enter__(self) -> Self:
+        self._open_scratch_folder()
         if find_spec("jax") is None:
             raise HespasError(
                 "a plan exports programs, which needs JAX", remedy="pip install 'hespas[jax]'"
             )
         spec = WorkerSpec(worker=WORKER, probe=PROBE, turns="own", timed=False, timeout_s=TIMEOUT_S)
-        self._scratch = self._stack.enter_context(open_temporary_folder())
         self._pool = self._stack.enter_context(LocalWorkerPool(spec, self.jobs, self.note))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    @property
+    def rules(self) -> LogicalAxisRules | None:
+        """The rules of logical axes of a function; None if it has none."""
+        return self.spec.axis_rules if self.spec else None
 
     def make_request(self, mesh: Mapping[str, int], options: Mapping[str, str]) -> dict[str, Any]:
         """Make the request for ``frontends.export.export_worker``."""
@@ -71,12 +98,43 @@ class LayoutPrograms:
             "program": self.program,
             "options": dict(options),
             "mesh": dict(mesh),
-            "spec": None,
+            "spec": self._select_spec_layout(mesh, options),
             "platform": self.platform,
+            "content": self._source_digest,
         }
+
+    @cached_property
+    def _source_digest(self) -> str:
+        """A hash of the user's own source, which names of programs depend on; "" for a recipe."""
+        place = self.program.partition(":")[0]
+        if place == self.program and not place.endswith(".py"):
+            return ""
+        return compute_digest(
+            {path.name: path.read_text("utf-8") for path in _list_source_files(place)}
+        )
+
+    def _select_spec_layout(
+        self, mesh: Mapping[str, int], options: Mapping[str, str]
+    ) -> dict[str, Any] | None:
+        if self.spec is None:
+            return None
+        return select_spec_layout(self.spec, mesh, options).model_dump()
+
+    def make_study_program(
+        self, candidate: LayoutCandidate, form: str, target: str, per_host: int
+    ) -> StudyProgram:
+        """Make the program of a layout in a form, for a study; raises HespasError."""
+        workload = StudyWorkload(self.program, candidate.options, candidate.mesh, {})
+        return StudyProgram(
+            workload, form, target, per_host, platform=self.platform,
+            spec=self._select_spec_layout(candidate.mesh, candidate.options),
+            content=self._source_digest,
+        )  # fmt: skip
 
     def read_interface(self) -> ProgramInterface:
         """Read the axes and options of the program; raises HespasError."""
+        if self.spec is not None:
+            return describe_spec_interface(self.spec)
         answer = self._run_single({"task": "interface", "export": self.make_request({}, {})})
         return ProgramInterface(tuple(answer["axes"]), answer["defaults"])
 
@@ -88,14 +146,14 @@ class LayoutPrograms:
     ) -> list[MeshFacts]:
         """Describe the program over each mesh; raises HespasError for a wrong option."""
         single = {name: one for name, one in ONE_EACH.items() if name in interface.defaults}
-        request = self.make_request({}, {**options, **single})
+        request = self.make_request(meshes[0], {**options, **single})
         answer = self._run_single(
             {"task": "meshes", "export": request, "meshes": [dict(mesh) for mesh in meshes]}
         )
         return [MeshFacts(**facts) for facts in answer["meshes"]]
 
     def list_partition_specs(self, candidate: LayoutCandidate) -> dict[str, str]:
-        """List the PartitionSpec of each argument of a layout by its name."""
+        """List the PartitionSpec of each array of a layout by its name; ``None`` if XLA chooses."""
         request = self.make_request(candidate.mesh, candidate.options)
         return self._run_single({"task": "specs", "export": request})["specs"]
 
@@ -108,9 +166,7 @@ class LayoutPrograms:
             For each mesh and options the sketch, or why there is none.
         """
         requests = [self.make_request(mesh, options) for mesh, options in layouts]
-        paths = [
-            self.folder / f"sketch-{compute_request_digest(request)}.json" for request in requests
-        ]
+        paths = [self._locate_sketch(request) for request in requests]
         missing = {
             path: {"task": "sketch", "export": request, "output": str(path)}
             for path, request in zip(paths, requests, strict=True)
@@ -122,6 +178,9 @@ class LayoutPrograms:
             if isinstance(answer, HespasError):
                 errors[outputs[number]] = answer
         return [errors[path] if path in errors else _read_sketch(path) for path in paths]
+
+    def _locate_sketch(self, request: dict[str, Any]) -> Path:
+        return self.folder / f"sketch-{compute_request_digest(request)}.json"
 
     def _run_single(self, payload: dict[str, Any]) -> dict[str, Any]:
         (_, answer), = self._run_tasks([payload])  # fmt: skip
@@ -149,3 +208,17 @@ class LayoutPrograms:
 
 def _read_sketch(path: Path) -> list[SketchOp]:
     return [SketchOp.from_json(data) for data in json.loads(path.read_text())]
+
+
+def _list_source_files(place: str) -> list[Path]:
+    """List the Python files beside a program, itself included: a file, or a module by its name."""
+    if not place.endswith(".py"):
+        sys.path.append(os.getcwd())
+        try:
+            spec = find_spec(place)
+        except ModuleNotFoundError:
+            spec = None
+        finally:
+            sys.path.pop()
+        place = spec.origin if spec and spec.origin else ""
+    return sorted(Path(place).parent.glob("*.py")) if place else []

@@ -16,7 +16,7 @@ from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 from hespas.support.text_tables import format_count
 
-BATCH, ACCUMULATE, SEQUENCE = "batch", "accumulate", "sequence"
+BATCH, ACCUMULATE, SEQUENCE, ATTENTION = "batch", "accumulate", "sequence", "attention"
 DERIVED_OPTIONS = (BATCH, ACCUMULATE)  # they follow from the global batch and the mesh
 # The values of options that a request leaves open; those with several values are searched.
 # Sequence parallelism changes nothing without tensor parallelism, and takes less memory with it.
@@ -38,27 +38,60 @@ class LayoutRequest:
         program: A recipe, ``module:function`` or ``FILE.py[:function]``, as of ``hespas export``.
         node: The type of device.
         devices: The number of devices.
-        global_batch: Samples of a step over all devices: sequences, or images.
+        global_batch: Samples of a step over all devices: sequences, or images. None for a function
+            whose arrays have the whole batch, of which it is not stated.
         axes: The sizes to try of mesh axes.
         options: The values to try of options of the program.
         attention: The fused attention of the node; "" if it has none.
+        spec_file: The specification of a plain function, as of ``hespas export``; "" for a recipe.
+        global_tokens: Tokens of a step over all devices, instead of ``global_batch``.
     """
 
     program: str
     node: str
     devices: int
-    global_batch: int
+    global_batch: int | None = None
     axes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     options: Mapping[str, Sequence[str]] = field(default_factory=dict)
     attention: str = ""
+    spec_file: str = ""
+    global_tokens: int | None = None
+
+    def count_samples(self, sequence: str | None) -> int:
+        """Return the samples of a step, for sequences of so many tokens.
+
+        Raises:
+            UsageError: The batch is not given, or is no whole number of sequences.
+        """
+        if (self.global_batch is None) == (self.global_tokens is None):
+            raise UsageError(
+                f"the batch of a step of '{self.program}' is given twice or not at all",
+                remedy="give --global-batch in samples, or --global-tokens",
+            )
+        if self.global_batch is not None:
+            return self.global_batch
+        assert self.global_tokens is not None
+        samples, rest = divmod(self.global_tokens, int(sequence or 1))
+        if rest or not sequence:
+            reason = f"whole sequences of {sequence}" if sequence else "sequences of a known length"
+            raise UsageError(f"{self.global_tokens} tokens of a step are not {reason}")
+        return samples
 
 
 @dataclass(frozen=True)
 class ProgramInterface:
-    """What a program accepts: the axes of its mesh, major axis first, and option defaults."""
+    """What a program accepts.
+
+    Attributes:
+        axes: The axes of its mesh, major axis first.
+        defaults: The defaults of its options.
+        is_batch_fixed: Whether its arrays have the whole batch of a step, as those of a function
+            whose arguments are given. Its options are then whatever the request names.
+    """
 
     axes: tuple[str, ...]
     defaults: Mapping[str, str]
+    is_batch_fixed: bool = False
 
 
 @dataclass(frozen=True)
@@ -170,7 +203,10 @@ def select_option_values(
     Raises:
         UsageError: The program lacks a requested option, or has no global batch.
     """
-    for name in request.options:
+    requested = {name: tuple(dict.fromkeys(tried)) for name, tried in request.options.items()}
+    if interface.is_batch_fixed:
+        return requested
+    for name in requested:
         if name not in interface.defaults:
             raise UsageError(
                 f"'{request.program}' has no option '{name}'",
@@ -180,10 +216,9 @@ def select_option_values(
         raise UsageError(
             f"'{request.program}' has no option '{BATCH}', which would divide the global batch"
         )
-    stated = {SEQUENCE: interface.defaults.get(SEQUENCE, ""), "attention": request.attention}
+    stated = {SEQUENCE: interface.defaults.get(SEQUENCE, ""), ATTENTION: request.attention}
     known = {**OPEN_OPTIONS, **{name: (value,) for name, value in stated.items() if value}}
     values = {name: tried for name, tried in known.items() if name in interface.defaults}
-    requested = {name: tuple(dict.fromkeys(tried)) for name, tried in request.options.items()}
     return {n: tried for n, tried in (values | requested).items() if n not in DERIVED_OPTIONS}
 
 
@@ -217,26 +252,31 @@ def _list_mesh_candidates(
     if known.error:
         yield LayoutCandidate(mesh, fixed, error=known.error)
         return
-    batches = _split_batch(request, interface, known)
-    if not batches:
-        error = (
-            f"{request.global_batch} samples of a step are not a multiple of the {known.samples} "
-            "of all batch shards"
-            if request.global_batch % known.samples
-            else "no requested batch and accumulate make the global batch"
-        )
-        yield LayoutCandidate(mesh, fixed, known.argument_bytes, error)
-    for batch in batches:
-        for chosen in itertools.product(*options.values()):
-            values = {**dict(zip(options, chosen, strict=True)), **batch}
-            yield LayoutCandidate(mesh, values, known.argument_bytes)
+    problems: set[str] = set()
+    for chosen in itertools.product(*options.values()):
+        values = dict(zip(options, chosen, strict=True))
+        samples = 0 if interface.is_batch_fixed else request.count_samples(values.get(SEQUENCE))
+        batches = _split_batch(samples, request, interface, known)
+        for batch in batches:
+            yield LayoutCandidate(mesh, {**values, **batch}, known.argument_bytes)
+        if not batches:
+            problems.add(
+                f"{samples} samples of a step are not a multiple of the {known.samples} of all "
+                "batch shards"
+                if samples % known.samples
+                else "no requested batch and accumulate make the global batch"
+            )
+    for problem in sorted(problems):
+        yield LayoutCandidate(mesh, fixed, known.argument_bytes, problem)
 
 
 def _split_batch(
-    request: LayoutRequest, interface: ProgramInterface, known: MeshFacts
+    samples: int, request: LayoutRequest, interface: ProgramInterface, known: MeshFacts
 ) -> list[dict[str, str]]:
     """List the ways to split the samples of a batch shard into microbatches."""
-    per_shard, rest = divmod(request.global_batch, known.samples)
+    if interface.is_batch_fixed:
+        return [{}]
+    per_shard, rest = divmod(samples, known.samples)
     if rest or not per_shard:
         return []
     has_microbatches = ACCUMULATE in interface.defaults

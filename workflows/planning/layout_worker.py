@@ -1,4 +1,4 @@
-"""Describing and sketching programs in a worker process, which starts JAX once for many."""
+"""Describing and sketching programs: in a worker process, which starts JAX once for many."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hespas.workflows.planning.layout_space import SEQUENCE
 
 if TYPE_CHECKING:
     from hespas.frontends.export.exportable import Exportable
+    from hespas.workflows.planning.layout_builders import LayoutBuilder
 
 TASKS = ("interface", "meshes", "specs", "sketch")
 
@@ -22,7 +23,7 @@ def probe_device(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_task(payload: dict[str, Any]) -> dict[str, Any]:
-    """Run one task of a plan.
+    """Run one task of a plan in a worker process.
 
     Args:
         payload: ``task``, one of TASKS, and its data; ``export`` is a request for
@@ -32,53 +33,58 @@ def run_task(payload: dict[str, Any]) -> dict[str, Any]:
         The answer of the task, or {"error": ...} as ``describe_error`` makes it.
     """
     from hespas.frontends.export.export_worker import describe_error
+    from hespas.workflows.planning.layout_builders import find_layout_builder
     from hespas.workflows.studies.program_worker import prepare_jax_environment
 
     prepare_jax_environment()
     try:
-        if payload["task"] == "interface":
-            return _describe_interface(payload["export"])
-        if payload["task"] == "meshes":
-            return {"meshes": _describe_meshes(payload["export"], payload["meshes"])}
-        if payload["task"] == "specs":
-            return {"specs": _list_partition_specs(payload["export"])}
-        return _write_sketch(payload)
+        return answer_task(payload, find_layout_builder(payload["export"]))
     except MemoryError:
         raise
     except Exception as error:  # a program may raise anything
         return {"error": describe_error(error)}
 
 
-def _describe_interface(request: dict[str, Any]) -> dict[str, Any]:
-    from hespas.frontends.export import program_source, recipe_options
-
-    options = recipe_options.collect_options(
-        program_source.find_program_function(request["program"])
-    )
-    axes = next((option.axes for option in options if option.name == recipe_options.MESH), ())
-    return {
-        "axes": axes,
-        "defaults": {o.name: o.format_default() for o in options if o.name != recipe_options.MESH},
-    }
+def answer_task(payload: dict[str, Any], builder: LayoutBuilder) -> dict[str, Any]:
+    """Answer one task of a plan; raises what the program raises."""
+    request = payload["export"]
+    if payload["task"] == "interface":
+        interface = builder.describe_interface()
+        return {"axes": interface.axes, "defaults": dict(interface.defaults)}
+    if payload["task"] == "meshes":
+        return {"meshes": _describe_meshes(builder, request["options"], payload["meshes"])}
+    if payload["task"] == "specs":
+        program = builder.build_program(request["options"], request["mesh"])
+        return {
+            "specs": {
+                name: str(spec)
+                for name, _, spec in _list_specified_arguments(program, is_recipe=builder.is_recipe)
+            }
+        }
+    return _write_sketch(payload, builder)
 
 
 def _describe_meshes(
-    request: dict[str, Any], meshes: Sequence[dict[str, int]]
+    builder: LayoutBuilder, options: Mapping[str, str], meshes: Sequence[dict[str, int]]
 ) -> list[dict[str, Any]]:
     """Describe the program over each mesh; raises HespasError if an option is wrong."""
-    from hespas.frontends.export import program_source, recipe_options
-
-    function = program_source.find_program_function(request["program"])
-    recipe_options.bind_option_texts(function, request["options"], meshes[0], request["program"])
-    return [_describe_mesh(request, mesh) for mesh in meshes]
+    builder.check_options(options, meshes[0])
+    return [_describe_mesh(builder, options, mesh) for mesh in meshes]
 
 
-def _describe_mesh(request: dict[str, Any], mesh: dict[str, int]) -> dict[str, Any]:
+def _describe_mesh(
+    builder: LayoutBuilder, options: Mapping[str, str], mesh: dict[str, int]
+) -> dict[str, Any]:
     """Describe the program over a mesh by its facts, without lowering it."""
     from hespas.frontends.export.export_worker import describe_error
 
     try:
-        return _collect_mesh_facts(request, mesh)
+        program = builder.build_program(options, mesh)
+        arguments = _list_specified_arguments(program, is_recipe=builder.is_recipe)
+        return {
+            "samples": _count_samples(builder, options, program.facts),
+            "argument_bytes": sum(_count_local_bytes(*one, mesh) for one in arguments),
+        }
     except MemoryError:
         raise
     except Exception as error:
@@ -86,85 +92,100 @@ def _describe_mesh(request: dict[str, Any], mesh: dict[str, int]) -> dict[str, A
         return {"error": "; ".join(filter(None, (described["message"], described["remedy"])))}
 
 
-def _build_program(request: dict[str, Any], mesh: dict[str, int]) -> Exportable:
-    """Build the program of a request without lowering it."""
-    from hespas.frontends.export import program_source, recipe_options
-    from hespas.frontends.export.exportable import Exportable
-    from hespas.support.errors import HespasError
+def _list_specified_arguments(
+    program: Exportable, *, is_recipe: bool
+) -> list[tuple[str, Any, Any]]:
+    """List the name, the shape and the PartitionSpec of each array; None if XLA chooses it.
 
-    function = program_source.find_program_function(request["program"])
-    values = recipe_options.bind_option_texts(
-        function, request["options"], mesh, request["program"]
-    )
-    program = function(**values)
-    if not isinstance(program, Exportable) or program.in_shardings is None:
-        raise HespasError("a plan needs an Exportable with in_shardings")
-    return program
+    The arrays of a recipe have the names in its state and its batch, those of other functions begin
+    with the parameter.
+    """
+    import inspect
 
-
-def _list_specified_arguments(program: Exportable) -> list[tuple[str, Any, Any]]:
-    """List the name, the shape and the PartitionSpec of each argument."""
     import jax
     from jax.sharding import PartitionSpec
 
+    def repeat_spec(spec: Any, part: Any) -> Any:
+        return jax.tree.map(lambda _: [spec], part)
+
+    shardings = program.in_shardings or (None,) * len(program.args)
+    lists = jax.tree.map(
+        repeat_spec,
+        tuple(shardings),
+        program.args,
+        is_leaf=lambda leaf: leaf is None or isinstance(leaf, PartitionSpec),
+    )
     specs = jax.tree.leaves(
-        program.in_shardings, is_leaf=lambda leaf: isinstance(leaf, PartitionSpec)
+        lists, is_leaf=lambda leaf: leaf is None or isinstance(leaf, PartitionSpec)
     )
     leaves = jax.tree_util.tree_leaves_with_path(program.args)
+    parameters = [*inspect.signature(program.function).parameters]
     return [
-        (jax.tree_util.keystr(path[1:], simple=True, separator="."), leaf, spec)
+        (_name_array(path, None if is_recipe else parameters), leaf, spec)
         for (path, leaf), spec in zip(leaves, specs, strict=True)
     ]
 
 
-def _collect_mesh_facts(request: dict[str, Any], mesh: dict[str, int]) -> dict[str, Any]:
-    """Collect the samples of a step, and the bytes of the arguments on one device."""
-    program = _build_program(request, mesh)
-    return {
-        "samples": _count_samples(request, program.facts),
-        "argument_bytes": sum(
-            _count_local_bytes(leaf, spec, mesh)
-            for _, leaf, spec in _list_specified_arguments(program)
-        ),
-    }
+def _name_array(path: Sequence[Any], parameters: Sequence[str] | None) -> str:
+    """Name an array by its path, whose first key is the number of its argument."""
+    from jax.tree_util import keystr
+
+    name = keystr(tuple(path[1:]), simple=True, separator=".")
+    if parameters is None:
+        return name
+    number = path[0].idx
+    parameter = str(parameters[number] if number < len(parameters) else number)
+    return f"{parameter}.{name}" if name else parameter
 
 
-def _count_samples(request: dict[str, Any], facts: Mapping[str, Any]) -> int:
+def _count_samples(
+    builder: LayoutBuilder, options: Mapping[str, str], facts: Mapping[str, Any]
+) -> int:
     """Count the sequences or images of a step; raises HespasError if no fact says it."""
     from hespas.support.errors import HespasError
 
+    interface = builder.describe_interface()
+    if interface.is_batch_fixed:
+        return 0
     for name in ("samples_per_step", "images_per_step"):
         if name in facts:
             return int(facts[name])
     if "tokens_per_step" not in facts:
         raise HespasError("a plan needs the fact tokens_per_step or samples_per_step")
-    defaults = _describe_interface(request)["defaults"]
-    sequence = int(request["options"].get(SEQUENCE) or defaults.get(SEQUENCE) or 1)
+    sequence = int(options.get(SEQUENCE) or interface.defaults.get(SEQUENCE) or 1)
     return int(facts["tokens_per_step"]) // sequence
 
 
-def _list_partition_specs(request: dict[str, Any]) -> dict[str, str]:
-    program = _build_program(request, request["mesh"])
-    return {name: str(spec) for name, _, spec in _list_specified_arguments(program)}
+def _count_local_bytes(name: str, leaf: Any, spec: Any, mesh: dict[str, int]) -> int:
+    """Count the bytes of an array on one device: at least, where XLA chooses its sharding.
+
+    Raises:
+        UsageError: The mesh does not divide the array.
+    """
+    from hespas.support.errors import UsageError
+
+    total_bytes = math.prod(leaf.shape) * leaf.dtype.itemsize
+    if spec is None:
+        return total_bytes // math.prod(mesh.values())
+    parts = [part if isinstance(part, tuple) else (part,) for part in spec]
+    for extent, part in zip(leaf.shape, parts, strict=False):
+        axes = {axis: mesh[axis] for axis in part if axis in mesh}
+        if extent % math.prod(axes.values()):
+            text = ", ".join(f"{axis}={size}" for axis, size in axes.items())
+            shape = "x".join(map(str, leaf.shape))
+            raise UsageError(f"{name} of {shape} cannot be divided: {extent} over {text}")
+    return total_bytes // math.prod(mesh.get(axis, 1) for part in parts for axis in part)
 
 
-def _count_local_bytes(leaf: Any, spec: Any, mesh: dict[str, int]) -> int:
-    """Count the bytes of an argument on one device."""
-    axes = [a for part in spec for a in (part if isinstance(part, tuple) else (part,)) if a]
-    elements = math.prod(leaf.shape) // math.prod(mesh.get(axis, 1) for axis in axes)
-    return elements * leaf.dtype.itemsize
-
-
-def _write_sketch(payload: dict[str, Any]) -> dict[str, Any]:
+def _write_sketch(payload: dict[str, Any], builder: LayoutBuilder) -> dict[str, Any]:
     """Write the sketch of a program to the file ``output``."""
     from hespas.passes import registry
     from hespas.passes.base import PassRun, build_pass
     from hespas.passes.pipeline import run_pipeline
     from hespas.support.output_file import write_atomically
     from hespas.workflows.planning.program_sketch import collect_sketch
-    from hespas.workflows.studies.program_worker import export_module
 
-    module = export_module(payload["export"], Path(payload["scratch"]))
+    module = builder.export_module(payload["export"], Path(payload["scratch"]))
     step = build_pass(registry.load_pass_class("prepare"), {})
     run_pipeline(module, [step], PassRun("program", note=lambda text: None))
     ops = collect_sketch(module, payload["export"]["mesh"])

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from hespas import configs
+from hespas.workflows.planning.function_programs import FunctionPrograms
 from hespas.workflows.planning.layout_programs import LayoutPrograms
-from hespas.workflows.planning.layout_space import ACCUMULATE, LayoutRequest
+from hespas.workflows.planning.layout_space import ACCUMULATE, SEQUENCE, LayoutRequest
 from hespas.workflows.planning.plan_result import (
     LayoutDifference,
     LayoutFigures,
@@ -31,7 +32,7 @@ MAXTEXT_AXES = {
 MAXTEXT_RECIPES = ("llama", "gpt", "gemma", "moe")
 MAXTEXT_KEYS = {
     "remat": "remat_policy", "scan": "scan_layers", ACCUMULATE: "gradient_accumulation_steps",
-    "sequence": "max_target_length",
+    SEQUENCE: "max_target_length",
 }  # fmt: skip
 
 
@@ -39,6 +40,7 @@ def explain_plan(
     plan: LayoutPlan, request: LayoutRequest, estimator: str, programs: LayoutPrograms
 ) -> LayoutPlan:
     """Add to a plan why its winner wins, and how to build it; raises HespasError."""
+    is_in_process = isinstance(programs, FunctionPrograms)  # which no command can import
     winner = plan.winner
     if winner is None:
         return plan
@@ -46,9 +48,12 @@ def explain_plan(
     return replace(
         plan,
         differences=_compare_rows(plan, winner, second, estimator) if second else (),
-        export_command=format_export_command(request, winner),
+        export_command="" if is_in_process else format_export_command(request, winner),
         maxtext_flags=list_maxtext_flags(request, winner, plan.system),
         partition_specs=programs.list_partition_specs(winner.candidate),
+        logical_axes=programs.rules.describe_layout(winner.candidate.mesh)
+        if programs.rules
+        else {},
     )
 
 
@@ -56,8 +61,11 @@ def format_export_command(request: LayoutRequest, row: LayoutRow) -> str:
     """Format the command that exports the program of a layout."""
     mesh = ",".join(f"{axis}={size}" for axis, size in row.candidate.mesh.items())
     words = ["hespas", "export", request.program, "--mesh", mesh]
+    flag = "--static" if request.spec_file else "--set"
+    if request.spec_file:
+        words += ["--spec", request.spec_file]
     for name, value in row.candidate.options.items():
-        words += ["--set", f"{name}={value}"]
+        words += [flag, f"{name}={value}"]
     return shlex.join(words)
 
 
@@ -78,7 +86,8 @@ def list_maxtext_flags(request: LayoutRequest, row: LayoutRow, system: str | Non
             flags.append(f"ici_{name}_parallelism={inside}")
         if between > 1:
             flags.append(f"dcn_{name}_parallelism={between}")
-    samples = request.global_batch / request.devices / int(options.get(ACCUMULATE, "1"))
+    step_samples = request.count_samples(options.get(SEQUENCE))
+    samples = step_samples / request.devices / int(options.get(ACCUMULATE, "1"))
     flags.append(f"per_device_batch_size={samples:g}")
     return flags + [f"{key}={options[n]}" for n, key in MAXTEXT_KEYS.items() if n in options]
 

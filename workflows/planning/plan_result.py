@@ -134,6 +134,7 @@ class LayoutPlan:
         export_command: The command that exports the winner.
         maxtext_flags: The keys of MaxText that make the same layout; () if it has none.
         partition_specs: The PartitionSpec of each argument of the winner.
+        logical_axes: Over which axes of the winner each logical axis is divided; {} without rules.
         notes: What the figures are based on, one line each.
     """
 
@@ -146,6 +147,7 @@ class LayoutPlan:
     export_command: str = ""
     maxtext_flags: Sequence[str] = ()
     partition_specs: Mapping[str, str] = field(default_factory=dict)
+    logical_axes: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
     @property
@@ -175,6 +177,7 @@ class LayoutPlan:
             "export_command": self.export_command,
             "maxtext_flags": list(self.maxtext_flags),
             "partition_specs": dict(self.partition_specs),
+            "logical_axes": dict(self.logical_axes),
             "rows": [row.to_json() for row in self.rows],
         }
 

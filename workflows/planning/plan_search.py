@@ -12,16 +12,24 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
+from hespas.frontends.export.export_spec import read_export_spec
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import format_count, format_scaled, format_seconds
 from hespas.workflows.planning import layout_space, plan_explanation
+from hespas.workflows.planning.function_programs import FunctionPrograms
 from hespas.workflows.planning.layout_bounds import LayoutBounds
 from hespas.workflows.planning.layout_programs import LayoutPrograms
-from hespas.workflows.planning.layout_space import LayoutCandidate, LayoutRequest, LayoutSpace
+from hespas.workflows.planning.layout_space import (
+    ATTENTION,
+    LayoutCandidate,
+    LayoutRequest,
+    LayoutSpace,
+    ProgramInterface,
+)
 from hespas.workflows.planning.plan_result import (
     LayoutFigures,
     LayoutPlan,
@@ -34,6 +42,9 @@ from hespas.workflows.run_plan import select_network_settings
 from hespas.workflows.studies import program_forms, study_programs, study_runner
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.studies.study_runner import StudyCell, StudyOptions
+
+if TYPE_CHECKING:
+    from hespas.workflows.planning.layout_builders import LayoutBuilder
 
 Note = Callable[[str], None]
 
@@ -73,13 +84,20 @@ class PlanOptions:
 DEFAULT_COMPILE_COUNT = 2
 
 
-def plan_layouts(request: LayoutRequest, options: PlanOptions, note: Note) -> LayoutPlan:
+def plan_layouts(
+    request: LayoutRequest,
+    options: PlanOptions,
+    note: Note,
+    *,
+    builder: LayoutBuilder | None = None,
+) -> LayoutPlan:
     """Find the best layouts of a program on a machine.
 
     Args:
         request: The program, the machine, and what is searched.
         options: Everything else.
         note: Receives notes and progress, one line each.
+        builder: Builds the program in this process, if it is a function of it.
 
     Raises:
         HespasError: An option is wrong, or JAX is not installed.
@@ -95,11 +113,18 @@ def plan_layouts(request: LayoutRequest, options: PlanOptions, note: Note) -> La
     folder = Path(options.work_dir or study_programs.get_default_folder())
     folder.mkdir(parents=True, exist_ok=True)
     platform = study_programs.PLATFORMS[compiler]
-    with LayoutPrograms(request.program, platform, folder, options.jobs, note) as programs:
-        space = explore_space(request, programs)
+    places = (request.program, platform, folder, options.jobs, note)
+    spec = read_export_spec(request.spec_file) if request.spec_file else None
+    source = (
+        LayoutPrograms(*places, spec)
+        if builder is None
+        else FunctionPrograms(*places, builder=builder)
+    )
+    with source as programs:
+        space = explore_space(request, programs, note)
         note(space.describe_size())
-        search = LayoutSearch(request, options, node, system, platform, note)
-        rows = search.bound_layouts(space, programs)
+        search = LayoutSearch(request, options, node, system, programs, note)
+        rows = search.bound_layouts(space)
         search.estimate_best(rows)
         search.compile_best(rows, compile_count)
         ranked = rank_rows(rows)
@@ -107,9 +132,25 @@ def plan_layouts(request: LayoutRequest, options: PlanOptions, note: Note) -> La
         return plan_explanation.explain_plan(plan, request, options.estimator, programs)
 
 
-def explore_space(request: LayoutRequest, programs: LayoutPrograms) -> LayoutSpace:
-    """Enumerate the layouts of a request; raises HespasError if an option is wrong."""
+def explore_space(request: LayoutRequest, programs: LayoutPrograms, note: Note) -> LayoutSpace:
+    """Enumerate the layouts of a request; raises HespasError if an option is wrong.
+
+    A program that has no layout with the node's fused attention is searched with its own attention.
+    """
     interface = programs.read_interface()
+    space = _enumerate_layouts(request, interface, programs)
+    errors = [candidate.error for candidate in space.candidates]
+    if request.attention and ATTENTION not in request.options and all(errors):
+        plain = _enumerate_layouts(replace(request, attention=""), interface, programs)
+        if any(not candidate.error for candidate in plain.candidates):
+            note(f"note: without {ATTENTION}={request.attention}: {errors[0]}")
+            return plain
+    return space
+
+
+def _enumerate_layouts(
+    request: LayoutRequest, interface: ProgramInterface, programs: LayoutPrograms
+) -> LayoutSpace:
     axes = layout_space.select_axis_sizes(request, interface)
     meshes = layout_space.enumerate_meshes(axes, request.devices)
     values = layout_space.select_option_values(request, interface)
@@ -144,15 +185,15 @@ class LayoutSearch:
     options: PlanOptions
     node: NodeSpec
     system: str | None
-    platform: str
+    programs: LayoutPrograms
     note: Note
 
-    def bound_layouts(self, space: LayoutSpace, programs: LayoutPrograms) -> list[LayoutRow]:
+    def bound_layouts(self, space: LayoutSpace) -> list[LayoutRow]:
         """Bound the step and the memory of each layout, and return the rows."""
         possible = [candidate for candidate in space.candidates if not candidate.error]
         bounds = dict.fromkeys(range(len(possible)))
         if self.options.estimator in BOUNDED_ESTIMATORS and not self.options.exhaustive:
-            bounds = dict(enumerate(self._make_bounds(programs).bound_candidates(possible)))
+            bounds = dict(enumerate(self._make_bounds().bound_candidates(possible)))
         rows = [
             LayoutRow(candidate, "impossible", candidate.error)
             for candidate in space.candidates
@@ -177,13 +218,13 @@ class LayoutSearch:
         )
         return rows
 
-    def _make_bounds(self, programs: LayoutPrograms) -> LayoutBounds:
+    def _make_bounds(self) -> LayoutBounds:
         estimator = self.options.estimator
         config = RunConfig(node=self.request.node, system=self.system, estimator=estimator)
         network = select_network_settings(config).build_simulator_choice()
         system = configs.load_system(self.system) if self.system else None
         return LayoutBounds(
-            programs,
+            self.programs,
             ComputeBounds(self.node, estimator == "calibrated"),
             CommBounds(system, network.options),
             self.note,
@@ -259,12 +300,14 @@ class LayoutSearch:
         request, per_host = self.request, 1
         if self.system:
             per_host = configs.load_system(self.system).npus_count[0]
+        target = program_forms.choose_xla_target(form, request.node)
         workload = StudyWorkload(request.program, candidate.options, candidate.mesh, {})
-        program = study_programs.StudyProgram(
-            workload, form, program_forms.choose_xla_target(form, request.node), per_host,
-            platform=self.platform,
-        )  # fmt: skip
-        return StudyCell({}, request.devices, request.node, workload, self.system, program)
+        cell = StudyCell({}, request.devices, request.node, workload, self.system)
+        try:
+            cell.program = self.programs.make_study_program(candidate, form, target, per_host)
+        except HespasError as error:
+            cell.error = error
+        return cell
 
     def _describe_memory(self, needed_bytes: float, least: str = "") -> str:
         available_bytes = self.node.memory_bytes or 0

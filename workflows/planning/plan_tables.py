@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from hespas.workflows.planning.plan_result import (
 
 SHOWN_ROWS = 10  # of each table
 MAX_REASONS = 3  # examples of each status
+PARAMETERS = "params"  # the arrays of recipes that are listed
 
 FIGURE_COLUMNS: Mapping[str, tuple[str, Callable[[float], str]]] = {
     "step_time_s": ("step", format_seconds),
@@ -137,16 +139,20 @@ def _tabulate_recipe(plan: LayoutPlan) -> TextTable:
     lines = [["export", plan.export_command]] if plan.export_command else []
     if plan.maxtext_flags:
         lines.append(["MaxText", " ".join(plan.maxtext_flags)])
+    lines += [[f"axis {name}", axes] for name, axes in plan.logical_axes.items()]
     lines += [[name, spec] for name, spec in _list_distinct_specs(plan.partition_specs)]
     return TextTable("How to build rank 1", lines, left=2)
 
 
 def _list_distinct_specs(specs: Mapping[str, str]) -> list[tuple[str, str]]:
-    """List the PartitionSpec of each parameter once for all layers, by its last names."""
+    """List the PartitionSpec of each array once for all layers; moments follow their parameters."""
+    has_groups = any(name.startswith(f"{PARAMETERS}.") for name in specs)
     distinct: dict[tuple[str, str], None] = {}
     for name, spec in specs.items():
         group, _, rest = name.partition(".")
-        if group in ("params", ""):
+        if not has_groups:
+            distinct[re.sub(r"\d+", "*", name), spec] = None
+        elif group in (PARAMETERS, ""):
             distinct[rest.rpartition(".")[2], spec] = None
     return list(distinct)
 

@@ -46,6 +46,8 @@ class StudyProgram:
         devices_per_node: The number of devices of a host.
         xla_options: More options of the pass xla-optimize.
         platform: The platform that JAX lowers for; "" for that of the target, or the CPU.
+        spec: The specification of a plain function; None for a recipe.
+        content: A hash of the sources that the program depends on besides hespas; "" for none.
     """
 
     workload: StudyWorkload
@@ -54,6 +56,8 @@ class StudyProgram:
     devices_per_node: int
     xla_options: str = ""
     platform: str = ""
+    spec: Mapping[str, Any] | None = None
+    content: str = ""
 
     def make_request(self) -> dict[str, Any]:
         """Make the request for ``frontends.export.export_worker``."""
@@ -61,9 +65,10 @@ class StudyProgram:
             "program": self.workload.recipe,
             "options": dict(self.workload.options),
             "mesh": dict(self.workload.mesh),
-            "spec": None,
+            "spec": self.spec,
             "platform": self.platform
             or PLATFORMS[find_compiler(self.target) if self.target else None],
+            **({"content": self.content} if self.content else {}),
         }
 
     def name_lowered_file(self) -> str:

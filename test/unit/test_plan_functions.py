@@ -1,0 +1,264 @@
+"""Plans of plain functions: logical axes, builders, and equal answers in three ways."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hespas as package
+from hespas.frontends.export.export_spec import ExportSpec
+from hespas.frontends.export.logical_axes import (
+    LogicalAxisRules,
+    find_logical_names,
+    make_rule_shardings,
+)
+from hespas.support.errors import HespasError, UsageError
+from hespas.workflows.planning import layout_builders, layout_space, layout_worker
+from hespas.workflows.planning.layout_programs import LayoutPrograms
+from hespas.workflows.planning.layout_space import LayoutRequest, ProgramInterface
+
+jax = pytest.importorskip("jax")
+P = jax.sharding.PartitionSpec
+
+RULES = LogicalAxisRules.from_table(
+    [("batch", ["data", "fsdp"]), ("heads", "tensor"), ("mlp", "tensor"), ("embed", "fsdp"),
+     ("embed", "data"), ("norm", None)]
+)  # fmt: skip
+FUNCTION = """
+import jax
+import jax.numpy as jnp
+
+
+def compute_loss(params, x):
+    return jnp.mean(jnp.square(jax.nn.relu(x @ params["up"]) @ params["down"]).astype(jnp.float32))
+
+
+def step(params, x, rate=0.1):
+    value, gradients = jax.value_and_grad(compute_loss)(params, x)
+    update = lambda old, gradient: (old - rate * gradient).astype(old.dtype)
+    return jax.tree.map(update, params, gradients), value
+"""
+SPEC = """
+rules: {batch: [data, fsdp], embed: fsdp, mlp: tensor}
+args:
+  - up: bf16[256,1024]@embed,mlp
+    down: bf16[1024,256]@mlp,embed
+  - bf16[512,256]@batch
+donate: [0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "axes"),
+    [
+        (("batch", "embed"), (("data", "fsdp"), ())),  # both axes of embed are in use
+        (("embed", "mlp"), (("fsdp",), ("tensor",))),
+        (("heads", "mlp"), (("tensor",), ())),
+        (("norm", None), ((), ())),
+    ],
+)
+def test_an_axis_divides_one_dimension_of_an_array(
+    names: tuple[str, ...], axes: tuple[tuple[str, ...], ...]
+) -> None:
+    assert RULES.assign_mesh_axes(names) == axes
+    assert RULES.list_mesh_axes() == ("data", "fsdp", "tensor")
+
+
+def test_a_second_rule_applies_if_the_axes_of_the_first_are_used() -> None:
+    rules = LogicalAxisRules.from_table([("vocab", "fsdp"), ("embed", "fsdp"), ("embed", "data")])
+    assert rules.assign_mesh_axes(("vocab", "embed")) == (("fsdp",), ("data",))
+    assert rules.describe_layout({"fsdp": 4, "data": 1}) == {"vocab": "fsdp=4", "embed": "fsdp=4"}
+
+
+@pytest.mark.parametrize("table", ["fsdp", ["fsdp"], [("embed", 3)], [("embed", ["fsdp", 3])]])
+def test_a_table_of_another_form_is_an_error(table: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        LogicalAxisRules.from_table(table)
+
+
+def test_a_name_without_a_rule_is_an_error() -> None:
+    with pytest.raises(UsageError, match="no rule for the logical axis 'embd'") as caught:
+        make_rule_shardings((P("embd"), None), RULES)
+    assert "did you mean 'embed'?" in caught.value.remedy
+
+
+@jax.tree_util.register_pytree_node_class
+class NamedBox:
+    """A box as Flax's: an array with the names of its dimensions."""
+
+    def __init__(self, value: Any, names: tuple[str | None, ...]) -> None:
+        self.value, self.names = value, names
+
+    def unbox(self) -> Any:
+        return self.value
+
+    def tree_flatten(self) -> tuple[tuple[Any], tuple[str | None, ...]]:
+        return (self.value,), self.names
+
+    @classmethod
+    def tree_unflatten(cls, names: tuple[str | None, ...], values: tuple[Any]) -> NamedBox:
+        return cls(values[0], names)
+
+
+def test_boxes_name_the_axes_of_their_arrays() -> None:
+    shape = jax.ShapeDtypeStruct((8, 8), "float32")
+    tree = {"kernel": NamedBox(shape, ("embed", "mlp")), "scale": shape}
+    assert find_logical_names(tree) == {"kernel": P("embed", "mlp"), "scale": P()}
+    assert find_logical_names({"scale": shape}) is None
+    build = layout_builders.make_sharding_function((tree,), RULES)
+    assert build({}) == (({"kernel": P("fsdp", "tensor"), "scale": P()},), None)
+
+
+def test_a_specification_names_logical_axes() -> None:
+    import yaml
+
+    spec = ExportSpec.model_validate(yaml.safe_load(SPEC))
+    assert spec.list_mesh_axes() == ("data", "fsdp", "tensor")
+    assert ExportSpec.model_validate(spec.model_dump()) == spec
+    builder = layout_builders.SpecBuilder(lambda params, x: x, "step", spec)
+    mesh = {"data": 1, "fsdp": 2, "tensor": 4}
+    program = builder.build_program({}, mesh)
+    assert program.in_shardings == (
+        {"up": P("fsdp", "tensor"), "down": P("tensor", "fsdp")}, P(("data", "fsdp")),
+    )  # fmt: skip
+    request = {"options": {}, "mesh": mesh}
+    answer = layout_worker.answer_task({"task": "specs", "export": request}, builder)
+    assert answer["specs"]["params.up"] == "P('fsdp', 'tensor')"
+    task = {"task": "meshes", "export": request, "meshes": [mesh, {**mesh, "tensor": 3}]}
+    whole, uneven = layout_worker.answer_task(task, builder)["meshes"]
+    assert whole["argument_bytes"] == 2 * 256 * 1024 * 2 // 8 + 512 * 256 * 2 // 2
+    assert uneven["error"].startswith("params.down of 1024x256 cannot be divided: 1024 over tensor")
+
+
+def test_a_specification_without_rules_names_axes_of_the_mesh() -> None:
+    spec = ExportSpec.model_validate({"args": ["f32[8,8]@data,tensor", ["f32[8]@fsdp+data"]]})
+    assert spec.list_mesh_axes() == ("data", "tensor", "fsdp")
+    both = ExportSpec.model_validate(
+        {"args": ["f32[8]@a+b"], "rules": {"a": "data", "b": ["fsdp"]}}
+    )
+    with pytest.raises(UsageError, match="two logical axes of one dimension"):
+        layout_builders.SpecBuilder(lambda x: x, "step", both).build_program({}, {})
+
+
+def test_a_fixed_batch_is_not_divided() -> None:
+    interface = ProgramInterface(("data",), {}, is_batch_fixed=True)
+    request = LayoutRequest("step", "H100_80GB", 2, options={"remat": ["full", "none"]})
+    facts = [layout_space.MeshFacts(0, 8)]
+    space = layout_space.build_layout_space(request, interface, [{"data": 2}], facts)
+    assert [candidate.options for candidate in space.candidates] == [
+        {"remat": "full"}, {"remat": "none"},
+    ]  # fmt: skip
+
+
+def test_tokens_of_a_step_are_sequences_of_each_length() -> None:
+    interface = ProgramInterface(("data",), {"batch": "1", "sequence": "1024"})
+    request = LayoutRequest(
+        "llama", "H100_80GB", 2, global_tokens=4096, options={"sequence": ["512", "1024"]}
+    )
+    facts = [layout_space.MeshFacts(2, 8)]
+    space = layout_space.build_layout_space(request, interface, [{"data": 2}], facts)
+    assert [(c.options["sequence"], c.options["batch"]) for c in space.candidates] == [
+        ("512", "4"), ("1024", "2"),
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="4096 tokens of a step are not whole sequences of 1000"):
+        request.count_samples("1000")
+    with pytest.raises(UsageError, match="given twice or not at all"):
+        LayoutRequest("llama", "H100_80GB", 2, 4, global_tokens=4096).count_samples("1024")
+
+
+def test_a_changed_source_is_another_program(tmp_path: Path) -> None:
+    file = tmp_path / "step.py"
+    digests = []
+    for text in (FUNCTION, FUNCTION, FUNCTION.replace("0.1", "0.2")):
+        file.write_text(text)
+        programs = LayoutPrograms(f"{file}:step", "cpu", tmp_path, 1, print)
+        digests.append(programs.make_request({}, {})["content"])
+    assert digests[0] == digests[1] != digests[2]
+    assert LayoutPrograms("llama", "cpu", tmp_path, 1, print).make_request({}, {})["content"] == ""
+    module = LayoutPrograms("hespas.frontends.recipes.llama:build", "cpu", tmp_path, 1, print)
+    assert module.make_request({}, {})["content"]
+
+
+def make_call(tmp_path: Path) -> tuple[Any, dict[str, Any]]:
+    """A function with its arguments, and the machine that it is planned for."""
+    names: dict[str, Any] = {}
+    exec(FUNCTION, names)
+    up, down = (jax.ShapeDtypeStruct(s, "bfloat16") for s in ((256, 1024), (1024, 256)))
+    x = jax.ShapeDtypeStruct((512, 256), "bfloat16")
+    machine = {
+        "node": "H100_80GB", "devices": 4, "compile_count": 0, "mesh": {"data": 1},
+        "work_dir": str(tmp_path / "programs"), "cache": str(tmp_path / "cells"),
+    }  # fmt: skip
+    return (names["step"], {"up": up, "down": down}, x), machine
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "follow from rules of logical axes or from the mesh"),
+        ({"rules": {"embed": "fsdp"}}, "no argument has logical axes"),
+        ({"rules": {"embed": "fsdp"}, "logical_axes": (None,)}, "1 entries for 2 arguments"),
+    ],
+)
+def test_shardings_that_follow_from_nothing_are_an_error(
+    tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    call, machine = make_call(tmp_path)
+    with pytest.raises(UsageError, match=message):
+        package.plan(*call, **machine, **settings)
+    with pytest.raises(UsageError, match="belongs to a function with its arguments"):
+        package.plan("llama", **machine, rules={})
+
+
+@pytest.mark.slow
+def test_rules_a_function_of_the_mesh_and_a_file_give_one_answer(tmp_path: Path) -> None:
+    call, machine = make_call(tmp_path)
+    names = ({"up": P("embed", "mlp"), "down": P("mlp", "embed")}, P("batch"))
+    rules = {"batch": ["data", "fsdp"], "embed": "fsdp", "mlp": "tensor"}
+    by_rules = package.plan(
+        *call, **machine, rules=rules, logical_axes=names, donate_argnums=(0,), global_batch=512
+    )
+    assert by_rules.winner and by_rules.winner.figures and by_rules.winner.figures.samples_per_s
+    assert by_rules.logical_axes.keys() == rules.keys() and by_rules.export_command == ""
+    assert by_rules.partition_specs["params.up"] == "P('fsdp', 'tensor')"
+
+    def shard_arrays(mesh: Any) -> Any:
+        return ({"up": P("fsdp", "tensor"), "down": P("tensor", "fsdp")}, P(("data", "fsdp"))), None
+
+    by_mesh = package.plan(
+        *call, **machine, shardings=shard_arrays, mesh_axes=("data", "fsdp", "tensor"),
+        donate_argnums=(0,), options={"rate": 0.1},
+    )  # fmt: skip
+    assert by_mesh.logical_axes == {}
+    (tmp_path / "step.py").write_text(FUNCTION)
+    (tmp_path / "step.yaml").write_text(SPEC)
+    by_file = package.plan(f"{tmp_path}/step.py:step", spec=tmp_path / "step.yaml", **machine)
+    assert f"--spec {tmp_path}/step.yaml" in by_file.export_command
+    steps = [
+        {
+            (row.candidate.mesh["fsdp"], row.candidate.mesh["tensor"]): row.figures.step_time_s
+            for row in plan.ranked
+            if row.figures
+        }
+        for plan in (by_rules, by_mesh, by_file)
+    ]
+    assert len(steps[0]) == 3 and steps[0] == steps[1] == steps[2]
+
+
+@pytest.mark.slow
+def test_a_function_that_fails_is_a_row(tmp_path: Path) -> None:
+    call, machine = make_call(tmp_path)
+    names = ({"up": P("embed", "mlp"), "down": P("mlp", "embed")}, P("batch"))
+    rules = {"batch": ["data", "fsdp"], "embed": "fsdp", "mlp": "tensor"}
+    plan = package.plan(*call, **machine, rules=rules, logical_axes=names, options={"rte": [0.1]})
+    assert plan.winner is None
+    assert {row.status for row in plan.rows} == {"failed"}
+    assert all("unexpected keyword argument 'rte'" in row.reason for row in plan.rows)
+
+
+def test_a_build_without_shardings_is_an_error() -> None:
+    builder = layout_builders.FunctionRecipeBuilder(lambda: None, "build")
+    with pytest.raises(HespasError, match="needs an Exportable with in_shardings"):
+        builder.build_program({}, None)  # type: ignore[arg-type]

@@ -1,0 +1,88 @@
+"""The programs of a function of this process, which no worker process could import."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from hespas.frontends.export.logical_axes import LogicalAxisRules
+from hespas.support.errors import HespasError, UsageError
+from hespas.support.output_file import write_atomically
+from hespas.workflows.module_output import to_mlir_bytecode
+from hespas.workflows.planning.layout_builders import FunctionBuilder, LayoutBuilder
+from hespas.workflows.planning.layout_programs import LayoutPrograms
+from hespas.workflows.planning.layout_space import LayoutCandidate, ProgramInterface
+from hespas.workflows.planning.layout_worker import answer_task
+from hespas.workflows.studies.study_programs import StudyProgram
+
+
+@dataclass(kw_only=True)
+class FunctionPrograms(LayoutPrograms):
+    """Builds and lowers layouts in this process.
+
+    Nothing tells whether a function is the same as in an earlier plan, so sketches are not kept.
+    Programs are named by their content, so that equal programs have one estimate.
+
+    Attributes:
+        builder: Builds the programs.
+    """
+
+    builder: LayoutBuilder
+
+    def __enter__(self) -> Self:
+        self._open_scratch_folder()
+        return self
+
+    @property
+    def rules(self) -> LogicalAxisRules | None:
+        return self.builder.rules if isinstance(self.builder, FunctionBuilder) else None
+
+    def read_interface(self) -> ProgramInterface:
+        return self.builder.describe_interface()
+
+    def make_study_program(
+        self, candidate: LayoutCandidate, form: str, target: str, per_host: int
+    ) -> StudyProgram:
+        request = self.make_request(candidate.mesh, candidate.options)
+        data = _call_program(
+            lambda: to_mlir_bytecode(self.builder.export_module(request, Path(self._scratch))),
+            self.program,
+        )
+        program = super().make_study_program(candidate, form, target, per_host)
+        program = replace(program, content=hashlib.sha256(data).hexdigest())
+        path = self.folder / program.name_lowered_file()
+        if not path.exists():
+            write_atomically(str(path), data)
+        return program
+
+    def _locate_sketch(self, request: dict[str, Any]) -> Path:
+        return Path(self._scratch) / super()._locate_sketch(request).name
+
+    def _run_tasks(
+        self, payloads: Sequence[dict[str, Any]]
+    ) -> Iterator[tuple[int, dict[str, Any] | HespasError]]:
+        for number, payload in enumerate(payloads):
+            task = {**payload, "scratch": self._scratch}
+            try:
+                yield number, _call_program(lambda: answer_task(task, self.builder), self.program)  # noqa: B023
+            except HespasError as error:
+                yield number, error
+
+
+def _call_program(call: Callable[[], Any], name: str) -> Any:
+    """Call what runs the user's function; raises HespasError for whatever it raises."""
+    from hespas.frontends.export.export_worker import describe_error
+
+    try:
+        return call()
+    except MemoryError:
+        raise
+    except Exception as error:
+        report = describe_error(error)
+        kind = UsageError if report["usage"] else HespasError
+        raise kind(
+            report["message"], where=report["where"] or name, remedy=report["remedy"]
+        ) from error

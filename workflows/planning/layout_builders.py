@@ -1,0 +1,327 @@
+"""How the program of a layout is built: by a recipe, or from a function and the shapes it takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from hespas.frontends.export.logical_axes import (
+    LogicalAxisRules,
+    find_logical_names,
+    make_rule_shardings,
+)
+from hespas.support.errors import HespasError, UsageError
+from hespas.workflows.planning.layout_space import ProgramInterface
+
+if TYPE_CHECKING:
+    from hespas.frontends.export.export_spec import ExportSpec
+    from hespas.frontends.export.exportable import Exportable
+
+ShardingFunction = Callable[[Mapping[str, int]], tuple[Any, Any]]
+"""From a mesh to the shardings of the arguments and of the result, as of ``Exportable``."""
+
+
+class LayoutBuilder(Protocol):
+    """Builds the program of each layout; ``is_recipe`` if a function of the mesh makes it."""
+
+    is_recipe: ClassVar[bool]
+
+    @property
+    def name(self) -> str:
+        """The name of the program."""
+        ...
+
+    def describe_interface(self) -> ProgramInterface:
+        """Describe the axes and options of the program."""
+        ...
+
+    def check_options(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> None:
+        """Raise HespasError if an option is wrong, whatever the mesh is."""
+        ...
+
+    def build_program(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> Exportable:
+        """Build the program of a layout without lowering it; raises what the program raises."""
+        ...
+
+    def export_module(self, request: dict[str, Any], scratch: Path) -> Any:
+        """Lower the program of a request to a module."""
+        ...
+
+
+def find_layout_builder(request: Mapping[str, Any]) -> LayoutBuilder:
+    """Find the builder of a request for ``frontends.export.export_worker``; raises HespasError."""
+    from hespas.frontends.export import program_source
+    from hespas.frontends.export.export_spec import ExportSpec
+
+    function = program_source.find_program_function(request["program"])
+    if request["spec"] is None:
+        return RecipeBuilder(function, request["program"])
+    name = request["program"].partition(":")[2].rpartition(".")[2]
+    return SpecBuilder(function, name, ExportSpec.model_validate(request["spec"]))
+
+
+@dataclass(frozen=True)
+class RecipeBuilder:
+    """Calls a function of the mesh and options that returns an ``Exportable``, as recipes do."""
+
+    is_recipe: ClassVar[bool] = True
+
+    function: Callable[..., Any]
+    name: str
+
+    def describe_interface(self) -> ProgramInterface:
+        from hespas.frontends.export import recipe_options
+
+        options = recipe_options.collect_options(self.function)
+        axes = next((option.axes for option in options if option.name == recipe_options.MESH), ())
+        others = [option for option in options if option.name != recipe_options.MESH]
+        return ProgramInterface(axes, {o.name: o.format_default() for o in others})
+
+    def check_options(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> None:
+        from hespas.frontends.export import recipe_options
+
+        recipe_options.bind_option_texts(self.function, options, mesh, self.name)
+
+    def build_program(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> Exportable:
+        from hespas.frontends.export import recipe_options
+        from hespas.frontends.export.exportable import Exportable
+
+        values = recipe_options.bind_option_texts(self.function, options, mesh, self.name)
+        program = self.function(**values)
+        if not isinstance(program, Exportable) or program.in_shardings is None:
+            raise HespasError(
+                "a plan needs an Exportable with in_shardings",
+                where=self.name,
+                remedy="to plan a function itself, describe its arguments and their logical axes",
+            )
+        return program
+
+    def export_module(self, request: dict[str, Any], scratch: Path) -> Any:
+        from hespas.workflows.studies.program_worker import export_module
+
+        return export_module(request, scratch)
+
+
+class FunctionRecipeBuilder(RecipeBuilder):
+    """Calls such a function in this process."""
+
+    def export_module(self, request: dict[str, Any], scratch: Path) -> Any:
+        from hespas.workflows.estimate_source import lower_exportable_module
+
+        program = self.build_program(request["options"], request["mesh"])
+        return lower_exportable_module(program, request["platform"])
+
+
+@dataclass(frozen=True)
+class SpecBuilder:
+    """Shards a function by a specification; the specification of a request has its layout."""
+
+    is_recipe: ClassVar[bool] = False
+
+    function: Callable[..., Any]
+    name: str
+    spec: ExportSpec
+
+    def describe_interface(self) -> ProgramInterface:
+        return describe_spec_interface(self.spec)
+
+    def check_options(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> None:
+        self.build_program(options, mesh)
+
+    def build_program(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> Exportable:
+        from hespas.frontends.export.export_spec import make_exportable
+
+        return make_exportable(
+            self.function, select_spec_layout(self.spec, mesh, options), self.name
+        )
+
+    def export_module(self, request: dict[str, Any], scratch: Path) -> Any:
+        from hespas.workflows.studies.program_worker import export_module
+
+        return export_module(request, scratch)
+
+
+def describe_spec_interface(spec: ExportSpec) -> ProgramInterface:
+    """Describe the program of a specification: its arrays have the whole batch."""
+    return ProgramInterface(spec.list_mesh_axes(), {}, is_batch_fixed=True)
+
+
+def select_spec_layout(
+    spec: ExportSpec, mesh: Mapping[str, int], options: Mapping[str, str]
+) -> ExportSpec:
+    """Return a specification for a layout; options are static values, as JSON or text."""
+    return spec.select_layout(mesh, {name: _parse_static(text) for name, text in options.items()})
+
+
+def _parse_static(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+@dataclass(frozen=True)
+class FunctionBuilder:
+    """Shards a function of this process.
+
+    Attributes:
+        function: The function, jitted or not.
+        args: The shapes of its arguments, as trees.
+        axes: The axes of the mesh, major axis first.
+        shardings: The shardings of arguments and result over a mesh.
+        rules: The rules that they follow from; None if they follow from none.
+        donate: The numbers of the arguments whose memory the results may reuse.
+        facts: Facts of the program: samples and tokens of a step.
+        option_values: By option and text, the keyword argument of the function.
+    """
+
+    is_recipe: ClassVar[bool] = False
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    axes: tuple[str, ...]
+    shardings: ShardingFunction
+    rules: LogicalAxisRules | None = None
+    donate: tuple[int, ...] = ()
+    facts: Mapping[str, int] = field(default_factory=dict)
+    option_values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+    def describe_interface(self) -> ProgramInterface:
+        return ProgramInterface(self.axes, {}, is_batch_fixed=True)
+
+    def check_options(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> None:
+        pass  # Python refuses a wrong keyword when the function is traced.
+
+    def build_program(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> Exportable:
+        from hespas.frontends.export.exportable import Exportable
+
+        in_shardings, out_shardings = self.shardings(mesh)
+        keywords = {name: self.option_values[name][text] for name, text in options.items()}
+
+        def call_function(*args: Any) -> Any:
+            if self.rules is None:
+                return self.function(*args, **keywords)
+            with self.rules.enter_flax_context():
+                return self.function(*args, **keywords)
+
+        call_function.__wrapped__ = self.function  # type: ignore[attr-defined]
+        return Exportable(
+            self.name, call_function, self.args, mesh, tuple(in_shardings), out_shardings,
+            self.donate, facts=self.facts,
+        )  # fmt: skip
+
+    def export_module(self, request: dict[str, Any], scratch: Path) -> Any:
+        from hespas.workflows.estimate_source import lower_exportable_module
+
+        program = self.build_program(request["options"], request["mesh"])
+        return lower_exportable_module(program, request["platform"])
+
+
+FUNCTION_SETTINGS = (
+    "rules", "logical_axes", "out_logical_axes", "shardings", "mesh_axes", "donate_argnums",
+)  # fmt: skip
+
+
+def make_function_builder(
+    program: str | Callable[..., Any],
+    args: tuple[Any, ...],
+    option_values: Mapping[str, Mapping[str, Any]],
+    facts: Mapping[str, int],
+    settings: Mapping[str, Any],
+) -> tuple[LayoutBuilder | None, dict[str, Any]]:
+    """Make the builder of a function of this process.
+
+    Args:
+        program: The function, or the name of a program.
+        args: The arguments of the function; () if it builds an ``Exportable``.
+        option_values: By option and text, the value of the option.
+        facts: Facts of the program.
+        settings: Those of ``FUNCTION_SETTINGS``, and others.
+
+    Returns:
+        The builder, or None for the name of a program; and the other settings.
+
+    Raises:
+        UsageError: The shardings follow from nothing, or are given for what takes none.
+    """
+    own = {name: settings[name] for name in FUNCTION_SETTINGS if name in settings}
+    others = {name: value for name, value in settings.items() if name not in own}
+    if isinstance(program, str) or not args:
+        if args or own:
+            raise UsageError(
+                f"'{next(iter(own), 'an argument')}' belongs to a function with its arguments",
+                remedy="pass the function itself, or describe its arguments in a file for spec=",
+            )
+        if isinstance(program, str):
+            return None, others
+        return FunctionRecipeBuilder(program, getattr(program, "__name__", "program")), others
+    import jax
+
+    shapes = jax.tree.map(_make_shape_struct, args)
+    rules, shardings = _derive_shardings(shapes, own)
+    axes = own.get("mesh_axes") or (rules.list_mesh_axes() if rules else ())
+    builder = FunctionBuilder(
+        program, shapes, tuple(axes), shardings, rules, tuple(own.get("donate_argnums", ())), facts,
+        option_values,
+    )  # fmt: skip
+    return builder, others
+
+
+def _derive_shardings(
+    shapes: tuple[Any, ...], settings: Mapping[str, Any]
+) -> tuple[LogicalAxisRules | None, ShardingFunction]:
+    if ("rules" in settings) == ("shardings" in settings):
+        raise UsageError(
+            "the shardings of a function follow from rules of logical axes or from the mesh",
+            remedy="give rules=..., or shardings=a function of the mesh",
+        )
+    if "shardings" in settings:
+        return None, settings["shardings"]
+    rules = LogicalAxisRules.from_table(settings["rules"])
+    names = (settings.get("logical_axes"), settings.get("out_logical_axes"))
+    return rules, make_sharding_function(shapes, rules, *names)
+
+
+def make_sharding_function(
+    args: Sequence[Any], rules: LogicalAxisRules, arguments: Any = None, results: Any = None
+) -> ShardingFunction:
+    """Make the shardings of a function by rules of logical axes.
+
+    Args:
+        args: The shapes of the arguments, which may carry the boxes of Flax.
+        rules: The rules.
+        arguments: For each argument a tree of ``PartitionSpec`` of logical axes, or None.
+        results: The same for the result.
+
+    Raises:
+        UsageError: An argument has no logical axes, or there is no rule for one.
+    """
+    if arguments is not None and len(arguments) != len(args):
+        raise UsageError(f"logical_axes has {len(arguments)} entries for {len(args)} arguments")
+    names = [
+        specs if specs is not None else find_logical_names(arg)
+        for arg, specs in zip(args, arguments or [None] * len(args), strict=True)
+    ]
+    in_shardings = tuple(make_rule_shardings(one, rules) for one in names)
+    if all(one is None for one in names):
+        raise UsageError(
+            "no argument has logical axes", remedy="name them in logical_axes, or box them in Flax"
+        )
+    out_shardings = make_rule_shardings(results, rules)
+    return lambda mesh: (in_shardings, out_shardings)
+
+
+def _make_shape_struct(leaf: Any) -> Any:
+    """Return the shape of an array, or of what JAX makes an array."""
+    import jax
+
+    if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+    return jax.eval_shape(lambda array: array, leaf)
