@@ -71,13 +71,17 @@ def load_system(name_or_path: str) -> SystemSpec:
     """Load a system preset, or a system from a folder with ``network.yml`` and ``system.json``.
 
     Args:
-        name_or_path: A preset or folder. ``NAME/FILE.json`` uses that file as ``system.json``.
+        name_or_path: A preset or folder. ``NAME/FILE.json`` uses that file as ``system.json``. A
+            name such as ``torus:4x4,...`` describes the system, see ``inline_systems``.
 
     Raises:
         UsageError: No preset has this name.
         HespasError: A file of the folder is wrong.
     """
-    from hespas.configs import system_families, system_files
+    from hespas.configs import inline_systems, system_families, system_files
+
+    if inline_systems.is_inline_name(name_or_path):
+        return inline_systems.load_inline_system(name_or_path)
 
     path, settings = Path(name_or_path), "system.json"
     if path.suffix == ".json" and not path.is_dir():
@@ -100,8 +104,10 @@ def read_system_files(name: str) -> dict[str, str]:
     Raises:
         UsageError: No preset has this name.
     """
-    from hespas.configs import system_families
+    from hespas.configs import inline_systems, system_families
 
+    if inline_systems.is_inline_name(name):
+        return inline_systems.render_inline_files(name)
     if name in system_families.list_family_presets():
         return system_families.render_family_files(name)
     folder = _FOLDER / "systems" / name

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from hespas.configs import read_json
+from hespas.configs.fabric_files import parse_fabric_file
 from hespas.configs.simple_yaml import read_simple_yaml
 from hespas.configs.system_spec import COLLECTIVES, SystemSpec
 from hespas.configs.validation import StrictModel, validate_config
@@ -23,6 +24,7 @@ Implementation = Annotated[
 Implementations = Annotated[list[Implementation], Field(min_length=1)] | None
 Custom = Annotated[list[str], Field(min_length=1, max_length=1)] | None  # a prefix of traces
 
+FABRIC_FILE = "fabric.json"
 _ENDPOINT_DELAY_NS = 10  # ASTRA-sim's default
 # Bounds that no real system reaches. Within them, times in nanoseconds fit into 64 bits.
 _MAX_DEVICES = 1 << 24
@@ -36,7 +38,9 @@ _OPTIMIZATION = "localBWAware"
 class NetworkFile(StrictModel):
     """``network.yml``: each key lists one entry for each dimension."""
 
-    topology: Annotated[list[Literal["Ring", "FullyConnected", "Switch"]], Field(min_length=1)]
+    topology: Annotated[
+        list[Literal["Ring", "FullyConnected", "Switch", "Mesh"]], Field(min_length=1)
+    ]
     npus_count: list[Annotated[int, Field(gt=1, le=_MAX_DEVICES)]]
     bandwidth: list[RateGbS]
     latency: list[Annotated[float, Field(ge=0, le=_MAX_LATENCY_NS)]]
@@ -115,19 +119,31 @@ def read_system_folder(folder: Path, settings: str = "system.json") -> SystemSpe
         validate_config(RemoteMemoryFile, read_json(remote), str(remote))
     network = read_simple_yaml(folder / "network.yml")
     keys = read_json(folder / settings)
-    return parse_system_files(folder / settings, network, keys, str(folder / "network.yml"))
+    fabric = folder / FABRIC_FILE
+    return parse_system_files(
+        folder / settings,
+        network,
+        keys,
+        str(folder / "network.yml"),
+        read_json(fabric) if fabric.exists() else {},
+    )
 
 
 def parse_system_files(
-    path: Path, network_data: dict[str, Any], settings: dict[str, Any], network_place: str
+    path: Path,
+    network_data: dict[str, Any],
+    settings: dict[str, Any],
+    network_place: str,
+    fabric_data: dict[str, Any] | None = None,
 ) -> SystemSpec:
-    """Convert the contents of system.json and network.yml.
+    """Convert the contents of system.json, network.yml and fabric.json.
 
     Args:
         path: The path of system.json; its folder is that of the system.
         network_data: The contents of network.yml.
         settings: The contents of system.json.
         network_place: The path of network.yml, for error messages.
+        fabric_data: The contents of fabric.json; None or empty if there is none.
 
     Raises:
         HespasError: A key or value is wrong.
@@ -167,6 +183,9 @@ def parse_system_files(
         custom=custom,
         per_node_custom=keys.per_node_custom,
         settings=settings,
+        fabric=parse_fabric_file(
+            fabric_data or {}, str(folder / FABRIC_FILE), list(network.topology), network.npus_count
+        ),
         notes=tuple(notes),
     )
 

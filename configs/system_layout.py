@@ -12,7 +12,7 @@ from hespas.configs.system_spec import COLLECTIVES, SystemSpec
 from hespas.support.errors import HespasError
 
 GIB = 2**30
-TOPOLOGIES = ("Switch", "FullyConnected", "Ring")
+TOPOLOGIES = ("Switch", "FullyConnected", "Ring", "Mesh")
 ALGORITHMS = ("ring", "direct", "halvingDoubling", "doubleBinaryTree")
 SWITCH_ALL_TO_ALL = "direct1"
 UNITS = (
@@ -27,7 +27,7 @@ class SystemDimension:
 
     Attributes:
         bandwidth_gb_s: Bandwidth in 1e9 bytes per second and direction: of a device to a Switch, of
-            each link of a FullyConnected group, or of the links to one neighbour in a Ring.
+            each link of a FullyConnected group, or of the links to one neighbour in a Ring or Mesh.
         latency_ns: Latency of a hop. A message makes one hop, or two through a Switch.
         algorithm: The preferred collective algorithm; "" for the usual one.
     """
@@ -104,13 +104,17 @@ def make_system_settings(
 
 
 def build_system_spec(
-    folder: Path, dimensions: Sequence[SystemDimension], local_mem_bw_gb_s: float
+    folder: Path,
+    dimensions: Sequence[SystemDimension],
+    local_mem_bw_gb_s: float,
+    fabric_data: dict[str, Any] | None = None,
 ) -> SystemSpec:
     """Build a system.
 
     Args:
         folder: The folder of the system, which may not exist; its name is that of the system.
         local_mem_bw_gb_s: Memory bandwidth of a device in 1e9 bytes per second.
+        fabric_data: The contents of fabric.json; None or empty if there is none.
 
     Raises:
         HespasError: ASTRA-sim does not support the dimensions.
@@ -126,16 +130,20 @@ def build_system_spec(
     }
     data = make_system_settings(dimensions, local_mem_bw_gb_s)
     return system_files.parse_system_files(
-        folder / "system.json", network, data, str(folder / "network.yml")
+        folder / "system.json", network, data, str(folder / "network.yml"), fabric_data
     )
 
 
-def render_system_files(system: SystemSpec, provenance: dict[str, Any]) -> dict[str, str]:
-    """Return the texts of a system's files by name."""
+def render_system_files(
+    system: SystemSpec, provenance: dict[str, Any], fabric_data: dict[str, Any] | None = None
+) -> dict[str, str]:
+    """Return the texts of a system's files by name; ``fabric_data`` is as for its construction."""
     texts: dict[str, Any] = {
         "system.json": dict(system.settings),
         "remote_memory.json": {"memory-type": "NO_MEMORY_EXPANSION"},
         "provenance.json": provenance,
     }
+    if fabric_data:
+        texts["fabric.json"] = fabric_data
     json_texts = {name: json.dumps(data, indent=2) + "\n" for name, data in texts.items()}
     return {"network.yml": system.render_network_text(), **json_texts}

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hespas.configs.network_fabric import NetworkFabric
+
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 PER_NODE_KEY = "per-node-custom-implementation"
 
@@ -31,6 +33,7 @@ class SystemSpec:
         custom: For a collective, the prefix of the traces of a custom algorithm.
         per_node_custom: A file that maps single trace nodes to custom algorithms.
         settings: The contents of system.json.
+        fabric: What the network can do beyond ASTRA-sim's model.
         notes: What was assumed because system.json does not say it, one sentence each.
     """
 
@@ -52,12 +55,18 @@ class SystemSpec:
     custom: dict[str, str] = field(default_factory=dict)
     per_node_custom: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
+    fabric: NetworkFabric = field(default_factory=NetworkFabric)
     notes: tuple[str, ...] = ()
 
     @property
     def device_count(self) -> int:
         """The number of devices."""
         return math.prod(self.npus_count)
+
+    @property
+    def needs_embedded(self) -> bool:
+        """Whether ASTRA-sim has no model of the network."""
+        return self.fabric.has_extensions or "Mesh" in self.topology
 
     @property
     def device_gb_s(self) -> float:
@@ -67,7 +76,9 @@ class SystemSpec:
     def compute_device_gb_s(self, dim: int) -> float:
         """Compute the bandwidth of a device in a dimension, over all its links, in 1e9 bytes/s."""
         others = self.npus_count[dim] - 1
-        links = {"FullyConnected": others, "Ring": min(2, others)}.get(self.topology[dim], 1)
+        links = {"FullyConnected": others, "Ring": min(2, others), "Mesh": min(2, others)}.get(
+            self.topology[dim], 1
+        )
         return links * self.bandwidth_gib_s[dim] * 2**30 / 1e9
 
     def resolve_settings_paths(self) -> dict[str, Any]:

@@ -55,6 +55,9 @@ def simulate_inputs(
     for text in (*inputs.system.notes, *inputs.notes):
         note(text)
     program = select_astra_program(choice, note)
+    if program is not None and inputs.system.needs_embedded:
+        _reject_astra(inputs.system, choice, note)
+        program = None
     if program is None:
         return _simulate_embedded(inputs, choice, note)
     if choice.simulator != "both":
@@ -65,6 +68,14 @@ def simulate_inputs(
     return replace(
         embedded_result, settings=replace(embedded_result.settings, agrees_with=str(program.path))
     )
+
+
+def _reject_astra(system: SystemSpec, choice: SimulatorChoice, note: Note) -> None:
+    """Note that the embedded simulator runs instead; raise HespasError if that is not allowed."""
+    text = f"ASTRA-sim has no model of the network of {system.name}"
+    if choice.simulator != "auto":
+        raise HespasError(text, where=str(system.folder), remedy="use --simulator embedded")
+    note(f"simulator: embedded, as {text}")
 
 
 def _simulate_embedded(

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from hespas.configs.accelerator import Accelerator
+from hespas.configs.fabric_files import FabricFile
 from hespas.configs.node_files import NodeFile
 from hespas.configs.system_files import NetworkFile, SystemFile
 from hespas.frontends.export.export_spec import ExportSpec
@@ -23,6 +24,7 @@ SCALAR = {"type": ["string", "number", "boolean", "null"]}
 MODELS: dict[str, tuple[type[BaseModel], str]] = {
     "accelerator": (Accelerator, "the file of an accelerator: systolic arrays and vector units"),
     "export": (ExportSpec, "the spec file of hespas export"),
+    "fabric": (FabricFile, "fabric.json of a system: what its network can do beyond ASTRA-sim"),
     "memory-timeline": (MemoryTimeline, "memory_timeline.json, which hespas run writes"),
     "module-stats": (ModuleStats, "module_stats.json, which hespas run writes"),
     "network": (NetworkFile, "network.yml of a system"),

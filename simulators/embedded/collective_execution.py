@@ -41,7 +41,10 @@ class CollectiveExecution:
         self.communicator, self.tag, self.done = communicator, tag, done
         self.active, self.reduce_ns = planner.active_chunks, planner.compute_reduction_ns
         self.endpoint_ns = planner.compute_delay_ns(communicator)
+        self._compute_switch_ns = planner.compute_switch_ns
         self._rings: dict[tuple[int, int], tuple[int, ...]] = {}
+        # The chunks that have reached a switch, by dimension, line, chunk and phase.
+        self._switch_waits: dict[tuple, list[CollectiveChunk]] = {}
 
     def start_device(
         self,
@@ -75,8 +78,11 @@ class CollectiveExecution:
     def begin_phase(self, chunk: CollectiveChunk) -> None:
         """Start the current phase of a chunk."""
         phase = chunk.current_phase
-        choice = self.communicator.dims[phase.dim].algorithm
+        choice = self.communicator.dims[phase.dim].choose_algorithm(phase.kind)
         ring = self.find_ring_members(chunk.device, phase.dim)
+        if choice.name == "inSwitch":
+            self._enter_switch(chunk, phase, ring)
+            return
         index = ring.index(chunk.device)
         if choice.name == "halvingDoubling":
             algorithm: Any = HalvingDoublingAlgorithm(chunk, phase.kind, phase.size, ring, index)
@@ -89,6 +95,27 @@ class CollectiveExecution:
                 self.communicator.part,
             )  # fmt: skip
         algorithm.start_phase()
+
+    def _enter_switch(
+        self, chunk: CollectiveChunk, phase: ChunkPhase, ring: tuple[int, ...]
+    ) -> None:
+        """Wait for the chunks of the other devices at a switch; the last one starts the phase."""
+        key = (phase.dim, ring, chunk.key, chunk.next)
+        waiting = self._switch_waits.setdefault(key, [])
+        waiting.append(chunk)
+        if len(waiting) == len(ring):
+            del self._switch_waits[key]
+            time = self._compute_switch_ns(phase.kind, phase.dim, phase.size, len(ring))
+            end = self.queue.now + self.endpoint_ns + time
+            for member in waiting:
+                self.queue.schedule_event_at(end, self._leave_switch, member)
+
+    def _leave_switch(self, chunk: CollectiveChunk) -> None:
+        chunk.endpoint.schedule_event_after(self.endpoint_ns, _finish_switch_phase, chunk)
+
+
+def _finish_switch_phase(chunk: CollectiveChunk) -> None:
+    chunk.finish_phase()
 
 
 class _ChunkQueue:

@@ -8,15 +8,16 @@ GeneralComplexTopology.cc, QueueLevelHandler.cc.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulation_options import SimulationOptions
 from hespas.support.errors import HespasError
 
+from .dimension_orders import DimensionOrder, list_rotated_orders
 from .logical_dimensions import DimensionAlgorithm, LogicalDimension, encode_link_form
 from .network import AnalyticalNetwork
 
@@ -74,28 +75,6 @@ class PlannedCommunicator:
     shape: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class DimensionOrder:
-    """The order in which one part of a chunk takes the dimensions.
-
-    Attributes:
-        dims: The dimensions in the order of a reduce-scatter.
-        part: The number of the part.
-        parts: How many parts there are.
-        rings: The dimensions of a torus, which the parts take in turn. In another dimension, all
-            parts run at the same time and share its bandwidth.
-    """
-
-    dims: tuple[int, ...]
-    part: int = 0
-    parts: int = 1
-    rings: frozenset[int] = frozenset()
-
-    def is_shared(self, dim: int) -> bool:
-        """Return whether all parts run in a dimension at the same time."""
-        return self.parts > 1 and dim not in self.rings
-
-
 @dataclass(slots=True)
 class QueueTurn:
     """The round-robin position of a device in its queues and trees, kept between collectives.
@@ -151,6 +130,16 @@ class CollectivePlanner:
         """Compute the ns to reduce ``size`` bytes: two reads and a write of local memory."""
         return 3 * int(size / (self.system.local_mem_bw_gb_s * 1_000_000_000) * 1e9)
 
+    def compute_switch_ns(self, kind: str, dim: int, size: int, devices: int) -> int:
+        """Compute the ns of a collective that the switch of a dimension reduces or multicasts.
+
+        The data crosses the link of each device once in a direction. Both hops are pipelined.
+        """
+        reduction = self.system.fabric.switch_reductions[dim]
+        rate = self.network.bytes_per_ns[dim] * reduction.bandwidth_share
+        moved = reduction.count_link_bytes(kind, size, devices)
+        return int(2 * self.network.latency_ns[dim] + moved / rate)
+
     @property
     def active_chunks(self) -> int:
         """The number of chunks of a queue that run at once."""
@@ -186,8 +175,11 @@ class CollectivePlanner:
         if problem:
             raise HespasError(f"{kind.replace('_', '-')}-implementation: {problem}", where=where)
         lines = [dim.find_ring_members(dim.members[0]) for dim in used] if part else []
+        if self.network.slow_links:
+            lines = [members]
         form = tuple(encode_link_form(self.network, line) for line in lines)
-        key = (tuple((d.algorithm, d.count) for d in dims), involved, one_ring, form)
+        algorithms = tuple((d.algorithm, d.count, d.switch_kinds) for d in dims)
+        key = (algorithms, involved, one_ring, form)
         shape = self._shapes.setdefault(key, len(self._shapes))
         grid = bool(counts) or len(members) == self.network.device_count
         return PlannedCommunicator(id_, members, one_ring, grid, dims, involved, shape)
@@ -200,7 +192,7 @@ class CollectivePlanner:
         cached_plan = self._plans.get(key)
         if cached_plan is None:
             count, chunk = self.split_chunks(kind, size)
-            orders = self._list_dimension_orders(communicator)
+            orders = self._list_orders(communicator)
             part_bytes = -(-chunk // len(orders))
             if kind != "all_gather":  # like a chunk, it is divided over the devices
                 part_bytes = max(part_bytes, min(chunk, self.network.device_count))
@@ -217,28 +209,19 @@ class CollectivePlanner:
             turn.restore_turn_state(cached_plan[1])
         return cached_plan[0]
 
-    def _list_dimension_orders(self, communicator: PlannedCommunicator) -> list[DimensionOrder]:
-        """Return the orders in which the parts of a chunk take the dimensions.
-
-        Usually there is one. On a torus with ``by_dimension`` there is one for each of its
-        dimensions: each part starts in another dimension, so that the links of all are in use.
-        """
+    def _list_orders(self, communicator: PlannedCommunicator) -> list[DimensionOrder]:
+        """Return the orders in which the parts of a chunk take the dimensions; usually one."""
         dims, involved = communicator.dims, communicator.involved
         used = [d for d in range(len(dims)) if involved[d] and dims[d].count > 1]
         rings = [
             d
             for d in used
-            if self.network.topology[d] == "Ring"
+            if self.network.topology[d] in ("Ring", "Mesh")
             and dims[d].algorithm == DimensionAlgorithm("ring")
         ]
-        if not self.options.by_dimension or not communicator.grid or len(rings) < 2:
+        if not self.options.by_dimension or not communicator.grid or not rings:
             return [DimensionOrder(tuple(used))]
-        orders: list[DimensionOrder] = []
-        for start in range(len(rings)):
-            turned = iter(rings[start:] + rings[:start])
-            order = tuple(next(turned) if d in rings else d for d in used)
-            orders.append(DimensionOrder(order, start, len(rings), frozenset(rings)))
-        return orders
+        return list_rotated_orders(used, rings, self.system.fabric.directions_at_once)
 
     def list_algorithms(self, kind: str) -> list[DimensionAlgorithm]:
         """Return the algorithms of a kind of collective, by dimension."""
@@ -262,7 +245,9 @@ class CollectivePlanner:
         for count in self.network.counts:
             counts.append(len({member // stride % count for member in members}))
             stride *= count
-        is_grid = math.prod(counts) == len(members) and all(a < b for a, b in pairwise(members))
+        is_grid = math.prod(counts) == len(members) and all(
+            a < b for a, b in itertools.pairwise(members)
+        )
         return tuple(counts) if is_grid else ()
 
     def find_dimensions(
@@ -274,14 +259,20 @@ class CollectivePlanner:
             ring_algorithm = algorithms[0] if len(algorithms) == 1 else DimensionAlgorithm("ring")
             return (LogicalDimension(ring_algorithm, len(members), members=members),)
         dims, stride = [], 1
-        for algorithm, count in zip(algorithms, grid or self.network.counts, strict=False):
+        reductions = self.system.fabric.switch_reductions
+        for dim, (algorithm, count) in enumerate(
+            zip(algorithms, grid or self.network.counts, strict=False)
+        ):
             if algorithm.one:
                 # The positions of one ring differ if messages are charged for all dimensions.
                 count = self.network.device_count
                 all_devices = tuple(range(count)) if self.network.charges_all_dimensions else ()
                 dims.append(LogicalDimension(algorithm, count, members=all_devices))
                 break
-            dims.append(LogicalDimension(algorithm, count, stride, members if part else ()))
+            in_switch = reductions[dim].collectives if dim in reductions else ()
+            dims.append(
+                LogicalDimension(algorithm, count, stride, members if part else (), in_switch)
+            )
             stride *= count
         return tuple(dims)
 
@@ -346,13 +337,17 @@ class CollectivePlanner:
         def append_phase(phase_kind: str, dim: int, part: str) -> None:
             nonlocal size
             queue, backwards = self._advance_queue(turn, dim, part)
+            backwards = order.choose_direction(dim, backwards)
             phase_size = size
+            queue_count = len(dims) * self.options.queues_per_dim
+            if order.backwards and dim in order.rings:
+                queue += queue_count
             if order.is_shared(dim):
-                queue += order.part * len(dims) * self.options.queues_per_dim
+                queue += order.part * queue_count
                 if not self.options.congestion:  # with it, the parts share the links themselves
                     phase_size = size * order.parts
             tree = 0
-            if dims[dim].algorithm.name == "doubleBinaryTree":
+            if dims[dim].choose_algorithm(phase_kind).name == "doubleBinaryTree":
                 tree = turn.trees.get((kind, dim), 0)
                 turn.trees[kind, dim] = 1 - tree
             if _compute_smallest_message(phase_kind, dims[dim], size) < 1:
@@ -388,8 +383,9 @@ class CollectivePlanner:
 
 def _compute_smallest_message(kind: str, dim: LogicalDimension, size: int) -> int:
     """Compute the bytes of the smallest message of a phase."""
-    if kind == "all_gather" or dim.algorithm.name == "doubleBinaryTree":
+    algorithm = dim.choose_algorithm(kind)
+    if kind == "all_gather" or algorithm.name in ("doubleBinaryTree", "inSwitch"):
         return size
-    if dim.algorithm.name == "halvingDoubling" and kind == "all_reduce":
+    if algorithm.name == "halvingDoubling" and kind == "all_reduce":
         return size // (2 * dim.count)
     return size // dim.count

@@ -52,7 +52,13 @@ def finish_together(starts: Sequence[int], time_ns: int) -> list[CollectiveFinis
 
 
 def make_unaware_transfer(network: AnalyticalNetwork, queue: EventQueue) -> TransferFunction:
-    """Return the transfer function of the congestion-unaware network."""
+    """Return the transfer function of the congestion-unaware network.
+
+    Only on slow links do messages wait for each other. Otherwise the messages of a ring, each of
+    which is sent when the one before it has arrived, would pass a slow link side by side.
+    """
+    if network.slow_links:
+        return _make_slow_link_transfer(network, queue)
     cache: dict[tuple[int, int, int], int] = {}
 
     def transfer_message(
@@ -62,6 +68,26 @@ def make_unaware_transfer(network: AnalyticalNetwork, queue: EventQueue) -> Tran
         if time is None:
             time = cache[source, target, size] = network.compute_transfer_ns(source, target, size)
         queue.schedule_event_at(queue.now + time, arrive, argument)
+
+    return transfer_message
+
+
+def _make_slow_link_transfer(network: AnalyticalNetwork, queue: EventQueue) -> TransferFunction:
+    """Return a transfer function whose slow links carry one message at a time in a direction."""
+    free_at: dict[tuple[int, bool], int] = {}
+
+    def transfer_message(
+        source: int, target: int, size: int, arrive: EventCallback, argument: Any
+    ) -> None:
+        route = network.find_route(source, target)
+        start = queue.now
+        crossed = network.list_slow_crossings(source, target)
+        for number, upwards in crossed:
+            start = max(start, free_at.get((number, upwards), 0))
+        for number, upwards in crossed:
+            busy_ns = network.compute_slow_link_ns(number, size)
+            free_at[number, upwards] = start + busy_ns
+        queue.schedule_event_at(start + network.compute_route_ns(route, size), arrive, argument)
 
     return transfer_message
 
@@ -129,7 +155,11 @@ class CollectiveTimer:
         planner = self.planner
         delay_ns = planner.compute_delay_ns(communicator)
         return scalar_recurrence.PhaseCosts(
-            planner.network, delay_ns, planner.compute_reduction_ns, communicator.part
+            planner.network,
+            delay_ns,
+            planner.compute_reduction_ns,
+            communicator.part,
+            planner.compute_switch_ns,
         )
 
     def _get_link_table(self, communicator: PlannedCommunicator, dim: int) -> LinkTable:
@@ -139,8 +169,12 @@ class CollectiveTimer:
         return self._tables[key]
 
     def _has_recurrences(self, communicator: PlannedCommunicator, plan: CollectivePlan) -> bool:
+        if self.planner.network.slow_links:
+            return False  # messages wait for each other there
         return all(
-            scalar_recurrence.has_recurrence(communicator.dims[phase.dim].algorithm, phase.kind)
+            scalar_recurrence.has_recurrence(
+                communicator.dims[phase.dim].choose_algorithm(phase.kind), phase.kind
+            )
             for chunk in plan
             for phase in chunk
         )
@@ -160,9 +194,8 @@ class CollectiveTimer:
                     continue
                 dim = communicator.dims[phase.dim]
                 links = self._get_link_table(communicator, phase.dim)
-                time = scalar_recurrence.solve_symmetric(
-                    costs, links, dim.algorithm, phase, dim.count
-                )
+                algorithm = dim.choose_algorithm(phase.kind)
+                time = scalar_recurrence.solve_symmetric(costs, links, algorithm, phase, dim.count)
                 if time is None:
                     return None
                 times[key] = time
@@ -177,7 +210,7 @@ class CollectiveTimer:
         costs = self._build_phase_costs(communicator)
         if len(plan) == len(plan[0]) == 1 and len(starts) <= _SMALL_RING:
             phase = plan[0][0]
-            if communicator.dims[phase.dim].algorithm.name == "ring":
+            if communicator.dims[phase.dim].choose_algorithm(phase.kind).name == "ring":
                 links = self._get_link_table(communicator, phase.dim)
                 ends, lag = scalar_recurrence.solve_small_ring(costs, links, phase, starts)
                 return [CollectiveFinish(end, end - lag) for end in ends]
@@ -200,9 +233,8 @@ class CollectiveTimer:
             dim, links = communicator.dims[phase.dim], self._get_link_table(communicator, phase.dim)
             lag = 0
             for _ in range(-(-len(plan) // self.planner.active_chunks)):
-                solution = recurrence.solve_positions(
-                    costs, links, dim.algorithm, phase, now[None, :]
-                )
+                algorithm = dim.choose_algorithm(phase.kind)
+                solution = recurrence.solve_positions(costs, links, algorithm, phase, now[None, :])
                 if solution is None:
                     return None
                 now, lag = solution[0][0], solution[1]
@@ -232,7 +264,8 @@ class CollectiveTimer:
         dim, links = communicator.dims[phase.dim], self._get_link_table(communicator, phase.dim)
         grid = starts.reshape(-1, dim.count, dim.stride)
         lines = np.moveaxis(grid, 1, 2).reshape(-1, dim.count)
-        solved = recurrence.solve_positions(costs, links, dim.algorithm, phase, lines)
+        algorithm = dim.choose_algorithm(phase.kind)
+        solved = recurrence.solve_positions(costs, links, algorithm, phase, lines)
         if solved is None:
             return None
         line_ends, lag = solved

@@ -4,7 +4,7 @@ Invariant: a link is busy exactly if a message occupies it, and messages wait on
 in order of arrival. A message occupies a link for ``trunc(bytes / bandwidth)`` ns and reaches its
 end after ``trunc(latency + bytes / bandwidth)`` ns; it crosses its links one after another as a
 whole (store and forward). In a Ring it takes the shorter direction, upwards if both are equal; a
-Switch is a device between all others.
+Switch is a device between all others; a Mesh is a line.
 Source: ASTRA-sim's network_backend/analytical, congestion_aware, which has one dimension.
 
 Several dimensions are an extension of hespas: in each dimension, devices that differ only in its
@@ -134,6 +134,9 @@ class CongestedNetwork:
             return [here, there]
         if kind == "Switch":
             return [here, -1, there]
+        if kind == "Mesh":
+            step = 1 if there > here else -1
+            return list(range(here, there + step, step))
         up = (there - here) % count
         step, hops = (1, up) if up <= count - up else (-1, count - up)
         return [(here + step * i) % count for i in range(hops + 1)]

@@ -149,6 +149,7 @@ class DeviceRunner:
         self.lane = DeviceLane([-1] * self.unfinished, [-1] * self.unfinished)
         has_messages = any(step.kind in MESSAGE_KINDS for step in program.steps)
         self.ties = SimultaneousEnds() if engine.detects_ties and has_messages else None
+        self.speed = engine.inputs.system.fabric.device_speeds.get(rank, 1.0)
         self.turn = QueueTurn()
         self.chunk_count = 0  # chunks of collectives started on any communicator
         self.chunk_counts: dict[int, int] = {}  # by communicator
@@ -226,7 +227,10 @@ class DeviceRunner:
         if resource == "compute":
             if not (now or step.duration_ns):
                 raise self._build_zero_time_error(position)
-            self.start_compute(position, step.duration_ns)
+            duration_ns = step.duration_ns
+            if self.speed != 1.0:
+                duration_ns = max(1, round(duration_ns / self.speed))
+            self.start_compute(position, duration_ns)
         elif resource == "cpu":
             if not (now or step.duration_ns):
                 raise self._build_zero_time_error(position)

@@ -274,7 +274,10 @@ def find_equivalence_classes(
 
 
 def _classify_programs(inputs: SimulationInputs) -> list[int]:
-    """Number the program of each device; programs that differ in names only are equal."""
+    """Number the program and speed of each device.
+
+    Programs that differ in names only are equal.
+    """
     forms: dict[tuple, int] = {}
     distinct = {id(device.program): device.program for device in inputs.devices}
     totals = {
@@ -287,7 +290,13 @@ def _classify_programs(inputs: SimulationInputs) -> list[int]:
         is_alone = counts[totals[key]] == 1  # then its long form is not needed
         form = totals[key] if is_alone else program.to_canonical_form()
         numbers[key] = forms.setdefault(form, len(forms))
-    return _number_distinct([numbers[id(device.program)] for device in inputs.devices])
+    speeds = inputs.system.fabric.device_speeds
+    return _number_distinct(
+        [
+            (numbers[id(device.program)], speeds.get(rank, 1.0))
+            for rank, device in enumerate(inputs.devices)
+        ]
+    )
 
 
 def _collect_partners(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 from contextlib import suppress
+from dataclasses import replace
 
+from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulated_program import SimulatedProgram
 from hespas.simulators.simulation_inputs import SimulationInputs
 from hespas.simulators.simulation_options import SimulationOptions
@@ -15,6 +17,7 @@ from hespas.simulators.simulation_result import (
     SimulationSettings,
     compute_device_result,
 )
+from hespas.support.errors import HespasError
 
 from .collective_plan import CollectivePlanner
 from .device_runner import DeviceLane, DeviceRunner
@@ -44,7 +47,7 @@ def run_event_simulation(
     Raises:
         HespasError: The simulation cannot finish; it names the file, node, device and key.
     """
-    engine, lanes = _run_engine(inputs, options)
+    engine, lanes = _run_engine(inputs, _apply_fabric(inputs.system, options))
     totals, intervals = [], []
     for rank, lane in zip(engine.classes.first, lanes, strict=True):
         program = inputs.devices[rank].program
@@ -57,6 +60,23 @@ def run_event_simulation(
     return SimulationResult(
         "embedded", devices, comms, intervals, class_of, _collect_settings(engine)
     )
+
+
+def _apply_fabric(system: SystemSpec, options: SimulationOptions) -> SimulationOptions:
+    """Return the options with what the fabric of a system requires.
+
+    Raises:
+        HespasError: The fabric has no model with the options.
+    """
+    fabric = system.fabric
+    if options.congestion and (fabric.switch_reductions or fabric.slow_links):
+        name = "switch_reductions" if fabric.switch_reductions else "slow_links"
+        raise HespasError(
+            f"{name} have no model with congestion",
+            where=str(system.folder / "fabric.json"),
+            remedy="use --no-congestion",
+        )
+    return replace(options, by_dimension=True) if fabric.changes_collectives else options
 
 
 def _run_engine(
@@ -79,7 +99,8 @@ def _run_engine(
         return run_message_level()
     plain = EventEngine(inputs, options, runner_class=runner_class)
     try:
-        if options.symmetry and not plain.customs.traces.has_traces:
+        is_uniform = not inputs.system.fabric.slow_links
+        if options.symmetry and is_uniform and not plain.customs.traces.has_traces:
             for by_position in (False, True):
                 classes = find_equivalence_classes(
                     inputs, plain.planner.network, plain.find_members, by_position

@@ -27,9 +27,11 @@ class LinkTable:
             # All lines of a grid are alike.
             self._line = dimension.find_ring_members(dimension.members[0])
             self._is_regular = is_regular_line(network, self._line)
-        else:  # every position looks alike: the network's dimensions are rings, switches, complete
+        else:
             self._line = range(0, dimension.count * dimension.stride, dimension.stride)
-            self._is_regular = True
+            # Every position of a ring, a switch and a complete graph looks alike.
+            is_mesh = "Mesh" in network.topology
+            self._is_regular = not is_mesh or is_regular_line(network, self._line)
         self._uniform_times: dict[tuple[int, int], int | None] = {}
 
     @property

@@ -16,7 +16,8 @@ class DimensionAlgorithm:
     """The algorithm of a collective in one dimension.
 
     Attributes:
-        name: ring, direct, halvingDoubling or doubleBinaryTree.
+        name: ring, direct, halvingDoubling, doubleBinaryTree, or inSwitch for the reduction in a
+            switch, which a fabric adds.
         one: Whether the dimension spans all devices of the network.
         window: For direct, the number of peers that a device sends to at once; -1 for all peers.
     """
@@ -34,9 +35,15 @@ class DimensionAlgorithm:
         return cls(name, bool(match[1]), int(match[3]) if match[3] else -1)
 
 
+IN_SWITCH = DimensionAlgorithm("inSwitch")
+
+
 @dataclass(frozen=True, slots=True)
 class LogicalDimension:
     """A dimension of ``count`` devices that are ``stride`` apart.
+
+    The phases of ``switch_kinds`` run in its switch instead of by ``algorithm``.
+
 
     Without ``members`` the stride counts device ids. With ``members`` it counts positions in that
     tuple, which must be ascending unless it has exactly ``count`` entries.
@@ -46,6 +53,11 @@ class LogicalDimension:
     count: int
     stride: int = 1
     members: tuple[int, ...] = ()
+    switch_kinds: tuple[str, ...] = ()
+
+    def choose_algorithm(self, kind: str) -> DimensionAlgorithm:
+        """Return the algorithm of a phase of a kind of collective."""
+        return IN_SWITCH if kind in self.switch_kinds else self.algorithm
 
     def find_ring_members(self, device: int) -> tuple[int, ...]:
         """Return the devices on the line that contains ``device``, by position."""
@@ -63,8 +75,11 @@ def encode_link_form(network: AnalyticalNetwork, devices: Sequence[int]) -> tupl
     The devices are numbered in each dimension so that equal numbers mean equal coordinates. Only
     the devices that agree in all former dimensions are compared, unless messages are charged for
     all dimensions. In a Ring the distances count: coordinates are relative to the first device,
-    and mirrored if that makes the first one that differs smaller.
+    and mirrored if that makes the first one that differs smaller. So they do in a Mesh. With slow
+    links, only the same devices have equal links.
     """
+    if network.slow_links:
+        return (array("q", devices).tobytes(),)
     former: list[int] = [0] * len(devices)
     forms, stride = [], 1
     for kind, count in zip(network.topology, network.counts, strict=True):
@@ -73,8 +88,9 @@ def encode_link_form(network: AnalyticalNetwork, devices: Sequence[int]) -> tupl
         numbers = [
             known.setdefault(pair, len(known)) for pair in zip(former, coordinates, strict=True)
         ]
-        distances = kind == "Ring" and count > 3  # in a smaller Ring, all distances are equal
-        form = _find_ring_distances(former, coordinates, count) if distances else numbers
+        # In a smaller Ring, all distances are equal. A Mesh is a part of a Ring twice as long.
+        ring_count = {"Ring": count if count > 3 else 0, "Mesh": 2 * count}.get(kind, 0)
+        form = _find_ring_distances(former, coordinates, ring_count) if ring_count else numbers
         forms.append(array("q", form).tobytes())
         if not network.charges_all_dimensions:
             former = numbers
@@ -100,7 +116,8 @@ def _find_ring_distances(former: list[int], coordinates: list[int], count: int) 
 def is_regular_line(network: AnalyticalNetwork, devices: Sequence[int]) -> bool:
     """Return whether the links between devices can be seen to be the same from all of them.
 
-    That is so if they differ in one dimension that is no Ring, or evenly spaced around a Ring.
+    That is so if they differ in one dimension that is no Ring, or evenly spaced around a Ring. In a
+    Mesh, only two devices look alike.
     """
     stride = 1
     for kind, count in zip(network.topology, network.counts, strict=True):
@@ -112,6 +129,8 @@ def is_regular_line(network: AnalyticalNetwork, devices: Sequence[int]) -> bool:
                 return False
             following = coordinates[1:] + coordinates[:1]
             steps = {(b - a) % count for a, b in zip(coordinates, following, strict=True)}
+            if kind == "Mesh":
+                return len(devices) == 2
             return kind != "Ring" or len(steps) == 1
         stride *= count
     return False

@@ -64,6 +64,10 @@ def solve_positions(
     if algorithm.name == "halvingDoubling":
         return _solve_halving_doubling(costs, table, phase, starts)
     n = starts.shape[-1]
+    if algorithm.name == "inSwitch":
+        delay, time = costs.endpoint_ns, costs.switch_ns(phase.kind, phase.dim, phase.size, n)
+        last = np.broadcast_to(starts.max(axis=-1, keepdims=True), starts.shape)
+        return last + 2 * delay + time, delay
     size = phase.size if phase.kind == "all_gather" else phase.size // n
     if phase.backwards:  # reverse the positions, so that the ring runs forwards
         starts = starts[..., ::-1]

@@ -23,19 +23,23 @@ class PhaseCosts:
         endpoint_ns: The endpoint delay in nanoseconds.
         reduce_ns: Returns the nanoseconds to reduce a message of so many bytes.
         part: Whether the collective is one ring over some of the devices.
+        switch_ns: Returns the nanoseconds of a collective in a switch, by kind, dimension, size and
+            number of devices.
     """
 
     network: AnalyticalNetwork
     endpoint_ns: int
     reduce_ns: Callable[[int], int]
     part: bool
+    switch_ns: Callable[[str, int, int, int], int]
 
 
 def has_recurrence(algorithm: DimensionAlgorithm, kind: str) -> bool:
     """Return whether an algorithm has a recurrence for a kind of collective."""
     if algorithm.window == 1:
         return kind in ("all_gather", "all_to_all")
-    return algorithm.name in ("ring", "direct", "halvingDoubling") and algorithm.window == -1
+    names = ("ring", "direct", "halvingDoubling", "inSwitch")
+    return algorithm.name in names and algorithm.window == -1
 
 
 def solve_symmetric(
@@ -47,6 +51,8 @@ def solve_symmetric(
         The duration and the duration of its last wait, in nanoseconds; None if positions differ.
     """
     delay = costs.endpoint_ns
+    if algorithm.name == "inSwitch":
+        return 2 * delay + costs.switch_ns(phase.kind, phase.dim, phase.size, n), delay
     if algorithm.name == "halvingDoubling":
         time = delay
         for distance, message, reduced in list_exchanges(phase, n):
