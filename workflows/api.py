@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from hespas.workflows.run_summary import RunSummary
     from hespas.workflows.sensitivity.step_sensitivity import StepSensitivity
     from hespas.workflows.sweep.sweep_runner import SweepOutcome
+    from hespas.workflows.variation.checkpoint_goodput import JobGoodput
+    from hespas.workflows.variation.step_variation import StepVariation
 
 Program = Union[str, bytes, "os.PathLike[str]", ir.Module, Any]
 """MLIR or HLO text or bytes, a file, an ``ir.Module``, or a ``jax.stages.Lowered``."""
@@ -142,6 +144,65 @@ def sensitivity(
         _refuse_options(args, options)
         return program.sensitivity()
     return estimate(program, *args, **options).sensitivity()
+
+
+def variation(
+    folder: str | os.PathLike[str],
+    *,
+    device_spread: float = 0.0,
+    jitter: float | str = 0.0,
+    draws: int = 1000,
+    seed: int = 0,
+    system: str | None = None,
+) -> StepVariation:
+    """Draw the step time of devices and kernels that are not all alike.
+
+    Args:
+        folder: The output folder of a run, or other traces.
+        device_spread: Standard deviation of the time of compute between devices, 0.03 for 3 %.
+        jitter: That of each compute node from one execution to the next; "bands" for the width of
+            the band of the run's compute.
+        draws: The number of draws.
+        seed: The seed of the random numbers; equal seeds give equal results.
+        system: The network; None for that of the run.
+
+    Returns:
+        The distribution of the step time, and what one slow device costs.
+
+    Raises:
+        HespasError: The traces cannot be simulated, or the run has no band.
+    """
+    from hespas.workflows.variation.step_variation import vary_folder
+
+    return vary_folder(
+        os.fspath(folder),
+        device_spread=device_spread,
+        jitter=jitter,
+        draws=draws,
+        seed=seed,
+        overrides={"system": system} if system else {},
+    )
+
+
+def goodput(devices: int | Sequence[int], checkpoint_s: float, **options: Any) -> JobGoodput:
+    """Compute what failures and checkpoints leave of the time of a training job.
+
+    Args:
+        devices: The number of devices, or several.
+        checkpoint_s: The time for which a checkpoint stops the job.
+        **options: ``restart_s``, ``device_mtbf_h``, ``interval_s`` and ``step_time_s``, as the
+            flags of ``hespas study goodput``.
+
+    Returns:
+        The share of time that makes progress, with the best interval between checkpoints.
+
+    Raises:
+        HespasError: A number is not positive.
+    """
+    from hespas.workflows.variation.checkpoint_goodput import compute_job_goodput
+
+    counts = [devices] if isinstance(devices, int) else devices
+    return compute_job_goodput(counts, checkpoint_s, **options)
 
 
 def _refuse_options(args: Sequence[Any], options: Mapping[str, Any]) -> None:

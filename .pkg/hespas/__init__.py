@@ -17,40 +17,50 @@ if TYPE_CHECKING:
     from hespas.workflows.api import (
         compare,
         estimate,
+        goodput,
         plan,
         read,
         run,
         sensitivity,
         simulate,
         sweep,
+        variation,
     )
     from hespas.workflows.program_estimate import ProgramEstimate, RegionTime, TimeBreakdown
     from hespas.workflows.run_differences import RunDifference, TimeChange
     from hespas.workflows.sensitivity.step_sensitivity import RateSensitivity, StepSensitivity
     from hespas.workflows.time_ranking import RankedTime, TimeRanking
+    from hespas.workflows.variation.checkpoint_goodput import GoodputRow, JobGoodput
+    from hespas.workflows.variation.step_variation import StepVariation, StragglerCost
 
 __version__ = "0.1.0"
 __all__ = [
     "Cost",
+    "GoodputRow",
     "HespasError",
+    "JobGoodput",
     "ProgramEstimate",
     "RankedTime",
     "RateSensitivity",
     "RegionTime",
     "RunDifference",
     "StepSensitivity",
+    "StepVariation",
+    "StragglerCost",
     "TimeBreakdown",
     "TimeChange",
     "TimeRanking",
     "__version__",
     "compare",
     "estimate",
+    "goodput",
     "plan",
     "read",
     "run",
     "sensitivity",
     "simulate",
     "sweep",
+    "variation",
 ]
 
 _MODULES = {
@@ -64,6 +74,10 @@ _MODULES = {
         ("RateSensitivity", "StepSensitivity"), "hespas.workflows.sensitivity.step_sensitivity"
     ),
     **dict.fromkeys(("RankedTime", "TimeRanking"), "hespas.workflows.time_ranking"),
+    **dict.fromkeys(("GoodputRow", "JobGoodput"), "hespas.workflows.variation.checkpoint_goodput"),
+    **dict.fromkeys(
+        ("StepVariation", "StragglerCost"), "hespas.workflows.variation.step_variation"
+    ),
 }
 
 

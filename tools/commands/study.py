@@ -6,12 +6,12 @@ import argparse
 import importlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import UsageError
 from hespas.tools import console_scripts
-from hespas.tools.commands import study_serving
+from hespas.tools.commands import study_serving, study_variation
 from hespas.tools.commands.command_parser import CommandParser, parse_count
 from hespas.tools.commands.shared_flags import (
     add_cache_flag,
@@ -32,6 +32,8 @@ STUDIES = {
     "llama": "training of Llama models of several sizes, node by node",
     "scale-out": "training of Llama 2 7B over 8 to 4,096 devices",
     "serving": "prefill and decoding of a model, and the load that it can serve",
+    "variation": "the tails of a step of devices and kernels that are not all alike",
+    "goodput": "what failures and checkpoints leave of the time of a training job",
 }
 
 USAGE = """\
@@ -55,8 +57,8 @@ def main(argv: Sequence[str]) -> int:
 
         raise UsageError(f"no study is called '{name}'", remedy=suggest_nearest(name, [*STUDIES]))
     options = build_study_parser(name).parse_args(argv[1:])
-    if name == "operators":
-        output = _run_operator_study(options)
+    if name in _OWN_STUDIES:
+        output = _OWN_STUDIES[name][1](options)
     elif name == "serving":
         output = _run_serving_study(import_study_module(name).STUDY, options)
     else:
@@ -67,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
     from hespas.tools.terminal import print_to_stderr
 
     print_to_stderr(f"{output.failed} of {len(output.rows)} rows have an error")
-    return 0 if options.keep_going else 1
+    return 0 if getattr(options, "keep_going", False) else 1
 
 
 def import_study_module(name: str) -> Any:
@@ -77,8 +79,10 @@ def import_study_module(name: str) -> Any:
 
 def build_study_parser(name: str) -> CommandParser:
     """Build the parser of one study."""
-    if name == "operators":
-        return _build_operator_parser()
+    if name in _OWN_STUDIES:
+        parser = _OWN_STUDIES[name][0]()
+        _add_output_flags(parser)
+        return parser
     parser = _build_program_parser(import_study_module(name).STUDY)
     if name == "serving":
         study_serving.add_load_flags(parser)
@@ -103,7 +107,6 @@ def _build_operator_parser() -> CommandParser:
         "--estimator", action="append", metavar="NAME{KEY=VALUE ...}",
         help="an estimator with its settings; may be repeated",
     )  # fmt: skip
-    _add_output_flags(parser)
     add("--jobs", type=parse_count, default=1, metavar="N", help="simulations at once; default: 1")
     add_cache_flag(parser, "simulated times")
     return parser
@@ -237,3 +240,13 @@ def _write_output(output: StudyOutput, options: argparse.Namespace) -> None:
     text_tables.print_tables(output.tables)
     for line in output.notes:
         print(f"- {line}", file=sys.stderr)
+
+
+# The studies that are not of programs of recipes: what builds the parser, and what runs the study.
+_OWN_STUDIES: dict[
+    str, tuple[Callable[[], CommandParser], Callable[[argparse.Namespace], StudyOutput]]
+] = {
+    "operators": (_build_operator_parser, _run_operator_study),
+    "variation": (study_variation.build_variation_parser, study_variation.run_variation_study),
+    "goodput": (study_variation.build_goodput_parser, study_variation.run_goodput_study),
+}

@@ -1,0 +1,141 @@
+"""The flags of ``hespas study variation`` and ``hespas study goodput``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from hespas.support.errors import UsageError
+from hespas.tools.commands.command_parser import (
+    CommandParser,
+    parse_count,
+    parse_non_negative,
+    parse_positive,
+)
+
+if TYPE_CHECKING:
+    from hespas.workflows.studies.study_output import StudyOutput
+
+_BANDS = "bands"
+
+
+def build_variation_parser() -> CommandParser:
+    """Build the parser of the study of variation, without the flags of its output."""
+    from hespas.workflows.variation import step_variation
+
+    parser = CommandParser("hespas study variation", step_variation.DESCRIPTION)
+    add = parser.add_argument
+    add("folder", metavar="FOLDER", help="the folder of a run, or of other traces")
+    add("--system", metavar="NAME", help="the network; default: that of the run")
+    add(
+        "--device-spread", type=parse_non_negative, default=0.0, metavar="SHARE",
+        help="standard deviation of the time of compute between devices, 0.03 for 3 %% "
+        "(default 0)",
+    )  # fmt: skip
+    add(
+        "--jitter", type=_parse_jitter, default=0.0, metavar="SHARE",
+        help="that of each compute node from one execution to the next (default 0), or "
+        f"'{_BANDS}' for the width of the band of the run's compute",
+    )  # fmt: skip
+    add(
+        "--draws", type=parse_count, default=1000, metavar="N",
+        help="draws of a step (default 1000)",
+    )  # fmt: skip
+    add(
+        "--seed", type=int, default=0, metavar="N",
+        help="seed of the random numbers (default 0); equal seeds give equal results",
+    )  # fmt: skip
+    return parser
+
+
+def _parse_jitter(text: str) -> float | str:
+    return text if text == _BANDS else parse_non_negative(text)
+
+
+def run_variation_study(options: argparse.Namespace) -> StudyOutput:
+    """Run the study; raises HespasError."""
+    from hespas.workflows.studies import study_output
+    from hespas.workflows.variation import step_variation
+
+    study_output.check_output_files(options.csv, options.plot)
+    return step_variation.vary_folder(
+        options.folder,
+        device_spread=options.device_spread,
+        jitter=options.jitter,
+        draws=options.draws,
+        seed=options.seed,
+        overrides={"system": options.system} if options.system else {},
+    ).build_output()
+
+
+def build_goodput_parser() -> CommandParser:
+    """Build the parser of the study of goodput, without the flags of its output."""
+    from hespas.workflows.variation import checkpoint_goodput
+
+    parser = CommandParser("hespas study goodput", checkpoint_goodput.DESCRIPTION)
+    add = parser.add_argument
+    add("--devices", metavar="LIST", required=True, help="numbers of devices")
+    add(
+        "--device-mtbf-h", type=parse_positive, default=checkpoint_goodput.DEVICE_MTBF_H,
+        metavar="H",
+        help="mean time between failures of one device in hours; default: "
+        f"{checkpoint_goodput.DEVICE_MTBF_H:g}, {checkpoint_goodput.DEVICE_MTBF_SOURCE}",
+    )  # fmt: skip
+    add(
+        "--checkpoint-s", type=parse_positive, metavar="S",
+        help="time for which a checkpoint stops the job",
+    )  # fmt: skip
+    add(
+        "--checkpoint-gb", type=parse_positive, metavar="GB",
+        help="instead of it, the size of a checkpoint in 1e9 bytes, with --storage-gb-s",
+    )  # fmt: skip
+    add(
+        "--storage-gb-s", type=parse_positive, metavar="GB/S",
+        help="bandwidth of the storage in 1e9 bytes per second",
+    )  # fmt: skip
+    add(
+        "--restart-s", type=parse_non_negative, default=0.0, metavar="S",
+        help="time from a failure until the job computes again (default 0)",
+    )  # fmt: skip
+    add(
+        "--interval-s", type=parse_positive, metavar="S",
+        help="work between two checkpoints; default: the best interval",
+    )  # fmt: skip
+    add(
+        "--step-s", type=parse_positive, metavar="S",
+        help="time of a step, for the steps between checkpoints",
+    )  # fmt: skip
+    return parser
+
+
+def run_goodput_study(options: argparse.Namespace) -> StudyOutput:
+    """Run the study; raises HespasError."""
+    from hespas.workflows.studies import study_definition, study_output
+    from hespas.workflows.variation import checkpoint_goodput
+
+    study_output.check_output_files(options.csv, options.plot)
+    devices = study_output.parse_value_list(
+        options.devices, study_definition.parse_positive_count, "--devices"
+    )
+    return checkpoint_goodput.compute_job_goodput(
+        devices,
+        _select_checkpoint_s(options),
+        restart_s=options.restart_s,
+        device_mtbf_h=options.device_mtbf_h,
+        interval_s=options.interval_s,
+        step_time_s=options.step_s,
+    ).build_output()
+
+
+def _select_checkpoint_s(options: argparse.Namespace) -> float:
+    sized = options.checkpoint_gb is not None or options.storage_gb_s is not None
+    if sized == (options.checkpoint_s is not None):
+        raise UsageError(
+            "the time of a checkpoint must be given once",
+            remedy="give either --checkpoint-s, or --checkpoint-gb with --storage-gb-s",
+        )
+    if not sized:
+        return options.checkpoint_s
+    if options.checkpoint_gb is None or options.storage_gb_s is None:
+        raise UsageError("--checkpoint-gb and --storage-gb-s belong together")
+    return options.checkpoint_gb / options.storage_gb_s

@@ -1,0 +1,1 @@
+"""What varies in a cluster: devices, kernels and failures."""
